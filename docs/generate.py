@@ -5,9 +5,11 @@ from __future__ import annotations
 import ast
 import csv
 import inspect
+import json
 import re
+from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from mkdocs.structure.files import File, InclusionLevel
 
@@ -81,6 +83,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
         "reference/sql.md": _sql(),
         "reference/policy.md": _policy(),
         "reference/checker_rules.md": _rules(),
+        "reference/benchmarks.md": _benchmarks(),
     }
     for name, text in pages.items():
         files.append(File.generated(config, name, content=text))
@@ -113,6 +116,43 @@ def _rules() -> str:
         if path.stem != "__init__" and (rules or _RULE.search(ast.get_docstring(tree) or "")):
             parts += [f"## `{path.stem}`", ast.get_docstring(tree) or "", *rules]
     return "\n\n".join(parts) + "\n"
+
+
+def _benchmarks() -> str:
+    """Return the page of the run of the benchmarks that is kept in docs/benchmarks.json."""
+    run = json.loads((ROOT / "docs" / "benchmarks.json").read_text("utf-8"))[-1]
+    rows = {"S": "1 million rows", "M": "10 million rows", "L": "100 million rows"}[run["size"]]
+    lines = [
+        "# Benchmarks",
+        "",
+        f"Size {run['size']} ({rows}), run at {run['when']} with",
+        ", ".join(f"{name} {value}" for name, value in run["machine"].items()) + ".",
+        "",
+        "Each line has dpsql beside a floor: mostly DuckDB's own exact query, `COUNT(DISTINCT unit)` of the",
+        "same groups. Both take turns in one process. *Work* is the median of the pairwise ratios of",
+        "processor time, which other programs disturb least: below 1 the private answer takes less than",
+        "the exact query that it replaces. Every statement is a fresh one: nothing is answered from",
+        "a stored release.",
+        "",
+        "To repeat it: `python -m tests.benchmarks --size M --json docs/benchmarks.json` in a clone of the",
+        "repository adds a run to the file that this page is made of; `--against FILE` compares with an",
+        "earlier one.",
+    ]
+    for group, found in groupby(run["figures"], key=lambda figure: figure["group"]):
+        lines += ["", f"## {group[0].upper()}{group[1:]}", ""]
+        lines += ["| | dpsql | floor | work | goal | |", "|---|---:|---:|---:|---|---|"]
+        lines += [_figure(figure) for figure in found]
+    return "\n".join(lines) + "\n"
+
+
+def _figure(figure: dict[str, Any]) -> str:
+    def number(name: str, unit: str = "") -> str:
+        value = figure[name]
+        return "" if value is None else f"{value:,.{2 if value < 100 else 0}f} {unit}".strip()
+
+    unit, met = figure["unit"], {None: "", True: "met", False: "**not met**"}[figure["met"]]
+    numbers = f"{number('ours', unit)} | {number('floor', unit)} | {number('work')}"
+    return f"| {_cell(figure['what'])} | {numbers} | {_cell(figure['goal'])} | {met} |"
 
 
 def _highlighted(text: str) -> str:

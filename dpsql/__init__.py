@@ -82,6 +82,12 @@ def __getattr__(name: str) -> object:
     return value
 
 
+def load_ipython_extension(shell: object) -> None:
+    """Add `%%dpsql` to a notebook: `%load_ext dpsql`."""
+    load = import_module("dpsql.notebook").load
+    load(shell)
+
+
 def _load(module: str) -> ModuleType:
     """Import a module, without searches for garbage among what its imports make: they find none."""
     with made_old():

@@ -1,51 +1,59 @@
-"""The streams of checks of a session: opened, asked, refilled and closed by SQL.
+"""The streams of checks of an analyst: opened, asked, refilled and closed by SQL.
 
-A stream belongs to the session that opened it, and its whole epsilon is charged when it is opened. What was
-not used is given back when it is closed, or when the session ends; a session that ends in another way, and a
-check that fails, leave all of it charged.
+A stream lasts until it is closed: it is in the ledger, and any process of its analyst may go on with it. Its
+whole epsilon is charged when it is opened. What was not used is given back when it is closed.
+
+The noise of its threshold is computed of the key beside the ledger (`kernel.threshold_noise`). Without that
+key nothing more is checked: the stream can be closed, or refilled with another threshold.
 """
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 import pyarrow as pa
 
-from dpsql.composition.checked_numbers import (
-    Expected,
-    bound_of,
-    check_tolerance,
-    expected_of,
-    plan_answer,
-    plan_stream,
-    statistic_of,
-)
-from dpsql.composition.prepared import PreparedCheck
+from dpsql.composition.asked_checks import AskedCheck
+from dpsql.composition.checked_numbers import check_tolerance, most_checked, plan_stream
+from dpsql.composition.explained_streams import explain_command
+from dpsql.composition.prepared import PreparedCheck, PreparedCommand
 from dpsql.composition.release_words import round_up
-from dpsql.composition.running import count_and_run
-from dpsql.database import Running
-from dpsql.errors import InternalError, OperationalError, ProgrammingError
-from dpsql.kernel.charged_work import Paid
-from dpsql.kernel.loss.composing import Spending
-from dpsql.kernel.mechanisms import CheckStream
-from dpsql.kernel.release import Run
-from dpsql.language import OpenChecks, StreamCommand
-from dpsql.release import places_of
+from dpsql.composition.show_describe import show_streams
+from dpsql.engines import running_statement
+from dpsql.errors import OperationalError, PriceNotAgreed, ProgrammingError
+from dpsql.kernel.charged_work import ChargedCheck, CheckResult
+from dpsql.kernel.ledger.lasting_streams import (
+    BegunCheck,
+    CheckRequest,
+    StoredStream,
+    StreamBusy,
+    StreamTerms,
+)
+from dpsql.kernel.loss import Charge
+from dpsql.kernel.threshold_noise import ThresholdKey
+from dpsql.language import OpenChecks, StatementText, StreamCommand
+from dpsql.ledger.key_file import KeyFile
+from dpsql.release import reuse_key
+from dpsql.release.check_answers import CheckAnswer, check_key
+from dpsql.release.moved_units import has_hashes
 from dpsql.release.reuse import CHANGING
 from dpsql.session_api import StatementResult
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from dpsql.composition.planner import Planner
     from dpsql.database import Database
     from dpsql.kernel.facts import Facts
+    from dpsql.kernel.mechanisms import CheckStream, CheckStreamPlan
     from dpsql.ledger import Ledger
-    from dpsql.release import Release
 
-_SHOWN = ("stream", "state", "misses", "left", "epsilon", "charged")
+_T = TypeVar("_T")
+
+_PAUSE = 0.02
+"""Seconds between two looks whether another check of a stream has ended."""
 
 
 class _Session(Protocol):
@@ -64,217 +72,247 @@ class _Session(Protocol):
         """The facts that the owner declares of the data, as the kernel has them."""
 
 
+def opened_as(stream: StoredStream) -> OpenChecks:
+    """Return the statement that opened a stream, as it was read."""
+    known, terms = stream.terms.options, stream.terms
+    tolerance = known["tolerance"]
+    return OpenChecks(
+        StatementText(terms.statement),
+        terms.name,
+        terms.charge.epsilon,
+        terms.misses,
+        Fraction(known["answers"]),
+        known["sides"],
+        None if tolerance is None else Fraction(tolerance),
+        known["at_once"],
+    )
+
+
+def _terms_of(opened: OpenChecks, plan: CheckStreamPlan) -> StreamTerms:
+    tolerance = opened.tolerance
+    options = {
+        "kind": "checks",
+        "answers": str(opened.answers),
+        "sides": opened.sides,
+        "tolerance": None if tolerance is None else str(tolerance),
+        "at_once": opened.at_once,
+    }
+    each = plan.check_epsilon + plan.answer_epsilon
+    return StreamTerms(opened.name, opened.misses, plan.threshold_epsilon, each, opened.source.text, options)
+
+
+def _plan_of(stream: StoredStream) -> CheckStreamPlan:
+    terms = stream.terms
+    return plan_stream(opened_as(stream), terms.first / terms.charge.epsilon)
+
+
 class CheckStreams:
-    """The streams of checks of one session, by name."""
+    """The streams of checks of one analyst, by name."""
 
     def __init__(self, session: _Session) -> None:
         self._session = session
-        self._open: dict[str, _Stream] = {}
+        self._ledger = session.ledger.streams
 
-    def open(self, opened: OpenChecks) -> StatementResult:
-        """Open a stream: its epsilon is reserved."""
-        known = self._open.get(opened.name)
-        if known is not None and known.running.open:
-            raise ProgrammingError(
-                f"the stream {opened.name} is open: CLOSE STREAM {opened.name}, or another name"
+    def open(
+        self, opened: OpenChecks, most: Charge | None = None, *, refill: bool = False
+    ) -> StatementResult:
+        """Open a stream, which charges its epsilon; or settle the one of its name and open it again.
+
+        With `most`, refuse to charge more than that.
+        """
+        plan = plan_stream(opened)
+        if most is not None and not plan.loss.charge.fits(most):
+            raise PriceNotAgreed(
+                f"the stream costs epsilon {round_up(opened.epsilon)} now, and less was agreed",
+                hint="ask for its price again",
             )
-        self._open[opened.name] = _Stream(self._session, opened)
-        return StatementResult(self.show(opened.name))
+        key = self._read_key(opened.name, make=True)
+        found = self._wait(
+            lambda: self._ledger.open(
+                self._session.analyst,
+                _terms_of(opened, plan),
+                lambda *place: key.seal(plan, *place),
+                self._session.facts,
+                refill=refill,
+            )
+        )
+        return StatementResult(show_streams([found]))
 
-    def command(self, statement: StreamCommand) -> StatementResult:
+    def command(self, statement: StreamCommand, most: Charge | None = None) -> StatementResult:
         """Close a stream, which settles it; or close it and open another one of its kind."""
         stream = self._find(statement.name)
-        stream.close()
         if statement.what == "refill":
-            opened = stream.opened
-            misses = opened.misses if statement.misses is None else statement.misses
-            return self.open(replace(opened, misses=misses))
-        return StatementResult(self.show(statement.name))
+            before = opened_as(stream)
+            misses = before.misses if statement.misses is None else statement.misses
+            again = replace(before, misses=misses, source=statement.source)
+            if most is not None and not Charge(again.epsilon).fits(most):
+                raise OperationalError(
+                    "another stream was opened under this name meanwhile: nothing was charged"
+                )
+            return self.open(again, refill=True)
+        if stream.state != "open":
+            raise ProgrammingError(f"the stream {statement.name} is closed")
+        return StatementResult(show_streams([self._wait(lambda: self._ledger.close(stream.entry))]))
+
+    def explain(self, prepared: PreparedCommand, *, json: bool) -> pa.Table:
+        """Return what a statement of a stream costs and means; nothing is read or charged."""
+        command = prepared.command
+        name = command.check.name if isinstance(command, PreparedCheck) else getattr(command, "name", "")
+        stream = self._ledger.find(self._session.analyst, name)
+        return explain_command(prepared, None if stream is None else opened_as(stream), json=json)
+
+    def show(self) -> pa.Table:
+        """Return the streams of the analyst."""
+        return show_streams(self._ledger.list(self._session.analyst))
 
     def check(self, prepared: PreparedCheck) -> StatementResult:
-        """Check the numbers of a statement: those that are off are answered, and use a miss each."""
-        return self._find(prepared.check.name).check(prepared)
-
-    def show(self, name: str | None = None) -> pa.Table:
-        """Return the streams of the session, or one: what is left of each, and what it has cost until now."""
-        rows = [each.row() for key, each in self._open.items() if name in (None, key)]
-        columns = list(zip(*rows, strict=True)) or [()] * len(_SHOWN)
-        kinds = [pa.int64() if what in ("misses", "left") else pa.string() for what in _SHOWN]
-        return pa.table(
-            {what: pa.array(values, kind) for what, values, kind in zip(_SHOWN, columns, kinds, strict=True)}
-        )
-
-    def settle(self) -> None:
-        """Settle all streams that are open; the session ends."""
-        for stream in self._open.values():
-            if stream.running.open:
-                stream.close()
-
-    def _find(self, name: str) -> _Stream:
-        found = self._open.get(name)
-        if found is None:
-            raise ProgrammingError(
-                f"there is no stream {name[:60]} in this session: "
-                f"OPEN CHECKS {name[:60]} OPTIONS (epsilon = 1, misses = 8)"
-            )
-        return found
-
-
-class _Stream:
-    """An open stream: its reservation, its threshold, and the misses that are left."""
-
-    def __init__(self, session: _Session, opened: OpenChecks) -> None:
-        self._session, self.opened = session, opened
-        self._stream = CheckStream(plan_stream(opened))
-        reservation = session.ledger.reserve_stream(
-            analyst=session.analyst,
-            statement=opened.source.text,
-            selection=f"checks {opened.name}",
-            mechanism="stream of checks",
-            charge=self._stream.plan.loss.charge,
-            facts=session.facts,
-        )
-        self.running = Running(session.ledger, reservation)
-
-    def row(self) -> tuple[Any, ...]:
-        """Return what SHOW STREAMS has of it."""
-        stream, opened = self._stream, self.opened
-        state = "closed" if not self.running.open else "used up" if stream.exhausted else "open"
-        charged = stream.charge.epsilon if self.running.open or self._settled else opened.epsilon
-        epsilons = round_up(opened.epsilon), round_up(charged)
-        return (opened.name, state, opened.misses, stream.misses_left, *epsilons)
-
-    _settled = False
-
-    def close(self) -> None:
-        """Settle it: what was used stays charged."""
-        if not self.running.open:
-            raise ProgrammingError(f"the stream {self.opened.name} is closed")
-        self.running.close(self._stream.charge)
-        self._settled = True
-
-    def check(self, prepared: PreparedCheck) -> StatementResult:
-        """Check the numbers of a statement, in order."""
-        if not self.running.open:
-            raise ProgrammingError(f"the stream {self.opened.name} is closed: OPEN CHECKS opens it again")
-        if self._stream.exhausted:
-            raise OperationalError(
-                f"all {self.opened.misses} misses of {self.opened.name} are used up: "
-                f"REFILL STREAM {self.opened.name} charges {round_up(self.opened.epsilon)} again"
-            )
-        self._check_side(prepared)
-        check_tolerance(prepared, self.opened.tolerance)
+        """Check the numbers of a statement, in order: each that is off is answered, and uses a miss."""
+        stream = self._find(prepared.check.name)
+        if stream.state != "open":
+            state = f"the stream {stream.terms.name} is {stream.state}"
+            raise ProgrammingError(f"{state}: OPEN CHECKS opens it again")
+        opened = opened_as(stream)
+        self._check_side(prepared, opened)
+        check_tolerance(prepared, opened.tolerance)
         counting = prepared.counting
         if not counting.current():
             raise OperationalError(CHANGING)
+        last = self._find_last(stream, prepared, opened)
+        key = self._key_of(prepared, opened, last)
+        if not prepared.check.query.options.fresh and (known := self._find_known(stream, key)) is not None:
+            return known
+        if not stream.left:
+            raise OperationalError(
+                f"all {opened.misses} misses of {opened.name} are used up: "
+                f"REFILL STREAM {opened.name} charges {round_up(opened.epsilon)} again"
+            )
+        self._resume(stream)
         self._session.database.vet(counting.engines, counting.plan.compiled.tables)
-        return self.running.step(lambda: self._ask(prepared))
+        most = max(min(most_checked(prepared), opened.at_once), 1)
+        text = prepared.check.source.text
+        request = CheckRequest(text, key or "", prepared.check.series, most)
+        facts = counting.engines.facts
 
-    def _check_side(self, prepared: PreparedCheck) -> None:
-        expected, sides = prepared.check.expected, self.opened.sides
+        def begin() -> BegunCheck | StatementResult:
+            # While it waited, another process may have asked the same.
+            known = None if prepared.check.query.options.fresh else self._find_known(stream, key)
+            return known or self._ledger.begin(stream.entry, request, facts)
+
+        begun = self._wait(begin)
+        if isinstance(begun, StatementResult):
+            return begun
+        work = ChargedCheck(self._session.ledger, begun, running_statement)
+
+        def ask() -> CheckResult:
+            checks = self._resume(begun.stream)  # another check may have used misses while this one waited
+            asked = AskedCheck(self._session.planner, prepared, opened, last, begun.most)
+            return asked.ask(checks, work.confirm)
+
+        found = CheckAnswer.read(work.run(ask))
+        return StatementResult(found.table, None, found.notes)
+
+    def _find(self, name: str) -> StoredStream:
+        found = self._ledger.find(self._session.analyst, name)
+        if found is None:
+            raise ProgrammingError(
+                f"you have no stream {name[:60]}: OPEN CHECKS {name[:60]} OPTIONS (epsilon = 1, misses = 8)"
+            )
+        return found
+
+    def _wait(self, work: Callable[[], _T]) -> _T:
+        """Do something with a stream when its running check has ended: connections take turns."""
+        while True:
+            try:
+                return work()
+            except StreamBusy:
+                with running_statement() as running:
+                    running.check()
+                time.sleep(_PAUSE)
+
+    # -- the key
+
+    def _read_key(self, name: str, *, make: bool = False) -> ThresholdKey:
+        """Return the key of thresholds; make one where nothing rests on another that is gone."""
+        ledger = self._session.ledger
+        file = KeyFile(self._session.database.policy.budget.ledger)
+        if make and not file.exists():
+            if has_hashes(ledger) or self._ledger.has_other_open(self._session.analyst, name):
+                raise OperationalError(
+                    f"{file.path.name} is missing, on which other streams or parts rest: bring it back, or "
+                    "the owner runs `dpsql budget --close-stream` and `--moved`"
+                )
+            file.make(ledger.draw_key())
+        try:
+            return ThresholdKey(ledger.recall("ledger") or "", bytes.fromhex(file.read()))
+        except (OSError, ValueError):
+            raise OperationalError(f"{file.path.name} is missing or unreadable: bring it back") from None
+
+    def _resume(self, stream: StoredStream) -> CheckStream:
+        """Return a stream with its own threshold; refuse to go on without it."""
+        try:
+            found = self._read_key(stream.terms.name).resume(_plan_of(stream), stream)
+        except OperationalError as error:
+            raise _without_key(stream, str(error)) from None
+        if found is None:
+            raise _without_key(stream, "the key is another one")
+        return found
+
+    # -- what was asked before
+
+    def _find_last(
+        self, stream: StoredStream, prepared: PreparedCheck, opened: OpenChecks
+    ) -> pa.Table | None:
+        """Return the keys and the last values of groups; refuse LAST where it is never known."""
+        found = self._ledger.find_last(stream, prepared.check.series)
+        last = None if found is None else CheckAnswer.read(found.payload).last
+        if last is not None and last.num_columns != len(prepared.keys) + 1:
+            raise ProgrammingError("what LAST stands for has other keys: PER takes another name")
+        if prepared.check.expected.last and not opened.answers:
+            raise ProgrammingError(f"the stream {opened.name} answers nothing, so there is no LAST")
+        return last
+
+    def _key_of(self, prepared: PreparedCheck, opened: OpenChecks, last: pa.Table | None) -> str | None:
+        """Return what equal checks of equal data have in common; None: a change of the data may not show."""
+        counting, check = prepared.counting, prepared.check
+        policy, versions = counting.policy, counting.engines.versions
+        if not versions.tell(counting.reads):
+            return None
+        wanted, expected = check.expected, check.expected
+        asked = [
+            *(check.kind, check.column, prepared.keys, expected.last),
+            *(
+                str(each)
+                for each in (wanted.low, wanted.high, wanted.tolerance, wanted.share, opened.tolerance)
+            ),
+        ]
+        counted = reuse_key(counting.plan, policy, versions, Charge(Fraction(1)))
+        return check_key(counted, asked, prepared.table, last if wanted.last else None)
+
+    def _find_known(self, stream: StoredStream, key: str | None) -> StatementResult | None:
+        """Return the stored answer of an equal check of this round."""
+        found = None if key is None else self._ledger.find_answer(stream, key)
+        if found is None:
+            return None
+        answer = CheckAnswer.read(found.payload)
+        said = f"the stored answer of {found.when:%Y-%m-%d %H:%M} UTC, to the same check of the same data"
+        return StatementResult(answer.table, None, (*answer.notes, said))
+
+    def _check_side(self, prepared: PreparedCheck, opened: OpenChecks) -> None:
+        expected, sides = prepared.check.expected, opened.sides
         open_side = {"AT_MOST": expected.low, "AT_LEAST": expected.high}.get(sides)
-        if sides != "BOTH" and (open_side is not None or expected.table or prepared.check.kind != "sum"):
+        if sides != "BOTH" and (
+            open_side is not None or expected.table or expected.last or prepared.check.kind != "sum"
+        ):
             words = sides.replace("_", " ")
             raise ProgrammingError(
-                f"the stream {self.opened.name} takes counts with EXPECT .. {words} alone: "
+                f"the stream {opened.name} takes counts with EXPECT .. {words} alone: "
                 "one that is opened without the option sides takes all checks"
             )
 
-    def _ask(self, prepared: PreparedCheck) -> Paid[StatementResult]:
-        """Count, check and answer; called under the reservation."""
-        counting, stream = prepared.counting, self._stream
-        run = Run(counting.count(unchanged=True), Spending(stream.plan.loss))
-        self.running.confirm()
-        rows = run.every()
-        keys = run.keys(rows)
-        groups = len(rows) - counting.plan.outside
-        expected = expected_of(
-            prepared, [key.slice(0, groups) for key in keys], groups, self.opened.tolerance
-        )
-        chosen = rows.take(_places(expected))
-        gaps = run.check_all(
-            stream, chosen, [statistic_of(prepared, each) for each in expected], self.opened.at_once
-        )
-        answers = {
-            i: self._answer(prepared, [key[expected[i].place].as_py() for key in keys])
-            for i, gap in enumerate(gaps)
-            if gap is not None and stream.plan.answer_epsilon
-        }
-        table = self._table(prepared, keys, expected, gaps, answers)
-        return Paid(StatementResult(table, None, self._notes(prepared, groups, len(expected))), stream.charge)
 
-    def _answer(self, prepared: PreparedCheck, keys: Sequence[Any]) -> Release:
-        """Release the number of a group that is off; the stream's charge has its epsilon."""
-        check, engines = prepared.check, prepared.counting.engines
-        made = plan_answer(self._session.planner, prepared, keys, self._stream.plan.answer_epsilon, engines)
-        paid = count_and_run(check.source.text, made, None)  # a stream is charged to all parts of units
-        if paid.charge.delta or paid.charge.epsilon > self._stream.plan.answer_epsilon:
-            raise InternalError("an answer costs more than its miss pays for")
-        return paid.value
-
-    def _table(
-        self,
-        prepared: PreparedCheck,
-        keys: Sequence[pa.Array],
-        expected: Sequence[Expected],
-        gaps: Sequence[Fraction | None],
-        answers: dict[int, Release],
-    ) -> pa.Table:
-        """Return the answer: keys, value, checked, expected, low, high and gap of each group."""
-        slack = Fraction(self._stream.plan.slack()) * bound_of(prepared)
-        found: list[tuple[Any, ...]] = []
-        for i, each in enumerate(expected):
-            ends = {end for end in (each.low, each.high) if end is not None}
-            wanted = float(min(ends)) if len(ends) == 1 else None
-            if i >= len(gaps):
-                found.append((None, "not checked", wanted, None, None, None))
-            elif gaps[i] is None:
-                room = None if prepared.check.kind != "sum" else each.tolerance + slack
-                low = None if each.low is None or room is None else float(each.low - room)
-                high = None if each.high is None or room is None else float(each.high + room)
-                value = wanted if each.low is not None and each.high is not None else None
-                found.append((value, "as expected", wanted, low, high, None))
-            else:
-                gap = gaps[i]
-                assert gap is not None  # noqa: S101  as above
-                shown = _number_of(answers[i]) if i in answers else (None, None, None)
-                found.append((shown[0], "off", wanted, *shown[1:], float(gap)))
-        at = _places(expected)
-        names = (prepared.check.column, "checked", "expected", "low", "high", "gap")
-        columns = list(zip(*found, strict=True)) or [()] * len(names)
-        table = pa.table(
-            {
-                name: pa.array(column, pa.string() if name == "checked" else pa.float64())
-                for name, column in zip(names, columns, strict=True)
-            }
-        )
-        for place, (name, key) in enumerate(zip(prepared.keys, keys, strict=True)):
-            table = table.add_column(place, name, key.take(pa.array(at, pa.int64())))
-        return table
-
-    def _notes(self, prepared: PreparedCheck, groups: int, checked: int) -> tuple[str, ...]:
-        """Say what is not checked, and what the checked number leaves out."""
-        plan = prepared.counting.plan
-        notes = [f"assumed: {each}" for each in plan.assumed]
-        if checked < groups:
-            notes.append(f"{groups - checked:,} groups have no expectation and are not checked")
-        if plan.outside:
-            notes.append("rows whose keys are in no declared group are not checked")
-        if any(count.argument is not None and count.argument.cut for count in plan.counts):
-            notes.append("values are cut to their bounds: what is checked is the number of the cut ones")
-        return tuple(notes)
-
-
-def _places(expected: Sequence[Expected]) -> Any:  # noqa: ANN401  an array of whole numbers
-    import numpy as np  # noqa: PLC0415
-
-    return np.array([each.place for each in expected], dtype=np.int64)
-
-
-def _number_of(release: Release) -> tuple[float | None, float | None, float | None]:
-    """Return the one number of a release, and the ends of its interval, if it has one."""
-    numbers = places_of(release).numbers
-    ends = (numbers[0].low, numbers[0].high) if numbers else (None, None)
-    cells = [None if place is None else release.table.column(place)[0].as_py() for place in (0, *ends)]
-    value, low, high = (None if each is None else float(each) for each in cells)
-    return value, low, high
+def _without_key(stream: StoredStream, why: str) -> OperationalError:
+    name = stream.terms.name
+    return OperationalError(
+        f"nothing more is checked under the threshold of {name}: {why}\nHint: bring the ledger's key back, "
+        f"or CLOSE STREAM {name}, which charges what was used"
+    )

@@ -254,8 +254,31 @@ class Database:
                 if table is not None and not table.public and not table.trust_source:
                     self._vet(engines, table)
                     parts = self.policy.unit_parts
-                    if parts is not None and parts.moves == "refuse" and same_name(parts.table, table.name):
+                    if parts is None or not same_name(parts.table, table.name):
+                        continue
+                    if parts.constant:
+                        self._vet_constant(engines, table, parts)
+                    if parts.moves == "refuse":
                         self._compare_units(engines, table, parts)
+
+    def _vet_constant(self, engines: Engines, table: Table, parts: UnitParts) -> None:
+        """Check, once for each version of the data, that all rows of a unit have one date."""
+        version = source_version(self.policy, table, self.versions)
+        key = f"one {parts.column} of {table.name}"
+        if self.ledger.is_vetted(key, version):
+            return
+        engine = engines.engine
+        self.on_vetting(table.name)
+        with running_statement() as statement, statement.untimed():
+            held = run_sealed(lambda: engine.has_one_value(table.name, parts.column), otherwise=False)
+        self.on_vetting(None)
+        if not held:
+            raise OperationalError(
+                f"table {table.name} cannot be read as declared: the owner runs `dpsql check`"
+            )
+        if not engines.is_unchanged(tables_read(self.policy, [table.name])):
+            raise OperationalError(CHANGING)
+        self.ledger.vet(key, version)
 
     def _compare_units(self, engines: Engines, table: Table, parts: UnitParts) -> None:
         """Check, once for each version of the data, that no unit has moved to another part since the last."""

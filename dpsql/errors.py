@@ -74,6 +74,14 @@ class Error(Exception):
         """Return the lines that a notebook shows: what is wrong and where in the statement, and no frames."""
         return f"{type(self).__name__}: {self}".splitlines()
 
+    def _repr_html_(self) -> str:
+        """Return what a notebook shows of an error that is displayed: its text, with the marks in place."""
+        from html import escape  # noqa: PLC0415  only notebooks draw
+
+        kind, text = type(self).__name__, escape(str(self))
+        style = "white-space:pre-wrap;border-left:4px solid #b42318;padding-left:.6em;text-align:left"
+        return f'<pre class="dpsql" role="alert" style="{style}"><b>{kind}</b>: {text}</pre>'
+
 
 class InterfaceError(Error):
     """The connector was used wrongly, for instance after `close()`."""
@@ -164,7 +172,7 @@ class BudgetExceeded(OperationalError):  # noqa: N818  the design's name
 
 
 class TooManyFailures(OperationalError):  # noqa: N818  the words of the policy's limit
-    """As many statements run, have failed or were cancelled as the policy allows; nothing was charged."""
+    """As many statements run, failed or were cancelled as the policy allows; nothing was charged."""
 
     sqlstate = "ZP003"
 

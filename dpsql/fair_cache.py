@@ -79,7 +79,7 @@ class FairCache(Generic[_Key, _Value]):
                 self._drop(key)
 
     def clear(self) -> None:
-        """Drop everything."""
+        """Drop all entries of all clients."""
         with self._lock:
             self._kept.clear()
             self._counts.clear()

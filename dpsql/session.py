@@ -36,7 +36,6 @@ from dpsql.analysis import CompiledQuery, complete_options, is_private
 from dpsql.check_streams import CheckStreams
 from dpsql.checked import CheckedCounts, MedianCounts, plain_array
 from dpsql.composition import Releasing, ends, run_composed, schema_of, with_ends
-from dpsql.composition.checked_numbers import explain_stream
 from dpsql.composition.explain import certificate_table, explain
 from dpsql.composition.planned_count import PlannedCount
 from dpsql.composition.planner import Planner
@@ -50,6 +49,7 @@ from dpsql.composition.prepared import (
     PreparedPrivate,
     PreparedPublic,
 )
+from dpsql.composition.refused_with_periods import check_stream
 from dpsql.composition.show_describe import empty_table, show_facts
 from dpsql.database import Database
 from dpsql.engines import RunningStatement, running_statement
@@ -69,6 +69,7 @@ from dpsql.language import (
 )
 from dpsql.release import Release, from_bytes, tell_opening, write_cell
 from dpsql.release.reuse import CHANGING
+from dpsql.reports import SessionReports
 from dpsql.session_api import StatementResult, Turn
 
 if TYPE_CHECKING:
@@ -109,6 +110,7 @@ class Session:
         self._beside: tuple[CompiledQuery, ...] = ()
         self._streams: list[CheckedCounts | MedianCounts] = []
         self._checks = CheckStreams(self)
+        self._reports: SessionReports | None = None
         try:
             self.analyst = self.ledger.check_analyst("analyst" if analyst is None else analyst)
         except BaseException:
@@ -138,6 +140,13 @@ class Session:
         self.turn.check()
         if self.closed:
             raise InterfaceError("the connection is closed")
+
+    @property
+    def reports(self) -> SessionReports:
+        """The reports of the analyst."""
+        if self._reports is None:
+            self._reports = SessionReports(self)
+        return self._reports
 
     @property
     def planner(self) -> Planner:
@@ -175,13 +184,17 @@ class Session:
         """Run one statement and return its result."""
         words, values = copy_text(text), copy_parameters(parameters)
         with self.statement():
-            return self._execute(self.planner.prepare(words, values))
+            return self._execute(self._prepare(words, values))
 
     def prepare(self, text: str, parameters: Parameters = None) -> Prepared:
         """Parse, analyse and price one statement; raises `Error` if it is wrong or refused."""
         words, values = copy_text(text), copy_parameters(parameters)
         with self.statement():
-            return self.planner.prepare(words, values)
+            return self._prepare(words, values)
+
+    def _prepare(self, text: str, parameters: Parameters) -> Prepared:
+        prepared = self.planner.prepare(text, parameters)
+        return self.reports.prepare(prepared) if isinstance(prepared, PreparedCommand) else prepared
 
     @contextmanager
     def pricing(self) -> Iterator[None]:
@@ -219,7 +232,8 @@ class Session:
 
     def schema(self, prepared: Prepared, *, intervals: bool = False) -> pa.Schema:
         """Return the columns of a statement's answer, with the ends of intervals if they are shown."""
-        return schema_of(prepared, intervals=intervals)
+        found = self.reports.schema(prepared) if isinstance(prepared, PreparedCommand) else None
+        return schema_of(prepared, intervals=intervals) if found is None else found
 
     def rows(
         self, prepared: PreparedPrivate | PreparedComposed, release: Release, *, intervals: bool
@@ -248,29 +262,31 @@ class Session:
                 release = self.release(show.number)
                 return StatementResult(write_cell(release), release)
             case PreparedCommand():
-                return self._command(prepared.command)
+                return self._command(prepared.command, most)
 
-    def _command(self, command: Command) -> StatementResult:
+    def _command(self, command: Command, most: Charge | None) -> StatementResult:
         match command:
             case PreparedCheck():
                 return self._checks.check(command)
             case OpenChecks():
-                return self._checks.open(command)
+                return self._checks.open(command, most)
             case StreamCommand():
-                return self._checks.command(command)
-        return StatementResult(self._facts(command))
+                return self._checks.command(command, most)
+        return self.reports.command(command, most) or StatementResult(self._facts(command))
 
     def _facts(self, command: Explained | Show | Describe | Set) -> pa.Table:
         match command:
             case Explained():
-                if isinstance(command.prepared, OpenChecks):
-                    return explain_stream(command.prepared)
+                if isinstance(command.prepared, PreparedCommand):
+                    return self._checks.explain(command.prepared, json=command.form == "JSON")
                 if command.form == "CERTIFICATE":
                     return certificate_table(command.prepared)
                 budget = self.planner.budget_for(command.prepared)
                 return explain(command.prepared, budget, json=command.form == "JSON")
             case Show(what="streams"):
                 return self._checks.show()
+            case Show(what="reports"):
+                return self.reports.show()
             case Show():
                 return show_facts(command, self.policy, self.ledger, self.analyst)
             case Describe():
@@ -308,6 +324,7 @@ class Session:
     def checked(self, *, tolerance: Number, epsilon: Number, misses: int) -> CheckedCounts:
         """Open a stream of counts answered by guesses; its largest charge is reserved now."""
         wanted = exact(tolerance), exact(epsilon), copy_whole(misses)
+        check_stream(self.policy)
         with self.statement():
             return self._keep(CheckedCounts(self, *wanted))
 
@@ -316,6 +333,7 @@ class Session:
     ) -> MedianCounts:
         """Open a stream of counts guessed by the median of hypotheses."""
         wanted = plain_array(hypotheses), exact(tolerance), exact(epsilon), copy_whole(misses)
+        check_stream(self.policy)
         with self.statement():
             return self._keep(MedianCounts(self, *wanted))
 
@@ -366,7 +384,6 @@ class Session:
                 return
             self.closed = True
             try:
-                self._checks.settle()
                 for stream in self._streams:
                     stream.settle()
             finally:

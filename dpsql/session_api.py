@@ -116,8 +116,8 @@ class AnyAnalystSession(Protocol[_Prepared]):
     def prepare(self, text: str, parameters: Parameters = None) -> _Prepared:
         """Parse, analyse and price one statement; raises `Error` if it is wrong or refused."""
 
-    def execute(self, prepared: _Prepared) -> StatementResult:
-        """Charge and run a prepared statement."""
+    def execute(self, prepared: _Prepared, *, most: Charge | None = None) -> StatementResult:
+        """Charge and run a prepared statement; with `most`, refuse to charge more."""
 
     def pricing(self) -> AbstractContextManager[None]:
         """Undo each SET of the block at its end."""

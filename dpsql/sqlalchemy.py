@@ -83,7 +83,7 @@ class Dialect(default.DefaultDialect):
 
     @classmethod
     def import_dbapi(cls) -> ModuleType:
-        """Return dpsql's connector."""
+        """Return the module of the DB-API connector, `dpsql`."""
         return dbapi
 
     def create_connect_args(self, url: URL) -> tuple[list[str], dict[str, str]]:
@@ -114,7 +114,7 @@ class Dialect(default.DefaultDialect):
         return ["AUTOCOMMIT"]
 
     def get_isolation_level(self, dbapi_connection: object) -> interfaces.IsolationLevel:
-        """Return the only level."""
+        """Return the isolation level of all connections, the only one there is."""
         return "AUTOCOMMIT"
 
     def set_isolation_level(self, dbapi_connection: object, level: interfaces.IsolationLevel) -> None:
@@ -151,7 +151,7 @@ class Dialect(default.DefaultDialect):
     # -- reflection: what the policy declares, from SHOW TABLES and DESCRIBE
 
     def get_schema_names(self, connection: Connection, **kw: object) -> list[str]:
-        """Return the only schema."""
+        """Return the name of the schema that holds all tables, the only one there is."""
         return [_SCHEMA]
 
     @reflection.cache
@@ -162,7 +162,7 @@ class Dialect(default.DefaultDialect):
 
     @reflection.cache
     def get_view_names(self, connection: Connection, schema: str | None = None, **kw: object) -> list[str]:
-        """List the policy's views."""
+        """Return the names of the views that the policy declares."""
         found = _tables(connection) if schema in (None, _SCHEMA) else {}
         return [name for name, unit in found.items() if unit == _VIEW]
 

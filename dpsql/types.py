@@ -14,7 +14,7 @@ from dpsql.lazy_dataclass import dataclass
 
 @dataclass(frozen=True, slots=True)
 class SqlType:
-    """One SQL type.
+    """An SQL type as the product knows it: its name in DuckDB, and its kind of values.
 
     `name` is DuckDB's canonical name (`BIGINT`, `DECIMAL`, `LIST`, ...); DECIMAL has `precision` and
     `scale`; LIST has `item`; STRUCT has `fields`; ENUM has `values`.

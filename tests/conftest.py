@@ -23,7 +23,7 @@ from tests.commands import Commands
 collect_ignore = (
     [] if find_spec("psycopg") else ["serve/catalog_oracle.py", "unit/serve/make_postgres_bytes.py"]
 )
-collect_ignore_glob = ["benchmarks/peers/with_*.py"]
+collect_ignore_glob = ["comparison/systems/*.py"]
 """Scripts that need a client of PostgreSQL or another system: pytest looks for examples in all others."""
 
 _ROOM = 4 << 30

@@ -161,7 +161,7 @@ no wrong answers either if each number lies within the error that it states. MIN
 value that enough units reach, which lies between the least and the largest value.
 """
 ONE_RANK = frozenset({"people07"})
-"""Statements that count rows behind a quantile, which may be the value of the next row: one is missing then."""
+"""Statements that count rows behind a quantile, which may be the next row's value: one row is missing."""
 STANDARD_DEVIATIONS = 8
 """How many stated standard deviations a number may be off: Laplace noise is 1 in 80,000 times beyond them."""
 LEAST_AS_WRITTEN = 0.88

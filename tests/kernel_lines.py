@@ -42,6 +42,7 @@ READING = {
     "mechanisms": "what is released of counts",
     "ledger": "what was spent",
     "charged_work": "charge, run, settle",
+    "threshold_noise": "the noise of a threshold that outlives processes",
 }
 """The parts of the kernel in the order to read them, and what they are about; some are there later."""
 

@@ -8,17 +8,19 @@
 ``released``           the aggregates that may be released, from their calls to the numbers with noise
 ``select_blocks``      SELECTs in subqueries: ``window_functions``, ``block_groups`` and
                        ``aggregate_functions`` their parts, ``nested_queries`` what is within them
-``from_tables``        items of FROM, ``from_joins`` their joins
+``from_tables``        items of FROM, ``from_joins`` their joins; ``lists_and_series``
 ``scalar_rules``       scalar expressions: ``call_rules`` and ``syntax_rules`` more of them, and the table
                        of all; ``scalar_functions`` and ``total_forms`` the allowed functions,
-                       ``conversions``, and ``released_values`` constants of earlier releases
+                       ``buckets_and_epochs``, ``conversions``, and ``released_values`` constants of
+                       earlier releases
 ``compiler``           the state of one statement's compilation: ``typed_expression`` and
-                       ``compiled_relation`` are what it makes
+                       ``compiled_relation`` are what it makes; ``schema_catalog`` what it asks of the
+                       schema database
 ``facts_of_values``    bounds of an expression, its grain of time, NULL; ``row_conditions`` what holds on
                        the rows that count, ``where_ranges`` which values it leaves
-``key_candidates``     which groups there can be; ``public_domains`` lists of values, ``large_domains``
-                       those of which not all groups are counted; ``group_rules`` how many, and of which
-                       units
+``key_candidates``     which groups there can be; ``public_domains`` lists of values, ``public_values``
+                       single values, ``large_domains`` those of which not all groups are counted;
+                       ``group_rules`` how many, and of which units
 ``part_guards``        conditions on the date of units, beside those from which they follow;
                        ``part_conditions`` which parts of units a condition leaves
 ``counting_query``     the query that counts; ``compiled_query`` seals it: the engine's binder confirms it,
@@ -40,6 +42,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import replace
+from fractions import Fraction
 
 from sqlglot import exp
 
@@ -266,8 +269,10 @@ def complete_options(options: Options, defaults: Options) -> Options:
     """Return the options with the defaults in the place of those that the analyst left out.
 
     An error takes the place of the default epsilon, and an epsilon that of the default error. Where both have
-    a default, the error holds.
+    a default, the error holds. What is added up from releases is planned as if it cost 1.
     """
+    if options.combine is not None and (options.epsilon or options.error) is None:
+        options = replace(options, epsilon=Fraction(1))
     kept = ["at"]
     if options.epsilon is not None:
         kept.append("error")

@@ -11,9 +11,10 @@ from dpsql.analysis.compiled_relation import Block, From, Item, Relation, Relati
 from dpsql.analysis.compiler import StatementCompiler, check_arguments, read_whole_number
 from dpsql.analysis.facts_of_values import never_null
 from dpsql.analysis.key_candidates import add_domain
-from dpsql.analysis.row_conditions import Names, find_known_rows
+from dpsql.analysis.period_refusals import refuse_totals
+from dpsql.analysis.row_conditions import Names, find_known_rows, is_fact
 from dpsql.analysis.scalar_rules import compile_condition, make_canonical
-from dpsql.analysis.typed_expression import UNKNOWN, Typed, UnitRole, make_column
+from dpsql.analysis.typed_expression import UNKNOWN, Typed, UnitRole, make_column, tells_units
 from dpsql.errors import QueryRefused
 from dpsql.kernel import tree
 from dpsql.kernel.tree import Constant, Derived, Expr, Select
@@ -160,8 +161,10 @@ def compile_groups(
             keys.append(add_domain(compiler.catalog, key, known))
     if len(keys) < len(nodes):
         compiler.give_up()
-    if owner is not None and not any(k.groups_units for k in keys):
+    if owner is not None and not (tells_units(keys) or any(k.groups_units for k in keys)):
         at = node.args.get("group") or node
+        if owner.every:
+            raise refuse_totals(compiler.source, owner, at)
         raise compiler.source.refuse(
             "a subquery groups private rows only by their privacy unit", at, "GROUP BY user_id, ..."
         )
@@ -198,7 +201,7 @@ def compile_groups(
     places = tuple(Constant(i + 1, INTEGER) for i in range(len(by)))
     made_of = tree.items("a", (make_canonical(a).node for a in group.aggregates))
     query = Select((*by, *made_of), source.source, where, group=places)
-    held = frozenset(name for k in keys if k.reads <= facts for name in group.keys[k.node].reads)
+    held = frozenset(name for k in keys if is_fact(k, facts) for name in group.keys[k.node].reads)
     whole = {name for key in group.keys.values() if not key.nulls for name in key.reads}
     columns = tuple(
         RelationColumn.of(

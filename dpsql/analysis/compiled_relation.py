@@ -27,6 +27,15 @@ class Owner:
     row: bool = False
     table: str = ""
     """The table, if each of its rows is a unit."""
+    every: str = ""
+    """The length of a period, if a unit is what one did in one period."""
+
+    @property
+    def words(self) -> str:
+        """What one unit is, in words."""
+        if self.row:
+            return f"row of {self.table}"
+        return f"{self.kind} and {self.every}" if self.every else self.kind
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,7 +181,7 @@ class Scope:
 
     @property
     def columns(self) -> list[Typed]:
-        """The columns of FROM."""
+        """The columns that FROM gives, each with its type."""
         return [column for origin in self.origins for column in origin.columns]
 
     def has(self, key: str) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import field
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from fractions import Fraction
 from typing import NoReturn, Protocol, Self
 
@@ -114,6 +114,8 @@ class StatementCompiler:
     """The bounds to be found privately, in order of first use."""
     closed: bool = False
     """Whether it reads parts of units alone that count as closed, as the policy says."""
+    read_before: date | None = None
+    """The day before which rows of the table of the parts of units are read; None: all of them."""
     assumed: dict[Assumed, None] = field(default_factory=dict)
     """What the statement leaves open and is answered with, in order."""
     kept: list[exp.Expr] = field(default_factory=list)

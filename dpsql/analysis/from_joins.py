@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 from sqlglot import exp
@@ -13,6 +13,7 @@ from dpsql.analysis.conversions import unify
 from dpsql.analysis.facts_of_values import hull_of_bounds
 from dpsql.analysis.from_tables import compile_from_item, place_in_from
 from dpsql.analysis.lists_and_series import read_series
+from dpsql.analysis.period_refusals import refuse_join, refuse_standing
 from dpsql.analysis.public_domains import compile_declared_values
 from dpsql.analysis.row_conditions import find_facts_of_join, mark_facts
 from dpsql.analysis.scalar_rules import build_comparison, build_typed, compile_condition
@@ -150,10 +151,12 @@ def _compile_join(
         pairs += find_equalities(both, own, origin.columns)
     elif kind != "CROSS":
         raise compiler.source.refuse(f"{kind} JOIN needs a condition", join)
+    pairs += find_period_equalities(compiler, both, own, origin.columns)
     single = kind in ("INNER", "LEFT") and _has_single_match(relation, origin, pairs)
     kept = single or kind in ("SEMI", "ANTI")
     if kind in ("INNER", "CROSS"):
         pairs += find_equalities(both, filters, origin.columns)
+        pairs += find_period_equalities(compiler, both, filters, origin.columns)
     here = Column(generated, "u")
     owner, unit = left.owner or relation.owner, left.unit
     same: list[Expr] = []
@@ -164,7 +167,7 @@ def _compile_join(
         kind = "INNER"
     joined = Join(left.source, kind, Derived(relation.query, generated), on)
     names = find_facts_of_join(kind, left, relation, origin, conditions, pairs, len(using or own))
-    scope = mark_facts(_make_scope(compiler, left, origin, kind, merged), names)
+    scope = mark_facts(_make_scope(compiler, left, relation, origin, kind, merged), names)
     return From(joined, scope, owner, unit, left.unique if kept else frozenset())
 
 
@@ -208,7 +211,8 @@ def _merge_column(compiler: StatementCompiler, kind: str, a: Typed, b: Typed, at
         raise compiler.source.refuse(
             f"FULL JOIN USING merges {a.type} with {b.type}", at, "CAST one of them first"
         )
-    unit = UnitRole.EXACT if UnitRole.EXACT == a.unit == b.unit else UnitRole.NONE
+    both = a.unit is b.unit and (a.unit.fixed or a.unit.every)
+    unit = a.unit if both else UnitRole.NONE
     return build_typed(
         Call("COALESCE", (a.node, b.node)), a.type, a, b, bounds=hull_of_bounds((a, b))
     ).with_unit(unit)
@@ -270,7 +274,11 @@ def _join_owned(
         return right.owner, here, []
     if left.owner.kind != right.owner.kind:
         raise refuse(f"rows of a {left.owner.kind} and of a {right.owner.kind} are never joined", join)
-    if not is_tied_by_units(pairs):
+    if left.owner.every != right.owner.every:
+        return _join_standing(compiler, join, kind, left, right, here, pairs)
+    if not is_tied_by_units(pairs, left.owner):
+        if left.owner.every:
+            raise refuse_join(compiler.source, left.owner, join)
         unit = next((c.name for c in right.columns if c.unit.held), "")
         hint = f"join on the privacy unit: ON a.{unit} = b.{unit}"
         raise refuse(
@@ -304,13 +312,84 @@ def _own_names(origin: Origin) -> list[str]:
     return [n for n, column in zip(origin.names, origin.columns, strict=True) if not column.borrowed]
 
 
-def is_tied_by_units(pairs: Iterable[tuple[Typed, Typed]]) -> bool:
+def _join_standing(
+    compiler: StatementCompiler,
+    join: exp.Expr,
+    kind: str,
+    left: From,
+    right: Relation,
+    here: Expr,
+    pairs: list[tuple[Typed, Typed]],
+) -> tuple[Owner | None, Expr | None, list[Expr]]:
+    """Return the same of rows with periods and standing rows, which are joined on the person."""
+    assert left.owner is not None and right.owner is not None and left.unit is not None  # noqa: S101, PT018
+    own = left.owner if left.owner.every else right.owner
+    mine = own is left.owner
+    kept = ("LEFT", "SEMI", "ANTI") if mine else ("RIGHT",)
+    if kind not in ("INNER", "CROSS", *kept):
+        raise refuse_standing(compiler.source, own, join)
+    person = find_person(pairs)
+    if person is None:
+        raise compiler.source.refuse(
+            f"rows of a {own.words} are joined with those of a {own.kind} on the {own.kind}",
+            join,
+            "select the column that names it on both sides and join on it",
+        )
+    # The role of the unit of standing rows is that of the person here.
+    same = Paren(Binary("=", person.node, here if mine else left.unit))
+    return own, left.unit if mine else here, [same]
+
+
+def find_person(pairs: Iterable[tuple[Typed, Typed]]) -> Typed | None:
+    """Return the person of rows with periods that is equated with the unit of standing rows, if one is."""
+    for a, b in pairs:
+        for person, unit in ((a, b), (b, a)):
+            if person.unit is UnitRole.PERSON and unit.unit is UnitRole.EXACT:
+                return person
+    return None
+
+
+def find_period_equalities(
+    compiler: StatementCompiler, scope: Scope, parts: Iterable[exp.Expr], own: Iterable[Typed]
+) -> list[tuple[Typed, Typed]]:
+    """Return the conditions that equate periods of units, one computed of columns of `own`, one of others."""
+    mine = frozenset[str]().union(*(c.reads for c in own))
+    if not any(c.unit.every or c.unit is UnitRole.PERIOD for c in scope.columns):
+        return []
+    found = []
+    for part in parts:
+        sides = (part.this, part.expression) if isinstance(part, exp.EQ) else ()
+        if not sides or all(isinstance(side, exp.Column) for side in sides):
+            continue
+        try:
+            a, b = (compiler.tentative(side, scope) for side in sides)
+        except QueryRefused:  # a condition of WHERE may name a table that is joined later
+            continue
+        if a.reads & mine:
+            a, b = b, a
+        if a.is_period and b.is_period and b.reads <= mine and not a.reads & mine:
+            found.append((a, b))
+    return found
+
+
+def is_tied_by_units(pairs: Iterable[tuple[Typed, Typed]], owner: Owner | None = None) -> bool:
     """Return whether equated columns are units, or unique keys of one table: then rows of one unit meet.
 
     Equal keys belong to one unit if the owner's declaration is true (`policy.owned_keys`). The unit equality,
     which is added beside, then changes nothing; if it is false, no rows of different units meet.
     """
-    return any((a.unit.held and b.unit.held) or (a.link and a.link == b.link) for a, b in pairs)
+    listed = list(pairs)
+    if owner is not None and owner.every:
+        persons = any(UnitRole.PERSON is a.unit is b.unit for a, b in listed)
+        if persons and any(_are_of_one_period(a, b) for a, b in listed):
+            return True
+        return any(a.link and a.link == b.link for a, b in listed)
+    return any((a.unit.held and b.unit.held) or (a.link and a.link == b.link) for a, b in listed)
+
+
+def _are_of_one_period(a: Typed, b: Typed) -> bool:
+    """Return whether equal values are of units in one period."""
+    return (a.is_period and b.is_period) or bool(a.unit.every and a.unit is b.unit and a.type == b.type)
 
 
 def _has_single_match(right: Relation, origin: Origin, pairs: list[tuple[Typed, Typed]]) -> bool:
@@ -323,14 +402,38 @@ def _has_single_match(right: Relation, origin: Origin, pairs: list[tuple[Typed, 
     return right.owner is None and any(places <= matched for places in right.unique)
 
 
+def _as_person(column: Typed) -> Typed:
+    roles = {UnitRole.EXACT: UnitRole.PERSON, UnitRole.NULLABLE: UnitRole.PARTIAL}
+    return column.with_unit(roles.get(column.unit, column.unit))
+
+
+def _map_scope(scope: Scope, change: Callable[[Typed], Typed]) -> Scope:
+    """Return a scope with `change` applied to each column."""
+    origins = tuple(origin.map_columns(change) for origin in scope.origins)
+    return replace(scope, origins=origins, merged={n: change(c) for n, c in scope.merged.items()})
+
+
 def _make_scope(
-    compiler: StatementCompiler, left: From, origin: Origin, kind: str, merged: dict[str, Typed]
+    compiler: StatementCompiler,
+    left: From,
+    of: Relation,
+    origin: Origin,
+    kind: str,
+    merged: dict[str, Typed],
 ) -> Scope:
     """Return the scope of the joined rows: a column of a nullable side, also its exact unit, can be NULL."""
 
     def nullable(column: Typed) -> Typed:
-        made = replace(column, nulls=True)
-        return made.with_unit(UnitRole.NULLABLE) if column.unit is UnitRole.EXACT else made
+        return replace(column, nulls=True).with_unit(column.unit.beside_nulls())
+
+    owners = {owner.every for owner in (left.owner, of.owner) if owner is not None}
+    if len(owners) > 1:  # the unit of standing rows is the person of rows with periods
+        standing = of.owner is not None and not of.owner.every
+        if standing:
+            origin = origin.map_columns(_as_person)
+        else:
+            left = replace(left, scope=_map_scope(left.scope, _as_person))
+        merged = {name: _as_person(column) for name, column in merged.items()}
 
     if kind in ("SEMI", "ANTI"):
         return left.scope

@@ -21,6 +21,7 @@ from dpsql.analysis.compiled_relation import (
 from dpsql.analysis.compiler import StatementCompiler, check_arguments
 from dpsql.analysis.facts_of_values import bounds_of_column, hull_of_bounds
 from dpsql.analysis.lists_and_series import compile_series, read_series
+from dpsql.analysis.period_tables import compile_periods
 from dpsql.analysis.public_domains import (
     DP_DOMAIN,
     compile_domain_table,
@@ -50,9 +51,21 @@ from dpsql.kernel.tree import (
     Values,
     guarded,
 )
+from dpsql.kernel.tree.period_units import unit_in_period
 from dpsql.language import StatementText, replace_name
-from dpsql.policy import Policy, Table, UnitColumn, UnitRow, UnitVia, find_owned_keys, fold, path_of, zones
-from dpsql.types import BOOLEAN, TIMESTAMP, TIMESTAMPTZ, SqlType
+from dpsql.policy import (
+    Policy,
+    Table,
+    UnitColumn,
+    UnitPeriod,
+    UnitRow,
+    UnitVia,
+    find_owned_keys,
+    fold,
+    path_of,
+    zones,
+)
+from dpsql.types import BOOLEAN, DATE, TIMESTAMP, TIMESTAMPTZ, VARCHAR, SqlType
 
 NODES_PER_TABLE = 25
 """How many expressions a table named in FROM counts as, toward the limit of a statement's size."""
@@ -211,6 +224,8 @@ def _compile_declared_table(compiler: StatementCompiler, table: Table, at: exp.E
             owner = Owner(kind, None, row=True, table=table.name)
             query = Select(select_list(Constant(True, BOOLEAN), "c", cells), source)
             return Relation(query, columns, owner, frozenset())
+        case UnitPeriod():
+            return compile_periods(compiler, table, table.unit, columns, cells, unique)
         case UnitColumn(column=named, kind=kind):
             place = places[fold(named)]
             unit = cells[place]
@@ -257,7 +272,8 @@ def _compile_child(
     owners, sql_type = _find_owners(compiler, table, unit, at)
     named = path_of(compiler.policy.tables, table)[-1].unit
     assert isinstance(named, UnitColumn)  # noqa: S101  `_find_owners` has refused other paths
-    if fold(named.column) not in {fold(c.name) for c in columns}:
+    every = named.every if isinstance(named, UnitPeriod) else ""
+    if not every and fold(named.column) not in {fold(c.name) for c in columns}:
         # The unit has its name in the last table, so that it can be counted and joined on.
         cells = (*cells, tree.Column("q", "u"))
         columns = (
@@ -267,7 +283,7 @@ def _compile_child(
     columns = tuple(replace(c, nulls=False) if fold(c.name) == fold(unit.via) else c for c in columns)
     rows = _join_owners(unit, source, owners)
     query = Select(select_list(tree.Column("q", "u"), "c", cells), rows)
-    return Relation(query, columns, Owner(unit.kind, sql_type))
+    return Relation(query, columns, Owner(unit.kind, sql_type, every=every))
 
 
 def _find_owners(
@@ -292,10 +308,13 @@ def _find_owners(
         above, sql_type = _find_owners(compiler, parent, parent.unit, at)
         listed = (Item(key, "k"), Item(Aggregate("MIN", (tree.Column("q", "u"),)), "u"))
         return Select(listed, _join_owners(parent.unit, source, above), group=(key,)), sql_type
-    up = tree.Column("p", parent.unit.column, stored=True)
+    up: Expr = tree.Column("p", parent.unit.column, stored=True)
+    if isinstance(parent.unit, UnitPeriod):
+        date, days = parent.unit.date, kinds[fold(parent.unit.date)] == DATE
+        up = unit_in_period(up, tree.Column("p", date, stored=True), parent.unit.period, dates=days)
     listed = (Item(key, "k"), Item(Aggregate("MIN", (up,)), "u"))
     chosen = Select(listed, source, IsNull(up, negated=True), group=(key,))
-    return chosen, kinds[fold(parent.unit.column)]
+    return chosen, VARCHAR if isinstance(parent.unit, UnitPeriod) else kinds[fold(parent.unit.column)]
 
 
 def _join_owners(unit: UnitVia, source: Scan, owners: Select) -> Join:

@@ -84,7 +84,7 @@ class SparseDomain:
 
     @property
     def size(self) -> int:
-        """The number of groups."""
+        """The number of groups in the domain, counted or not."""
         return prod(part.size for part in self.parts)
 
     @property

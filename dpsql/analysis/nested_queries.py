@@ -17,12 +17,19 @@ from dpsql.analysis.compiled_relation import Block, From, Owner, Relation, Relat
 from dpsql.analysis.compiler import Rule, StatementCompiler, check_arguments, list_conjuncts
 from dpsql.analysis.conversions import unify
 from dpsql.analysis.facts_of_values import hull_of_bounds
-from dpsql.analysis.from_joins import compile_from, find_equalities, is_tied_by_units
+from dpsql.analysis.from_joins import (
+    compile_from,
+    find_equalities,
+    find_period_equalities,
+    find_person,
+    is_tied_by_units,
+)
 from dpsql.analysis.lists_and_series import compile_list_lookup, read_list_lookup
+from dpsql.analysis.period_refusals import refuse_join, refuse_standing
 from dpsql.analysis.public_values import read_public_row
 from dpsql.analysis.released_values import find_mark, relation_of_list
 from dpsql.analysis.scalar_rules import compile_condition, compile_in_list, convert_to_common, make_canonical
-from dpsql.analysis.typed_expression import Bounds, Typed, UnitRole
+from dpsql.analysis.typed_expression import Bounds, Typed, UnitRole, tells_units
 from dpsql.errors import QueryRefused
 from dpsql.kernel import tree
 from dpsql.kernel.tree import (
@@ -49,6 +56,7 @@ from dpsql.language import StatementText
 from dpsql.types import BOOLEAN, INTEGER, NULL
 
 _HINT = "WHERE a.user_id = b.user_id"
+_IN_PERSON = "WHERE patient_id IN (SELECT patient_id FROM patients)"
 
 
 def _block_around(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> Block:
@@ -82,6 +90,15 @@ def _compile_in(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> Ty
     unit = Column(alias, "u")
     there = IsNull(listed.node, negated=True)
     assert block.unit is not None  # noqa: S101  owned rows have a unit
+    if owner.every != relation.owner.every:
+        if relation.owner.every:
+            raise refuse_standing(compiler.source, relation.owner, node)
+        if value.unit is not UnitRole.PERSON or column.unit is not UnitRole.EXACT:
+            raise compiler.source.refuse(
+                f"IN over rows of a {owner.kind} compares the {owner.kind} here", node, _IN_PERSON
+            )
+        query = Select((Item(unit),), Derived(relation.query, alias), IsNull(unit, negated=True))
+        return Typed(Paren(InQuery(value.node, query)), BOOLEAN)
     if value.link and value.link == column.link:
         a, b = unify(compiler.source, compiler.catalog, value, listed, node)
         own = conjunction((Paren(Binary("=", unit, block.unit)), there))
@@ -89,6 +106,12 @@ def _compile_in(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> Ty
         # A key that is NULL is in no list and out of no list, whatever the unit has in it.
         found = Case(((IsNull(a.guarded_node, negated=True), InQuery(a.guarded_node, query)),))
         return Typed(Paren(found), BOOLEAN)
+    if owner.every:
+        raise compiler.source.refuse(
+            f"IN compares one column, and a unit is a {owner.kind} in one {owner.every}",
+            node,
+            "EXISTS (SELECT 1 FROM .. WHERE ..), which equates both",
+        )
     if value.unit is not UnitRole.EXACT or not column.unit.held:
         raise compiler.source.refuse(
             "IN over a private table compares only privacy units",
@@ -138,7 +161,25 @@ def _tie_to_outer(
     where = select.args.get("where")
     visible = {c.node for c in (*outer.columns, *outer.merged.values())}
     parts = list_conjuncts(where.this) if where is not None else []
-    for far, near in find_equalities(inner, parts, made.scope.columns):
+    pairs = find_equalities(inner, parts, made.scope.columns)
+    if block.owner.every or made.owner.every:
+        pairs += find_period_equalities(compiler, inner, parts, made.scope.columns)
+        outside = frozenset[str]().union(*(c.reads for c in (*outer.columns, *outer.merged.values())))
+        pairs = [(far, near) for far, near in pairs if far.reads <= outside]
+        assert made.unit is not None and block.unit is not None  # noqa: S101, PT018  owned rows have a unit
+        if block.owner.every == made.owner.every:
+            if is_tied_by_units(pairs, block.owner):
+                return Paren(Binary("=", made.unit, block.unit))
+            raise refuse_join(compiler.source, block.owner, select)
+        if made.owner.every:
+            raise refuse_standing(compiler.source, made.owner, select)
+        person = find_person(pairs)
+        if person is not None:
+            return Paren(Binary("=", made.unit, person.node))
+        raise compiler.source.refuse(
+            f"a subquery over rows of a {made.owner.kind} must be tied to the row's own", select, _HINT
+        )
+    for far, near in pairs:
         if is_tied_by_units([(far, near)]) and far.node in visible:
             assert made.unit is not None  # noqa: S101  owned rows have a unit
             assert block.unit is not None  # noqa: S101
@@ -256,7 +297,8 @@ def _check_branches(
         raise compiler.source.refuse(
             f"each row is a privacy unit, and {name} could repeat or merge rows", node
         )
-    if left.owner is not None and right.owner is not None and left.owner.kind != right.owner.kind:
+    kinds = {(side.owner.kind, side.owner.every) for side in (left, right) if side.owner is not None}
+    if len(kinds) > 1:
         raise compiler.source.refuse(f"the branches of {name} have different privacy units", node)
     if name == "UNION ALL":
         return
@@ -264,6 +306,9 @@ def _check_branches(
         raise compiler.source.refuse(f"{name} of public and private rows has no owner", node)
     if right.owner is None and name.startswith("UNION"):
         raise compiler.source.refuse(f"{name} of private and public rows has no owner", node, "UNION ALL")
+    if owner.every:
+        _check_periods(compiler, node, name, left, right)
+        return
     exact = [i for i, c in enumerate(left.columns) if c.unit is UnitRole.EXACT]
     if right.owner is not None:
         exact = [i for i in exact if right.columns[i].unit is UnitRole.EXACT]
@@ -272,6 +317,24 @@ def _check_branches(
             f"both branches of {name} must select the privacy unit at the same place",
             node,
             "SELECT user_id, page FROM .. EXCEPT SELECT user_id, page FROM ..",
+        )
+
+
+def _check_periods(
+    compiler: StatementCompiler, node: exp.Expr, name: str, left: Relation, right: Relation
+) -> None:
+    """Refuse branches that do not select the person and the period of their units at the same places."""
+    pairs = zip(left.columns, right.columns, strict=True)
+    if right.owner is None or not tells_units(
+        typed_expression.make_column("", "", a.type).with_unit(a.unit)
+        for a, b in pairs
+        if a.unit is b.unit and a.type == b.type
+    ):
+        raise compiler.source.refuse(
+            f"both branches of {name} must select the privacy unit, whose and of which period, at the same"
+            " places",
+            node,
+            "UNION ALL, where rows are not compared",
         )
 
 
@@ -319,6 +382,12 @@ def _join_roles(left: RelationColumn, right: RelationColumn, word: str) -> UnitR
     """
     if word != "UNION" and left.unit is UnitRole.EXACT:
         return UnitRole.EXACT
+    if UnitRole.PERSON in (left.unit, right.unit):
+        return UnitRole.PERSON if left.unit is right.unit else UnitRole.PARTIAL
+    if left.unit is right.unit and not left.unit.names_units:
+        return left.unit
+    if not (left.unit.names_units or right.unit.names_units):
+        return UnitRole.NONE
     roles = [UnitRole.NULLABLE if c.type == NULL else c.unit for c in (left, right)]
     if UnitRole.NONE is left.unit is right.unit or (word != "UNION" and UnitRole.NONE in roles):
         return UnitRole.NONE

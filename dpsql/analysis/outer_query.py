@@ -19,6 +19,7 @@ from fractions import Fraction
 
 from sqlglot import exp
 
+from dpsql.analysis.addable_numbers import AddableNumbers, find_addable
 from dpsql.analysis.aggregate_functions import aggregate_calls, aggregate_name
 from dpsql.analysis.block_groups import list_group_nodes
 from dpsql.analysis.compiled_relation import Block, From, Item
@@ -37,7 +38,13 @@ from dpsql.analysis.released.released_calls import compile_released, is_released
 from dpsql.analysis.released.released_numbers import ReleasedAggregate
 from dpsql.analysis.released.unit_counts import DistinctValues, EachValue, Units
 from dpsql.analysis.released.unit_values import ValueCall, choose_measures
-from dpsql.analysis.row_conditions import KnownRows, find_fact_names, find_fixed_values, find_known_rows
+from dpsql.analysis.row_conditions import (
+    KnownRows,
+    find_fact_names,
+    find_fixed_values,
+    find_known_rows,
+    is_fact,
+)
 from dpsql.analysis.scalar_rules import compile_condition, make_canonical
 from dpsql.analysis.schema_catalog import Catalog, has_stable_reads
 from dpsql.analysis.select_blocks import expand_star, list_ctes
@@ -176,6 +183,8 @@ class OuterQuery:
     """The values of the last key, which the statement does not have; None: it has all keys."""
     groups_known: bool = False
     """Whether a kept ladder has bounded the groups of units, in place of the policy's number."""
+    addable: AddableNumbers | None = None
+    """What its numbers are sums over; None if that is not known, or they are none."""
 
     @property
     def own_keys(self) -> tuple[Typed, ...]:
@@ -296,10 +305,23 @@ def compile_outer_query(compiler: StatementCompiler, query: Query) -> OuterQuery
     alike = has_stable_reads(compiler.used, compiler.policy, compiler.catalog)
     rows = ProjectedRows.of(made, condition, keys, tuple(counts), more, alike=alike)
     rows = replace(rows, query=guard_parts(compiler, rows.query, select))
+    own = [calls[i] for i, (place, _) in enumerate(nodes) if place < len(items)]
+    shown_keys = [keys[o.of] for o in outputs if o.kind == "key" and 0 <= o.of < len(keys)]
+    plain = (
+        apart is None
+        and spelled.only is None
+        and not lost
+        and not quantiles
+        and isinstance(selection, Scalar | AllGroups)
+    )
+    plain = plain and {*shown_keys} >= {*keys}
+    addable = find_addable(compiler, before, condition, shown_keys, own) if plain else None
     names = find_fact_names(made, find_fixed_values(compiler, filters, made.scope))
-    facts = tuple(one_row or key.reads <= names for key in keys)
+    facts = tuple(one_row or is_fact(key, names) for key in keys)
     one_each = bool(single) or owner.row
-    found = OuterQuery(rows, selection, keys, domains, tuple(counts), outputs, made, facts, one_each)
+    found = OuterQuery(
+        rows, selection, keys, domains, tuple(counts), outputs, made, facts, one_each, addable=addable
+    )
     return found if apart is None else replace(found, values=apart.values)
 
 
@@ -386,7 +408,7 @@ def _compile_key(compiler: StatementCompiler, node: exp.Expr, made: From) -> Typ
     key = compiler.expression(node, made.scope)
     if key.unit is UnitRole.PARTIAL:
         raise refuse_partial_unit(compiler.source, node)
-    if key.unit is not UnitRole.NONE:
+    if key.unit.names_units:
         raise compiler.source.refuse(
             "the privacy unit cannot be a group key: it would name single units", node
         )

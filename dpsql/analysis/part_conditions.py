@@ -61,16 +61,16 @@ class Truths:
     null: PartSet
 
     def negate(self) -> Truths:
-        """Return those of NOT."""
+        """Return the parts for which NOT of a condition can be true, false and NULL."""
         return Truths(self.false, self.true, self.null)
 
     def both(self, other: Truths) -> Truths:
-        """Return those of AND."""
+        """Return the parts for which AND of two conditions can be true, false and NULL."""
         null = (self.null & (other.true | other.null)) | (other.null & (self.true | self.null))
         return Truths(self.true & other.true, self.false | other.false, null)
 
     def either(self, other: Truths) -> Truths:
-        """Return those of OR."""
+        """Return the parts for which OR of two conditions can be true, false and NULL."""
         return self.negate().both(other.negate()).negate()
 
 
@@ -111,9 +111,9 @@ class PartConditions:
                 return self.follow(left).either(self.follow(right))
             case Not(operand):
                 return self.follow(operand).negate()
-            case Binary(operator, left, right) if operator in _MIRRORED:
+            case Binary(operator, left, right) if operator in MIRRORED:
                 return self._compare(operator, left, right) or (
-                    self._compare(_MIRRORED[operator], right, left) or ANYTHING
+                    self._compare(MIRRORED[operator], right, left) or ANYTHING
                 )
             case Between(operand, low, high):
                 least, most = self._compare(">=", operand, low), self._compare("<=", operand, high)
@@ -128,13 +128,18 @@ class PartConditions:
                 return found.negate() if negated else found
         return ANYTHING
 
+    def keeps_parts(self, expr: Expr) -> bool:
+        """Return whether an expression has one value for all dates of a part."""
+        value = self._value_of(expr)
+        return value is not None and _is_within(self.calendar.every, value.unit)
+
     def _compare_null(self, operand: Expr) -> Truths:
         value = self._value_of(operand)
         if value is None:
             return ANYTHING
         return Truths(self._nulls(value), VALUES, NO_PARTS)
 
-    def _nulls(self, value: _DateValue) -> PartSet:
+    def _nulls(self, value: DateValue) -> PartSet:
         """Return the parts for which a value can be NULL."""
         if self.columns[value.column]:
             return ALL_PARTS
@@ -143,19 +148,19 @@ class PartConditions:
     def _compare(self, operator: str, left: Expr, right: Expr) -> Truths | None:
         """Return where a comparison can be true, false, NULL; None if it is of no date with a constant."""
         value = self._value_of(left)
-        constant = None if value is None else self._constant(right, year=value.year)
+        constant = None if value is None else read_moment(right, self.evaluate, year=value.year)
         if value is None or constant is None:
             return None
         if operator in ("IS NOT DISTINCT FROM", "IS DISTINCT FROM"):
-            same = self._between(value, *_ends_of("=", constant, value.unit))
+            same = self._between(value, *ends_of("=", constant, value.unit))
             nulls = self._nulls(value)
             found = Truths(same.true, same.false | nulls, NO_PARTS)
             return found if operator == "IS NOT DISTINCT FROM" else found.negate()
         if operator == "<>":
-            return self._between(value, *_ends_of("=", constant, value.unit)).negate()
-        return self._between(value, *_ends_of(operator, constant, value.unit))
+            return self._between(value, *ends_of("=", constant, value.unit)).negate()
+        return self._between(value, *ends_of(operator, constant, value.unit))
 
-    def _between(self, value: _DateValue, low: datetime | None, high: datetime | None) -> Truths:
+    def _between(self, value: DateValue, low: datetime | None, high: datetime | None) -> Truths:
         """Return where a date from `low` on and before `high` makes a condition true; None: no such end."""
         true = self._parts(low, high)
         false = NO_PARTS
@@ -174,48 +179,15 @@ class PartConditions:
             return NO_PARTS if low is not None else PartSet.of((EARLIER, EARLIER))
         return PartSet.of((first, self.calendar.number((high - _LEAST).date())))
 
-    def _value_of(self, expr: Expr) -> _DateValue | None:
+    def _value_of(self, expr: Expr) -> DateValue | None:
         """Return a date of a unit, cut to a period; None for other expressions."""
-        node = _bare(expr)
-        if isinstance(node, Column):
-            return _DateValue(node, "day" if self.dates else "") if node in self.columns else None
-        if isinstance(node, Cast) and node.safe and node.type in (DATE, TIMESTAMP):
-            inner = self._value_of(node.operand)
-            if inner is None or inner.year:
-                return None
-            unit = _coarser(inner.unit, "day") if node.type == DATE else inner.unit
-            return None if unit is None else _DateValue(inner.column, unit, plain=False)
-        if not isinstance(node, Apply):
-            return None
-        name, arguments = node.form.name.lower(), node.arguments
-        if name in ("date_trunc", "datetrunc") and len(arguments) == 2:
-            word = arguments[0].value if isinstance(arguments[0], Constant) else None
-            unit, inner = _UNITS.get(str(word).lower()), self._value_of(arguments[1])
-        elif name == "year" and len(arguments) == 1:
-            unit, inner = "year", self._value_of(arguments[0])
-        else:
-            return None
-        if unit is None or inner is None or inner.year:
-            return None
-        made = _coarser(inner.unit, unit)
-        return None if made is None else _DateValue(inner.column, made, plain=False, year=name == "year")
-
-    def _constant(self, expr: Expr, *, year: bool) -> datetime | None:
-        """Return the moment that an expression without columns is, or in which a year begins."""
-        if facts(expr).reads:  # of a column, or of a subquery
-            return None
-        found = self.evaluate(expr)
-        if year:
-            number = found if isinstance(found, int) and not isinstance(found, bool) else None
-            return None if number is None or not MINYEAR < number < MAXYEAR - 1 else datetime(number, 1, 1)
-        if isinstance(found, datetime):
-            return found if found.tzinfo is None else None
-        return datetime(found.year, found.month, found.day) if isinstance(found, date) else None
+        own = "day" if self.dates else ""
+        return read_date(expr, lambda column: own if column in self.columns else None)
 
 
 @dataclass(frozen=True, slots=True)
-class _DateValue:
-    """The date of a unit, cut to a period: `unit` is its length, or "" where nothing is cut."""
+class DateValue:
+    """A date of a column, cut to a period: `unit` is its length, or "" where nothing is cut."""
 
     column: Column
     unit: str
@@ -225,7 +197,51 @@ class _DateValue:
     """Whether it is the number of the year."""
 
 
-_MIRRORED: Final = {
+def read_date(expr: Expr, unit_of: Callable[[Column], str | None]) -> DateValue | None:
+    """Return the date that an expression is of a column, cut to a period; None for other expressions.
+
+    `unit_of` returns "day" for a column of DATEs, "" for one of TIMESTAMPs, None for another one.
+    """
+    node = _bare(expr)
+    if isinstance(node, Column):
+        own = unit_of(node)
+        return None if own is None else DateValue(node, own)
+    if isinstance(node, Cast) and node.safe and node.type in (DATE, TIMESTAMP):
+        inner = read_date(node.operand, unit_of)
+        if inner is None or inner.year:
+            return None
+        unit = _coarser(inner.unit, "day") if node.type == DATE else inner.unit
+        return None if unit is None else DateValue(inner.column, unit, plain=False)
+    if not isinstance(node, Apply):
+        return None
+    name, arguments = node.form.name.lower(), node.arguments
+    if name in ("date_trunc", "datetrunc") and len(arguments) == 2:
+        word = arguments[0].value if isinstance(arguments[0], Constant) else None
+        unit, inner = _UNITS.get(str(word).lower()), read_date(arguments[1], unit_of)
+    elif name == "year" and len(arguments) == 1:
+        unit, inner = "year", read_date(arguments[0], unit_of)
+    else:
+        return None
+    if unit is None or inner is None or inner.year:
+        return None
+    made = _coarser(inner.unit, unit)
+    return None if made is None else DateValue(inner.column, made, plain=False, year=name == "year")
+
+
+def read_moment(expr: Expr, evaluate: Evaluate, *, year: bool) -> datetime | None:
+    """Return the moment that an expression without columns is, or in which a year begins."""
+    if facts(expr).reads:  # of a column, or of a subquery
+        return None
+    found = evaluate(expr)
+    if year:
+        number = found if isinstance(found, int) and not isinstance(found, bool) else None
+        return None if number is None or not MINYEAR < number < MAXYEAR - 1 else datetime(number, 1, 1)
+    if isinstance(found, datetime):
+        return found if found.tzinfo is None else None
+    return datetime(found.year, found.month, found.day) if isinstance(found, date) else None
+
+
+MIRRORED: Final = {
     "=": "=",
     "<>": "<>",
     "<": ">",
@@ -235,6 +251,7 @@ _MIRRORED: Final = {
     "IS NOT DISTINCT FROM": "IS NOT DISTINCT FROM",
     "IS DISTINCT FROM": "IS DISTINCT FROM",
 }
+"""Comparisons, and what they are with their sides exchanged."""
 _UNITS: Final = {
     name: unit for unit in ("day", "week", "month", "quarter", "year") for name in (unit, f"{unit}s")
 }
@@ -281,7 +298,7 @@ def _next(moment: datetime, unit: str) -> datetime:
     return moment.replace(year=months // 12, month=months % 12 + 1)
 
 
-def _ends_of(operator: str, constant: datetime, unit: str) -> tuple[datetime | None, datetime | None]:
+def ends_of(operator: str, constant: datetime, unit: str) -> tuple[datetime | None, datetime | None]:
     """Return between which moments a date lies that, cut to a period, compares so with a constant."""
     low = _floor(constant, unit)
     after = _next(low, unit)

@@ -44,7 +44,7 @@ from dpsql.kernel.tree import (
 )
 from dpsql.kernel.unit_parts import ALL_PARTS, EARLIER, LATER, NO_HOME, NULL_PART, Calendar, PartSet
 from dpsql.lazy_dataclass import dataclass
-from dpsql.policy import Assumed, UnitParts
+from dpsql.policy import Assumed, UnitParts, UnitPeriods
 from dpsql.types import DATE, TIMESTAMP, VARCHAR
 
 
@@ -96,7 +96,7 @@ def guard_parts(compiler: StatementCompiler, query: Query, select: exp.Select) -
     found = guard_rows(query, home, public, evaluate, now)
     if not found.found:
         where = select.args.get("where")
-        late = f" up to now (parts.{home.kind}: until)" if found.cut else ""
+        late = f" up to now ({declared.place()}: until)" if found.cut else ""
         raise compiler.source.refuse(
             f"no {home.every} of a {home.kind} satisfies this{late}", where or select
         )
@@ -107,6 +107,7 @@ def guard_parts(compiler: StatementCompiler, query: Query, select: exp.Select) -
         )
     if found.cut and now is not None:
         last = Calendar(home.every).number(now)
+        compiler.read_before = Calendar(home.every).first_day(last + 1)
         compiler.assume(
             Assumed(
                 f"{declared.column} of {declared.table}", f"up to {Calendar(home.every).name(last)}", "policy"
@@ -118,7 +119,9 @@ def guard_parts(compiler: StatementCompiler, query: Query, select: exp.Select) -
 def _is_closed(compiler: StatementCompiler, declared: UnitParts, found: PartSet) -> bool:
     """Return whether a statement reads closed parts alone, of the table with the parts and of public ones."""
     tables = (table for table in map(compiler.policy.table, compiler.used) if table is not None)
-    if any(not table.public and fold(table.name) != fold(declared.table) for table in tables):
+    columns = declared.columns if isinstance(declared, UnitPeriods) else [(declared.table, declared.column)]
+    with_dates = {fold(name) for name, _ in columns}
+    if any(not table.public and fold(table.name) not in with_dates for table in tables):
         return False
     return found <= declared.closed_parts(compiler.now.date())
 
@@ -194,24 +197,24 @@ class _Guards:
 
     def _home_column(self, query: Select) -> Column | None:
         """Return the column with the date of each unit in a SELECT of the rows of the home table."""
-        if not isinstance(query.source, Scan) or fold(query.source.table) != self.home.table:
+        name = self.home.column_of(fold(query.source.table)) if isinstance(query.source, Scan) else None
+        if name is None:
             return None
         if _is_grouped(query):
             return None
         columns = (item.expr for item in query.items if isinstance(item.expr, Column) and item.expr.stored)
-        return next((each for each in columns if fold(each.name) == self.home.column), None)
+        return next((each for each in columns if fold(each.name) == name), None)
 
     def _source(self, source: Source) -> tuple[Source, _Known]:
         """Return an item of FROM with guards, and what is known of its rows, by `alias.name`."""
         if isinstance(source, Scan):
             if fold(source.table) in self.public:
                 return source, _PUBLIC
-            if fold(source.table) != self.home.table:
+            column = self.home.column_of(fold(source.table))
+            if column is None:
                 return source, _Known()
             self.scanned = True
-            return source, _Known(
-                PartSet.of((0, NO_HOME - 1)), frozenset((f"{source.alias}.{self.home.column}",))
-            )
+            return source, _Known(PartSet.of((0, NO_HOME - 1)), frozenset((f"{source.alias}.{column}",)))
         if isinstance(source, Derived):
             query, known = self.query(source.query)
             names = {name: f"{source.alias}.{name}" for name in known.home | known.padded}

@@ -10,6 +10,7 @@ from dataclasses import field, replace
 from datetime import datetime, time
 
 from dpsql.analysis import select_blocks
+from dpsql.analysis.addable_numbers import keep_addable
 from dpsql.analysis.bound_ladders import Contribution
 from dpsql.analysis.call_rules import RULES_BY_NODE
 from dpsql.analysis.compiled_query import CompiledQuery, seal
@@ -48,6 +49,7 @@ from dpsql.analysis.outer_query import (
     is_laplace_better,
     may_count_units,
 )
+from dpsql.analysis.period_refusals import check_found_keys
 from dpsql.analysis.released import find_default_groups, find_default_rows, find_ladder_groups, state_groups
 from dpsql.analysis.released.quantiles import CellRows
 from dpsql.analysis.released.released_calls import SORTED_AFTERWARDS, find_cells
@@ -211,8 +213,7 @@ def seal_counting_query(draft: Draft) -> None:
         draft.groups = _choose_groups(draft)
     order = block.selection.order if isinstance(block.selection, (AboveThreshold, AllGroups)) else None
     order = () if order is None and block.values is not None else order
-    groups = draft.groups
-    counting = groups.build_query(order) if groups else _build_counting(draft)
+    counting = draft.groups.build_query(order) if draft.groups else _build_counting(draft)
     draft.compiled = seal(
         counting.query,
         draft.catalog,
@@ -222,9 +223,10 @@ def seal_counting_query(draft: Draft) -> None:
         keys=() if sparse is not None else tuple(k.type.held for k in block.keys),
         order=counting.order,
         cells=find_cells(block.counts) is not None,
-        groups=groups,
+        groups=draft.groups,
         sparse=sparse,
     )
+    check_found_keys(draft.query, block.source.owner, draft.compiled.certificate)
 
 
 def state_plan(draft: Draft) -> Plan:
@@ -247,7 +249,7 @@ def state_plan(draft: Draft) -> Plan:
         size,
         ("not declared" if size is None else origins) if block.own_keys else "one group",
         owner,
-        f"row of {owner.table}" if owner.row else owner.kind,
+        owner.words,
         _find_units_at_least(draft.policy, compiler),
         1 if block.one_group else kept,
         kept,
@@ -264,6 +266,9 @@ def state_plan(draft: Draft) -> Plan:
         cut_values=tuple(find_cut_values(compiler, count) for count in block.counts),
         equal=tuple(places.setdefault(count, place) for place, count in enumerate(block.counts)),
         closed=compiler.closed,
+        addable=None
+        if draft.sparse or compiler.ladders or size is None
+        else keep_addable(block.addable, kept),
     )
 
 

@@ -122,7 +122,7 @@ def is_within_bigint(sql_type: SqlType) -> bool:
 
 
 def bigint_constant(number: int) -> Expr:
-    """Return a BIGINT constant."""
+    """Return an integer as a constant of type BIGINT in the query tree."""
     return Constant(number, BIGINT)
 
 

@@ -406,6 +406,11 @@ def find_facts_of_join(
     return before if kind == "LEFT" else after
 
 
+def is_fact(value: Typed, names: Names) -> bool:
+    """Return whether an expression has one value for each unit; `names` are the columns that have."""
+    return value.reads <= names or value.unit in (UnitRole.PERIOD, UnitRole.LONGER)
+
+
 def mark_facts(scope: Scope, names: Names) -> Scope:
     """Mark the columns of FROM that are facts, and no others."""
 
@@ -425,7 +430,7 @@ def _is_same_type(a: Typed, b: Typed) -> bool:
 
 
 def _is_exact(role: UnitRole) -> bool:
-    return role is UnitRole.EXACT
+    return role.fixed
 
 
 def _has_one_row(owner: Owner, unique: Iterable[frozenset[T]], found: frozenset[T]) -> bool:

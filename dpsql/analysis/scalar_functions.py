@@ -21,7 +21,7 @@ from dpsql.analysis.conversions import OF_UTC, cast, convert_implicitly, convert
 from dpsql.analysis.facts_of_values import UTC_PARTS, bounds_of_call, find_call_grains
 from dpsql.analysis.schema_catalog import Catalog
 from dpsql.analysis.total_forms import bound_search_text, compute_in_full, store_integer, widen_integer
-from dpsql.analysis.typed_expression import Bounds, KeyDomain, Typed, join_notes
+from dpsql.analysis.typed_expression import Bounds, KeyDomain, Typed, UnitRole, join_notes
 from dpsql.kernel.tree import (
     Apply,
     Cast,
@@ -35,6 +35,7 @@ from dpsql.kernel.tree import (
     duckdb_sql,
     listed_forms,
 )
+from dpsql.kernel.tree.period_units import LONGER, TRUNCATIONS
 from dpsql.language import StatementText, replace_name
 from dpsql.policy import Assumed
 from dpsql.types import BIGINT, DOUBLE, HUGEINT, JSON, TIMESTAMP, TIMESTAMPTZ, VARCHAR, SqlType
@@ -213,7 +214,18 @@ def compile_call(
             raise
         # `strptime` with a time zone in its format returns a type that dpsql does not support.
         raise source.refuse(f"{form.name} does not take this literal", at) from None
+    typed = typed.with_unit(_find_role(form, fitted))
     return typed if typed.domain else _add_part_domain(form, typed)
+
+
+def _find_role(form: Form, arguments: Sequence[Typed]) -> UnitRole:
+    """Return the role of a date that is cut: it may be the period of the unit, or a longer one."""
+    if form.name not in TRUNCATIONS or len(arguments) != 2 or not arguments[1].unit.every:
+        return UnitRole.NONE
+    every, length = arguments[1].unit.every, form.arguments[0].removeprefix("=")
+    if length == every:
+        return UnitRole.PERIOD
+    return UnitRole.LONGER if length in LONGER[every] else UnitRole.NONE
 
 
 def _compile_on_instants(

@@ -32,9 +32,9 @@ from dpsql.analysis.from_joins import compile_from
 from dpsql.analysis.key_candidates import add_domain
 from dpsql.analysis.nested_queries import combine_branches
 from dpsql.analysis.public_domains import make_distinct_domain
-from dpsql.analysis.row_conditions import Names, find_fact_names, find_fixed_values, find_known_rows
+from dpsql.analysis.row_conditions import Names, find_fact_names, find_fixed_values, find_known_rows, is_fact
 from dpsql.analysis.scalar_rules import compile_condition, make_canonical
-from dpsql.analysis.typed_expression import UNKNOWN, Typed, UnitRole
+from dpsql.analysis.typed_expression import UNKNOWN, Typed, UnitRole, tells_units
 from dpsql.analysis.where_ranges import narrow_expression, narrow_rows
 from dpsql.analysis.window_functions import Hoist
 from dpsql.kernel.tree import Binary, Constant, Derived, Expr, OrderTerm, Paren, Select
@@ -279,7 +279,7 @@ def _project(
         RelationColumn.of(
             i.name,
             v,
-            fact=source.owner is not None and v.reads <= facts,
+            fact=source.owner is not None and is_fact(v, facts),
             borrowed=i.borrowed,
             nulls=v.nulls,
         )
@@ -326,7 +326,7 @@ def _check_distinct(
         return
     if source.owner.row:
         raise compiler.source.refuse("DISTINCT would merge rows, and each row is a privacy unit", node)
-    if not any(value.groups_units for value in values):
+    if not (tells_units(values) or any(value.groups_units for value in values)):
         raise compiler.source.refuse(
             "DISTINCT over private rows must select their privacy unit",
             node.args["distinct"],
@@ -354,7 +354,7 @@ def _compile_distinct_on(
         _check_alias(compiler, column, source.scope, items)
     if source.owner is not None:
         values = [compiler.expression(n, source.scope) for n in nodes]
-        if source.owner.row or not any(v.unit is UnitRole.EXACT for v in values):
+        if source.owner.row or not tells_units(values):
             raise compiler.source.refuse(
                 "DISTINCT ON over private rows must name their privacy unit",
                 distinct,

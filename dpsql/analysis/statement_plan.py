@@ -13,6 +13,7 @@ from fractions import Fraction
 from math import gcd, lcm
 from typing import TYPE_CHECKING, Literal
 
+from dpsql.analysis.addable_numbers import AddableNumbers
 from dpsql.analysis.bound_ladders import CutValues, Ladder, LeftOut
 from dpsql.analysis.compiled_query import CompiledQuery
 from dpsql.analysis.compiled_relation import Owner
@@ -185,6 +186,8 @@ class Plan:
     """For each of the counts, the place of the first that is equal to it: equal ones are released once."""
     closed: bool = field(default=False, kw_only=True)
     """Whether it reads parts of units alone that count as closed."""
+    addable: AddableNumbers | None = field(default=None, kw_only=True, compare=False, repr=False)
+    """What its numbers are sums over; None: they do not add up with those of other statements."""
 
     @property
     def cells(self) -> CellRows | None:
@@ -256,7 +259,7 @@ class Plan:
 
     @property
     def epsilon(self) -> Fraction:
-        """The statement's total epsilon."""
+        """The epsilon of the whole statement, which its shares add up to."""
         if self.options.epsilon is None:
             raise InternalError("a plan has an epsilon")
         return self.options.epsilon

@@ -22,7 +22,7 @@ from dpsql.analysis.from_joins import compile_from
 from dpsql.analysis.public_domains import DP_DOMAIN
 from dpsql.analysis.scalar_rules import make_canonical
 from dpsql.analysis.schema_catalog import Catalog
-from dpsql.analysis.typed_expression import UnitRole
+from dpsql.analysis.typed_expression import UnitRole, tells_units
 from dpsql.errors import QueryRefused
 from dpsql.language import MARK, Query, StatementText, copy_tree, walk_tree
 from dpsql.lazy_dataclass import dataclass
@@ -280,7 +280,7 @@ class Provenance:
         self.source, self.policy, self.catalog = source, policy, catalog
 
     def make_compiler(self) -> StatementCompiler:
-        """Return a new compiler."""
+        """Return a new compiler of the statement; what it compiles is dropped."""
         return StatementCompiler(
             self.source, self.policy, self.catalog, RULES_BY_NODE, select_blocks.compile_query
         )
@@ -305,8 +305,10 @@ class Provenance:
                     scope.aliases.setdefault(fold(item.name), compiler.expression(item.node, scope))
         nodes = list_group_nodes(compiler, select, items, scope)
         keys = [make_canonical(compiler.expression(node, scope)) for node in nodes]
-        units = frozenset[str]().union(*(c.reads for c in scope.columns if c.unit is not UnitRole.NONE))
-        computed = any(k.unit is UnitRole.NONE and bool(k.reads & units) for k in keys)
+        units = frozenset[str]().union(*(c.reads for c in scope.columns if c.unit.names_units))
+        computed = any(not k.unit.names_units and bool(k.reads & units) for k in keys)
+        if tells_units(keys):
+            return {UnitRole.EXACT}, computed
         return {UnitRole.EXACT if k.groups_units else k.unit for k in keys}, computed
 
     def has_column(self, select: exp.Select, ctes: tuple[Cte, ...], name: str) -> bool:
@@ -328,7 +330,7 @@ class Provenance:
     def read_values(self, select: exp.Select, value: exp.Expr, ctes: tuple[Cte, ...]) -> tuple[bool, bool]:
         """Return whether values of a block are each of one unit, and whether they are declared."""
         found = self.make_compiler().expression(value, self.find_scope(select, ctes))
-        return bool(found.link) or found.unit is not UnitRole.NONE, found.domain is not None
+        return bool(found.link) or found.unit.names_units, found.domain is not None
 
     def is_numeric(self, select: exp.Select, ctes: tuple[Cte, ...]) -> bool:
         """Return whether no aggregate of a block has values that are no numbers, such as the latest day."""

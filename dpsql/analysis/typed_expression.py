@@ -27,10 +27,11 @@ from dpsql.kernel.tree import (
     guarded,
     total,
 )
+from dpsql.kernel.unit_parts import EVERY
 from dpsql.lazy_dataclass import dataclass
 from dpsql.policy import Assumed
 from dpsql.policy.zones import Steps
-from dpsql.types import NULL, SqlType
+from dpsql.types import DATE, NULL, SqlType
 
 UNSTORABLE = frozenset({"INTERVAL", "JSON", "HUGEINT", "LIST", "STRUCT"})
 """Types whose values are no group keys and not told apart: equal ones may differ, or are no column."""
@@ -47,11 +48,46 @@ class UnitRole(Enum):
     """It holds the unit of the row or NULL, after an outer join."""
     PARTIAL = "partial"
     """It holds the unit of some rows and other values of the others, after UNION."""
+    PERSON = "person"
+    """It holds whose row it is, where a unit is what one did in one period."""
+    PERIOD = "the period"
+    """It holds the period of the unit: the date cut to it."""
+    LONGER = "a longer period"
+    """It holds a longer period, in which that of the unit lies."""
+    IN_DAY = "day"
+    """It holds a date in the period of the unit, here a day."""
+    IN_WEEK = "week"
+    IN_MONTH = "month"
+    IN_QUARTER = "quarter"
+    IN_YEAR = "year"
 
     @property
     def held(self) -> bool:
         """Whether it holds the unit of the row, or NULL."""
         return self in (UnitRole.EXACT, UnitRole.NULLABLE)
+
+    @property
+    def names_units(self) -> bool:
+        """Whether its values name units, or those of whom units are."""
+        return self.held or self in (UnitRole.PARTIAL, UnitRole.PERSON)
+
+    @property
+    def every(self) -> str:
+        """The length of the unit's period in which a date lies; empty: it holds no such date."""
+        return self.value if self.value in EVERY else ""
+
+    @property
+    def fixed(self) -> bool:
+        """Whether it holds one value for each unit, by what it is."""
+        return self in (UnitRole.EXACT, UnitRole.PERSON, UnitRole.PERIOD, UnitRole.LONGER)
+
+    def beside_nulls(self) -> UnitRole:
+        """Return the role of the column where an outer join may put NULL in its place."""
+        if self is UnitRole.EXACT:
+            return UnitRole.NULLABLE
+        if self is UnitRole.PERSON:
+            return UnitRole.PARTIAL
+        return self if self.held or self is UnitRole.PARTIAL else UnitRole.NONE
 
 
 @dataclass(frozen=True, slots=True)
@@ -274,6 +310,11 @@ class Typed:
         """
         return self.unit is UnitRole.EXACT or (bool(self.link) and self.domain is None)
 
+    @property
+    def is_period(self) -> bool:
+        """Whether it holds the period of the unit."""
+        return self.unit is UnitRole.PERIOD or (self.unit is UnitRole.IN_DAY and self.type == DATE)
+
     def column_span(self) -> Span | None:
         """Return the public range of the values if the expression is a column; else None."""
         return self.span if self.is_column else None
@@ -294,6 +335,13 @@ class Typed:
     def with_fact(self, fact: bool) -> Typed:
         """Return the column marked as a fact of the unit, or not."""
         return self if self.fact is fact else replace(self, fact=fact)
+
+
+def tells_units(values: Iterable[Typed]) -> bool:
+    """Return whether values tell which unit each row is of: they hold it, or its person and its period."""
+    listed = list(values)
+    exact = any(value.unit is UnitRole.EXACT for value in listed)
+    return exact or (any(v.unit is UnitRole.PERSON for v in listed) and any(v.is_period for v in listed))
 
 
 def join_notes(parts: Iterable[Typed]) -> tuple[Assumed, ...]:

@@ -199,7 +199,7 @@ class _TwoReleases:
 
     @property
     def _matching_rows(self) -> str:
-        """The rows that match."""
+        """The FROM clause of the public rows that match a private row."""
         return f"{self.public} JOIN {self.private}{self.on}"
 
     def _is_of_public(self, column: exp.Column) -> bool:

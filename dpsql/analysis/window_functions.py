@@ -23,9 +23,10 @@ from dpsql.analysis.compiler import (
     list_order_terms,
     read_whole_number,
 )
-from dpsql.analysis.row_conditions import KnownRows, Names, substitute_columns
+from dpsql.analysis.period_refusals import refuse_totals
+from dpsql.analysis.row_conditions import KnownRows, Names, is_fact, substitute_columns
 from dpsql.analysis.scalar_rules import make_canonical
-from dpsql.analysis.typed_expression import Typed, UnitRole, make_column
+from dpsql.analysis.typed_expression import Typed, UnitRole, make_column, tells_units
 from dpsql.kernel import tree
 from dpsql.kernel.tree import (
     Aggregate,
@@ -122,7 +123,9 @@ def _compile_parts(
             raise compiler.source.refuse(
                 "each row is a privacy unit: a window function would combine several units", node
             )
-        if not any(v.unit is UnitRole.EXACT for v in values):
+        if not tells_units(values):
+            if block.owner.every:
+                raise refuse_totals(compiler.source, block.owner, node)
             raise compiler.source.refuse(
                 "a window over private rows must PARTITION BY their privacy unit", node, _HINT
             )
@@ -286,7 +289,7 @@ class Hoist:
             if old.node not in places:
                 places[old.node] = Column(alias, f"x{len(columns)}")
                 columns.append(old)
-            return replace(old, node=places[old.node], fact=old.reads <= facts)
+            return replace(old, node=places[old.node], fact=is_fact(old, facts))
 
         origins = tuple(o.map_columns(moved) for o in source.scope.origins)
         merged = {name: moved(c) for name, c in source.scope.merged.items()}

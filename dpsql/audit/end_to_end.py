@@ -27,11 +27,22 @@ from dpsql.audit import Campaign, Outcome
 from dpsql.audit.detector import Subject, Verdict, detect
 from dpsql.audit.runs import CHARGE, Pair
 from dpsql.composition.prepared import PreparedCommand, PreparedComposed, PreparedPrivate
+from dpsql.engines.duckdb.duckdb_settings import switch_off_progress_bar
 from dpsql.engines.duckdb.source_files import scan_files
 from dpsql.errors import ProgrammingError
 from dpsql.language import Options, Set
 from dpsql.lazy_dataclass import dataclass
-from dpsql.policy import DatabaseSource, ParquetSource, Policy, Table, UnitColumn, UnitRow, UnitVia
+from dpsql.policy import (
+    DatabaseSource,
+    ParquetSource,
+    Policy,
+    Table,
+    UnitColumn,
+    UnitPeriod,
+    UnitRow,
+    UnitVia,
+)
+from dpsql.policy.part_declarations import MOST_EPSILON
 from dpsql.session import Session
 from dpsql.session_api import StatementResult
 
@@ -63,6 +74,7 @@ def neighbour(policy: Policy, tables: Sequence[str], unit: str | None, folder: P
         raise ProgrammingError("the statement reads no private table: there is no unit to remove")
     try:
         with duckdb.connect() as connection:
+            switch_off_progress_bar(connection)
             return _NeighbourCopy(policy, connection, folder).without(private[0], unit)
     except (duckdb.Error, OSError) as problem:
         why = type(problem).__name__
@@ -90,6 +102,11 @@ class _NeighbourCopy:
                 raise ProgrammingError("each row is a unit: name one by its number, from 1")
             self.conditions[root.name] = f"rowid = {int(number) - 1}"
             removed = f"row {number} of {root.name}"
+        elif isinstance(root.unit, UnitPeriod):
+            raise ProgrammingError(
+                f"an audit removes all rows of a {root.unit.kind}, and the unit here is one in one"
+                f" {root.unit.every}: audit a copy of the policy without unit_period"
+            )
         elif isinstance(root.unit, UnitColumn):
             unit = unit or self._largest(root, root.unit.column)
             self.conditions[root.name] = _equality(root.unit.column, unit)
@@ -178,6 +195,7 @@ class _NeighbourCopy:
         if inside and database is not None:
             copy = shutil.copyfile(database, self.folder / "neighbour.duckdb")
             with duckdb.connect(copy) as connection:
+                switch_off_progress_bar(connection)
                 # Rows of children have to be deleted before those of their parents.
                 for name, condition in reversed(inside.items()):
                     connection.execute(f"DELETE FROM {name} WHERE {condition}")
@@ -229,9 +247,10 @@ def private_statements(policy: Policy, statements: Iterable[tuple[str, str]]) ->
 
 
 def _open_scratch(policy: Policy, folder: Path) -> Session:
-    """Open a session with a scratch ledger in a new folder, and a budget that is never used up."""
+    """Open a session with a scratch ledger in a new folder; its budget is endless, by parts the largest."""
     ledger = Path(tempfile.mkdtemp(dir=folder)) / "ledger.sqlite"
-    budget = replace(policy.budget, epsilon=_ENDLESS, delta=_DELTA, ledger=ledger, high_water=False)
+    epsilon = Fraction(MOST_EPSILON) if policy.parts else _ENDLESS
+    budget = replace(policy.budget, epsilon=epsilon, delta=_DELTA, ledger=ledger, high_water=False)
     scratch = replace(policy, budget=budget, analysts={}, groups={}, share_releases=False)
     return Session(scratch, analyst="audit")
 
@@ -299,7 +318,7 @@ class _AuditSide:
         self._policy, self._asked, self._folder = policy, asked, folder
         self._opened = ExitStack()
         self._left = 0
-        """Runs that the delta of the present ledger still pays for."""
+        """Runs that the present ledger still pays for."""
 
     def __str__(self) -> str:
         return self.name
@@ -317,8 +336,9 @@ class _AuditSide:
             prepared = _without_reuse(prepared)
         else:
             raise ProgrammingError("only a private statement can be audited")
-        delta = prepared.price.delta
-        self._left = 10**9 if not delta else max(1, int(_DELTA / delta))
+        price, budget = prepared.price, session.database.policy.budget
+        amounts = ((budget.epsilon, price.epsilon), (budget.delta, price.delta))
+        self._left = max(1, min(10**9, *(int(total / each) for total, each in amounts if each)))
         self._execute = partial(session.execute, prepared)
         return prepared
 

@@ -12,6 +12,7 @@
 ``bounds``            `dpsql bounds`, which releases to everybody, and charges everybody
 ``check_and_audit``   `dpsql check`, which is for the owner and prints private facts; `dpsql audit`,
                       which searches for violations of differential privacy
+``checks``            `dpsql checks run`, which runs a file of checks and reports what is off
 ``serve``, ``user``   `dpsql serve` and `dpsql mcp`; `dpsql user`, which says who may log in
 ====================  ======================================================================
 """
@@ -40,12 +41,14 @@ from dpsql.cli.options import (
     CliSettings,
     InOrder,
     Width,
+    read_amount,
     read_sources,
     server_of,
     server_options,
     split_sources,
 )
 from dpsql.cli.output import FORMATS
+from dpsql.cli.report import report_command
 from dpsql.cli.serve import mcp_command, serve_command, serve_demo
 from dpsql.cli.user import user_command
 
@@ -188,6 +191,12 @@ Examples:
     help="Divide an epsilon over all statements, so that those that name no price have even errors.",
 )
 @click.option(
+    "--together",
+    is_flag=True,
+    help="Measure for all statements together and answer them from one estimate, at --epsilon.",
+)
+@click.option("--epsilon", metavar="EPSILON", help="What the statements of --together cost in all.")
+@click.option(
     "--on-error",
     type=click.Choice(["stop", "continue"]),
     default="stop",
@@ -211,6 +220,8 @@ def app(
     partial: bool,
     error: str | None,
     epsilon_total: str | None,
+    together: bool,
+    epsilon: str | None,
     **options: Any,  # noqa: ANN401  as declared above
 ) -> int:
     """Ask private data questions in SQL, with differential privacy.
@@ -232,21 +243,31 @@ def app(
     ctx.obj = settings
     given = ctx.meta[META]
     if ctx.invoked_subcommand is not None:
-        if server is not None:
+        if server is not None and ctx.invoked_subcommand != "checks":
             raise click.UsageError(
                 f"`{ctx.invoked_subcommand}` works on the owner's files, not on a server\n"
                 "Hint: statements do, such as -c 'SHOW PRIVACY BUDGET'"
             )
-        if given or dry_run or partial or error or epsilon_total:
+        if given or dry_run or partial or error or epsilon_total or together or epsilon:
             raise click.UsageError(
-                "-c, -f, --dry-run, --partial, --error and --epsilon-total go with statements, "
+                "-c, -f, --dry-run, --partial, --error, --epsilon-total and --together go with statements, "
                 "not with a command"
             )
         return ExitCode.OK
-    if not given and (dry_run or partial or error or epsilon_total):
-        raise click.UsageError("--dry-run, --partial, --error and --epsilon-total need -c or -f")
+    if not given and (dry_run or partial or error or epsilon_total or together or epsilon):
+        raise click.UsageError("--dry-run, --partial, --error, --epsilon-total and --together need -c or -f")
     if not given:
         return _run_repl(settings)
+    if together or epsilon:
+        from dpsql.cli.together import run_together
+
+        if not together or not epsilon or partial or error or epsilon_total:
+            raise click.UsageError(
+                "--together goes with --epsilon, and without --partial, --error and --epsilon-total"
+            )
+        amount = read_amount("--epsilon", epsilon)
+        with settings.answers() as out, _open_for_statements(settings) as session:
+            return run_together(session, out, split_sources(read_sources(given)), amount, dry=dry_run)
     from dpsql.cli.batch import Batch, ErrorTarget
 
     target = ErrorTarget.of(error, epsilon_total)
@@ -275,9 +296,53 @@ def _run_repl(settings: CliSettings) -> int:
 
 for _command in (
     *(budget_command, bounds_command, release_command, init_command, check_command, audit_command),
-    *(serve_command, user_command, mcp_command),
+    *(report_command, serve_command, user_command, mcp_command),
 ):
     app.add_command(_command)
+
+
+@app.group("checks")
+def checks_group() -> None:
+    """Run files of checks, which compare numbers with what is expected of them."""
+
+
+@checks_group.command("run")
+@click.argument("file")
+@click.option(
+    "--report",
+    "reports",
+    metavar="FILE",
+    multiple=True,
+    help="Write the report to a file, too: .html, .json or .txt.",
+)
+@click.option(
+    "--set",
+    "values",
+    metavar="NAME=VALUE",
+    multiple=True,
+    help="The value of $NAME in the file: a date, a number or a text.",
+)
+@click.pass_obj
+def checks_run(
+    settings: CliSettings, /, *, file: str, reports: tuple[str, ...], values: tuple[str, ...]
+) -> int:
+    """Run the checks of a FILE: OPEN CHECKS, which opens a stream that is not open, and CHECK statements.
+
+    Each runs, also after one that failed. Exit code 0: all are as expected; 6: something is off; else that of
+    the first error.
+    """
+    from dpsql.cli.checks import check_reports, read_values, run_checks
+
+    given, written = read_values(values), check_reports(reports)
+    pieces = split_sources(read_sources([("file", file)]))
+    if settings.format not in (None, "table", "json"):
+        raise click.UsageError("checks are reported as a table or as JSON")
+    with settings.answers("table") as out, _open_for_statements(settings) as session:
+        report = run_checks(session, file, pieces, given)
+        out.write_text(report.to_json() if settings.format == "json" else report.to_text(out.style))
+    for path in written:
+        path.write_text(report.written_as(path.suffix), "utf-8")
+    return report.code
 
 
 @app.command("demo")

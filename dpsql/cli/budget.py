@@ -42,6 +42,12 @@ _SHOWN = 20
     is_flag=True,
     help="For the owner: go on with a ledger that is older than its mark, or lost: that is spent.",
 )
+@click.option("--streams", is_flag=True, help="List the streams of checks of all analysts, or of --analyst.")
+@click.option(
+    "--close-stream",
+    metavar="NAME",
+    help="For the owner: settle a stream of --analyst, also if nobody can tell whether its check runs.",
+)
 @click.option(
     "--moved",
     is_flag=True,
@@ -58,11 +64,14 @@ def budget_command(
     head: bool,
     receipt: str | None,
     accept_restored: bool,
+    streams: bool,
+    close_stream: str | None,
     moved: bool,
 ) -> int:
     """Show what is spent, on what, and what is left."""
     settings: CliSettings = ctx.obj
-    chosen = [json_, clear_failures, check_, head, receipt is not None, accept_restored, moved]
+    others = [streams and not json_, close_stream is not None]
+    chosen = [json_, clear_failures, check_, head, receipt is not None, accept_restored, moved, *others]
     if ctx.invoked_subcommand is not None:
         if any(chosen):
             raise click.UsageError("the options of `budget` do not go with `check`")
@@ -77,6 +86,10 @@ def budget_command(
         return _accept_restored(settings)
     if moved:
         return _spend_in_all_parts(settings)
+    if close_stream is not None:
+        return _close_stream(settings, close_stream)
+    if streams:
+        return _show_streams(settings, json_=json_)
     if settings.format not in (None, "table", "json"):
         raise click.UsageError("the budget is shown as a table or as JSON")
     with settings.answers("table") as out, settings.open_ledger() as ledger:
@@ -145,6 +158,50 @@ def _spend_in_all_parts(settings: CliSettings) -> int:
         forget_units(ledger)
     narrate.note("what was asked of any part counts in every part now")
     _tell_added(added)
+    return ExitCode.OK
+
+
+def _show_streams(settings: CliSettings, *, json_: bool) -> int:
+    """List the latest stream of each name, of one analyst or of all."""
+    import json
+
+    with settings.answers("table") as out, settings.open_ledger() as ledger:
+        rows = [
+            {
+                "analyst": each.analyst,
+                "stream": each.terms.name,
+                "state": each.said,
+                "opened": f"{each.when:%Y-%m-%d %H:%M}",
+                "misses": each.terms.misses,
+                "left": each.left,
+                "epsilon": show_spent(each.terms.charge.epsilon),
+                "charged": show_spent(each.charged),
+            }
+            for each in ledger.streams.list(settings.analyst)
+        ]
+        if json_ or settings.format == "json":
+            out.write_text(json.dumps(rows, indent=2, ensure_ascii=False) + "\n")
+        elif rows:
+            columns = [column(name, [str(row[name]) for row in rows], out.style) for name in rows[0]]
+            out.write_text(draw(columns, out.style))
+        else:
+            out.write_text("no stream was opened yet\n")
+    return ExitCode.OK
+
+
+def _close_stream(settings: CliSettings, name: str) -> int:
+    """Settle an analyst's stream: what its checks have used stays charged."""
+    from dpsql.errors import ProgrammingError
+
+    analyst = settings.analyst or "analyst"
+    with settings.open_ledger() as ledger:
+        found = ledger.streams.find(analyst, name.lower())
+        if found is None or found.state != "open":
+            raise ProgrammingError(f"{analyst} has no open stream {name[:60]}")
+        closed = ledger.streams.close(found.entry, by_owner=True)
+    narrate.note(
+        f"the stream {closed.terms.name} of {analyst} is closed: epsilon {show_spent(closed.charged)}"
+    )
     return ExitCode.OK
 
 

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from dpsql.ledger import StoredLadder
     from dpsql.owner import Finding, Report
     from dpsql.policy import Policy
+    from dpsql.release.moved_units import KnownUnits
     from dpsql.render.grid import Style
 
 _FOR_WHOM = "for the owner alone: this report holds exact private facts; never hand it on"
@@ -93,7 +94,7 @@ def _verify_policy(settings: CliSettings) -> int:
     with settings.answers("table") as out:
         policy = settings.load_policy()
         with progress("opening the data"):
-            report = verify(policy, doing, _read_ladders(policy))
+            report = verify(policy, doing, *_read_ledger(policy))
         _write_report(report, out)
     if report.passed:
         from dpsql.ledger import Ledger
@@ -114,15 +115,19 @@ def _verify_policy(settings: CliSettings) -> int:
     return ExitCode.OK
 
 
-def _read_ladders(policy: Policy) -> Sequence[StoredLadder]:
-    """Return the kept ladders; none if no ledger can be opened, which is said later."""
+def _read_ledger(policy: Policy) -> tuple[Sequence[StoredLadder], KnownUnits | None]:
+    """Return the kept ladders, and the units that were read last; none of a ledger that cannot be opened."""
     from dpsql.errors import Error
     from dpsql.ledger import Ledger, Opening
+    from dpsql.release.moved_units import MovedUnits
 
     if Path(policy.budget.ledger).is_file():
         with suppress(Error), Ledger.of(policy, Opening.INSPECT) as ledger:
-            return ledger.ladders()
-    return ()
+            parts, declared = ledger.parts, policy.unit_parts
+            compared = parts is not None and declared is not None and declared.moves == "refuse"
+            kept = MovedUnits(ledger, policy.budget.ledger)
+            return ledger.ladders(), kept.read(parts.declared) if compared and parts is not None else None
+    return (), None
 
 
 def _write_report(report: Report, out: AnswerOutput) -> None:

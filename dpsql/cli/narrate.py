@@ -58,6 +58,8 @@ class ExitCode(IntEnum):
     """A statement could not be proved private; it was not run and not charged."""
     BUDGET_EXCEEDED = 5
     """The budget does not pay for it; it was not run and not charged."""
+    OFF = 6
+    """A check of `dpsql checks run` is off."""
     INTERRUPTED = 130
     """Ctrl-C; what was charged stays charged."""
 
@@ -88,7 +90,7 @@ def exit_code(error: BaseException) -> ExitCode:
 def describe_exit_codes() -> str:
     """Describe all codes, for `--help`."""
     words = {code: code.name.lower().replace("_", " ") for code in ExitCode}
-    words[ExitCode.USAGE] = "usage or policy"
+    words |= {ExitCode.USAGE: "usage or policy", ExitCode.OFF: "a check is off"}
     return "\n".join(f"  {code.value:>3}  {words[code]}" for code in ExitCode)
 
 

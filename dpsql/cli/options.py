@@ -244,7 +244,7 @@ def _read_file(name: str) -> GivenSql:
 
 
 def split_sources(sources: Sequence[GivenSql]) -> list[Piece]:
-    """Split sources into statements."""
+    """Return the single statements of the texts and files of a command line."""
     from dpsql.language import split_script_with_places
 
     return [

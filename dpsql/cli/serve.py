@@ -126,7 +126,7 @@ def _free_port(customary: int) -> int:
 
 
 def _say_addresses(state: State, addresses: list[str], passwords: dict[str, str]) -> None:
-    """Write how clients connect."""
+    """Print the addresses of a started server, with a command of each client."""
     lines = [f"dpsql serves the database {state.config.name}:"]
     lines += [f"  {_show_address(state, address)}" for address in addresses]
     if state.tls is not None:

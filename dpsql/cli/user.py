@@ -68,7 +68,7 @@ def user_command() -> None:
 @_add_rights_options
 @click.pass_obj
 def add_command(settings: CliSettings, /, *, name: str, token: bool, **rights: Any) -> int:  # noqa: ANN401  as declared above
-    """Add a user."""
+    """Add a user of the server, with a password or a token."""
     from dpsql.serve.users import Account, User
 
     policy, text = settings.load_policy(), ""
@@ -185,7 +185,7 @@ def remove_command(settings: CliSettings, /, *, name: str) -> int:
 @user_command.command("list")
 @click.pass_obj
 def list_command(settings: CliSettings) -> int:
-    """List the users."""
+    """List the users of the server, with their analysts and rights."""
     import pyarrow as pa
 
     from dpsql.serve.users import today

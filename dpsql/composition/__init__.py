@@ -6,15 +6,14 @@
 ``statement_parts``       takes a statement apart into release blocks and an outer query, by the ``kinds``
                           of its blocks; ``equivalent_blocks`` and ``release_blocks`` put them into other
                           forms
-``value_types``           the types of values that releases read of earlier ones
+``respelled_statements``  writes other spellings of releases as releases: ``grouping_sets`` those of GROUP
+                          BY, ``pair_statistics`` CORR, COVAR and REGR, ``rank_quantiles`` ranks that
+                          stand for quantiles, ``values_of_rows`` subqueries over private rows,
+                          ``lists_of_values`` MODE, STRING_AGG and lists of quantiles
+``checked_numbers``       what a CHECK statement counts and answers; ``check_streams`` the open streams
 ``block``                 divides a release block into what is counted and a SELECT over the released rows;
                           ``block_clauses`` reads HAVING, QUALIFY, ORDER BY and LIMIT, ``block_columns``
                           what they name
-``anchors``               reads MIN and MAX of a table's days
-``rank_quantiles``        reads ranks that stand for quantiles
-``found_values``          makes lists of private values releases; ``lists_of_values`` reads MODE, STRING_AGG
-                          and lists of quantiles
-``distinct_rows``         counts different rows as different texts
 ``chosen_public_rows``    counts public rows that private values choose; ``existence_by_value`` reads EXISTS
                           as the list of these values
 ``existence``             decides which groups exist for the outer query; ``half_way_thresholds`` where its

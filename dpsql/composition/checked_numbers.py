@@ -25,7 +25,6 @@ from sqlglot import exp
 from dpsql.analysis import complete_options
 from dpsql.composition.planned_count import PlannedCount
 from dpsql.composition.prepared import PreparedCheck, PreparedComposed, PreparedPrivate, PreparedPublic
-from dpsql.composition.release_words import round_up
 from dpsql.errors import ProgrammingError
 from dpsql.kernel.mechanisms import CheckStreamPlan, Statistic
 from dpsql.language import AllGroups, Check, OpenChecks, Query, Scalar, copy_tree, write_name
@@ -38,15 +37,13 @@ if TYPE_CHECKING:
     from dpsql.policy import Policy
 
 _DIRECTIONS: dict[str, Direction] = {"BOTH": "BOTH", "AT_MOST": "UP", "AT_LEAST": "DOWN"}
-MARGINS = (1, 200, 2_000, 20_000)
-"""For how many checks EXPLAIN says how near numbers are that are all as expected."""
-_BOUNDS = ("max_rows_contributed", "max_groups_contributed")
+_BOUNDS = ("max_rows_contributed", "max_groups_contributed", "fresh")
 """The options of the SELECT of a check."""
 MOST_GROUPS = 10_000
 """How many groups one statement checks at most."""
 
 
-class _Planner(Protocol):
+class CheckPlanner(Protocol):
     """The part of a planner that checks use."""
 
     @property
@@ -60,7 +57,7 @@ class _Planner(Protocol):
     def query(
         self, text: str, query: Query, engines: Engines
     ) -> PreparedPrivate | PreparedComposed | PreparedPublic:
-        """Prepare a parsed SELECT."""
+        """Return the prepared statement of the SELECT that a CHECK counts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,15 +69,36 @@ class Expected:
     high: Fraction | None
     tolerance: Fraction
 
+    @property
+    def unknown(self) -> bool:
+        """Whether nothing is: the group is answered, and uses a miss."""
+        return self.low is None and self.high is None
+
 
 def expected_of(
-    prepared: PreparedCheck, keys: Sequence[pa.Array], groups: int, tolerance: Fraction | None
+    prepared: PreparedCheck,
+    keys: Sequence[pa.Array],
+    groups: int,
+    tolerance: Fraction | None,
+    last: pa.Table | None = None,
 ) -> list[Expected]:
     """Return what is expected of the groups that are checked, in the order of checking.
 
-    `keys` are those of all groups of the domain; `tolerance` is that of checks that say none.
+    `keys` are those of all groups of the domain; `tolerance` is that of checks that say none. `last` has the
+    last values of groups, for a check that expects them: groups that have none come last.
     """
     check = prepared.check
+    if check.expected.last:
+        rows = zip(*(k.to_pylist() for k in keys), strict=True) if keys else [()] * groups
+        places = {row: place for place, row in enumerate(rows)}
+        known = _last_values(last)
+        found = [
+            Expected(places[row], value, value, _tolerance_of_last(check, value, tolerance))
+            for row, value in known.items()
+            if row in places
+        ]
+        rest = sorted(place for row, place in places.items() if row not in known)
+        return found + [Expected(place, None, None, Fraction(0)) for place in rest]
     if prepared.table is None:
         own = check.expected
         each = (own.low, own.high, _tolerance(own.tolerance, tolerance))
@@ -101,14 +119,38 @@ def expected_of(
     return found
 
 
+def _last_values(last: pa.Table | None) -> dict[tuple[Any, ...], Fraction]:
+    """Return the last values of groups by their keys, in order."""
+    if last is None:
+        return {}
+    columns = [last.column(place).to_pylist() for place in range(last.num_columns)]
+    return {row[:-1]: Fraction(row[-1]) for row in zip(*columns, strict=True)}
+
+
+def _tolerance_of_last(check: Check, value: Fraction, usual: Fraction | None) -> Fraction:
+    share = check.expected.share
+    return _tolerance(check.expected.tolerance, usual) if share is None else abs(value) * share
+
+
+def most_checked(prepared: PreparedCheck) -> int:
+    """Return how many groups a check has at most, before any key is read."""
+    plan = prepared.counting.plan
+    if prepared.table is not None:
+        rows: int = prepared.table.num_rows
+        return rows
+    return (plan.domain_size or 1) if prepared.keys else 1
+
+
 def check_tolerance(prepared: PreparedCheck, usual: Fraction | None) -> None:
     """Refuse a check without a tolerance, in a stream that has none."""
-    rows: list[Any] = [prepared.check.expected.tolerance]
+    if prepared.check.expected.share is not None:
+        return
+    own: list[Any] = [prepared.check.expected.tolerance]
+    rows = own
     if prepared.table is not None:
         name = next((each for each in prepared.table.column_names if each.lower() == "tolerance"), None)
-        if name is not None:
-            rows = [*prepared.table.column(name).to_pylist(), *(rows if None in rows else ())]
-            rows = [prepared.check.expected.tolerance if each is None else each for each in rows]
+        given = [None] if name is None else prepared.table.column(name).to_pylist()
+        rows = [own[0] if each is None else each for each in given]
     if usual is None and None in rows:
         raise ProgrammingError(
             "the check has no tolerance, nor has its stream: EXPECT .. TOLERANCE 50, or "
@@ -116,9 +158,26 @@ def check_tolerance(prepared: PreparedCheck, usual: Fraction | None) -> None:
         )
 
 
+def widest_tolerance(prepared: PreparedCheck, usual: Fraction | None) -> Fraction | None:
+    """Return the largest tolerance of a check in what its numbers are measured in; None: it is not known."""
+    if prepared.check.kind != "sum" or prepared.check.expected.share is not None:
+        return None
+    if prepared.table is None:
+        return _tolerance(prepared.check.expected.tolerance, usual)
+    names = {name.lower(): name for name in prepared.table.column_names}
+    rows = prepared.table.column(names["tolerance"]).to_pylist() if "tolerance" in names else [None]
+    widths = (
+        _tolerance(prepared.check.expected.tolerance if each is None else Fraction(str(each)), usual)
+        for each in rows
+    )
+    return max(widths, default=None)
+
+
 def statistic_of(prepared: PreparedCheck, expected: Expected) -> Statistic:
     """Return how far the number of a group is off, of the numbers that are counted."""
     counts = prepared.counting.plan.counts
+    if expected.unknown:
+        return Statistic(())
     if prepared.check.kind == "sum":
         step, terms = counts[0].step, []
         if expected.low is not None:
@@ -136,45 +195,18 @@ def bound_of(prepared: PreparedCheck) -> Fraction:
     return max(count.bound * count.step for count in prepared.counting.plan.counts)
 
 
-def plan_stream(opened: OpenChecks) -> CheckStreamPlan:
-    """Plan the stream of an OPEN CHECKS statement; its answers are Laplace or better at `answer_epsilon`."""
+def plan_stream(opened: OpenChecks, share: Fraction | None = None) -> CheckStreamPlan:
+    """Plan the stream of an OPEN CHECKS statement; its answers are Laplace or better at `answer_epsilon`.
+
+    `share` is that of the threshold, of a stream that was planned before.
+    """
+    direction = _DIRECTIONS[opened.sides]
     return CheckStreamPlan.plan(
-        opened.epsilon, opened.misses, answers=opened.answers, direction=_DIRECTIONS[opened.sides]
+        opened.epsilon, opened.misses, answers=opened.answers, direction=direction, threshold=share
     )
 
 
-def explain_stream(opened: OpenChecks) -> pa.Table:
-    """Return what a stream costs and how sharp its checks are, from public figures alone."""
-    plan = plan_stream(opened)
-    rows = [
-        ("epsilon", f"{round_up(opened.epsilon)}: charged when it is opened; what is not used is given back"),
-        ("each check that is as expected", "free"),
-        ("first check", round_up(plan.threshold_epsilon)),
-        ("each check that is off", round_up(plan.check_epsilon + plan.answer_epsilon)),
-        ("misses", f"{opened.misses:,}"),
-        (
-            "as expected means",
-            f"within the tolerance + {plan.slack():.3g} bounds, for all checks together (95%)",
-        ),
-        *(
-            (
-                f"no false alarm in {checks:,} checks",
-                f"of numbers nearer than the tolerance - {plan.margin(checks):.3g} bounds (95%)",
-            )
-            for checks in MARGINS
-        ),
-        (
-            "answers",
-            f"fresh, at epsilon {round_up(plan.answer_epsilon)}"
-            if plan.answer_epsilon
-            else "none: only whether it is off",
-        ),
-        ("bound", "by how much one unit can change the number: 1 of COUNT(DISTINCT ..) of the unit"),
-    ]
-    return pa.table({"property": [name for name, _ in rows], "value": [value for _, value in rows]})
-
-
-def prepare_check(planner: _Planner, check: Check, engines: Engines) -> PreparedCheck:
+def prepare_check(planner: CheckPlanner, check: Check, engines: Engines) -> PreparedCheck:
     """Analyse a check; refuse what has no statistic that is certified. Nothing is read or charged."""
     query, refuse = check.query, check.query.source.refuse
     for name, at in query.options.at.items():
@@ -182,7 +214,7 @@ def prepare_check(planner: _Planner, check: Check, engines: Engines) -> Prepared
             raise refuse(
                 f"the stream pays for a check, so its SELECT has no {name}",
                 at,
-                "it takes " + " and ".join(_BOUNDS),
+                "it takes " + ", ".join(_BOUNDS),
             )
     options = complete_options(query.options, replace(planner.defaults, epsilon=Fraction(1), error=None))
     counting = PlannedCount.of(check.statistics, planner.policy, engines, options)
@@ -215,7 +247,9 @@ def prepare_check(planner: _Planner, check: Check, engines: Engines) -> Prepared
     return made
 
 
-def _read_expectations(planner: _Planner, check: Check, keys: tuple[str, ...], engines: Engines) -> pa.Table:
+def _read_expectations(
+    planner: CheckPlanner, check: Check, keys: tuple[str, ...], engines: Engines
+) -> pa.Table:
     """Read the public table of expectations, with a column for each key and one named as what is checked."""
     from dpsql.language import parse  # noqa: PLC0415
 
@@ -262,7 +296,7 @@ def _tolerance(own: Fraction | None, usual: Fraction | None) -> Fraction:
 
 
 def plan_answer(
-    planner: _Planner,
+    planner: CheckPlanner,
     prepared: PreparedCheck,
     keys: Sequence[Any] | None,
     epsilon: Fraction,

@@ -53,7 +53,7 @@ from dpsql.language import AllGroups, Query, copy_tree, find_nodes, name_columns
 from dpsql.places import DETAILS, FREE, Places, lay_out, make_distinct
 from dpsql.planning import COVERS_LESS, choose, to_doubles
 from dpsql.policy import Policy, fold
-from dpsql.release import Release, ends_of, hold_at_once, places_of
+from dpsql.release import COMPUTED, Release, ends_of, hold_at_once, places_of
 from dpsql.types import BIGINT, DOUBLE
 
 
@@ -385,6 +385,8 @@ def _join_facts(prepared: PreparedComposed, releases: tuple[Release, ...]) -> Re
         return replace(first, properties={**({"ordering": ordering[0]} if ordering else {}), **kept})
     new = [release for release in releases if release.reused is None]
     receipts = {release.receipt for release in new or releases}
+    added = {text: None for r in releases if (text := r.properties.get(COMPUTED))}
+    computed = "; ".join(added) if all(COMPUTED in r.properties for r in releases) else ""
     return replace(
         first,
         selection=f"{len(releases)} releases",
@@ -393,12 +395,18 @@ def _join_facts(prepared: PreparedComposed, releases: tuple[Release, ...]) -> Re
         charge=sum((release.charge for release in new or releases), Charge()),
         scale=0.0,
         confidence=min(release.confidence for release in releases),
-        warnings=tuple(dict.fromkeys(text for release in releases for text in release.warnings)),
+        warnings=(
+            *dict.fromkeys(text for release in releases for text in release.warnings),
+            *(() if computed else added),
+        ),
         assumed=tuple(dict.fromkeys(each for release in releases for each in release.assumed)),
         number=None,
         receipt=receipts.pop() if len(receipts) == 1 else "",
         reused=None if new else max(release.reused for release in releases if release.reused),
         charged_again=next((release.charged_again for release in releases if release.charged_again), ""),
         outside=None,
-        properties={"unit": ", ".join(dict.fromkeys(r.properties.get("unit", "") for r in releases))},
+        properties={
+            "unit": ", ".join(dict.fromkeys(r.properties.get("unit", "") for r in releases)),
+            **({COMPUTED: computed} if computed else {}),
+        },
     )

@@ -40,6 +40,8 @@ from dpsql.planning import (
     left_out_sentences,
     quote_candidates,
 )
+from dpsql.policy import UnitPeriods
+from dpsql.release import COMPUTED, Release, places_of
 
 
 def _facts_left_out(plan: Plan) -> dict[str, object]:
@@ -97,6 +99,8 @@ def _facts_of_release(
 ) -> dict[str, object]:
     """Return what EXPLAIN shows of one release; `left` stands before its SQL."""
     plan, quote = prepared.plan, prepared.method.quote
+    if prepared.added is not None:
+        return {**_facts_of_added(prepared, prepared.added), **left}
     note = prepared.note.replace(TAKEN, "the day that is found")
     return {
         "selection": words_of_selection(plan),
@@ -128,6 +132,26 @@ def _facts_of_release(
     }
 
 
+def _facts_of_added(prepared: PreparedPrivate, release: Release) -> dict[str, object]:
+    """Return what EXPLAIN shows of what is added up from releases, beside the error of a new one."""
+    plan = prepared.plan
+    columns = (release.table.column(number.stddev) for number in places_of(release).numbers if number.stddev)
+    deviations = [value for column in columns for value in column.to_pylist()]
+    return {
+        "selection": words_of_selection(plan),
+        "why": release.properties[COMPUTED],
+        "mechanism": release.mechanism,
+        "unit": plan.unit,
+        "guarantee": release.guarantee,
+        **_write_amounts(prepared.price),
+        "stddev": max(deviations, default=None),
+        "stddev_if_measured": prepared.method.quote.predicted_stddev,
+        "domain": plan.domain,
+        "domain_size": plan.candidates,
+        "assumed": [str(each) for each in plan.assumed] or None,
+    }
+
+
 def _parts_of(prepared: PreparedPrivate) -> dict[str, object]:
     """Say which parts of units a release is charged to, if a kind of unit has parts."""
     declared = prepared.counting.policy.unit_parts
@@ -136,8 +160,11 @@ def _parts_of(prepared: PreparedPrivate) -> dict[str, object]:
     parts, date = prepared.plan.unit_parts, f"{declared.table}.{declared.column}"
     if parts is not None:
         words = f"{Calendar(declared.period).words(parts)} ({declared.every} of {date})"
-    elif prepared.plan.unit != declared.kind:
+    elif prepared.plan.owner.kind != declared.kind:
         words = f"all: the {declared.every}s are of a {declared.kind}"
+    elif isinstance(declared, UnitPeriods):
+        tables = " or ".join(name for name, _ in declared.columns)
+        words = f"all: nothing says which {declared.every}s are read; read {tables} and compare the date"
     else:
         words = (
             f"all: nothing says which {declared.every}s are read; join {declared.table} and compare {date}"

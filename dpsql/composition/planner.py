@@ -49,6 +49,7 @@ from dpsql.composition.prepared import (
 )
 from dpsql.composition.refining import Refining
 from dpsql.composition.refusals import Amounts, is_paid, keep_tried, rewrite, with_beside, with_own_hints
+from dpsql.composition.refused_with_periods import check_stream, check_sums
 from dpsql.composition.show_describe import describe_table
 from dpsql.engines import Untranslatable, running_statement
 from dpsql.errors import Fix, QueryRefused, QuerySyntaxError
@@ -64,6 +65,7 @@ from dpsql.language import (
     Query,
     Refine,
     Statement,
+    StreamCommand,
     parse,
 )
 from dpsql.lazy_dataclass import dataclass
@@ -183,7 +185,7 @@ class Planner:
         if parsed is None and (found := plans.find(key, engines)) is not None:
             with running_statement() as running:
                 running.check()
-            return self.priced(found)
+            return self._added(self.priced(found))
         statement = self.parsed(text, parameters) if parsed is None else parsed
         match statement:
             case Query():
@@ -193,23 +195,36 @@ class Planner:
                 return made
             case Explain():
                 asked = statement.query
-                if isinstance(asked, OpenChecks):
-                    return PreparedCommand(text, Explained(asked, statement.form))
+                if isinstance(asked, (OpenChecks, Check, StreamCommand)):
+                    of_stream = self._of_stream(text, asked, engines)
+                    return PreparedCommand(text, Explained(of_stream, statement.form))
                 planned = (
                     self._refinement(text, asked, engines, parameters)
                     if isinstance(asked, Refine)
                     else self.query(text, asked, engines)
                 )
                 return PreparedCommand(text, Explained(planned, statement.form))
-            case Check():
-                return PreparedCommand(text, prepare_check(self, statement, engines))
-            case OpenChecks():
-                plan_stream(statement)
+            case Check() | OpenChecks() | StreamCommand():
+                return self._of_stream(text, statement, engines)
             case Refine():
                 return self._refinement(text, statement, engines, parameters)
             case Describe():
                 self.described(statement)
         return PreparedCommand(text, statement)
+
+    def _of_stream(
+        self, text: str, statement: Check | OpenChecks | StreamCommand, engines: Engines
+    ) -> PreparedCommand:
+        """Prepare a statement of a stream; opening it again costs what the ledger has of it."""
+        check_stream(self.policy, statement)
+        if isinstance(statement, Check):
+            return PreparedCommand(text, prepare_check(self, statement, engines))
+        if isinstance(statement, OpenChecks):
+            plan_stream(statement)
+            return PreparedCommand(text, statement, Charge(statement.epsilon))
+        found = self.database.ledger.streams.find(self.analyst, statement.name)
+        again = statement.what == "refill" and found is not None
+        return PreparedCommand(text, statement, found.terms.charge if again and found else Charge())
 
     def _key(self, text: str, parameters: Parameters) -> PlanKey:
         filters = scopes(self.policy, self.analyst)
@@ -255,7 +270,14 @@ class Planner:
         with query.source.limited_depth():
             made = compose(text, query, parts, planned, self.policy)
         # Whether a release that reads a number of another one is stored, is known with that one alone.
-        return self.priced(made) if any(part.values for part in made.parts) else made
+        return self._added(self.priced(made) if any(part.values for part in made.parts) else made)
+
+    def _added(self, prepared: PreparedPrivate | PreparedComposed) -> PreparedPrivate | PreparedComposed:
+        """Return a statement with what was added up for it, if it combines stored releases."""
+        if not any(part.combines for part in prepared.parts):
+            return prepared
+        check_sums(self.policy)
+        return Releasing(self.database, self.database.ledger, self.analyst).added(prepared)
 
     @contextmanager
     def _survey_refusal(
@@ -293,7 +315,7 @@ class Planner:
         return self._priced(text, query, self._counting(query, engines, defaults), defaults)
 
     def _counting(self, query: Query, engines: Engines, defaults: Options) -> PlannedCount:
-        """Analyse a release."""
+        """Analyse a private block: return its plan and its counting query."""
         with running_statement() as running:
             running.check()
         options = complete_options(query.options, defaults)
@@ -385,7 +407,8 @@ class Planner:
         """
         if isinstance(prepared, PreparedPrivate):
             options = prepared.query.options
-            return prepared.refines is not None or (options.epsilon or options.error) is not None
+            named = (options.epsilon or options.error or options.combine) is not None
+            return prepared.refines is not None or named
         return self._without_default().accepts(prepared)
 
     def accepts(self, prepared: PreparedComposed) -> bool:

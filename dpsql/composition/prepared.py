@@ -23,6 +23,7 @@ from dpsql.ledger import RefinementStep
 from dpsql.places import Own
 from dpsql.planning import WIDE, Method
 from dpsql.policy import Policy
+from dpsql.release import Release
 from dpsql.release.reuse import is_settled
 from dpsql.types import SqlType
 
@@ -55,6 +56,8 @@ class PreparedPrivate:
     """What the outer query does to the intervals that are shown, in words."""
     values: tuple[int, ...] = ()
     """The places of the values of earlier releases that it reads (see `PreparedComposed.values`)."""
+    added: Release | None = field(default=None, repr=False)
+    """What it is added up from, if it combines releases; None until that is known."""
 
     @property
     def plan(self) -> Plan:
@@ -62,14 +65,19 @@ class PreparedPrivate:
         return self.counting.plan
 
     @property
+    def combines(self) -> bool:
+        """Whether it is added up from stored releases, and costs nothing."""
+        return self.plan.options.combine is not None
+
+    @property
     def reusable(self) -> bool:
         """Whether a stored release of the same question answers it."""
-        return not self.plan.options.fresh and self.refines is None
+        return not self.plan.options.fresh and self.refines is None and not self.combines
 
     @property
     def full_price(self) -> Charge:
         """The largest charge if nothing is stored."""
-        return self.method.quote.charge
+        return Charge() if self.combines else self.method.quote.charge
 
     @property
     def parts(self) -> tuple[PreparedPrivate, ...]:
@@ -256,7 +264,7 @@ class PreparedPublic:
 class Explained:
     """EXPLAIN, with the statement that it explains."""
 
-    prepared: PreparedPrivate | PreparedComposed | PreparedPublic | OpenChecks
+    prepared: PreparedPrivate | PreparedComposed | PreparedPublic | PreparedCommand
     form: ExplainForm
 
 
@@ -273,27 +281,27 @@ class PreparedCheck:
     """The public expectations of groups, if the check names a table of them."""
 
 
-Command: TypeAlias = "Explained | Show | Describe | Set | OpenChecks | StreamCommand | PreparedCheck"
-"""What a command has that is run; of a check, what is analysed of it."""
+Command: TypeAlias = "Explained | Show | Describe | Set | OpenChecks | StreamCommand | PreparedCheck | Any"
+"""What a command has that is run; of a check, what is analysed of it; of a report, what `reports` plans."""
 
 
 @dataclass(frozen=True, slots=True)
 class PreparedCommand:
     """EXPLAIN, SHOW, DESCRIBE or SET; or a statement of a stream of checks."""
 
-    private: ClassVar[bool] = False
-
     text: str
     command: Command
+    price: Charge = field(default_factory=Charge)
+    """What OPEN CHECKS, REFILL STREAM or a run of a report charges; checks of an open stream cost no more."""
 
     @property
-    def price(self) -> Charge:
-        """What OPEN CHECKS charges; the other commands, and checks of an open stream, cost nothing more."""
-        return Charge(self.command.epsilon) if isinstance(self.command, OpenChecks) else Charge()
+    def private(self) -> bool:
+        """Whether it charges a budget, or asks what a stream has paid for."""
+        return isinstance(self.command, PreparedCheck) or self.price != Charge()
 
     @property
     def full_price(self) -> Charge:
-        """The same: nothing of it is stored."""
+        """The price of the statement, of which no part is a stored release."""
         return self.price
 
     @property
@@ -344,6 +352,8 @@ def question_key(prepared: Prepared) -> str:
     A confirmation of one statement holds for another with the same key: both are the same releases, and the
     query over them, which is free, is the same.
     """
+    if isinstance(prepared, PreparedCommand) and prepared.price != Charge():
+        return hashlib.sha256(prepared.text.encode()).hexdigest()
     if not isinstance(prepared, (PreparedPrivate, PreparedComposed)):
         return ""  # it costs nothing
     parts: list[Any] = []

@@ -43,7 +43,22 @@ _CLOSED = (
 
 
 def guarantee(plan: Plan, loss: PrivacyLoss) -> str:
-    """Describe the privacy guarantee of a statement in a sentence."""
+    """Describe the privacy guarantee of a statement in a sentence, of units of periods in several."""
+    found = _guarantee(plan, loss)
+    kind, every = plan.owner.kind, plan.owner.every
+    if not every:
+        return found
+    alone = "protected so" if loss.epsilon is None else f"protected at epsilon {float(loss.epsilon):g}"
+    more = "rho x the square of" if loss.epsilon is None else "epsilon x"
+    most = {"day": 366, "week": 53, "month": 12, "quarter": 4, "year": 1}[every]
+    return (
+        f"{found}. What one {kind} did in one {every} is {alone}. What is true of a {kind} in several"
+        f" {every}s (a home, a lasting illness, being a {kind} at all) is protected less: per {kind} at most"
+        f" {more} {every}s touched, {most} in a year"
+    )
+
+
+def _guarantee(plan: Plan, loss: PrivacyLoss) -> str:
     unit = f"one {plan.unit}" if plan.owner.row else f"all rows of one {plan.unit}"
     epsilon, delta = loss.epsilon, f"{float(loss.delta):g}"
     if epsilon is not None:

@@ -30,7 +30,7 @@ EMPTY = "CAST([] AS STRUCT(p BIGINT, w DOUBLE)[])"
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """A value without noise."""
+    """A value of an outer expression that has no noise: a constant or a public value."""
 
     sql: str
 
@@ -47,7 +47,7 @@ class LinearTerm:
 
 @dataclass(frozen=True, slots=True)
 class CallTerm:
-    """A function of terms."""
+    """A function in an outer expression whose arguments are terms of released numbers."""
 
     op: str
     args: tuple[Term, ...]

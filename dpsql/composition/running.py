@@ -7,6 +7,7 @@ from dataclasses import replace
 from functools import partial
 
 from dpsql.analysis import Plan
+from dpsql.composition.added_releases import add_up
 from dpsql.composition.composed_statements import value_over
 from dpsql.composition.prepared import PreparedComposed, PreparedPrivate
 from dpsql.composition.release_words import words_of_release, words_of_selection
@@ -53,6 +54,8 @@ class Releasing:
     analyst: str
     most: Charge | None = None
     """The largest charge that was agreed; None if any price was."""
+    report: int | None = None
+    """The number of the registered report for which it is."""
 
     def stored(self, prepared: PreparedPrivate | PreparedComposed) -> tuple[Release, ...] | None:
         """Return the releases of a statement, if all are stored; else None."""
@@ -75,11 +78,19 @@ class Releasing:
         known, parts = dict[int, Release](), list(prepared.parts)
         for place in _in_order(prepared):
             part = _fill_values(prepared, prepared.parts[place], known)
-            if place in read and (stored := self._find(part)) is not None:
-                known[place] = _release(stored, part)
+            if place in read and (stored := self._stored(part)) is not None:
+                known[place] = stored
             found = place in known if place in read else self._is_stored(part)
-            price = Charge() if found else part.method.quote.charge
+            price = Charge() if found else part.full_price
             parts[place] = replace(prepared.parts[place], price=price)
+        return parts[0] if isinstance(prepared, PreparedPrivate) else replace(prepared, parts=tuple(parts))
+
+    def added(self, prepared: PreparedPrivate | PreparedComposed) -> PreparedPrivate | PreparedComposed:
+        """Return a statement with what was added up for it; refuse what is not told."""
+        parts = [
+            replace(each, added=add_up(each, self.ledger, self.analyst)) if each.combines else each
+            for each in prepared.parts
+        ]
         return parts[0] if isinstance(prepared, PreparedPrivate) else replace(prepared, parts=tuple(parts))
 
     def _found(
@@ -111,6 +122,7 @@ class Releasing:
             # What is shared is known after the charge: too late for a release that reads its value.
             if part.reusable
             and self.database.policy.share_releases
+            and self.report is None  # each analyst's own report is measured for it alone
             and not any(each.values for each in parts.values())
             and self.ledger.is_shareable(part.key)
         }
@@ -143,11 +155,17 @@ class Releasing:
         return self.ledger.find(part.key, self.analyst) if _has_key(part) else None
 
     def _is_stored(self, part: PreparedPrivate) -> bool:
-        """Return whether `_find` finds something, without reading a release, which may be large."""
-        return _has_key(part) and self.ledger.numbers((part.key,), self.analyst) is not None
+        """Return whether `_stored` finds something, without reading a release, which may be large."""
+        known = _has_key(part) and self.ledger.numbers((part.key,), self.analyst) is not None
+        return part.combines or known
 
     def _stored(self, part: PreparedPrivate) -> Release | None:
-        """Return the stored release of the same question on the same data; None if there is none."""
+        """Return the stored release of the same question on the same data; None if there is none.
+
+        Of a statement that combines releases, return what they add up to; it is refused if they do not.
+        """
+        if part.combines:
+            return add_up(part, self.ledger, self.analyst)
         stored = self._find(part)
         return None if stored is None else _release(stored, part)
 
@@ -193,6 +211,7 @@ class Releasing:
             requests=[_request_of(part, place + 1, places) for place, part in parts.items()],
             shared=shared,
             facts=facts,
+            report=self.report,
         )
         touched |= zip(parts, reservation.touches, strict=True)
         work = [partial(run, place, part) for place, part in parts.items()]
@@ -287,6 +306,7 @@ def _request_of(part: PreparedPrivate, place: int, places: int) -> Request:
         places,
         quote.loss,
         part.plan.unit_parts,
+        of_person=not part.plan.compiled.certificate.periods,
     )
 
 
@@ -310,6 +330,7 @@ def count_and_run(text: str, prepared: PreparedPrivate, parts: PartSet | None) -
         scale=prepared.method.quote.scale,
         outside=outside_of(plan, answer),
         noises=noises_of(plan, found.alone or found, answer),
+        addable=None if plan.addable is None else plan.addable.written,
         **said,
     )
     # Where a file may change while it is counted, the answer is for this statement alone.

@@ -32,6 +32,7 @@ from dpsql.composition.planned_count import columns_of
 from dpsql.composition.prepared import (
     Explained,
     Prepared,
+    PreparedCheck,
     PreparedCommand,
     PreparedComposed,
     PreparedPrivate,
@@ -41,13 +42,23 @@ from dpsql.composition.release_words import add_exact_facts, round_down, round_u
 from dpsql.composition.statement_parts import parts_of
 from dpsql.engines.schema_database import SchemaDatabase
 from dpsql.errors import InternalError
-from dpsql.language import Describe, Options, Query, Show, name_columns, parse
+from dpsql.language import (
+    Describe,
+    OpenChecks,
+    Options,
+    Query,
+    Show,
+    StreamCommand,
+    name_columns,
+    parse,
+)
 from dpsql.ledger import LIKE, Budget, Ledger, rows_of
 from dpsql.policy import Policy, Table, UnitColumn, View, describe_protected, fold, path_of
 from dpsql.release import places_of
 
 if TYPE_CHECKING:
     from dpsql.analysis import Output
+    from dpsql.kernel.ledger.lasting_streams import StoredStream
     from dpsql.places import Places
     from dpsql.release import Release
 
@@ -97,8 +108,8 @@ def show_facts(statement: Show, policy: Policy, ledger: Ledger, analyst: str) ->
     )
 
 
-_MOST_LINES, _NEWEST, _FULLEST = 40, 20, 10
-"""Of more lines of parts the newest and the fullest are shown, and how many."""
+_MOST_LINES, _NEWEST, _FULLEST, _YEARS = 40, 20, 10, 5
+"""Of more lines of parts the newest and the fullest are shown, and how many; of years the last."""
 
 
 def _parts_table(statement: Show, policy: Policy, ledger: Ledger, analyst: str) -> pa.Table:
@@ -126,6 +137,16 @@ def _parts_table(statement: Show, policy: Policy, ledger: Ledger, analyst: str) 
     ]
     if left_out:
         rows.append((f"{left_out} more lines: SHOW PRIVACY BUDGET BY PARTS ALL", "", "", ""))
+    borne = ledger.borne_by_person()
+    rows += [
+        (
+            f"one {parts.kind}, {each.years}",
+            "no epsilon" if each.spent is None else round_up(each.spent),
+            "" if each.left is None else round_down(each.left),
+            "",
+        )
+        for each in (borne if statement.every else borne[-_YEARS:])
+    ]
     total = ledger.total_in_sequence(analyst)
     rows.append(("all statements in sequence", "no epsilon" if total is None else round_up(total), "", ""))
     return pa.table(
@@ -235,6 +256,39 @@ _DESCRIBE = ("column", "type", "domain")
 """The columns of commands; all are texts but the number of a release."""
 
 
+STREAMS = pa.schema(
+    [
+        *((name, pa.string()) for name in ("stream", "state")),
+        *((name, pa.int64()) for name in ("misses", "left")),
+        *((name, pa.string()) for name in ("epsilon", "charged")),
+    ]
+)
+"""The columns of SHOW STREAMS, and of what opens and closes a stream."""
+
+
+def show_streams(streams: Sequence[StoredStream]) -> pa.Table:
+    """Return what SHOW STREAMS has: what is left of each stream, and what it has cost until now."""
+    rows = [
+        (
+            *(each.terms.name, each.said, each.terms.misses, each.left),
+            *(round_up(each.terms.charge.epsilon), round_up(each.charged)),
+        )
+        for each in streams
+    ]
+    columns = list(zip(*rows, strict=True)) or [()] * len(STREAMS)
+    arrays = [pa.array(values, field.type) for values, field in zip(columns, STREAMS, strict=True)]
+    return pa.Table.from_arrays(arrays, schema=STREAMS)
+
+
+def _of_check(prepared: PreparedCheck) -> pa.Schema:
+    plan, database = prepared.counting.plan, prepared.counting.engines.schema_database
+    kinds = {each.name: plan.key_types[each.of] for each in plan.outputs if each.kind == "key"}
+    keys = [(name, database.arrow_type(str(kinds[name]))) for name in prepared.keys]
+    rest = ("expected", "low", "high", "gap")
+    number = (prepared.check.column, pa.float64())
+    return pa.schema([*keys, number, ("checked", pa.string()), *((name, pa.float64()) for name in rest)])
+
+
 def schema_of(prepared: Prepared, *, intervals: bool = False) -> pa.Schema:
     """Return the schema of a statement's answer, with the ends of intervals if they are shown."""
     match prepared:
@@ -306,6 +360,10 @@ def _of_command(prepared: PreparedCommand) -> pa.Schema:
             names = CERTIFICATE
         case Explained():
             names = _EXPLAIN
+        case OpenChecks() | StreamCommand() | Show(what="streams"):
+            return STREAMS
+        case PreparedCheck() as check:
+            return _of_check(check)
         case Show() as show:
             names = _SHOW[show.what]
         case Describe():

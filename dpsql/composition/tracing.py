@@ -226,7 +226,7 @@ class TermTracer(Tracer):
     """What the names of the queries around a subquery mean."""
 
     def query(self, node: exp.Expr, ctes: Mapping[str, exp.CTE | None]) -> FollowedSelect:
-        """Follow a query."""
+        """Follow the columns of a query, and of those in its FROM, to released numbers."""
         if isinstance(node, exp.Select):
             return self.rows(node, ctes)
         if isinstance(node, exp.Union) and not node.args.get("distinct") and not node.args.get("by_name"):
@@ -259,7 +259,7 @@ class TermTracer(Tracer):
         return FollowedUnion(node, columns, filtered, self.numbers, soft, branches=branches)
 
     def rows(self, select: exp.Select, ctes: Mapping[str, exp.CTE | None]) -> FollowedSelect:
-        """Follow one SELECT."""
+        """Follow the columns of one SELECT to released numbers."""
         if any(value for name, value in select.args.items() if name not in _KNOWN):
             raise UnknownColumnsError
         own = self._ctes(select)

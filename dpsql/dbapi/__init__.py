@@ -2,8 +2,8 @@
 
 `connect` opens a policy's database for one analyst, or a connection to a server; the `Connection` returns
 by `explain` the price of a statement before it runs (`Explanation`). Its `Cursor` (``cursor``) runs
-statements and returns rows, Arrow data and the `Release`. ``rows`` has PEP 249's types, and the rows of a
-result.
+statements and returns rows, Arrow data and the `Release`. ``named_streams`` has streams of checks,
+``rows`` PEP 249's types, and the rows of a result.
 """
 
 from __future__ import annotations
@@ -54,6 +54,7 @@ if TYPE_CHECKING:
 
     from dpsql.checked import CheckedCounts
     from dpsql.database import Database
+    from dpsql.dbapi.named_streams import NamedStream
     from dpsql.kernel.loss import Number
     from dpsql.language import Parameters
     from dpsql.ledger import Budget
@@ -240,13 +241,17 @@ class Connection:
         """Run one statement on a new cursor, and return the cursor."""
         return self.cursor().execute(operation, parameters)
 
-    def sql(self, operation: str, parameters: Parameters = None) -> Cursor:
+    def sql(self, operation: str, parameters: Parameters = None, *, at_most: Number | None = None) -> Cursor:
         """Run one statement at once, as `execute` does, and return the cursor with its result.
 
         A private statement is charged by this call, not by `df()` or `show()`; those cost nothing, however
-        often they are called. `explain` tells the price before. Raises what `Cursor.execute` raises.
+        often they are called. `explain` tells the price before. With `at_most`, a statement that would be
+        charged a larger epsilon raises `PriceNotAgreed` and is charged nothing. Raises what `Cursor.execute`
+        raises.
         """
-        return self.execute(operation, parameters)
+        if at_most is None:
+            return self.execute(operation, parameters)
+        return self.cursor().execute_within(operation, parameters, at_most)
 
     def explain(self, operation: str, parameters: Parameters = None) -> Explanation:
         """Return what a statement would cost and how it is read; nothing is charged, no private row is read.
@@ -285,6 +290,31 @@ class Connection:
             How many rejected guesses the stream can answer.
         """
         return self._session.checked(tolerance=tolerance, epsilon=epsilon, misses=misses)
+
+    def checks(
+        self,
+        name: str,
+        *,
+        epsilon: Number | None = None,
+        misses: int | None = None,
+        **options: Number | str,
+    ) -> NamedStream:
+        """Open a stream of checks, which lasts until it is closed; without options, return one that is open.
+
+        Parameters
+        ----------
+        name
+            Its name, among those of the analyst.
+        epsilon
+            What it costs at most, charged now; what is not used is given back by `close`.
+        misses
+            How many checks may be off.
+        options
+            Others of OPEN CHECKS: `answers`, `sides`, `tolerance`, `at_once`.
+        """
+        from dpsql.dbapi.named_streams import open_named  # noqa: PLC0415  seldom
+
+        return open_named(self._session, name, epsilon, misses, options)
 
     def release(self, number: int) -> Release:
         """Read one of the analyst's own releases back, by its number in SHOW RELEASES; it costs nothing."""

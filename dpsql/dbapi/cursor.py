@@ -7,12 +7,19 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
 from dpsql.dbapi.rows import ResultRows, Row, data_frame
-from dpsql.errors import DataError, InterfaceError, NotSupportedError
+from dpsql.errors import (
+    DataError,
+    InterfaceError,
+    NotSupportedError,
+    PriceNotAgreed,
+    ProgrammingError,
+)
 from dpsql.places import list_renamed, make_distinct
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from contextlib import AbstractContextManager
+    from fractions import Fraction
 
     import pyarrow as pa
 
@@ -23,6 +30,19 @@ if TYPE_CHECKING:
     from dpsql.ledger import Budget
     from dpsql.release import Release
     from dpsql.session_api import AnalystSession, StatementResult
+
+
+def read_epsilon(amount: Number) -> Fraction:
+    """Read the largest epsilon that a statement may cost; raises `ProgrammingError` if it is none."""
+    from dpsql.kernel.loss import exact  # noqa: PLC0415  imported where somebody sets a limit
+
+    try:
+        epsilon = exact(amount)
+    except ValueError:
+        raise ProgrammingError(f"a limit is an epsilon, such as 0.5, not {amount!r}") from None
+    if epsilon < 0:
+        raise ProgrammingError(f"a limit is an epsilon of at least 0, not {amount!r}")
+    return epsilon
 
 
 class _Connection(Protocol):
@@ -118,6 +138,27 @@ class Cursor:
         """
         self._begin()
         self._take(self._session.run(operation, parameters))
+        return self
+
+    def execute_within(self, operation: str, parameters: Parameters, at_most: Number) -> Self:
+        """Run one statement that is charged no more than this epsilon, and return this cursor.
+
+        Raises `PriceNotAgreed` if it would cost more; nothing was charged.
+        """
+        # Imported here: few statements come with a limit.
+        from dpsql.kernel.loss import Charge  # noqa: PLC0415
+
+        self._begin()
+        epsilon = read_epsilon(at_most)
+        prepared = self._session.prepare(operation, parameters)
+        if prepared.price.epsilon > epsilon:
+            from dpsql.render.figures import show_left, show_spent  # noqa: PLC0415
+
+            raise PriceNotAgreed(
+                f"the statement costs epsilon {show_spent(prepared.price.epsilon)} and may cost at most "
+                f"{show_left(epsilon)}; nothing was charged"
+            )
+        self._take(self._session.execute(prepared, most=Charge(epsilon, prepared.price.delta)))
         return self
 
     def executemany(self, operation: str, seq_of_parameters: Iterable[Parameters]) -> Self:

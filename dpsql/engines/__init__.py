@@ -103,6 +103,12 @@ class Engine(Protocol):
     def vet(self, table: str) -> bool:
         """Read a private table once and test its declared unique facts; return whether both succeed."""
 
+    def has_one_value(self, table: str, column: str) -> bool:
+        """Whether all rows of a unit of a private table have one value in a column, or NULL in all.
+
+        Also False if that cannot be read.
+        """
+
     def read_dates(self, table: str, unit: str, column: str) -> pa.Table | None:
         """Return the units of a private table as texts, each with the day of a column; None if that fails.
 

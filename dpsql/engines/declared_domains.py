@@ -44,6 +44,7 @@ from dpsql.kernel.tree import (
     duckdb_sql,
     guarded,
 )
+from dpsql.kernel.unit_parts import FIRST_DAY, LAST_DAY
 from dpsql.policy import (
     BooleanDomain,
     Domain,
@@ -52,6 +53,7 @@ from dpsql.policy import (
     RangeDomain,
     TableDomain,
     UnitColumn,
+    UnitPeriod,
     UnitVia,
     ValuesDomain,
     fit,
@@ -213,6 +215,20 @@ def _column_values(where: str, name: str, column: str, sql_type: SqlType, reader
     )
 
 
+def select_several(rows: str, unit: str, column: str) -> str:
+    """Return the query that counts the units with several values in a column, NULL being one as any other.
+
+    `rows` is an item of FROM without an alias, or with the alias `t`.
+    """
+    null = f"MAX(CASE WHEN {column} IS NULL THEN 1 ELSE 0 END)"
+    several = f"HAVING COUNT(DISTINCT {column}) + {null} > 1"
+    source = rows if rows.endswith(" AS t") else f"{rows} AS t"
+    return (
+        "SELECT COUNT(*) AS n0 FROM"
+        f" (SELECT 1 AS x FROM {source} WHERE {unit} IS NOT NULL GROUP BY {unit} {several}) AS f"
+    )
+
+
 class OwnedRows:
     """The rows of a table that have a unit, in a column of their own or found through a path.
 
@@ -257,6 +273,18 @@ class OwnedRows:
             source = Join(source, "LEFT", Derived(query, "d"), equal_condition(value, listed, null=False))
             missing = Paren(IsNull(listed))
         return Select((Item(value, "v"),), source, conjunction([*owned, missing]))
+
+    def select_beyond_periods(self) -> Select | None:
+        """Return the query of the rows with a date in no period that is told apart; None: no unit has one."""
+        unit = self._table.unit
+        if not isinstance(unit, UnitPeriod):
+            return None
+        value = self._value(unit.date)
+        source, owned = self._owned_source(self._table.name)
+        there = IsNull(value, negated=True)
+        ends = (Constant(day, DATE) for day in (FIRST_DAY, LAST_DAY))
+        beyond = _is_beyond(value, Cast(value, DATE), *ends)
+        return Select((Item(value, "v"),), source, conjunction([*owned, there, beyond]))
 
     def _reader(self, table: str) -> Reader:
         return self._readers[fold(table)]

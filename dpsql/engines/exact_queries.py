@@ -12,7 +12,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from dpsql.engines.declared_domains import Domains, OwnedRows
+from dpsql.engines.declared_domains import Domains, OwnedRows, select_several
 from dpsql.engines.duckdb.table_readers import Reader
 from dpsql.engines.remote_engine import RemoteEngine
 from dpsql.engines.worker import run_in_thread
@@ -20,7 +20,7 @@ from dpsql.engines.writer import Translated, Untranslatable, write
 from dpsql.errors import InternalError
 from dpsql.kernel.charged_work import UNCHARGED
 from dpsql.kernel.tree import Select
-from dpsql.policy import Unit, UnitColumn, UnitVia, fit_bounds, fold
+from dpsql.policy import Unit, UnitColumn, UnitPeriod, UnitVia, fit_bounds, fold
 from dpsql.types import DOUBLE, VARCHAR, SqlType
 
 _LONGEST_VALUE = 60
@@ -72,6 +72,14 @@ class ExactQueries:
         )
         return row[0], int(row[1])
 
+    def count_varying(self, table: str, column: str) -> int:
+        """Return how many units have several values in a column, or NULL beside a value."""
+        unit = self.readers[table].table.unit
+        if not isinstance(unit, UnitColumn):
+            return 0
+        rows = self.rows(table, "t")
+        return int(self._fetch_one(select_several(rows, self.quote(unit.column), self.quote(column)))[0])
+
     def count_nulls(self, table: str, columns: Sequence[str]) -> tuple[dict[str, int], int]:
         """Return for each column in how many rows with a unit it is NULL, and how many rows have one."""
         listed = ", ".join(f"n{i}" for i in range(len(columns) + 1))
@@ -101,7 +109,7 @@ class ExactQueries:
 
         Of a column, the rows of each unit are those of its first `most` values, most frequent first.
         """
-        unit, source = self._find_unit(table)
+        unit, source = self._find_whole_unit(table)
         per = f"SELECT {unit} AS u, COUNT(*) AS r FROM {source} WHERE {unit} IS NOT NULL"
         if column is None:
             kept = f"SELECT r, LEAST(r, {most}) AS kept FROM ({per} GROUP BY 1) AS g"
@@ -119,7 +127,7 @@ class ExactQueries:
 
     def count_units_beyond(self, table: str, most: int) -> tuple[int, int]:
         """Return how many units have more than `most` rows, and how many units there are."""
-        unit, source = self._find_unit(table)
+        unit, source = self._find_whole_unit(table)
         per = f"SELECT COUNT(*) AS r FROM {source} WHERE {unit} IS NOT NULL GROUP BY {unit}"
         row = self._fetch_one(f"SELECT COUNT(*) FILTER (WHERE r > {most}), COUNT(*) FROM ({per}) AS g")
         return row[0], row[1]
@@ -148,6 +156,34 @@ class ExactQueries:
         """Return the expression of the unit of a table's rows, and the FROM item in which it stands."""
         return self._path(self.readers[table].table.unit, self.rows(table, "c"))
 
+    def _find_whole_unit(self, table: str) -> tuple[str, str]:
+        """Return the same; where a unit is what one did in one period, as a text of both."""
+        person, source = self._find_unit(table)
+        unit, at, hop = self.readers[table].table.unit, "c", 0
+        while isinstance(unit, UnitVia):
+            unit, at, hop = self._reader(unit.table).table.unit, f"p{hop}", hop + 1
+        if not isinstance(unit, UnitPeriod):
+            return person, source
+        first = self.as_text(self._first_day(unit, at))
+        return f"COALESCE({first}, '') || '|' || {self.as_text(person)}", source
+
+    def _first_day(self, unit: UnitPeriod, at: str) -> str:
+        """Write the first moment of the period of a row."""
+        return f"date_trunc('{unit.every}', {at}.{self.quote(unit.date)})"
+
+    def count_periods(self, table: str, unit: UnitPeriod) -> list[tuple[int, int]]:
+        """Return in how many periods persons have rows, and how many do; no date is a period as well."""
+        person, source = self._find_unit(table)
+        period = f"COALESCE({self.as_text(self._first_day(unit, 'c'))}, '')"
+        per = f"SELECT COUNT(DISTINCT {period}) AS r FROM {source} WHERE {person} IS NOT NULL"
+        rows = self.fetch_all(f"SELECT r, COUNT(*) FROM ({per} GROUP BY {person}) AS g GROUP BY r")
+        return [(int(r), int(n)) for r, n in rows]
+
+    def count_beyond_periods(self, table: str) -> int:
+        """Return how many rows with a unit have a date that lies in no period that is told apart."""
+        rows = self._owned_rows(table).select_beyond_periods()
+        return 0 if rows is None else int(self.fetch_of(rows, "COUNT(*) AS n0")[0][0])
+
     def _path(self, unit: Unit | None, source: str, alias: str = "p") -> tuple[str, str]:
         """Return the expression of the unit of the rows `c` of a FROM item, and the item joined to it.
 
@@ -174,7 +210,7 @@ class ExactQueries:
 
     def count_rows_and_units(self, table: str) -> tuple[int, int]:
         """Return how many rows of a table have a unit, and how many units these are."""
-        unit, source = self._find_unit(table)
+        unit, source = self._find_whole_unit(table)
         row = self._fetch_one(f"SELECT COUNT({unit}), COUNT(DISTINCT {unit}) FROM {source}")
         return row[0], row[1]
 

@@ -13,6 +13,7 @@ from abc import ABC, abstractmethod
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -21,7 +22,7 @@ import numpy as np
 import pyarrow as pa
 
 from dpsql.analysis import CompiledQuery, check_sealed, quote
-from dpsql.engines.declared_domains import Domains, OwnedRows, count_rows
+from dpsql.engines.declared_domains import Domains, OwnedRows, count_rows, select_several
 from dpsql.engines.duckdb import duckdb_settings
 from dpsql.engines.duckdb.table_readers import Reader, read_source
 from dpsql.engines.schema_database import SchemaDatabase
@@ -41,7 +42,8 @@ from dpsql.kernel.counts import Counts
 from dpsql.kernel.ledger.limits import OwnerProcess
 from dpsql.kernel.rows_first import KeptFew
 from dpsql.kernel.tree import Query
-from dpsql.policy import CsvSource, DatabaseSource, ParquetSource, Policy, Table, UnitColumn
+from dpsql.kernel.unit_parts import FIRST_DAY, LAST_DAY
+from dpsql.policy import CsvSource, DatabaseSource, ParquetSource, Policy, Table, UnitColumn, UnitPeriod, fold
 from dpsql.types import SqlType
 
 _CACHE_SIZE = 16
@@ -53,6 +55,20 @@ PLANNING_SECONDS = 30
 
 _Connection = Any
 """What runs one statement at a time, and is stopped alone: a connection, or the tag of a statement."""
+
+
+Scanned = tuple[str, dict[str, TargetColumn]]
+"""The text of a table, and its columns."""
+
+
+def with_periods(table: Table, scan: Scanned) -> Scanned:
+    """Return a scan that tells in which years the dates of periods lie, which `vet` tests."""
+    text, columns = scan
+    if not isinstance(table.unit, UnitPeriod):
+        return scan
+    date, years = fold(table.unit.date), (FIRST_DAY.year, LAST_DAY.year)
+    told = {n: replace(c, value_range=years) if fold(n) == date else c for n, c in columns.items()}
+    return text, told
 
 
 class RemoteEngine(ABC):
@@ -159,7 +175,7 @@ class RemoteEngine(ABC):
                 and not table.public
             ):
                 reader, scan = self.introspect(table)
-                self._scans[table.name] = scan
+                self._scans[table.name] = with_periods(table, scan)
                 self.readers[table.name] = reader
                 if table.public:
                     self.public[table.name] = self._read(table.name, reader)
@@ -257,6 +273,17 @@ class RemoteEngine(ABC):
                 self.discard(connection)
             return rows
 
+    def has_one_value(self, table: str, column: str) -> bool:
+        """Whether all rows of a unit have one value in a column, or NULL in all; also False if that fails."""
+        reader, (text, columns) = self.readers[table], self._scans[table]
+        unit = reader.table.unit
+        if not isinstance(unit, UnitColumn):
+            return True
+        names = {fold(name): self.dialect.quote(columns[name].name) for name, _ in reader.columns}
+        sql = select_several(text, names[fold(unit.column)], names[fold(column)])
+        rows = self._rows(Translated(sql, (), ()), UNCHARGED)
+        return rows is not None and rows.column(0)[0].as_py() == 0
+
     def read_dates(self, table: str, unit: str, column: str) -> NoReturn:
         """Raise `InternalError`: a policy over this engine does not ask for it."""
         raise InternalError("versions of these data are not compared")
@@ -285,6 +312,9 @@ class RemoteEngine(ABC):
             rows = self._first_row(owned.select_counts(reader.table.not_null))
             if rows is None or len(set(rows)) != 1:
                 return False
+        beyond = owned.select_beyond_periods()
+        if beyond is not None and self._first_row(count_rows(beyond)) != [0]:
+            return False
         return all(self._first_row(count_rows(owned.select_outside(c))) == [0] for c in reader.table.complete)
 
     def _first_row(self, query: Query) -> list[object] | None:
@@ -339,7 +369,7 @@ def _cast_to_declared(rows: pa.Table, types: list[SqlType]) -> pa.Table:
     if not types:
         return rows
     with duckdb_settings.interruptible(), duckdb.connect(":memory:") as connection:
-        connection.execute("SET enable_progress_bar = false")
+        duckdb_settings.switch_off_progress_bar(connection)
         connection.execute("SET preserve_insertion_order = true")
         connection.execute("SET TimeZone = 'UTC'")
         names = [f"c{i}" for i in range(len(types))]

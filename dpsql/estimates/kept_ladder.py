@@ -109,7 +109,7 @@ class ValuesBeyond:
 
     @classmethod
     def of_data(cls, data: Mapping[str, Any]) -> ValuesBeyond:
-        """Read what `to_data` returned."""
+        """Return the numbers beyond a bound that `to_data` wrote as JSON values."""
         read: dict[str, Any] = {n: Fraction(v) if n in _FRACTIONS else v for n, v in data.items()}
         return cls(**read)
 

@@ -110,7 +110,7 @@ class RowCount:
         return _linear(moments, (1.0,) * self.parts, scale, confidence)
 
     def stddev(self, scale: float) -> float:
-        """Predict the standard deviation."""
+        """Predict the standard deviation of the estimated number of rows."""
         return scale * laplace_stddev((1.0,) * self.parts)
 
     def half_width(self, scale: float, confidence: Fraction) -> float:

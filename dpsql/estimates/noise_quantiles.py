@@ -43,8 +43,10 @@ class NoiseTerm:
 
 
 @lru_cache(maxsize=1024)
-def quantiles(terms: tuple[NoiseTerm, ...], tail: float) -> tuple[float, float]:
+def quantiles(terms: tuple[NoiseTerm, ...], tail: float, normal: float = 0.0) -> tuple[float, float]:
     """Return the points below and above which the sum of the terms lies with probability `tail` each.
+
+    `normal` is the variance of a normal noise that is one more term of the sum.
 
     Accurate to 1e-4 of a standard deviation at usual levels. The density of one or two exponential terms
     alone has a jump or a kink, which costs accuracy in far tails (below 1e-6): use their formula there.
@@ -53,9 +55,9 @@ def quantiles(terms: tuple[NoiseTerm, ...], tail: float) -> tuple[float, float]:
     >>> round(low, 3), round(high, 3)
     (-4.113, 4.113)
     """
-    deviation = math.sqrt(sum(term.variance for term in terms))
+    deviation = math.sqrt(normal + sum(term.variance for term in terms))
     t = _FREQUENCY
-    modulus = np.zeros_like(t)
+    modulus = -normal / (2 * deviation * deviation) * t * t
     phase = np.zeros_like(t)
     for term in terms:
         bt = term.scale / deviation * t

@@ -2,6 +2,7 @@
 
 ==================  ==============================================================================
 ``facts``           what the owner declares: units, unique columns, types, domains
+``unit_parts``      parts of units by a date, and sets of them
 ``tree``            the query tree that the analysis builds and the engines write, with DuckDB's writer
 ``check``           derives from a tree and the facts how much one unit changes each number in it
 ``loss``            the loss of mechanisms, its composition, what is charged and what a budget admits

@@ -137,7 +137,7 @@ class Taken:
 
     @property
     def high(self) -> int:
-        """The greatest one."""
+        """The greatest change of any of them, at least 0."""
         return max((each.high for each in self.numbers), default=0)
 
     @property

@@ -26,6 +26,7 @@ from dpsql.errors import (
 from dpsql.kernel.check import NotCertified
 from dpsql.kernel.ledger import ChargeLedger
 from dpsql.kernel.ledger.events import Event, Reservation, Settled
+from dpsql.kernel.ledger.lasting_streams import BegunCheck
 from dpsql.kernel.ledger.limits import OwnerProcess
 from dpsql.kernel.levels import Level, refined_by, with_level
 from dpsql.kernel.loss import Charge, PrivacyLoss
@@ -226,6 +227,9 @@ class ChargedWork:
             raise InterfaceError(_OVER)
         self._state = _State.BUSY
 
+    def _record_end(self, *, failed: bool) -> None:
+        (self._ledger.fail if failed else self._ledger.cancel)(self._reservation)
+
     def _run_busy(self, work: Callable[[], _T]) -> _T:
         self._begin()
         self._writing = False
@@ -240,7 +244,7 @@ class ChargedWork:
         if _is_cancelled_before_end(self._begin_statement):
             error, failed = Cancelled(CANCELLED), False
         with suppress(Error):  # then it keeps its charge and its slot, or it was settled a moment ago
-            (self._ledger.fail if failed else self._ledger.cancel)(self._reservation)
+            self._record_end(failed=failed)
         if isinstance(error, Cancelled) and failed:
             raise StatementFailed(FAILED)
         if isinstance(error, Cancelled) and str(error) == UNCHARGED:
@@ -252,3 +256,42 @@ class ChargedWork:
         if self._writing and isinstance(error, DatabaseError):
             raise error  # its text is the ledger's, which holds no private value
         raise StatementFailed(FAILED)
+
+
+@dataclass(frozen=True, slots=True)
+class CheckResult:
+    """The result of a check of a lasting stream; nobody may see it before it is in the ledger."""
+
+    used: int
+    """How many misses it has used."""
+    payload: bytes
+
+
+class ChargedCheck(ChargedWork):
+    """One check of a lasting stream: its stream is charged, and the misses that it could use are used."""
+
+    def __init__(self, ledger: ChargeLedger, begun: BegunCheck, begin: Begin) -> None:
+        """Take over a check that was just begun."""
+        loss = PrivacyLoss.of(begun.stream.terms.charge.epsilon)
+        super().__init__(ledger, Reservation(begun.stream.entry, loss, stream=True), begin)
+        self._streams, self._begun = ledger.streams, begun
+
+    def run(self, work: Callable[[], CheckResult]) -> bytes:
+        """Run the check and store its result; return that.
+
+        One that fails or is cancelled uses all the misses that it could use.
+        """
+
+        def write_result() -> bytes:
+            found = work()
+            if _is_cancelled_before_end(self._begin_statement):
+                raise Cancelled(CANCELLED)
+            self._writing = True
+            self._streams.finish(self._begun, found.used, found.payload)
+            self._state = _State.ENDED
+            return found.payload
+
+        return self._run_busy(write_result)
+
+    def _record_end(self, *, failed: bool) -> None:
+        self._streams.fail(self._begun, failed=failed)

@@ -59,7 +59,21 @@ class ByParent:
     key: str
 
 
-Unit = ByColumn | ByRow | ByParent
+@dataclass(frozen=True, slots=True)
+class ByPeriod:
+    """A unit is what the one that `column` names did in one period of the date in `date`, such as a week.
+
+    The owner declares that dates of rows with a unit are NULL or from `FIRST_DAY` to `LAST_DAY`, and that is
+    tested for each version of the data. Other tables of the kind, without a period, hold the same rows
+    whichever period of whomever is taken away.
+    """
+
+    column: str
+    date: str
+    every: Every
+
+
+Unit = ByColumn | ByRow | ByParent | ByPeriod
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +130,11 @@ class Home:
         How long a part is: from the date, which is cut to the day, week, month, quarter or year.
     type
         The type of the column in the source: DATE, TIMESTAMP or TIMESTAMPTZ, which is read as one of UTC.
+        Of several tables with periods their types, with commas.
+    others
+        Where a unit is what one did in one period, the further tables with periods, and their dates.
+    periods
+        Whether the part of a unit is its period: `ByPeriod`.
     """
 
     kind: str
@@ -123,15 +142,24 @@ class Home:
     column: str
     every: Every
     type: str
+    others: tuple[tuple[str, str], ...] = ()
+    periods: bool = False
 
     @property
     def dates(self) -> bool:
-        """Whether the column is a DATE; else it is a TIMESTAMP, of UTC."""
-        return self.type == "DATE"
+        """Whether the column is a DATE, as those of all others; else it is a TIMESTAMP, of UTC."""
+        return self.type.partition(",")[0] == "DATE"
+
+    def column_of(self, table: str) -> str | None:
+        """Return the column of a table, by its folded name, that tells the part of a unit; None: none."""
+        return dict(((self.table, self.column), *self.others)).get(table)
 
     @property
     def words(self) -> str:
         """Say what the parts are."""
+        if self.periods:
+            listed = ", ".join(f"{c} in {t}" for t, c in ((self.table, self.column), *self.others))
+            return f"a unit is what a {self.kind} did in one {self.every}: of {listed} ({self.type})"
         return (
             f"the {self.every} of a {self.kind} is that of {self.column} ({self.type}) in {self.table},"
             " one for each"
@@ -204,6 +232,8 @@ def unit_words(table: TableFacts) -> str:
             return "public"
         case ByColumn(column):
             return f"a row belongs to the {table.kind} in {column}"
+        case ByPeriod(column, date, every):
+            return f"a row belongs to what the {table.kind} in {column} did in the {every} of {date}"
         case ByRow():
             return f"each row is one {table.kind}"
         case ByParent(column, parent, key):

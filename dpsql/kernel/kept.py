@@ -76,7 +76,7 @@ class _Memory:
     """The places, as int64."""
 
     def parts(self) -> tuple[bytearray, ...]:
-        """Return all of it."""
+        """Return all memory of the copy: keys, counts and places."""
         return self.keys, *self.numbers, *self.places.values()
 
     def wipe(self) -> None:

@@ -337,18 +337,16 @@ class Run:
         """Check a statistic of each group, in this order, until so many are off or no misses are left.
 
         Each check made has an entry: by how much it is off, in what its numbers are multiplied to, or None.
+        One without terms is not checked, and uses a miss.
 
         *Bound:* one unit moves a term by at most its factor times what it moves the number, and the largest
         of some by at most the most of these. All are divided by the largest bound, which is public.
         """
-        if len(statistics) != len(rows) or not all(each.terms for each in statistics):
+        if len(statistics) != len(rows):
             raise InternalError("each group needs one statistic")
         ends = {(each[0], each[1]) for statistic in statistics for each in statistic.terms}
-        moves = [
-            end * factor
-            for place, factor in ends
-            for end in (self.changes.number(place).low, self.changes.number(place).high)
-        ]
+        of = self.changes.number
+        moves = [end * factor for place, factor in ends for end in (of(place).low, of(place).high)]
         bound = max(map(abs, moves), default=Fraction(0)) or Fraction(1)
         change = NumberChange(-int(min(moves, default=0) < 0), int(max(moves, default=0) > 0))
         before = stream.charge.epsilon
@@ -360,10 +358,10 @@ class Run:
             for position, statistic in zip(at, statistics, strict=True):
                 if stream.exhausted or sum(gap is not None for gap in found) >= most:
                     break
-                value = max(
+                terms = (
                     factor * int(numbers[place][position]) + added for place, factor, added in statistic.terms
                 )
-                gap = stream.check(value / bound)
+                gap = stream.check(max(terms) / bound) if statistic.terms else stream.use()
                 found.append(None if gap is None else gap * bound)
             return found
 

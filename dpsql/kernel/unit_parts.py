@@ -33,7 +33,9 @@ EARLIER: Final = 0
 LATER: Final = PARTS - 3
 """The part of all dates after those that are told apart."""
 
-_FIRST, _LAST = date(1000, 1, 1), date(2999, 12, 31)
+FIRST_DAY: Final = date(1000, 1, 1)
+LAST_DAY: Final = date(2999, 12, 31)
+"""The first and the last day that are told apart."""
 _ZERO: Final = 1 << 19
 """The number of the part in which 1970 begins."""
 _EPOCH = date(1970, 1, 1).toordinal()
@@ -46,8 +48,8 @@ class PartSet:
     """A set of parts: ranges of their numbers, both ends included, in order and apart from each other.
 
     >>> a, b = PartSet.of((3, 5), (9, 9)), PartSet.of((5, 9))
-    >>> (a & b).ranges, (a | b).ranges, 9 in a, a <= a | b
-    (((5, 5), (9, 9)), ((3, 9),), True, True)
+    >>> (a & b).ranges, (a | b).ranges, (b - a).ranges, 9 in a, a <= a | b
+    (((5, 5), (9, 9)), ((3, 9),), ((6, 8),), True, True)
     """
 
     ranges: tuple[tuple[int, int], ...]
@@ -87,6 +89,11 @@ class PartSet:
         pairs = ((a, b) for a in self.ranges for b in other.ranges)
         return PartSet.of(*((max(a[0], b[0]), min(a[1], b[1])) for a, b in pairs))
 
+    def __sub__(self, other: PartSet) -> PartSet:
+        starts = [0, *(high + 1 for _, high in other.ranges)]
+        ends = [*(low - 1 for low, _ in other.ranges), PARTS - 1]
+        return self & PartSet.of(*zip(starts, ends, strict=True))
+
     def __le__(self, other: PartSet) -> bool:
         return self & other == self
 
@@ -121,9 +128,9 @@ class Calendar:
 
     def number(self, day: date) -> int:
         """Return the number of the part that a day is in."""
-        if day < _FIRST:
+        if day < FIRST_DAY:
             return EARLIER
-        return self._number(day) if day <= _LAST else LATER
+        return self._number(day) if day <= LAST_DAY else LATER
 
     def _number(self, day: date) -> int:
         if self.every == "day":
@@ -135,7 +142,7 @@ class Calendar:
     @property
     def ends(self) -> tuple[int, int]:
         """The first and the last part that is one period: before is `EARLIER`, behind is `LATER`."""
-        return self._number(_FIRST), self._number(_LAST)
+        return self._number(FIRST_DAY), self._number(LAST_DAY)
 
     def first_day(self, number: int) -> date:
         """Return the first day of a part that is one period, or the day after the last one of them.
@@ -146,7 +153,7 @@ class Calendar:
         if not least <= number <= most + 1:
             raise InternalError("this part has no first day")
         if number == most + 1:
-            return _LAST + timedelta(days=1)
+            return LAST_DAY + timedelta(days=1)
         raw = number - _ZERO
         if self.every == "day":
             found = date.fromordinal(_EPOCH + raw)
@@ -155,7 +162,7 @@ class Calendar:
         else:
             month = raw * _MONTHS[self.every]
             found = date(1970 + month // 12, month % 12 + 1, 1)
-        return max(found, _FIRST)
+        return max(found, FIRST_DAY)
 
     def name(self, number: int) -> str:
         """Return the name of a part that is one period, such as `2026-W48` or `2026-11`."""
@@ -185,7 +192,7 @@ class Calendar:
             }[self.every]()
         except ValueError:
             return None
-        return self.number(day) if _FIRST <= day <= _LAST else None
+        return self.number(day) if FIRST_DAY <= day <= LAST_DAY else None
 
     def words(self, parts: PartSet) -> str:
         """Say which parts are in a set.

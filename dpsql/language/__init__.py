@@ -1,9 +1,11 @@
 """The parser: text to `Statement`. Private clauses are removed from the tokens, the rest is standard SQL.
 
-`parse` (``parse``) runs these, in this order; ``check_statements`` reads those about streams of checks:
+`parse` (``parse``) runs these, in this order; ``check_statements`` reads those about streams of checks,
+and ``check_rewrites`` makes what they count:
 
 ``tokens``         the tokens of a statement, and limits on its size
-``clauses``        those of other dialects as dpsql reads them; the private clauses, which are removed
+``clauses``        those of other dialects as dpsql reads them, by ``clause_forms``; the private clauses,
+                   which are removed
 ``parameters``     values in the place of markers
 ``options``        the options of the private clause
 ``dialect_forms``  functions and clauses of other dialects, in the parsed tree
@@ -40,6 +42,7 @@ from dpsql.language.statement import (
     Options,
     Query,
     Refine,
+    ReportCommand,
     Scalar,
     Selection,
     Set,
@@ -85,6 +88,7 @@ __all__ = [
     "Parameters",
     "Query",
     "Refine",
+    "ReportCommand",
     "Scalar",
     "Selection",
     "Set",

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from fractions import Fraction
-from typing import Literal
 
 from sqlglot.tokenizer_core import Token, TokenType
 
 from dpsql.errors import Fix
-from dpsql.kernel.loss import exact
-from dpsql.language.options import MAX_NUMBER, read_value, split_options
+from dpsql.language.check_rewrites import find_item, read_number, rewrite_item
+from dpsql.language.options import read_value, split_options
 from dpsql.language.statement import (
     SIDES,
     Check,
@@ -22,12 +22,6 @@ from dpsql.language.statement import (
     StreamCommand,
 )
 from dpsql.language.tokens import Cursor, find_closing_parenthesis
-
-_AVERAGES = {"AVG", "MEAN"}
-_QUANTILES = {"MEDIAN", "QUANTILE_DISC", "QUANTILE_CONT"}
-_SUMS = {"COUNT", "SUM"}
-_DIGITS = 18
-"""How many decimals an expectation may have that is put into an average or a quantile."""
 
 Parse = Callable[[list[Token]], Query]
 
@@ -111,7 +105,7 @@ def _read_option(source: StatementText, name: str, tokens: list[Token]) -> objec
         if len(tokens) > 1 or word not in SIDES:
             raise source.syntax("option sides: expected one of " + ", ".join(SIDES), tokens[0].start)
         return word
-    value = _read_number(source, Cursor([*tokens]), tokens)
+    value = read_number(source, Cursor([*tokens]), tokens)
     if name in ("misses", "at_once"):
         if value.denominator != 1 or not 1 <= value <= 10_000:
             raise source.syntax(f"option {name}: expected a whole number from 1 to 10,000", tokens[0].start)
@@ -120,35 +114,6 @@ def _read_option(source: StatementText, name: str, tokens: list[Token]) -> objec
         limits = "at least 0 and less than 1" if name == "answers" else "at least 0"
         raise source.syntax(f"option {name}: it must be {limits}", tokens[0].start)
     return value
-
-
-def _read_number(source: StatementText, at: Cursor, tokens: Sequence[Token]) -> Fraction:
-    """Read a number, a division of two, or either in parentheses, with a sign."""
-    start = tokens[min(at.i, len(tokens) - 1)].start
-    if at.take(TokenType.L_PAREN):
-        value = _read_number(source, at, tokens)
-        if not at.take(TokenType.R_PAREN):
-            raise source.syntax("expected a number", start)
-        return value
-    negative = at.take(TokenType.DASH)
-    if at.take(TokenType.DOT) and at.kind() == TokenType.NUMBER:  # `.5` is two tokens
-        text = "0." + at.text()
-    elif at.kind() == TokenType.NUMBER:
-        text = at.text()
-    else:
-        raise source.syntax("expected a number: expectations are public, and no query is run for them", start)
-    try:
-        value = exact(text)
-    except ValueError:
-        raise source.syntax("expected a number", start) from None
-    if value and not 1 / MAX_NUMBER <= value <= MAX_NUMBER:
-        raise source.syntax("it must be no more than 1e100, and no nearer to 0 than 1e-100", start)
-    if at.take(TokenType.SLASH):
-        below = _read_number(source, at, tokens)
-        if not below:
-            raise source.syntax("a number is divided by 0", start)
-        value /= below
-    return -value if negative else value
 
 
 def _parse_check(source: StatementText, tokens: list[Token], parse: Parse) -> Check:
@@ -169,18 +134,27 @@ def _parse_check(source: StatementText, tokens: list[Token], parse: Parse) -> Ch
     place = tokens[at.i]
     column = at.text()
     expected = _read_expectation(source, at, tokens)
+    texts = (repr(each.text) if each.token_type == TokenType.STRING else each.text for each in query)
+    series = " ".join(["select", *texts, column.lower()])
+    if expected.last and at.word() == "PER":
+        at.i += 1
+        if at.kind() != TokenType.STRING:
+            raise source.syntax(
+                "PER takes a name in quotes", place.start, "EXPECT n = LAST PER 'visits of a day'"
+            )
+        series = f"per {at.text()}"
+    expected = _read_width(source, at, tokens, expected)
     if at.kind() is not None:
         raise source.syntax(f"cannot read `{tokens[at.i].text[:40]}` here", tokens[at.i].start)
-    item = _find_item(query, column)
+    item = find_item(query, column)
     if item is None:
         raise source.refuse(
             f"the SELECT has no item named {column[:40]}", place.start, f"name it: .. AS {column[:40]}"
         )
-    kind, statistics = _rewrite(source, query, item, expected)
+    kind, statistics = rewrite_item(source, query, item, expected)
     made = parse(query)
-    return Check(
-        source, name, made, made if statistics is None else parse(statistics), kind, column, expected
-    )
+    counted = made if statistics is None else parse(statistics)
+    return Check(source, name, made, counted, kind, column, expected, series)
 
 
 def _find_expect(tokens: Sequence[Token]) -> int:
@@ -193,6 +167,7 @@ def _find_expect(tokens: Sequence[Token]) -> int:
 
 
 def _read_expectation(source: StatementText, at: Cursor, tokens: Sequence[Token]) -> Expectation:
+    """Read what is expected, up to its tolerance."""
     start = tokens[min(at.i, len(tokens) - 1)].start
     word = at.word()
     low: Fraction | None = None
@@ -200,40 +175,52 @@ def _read_expectation(source: StatementText, at: Cursor, tokens: Sequence[Token]
     if at.take(TokenType.FROM):
         if at.kind() in (None, TokenType.STRING, TokenType.NUMBER):
             raise source.syntax("EXPECT .. FROM takes a public table", start)
-        table = at.text()
-        return Expectation(table=table, tolerance=_read_tolerance(source, at, tokens), at=start)
+        return Expectation(table=at.text(), at=start)
     if at.take(TokenType.EQ):
-        low = high = _read_number(source, at, tokens)
+        if at.word() == "LAST":
+            at.i += 1
+            return Expectation(last=True, at=start)
+        low = high = read_number(source, at, tokens)
     elif at.take(TokenType.BETWEEN):
-        low = _read_number(source, at, tokens)
+        low = read_number(source, at, tokens)
         if not at.take(TokenType.AND):
             raise source.syntax("BETWEEN takes two numbers", start, "EXPECT n BETWEEN 10 AND 20")
-        high = _read_number(source, at, tokens)
+        high = read_number(source, at, tokens)
         if high < low:
             raise source.syntax("the second number of BETWEEN is less than the first", start)
     elif word == "AT" and at.word(1) in ("MOST", "LEAST"):
         most = at.word(1) == "MOST"
         at.i += 2
-        number = _read_number(source, at, tokens)
+        number = read_number(source, at, tokens)
         low, high = (None, number) if most else (number, None)
     else:
         raise source.syntax(
             "EXPECT says what a column is",
             start,
-            "EXPECT n = 1200 TOLERANCE 50, BETWEEN a AND b, AT MOST a, AT LEAST a, FROM a_public_table",
+            "EXPECT n = 1200 TOLERANCE 50, = LAST, BETWEEN a AND b, AT MOST a, AT LEAST a, FROM a_table",
         )
-    tolerance: Fraction | None = None
+    return Expectation(low, high, at=start)
+
+
+def _read_width(
+    source: StatementText, at: Cursor, tokens: Sequence[Token], expected: Expectation
+) -> Expectation:
+    """Read the tolerance of an expectation."""
+    low, high = expected.low, expected.high
     if at.word() == "WITHIN":
+        start = tokens[at.i].start
         at.i += 1
-        part = _read_number(source, at, tokens)
-        if low is None or low != high or part < 0 or not at.take(TokenType.MOD):
+        part = read_number(source, at, tokens)
+        one = expected.last or (low is not None and low == high)
+        if not one or part < 0 or not at.take(TokenType.MOD):
             raise source.syntax("WITHIN takes a percentage of one number", start, "EXPECT n = 1200 WITHIN 5%")
-        tolerance = abs(low) * part / 100
-    else:
-        tolerance = _read_tolerance(source, at, tokens)
+        if expected.last:
+            return replace(expected, share=part / 100)
+        return replace(expected, tolerance=abs(low or Fraction(0)) * part / 100)
+    tolerance = _read_tolerance(source, at, tokens)
     if tolerance is None and low != high:
         tolerance = Fraction(0)  # of two numbers, or one, that are the limits themselves
-    return Expectation(low, high, tolerance, at=start)
+    return replace(expected, tolerance=tolerance)
 
 
 def _read_tolerance(source: StatementText, at: Cursor, tokens: Sequence[Token]) -> Fraction | None:
@@ -241,208 +228,9 @@ def _read_tolerance(source: StatementText, at: Cursor, tokens: Sequence[Token]) 
         return None
     start = tokens[at.i].start
     at.i += 1
-    value = _read_number(source, at, tokens)
+    value = read_number(source, at, tokens)
     if value < 0:
         raise source.syntax("a tolerance is at least 0", start)
     if at.word() in ("ROWS", "ROW"):
         at.i += 1
     return value
-
-
-def _find_item(query: Sequence[Token], column: str) -> tuple[int, int] | None:
-    """Return the begin and the end of the outermost SELECT's item with a name, without the name."""
-    depth, begin = 0, -1
-    items = list[tuple[int, int]]()
-    for i, token in enumerate([*query, None]):
-        kind = None if token is None else token.token_type
-        if kind == TokenType.SELECT and not depth:
-            begin, items = _behind_options(query, i + 1), list[tuple[int, int]]()
-        ends = kind in (None, TokenType.FROM, TokenType.COMMA)
-        if begin >= 0 and not depth and ends:
-            items.append((begin, i))
-            begin = i + 1 if kind == TokenType.COMMA else -1
-        depth += (kind == TokenType.L_PAREN) - (kind == TokenType.R_PAREN)
-    for begin, end in items:
-        if end - begin > 2 and query[end - 2].token_type == TokenType.ALIAS and _same(query[end - 1], column):
-            return begin, end - 2
-        if (
-            end - begin > 1
-            and query[end - 2].token_type == TokenType.R_PAREN
-            and _same(query[end - 1], column)
-        ):
-            return begin, end - 1
-    return None
-
-
-def _behind_options(query: Sequence[Token], i: int) -> int:
-    """Return the index behind WITH DIFFERENTIAL_PRIVACY OPTIONS (..), if that stands at an index."""
-    at = Cursor([*query])
-    at.i = i
-    if (at.word(), at.word(1)) != ("WITH", "DIFFERENTIAL_PRIVACY"):
-        return i
-    end = find_closing_parenthesis(query, i + 3) if at.word(2) == "OPTIONS" else i + 1
-    return max(end, i + 1) + 1
-
-
-def _same(token: Token, name: str) -> bool:
-    return token.text.lower() == name.lower()
-
-
-def _rewrite(
-    source: StatementText, query: list[Token], item: tuple[int, int], expected: Expectation
-) -> tuple[Literal["sum", "average", "quantile"], list[Token] | None]:
-    """Return the kind of the checked column, and the tokens of the SELECT that counts how far it is off."""
-    begin, end = item
-    head = query[begin]
-    word, close = head.text.upper(), find_closing_parenthesis(query, begin + 1)
-    inside = query[begin + 2 : close]
-    plain = end > begin + 2 and query[begin + 1].token_type == TokenType.L_PAREN and 0 < close < end
-    rest = query[close + 1 : end]
-    filtered = not rest or rest[0].text.upper() == "FILTER"
-    if not (plain and filtered and word in _SUMS | _AVERAGES | _QUANTILES):
-        raise source.refuse(
-            "a checked column is one COUNT, SUM, AVG, MEDIAN or quantile",
-            head.start,
-            "CHECK daily SELECT AVG(cost) AS c FROM visits EXPECT c BETWEEN 70 AND 90",
-        )
-    if word in _SUMS:
-        return "sum", None
-    if expected.table:
-        raise source.refuse(
-            "expectations from a table are of counts and sums", expected.at, "EXPECT .. BETWEEN a AND b"
-        )
-    low, high = expected.low, expected.high
-    if word in _AVERAGES:
-        tolerance = expected.tolerance
-        if tolerance is None:
-            raise source.refuse(
-                "an expected average needs a tolerance of its own", expected.at, "EXPECT .. = 82.5 WITHIN 3%"
-            )
-        less = None if low is None else low - tolerance
-        more = None if high is None else high + tolerance
-        sides = [
-            []
-            if less is None
-            else _call("SUM", [*_number(source, less, head), *_word("-", head), *_paren(inside, head)], head),
-            []
-            if more is None
-            else _call("SUM", [*_paren(inside, head), *_word("-", head), *_number(source, more, head)], head),
-        ]
-        return "average", _with_items(query, begin, end, rest, sides, head)
-    value, rank = _split_rank(source, word, inside, head)
-    sides = []
-    if low is not None:  # too many values below
-        sides.append(_rows(source, value, "<", low, 1 - rank, rank, head))
-    if high is not None:
-        sides.append(_rows(source, value, ">", high, rank, 1 - rank, head))
-    return "quantile", _with_items(query, begin, end, rest, sides, head)
-
-
-def _with_items(
-    query: list[Token], begin: int, end: int, rest: list[Token], sides: list[list[Token]], head: Token
-) -> list[Token]:
-    items: list[Token] = []
-    for number, side in enumerate(side for side in sides if side):
-        items += _word(",", head) if items else []
-        items += [*side, *rest, *_word("AS", head), *_word(f"dpsql_side{number}", head)]
-    end += 1 if query[end].token_type == TokenType.ALIAS else 0
-    return [*query[:begin], *items, *query[end + 1 :]]
-
-
-def _rows(
-    source: StatementText,
-    value: list[Token],
-    sign: str,
-    edge: Fraction,
-    gain: Fraction,
-    loss: Fraction,
-    at: Token,
-) -> list[Token]:
-    """Return SUM(CASE WHEN value < edge THEN gain WHEN value >= edge THEN -loss END)."""
-    other = {"<": ">=", ">": "<="}[sign]
-    limit, paren = _number(source, edge, at), _paren(value, at)
-    return _call(
-        "SUM",
-        [
-            *_word("CASE", at),
-            *(
-                *_word("WHEN", at),
-                *paren,
-                *_word(sign, at),
-                *limit,
-                *_word("THEN", at),
-                *_number(source, gain, at),
-            ),
-            *(
-                *_word("WHEN", at),
-                *paren,
-                *_word(other, at),
-                *limit,
-                *_word("THEN", at),
-                *_number(source, -loss, at),
-            ),
-            *_word("END", at),
-        ],
-        at,
-    )
-
-
-def _split_rank(
-    source: StatementText, word: str, inside: list[Token], head: Token
-) -> tuple[list[Token], Fraction]:
-    """Return what a quantile is of, and its rank."""
-    if word == "MEDIAN":
-        return inside, Fraction(1, 2)
-    depth, comma = 0, -1
-    for i, token in enumerate(inside):
-        depth += (token.token_type == TokenType.L_PAREN) - (token.token_type == TokenType.R_PAREN)
-        comma = i if not depth and token.token_type == TokenType.COMMA else comma
-    if comma < 0:
-        raise source.refuse("a quantile needs its rank", head.start, f"{word}(cost, 0.9)")
-    at = Cursor(inside)
-    at.i = comma + 1
-    rank = _read_number(source, at, inside)
-    if not 0 < rank < 1 or at.kind() is not None:
-        raise source.refuse("the rank of a checked quantile is a number between 0 and 1", inside[comma].start)
-    return inside[:comma], rank
-
-
-_KINDS = {
-    ",": TokenType.COMMA,
-    "-": TokenType.DASH,
-    "<": TokenType.LT,
-    ">": TokenType.GT,
-    ">=": TokenType.GTE,
-    "<=": TokenType.LTE,
-    "AS": TokenType.ALIAS,
-    "CASE": TokenType.CASE,
-    "WHEN": TokenType.WHEN,
-    "THEN": TokenType.THEN,
-    "END": TokenType.END,
-}
-
-
-def _word(text: str, at: Token) -> list[Token]:
-    return [Token(_KINDS.get(text, TokenType.VAR), text, at.line, at.col, at.start, at.end)]
-
-
-def _paren(inside: Sequence[Token], at: Token) -> list[Token]:
-    def side(kind: TokenType, text: str) -> Token:
-        return Token(kind, text, at.line, at.col, at.start, at.end)
-
-    return [side(TokenType.L_PAREN, "("), *inside, side(TokenType.R_PAREN, ")")]
-
-
-def _call(name: str, inside: Sequence[Token], at: Token) -> list[Token]:
-    return [*_word(name, at), *_paren(inside, at)]
-
-
-def _number(source: StatementText, value: Fraction, at: Token) -> list[Token]:
-    """Return a number as a literal; refuse one without an end in decimals, or with too many."""
-    scaled = value * 10**_DIGITS
-    if scaled.denominator != 1:
-        raise source.refuse(f"what is expected here has at most {_DIGITS} decimals", at.start)
-    digits = f"{abs(scaled.numerator):0{_DIGITS + 1}d}"
-    text = f"{digits[:-_DIGITS]}.{digits[-_DIGITS:]}".rstrip("0").rstrip(".")
-    number = [Token(TokenType.NUMBER, text, at.line, at.col, at.start, at.end)]
-    return _paren([*_word("-", at), *number], at) if value < 0 else number

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import date
 from fractions import Fraction
 
@@ -47,10 +47,13 @@ KEYWORDS = (
     *("FALSE", "EXPLAIN", "DESCRIBE", "SET", "SHOW TABLES", "SHOW PRIVACY BUDGET", "SHOW RELEASES"),
     "SHOW PRIVACY BUDGET BY PARTS",
     *("REFINE RELEASE", "TO", "SHOW RELEASE", "EXPLAIN (FORMAT JSON)", "IS NOT NULL", "PARTITION BY"),
-    *("EXPLAIN (FORMAT CERTIFICATE)",),
+    *("EXPLAIN (FORMAT CERTIFICATE)", "CREATE REPORT", "EXPLAIN REPORT", "EXECUTE REPORT", "DROP REPORT"),
+    "SHOW REPORTS",
     *("WITH DIFFERENTIAL_PRIVACY", "OPTIONS", "TOP", "BY", "ABOVE THRESHOLD", "ARGMAX"),
     *("DP_GAP()", "DP_STDDEV", "DP_INTERVAL_LOW", "DP_INTERVAL_HIGH", "DP_PVALUE()", "DP_RANK()"),
     *("DP_LEFT_OUT", "DP_BOUND"),
+    *("OPEN CHECKS", "CHECK", "EXPECT", "TOLERANCE", "WITHIN", "AT MOST", "AT LEAST", "LAST PER"),
+    *("REFILL STREAM", "CLOSE STREAM", "SHOW STREAMS"),
 )
 """The words of the language that front ends complete."""
 OPTION_VALUES = {
@@ -59,6 +62,7 @@ OPTION_VALUES = {
     "measure_strategy": MEASURE_STRATEGIES,
     "intervals": INTERVALS,
     "measure": ("AUTO",),
+    "combine": ("ONLY",),
     "fresh": ("TRUE", "FALSE"),
     "dialect": DIALECTS,
 }
@@ -108,7 +112,26 @@ def parse_options(source: StatementText, tokens: Sequence[Token]) -> Options:
             max(at["epsilon"], at["error"]),
             "leave epsilon out, or leave error out",
         )
+    _check_combining(source, values, at)
     return Options(**values, at=at)  # type: ignore[arg-type]  # each reader returns its field's type
+
+
+def _check_combining(source: StatementText, values: Mapping[str, object], at: Mapping[str, int]) -> None:
+    """Refuse options that have no meaning where stored numbers are added up, or where they are not."""
+    if "combine" in values:
+        for name in ("epsilon", "delta", "fresh"):
+            if name in values:
+                raise source.refuse(
+                    "an answer that is added up from releases costs nothing and measures nothing",
+                    at[name],
+                    f"leave {name} out, or leave combine out",
+                )
+    elif "at_release" in values:
+        raise source.refuse(
+            "at_release is for answers that are added up from releases",
+            at["at_release"],
+            "write combine = ONLY beside it, or leave it out",
+        )
 
 
 def split_options(source: StatementText, tokens: Sequence[Token]) -> list[list[Token]]:
@@ -330,6 +353,14 @@ _TABLE: dict[str, tuple[Callable[[Token, str], object], str]] = {
         "default DuckDB's, and what DuckDB does not have is refused with its meanings",
     ),
     "privacy_unit_column": (_read_name, "the unit's column; may only repeat what the policy declares"),
+    "combine": (
+        _make_word_reader("ONLY"),
+        "`ONLY` adds numbers of your releases up, which costs nothing; refused where they do not tell it",
+    ),
+    "at_release": (
+        _read_count,
+        "with `combine = ONLY`: the number of the newest release that is looked at; the same answer again",
+    ),
     "fresh": (_read_flag, "`TRUE` asks for a new answer, and pays for it, where a stored one would be free"),
 }
 _READERS = {name: reader for name, (reader, _) in _TABLE.items()}

@@ -19,7 +19,9 @@ from dpsql.language.clauses import lift_clauses, standardize_tokens
 from dpsql.language.dialect_forms import drop_limit_casts, standardize_forms
 from dpsql.language.options import read_value
 from dpsql.language.parameters import Parameters
+from dpsql.language.report_statements import parse_report_statement
 from dpsql.language.statement import (
+    Check,
     Clauses,
     Describe,
     Explain,
@@ -31,6 +33,7 @@ from dpsql.language.statement import (
     Show,
     Statement,
     StatementText,
+    StreamCommand,
 )
 from dpsql.language.syntax_trees import find_nodes, rename_public_schema, walk_tree
 from dpsql.language.tokens import (
@@ -176,16 +179,18 @@ def _normalize_spaces(text: str) -> str:
     return "".join(parts).strip().rstrip("; ")
 
 
+_OF_REPORTS = {"CREATE", "EXPLAIN", "EXECUTE", "DROP"}
 _QUERY = {"SELECT", "FROM", "WITH", "VALUES", "("}
 _STREAMS = ("OPEN", "CHECK", "REFILL", "CLOSE")
 _STATEMENTS = ("SELECT", "FROM", "WITH", "VALUES", "EXPLAIN", "SHOW", "DESCRIBE", "SET", "REFINE", *_STREAMS)
 _EXPLAIN = re.compile(r"\s*EXPLAIN\b(\s*\(\s*FORMAT\s+(?P<format>\w+)\s*\))?", re.IGNORECASE)
-_SHOWN: dict[str, Literal["budget", "tables", "releases", "streams"]] = {
+_SHOWN: dict[str, Literal["budget", "tables", "releases", "streams", "reports"]] = {
     "PRIVACY BUDGET": "budget",
     "BUDGET": "budget",
     "TABLES": "tables",
     "RELEASES": "releases",
     "STREAMS": "streams",
+    "REPORTS": "reports",
 }
 MAX_BRACKETS = 8
 """How deeply arrays may be nested in a statement's text."""
@@ -202,8 +207,11 @@ def parse(text: str, parameters: Parameters = None, dialect: str | None = None) 
     >>> parse("SELECT page, COUNT(DISTINCT user_id) FROM visits GROUP BY page TOP 10").clause.top
     10
     """
-    source = StatementText(text)
     first = _read_first_word(text)
+    report = parse_report_statement(text) if first in _OF_REPORTS else None
+    if report is not None:
+        return report
+    source = StatementText(text)
     explain = _EXPLAIN.match(_blank_comments(text)) if first == "EXPLAIN" else None
     if explain is not None:
         return _parse_explain(source, explain, parameters, dialect)
@@ -271,9 +279,10 @@ def _parse_explain(
         )
     # Another EXPLAIN is not read, nor one within that.
     query = None if _read_first_word(rest) == "EXPLAIN" else parse(rest, parameters, dialect)
-    if not isinstance(query, (Query, Refine, OpenChecks)):
+    if not isinstance(query, (Query, Refine, OpenChecks, Check, StreamCommand)):
         raise source.refuse(
-            "EXPLAIN takes a SELECT, a REFINE RELEASE or an OPEN CHECKS", len(rest) - len(rest.lstrip())
+            "EXPLAIN takes a SELECT, a REFINE RELEASE, or OPEN CHECKS, CHECK, REFILL STREAM or CLOSE STREAM",
+            len(rest) - len(rest.lstrip()),
         )
     return Explain(source, query, form)
 
@@ -396,7 +405,8 @@ def _parse_show(source: StatementText, tokens: list[Token]) -> Show:
     raise source.syntax(
         "SHOW does not support this",
         at,
-        "SHOW PRIVACY BUDGET (BY PARTS), SHOW TABLES, SHOW RELEASES, SHOW RELEASE 1 or SHOW STREAMS",
+        "SHOW PRIVACY BUDGET (BY PARTS), SHOW TABLES, SHOW RELEASES, SHOW RELEASE 1, SHOW STREAMS or SHOW"
+        " REPORTS",
     )
 
 

@@ -140,6 +140,10 @@ class Options:
     layout: Literal["BASIC", "ORDER"] | None = None
     dialect: str | None = None
     """The dialect that decides the meaning of calls that several have."""
+    combine: Literal["ONLY"] | None = None
+    """Whether it is answered from stored releases alone."""
+    at_release: int | None = None
+    """Of these, the newest that is looked at."""
     price: Fraction | None = None
     """What a release is said to cost, if it is no epsilon of its own: no option that can be written."""
     at: dict[str, int] = field(default_factory=dict)
@@ -306,6 +310,10 @@ class Expectation:
         None: that of the stream.
     table
         The public table that has the expectations of groups, beside their keys; "" if there is none.
+    last
+        The number is what the stream last accepted or answered of the same SELECT, or of the same name (PER).
+    share
+        The tolerance as a share of that number; None: it is `tolerance`.
     """
 
     low: Fraction | None = None
@@ -313,6 +321,8 @@ class Expectation:
     tolerance: Fraction | None = None
     table: str = ""
     at: int = 0
+    last: bool = False
+    share: Fraction | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -331,6 +341,8 @@ class Check:
         Of the column: a count or sum, an average, or a quantile.
     column
         Its name.
+    series
+        What finds its results for later checks that expect LAST: its SELECT and column, or the name of PER.
     """
 
     source: StatementText
@@ -340,6 +352,7 @@ class Check:
     kind: Literal["sum", "average", "quantile"]
     column: str
     expected: Expectation
+    series: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -353,26 +366,51 @@ class StreamCommand:
     """Of REFILL: another number of misses."""
 
 
+@dataclass(frozen=True, slots=True)
+class ReportCommand:
+    """CREATE REPORT name AS .., EXPLAIN REPORT, EXECUTE REPORT name (part) STATEMENT n, DROP REPORT.
+
+    Attributes
+    ----------
+    what, name
+        The first word, and the name of the report.
+    text, epsilon, per
+        Of CREATE: its statements, what a run costs in each part (None: the connection's epsilon), and of what
+        the mean error is least.
+    part, statement
+        The part of units; and the statement, from 1, whose answer is returned.
+    """
+
+    source: StatementText
+    what: Literal["CREATE", "EXPLAIN", "EXECUTE", "DROP"]
+    name: str
+    text: str = ""
+    epsilon: Fraction | None = None
+    part: str | None = None
+    statement: int | None = None
+    per: Literal["STATEMENT", "NUMBER"] = "STATEMENT"
+
+
 ExplainForm = Literal["TABLE", "JSON", "CERTIFICATE"]
 """What EXPLAIN returns."""
 
 
 @dataclass(frozen=True, slots=True)
 class Explain:
-    """EXPLAIN of a SELECT, a REFINE RELEASE or an OPEN CHECKS."""
+    """EXPLAIN of a SELECT, a REFINE RELEASE or a statement of a stream of checks."""
 
     source: StatementText
-    query: Query | Refine | OpenChecks
+    query: Query | Refine | OpenChecks | Check | StreamCommand
     form: ExplainForm = "TABLE"
     """One JSON text; the proofs of what is counted; or a table of properties."""
 
 
 @dataclass(frozen=True, slots=True)
 class Show:
-    """SHOW PRIVACY BUDGET (BY PARTS), SHOW TABLES, SHOW RELEASES, SHOW RELEASE n, SHOW STREAMS."""
+    """SHOW PRIVACY BUDGET (BY PARTS), TABLES, RELEASES, RELEASE n, STREAMS, REPORTS."""
 
     source: StatementText
-    what: Literal["budget", "parts", "tables", "releases", "release", "streams"]
+    what: Literal["budget", "parts", "tables", "releases", "release", "streams", "reports"]
     number: int = 0
     """The number of the release that is shown."""
     every: bool = False
@@ -381,7 +419,7 @@ class Show:
 
 @dataclass(frozen=True, slots=True)
 class Describe:
-    """DESCRIBE of a table."""
+    """A DESCRIBE statement: the table whose columns it asks for."""
 
     source: StatementText
     table: str
@@ -403,4 +441,6 @@ class Set:
         return replace(defaults, **{self.name: self.value})  # type: ignore[arg-type]  # typed when it was read
 
 
-Statement = Query | Explain | Show | Describe | Set | Refine | OpenChecks | Check | StreamCommand
+Statement = (
+    Query | Explain | Show | Describe | Set | Refine | OpenChecks | Check | StreamCommand | ReportCommand
+)

@@ -1,14 +1,27 @@
 """The ledger of a policy: `dpsql.kernel.ledger` has its charges; here they are shown and verified.
 
-==================  =============================================================================
 ``ledger``          `Ledger`: opened as a policy says, what the session calls
 ``listing``         budgets, entries, releases and ladders, for the owner and for an analyst
 ``part_budgets``    what is spent and left of each part of units
 ``rollback_guard``  notices an older copy of the ledger, and goes on with one where the owner says so
+``report_listing``  what was released for registered reports
 ``mark``            the ledger's newest event and totals, in a file that lies elsewhere
 ``migration``       what brings an older file up to date
 ``verification``    the invariants, and the tables compared with all events
 ==================  =============================================================================
+=======
+=======================  ========================================================================
+``ledger``               `Ledger`: opened as a policy says, what the session calls
+``listing``              budgets, entries, releases and ladders, for the owner and for an analyst
+``part_budgets``         what is spent and left of each part of units
+``rollback_guard``       notices an older copy of the ledger, and goes on with one where the owner says so
+``mark``                 the ledger's newest event and totals, in a file that lies elsewhere
+``key_file``             the key of the thresholds of streams and of the hashes of units, beside the ledger
+``migration``            what brings an older file up to date
+``verification``         the invariants, and the tables compared with all events
+``stream_verification``  the same of streams
+``report_listing``       what was released for registered reports
+=======================  ========================================================================
 """
 
 from __future__ import annotations
@@ -25,9 +38,10 @@ from dpsql.kernel.ledger.events import (
     StoredRelease,
 )
 from dpsql.kernel.ledger.limits import Limits
+from dpsql.kernel.ledger.reports import StoredReport
 from dpsql.kernel.ledger.scopes import GroupCap, ScopeBudget, scope_words
 from dpsql.kernel.ledger.totals import shown
-from dpsql.ledger.ledger import Ledger, Opening
+from dpsql.ledger.ledger import KeptAnswer, Ledger, Opening
 from dpsql.ledger.listing import (
     LIKE,
     Budget,
@@ -38,6 +52,7 @@ from dpsql.ledger.listing import (
     rows_of,
 )
 from dpsql.ledger.part_budgets import BudgetOfParts
+from dpsql.ledger.report_listing import ReportRelease
 
 __all__ = [
     "LIKE",
@@ -46,6 +61,7 @@ __all__ = [
     "Entry",
     "Event",
     "GroupCap",
+    "KeptAnswer",
     "LadderCharge",
     "LadderRequest",
     "LadderReservation",
@@ -55,12 +71,14 @@ __all__ = [
     "Opening",
     "RefinementStep",
     "ReleaseInfo",
+    "ReportRelease",
     "Request",
     "Reservation",
     "ScopeBudget",
     "Settled",
     "StoredLadder",
     "StoredRelease",
+    "StoredReport",
     "rows_of",
     "scope_words",
     "shown",

@@ -14,13 +14,15 @@ from enum import Enum
 from fractions import Fraction
 from pathlib import Path
 from types import MappingProxyType
-from typing import Self
+from typing import NamedTuple, Self
 
 from dpsql.kernel.ledger import ChargeLedger, events, name_of, part_declarations
 from dpsql.kernel.ledger.events import Event
 from dpsql.kernel.ledger.limits import Limits
+from dpsql.kernel.ledger.reports import StoredReport
 from dpsql.kernel.ledger.scopes import Caps, GroupCap, PartBudgets, ScopeBudget, all_budgets
 from dpsql.kernel.ledger.store import Store, storable
+from dpsql.kernel.levels import split_level
 from dpsql.kernel.loss import Charge, Filter, Totals
 from dpsql.kernel.unit_parts import ALL_PARTS, Calendar, PartSet
 from dpsql.ledger import listing, verification
@@ -34,9 +36,10 @@ from dpsql.ledger.listing import (
 )
 from dpsql.ledger.mark import MarkPlace, mark_place
 from dpsql.ledger.migration import bring_up_to_date
-from dpsql.ledger.part_budgets import BudgetOfParts, list_parts, total_in_sequence
+from dpsql.ledger.part_budgets import BorneInYears, BudgetOfParts, list_borne, list_parts, total_in_sequence
+from dpsql.ledger.report_listing import ReportRelease, list_report_releases
 from dpsql.ledger.rollback_guard import MarkGuard
-from dpsql.policy import Policy, fold
+from dpsql.policy import Policy, UnitPeriods, fold
 
 
 class Opening(Enum):
@@ -48,6 +51,14 @@ class Opening(Enum):
     """It is opened for `Ledger.check`; no event is written."""
     ACCEPT = "accept"
     """If it is older than its mark, or missing, what the mark tells counts as spent in it from now on."""
+
+
+class KeptAnswer(NamedTuple):
+    """A release as it is stored, with its number and the key of its question; None: it is given once."""
+
+    number: int
+    key: str | None
+    payload: bytes
 
 
 class Ledger(ChargeLedger):
@@ -79,6 +90,7 @@ class Ledger(ChargeLedger):
         high_water: str | os.PathLike[str] | bool | None = None,
         filter_of: Callable[[Charge], Filter] = Filter.of,
         parts: PartBudgets | None = None,
+        person: Charge | None = None,
         opening: Opening = Opening.USE,
     ) -> Self:
         """Open a policy's ledger, making a new one if there is none.
@@ -106,11 +118,13 @@ class Ledger(ChargeLedger):
             What a scope with a budget admits; by default, what its epsilon allows by basic composition.
         parts
             How units are divided into parts, each of which has the whole of every budget; None: not at all.
+        person
+            What one person may bear of a year, where parts are periods of units; None: it is not limited.
         opening
             What to do if it is not as its newest event and its mark tell.
         """
         most = Limits.of(max_failures, max_failures_total, max_cancelled, max_cancelled_total)
-        caps = Caps(total, per_query, dict(analysts), most, dict(groups), filter_of, parts)
+        caps = Caps(total, per_query, dict(analysts), most, dict(groups), filter_of, parts, person)
         file = Path(path).resolve()
         mark = MarkGuard(_place(high_water), file)
         lost = mark.find_lost()
@@ -151,6 +165,7 @@ class Ledger(ChargeLedger):
             high_water=budget.high_water,
             filter_of=budget.filter_of,
             parts=_budgets_of_parts(policy),
+            person=None if budget.person is None else budget.person.charge,
             opening=opening,
         )
 
@@ -186,6 +201,16 @@ class Ledger(ChargeLedger):
         """List an analyst's own releases, oldest first."""
         with self._store.read() as connection:
             return listing.list_releases(connection, name_of(analyst))
+
+    def kept_answers(self, analyst: str, newest: int | None = None) -> list[KeptAnswer]:
+        """Return an analyst's own releases as they are stored, the oldest first, perhaps up to a number."""
+        with self._store.read() as connection:
+            rows = connection.execute(
+                "SELECT number, reuse_key, payload FROM release"
+                " WHERE analyst = ? AND payload IS NOT NULL AND number <= ? ORDER BY number",
+                (name_of(analyst), newest or 1 << 62),
+            ).fetchall()
+        return [KeptAnswer(number, key, split_level(payload, number)[0]) for number, key, payload in rows]
 
     def lineage(self, number: int, analyst: str) -> Lineage | None:
         """Return what refining one of the analyst's own releases needs to know; None if there is none."""
@@ -227,10 +252,20 @@ class Ledger(ChargeLedger):
         with self._store.read() as connection:
             return list_parts(connection, self._caps, name)
 
+    def borne_by_person(self) -> list[BorneInYears]:
+        """Return what one person bears of each year, if a unit is what one did in one period."""
+        with self._store.read() as connection:
+            return list_borne(connection, self._caps)
+
     def total_in_sequence(self, analyst: str | None = None) -> Fraction | None:
         """Return the sum of the epsilons of all statements; None if a loss has no epsilon."""
         with self._store.read() as connection:
             return total_in_sequence(connection, None if analyst is None else name_of(analyst))
+
+    def report_releases(self, report: StoredReport) -> list[ReportRelease]:
+        """Return what was released for a report, in order."""
+        with self._store.read() as connection:
+            return list_report_releases(connection, report.digest, report.analyst)
 
     def entries(self, analyst: str | None = None, *, limit: int | None = None) -> list[Entry]:
         """List the entries for the owner, newest first; an analyst may not be shown their states."""
@@ -306,8 +341,11 @@ def _budgets_of_parts(policy: Policy) -> PartBudgets | None:
     found = policy.unit_parts
     if found is None:
         return None
-    declared = events.canonical([found.kind, fold(found.table), fold(found.column), found.every])
-    return PartBudgets(found.kind, Calendar(found.period), declared)
+    listed = [fold(found.table), fold(found.column)]
+    if isinstance(found, UnitPeriods):
+        listed = ["unit_period", *(fold(name) for pair in sorted(found.columns) for name in pair)]
+    declared = events.canonical([found.kind, *listed, found.every])
+    return PartBudgets(found.kind, Calendar(found.period), declared, isinstance(found, UnitPeriods))
 
 
 def _place(high_water: str | os.PathLike[str] | bool | None) -> MarkPlace | None:

@@ -40,7 +40,7 @@ if sys.platform == "win32":
         return True
 
     def unlock(handle: int) -> None:
-        """Give the lock back."""
+        """Release the lock of the mark's file."""
         os.lseek(handle, 0, os.SEEK_SET)
         msvcrt.locking(handle, msvcrt.LK_UNLCK, 1)
 
@@ -104,7 +104,7 @@ _LONGEST = 1 << 14
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """What a mark says."""
+    """What the mark of a ledger has: the newest event and the totals that it had seen."""
 
     ledger: str
     """The random identifier of the ledger."""
@@ -289,7 +289,7 @@ class NamedPlace:
         self._file = MarkFile(path)
 
     def file(self, ledger: str) -> MarkFile:
-        """Return the file."""
+        """Return the file of the mark of a ledger."""
         return self._file
 
     def at(self, path: Path) -> Mark | None:

@@ -9,7 +9,9 @@ from fractions import Fraction
 from typing import Any, Final
 
 from dpsql.kernel.ledger import events, schema
+from dpsql.kernel.ledger.person_totals import YEARS
 from dpsql.kernel.ledger.schema import new_id, run
+from dpsql.kernel.ledger.stream_tables import LASTING
 from dpsql.kernel.ledger.totals import POLICY, DamagedError, read, read_charge, scope
 from dpsql.kernel.loss import Charge, Part, PrivacyLoss, PureDP, Realised, Stream
 
@@ -57,7 +59,13 @@ def bring_up_to_date(connection: sqlite3.Connection, found: int) -> None:
         run(connection, _KEPT_LADDERS)
     # Version 7 has the tables of version 6. Its events `policy` have the hash of the facts that charges rest
     # on, which the next charge writes: a process of an older version, which writes none, is refused.
-    run(connection, schema.PARTS)  # all that was charged before counts in every part
+    if found < 8:
+        run(connection, schema.PARTS)  # all that was charged before counts in every part
+    if found < 9:
+        run(connection, schema.REPORTS)
+    if found < 10:
+        run(connection, LASTING)  # streams of before belong to their processes, and stay so
+    run(connection, YEARS)  # all that was charged before counts once for a person, in every year
     if found < 5:
         _write_first_event(connection, found)
     if connection.execute("PRAGMA foreign_key_check").fetchone() is not None:

@@ -6,9 +6,10 @@ import sqlite3
 from dataclasses import replace
 from fractions import Fraction
 
+from dpsql.kernel.ledger import person_totals
 from dpsql.kernel.ledger.scopes import Caps, ScopeBudget
 from dpsql.kernel.ledger.totals import read_loss
-from dpsql.kernel.unit_parts import LATER, PARTS, split_range
+from dpsql.kernel.unit_parts import LATER, NO_HOME, PARTS, Calendar, split_range
 from dpsql.lazy_dataclass import dataclass
 from dpsql.ledger.listing import Budget, scopes_of
 
@@ -43,6 +44,31 @@ def list_parts(connection: sqlite3.Connection, caps: Caps, analyst: str | None) 
             else:
                 parted.append(BudgetOfParts(start, end, budget))
     return parted
+
+
+@dataclass(frozen=True, slots=True)
+class BorneInYears:
+    """What one person bears of each of some years, and what is left of `[budget.person]`."""
+
+    years: str
+    spent: Fraction | None
+    """None: it has no epsilon."""
+    left: Fraction | None
+    """None: nothing limits it, or it has no epsilon."""
+
+
+def list_borne(connection: sqlite3.Connection, caps: Caps) -> list[BorneInYears]:
+    """Return what one person bears of years, those in which it bears something; none without periods."""
+    if caps.parts is None or not caps.parts.periods:
+        return []
+    years, found = Calendar("year"), list[BorneInYears]()
+    for low, high, totals in person_totals.borne_by_year(connection, caps):
+        for ends in split_range((low, high)):
+            if totals.epsilon != 0 and ends[0] < NO_HOME:
+                cap, spent = caps.person, totals.epsilon
+                left = None if cap is None or spent is None else max(cap.epsilon - spent, Fraction(0))
+                found.append(BorneInYears(years.range_words(ends), spent, left))
+    return found
 
 
 def total_in_sequence(connection: sqlite3.Connection, analyst: str | None) -> Fraction | None:

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from dpsql.errors import OperationalError
-from dpsql.kernel.ledger import events, kept_results, part_totals
+from dpsql.kernel.ledger import events, kept_results, lasting_streams, part_totals
 from dpsql.kernel.ledger.events import Event
 from dpsql.kernel.ledger.part_totals import BY_PARTS
 from dpsql.kernel.ledger.store import Store
@@ -233,7 +233,7 @@ class Snapshot:
 
     @classmethod
     def of(cls, connection: sqlite3.Connection) -> Snapshot:
-        """Read a ledger."""
+        """Read what a ledger has now: its newest event, mark and totals."""
         holder, begun = _read_setting(connection)
         return cls(
             identifier(connection), events.newest(connection), holder, begun, events.stored_totals(connection)
@@ -293,7 +293,7 @@ def restore(connection: sqlite3.Connection, mark: Mark, holder: str) -> dict[str
     running = [entry for (entry,) in connection.execute("SELECT entry FROM entry WHERE state = 'reserved'")]
     connection.execute("UPDATE entry SET state = 'cancelled' WHERE state = 'reserved'")
     connection.execute("DELETE FROM running")
-    unmeasured = kept_results.end_all(connection)
+    unmeasured, unanswered = kept_results.end_all(connection), lasting_streams.end_all(connection)
     common, added = _find_common_totals(connection, found, mark), dict[str, tuple[Totals, Row]]()
     for name, told in mark.totals.items():
         if name.startswith((group_scope(""), BY_PARTS)):  # added up again when it is needed, or below
@@ -316,6 +316,7 @@ def restore(connection: sqlite3.Connection, mark: Mark, holder: str) -> dict[str
         "mark": {"ledger": mark.ledger, **asdict(mark.event)},
         "ended": running,
         "ladders": unmeasured,
+        "checks": unanswered,
         "added": {name: [*row, _highest_told(mark, name)] for name, (_, row) in added.items()},
     }
     begin_mark(connection, "restored", content, holder)

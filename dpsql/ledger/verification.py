@@ -27,12 +27,13 @@ from dpsql.kernel.ledger.totals import (
     base,
     find_restored_cost,
     read,
-    read_charge,
     read_loss,
     scope,
 )
-from dpsql.kernel.loss import Charge, PrivacyLoss, Totals
+from dpsql.kernel.loss import PrivacyLoss, Totals
 from dpsql.ledger.migration import digest_of
+from dpsql.ledger.report_listing import compare_end, compare_report
+from dpsql.ledger.stream_verification import StreamReplay, list_wrong_steps, list_wrong_streams
 
 _Record = Mapping[str, Any]
 
@@ -53,10 +54,11 @@ def find_problems(connection: sqlite3.Connection) -> list[str]:
         ]
         found += _check_entries(connection)
         found += _check_releases(connection)
-        found += _check_steps(connection)
+        found += list_wrong_steps(connection)
         found += _check_parts(connection)
         found += _check_refinements(connection)
         found += _check_trees(connection)
+        found += list_wrong_streams(connection)
         found += replay_events(connection)
     except DamagedError as problem:
         found.append(f"something is unreadable: {problem}")
@@ -82,6 +84,10 @@ def _check_entries(connection: sqlite3.Connection) -> Iterator[str]:
             yield f"entry {entry} is {state} but has {'a' if release is not None else 'no'} release"
         if state == "reserved":
             open_ones[analyst, holder] += 1
+    begun = connection.execute(
+        "SELECT s.analyst, a.holder FROM asked a JOIN stream s ON s.entry = a.entry WHERE a.state = 'begun'"
+    )
+    open_ones.update((analyst, holder) for analyst, holder in begun)
     kept = read_sums(connection)
     found = compute_sums(connection, kept)
     for name in sorted({*found, *kept}):
@@ -110,23 +116,6 @@ def _check_parts(connection: sqlite3.Connection) -> Iterator[str]:
     )
     for (first,) in rows:
         yield f"the releases of the statement of entry {first} did not end together"
-
-
-def _check_steps(connection: sqlite3.Connection) -> Iterator[str]:
-    """Check that the recorded loss of a stream never falls, and is never above its charge."""
-    rows = connection.execute(
-        "SELECT p.entry, p.step, e.charged_loss, p.epsilon, p.delta"
-        " FROM progress p JOIN entry e ON e.entry = p.entry ORDER BY p.entry, p.step"
-    )
-    last: tuple[int, int, Charge] = (0, 0, Charge())
-    for entry, step, loss, *amounts in rows:
-        spent, charged = read_charge(*amounts), read_loss(loss)
-        before = last[1:] if last[0] == entry else (0, Charge())
-        if step != before[0] + 1 or not before[1].fits(spent):
-            yield f"the steps of entry {entry} are not in order"
-        if not spent.fits(Charge(charged.epsilon or Fraction(0), charged.delta)):
-            yield f"entry {entry} is charged less than its steps have spent"
-        last = (entry, step, spent)
 
 
 def _check_refinements(connection: sqlite3.Connection) -> Iterator[str]:
@@ -271,9 +260,10 @@ class _Replay:
         self._sums = _RunningSums(connection)
         self._running: dict[int, PrivacyLoss] = {}
         """The entries without an end, and what they have reserved."""
+        self._streams = StreamReplay(connection)
         self._measuring: set[int] = set()
         """The ladders without an end."""
-        self._entries = self._releases = self._ladders = self._n = 0
+        self._entries = self._releases = self._ladders = self._runs = self._n = 0
         self._last: Mapping[str, Any] = {}
         self._facts: str | None = None
         """The hash of the facts that the newest event `policy` tells of."""
@@ -287,6 +277,10 @@ class _Replay:
             "cancel": self._compare_ended("cancelled"),
             "restored": self._compare_restored,
             "parts": self._compare_spent_in_all,
+            "report": lambda record: compare_report(connection, record),
+            "report-end": lambda record: compare_end(connection, self._n, record),
+            "stream": self._streams.compare_opened,
+            "check": self._streams.compare_check,
             "bounds": self._compare_ladders,
             "bounds-settle": self._compare_settled_ladder,
             "bounds-fail": lambda record: self._compare_ended_ladders("failed", [record["ladder"]]),
@@ -313,6 +307,7 @@ class _Replay:
         for name, total in self._last.items():
             if events.stored_total(self._connection, name) != tuple(total):
                 yield f"the total of {name} is not the one that the newest event tells of"
+        yield from self._streams.compare_rest()
         rows = self._connection.execute("SELECT entry FROM entry WHERE state = 'reserved'")
         if {entry for (entry,) in rows} != self._running.keys():
             yield "the entries that have not ended are not those of the events"
@@ -323,6 +318,7 @@ class _Replay:
         if (row[0] if row is not None else "") != (self._facts or ""):
             yield "the facts are not those of the newest event that tells of the policy"
         numbers = {"entry": self._entries, "release": self._releases, "bounds": self._ladders}
+        numbers |= {"report_run": self._runs}
         for table, number in numbers.items():
             (found,) = self._connection.execute(f"SELECT COUNT(*) FROM {table}").fetchone()
             if found != number:
@@ -361,6 +357,7 @@ class _Replay:
             elif entry_content(self._connection, entry) != content:
                 yield f"entry {entry} is not what it was when it was reserved"
             self._entries += 1
+            self._runs += "report" in content
             self._running[entry] = loss
             names = () if "parts" in content else _scopes_of(content["analyst"], content["shared"])
             self._sums.enter(entry, loss, loss, names)
@@ -392,6 +389,7 @@ class _Replay:
     def _compare_restored(self, record: _Record) -> Iterator[str]:
         yield from self._compare_ended("cancelled")({"entries": record["ended"]})
         yield from self._compare_ended_ladders("cancelled", record.get("ladders", []))
+        yield from self._streams.compare_cancelled(record)
         yield from self._compare_spent_in_all(record)
 
     def _compare_spent_in_all(self, record: _Record) -> Iterator[str]:

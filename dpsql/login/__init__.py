@@ -129,7 +129,7 @@ class MessageBody:
         self._at = 0
 
     def take(self, size: int) -> bytes:
-        """Read that many bytes."""
+        """Return the next bytes of the message, and step over them."""
         end = self._at + size
         if size < 0 or end > len(self._data):
             raise self.malformed("a message ends before its last part")
@@ -169,7 +169,7 @@ class MessageBody:
 
     @property
     def more(self) -> bool:
-        """Whether anything is left."""
+        """Whether bytes of the message are left to read."""
         return self._at < len(self._data)
 
     def rest(self) -> bytes:

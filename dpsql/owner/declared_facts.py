@@ -23,7 +23,7 @@ from dpsql.ledger import shown
 from dpsql.owner.findings import Report, number_of
 from dpsql.owner.ladder_listing import default_price, name_of
 from dpsql.owner.ladder_releases import has_one_row
-from dpsql.policy import EnumDomain, Policy, Table, UnitColumn, UnitRow, fold
+from dpsql.policy import EnumDomain, Policy, Table, UnitColumn, UnitParts, UnitRow, fold
 from dpsql.policy.model import declared_facts_of, facts_of
 from dpsql.policy.names import key_path
 
@@ -168,6 +168,9 @@ def verify_rows(report: Report, inspector: ExactQueries, policy: Policy, table: 
     if table.public:
         return
     _verify_owned(report, inspector, table)
+    parts = policy.unit_parts
+    if parts is not None and parts.constant and fold(parts.table) == fold(table.name):
+        _verify_constant(report, inspector, table, parts)
     _verify_covers(report, inspector, table)
     if isinstance(table.unit, UnitColumn):
         _report_single(report, inspector, policy, table, table.unit.column)
@@ -206,6 +209,16 @@ def _verify_owned(report: Report, inspector: ExactQueries, table: Table) -> None
             report.add("wrong", place, text)
         else:
             report.add("ok", place, f"each value of {named} belongs to one {kind}")
+
+
+def _verify_constant(report: Report, inspector: ExactQueries, table: Table, parts: UnitParts) -> None:
+    """Report the units whose rows have several dates, by which they would be in several parts."""
+    varying = inspector.count_varying(table.name, parts.column)
+    if varying:
+        text = f"{number_of(varying, parts.kind)} of {table.name} have several values of {parts.column}"
+        report.add("wrong", parts.place("constant"), text)
+    else:
+        report.add("ok", parts.place("constant"), f"each {parts.kind} has one {parts.column}")
 
 
 def _verify_covers(report: Report, inspector: ExactQueries, table: Table) -> None:

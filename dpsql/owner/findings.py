@@ -46,7 +46,7 @@ class Report:
         return sum(finding.level == "wrong" for finding in self.findings)
 
     def add(self, level: str, place: str, text: str) -> None:
-        """Add a finding."""
+        """Add a finding about the policy or its data to the list."""
         self.findings.append(Finding(level, place, text))
 
     def locate(self, text: str) -> None:

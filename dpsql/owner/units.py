@@ -10,11 +10,13 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterator
 from contextlib import suppress
+from itertools import accumulate
 
 from dpsql.engines.exact_queries import ExactQueries, UnreadableError
 from dpsql.owner.findings import Report, number_of
-from dpsql.policy import Policy, Table, UnitColumn, UnitRow, UnitVia, fold, path_of
+from dpsql.policy import Policy, Table, UnitColumn, UnitPeriod, UnitRow, UnitVia, fold, path_of
 from dpsql.policy.names import key_path
+from dpsql.policy.references import add_article
 from dpsql.types import SqlType
 
 _PEOPLE = (
@@ -103,6 +105,8 @@ def verify_unit(report: Report, inspector: ExactQueries, policy: Policy, table: 
     unit = table.unit
     if isinstance(unit, (UnitColumn, UnitVia)):
         _report_ownerless(report, inspector, policy, table, unit, rows)
+        if isinstance(unit, UnitPeriod):
+            _report_periods(report, inspector, table, unit)
         compared = _verify_second_paths(report, inspector, policy, table)
         _report_second_units(report, inspector, table, unit, compared)
 
@@ -127,6 +131,27 @@ def _report_ownerless(
         )
     else:
         report.add("ok", place, every)
+
+
+def _report_periods(report: Report, inspector: ExactQueries, table: Table, unit: UnitPeriod) -> None:
+    """Report in how many periods persons have rows, which says how much less a person is protected."""
+    place, every = table.place("unit_period"), unit.every
+    beyond = inspector.count_beyond_periods(table.name)
+    if beyond:
+        text = f"{number_of(beyond, 'row')} with a date before the year 1000 or after 2999: leave them out"
+        report.add("wrong", place, text)
+    found = sorted(inspector.count_periods(table.name, unit))
+    persons = sum(n for _, n in found)
+    if not persons:
+        return
+    mean = sum(r * n for r, n in found) / persons
+    below = accumulate(n for _, n in found)
+    usual = next(r for (r, _), n in zip(found, below, strict=True) if n >= 0.95 * persons)
+    text = (
+        f"{add_article(unit.kind)} is in {mean:.1f} {every}s on average, 95% in at most {usual:,}, the most"
+        f" in {found[-1][0]:,}: what is true of one in k {every}s is protected at k times epsilon"
+    )
+    report.add("note", place, text)
 
 
 def _report_second_units(

@@ -30,12 +30,14 @@ from dpsql.policy import (
     GroupPolicy,
     Policy,
     Table,
+    UnitColumn,
     fold,
     show_length,
 )
 from dpsql.policy.names import key_path
 from dpsql.release import source_version, tables_read
 from dpsql.release.kept_ladders import LedgerLadders
+from dpsql.release.moved_units import KnownUnits
 from dpsql.release.reuse import Versions
 from dpsql.types import TIMESTAMP, TIMESTAMPTZ, VARCHAR, SqlType
 
@@ -179,6 +181,7 @@ def verify(
     policy: Policy,
     on_progress: OnProgress = lambda words, done, total: None,
     ladders: Sequence[StoredLadder] = (),
+    units: KnownUnits | None = None,
 ) -> Report:
     """Verify a policy against its data, reading every column of it once.
 
@@ -190,6 +193,8 @@ def verify(
         Called with what is done now. What it is told is private, as the report is.
     ladders
         The kept ladders of its ledger.
+    units
+        The units of the version of the data that was read last, where parts of units are compared.
     """
     report, hashed = Report(), _Hashed(on_progress)
     versions = Versions(policy, on_read=hashed.read)
@@ -220,6 +225,7 @@ def verify(
                 report.add("note", table.place(), text)
             else:
                 _verify_table(report, inspector, policy, table, versions, hashed, kept)
+                _verify_moves(report, inspector, policy, table, units)
         on_progress("comparing the tables", None, None)
         verify_kinds(report, inspector, policy)
         verify_others(report, inspector, policy)
@@ -295,6 +301,30 @@ def _verify_table(
         verify_bounds(report, inspector, policy, table, kept)
     except UnreadableError as problem:
         _report_unreadable(report, inspector, table, str(problem))
+
+
+def _verify_moves(
+    report: Report, inspector: Inspector, policy: Policy, table: Table, units: KnownUnits | None
+) -> None:
+    """Report the units whose part is another one than in the version of the data that was read last."""
+    parts, unit = policy.unit_parts, table.unit
+    if parts is None or units is None or fold(parts.table) != fold(table.name):
+        return
+    rows = (
+        inspector.read_dates(table.name, unit.column, parts.column) if isinstance(unit, UnitColumn) else None
+    )
+    if rows is None:
+        return
+    moved = units.count_moved(rows, parts.period)
+    if moved:
+        text = (
+            f"of {number_of(moved, parts.kind)} the {parts.every} has changed since the data were read last,"
+            " or the row is gone, so statements wait: bring the dates back, or `dpsql budget --moved` spends"
+            f" the largest total of any {parts.every} in every {parts.every}"
+        )
+        report.add("wrong", parts.place("moves"), text)
+    else:
+        report.add("ok", parts.place("moves"), f"no {parts.kind} has moved to another {parts.every}")
 
 
 def _verify_values(report: Report, inspector: Inspector, table: Table, lost: dict[str, int]) -> None:

@@ -78,7 +78,7 @@ class BoxOfAll(_NoiseOfNumbers):
 
     @property
     def loss(self) -> PrivacyLoss:
-        """The loss of all."""
+        """The privacy loss of all measured numbers together."""
         return self.noise.loss
 
     def run(self, run: Run, numbers: Sequence[int], excesses: Sequence[int]) -> FloatArray:

@@ -126,7 +126,7 @@ class Quote:
 
     @property
     def loss(self) -> PrivacyLoss:
-        """The largest privacy loss."""
+        """The largest privacy loss that a run of the method can have."""
         return (
             PrivacyLoss.of(self.charge.epsilon, self.charge.delta) if self.divided is None else self.divided
         )
@@ -140,7 +140,7 @@ class Method(Protocol):
         """The price and the predicted error."""
 
     def run(self, run: Run) -> NoisyResult:
-        """Select and measure."""
+        """Select groups and measure their numbers, once, with the noise of the method."""
 
 
 class KeepsQuote:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from fractions import Fraction
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 
     from dpsql.analysis import Output, Plan, Quantile, ReleasedAggregate
     from dpsql.estimates import Combined
-    from dpsql.kernel.release import Run
     from dpsql.places import Places
     from dpsql.planning.method import NoisyResult
     from dpsql.types import SqlType
@@ -86,7 +85,14 @@ def bound_of(plan: Plan, output: Output) -> float | None:
 _INSTANT = pa.timestamp("us", "UTC")
 
 
-def build_rows(plan: Plan, answer: NoisyResult, run: Run) -> pa.Table:
+class KnowsKeys(Protocol):
+    """What has the keys of released groups: a run, or the public groups of an estimate."""
+
+    def keys(self, rows: Any, /, places: Sequence[int] | None = None) -> Sequence[pa.Array]:  # noqa: ANN401  of its own
+        """Return the keys of groups, or some of them, by their places."""
+
+
+def build_rows(plan: Plan, answer: NoisyResult, run: KnowsKeys) -> pa.Table:
     """Build the columns of the select list, in order."""
     shown = list(dict.fromkeys(output.of for output in plan.outputs if output.kind == "key"))
     keys = dict(zip(shown, run.keys(answer.rows, shown) if shown else (), strict=True))

@@ -8,8 +8,8 @@
 ``table_parts``          the parts of a table: its files, unit and domains
 ``column_values``        the bounds and domains of a column; conversion of values to the column's type
 ``references``           paths of rows to their unit, the checks of tables against each other, and views
-``part_declarations``    the date by which units are in parts
-``owned_keys``           the columns whose values belong to one unit each
+``part_declarations``    the date by which units are in parts, or of which they have a period
+``zones``                the offsets of local times from UTC
 ``policy_keys``          the keys of each TOML table, with kinds, defaults and meanings; ``table_keys`` has
                          those of tables
 ``json_schema``          the JSON Schema of a policy, for editors
@@ -26,7 +26,7 @@ from dpsql.policy.column_values import ColumnBounds, as_number, fit, fit_bounds
 from dpsql.policy.load import load
 from dpsql.policy.model import Policy
 from dpsql.policy.names import Address, Names, engine_kind, same_name
-from dpsql.policy.part_declarations import UnitParts
+from dpsql.policy.part_declarations import UnitParts, UnitPeriod, UnitPeriods
 from dpsql.policy.policy_keys import KEYS
 from dpsql.policy.references import View, describe_protected, find_owned_keys, is_one_type, path_of
 from dpsql.policy.serving import HttpConfig, McpConfig, ServeConfig
@@ -90,6 +90,8 @@ __all__ = [
     "Unit",
     "UnitColumn",
     "UnitParts",
+    "UnitPeriod",
+    "UnitPeriods",
     "UnitRow",
     "UnitVia",
     "Value",

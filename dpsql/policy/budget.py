@@ -22,6 +22,31 @@ _NUMBERS = (
 
 
 @dataclass(frozen=True, slots=True)
+class PersonBudget:
+    """What one person may bear of a year, where a unit is what one did in one period (`unit_period`)."""
+
+    epsilon: Fraction
+    delta: Fraction = Fraction(0)
+    every: str = "year"
+
+    def __post_init__(self) -> None:
+        _read_numbers(self, "budget", "person")
+
+    @property
+    def charge(self) -> Charge:
+        """The limit."""
+        return Charge(self.epsilon, self.delta)
+
+    def check(self, accounting: str) -> None:
+        """Raise `PolicyError` for a number out of range, or what is added up in another way."""
+        _check_pair(self, "budget", "person")
+        if self.every != "year":
+            raise wrong("budget.person.every", "is a year", 'write every = "year"')
+        if accounting != "pure":
+            raise wrong("budget.person", "adds up epsilons", 'write accounting = "pure", or leave it out')
+
+
+@dataclass(frozen=True, slots=True)
 class BudgetPolicy:
     """The total budget, the limits of single statements, and the file of the ledger.
 
@@ -55,6 +80,8 @@ class BudgetPolicy:
     high_water
         The file of the ledger's mark, by which an older copy of the ledger is noticed; None: in the user's
         folder for state. False: no mark is kept.
+    person
+        What one person may bear of a year, where units are what one did in one period; None: no limit.
     """
 
     epsilon: Fraction
@@ -71,6 +98,7 @@ class BudgetPolicy:
     high_water: Path | bool | None = None
     accounting: Accounting = "pure"
     conversion_delta: Fraction | None = None
+    person: PersonBudget | None = None
 
     def __post_init__(self) -> None:
         _read_numbers(self, "budget")
@@ -80,7 +108,7 @@ class BudgetPolicy:
 
     @property
     def total(self) -> Charge:
-        """The policy's whole budget."""
+        """The whole budget of the policy as one charge."""
         return Charge(self.epsilon, self.delta)
 
     @property
@@ -111,6 +139,8 @@ class BudgetPolicy:
         _check_cap("default_delta", self.default_delta, self.filter.mechanism_delta, self._delta_left)
         if self.smallest_interesting <= 0:
             raise wrong("budget.smallest_interesting", "must be greater than 0")
+        if self.person is not None:
+            self.person.check(self.accounting)
         for name in _LIMITS:
             _check_limit(name, getattr(self, name))
         if self.high_water == self.ledger:
@@ -190,7 +220,7 @@ class GroupPolicy:
         _check_pair(self, "groups", self.name)
 
 
-def _read_numbers(part: BudgetPolicy | AnalystPolicy | GroupPolicy, *key: str) -> None:
+def _read_numbers(part: BudgetPolicy | PersonBudget | AnalystPolicy | GroupPolicy, *key: str) -> None:
     """Replace each number of a frozen part by an exact rational; raise `PolicyError` for an invalid one."""
     for name in _NUMBERS:
         value = getattr(part, name, None)
@@ -211,7 +241,7 @@ def _check_limit(name: str, value: object) -> None:
         raise wrong(f"budget.{name}", "must be between 1 and 1000000")
 
 
-def _check_pair(part: BudgetPolicy | AnalystPolicy | GroupPolicy, *key: str) -> None:
+def _check_pair(part: BudgetPolicy | PersonBudget | AnalystPolicy | GroupPolicy, *key: str) -> None:
     if part.epsilon <= 0:
         raise wrong(key_path(*key, "epsilon"), "must be greater than 0")
     if not 0 <= part.delta < 1:
@@ -256,10 +286,15 @@ def _check_accounting(accounting: object, delta: Fraction, conversion_delta: Fra
 
 
 def read_budget(top: Section, base: Path) -> BudgetPolicy:
-    """Read `[budget]`."""
+    """Return the budget that the table `[budget]` of a policy declares."""
     section = Section(top.raw("budget"), ("budget",), KEYS["[budget]"])
     section.require("epsilon", "write the total that may ever be spent, for instance epsilon = 5.0")
-    return BudgetPolicy(**{"ledger": base / LEDGER, **section.values(base)})
+    raw, person = section.raw("person"), None
+    if raw is not None:
+        own = Section(raw, ("budget", "person"), KEYS["[budget.person]"])
+        own.require("epsilon", "write what one person may bear of a year, for instance epsilon = 20")
+        person = PersonBudget(**own.values())
+    return BudgetPolicy(**{"ledger": base / LEDGER, **section.values(base), "person": person})
 
 
 def read_analysts(top: Section) -> dict[str, AnalystPolicy]:

@@ -22,7 +22,7 @@ from dpsql.policy.budget import read_analysts, read_budget, read_groups
 from dpsql.policy.column_values import ColumnBounds
 from dpsql.policy.model import Policy
 from dpsql.policy.names import key_path, wrong
-from dpsql.policy.part_declarations import read_parts
+from dpsql.policy.part_declarations import UnitPeriod, read_parts
 from dpsql.policy.policy_keys import KEYS
 from dpsql.policy.references import read_views
 from dpsql.policy.serving import read_serving
@@ -148,12 +148,18 @@ def _read_csv_format(section: Section) -> CsvFormat:
 
 def _read_unit(section: Section, stated: str | None, kinds: Mapping[str, str]) -> Unit | None:
     raw = section.raw("unit")
+    if section.raw("unit_period") is not None and (not isinstance(raw, str) or raw == "ROW"):
+        raise wrong(
+            section.place("unit_period"),
+            "is for tables with the unit in a column of their own",
+            'write unit = "patient_id", or leave it out',
+        )
     if raw is None:
         return None
     if raw == "ROW":
         return UnitRow(stated or "row")
     if isinstance(raw, str):
-        return UnitColumn(raw, stated or "unit")
+        return _read_period(section, raw, stated or "unit")
     if not isinstance(raw, dict):
         raise wrong(
             section.place("unit"),
@@ -164,6 +170,23 @@ def _read_unit(section: Section, stated: str | None, kinds: Mapping[str, str]) -
     names = ("via", "table", "column")
     via, table, column = _read_texts(Section(raw, (*section.key, "unit"), dict.fromkeys(names)), names, hint)
     return UnitVia(via, table, column, stated or kinds.get(fold(table), "unit"))
+
+
+def _read_period(section: Section, column: str, kind: str) -> UnitColumn:
+    """Return the unit that a column names, or what it did in one period (`unit_period`)."""
+    found = section.raw("unit_period")
+    if found is None:
+        return UnitColumn(column, kind)
+    if not isinstance(found, dict):
+        raise wrong(section.place("unit_period"), f"expected a table, found {describe(found)}", _PERIOD)
+    own = Section(found, (*section.key, "unit_period"), KEYS["[tables.NAME.unit_period]"])
+    for name in ("column", "every"):
+        own.require(name, _PERIOD)
+    values = own.values()
+    return UnitPeriod(column, kind, values.pop("column"), **values)
+
+
+_PERIOD = 'write unit_period = { column = "visit_date", every = "week" }'
 
 
 def _read_texts(section: Section, names: tuple[str, ...], hint: str) -> list[str]:

@@ -14,11 +14,11 @@ from dataclasses import field
 from pathlib import Path
 from typing import Protocol
 
-from dpsql.kernel.facts import ByColumn, ByParent, ByRow, Facts, Home, TableFacts, Unit, fold
+from dpsql.kernel.facts import ByColumn, ByParent, ByPeriod, ByRow, Facts, Home, TableFacts, Unit, fold
 from dpsql.lazy_dataclass import dataclass
 from dpsql.policy.budget import AnalystPolicy, BudgetPolicy, GroupPolicy
 from dpsql.policy.names import check_engine, check_names, key_path, wrong
-from dpsql.policy.part_declarations import UnitParts, check_parts
+from dpsql.policy.part_declarations import UnitParts, UnitPeriod, UnitPeriods, check_parts, find_periods
 from dpsql.policy.references import View, check_owned_keys, check_tables, check_views
 from dpsql.policy.serving import ServeConfig
 from dpsql.policy.table import Table
@@ -102,7 +102,7 @@ class Policy:
             if name != group.name:
                 raise wrong(key_path("groups", name), f"holds a group named {group.name!r}")
             group.check(self.analysts)
-        check_parts(self.parts, tables, self.budget.epsilon, self.engine)
+        check_parts(self.parts, tables, self.budget, self.engine)
         object.__setattr__(self, "time_zone", read_zone(self.time_zone, "time_zone"))
         object.__setattr__(self, "longest_value", read_length(self.longest_value))
         object.__setattr__(self, "keep", read_keep(self.keep))
@@ -127,7 +127,7 @@ class Policy:
     @property
     def unit_parts(self) -> UnitParts | None:
         """The date by which units are in parts; None if no kind of unit has parts."""
-        return next(iter(self.parts.values()), None)
+        return next(iter(self.parts.values()), None) or find_periods(self.tables)
 
     def part_fingerprint(self, tables: Iterable[Table]) -> str:
         """Return the fingerprint for some of the tables, without the data version."""
@@ -248,12 +248,24 @@ def home_of(policy: Policy, known: KnownTables) -> Home | None:
     declared = policy.unit_parts
     if declared is None:
         return None
-    table = policy.tables[declared.table]
-    types = {fold(name): sql_type for name, sql_type in known.columns(table.name)}
-    found = types.get(fold(declared.column))
-    declared.check_type(found, table)
-    names = fold(table.name), fold(declared.column)
-    return Home(declared.kind, *names, declared.period, str(found))
+    listed = declared.columns if isinstance(declared, UnitPeriods) else [(declared.table, declared.column)]
+    kinds = []
+    for name, column in listed:
+        table = policy.tables[name]
+        types = {fold(each): sql_type for each, sql_type in known.columns(table.name)}
+        found = types.get(fold(column))
+        dataclasses.replace(declared, table=name, column=column).check_type(found, table)
+        kinds.append(str(found))
+    for (name, column), kind in zip(listed, kinds, strict=True):
+        if (kind == "DATE") is not (kinds[0] == "DATE"):
+            raise wrong(
+                key_path("tables", name, "unit_period", "column"),
+                f"{column} is {kind}, and that of {listed[0][0]} {kinds[0]}: periods of both are compared",
+                "name columns of one type",
+            )
+    (own, date), *others = ((fold(name), fold(column)) for name, column in listed)
+    periods = isinstance(declared, UnitPeriods)
+    return Home(declared.kind, own, date, declared.period, ", ".join(kinds), tuple(others), periods)
 
 
 def _add_parents(policy: Policy, names: Iterable[str]) -> set[str]:
@@ -285,6 +297,8 @@ def _describe_table(table: Table, known: KnownTables, unique: Unique) -> TableFa
 
 def _convert_unit(table: Table) -> Unit | None:
     match table.unit:
+        case UnitPeriod(column=column, date=date):
+            return ByPeriod(fold(column), fold(date), table.unit.period)
         case UnitColumn(column=column):
             return ByColumn(fold(column))
         case UnitRow():

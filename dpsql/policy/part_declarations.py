@@ -9,6 +9,7 @@ from datetime import date, timedelta
 from dpsql.kernel.facts import fold
 from dpsql.kernel.unit_parts import EARLIER, EVERY, NO_PARTS, Calendar, Every, PartSet
 from dpsql.lazy_dataclass import dataclass
+from dpsql.policy.budget import BudgetPolicy
 from dpsql.policy.names import key_path, suggest, wrong
 from dpsql.policy.policy_keys import KEYS
 from dpsql.policy.table import Table
@@ -17,6 +18,25 @@ from dpsql.policy.toml_values import Section
 from dpsql.types import DATE, TIMESTAMP, TIMESTAMPTZ, SqlType
 
 _DAYS = re.compile(r"([0-9]{1,4}) days?", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class UnitPeriod(UnitColumn):
+    """A unit is what the one that `column` names did in one period of the date in `date`, such as a week."""
+
+    date: str = ""
+    """The column with the date: a DATE, or a TIMESTAMP of UTC."""
+    every: str = "week"
+    """The length of a period: `day`, `week`, `month`, `quarter` or `year`."""
+    until: str | bool = "now"
+    """As in `[parts.KIND]`."""
+    closed_after: str | None = None
+    """As in `[parts.KIND]`."""
+
+    @property
+    def period(self) -> Every:
+        """The length of a period."""
+        return next(each for each in EVERY if each == self.every)
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +51,8 @@ class UnitParts:
         The table and its column with the date: each unit has one there, or none.
     every
         The length of a part: `day`, `week`, `month`, `quarter` or `year`.
+    constant
+        Whether a unit may have several rows in the table, all with one value in the column, or NULL in all.
     until
         `now`: statements that may read later parts read the table up to the present one. False: all rows.
     moves
@@ -45,6 +67,7 @@ class UnitParts:
     table: str
     column: str
     every: str
+    constant: bool = False
     until: str | bool = "now"
     moves: str = "refuse"
     closed_after: str | None = None
@@ -73,12 +96,7 @@ class UnitParts:
 
     def check(self, tables: Mapping[str, Table], engine: str) -> None:
         """Raise `PolicyError` for a declaration that does not fit the tables."""
-        if self.every not in EVERY:
-            raise wrong(self.place("every"), f"{self.every[:40]!r} is no period", "write " + ", ".join(EVERY))
-        if self.until not in ("now", False):
-            raise wrong(self.place("until"), 'expected "now" or false')
-        if self.closed_after is not None and self.days_until_closed is None:
-            raise wrong(self.place("closed_after"), "expected a number of days", 'write "14 days"')
+        self.check_words()
         if self.moves not in ("trusted", "refuse"):
             raise wrong(self.place("moves"), 'expected "refuse" or "trusted"')
         table = tables.get(self.table)
@@ -89,7 +107,7 @@ class UnitParts:
                 suggest(self.table, tables, "tables"),
             )
         self._check_unit(table)
-        self._check_column(table)
+        self.check_column(table)
         if self.moves == "refuse" and (engine != "duckdb" or isinstance(table.unit, UnitRow)):
             why = "each row is a unit" if engine == "duckdb" else "the rows are on another engine than DuckDB"
             raise wrong(
@@ -98,6 +116,15 @@ class UnitParts:
                 'write moves = "trusted" if the date of a unit never changes: what was asked of its old part'
                 " would not count in the new one",
             )
+
+    def check_words(self) -> None:
+        """Raise `PolicyError` for words that are none of those that a key takes."""
+        if self.every not in EVERY:
+            raise wrong(self.place("every"), f"{self.every[:40]!r} is no period", "write " + ", ".join(EVERY))
+        if self.until not in ("now", False):
+            raise wrong(self.place("until"), 'expected "now" or false')
+        if self.closed_after is not None and self.days_until_closed is None:
+            raise wrong(self.place("closed_after"), "expected a number of days", 'write "14 days"')
 
     def _check_unit(self, table: Table) -> None:
         unit = table.unit
@@ -118,12 +145,13 @@ class UnitParts:
         one = isinstance(unit, UnitRow) or any(
             len(names) == 1 and fold(names[0]) == fold(unit.column) for names in table.unique
         )
-        if not one:
+        if not one and not self.constant:
             assert isinstance(unit, UnitColumn)  # noqa: S101  each row is a unit otherwise
             raise wrong(
                 self.place("table"),
                 f"a {self.kind} of {table.name} may be in several {self.every}s",
-                f'write unique = [["{unit.column}"]] in [{table.place()}] if each {self.kind} has one row, or'
+                f'write unique = [["{unit.column}"]] in [{table.place()}] if each {self.kind} has one row,'
+                f" constant = true in [{self.place()}] if all rows of a {self.kind} have one date, or"
                 f" name a table with one row for each {self.kind}",
             )
         if table.trust_source:
@@ -133,7 +161,8 @@ class UnitParts:
                 "leave it out",
             )
 
-    def _check_column(self, table: Table) -> None:
+    def check_column(self, table: Table) -> None:
+        """Raise `PolicyError` unless the column has dates without a declared zone, as far as is known."""
         if any(fold(name) == fold(self.column) for name in table.zone):
             raise wrong(
                 self.place("column"),
@@ -154,6 +183,71 @@ class UnitParts:
             )
 
 
+@dataclass(frozen=True, slots=True)
+class UnitPeriods(UnitParts):
+    """Parts that are the periods of units: `unit_period` of one table of the kind, or of several."""
+
+    others: tuple[tuple[str, str], ...] = ()
+    """The further tables with their columns."""
+
+    def place(self, name: str = "") -> str:
+        """Return the key path of the table's `unit_period`, or of a key in it."""
+        return key_path("tables", self.table, "unit_period", *([name] if name else []))
+
+    @property
+    def columns(self) -> tuple[tuple[str, str], ...]:
+        """All tables with periods, and the column of the date of each."""
+        return ((self.table, self.column), *self.others)
+
+
+def find_periods(tables: Mapping[str, Table]) -> UnitPeriods | None:
+    """Return what the periods of units are; None if no table has `unit_period`."""
+    found = [(table, table.unit) for table in tables.values() if isinstance(table.unit, UnitPeriod)]
+    if not found:
+        return None
+    (table, unit), *others = found
+    return UnitPeriods(
+        unit.kind,
+        table.name,
+        unit.date,
+        unit.every,
+        until=unit.until,
+        moves="trusted",
+        closed_after=unit.closed_after,
+        others=tuple((other.name, of.date) for other, of in others),
+    )
+
+
+def check_periods(tables: Mapping[str, Table], parts: Mapping[str, UnitParts]) -> None:
+    """Raise `PolicyError` unless the tables with periods are of one kind, and their periods of one length."""
+    first = find_periods(tables)
+    for table in tables.values():
+        unit = table.unit
+        if not isinstance(unit, UnitPeriod) or first is None:
+            continue
+        own = find_periods({table.name: table})
+        assert own is not None  # noqa: S101  the table has periods
+        own.check_words()
+        own.check_column(table)
+        if parts:
+            raise wrong(
+                own.place(),
+                f"[parts.{next(iter(parts))}] divides units as well",
+                "leave one of both: a kind of unit has parts or periods",
+            )
+        if unit.kind != first.kind:
+            raise wrong(own.place(), f"{first.table} has periods of another kind", "leave one of both")
+        for name in ("every", "until", "closed_after"):
+            if getattr(own, name) != getattr(first, name):
+                raise wrong(own.place(name), f"is another one in {first.table}", "write the same in both")
+        if table.trust_source:
+            raise wrong(
+                table.place("trust_source"),
+                f"{unit.date} tells the unit of each row, so the rows are verified",
+                "leave it out",
+            )
+
+
 def read_parts(top: Section) -> dict[str, UnitParts]:
     """Read `[parts]`: of each kind of units the date that divides them."""
     found = {}
@@ -166,7 +260,7 @@ def read_parts(top: Section) -> dict[str, UnitParts]:
 
 
 def check_parts(
-    parts: Mapping[str, UnitParts], tables: Mapping[str, Table], epsilon: object, engine: str
+    parts: Mapping[str, UnitParts], tables: Mapping[str, Table], budget: BudgetPolicy, engine: str
 ) -> None:
     """Raise `PolicyError` unless the declarations fit the tables and the budget."""
     for kind, each in parts.items():
@@ -177,7 +271,12 @@ def check_parts(
         raise wrong(
             "parts", "one kind of unit has parts", "leave one section: the other kinds are charged whole"
         )
-    if parts and epsilon > MOST_EPSILON:  # type: ignore[operator]  # an exact number
+    check_periods(tables, parts)
+    if budget.person is not None and find_periods(tables) is None:
+        raise wrong(
+            "budget.person", "no table has units of one period each", "write unit_period, or leave it out"
+        )
+    if (parts or find_periods(tables)) and budget.epsilon > MOST_EPSILON:
         raise wrong("budget.epsilon", f"is above {MOST_EPSILON:,}, more than is added up by parts")
 
 

@@ -87,6 +87,11 @@ KEYS: dict[str, dict[str, Key]] = {
             "with `zcdp`, the part of delta that its proof needs; keys without a declared domain share the "
             "rest. Analysts' and groups' deltas are divided in the same ratio",
         ),
+        "person": Key(
+            _one("[budget.person]"),
+            "none",
+            "what one person may bear of a year, where tables have `unit_period`",
+        ),
         "max_epsilon_per_query": Key(NUMBER, "no cap", "the most one statement may cost"),
         "max_failures": Key(
             WHOLE,
@@ -129,6 +134,11 @@ KEYS: dict[str, dict[str, Key]] = {
         ),
         "delta": Key(NUMBER, "0", "the same for delta"),
     },
+    "[budget.person]": {
+        "epsilon": Key(NUMBER, "required", "the most that one person bears of a year"),
+        "delta": Key(NUMBER, "0", "the same for delta, of which several periods together bear very much"),
+        "every": Key(TEXT.with_words('`"year"`', {"enum": ["year"]}), '`"year"`', "of how long a time"),
+    },
     "[parts.KIND]": {
         "table": Key(TEXT, "required", "the table in which each unit of the kind has one row, with its date"),
         "column": Key(TEXT, "required", "the column of the date: a DATE or a TIMESTAMP"),
@@ -138,6 +148,12 @@ KEYS: dict[str, dict[str, Key]] = {
             ),
             "required",
             "how long a part is; a week begins on Monday. A unit bears what is asked of its own part",
+        ),
+        "constant": Key(
+            FLAG,
+            "`false`",
+            "a unit may have several rows in the table, all with one date (or NULL in all). It is tested for "
+            "each version of the data, as `unique` is",
         ),
         "until": Key(
             NOW_OR_FALSE,
@@ -283,5 +299,17 @@ KEYS: dict[str, dict[str, Key]] = {
     },
     "[tables.NAME]": TABLE_KEYS,
     "[tables.NAME.csv]": CSV_KEYS,
+    "[tables.NAME.unit_period]": {
+        "column": Key(TEXT, "required", "the column of the date: a DATE or a TIMESTAMP"),
+        "every": Key(
+            TEXT.with_words(
+                "one of " + ", ".join(f"`{every}`" for every in EVERY), {"type": "string", "enum": [*EVERY]}
+            ),
+            "required",
+            "how long a period is; a week begins on Monday",
+        ),
+        "until": Key(NOW_OR_FALSE, '`"now"`', "as in `[parts.KIND]`"),
+        "closed_after": Key(TEXT.with_words('text such as `"14 days"`'), "never", "as in `[parts.KIND]`"),
+    },
 }
 """The keys of each TOML table."""

@@ -23,6 +23,7 @@ from dpsql.kernel.facts import fold
 from dpsql.language import Clauses, Query, find_tables, parse
 from dpsql.lazy_dataclass import dataclass
 from dpsql.policy.names import Names, check_names, key_path, same_name, suggest, wrong
+from dpsql.policy.part_declarations import UnitPeriod
 from dpsql.policy.table import Table, may_be_unit
 from dpsql.policy.table_parts import CsvSource, TableDomain, UnitColumn, UnitRow, UnitVia
 from dpsql.policy.toml_values import Key, Section
@@ -57,6 +58,8 @@ def describe_protected(tables: Mapping[str, Table], table: Table) -> str | None:
     match table.unit:
         case UnitVia(kind=kind):
             return add_article(kind) + FOUND + ", ".join(parent.name for parent in path_of(tables, table))
+        case UnitPeriod(kind=kind, every=every):
+            return f"{add_article(kind)} in one {every}"
         case UnitColumn(kind=kind):
             return add_article(kind)
         case UnitRow():

@@ -45,6 +45,12 @@ TABLE_KEYS: dict[str, Key] = {
         "what is protected",
     ),
     "unit_kind": Key(TEXT, "`unit`, or `row`", "what a unit is; tables of different kinds never join"),
+    "unit_period": Key(
+        ValueKind("a table, below", refer("[tables.NAME.unit_period]")),
+        "none",
+        "the unit is what one did in one period, such as a patient in one week; each period has the whole "
+        "budget. It is a weaker promise: per person at most epsilon for each period touched",
+    ),
     "units_at_least": Key(
         WHOLE,
         "none",

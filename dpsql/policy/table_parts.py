@@ -402,7 +402,7 @@ class RangeDomain:
 
     @property
     def size(self) -> int:
-        """The number of values."""
+        """The number of values in the domain."""
         if isinstance(self.start, int) and isinstance(self.stop, int):
             return max(0, self.stop - self.start + 1)
         if isinstance(self.start, date) and isinstance(self.stop, date):
@@ -422,7 +422,7 @@ class TableDomain:
 
 @dataclass(frozen=True, slots=True)
 class BooleanDomain:
-    """True and false."""
+    """The domain of a BOOLEAN column: true and false."""
 
 
 @dataclass(frozen=True, slots=True)

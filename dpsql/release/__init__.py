@@ -1,11 +1,20 @@
 """What a private statement releases: its stored form, its reuse, and its way to a client.
 
-================  ===================================================================================
 ``release``       the rows of a statement with their price and certainty; as JSON bytes for the ledger
 ``reuse``         versions of the data, and the key of a question: the same key means the same question on
                   the same data, so that an answer is found again, under other names of its columns, too
+``moved_units``   notices that units moved from one part to another between versions of the data
 ``kept_ladders``  kept bounds of the policy's tables, as statements use them
 ================  ===================================================================================
+=======
+=================  ==================================================================================
+``release``        the rows of a statement with their price and certainty; as JSON bytes for the ledger
+``reuse``          versions of the data, and the key of a question: the same key means the same question on
+                   the same data, so that an answer is found again, under other names of its columns, too
+``check_answers``  answers of checks, and the key of a check
+``moved_units``    notices that units moved from one part to another between versions of the data
+``kept_ladders``   kept bounds of the policy's tables, as statements use them
+=================  ==================================================================================
 
 Here are stored answers as Arrow streams for a client, with everything that is free beside their rows, under
 other names of their columns, and how they are opened where something fails after they were paid for.
@@ -43,6 +52,7 @@ from dpsql.release.release import (
     write_cell,
 )
 from dpsql.release.reuse import changes, question, reuse_key, source_version, tables_read, why_charged_again
+from dpsql.render.readable import COMPUTED
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -53,6 +63,7 @@ if TYPE_CHECKING:
     from dpsql.places import Places
 
 __all__ = [
+    "COMPUTED",
     "Release",
     "changes",
     "describe_opening",

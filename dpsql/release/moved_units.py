@@ -11,7 +11,6 @@ from __future__ import annotations
 import hashlib
 import io
 import json
-import os
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -24,6 +23,7 @@ from dpsql.errors import OperationalError
 from dpsql.kernel.unit_parts import Every
 from dpsql.lazy_dataclass import dataclass
 from dpsql.ledger import Ledger
+from dpsql.ledger.key_file import KeyFile
 from dpsql.ledger.mark import replace_durably
 
 _SETTING = "units of parts"
@@ -94,12 +94,25 @@ def days_of(column: pa.ChunkedArray) -> NDArray[np.int64]:
     return found
 
 
+@dataclass(frozen=True, slots=True)
+class KnownUnits:
+    """The units of the version of the data that was read last, and the key of their hashes, for the owner."""
+
+    before: PeriodsOfUnits
+    key: bytes
+
+    def count_moved(self, rows: pa.Table, every: Every) -> int:
+        """Return how many of them have another period in rows of units `u` with dates `d`, or no row."""
+        units, days = rows.column("u").to_pylist(), days_of(rows.column("d"))
+        return self.before.count_moved(PeriodsOfUnits.of(units, days, self.key, every))
+
+
 class MovedUnits:
     """The units of a ledger's parts, as they were in the version of the data that was read last."""
 
     def __init__(self, ledger: Ledger, path: Path) -> None:
         self._ledger = ledger
-        self._file, self._key_file = (path.with_name(f"{path.name}.{end}") for end in ("units", "key"))
+        self._file, self._key_file = path.with_name(f"{path.name}.units"), KeyFile(path)
 
     def is_known(self, declared: str, version: str) -> bool:
         """Whether the units of this version of the data are written, for these parts."""
@@ -109,16 +122,11 @@ class MovedUnits:
     def key(self) -> bytes:
         """Return the key of the hashes; make one if there is none and nothing was written yet."""
         if not self._key_file.exists() and not self._setting():
-            made = self._ledger.draw_key()
-            handle = os.open(self._key_file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-            with os.fdopen(handle, "w") as file:
-                file.write(made)
-                file.flush()
-                os.fsync(file.fileno())
+            self._key_file.make(self._ledger.draw_key())
         try:
-            text = self._key_file.read_text("ascii").strip()
+            text = self._key_file.read()
         except OSError:
-            raise _lost(self._key_file) from None
+            raise _lost(self._key_file.path) from None
         return hashlib.shake_256(f"moves {text}".encode()).digest(32)
 
     def compare(self, declared: str, version: str, found: PeriodsOfUnits) -> bool:
@@ -139,6 +147,13 @@ class MovedUnits:
         self._ledger.remember(_SETTING, json.dumps(kept))
         return True
 
+    def read(self, declared: str) -> KnownUnits | None:
+        """Return the units that were read last; None if there are none of these parts, or a file is lost."""
+        setting = self._setting()
+        if setting.get("declared") != declared or not self._is_whole(setting) or not self._key_file.exists():
+            return None
+        return KnownUnits(PeriodsOfUnits.read(self._file.read_bytes()), self.key())
+
     def _setting(self) -> dict[str, str]:
         """Return what the ledger has of the file; of a new one, if it was written."""
         found = json.loads(self._ledger.recall(_SETTING) or "{}")
@@ -156,6 +171,11 @@ class MovedUnits:
 def forget_units(ledger: Ledger) -> None:
     """Forget which units had which part: the next version of the data is compared with none."""
     ledger.remember(_SETTING, "{}")
+
+
+def has_hashes(ledger: Ledger) -> bool:
+    """Return whether hashes of units were written, which rest on the ledger's key."""
+    return (ledger.recall(_SETTING) or "{}") != "{}"
 
 
 def _lost(file: Path) -> OperationalError:

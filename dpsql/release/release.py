@@ -204,6 +204,8 @@ class Release:
     """The rows whose keys are in no group that is shown, a number of the same release; None: no number."""
     noises: Noises | None = field(default=None, repr=False, compare=False)
     """What its numbers are made of, in their order; None of a release that was stored without."""
+    addable: dict[str, Any] | None = field(default=None, repr=False, compare=False)
+    """What its numbers are sums over (`AddableNumbers.written`); None: they do not add up with others."""
     properties: dict[str, str] = field(default_factory=dict)
     """Further facts shown by front ends: the split, the unit, the domain's size, the count that orders."""
 
@@ -248,7 +250,7 @@ class Release:
         return as_markdown(self.rows, self, Style())
 
     def to_svg(self, column: str | int | None = None) -> str:
-        """Return a chart as the text of an SVG file: a bar for each row, pale over its interval.
+        """Return a picture with ranges as the text of an SVG file: a line over time, bars, a shaded table, ..
 
         Parameters
         ----------
@@ -261,12 +263,12 @@ class Release:
         ProgrammingError
             The release has no such number, or several of that name.
         """
-        from dpsql.render.html import release_svg  # noqa: PLC0415
+        from dpsql.render.drawing import release_svg  # noqa: PLC0415
 
         return release_svg(self, column)
 
     def plot(self, column: str | int | None = None) -> Any:  # noqa: ANN401  an object of another package
-        """Draw bars with intervals by matplotlib, or by Altair where only that is installed.
+        """Draw the picture of `to_svg` by matplotlib, or by Altair where only that is installed.
 
         Parameters
         ----------
@@ -275,8 +277,8 @@ class Release:
 
         Returns
         -------
-        matplotlib.axes.Axes or altair.LayerChart
-            The chart, which a notebook shows. Axes are in a figure of their own.
+        matplotlib.axes.Axes or altair.TopLevelMixin
+            The chart, which a notebook shows. Axes are in a figure of their own; of small ones, the first.
 
         Raises
         ------
@@ -285,7 +287,7 @@ class Release:
         ProgrammingError
             The release has no such number, or several of that name.
         """
-        from dpsql.render.html import plot_release  # noqa: PLC0415
+        from dpsql.render.plot_packages import plot_release  # noqa: PLC0415
 
         return plot_release(self, column)
 
@@ -347,7 +349,7 @@ def to_bytes(release: Release) -> bytes:
     facts, more = facts_of(release), list[bytes]()
     if release.noises is not None:
         known, columns = write_noises(release.noises)
-        facts, more = facts | {"noises": known}, [stream(columns)]
+        facts, more = facts | {"noises": known, "addable": release.addable}, [stream(columns)]
     parts = [json.dumps(facts).encode(), stream(release.rows), stream(release.table), *more]
     parts += [] if release.together is None else [stream(release.together)]
     return b"".join(len(part).to_bytes(8, "big") + part for part in parts)
@@ -365,11 +367,12 @@ def from_bytes(data: bytes) -> Release:
         at += 8 + size
     rows, table, *more = (pa.ipc.open_stream(part).read_all() for part in parts[1:])
     facts = json.loads(parts[0])
-    known = facts.pop("noises", None)  # an older release has none, nor what follows
+    known, addable = facts.pop("noises", None), facts.pop("addable", None)  # an older release has none
     noises = None
     if known is not None:
         noises = read_noises(known, more.pop(0))
-    return replace(release_of(facts, rows, table), noises=noises, together=more[0] if more else None)
+    found = replace(release_of(facts, rows, table), noises=noises, addable=addable)
+    return replace(found, together=more[0]) if more else found
 
 
 def hold_at_once(release: Release, ends: Sequence[int]) -> Release:

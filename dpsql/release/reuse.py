@@ -194,6 +194,7 @@ def _stamp(file: Path) -> tuple[int, ...]:
     return stat.st_dev, stat.st_ino, stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns
 
 
+_COMBINING = ("combine", "at_release")
 _CHANGES = {2: "the policy changed", 3: "the data changed", 4: "dpsql or the engine was updated"}
 """Position of a part of a key -> what its change means; before them are the parts of the question itself."""
 
@@ -242,11 +243,13 @@ def reuse_key(plan: Plan, policy: Policy, versions: Versions, charge: Charge, *,
     options = {
         n: repr(getattr(plan.options, n))
         for n in plan.options.__dataclass_fields__
-        if n not in ("at", "fresh", "error", "layout", "price")
+        if n not in ("at", "fresh", "error", "layout", "price", *_COMBINING)
     }
     layout = plan.epsilon_division
     if layout.order is not None:
         options["layout"] = repr(layout.order)
+    if plan.options.combine is not None:  # it is another answer, and no stored one
+        options |= {name: repr(getattr(plan.options, name)) for name in _COMBINING}
     if not charge.delta:
         options["delta"] = repr(None)
     if plan.apart > 1:  # its intervals are wider
@@ -258,12 +261,10 @@ def reuse_key(plan: Plan, policy: Policy, versions: Versions, charge: Charge, *,
         known = [None if each is None else (each.ladder.number, each.current) for each in kept]
         options["ladders"] = repr(known)
     tables = tables_read(policy, plan.compiled.tables)
-    data = f"declared {policy.data_version}"
     if plan.closed and not again:  # what is refined must be of the same rows, not of rows that count as such
-        public = [table for table in tables if table.public]
-        data = f"closed parts {versions.content(public)}" if public else "closed parts"
-    elif policy.data_version is None:
-        data = versions.content(tables, again=again)
+        data = _closed_data(tables, versions)
+    else:
+        data = _data(tables, policy, versions, again=again)
     unnamed = tuple(replace(output, name="") for output in plan.outputs)
     parts = (
         _hash(plan.compiled.sql, repr(plan.selection), repr(unnamed)),
@@ -273,6 +274,36 @@ def reuse_key(plan: Plan, policy: Policy, versions: Versions, charge: Charge, *,
         _hash(*_versions(), *(each.what for each in plan.assumed if DATABASE in each.what)),
     )
     return ".".join(parts)
+
+
+def _data(tables: Iterable[Table], policy: Policy, versions: Versions, *, again: bool = False) -> str:
+    if policy.data_version is not None:
+        return f"declared {policy.data_version}"
+    return versions.content(tables, again=again)
+
+
+def _closed_data(tables: Iterable[Table], versions: Versions) -> str:
+    public = [table for table in tables if table.public]
+    return f"closed parts {versions.content(public)}" if public else "closed parts"
+
+
+def find_same_data(plan: Plan, policy: Policy, versions: Versions) -> frozenset[tuple[str, str]]:
+    """Return what `data_of` has of releases of the rows that a statement reads now, under this policy.
+
+    Or of rows that counted as closed when they were counted.
+    """
+    tables = tables_read(policy, plan.compiled.tables)
+    known = _data(tables, policy, versions), _closed_data(tables, versions)
+    return frozenset((policy.part_fingerprint(tables), _hash(data)) for data in known)
+
+
+def data_of(key: str) -> tuple[str, str]:
+    """Return what a reuse key says of the policy's tables and of the data."""
+    parts = key.split(".")
+    return (parts[2], parts[3]) if len(parts) == _PARTS else ("", "")
+
+
+_PARTS = 5
 
 
 def tables_read(policy: Policy, names: Iterable[str]) -> tuple[Table, ...]:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from dpsql.language import Parameters
 
-_SHOWN = frozenset({"PRIVACY", "TABLES", "RELEASES", "RELEASE"})
+_SHOWN = frozenset({"PRIVACY", "TABLES", "RELEASES", "RELEASE", "STREAMS"})
 _FREE = frozenset({"EXPLAIN", "DESCRIBE", "DESC"})
 _COMMANDS = frozenset(
     {"SET", "RESET", "SHOW", "DISCARD", "DEALLOCATE", "LISTEN", "UNLISTEN"}
@@ -78,8 +78,12 @@ class OutgoingStatement:
 
     @property
     def has_price(self) -> bool:
-        """Whether the server can say its price: a SELECT or a REFINE RELEASE, also a misspelt one."""
-        return self.first[0] not in _COMMANDS | _FREE
+        """Whether the server can say its price: a SELECT, a REFINE RELEASE or one of a stream of checks."""
+        return self._closes_stream or self.first[0] not in _COMMANDS | _FREE
+
+    @property
+    def _closes_stream(self) -> bool:
+        return self.first[:2] == ("CLOSE", "STREAM") and len(self.first) > 2
 
     @property
     def on_catalog(self) -> bool:
@@ -98,7 +102,7 @@ class OutgoingStatement:
     def has_rows(self) -> bool:
         """Whether the statement is one of dpsql with rows, not a command of the connection."""
         shown = self.first[0] == "SHOW" and not _SHOWN.isdisjoint(self.first[1:2])
-        return shown or self.first[0] not in _COMMANDS
+        return shown or self._closes_stream or self.first[0] not in _COMMANDS
 
     def answer(self) -> SentText:
         """Write what asks for its answer."""

@@ -48,7 +48,7 @@ def write_text(value: str) -> bytes:
 
 
 def write_startup(parameters: Mapping[str, str]) -> bytes:
-    """Write the first message."""
+    """Return the first message of a client to the server: protocol version, user and database."""
     pairs = (write_text(name) + write_text(value) for name, value in parameters.items() if value)
     return message(b"", struct.pack("!i", VERSION), *pairs, b"\0")
 

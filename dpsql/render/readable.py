@@ -40,6 +40,10 @@ BELOW = "groups below the bar are not shown"
 """Said of all groups of keys without declared values: which groups there are is private."""
 
 
+COMPUTED = "computed"
+"""The property of an answer that was added up from releases: the sentence that says so."""
+
+
 def slot(name: str) -> str:
     """Return the key of a sentence among the properties of a release."""
     if name not in SLOTS:
@@ -242,7 +246,9 @@ def certainty(release: Released, *, pm: str = "±") -> str:
 
 def summary(release: Released, total: Charge | None, *, pm: str = "±") -> list[str]:
     """Return the parts of the line below an answer: its price, its mechanism, its certainty."""
-    if release.reused is not None:
+    if COMPUTED in release.properties:
+        cost = release.properties[COMPUTED]
+    elif release.reused is not None:
         cost = f"asked before, on {release.reused:%Y-%m-%d %H:%M}: nothing spent"
     else:
         cost = price(release.charge, total)

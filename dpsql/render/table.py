@@ -9,15 +9,13 @@ import sys
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeGuard
 
-from dpsql.errors import ProgrammingError
 from dpsql.render.column_values import value_text, values
-from dpsql.render.figures import Estimate, at_unit, unit_of
+from dpsql.render.figures import at_unit, unit_of
 from dpsql.render.grid import (
     Style,
     TextColumn,
     box,
     column,
-    draw,
     escape_controls,
     fit,
     in_two_lines,
@@ -36,7 +34,6 @@ from dpsql.render.readable import (
     footer,
     left_out_line,
     ordering_estimates,
-    ordering_number,
     places,
 )
 
@@ -125,7 +122,7 @@ def as_table(rows: pa.Table, release: Released | None, style: Style, *, total: C
     columns = _answer_columns(rows, release, style)
     if not columns:
         return ""
-    if _is_untouched(release, rows):
+    if is_untouched(release, rows):
         room = (style.columns or 80) - span([column.width for column in columns]) - 3
         bar = bars(ordering_estimates(release), room, style) if room >= NARROWEST else None
         columns += [bar] if bar else []
@@ -161,41 +158,6 @@ def as_markdown(
     return markdown(columns) + (f"\n{text}\n" if text else "") + f"\n*{footer(release, total, unwrapped)}*\n"
 
 
-_CHART = 20
-"""Cells that a chart's bars get before names are shown in full."""
-
-
-def as_chart(rows: pa.Table, release: Released | None, style: Style) -> str:
-    """Draw an answer as bars alone: one for each row, by its count or its first numeric column.
-
-    Raises `ProgrammingError` when there is nothing to draw.
-    """
-    number = ordering_number(release) if _is_untouched(release, rows) else None
-    if release is not None and number is not None:
-        name, estimates = rows.column_names[number.place], ordering_estimates(release)
-    else:
-        drawable = next((i for i, column in enumerate(rows.columns) if _is_numeric(column)), None)
-        if drawable is None:
-            raise ProgrammingError("the last answer has no number to draw")
-        name, found = rows.column_names[drawable], values(rows.column(drawable))
-        estimates = [None if value is None else Estimate(float(value), None, None) for value in found]
-    labels = [
-        _write_texts(label, column, style)
-        for label, column in zip(rows.column_names, rows.columns, strict=True)
-        if not _is_numeric(column)
-    ]
-    columns = [*labels[:2], _write_count_column(name, estimates, style)]
-    # Long names are cut where they would leave no room for bars.
-    widths = [column.width for column in columns]
-    room = (style.columns or 80) - span(widths) - 3
-    if room < _CHART:
-        room = min(_CHART, (style.columns or 80) - span([min(cells, 30) for cells in widths]) - 3)
-    drawn = bars(estimates, room, style, widest=100)
-    if drawn is None:
-        raise ProgrammingError("there is nothing to draw but zeros, or no room for it")
-    return draw([*columns, drawn], style)
-
-
 _ROWS, _CELLS = 20, 60
 """Rows that `release_text` writes (it counts the others), and cells after which it cuts a value."""
 
@@ -220,7 +182,7 @@ def release_text(release: Released) -> str:
 
 
 def _answer_columns(rows: pa.Table, release: Released | None, style: Style) -> list[TextColumn]:
-    if _is_untouched(release, rows):
+    if is_untouched(release, rows):
         return release_columns(release, style, none="-" if style.plain else "—")
     return public_columns(rows, style)
 
@@ -262,7 +224,7 @@ def release_columns(
     return columns
 
 
-def _is_untouched(release: Released | None, rows: pa.Table) -> TypeGuard[Released]:
+def is_untouched(release: Released | None, rows: pa.Table) -> TypeGuard[Released]:
     """Whether these are the rows of the release, not sorted, cut or renamed by a SELECT around it."""
     return release is not None and (rows is release.rows or bool(rows.equals(release.rows)))
 
@@ -320,10 +282,11 @@ def _write_texts(
     """Write a column's values; numbers are rounded to a decimal place if it is given."""
     write: Any = value_text if place is None else lambda value: at_unit(value, place)
     cells = [None if value is None else write(value) for value in values(found)]
-    return column(name, cells, style, number=_is_numeric(found), statements=statements)
+    return column(name, cells, style, number=is_numeric(found), statements=statements)
 
 
-def _is_numeric(column: pa.ChunkedArray) -> bool:
+def is_numeric(column: pa.ChunkedArray) -> bool:
+    """Whether a column has numbers."""
     from pyarrow import types
 
     kind = column.type

@@ -173,7 +173,10 @@ async def explain(statements: ConfirmedStatements, sql: str) -> tuple[JsonObject
     priced, question = await statements.question(sql)
     budget = await statements.service.budget()
     if isinstance(priced.statement, PreparedCommand):
-        facts: JsonObject = {"selection": "a command, which costs nothing"}
+        stream = "a stream of checks, charged when it is opened, or a report, charged when it is run"
+        facts: JsonObject = {
+            "selection": stream if priced.statement.private else "a command, which costs nothing"
+        }
     else:
         facts = await statements.service.explain(priced, budget)
     left = left_of(budget)

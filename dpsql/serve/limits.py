@@ -48,7 +48,7 @@ class CodedError(Error):
 
 
 class QueueFull(OperationalError):  # noqa: N818  an event, as `BudgetExceeded`
-    """As many statements wait as the server lets wait; nothing was charged."""
+    """The server's queue is full: as many statements wait as it lets wait; nothing was charged."""
 
     sqlstate = "53300"
     hint = "wait until one of them has ended"

@@ -73,7 +73,7 @@ class Log:
         self._lines = _Lines(_find_writer(sys.stderr if stream is None else stream), self._dropped_line)
 
     def __call__(self, event: str, fields: Mapping[str, object] | None = None) -> None:
-        """Write an event."""
+        """Write one event of the server as a line of the log."""
         self._lines.put(self._line(event, fields or {}))
 
     def flush(self, seconds: float = _LAST) -> bool:

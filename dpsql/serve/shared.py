@@ -323,7 +323,7 @@ class SharedByClients:
 
     @property
     def clients(self) -> list[ConnectedClient]:
-        """The connected clients."""
+        """The clients that are connected to the server now."""
         with self._lock:
             return list(self._clients.values())
 

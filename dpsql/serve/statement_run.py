@@ -10,6 +10,7 @@ import pyarrow as pa
 from dpsql.composition.open_parameters import attempts
 from dpsql.composition.prepared import (
     Explained,
+    PreparedCheck,
     PreparedCommand,
     PreparedComposed,
     PreparedPrivate,
@@ -21,7 +22,6 @@ from dpsql.composition.prepared import (
 from dpsql.errors import Error, PriceNotAgreed, QueryRefused, QuerySyntaxError, ResultTooLarge
 from dpsql.kernel.loss import Charge
 from dpsql.language import (
-    Check,
     OpenChecks,
     Query,
     Set,
@@ -91,7 +91,7 @@ class StatementRun:
         facts: Callable[[], SessionFacts],
         signal: Callable[[Signal], bool],
     ) -> None:
-        """Begin nothing yet.
+        """Keep what is needed to run a statement; nothing is begun.
 
         `parameters` are the values of `$1`, .. if they are known, `types` those that the client announced.
         `agreed` says whether somebody agreed to any price of the connection's statements, and `most` is the
@@ -206,7 +206,11 @@ class StatementRun:
         """
         match prepared:
             case PreparedCommand():
-                self.kind = "command"
+                self.kind = "private" if prepared.private else "command"
+                streams = isinstance(prepared.command, (PreparedCheck, OpenChecks, StreamCommand))
+                if streams or prepared.private:
+                    self.price = prepared.price
+                    return Pending("heavy", lambda: self._run_command(prepared, most))
                 result = self.session.execute(prepared, running=self.running)
                 tag = {Show: "SHOW", Explained: "EXPLAIN"}.get(type(prepared.command), "SELECT")
                 return Answer(columns_of(result.table.schema), result.table, (), result.release, tag)
@@ -249,6 +253,13 @@ class StatementRun:
             if not named:
                 raise self._not_agreed(prepared, self.price)
         return Pending("heavy", run_charged)
+
+    def _run_command(self, prepared: PreparedCommand, most: Charge | None) -> Answer:
+        """Run a statement of a stream of checks, or a report, which waits for its turn."""
+        result = self.session.execute(prepared, running=self.running, most=most)
+        notices = tuple(Notice("NOTICE", each) for each in result.notices)
+        notices += () if result.release is None else messages_of(result.release, None)
+        return self._answer(result.table, result.release, None, notices)
 
     def _not_agreed(self, prepared: PreparedPrivate | PreparedComposed, price: Charge) -> PriceNotAgreed:
         """Return the error that tells the price, and what to write in order to agree to it."""
@@ -380,20 +391,13 @@ class StatementRun:
     ) -> Planned | PreparedCommand | PreparedPrivate | Answer:
         if isinstance(statement, Set):
             raise QueryRefused("SET is no statement here: it changes a setting of the connection")
-        if isinstance(statement, (OpenChecks, Check, StreamCommand)) or (
-            isinstance(statement, Show) and statement.what == "streams"
-        ):
-            raise statement.source.refuse(
-                "streams of checks are asked beside the data, not of a server", None
-            )
         if isinstance(statement, Query):
-            previews = self.user.preview == "empty"
-            probe = planner.probe(text, statement, previews=previews, intervals=self._intervals)
-            if probe is not None:
+            empty = self.user.preview == "empty"
+            if probe := planner.probe(text, statement, previews=empty, intervals=self._intervals):
                 return self._answer_probe(probe)
         prepared = planner.prepare(text, values or None, statement)
         if isinstance(prepared, PreparedCommand):
-            return prepared
+            return self.session.reports.prepare(prepared)
         if isinstance(prepared, PreparedPrivate) and prepared.refines is not None:
             return prepared  # it holds what the analyst's first release was
         planned = Planned(prepared)

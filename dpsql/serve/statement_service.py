@@ -125,12 +125,12 @@ class LocalService(_SessionService["Session"]):
 
     @property
     def name(self) -> str:
-        """The session's analyst."""
+        """The name of the analyst that the session is opened for."""
         return self._session.analyst
 
     @property
     def policy(self) -> Policy:
-        """The session's policy."""
+        """The policy that the session answers under."""
         return self._session.policy
 
     async def price(self, sql: str) -> Priced:

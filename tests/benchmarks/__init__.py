@@ -7,7 +7,6 @@
 ``page``           one page of HTML with the ratios
 ``events``         the made data, their policies and statements
 ``goals``          a module for each goal that is not met everywhere, found by its name
-``peers``          other systems on the same rows and questions: time and error
 ``statements``     a whole statement over DuckDB's own exact counting query
 ``processes``      peak memory, in processes of their own
 ``samplers``       exact noise over numpy's inexact noise
@@ -18,4 +17,5 @@
 
 Machines are shared and noisy: an absolute time is never the point. The thing and its floor alternate in one
 run, and the median of the pairwise ratios counts. Nothing here is a test; pytest collects none of it.
+`tests/comparison` has other systems on the same rows and questions.
 """

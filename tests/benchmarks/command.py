@@ -17,7 +17,6 @@ from .growth import growth
 from .history import Run, changes
 from .measures import Figure
 from .page import page
-from .peers import peers
 from .processes import memory
 from .refusals import refusals
 from .samplers import samplers
@@ -27,12 +26,9 @@ from .statements import end_to_end, preparing, sums
 __all__ = ["main"]
 
 LINE = "{:<48} {:>11} {:>11} {:>8} {:>8}  {:<16} {}"
-PYTHONS = "DPSQL_BENCH_PYTHONS"
 
 
-def groups(
-    size: str, folder: Path, rounds: int, pythons: Sequence[str]
-) -> dict[str, Callable[[], Iterator[Figure]]]:
+def groups(size: str, folder: Path, rounds: int) -> dict[str, Callable[[], Iterator[Figure]]]:
     """Name all groups of figures; the largest data are made for those that are run alone."""
     events = Events(folder / size, SIZES[size])
     tiny = Events(folder / "tiny", Size(1000, 100, 20))
@@ -42,7 +38,6 @@ def groups(
     setting = Setting(size, events, tiny, folder, rounds)
     goals = {name: partial(module.figures, setting) for name, module in discovered().items()}
     return goals | {
-        "peers": lambda: peers(events, size, rounds, pythons),
         "statements": lambda: end_to_end(events, size, rounds),
         "sums": lambda: sums(events, size, rounds),
         "preparing": lambda: preparing(tiny, 8 * rounds),
@@ -68,17 +63,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     reader.add_argument(
         "--against", type=Path, metavar="FILE", help="compare with the last run written there"
     )
-    reader.add_argument(
-        "--python",
-        action="append",
-        metavar="PYTHON",
-        help=f"a Python that has other systems' packages; several may be given, also in {PYTHONS}",
-    )
     given = reader.parse_args(arguments)
     before = Run.last(given.against) if given.against else None
-    pythons = given.python or [name for name in os.environ.get(PYTHONS, "").split(os.pathsep) if name]
     with tempfile.TemporaryDirectory(prefix="dpsql-benchmarks-") as temporary:
-        known = groups(given.size, given.folder or Path(temporary), given.rounds, pythons)
+        known = groups(given.size, given.folder or Path(temporary), given.rounds)
         unknown = set(given.only or ()) - set(known)
         if unknown:
             reader.error(f"unknown groups {', '.join(sorted(unknown))}; there are {', '.join(known)}")

@@ -9,7 +9,7 @@ import pytest
 from support.stores import Store
 
 from dpsql.composition.prepared import PreparedPrivate
-from dpsql.errors import BudgetExceeded
+from dpsql.errors import BudgetExceeded, OperationalError
 from dpsql.session import Session
 
 POLICY = """
@@ -69,3 +69,25 @@ def test_a_week_is_counted_and_charged(store: Store, column: str) -> None:
                 assert abs(found - exact) < 3
             with pytest.raises(BudgetExceeded, match="for week 2026-W03"):
                 session.run(f"SELECT WITH DIFFERENTIAL_PRIVACY COUNT(*) FROM signups WHERE {column} > {WEEK}")
+
+
+def test_rows_of_a_unit_have_one_date_together(store: Store) -> None:
+    """`constant = true`: all rows of a unit have one date, or none; else the table is refused, uncharged."""
+    once = DATA["signups"]
+    twice = f"SELECT user_id, day, moment FROM ({once}) AS s, range(2) AS r(j)"
+    other = "CASE WHEN user_id = 7 AND j = 1 THEN NULL ELSE day END"
+    text = POLICY.replace('unique = [["user_id"]]', "rows_per_unit = 2").replace("COLUMN", "day")
+    text = text.replace("until = false", "until = false\nconstant = true")
+    for day, refused in (("day", False), (other, True)):
+        rows = f"SELECT user_id, {day} AS day, moment FROM ({once}) AS s, range(2) AS r(j)"
+        with duckdb.connect() as connection:
+            policy = store.policy(text, store.put(connection, {**DATA, "signups": rows}))
+            (exact,) = connection.execute(f"SELECT COUNT(*) FROM ({twice}) WHERE day = {WEEK}").fetchone()  # type: ignore[misc]
+        with closing(Session(policy)) as session:
+            counted = f"SELECT WITH DIFFERENTIAL_PRIVACY COUNT(*) FROM signups WHERE day = {WEEK}"
+            if refused:
+                with pytest.raises(OperationalError, match="cannot be read as declared"):
+                    session.run(counted)
+                assert session.budget().spent.epsilon == 0
+            else:
+                assert abs(session.run(counted).table.column(0)[0].as_py() - exact) < 6

@@ -126,7 +126,7 @@ def test_wrong_streams_have_no_alignment(mistake: str) -> None:
         def check(self, statistic: Fraction) -> Fraction | None:
             checks = self._checks
             if mistake == "threshold redrawn":
-                checks.level = checks._draw(self.plan.threshold_scale, 1)
+                checks.level = checks._draw(self.plan.threshold_scale, 1, checks._source)
             if mistake == "check without noise":
                 found = floor(statistic) - int(checks.level[0])
                 checks.used += found >= self.plan.cutoff

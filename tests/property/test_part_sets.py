@@ -25,6 +25,8 @@ from dpsql.composition.prepared import PreparedPrivate
 from dpsql.errors import QueryRefused
 from dpsql.kernel.check import part_sets, queries, sources
 from dpsql.kernel.check.certificate import NONE, Relation
+from dpsql.kernel.check.derive import unwrap
+from dpsql.kernel.tree import Binary
 from dpsql.kernel.unit_parts import NO_HOME, NULL_PART, Calendar, PartSet
 from dpsql.policy import load
 from dpsql.session import Session
@@ -309,6 +311,20 @@ def every_date_is_home(proof: Any, relation: Relation, table: str, alias: str) -
     return relation._replace(parts=PartSet.of((0, NO_HOME)), home=column)
 
 
+def or_reads_the_left(condition: Any, relation: Relation, home: Any) -> PartSet:
+    node = unwrap(condition)
+    if isinstance(node, Binary) and node.operator == "OR":
+        return or_reads_the_left(node.left, relation, home)
+    return _POSSIBLE(condition, relation, home)
+
+
+def nulls_have_no_week(operand: Any, relation: Relation, *, negated: bool) -> PartSet:
+    """`IS NULL` is taken for its negation."""
+    return _NULL(operand, relation, negated=not negated)
+
+
+_POSSIBLE, _NULL = part_sets._possible, part_sets._null
+
 WRONG: dict[str, list[tuple[object, str, object]]] = {
     "LEFT JOIN reads what both sides do": [(sources, "parts_of_join", joined_as("LEFT", "INNER"))],
     "RIGHT JOIN reads what the left side does": [(sources, "parts_of_join", joined_as("RIGHT", "LEFT"))],
@@ -318,6 +334,8 @@ WRONG: dict[str, list[tuple[object, str, object]]] = {
     "ON of a LEFT JOIN narrows": [(sources, "parts_of_join", on_narrows_always)],
     "UNION reads what its left side does": [(queries, "parts_of_operation", union_of_the_left)],
     "EXCEPT reads what both sides do": [(queries, "parts_of_operation", except_of_the_rest)],
+    "OR reads what its left side does": [(part_sets, "_possible", or_reads_the_left)],
+    "IS NULL is true of dates": [(part_sets, "_null", nulls_have_no_week)],
     "a date of the same name is the unit's": [(sources, "relation_at_home", every_date_is_home)],
 }
 

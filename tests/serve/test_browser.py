@@ -113,8 +113,8 @@ def test_a_new_analyst_gets_an_answer_in_four_steps_by_keyboard(browser: Browser
     assert "within ±" in browser.text("#price")
     browser.press("Enter", held="Control")  # the fourth
     browser.until_text("#answer-status", "epsilon 0.5 was spent; left: epsilon 9.5")
-    browser.until(lambda: browser.run("return document.querySelectorAll('.chart .bar').length") == 5)
-    assert browser.run("return document.querySelectorAll('.chart .interval').length") == 5
+    browser.until(lambda: browser.run("return document.querySelectorAll('.picture .bar').length") == 5)
+    assert browser.run("return document.querySelectorAll('.picture .band').length") == 5
     browser.until_text("#budget-text", "epsilon 9.5 of 10 left")
     browser.until_text("#price-status", "asked before")
     # Names of groups are text.
@@ -253,13 +253,84 @@ return found.filter((e) => e.checkVisibility() && !labelled(e)).map((e) => e.out
 """
 
 OVERLAPS = """
-const parts = [...document.querySelectorAll('.chart svg text, .chart svg rect')];
+const parts = [...document.querySelectorAll('.picture svg text, .picture svg rect')];
 const boxes = parts.map((e) => [e.textContent, e.getBoundingClientRect()]);
 const before = (a, b) => a.right <= b.left + 1 || a.bottom <= b.top + 1;
 const meet = (a, b) => !before(a, b) && !before(b, a);
 return boxes.flatMap(([text, a], i) =>
   boxes.slice(i + 1).filter(([, b]) => meet(a, b)).map(([other]) => [text, other]));
 """
+
+
+def ask(browser: Browser, text: str) -> None:
+    """Write a statement, and ask it as soon as it has a price."""
+    browser.run("document.querySelector('#answer-status').textContent = ''")
+    write(browser, text)
+    browser.until(lambda: not browser.run("return document.querySelector('#ask').disabled"), "a price")
+    browser.click("#ask")
+    browser.until_text("#answer-status", "left:")
+
+
+CELLS = """
+return [...document.querySelectorAll('#answer tbody tr')].map((row) => row.children[arguments[0]].textContent)
+"""
+
+
+def test_rows_are_turned_sorted_and_copied_by_keyboard(browser: Browser) -> None:
+    sign_in(browser)
+    before = browser.text("#budget-text")
+    ask(browser, "SELECT range AS a, 60 - range AS b FROM range(60)")
+    assert browser.run(CELLS, 0) == [str(i) for i in range(25)]
+    assert "rows 1 to 25 of 60" in browser.text("#answer caption")
+    browser.run("document.querySelector('[data-turn=on]').focus()")
+    browser.press("Enter", "Enter")
+    assert browser.run(CELLS, 0) == [str(i) for i in range(50, 60)]
+    assert (
+        browser.run("return document.activeElement.getAttribute('aria-label')") == "Rows, rows 51 to 60 of 60"
+    )
+    browser.run("document.querySelectorAll('.sort')[1].focus()")
+    browser.press("Enter")
+    assert browser.run(CELLS, 1) == [str(i) for i in range(60, 35, -1)]
+    browser.press("Enter")
+    assert browser.run(CELLS, 1)[:3] == ["1", "2", "3"]
+    assert browser.run("return document.activeElement.textContent") == "b"
+    sorts = "return [...document.querySelectorAll('#answer thead th')].map((each) => each.ariaSort)"
+    assert browser.run(sorts) == ["none", "ascending"]
+    browser.run("[...document.querySelectorAll('.turns button')].pop().focus()")
+    browser.press("Enter")
+    browser.until_text(".pages [role=status]", "60 rows were copied")
+    browser.run("document.querySelector('#sql').select()")
+    browser.press("v", held="Control")
+    copied = browser.run("return document.querySelector('#sql').value").splitlines()
+    assert copied[:2] == ["a\tb", "59\t1"]
+    assert len(copied) == 61
+    assert browser.text("#budget-text") == before
+    top = "return document.querySelector('#answer thead th').getBoundingClientRect().top"
+    browser.run("document.querySelector('.pages .scroll').scrollTop = 80")
+    at = browser.run(top)
+    browser.run("document.querySelector('.pages .scroll').scrollTop = 140")
+    assert browser.run("return document.querySelector('.pages .scroll').scrollTop") > 100
+    assert browser.run(top) == pytest.approx(at, abs=1), "the head stays"
+
+
+def test_the_accessibility_tree_has_the_picture_in_words_and_the_table(browser: Browser) -> None:
+    sign_in(browser)
+    ask(browser, "SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page")
+    browser.until(lambda: browser.shown(".picture svg"), "the picture")
+    nodes = browser.devtools("Accessibility.getFullAXTree")["nodes"]
+    there = [
+        (each["role"]["value"], each.get("name", {}).get("value", ""))
+        for each in nodes
+        if not each.get("ignored") and "role" in each
+    ]
+    (said,) = (name for role, name in there if role in ("image", "img"))
+    assert said.startswith("Bars: n by page, 95% intervals: largest start ")
+    assert re.search(r"smallest \S.* \d+", said)
+    assert [name for role, name in there if role == "columnheader"] == ["page", "n"]
+    assert ("button", "n") in there
+    assert ("button", "Copy") in there
+    assert sum(role == "rowheader" for role, _ in there) == 5
+    assert any(role == "table" and name.startswith("Release ") for role, name in there)
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
@@ -283,9 +354,9 @@ def test_it_can_be_read(browser: Browser, width: int, scheme: Any) -> None:
     write(browser, "SELECT page, 1000000 * COUNT(*) AS n FROM visits GROUP BY page")
     browser.until(lambda: not browser.run("return document.querySelector('#ask').disabled"))
     browser.click("#ask")
-    browser.until(lambda: browser.shown(".chart svg"), "the chart")
+    browser.until(lambda: browser.shown(".picture svg"), "the picture")
     checked()
-    assert re.search(r" to | ± ", browser.text(".chart svg")), "ranges, of either shape"
+    assert re.search(r" to | ± ", browser.text(".picture svg")), "ranges, of either shape"
     assert browser.run(OVERLAPS) == []
 
 

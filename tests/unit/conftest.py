@@ -124,7 +124,7 @@ class FakeSession:
         price = Charge(exact(found[1] if found else "1")) if private else Charge()
         return Prepared(text, parameters, private, price)
 
-    def execute(self, prepared: Prepared | PreparedCommand) -> StatementResult:
+    def execute(self, prepared: Prepared | PreparedCommand, *, most: Charge | None = None) -> StatementResult:
         self.ran.append(prepared.text)
         if "BUG" in prepared.text:
             raise KeyError("patient 4711")

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
 from tests.benchmarks.goals import discovered
 from tests.benchmarks.history import Run, changes
 from tests.benchmarks.measures import Figure, Goal, Pairs
 from tests.benchmarks.page import page
-from tests.benchmarks.peers import Answer, _error
 
 
 def figure(ratio: float, what: str = "top 10") -> Figure:
@@ -46,18 +43,3 @@ def test_the_page_has_ratios_goals_and_changes() -> None:
     assert "work &lt;= 2 x missed" in text
     assert "0 of 1 goals are met" in text
     assert "src=" not in text, "the page is one file"
-
-
-@pytest.mark.parametrize(
-    ("question", "rows", "words"),
-    [
-        ("counts", [(0, 8.0), (1, 24.0)], "± 3.16"),
-        ("counts", [], "no rows"),
-        ("top", [(1, 20.0), (7, 3.0)], "1.0 of 10 right, ± 2.12"),
-    ],
-)
-def test_errors_are_those_of_what_is_released(
-    question: str, rows: list[tuple[int, float]], words: str
-) -> None:
-    """A key that has no rows has the count 0."""
-    assert _error([Answer(rows, (1.0, 1.0))], {0: 10, 1: 20}, question) == words

@@ -45,6 +45,7 @@ CORE = BASE | {
     "kernel.release",
     "kernel.parted",
     "kernel.charged_work",
+    "kernel.threshold_noise",
     "fair_cache",
     "language",
     "policy",
@@ -90,7 +91,14 @@ MAY_IMPORT: dict[str, set[str]] = {
     "kernel.tree": {"errors", "types"},
     "kernel.levels": {"errors", "kernel.mechanisms", "kernel.sealed", "kernel.tree"},
     "kernel.facts": {"errors", "kernel.unit_parts", "types"},
-    "kernel.ledger": {"errors", "kernel.facts", "kernel.levels", "kernel.loss", "kernel.unit_parts"},
+    "kernel.ledger": {
+        "errors",
+        "kernel.exact_bounds",
+        "kernel.facts",
+        "kernel.levels",
+        "kernel.loss",
+        "kernel.unit_parts",
+    },
     "kernel.check": {"errors", "kernel.facts", "kernel.tree", "kernel.unit_parts", "types"},
     "kernel.counts": {
         "errors",
@@ -148,6 +156,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "kernel.loss",
         "kernel.unit_parts",
     },
+    "kernel.threshold_noise": {"kernel.ledger", "kernel.mechanisms", "kernel.noise"},
     "render": {"errors", "kernel.loss", "places"},
     "fair_cache": set(),
     # The core, in the order in which a statement passes through it.
@@ -210,6 +219,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "kernel.charged_work",
         "kernel.check",
         "kernel.counts",
+        "kernel.ledger",
         "kernel.levels",
         "kernel.mechanisms",
         "kernel.release",
@@ -237,16 +247,32 @@ MAY_IMPORT: dict[str, set[str]] = {
     | {
         "composition",
         "database",
+        "engines",
         "kernel.charged_work",
         "kernel.facts",
+        "kernel.ledger",
         "kernel.mechanisms",
-        "kernel.release",
+        "kernel.threshold_noise",
         "language",
         "ledger",
         "release",
         "session_api",
     },
-    "session": CORE | {"session_api"},
+    "reports": BASE
+    | {
+        "analysis",
+        "composition",
+        "database",
+        "estimates",
+        "kernel.tree",
+        "language",
+        "ledger",
+        "planning",
+        "policy",
+        "release",
+        "session_api",
+    },
+    "session": CORE | {"reports", "session_api"},
     # What an owner does with a policy, beside the statements.
     "owner": BASE
     | {
@@ -279,11 +305,12 @@ MAY_IMPORT: dict[str, set[str]] = {
         "session_api",
     },
     "sqlalchemy": {"dbapi", "types"},
+    "notebook": {"dbapi", "errors"},
     "audit": BASE | {"kernel.mechanisms", "kernel.noise", "kernel.public_order", "mechanisms", "render"},
     # Whole statements; the rest of the package audits mechanisms and loads without sessions and engines.
     "audit.end_to_end": CORE | {"audit", "session", "session_api"},
     # `import dpsql` gives the connector; within the product only the front ends import it.
-    ROOT: BASE | {"database", "dbapi", "ledger", "policy", "release"},
+    ROOT: BASE | {"database", "dbapi", "ledger", "notebook", "policy", "release"},
     # The server; only the command line imports it, when it is started.
     # It asks sessions alone, so that what is below them can change.
     "serve": BASE
@@ -310,6 +337,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         ROOT,
         "audit",
         "audit.end_to_end",
+        "check_streams",
         "language",
         "ledger",
         "login",

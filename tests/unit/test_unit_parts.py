@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as clock
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -18,7 +19,14 @@ from dpsql.analysis import compiler
 from dpsql.cli.narrate import ExitCode
 from dpsql.composition import planner
 from dpsql.dbapi import connect
-from dpsql.errors import BudgetExceeded, InternalError, OperationalError, QueryRefused
+from dpsql.errors import (
+    BudgetExceeded,
+    InternalError,
+    OperationalError,
+    PolicyError,
+    QueryRefused,
+    TooManyFailures,
+)
 from dpsql.kernel.loss import PrivacyLoss
 from dpsql.kernel.loss.composing import Spending
 from dpsql.kernel.unit_parts import EVERY, Calendar, PartSet
@@ -49,6 +57,7 @@ unit_kind = "user"
 rows_per_unit = 3
 """
 OPTIONS = "WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = {})"
+MONDAY = "DATE '2026-01-05'"
 W2 = "date_trunc('week', signed_up) = DATE '2026-01-05'"
 W3 = "date_trunc('week', signed_up) = DATE '2026-01-12'"
 
@@ -191,6 +200,44 @@ def test_with_until_false_it_reads_all(folder: Path) -> None:
 )
 def test_explain_says_which_parts(session: Session, rest: str, said: str) -> None:
     assert told(session, select(rest))["parts"].startswith(said)
+
+
+@pytest.mark.parametrize(
+    ("rest", "items"),
+    [
+        ("signups", f"COUNT(*) FILTER (WHERE {W2}), COUNT(*)"),
+        (
+            f"(SELECT user_id, MIN(signed_up) AS d FROM signups GROUP BY user_id) t WHERE d = {MONDAY}",
+            "COUNT(*)",
+        ),
+        (
+            f"(SELECT CASE WHEN land = 'a' THEN signed_up END AS d FROM signups) t WHERE d = {MONDAY}",
+            "COUNT(*)",
+        ),
+        ("signups JOIN starts USING (land) WHERE starts.signed_up = DATE '2026-01-05'", "COUNT(*)"),
+        ("signups WHERE signed_up IN (SELECT signed_up FROM starts)", "COUNT(*)"),
+    ],
+)
+def test_what_names_no_week_reads_all(folder: Path, rest: str, items: str) -> None:
+    """FILTER of one of two numbers, a computed date, one of a public table: none is the unit's week."""
+    more = '[tables.starts]\nsource = "starts.parquet"\npublic = true\n'
+    (folder / "dpsql.toml").write_text(POLICY + more)
+    with duckdb.connect() as connection:
+        connection.execute("CREATE TABLE t AS SELECT 'a' AS land, DATE '2026-01-05' AS signed_up")
+        connection.execute(f"COPY t TO '{folder / 'starts.parquet'}' (FORMAT parquet)")
+    with closing(Session(load(folder / "dpsql.toml"), analyst="ann")) as opened:
+        assert told(opened, select(rest, items=items))["parts"].startswith("up to 2026-W04")
+
+
+def test_failures_count_in_all_weeks_together(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A failure is a bit about anybody, whatever week was asked."""
+    monkeypatch.setattr("dpsql.planning.all_groups.EveryCount.run", lambda *_: 1 / 0)
+    weeks = [f"signed_up = DATE '2026-01-{day:02}'" for day in (5, 12, 19, 13, 20)]
+    for week in weeks[:3]:
+        with pytest.raises(OperationalError):
+            one(session, f"signups WHERE {week}", "0.1")
+    with pytest.raises(TooManyFailures, match="3 of your private statements have failed"):
+        one(session, f"signups WHERE {weeks[4]}", "0.1")
 
 
 def test_explain_says_what_is_left_of_the_parts(session: Session) -> None:
@@ -480,6 +527,9 @@ def test_a_unit_that_moved_is_refused_until_its_owner_goes_on(
         with pytest.raises(OperationalError, match="table signups waits for its owner"):
             one(refusing, f"signups WHERE {W3}", "0.5")
     assert refusing.budget().spent == before
+    told = [sys.executable, "-m", "dpsql", "-p", "dpsql.toml", "check"]
+    report = subprocess.run(told, cwd=folder, capture_output=True, text=True, check=False).stdout
+    assert re.search(r"wrong +parts\.user\.moves.* of 1 user the week has changed", report)
     command = [sys.executable, "-m", "dpsql", "-p", "dpsql.toml", "budget", "--moved"]
     assert subprocess.run(command, cwd=folder, capture_output=True, check=False).returncode == 0
     one(refusing, f"signups WHERE {W3}", "0.5")
@@ -557,3 +607,47 @@ def test_periods_of_days_are_those_of_the_calendar() -> None:
         expected = [Calendar(every).number(day) for day in days]
         pairs = {*zip(found.tolist(), expected, strict=True)}
         assert len(pairs) == len({*expected}) == len({*found.tolist()}), "one of each for one of the other"
+
+
+def test_rows_of_a_unit_may_have_one_date_together(folder: Path) -> None:
+    """`constant = true`: several rows of a unit; one with another date, or without, refuses the table."""
+    policy, data = folder / "dpsql.toml", folder / "signups.parquet"
+    text = POLICY.replace('unique = [["user_id"]]', "rows_per_unit = 2").replace('moves = "trusted"\n', "")
+    policy.write_text(text)
+    with pytest.raises(PolicyError, match="may be in several weeks") as refused:
+        load(policy)
+    assert "constant = true in [parts.user] if all rows of a user have one date" in str(refused.value)
+    policy.write_text(text.replace('every = "week"', 'every = "week"\nconstant = true'))
+
+    def write(second: str) -> None:
+        with duckdb.connect() as connection:
+            connection.execute(f"CREATE TABLE t AS SELECT * FROM '{data}' WHERE user_id < 700 OR false")
+            connection.execute(
+                f"CREATE TABLE twice AS FROM t UNION ALL SELECT user_id, {second}, land FROM t"
+            )
+            connection.execute(f"COPY twice TO '{data}' (FORMAT parquet)")
+
+    write("signed_up")
+    with closing(Session(load(policy), analyst="ann")) as opened:
+        assert abs(one(opened, f"signups WHERE {W2}") - 350) < 40
+        assert told(opened, select(f"signups WHERE {W2}"))["parts"] == "2026-W02 (week of signups.signed_up)"
+        assert ("2026-W02", "1", "0", "0 of 0.1") in parts(opened)
+    for second in ("CASE WHEN user_id = 0 THEN DATE '2026-01-12' ELSE signed_up END", "NULL::DATE"):
+        with duckdb.connect() as connection:
+            connection.execute(
+                f"CREATE TABLE t AS SELECT DISTINCT * FROM '{data}' WHERE signed_up IS NOT NULL"
+            )
+            connection.execute("DELETE FROM t WHERE user_id = 0 AND signed_up = DATE '2026-01-12'")
+            connection.execute(f"COPY t TO '{data}' (FORMAT parquet)")
+        write(second)
+        with closing(Session(load(policy), analyst="ann")) as opened:
+            with pytest.raises(OperationalError, match="cannot be read as declared"):
+                one(opened, f"signups WHERE {W3}")
+            assert ("all statements in sequence", "1", "", "") in parts(opened), "nothing was charged"
+        done = subprocess.run(
+            [sys.executable, "-m", "dpsql", "--policy", str(policy), "check"],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert "have several values of signed_up" in done.stdout

@@ -29,7 +29,7 @@ from dpsql.analysis.released import (
 )
 from dpsql.analysis.released.released_numbers import SEARCHED, AggregateCall, UnitNumber
 from dpsql.analysis.scalar_rules import make_canonical
-from dpsql.analysis.typed_expression import Bounds, Typed, UnitRole
+from dpsql.analysis.typed_expression import Bounds, Typed
 from dpsql.errors import Fix, InternalError
 from dpsql.kernel.tree import Binary, Call, Case, Cast, Constant, Counted, Expr, IsNull, Paren, kept
 from dpsql.lazy_dataclass import dataclass
@@ -79,7 +79,7 @@ class Cells:
 
     @property
     def number(self) -> int:
-        """The number of cells."""
+        """The number of cells into which the values are counted."""
         return self.grid.width + 1
 
     def place(self, value: Expr) -> Expr:
@@ -273,7 +273,7 @@ def _bound_call(
             f"{name} of {kind} over many units is not released: it is what one {name_unit(call.source)} has",
             call.node,
         )
-    if value.unit is not UnitRole.NONE:
+    if value.unit.names_units:
         raise call.refuse(f"{name} of the privacy unit over many units is not released", call.node)
     may_search = kind.numeric and call.compiler.policy.defaults.auto_bounds
     bounds = None

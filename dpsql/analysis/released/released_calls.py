@@ -43,6 +43,7 @@ from dpsql.analysis.typed_expression import Typed
 from dpsql.analysis.whole_tables import find_declared_name
 from dpsql.errors import Fix
 from dpsql.estimates import decimal
+from dpsql.types import VARCHAR
 
 if TYPE_CHECKING:
     from dpsql.analysis.compiled_relation import From
@@ -81,7 +82,10 @@ def _compile_statistic(call: AggregateCall, *, statistic: str, sample: bool) -> 
         raise call.refuse(f"{name} takes one expression", call.node)
     value = call.expression(arguments[0])  # steps do not depend on the sign of zero
     if not value.type.numeric:
-        raise call.refuse(f"{name} of {value.type} is not a number", call.node, "COUNT(*)")
+        hint = "COUNT(*)"
+        if value.type == VARCHAR:
+            hint += f", or {name}(CAST({write_argument(arguments[0])} AS DOUBLE)) if its texts are numbers"
+        raise call.refuse(f"{name} of {value.type} is not a number", call.node, hint)
     if not named:
         return _bound_as_declared(call, value, statistic, write_argument(arguments[0]), sample=sample)
     if is_auto(named):
@@ -381,7 +385,7 @@ def _read_name(node: exp.Expr) -> str:
 def compile_released(
     compiler: StatementCompiler, node: exp.Expr, source: From, *, single: bool, one_row: bool
 ) -> ReleasedAggregate | ValueCall | QuantileCall:
-    """Compile a released aggregate.
+    """Compile a call of an aggregate to the numbers that are released with noise.
 
     `single` says that each unit has at most one row in a group, `one_row` that it has at most one in all.
     """

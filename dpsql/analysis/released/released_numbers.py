@@ -352,7 +352,7 @@ class Vector:
 
     @property
     def size(self) -> int:
-        """The number of moments."""
+        """The number of moments, and of what counts NULL beside them."""
         return self.degree + 1 + self.nulls
 
     @property

@@ -167,7 +167,7 @@ class UnitsOfFew(Units):
 
 
 def compile_count_if(call: AggregateCall) -> UnitNumber:
-    """Compile COUNT_IF."""
+    """Compile a call of COUNT_IF to a count of the rows that satisfy its condition."""
     bound, arguments = _read_bound(call)
     if len(arguments) != 1:
         raise call.refuse("COUNT_IF takes one condition", call.node)
@@ -294,6 +294,8 @@ def _count_values(call: AggregateCall, counted: exp.Expr, bound: int | None) -> 
     node = value.guarded_node
     chosen = call.condition()
     row = kept(node, chosen)
+    if value.unit is UnitRole.PERSON:  # a unit is of one person
+        return DistinctValues((row,), 1, kept=not (call.single or call.by_row))
     size = None if value.domain is None else call.compiler.catalog.count(value.domain.without_null().sql)
     if size is not None and not value.link and value.is_column and value.type != BOOLEAN:
         of = f"different values of {write_argument(counted)}"

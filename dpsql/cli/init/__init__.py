@@ -54,7 +54,7 @@ _NAMES = {"tab": "\t", "\\t": "\t", "comma": ",", "semicolon": ";"}
     "domains",
     metavar="[TABLE.]COLUMN=VALUES",
     multiple=True,
-    help="A column's public values: a,b,c or 0..23 or TABLE.COLUMN of a public table.",
+    help="A column's public values: a,b,c or 0..23 or 2024-01-01..2024-12-31 or a public TABLE.COLUMN.",
 )
 @click.option(
     "--table",
@@ -122,8 +122,9 @@ def _write_policy(settings: CliSettings, given: dict[str, Any]) -> int:
         else "no row was read"
     )
     narrate.note(f"wrote {path}: {private} private, {public} public; {read}")
+    types = "the types of CSV columns and " if on_csv.found else ""
     narrate.note(
-        "next: read it, state domains, then `dpsql check` verifies it against the data, for you alone"
+        f"next: read it, state {types}domains, then `dpsql check` verifies it against the data, for you alone"
     )
     return ExitCode.OK
 

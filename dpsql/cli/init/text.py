@@ -65,7 +65,7 @@ class DeclaredTable:
 
     @property
     def name(self) -> str:
-        """The table's name."""
+        """The name of the table in the policy, made of its file's name."""
         return self.found.name
 
     def kind(self, column: FoundColumn) -> SqlType | None:
@@ -135,7 +135,7 @@ def _write_version(tables: list[DeclaredTable]) -> list[str]:
 
 
 def quote_toml(text: str) -> str:
-    r"""Write a TOML string.
+    r"""Return a text in quotes, as TOML writes a string.
 
     >>> print(quote_toml('say "hi"\n'))
     "say \"hi\"\n"

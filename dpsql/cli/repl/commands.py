@@ -231,11 +231,17 @@ def _read(repl: ReplState, argument: str) -> None:
 
 
 def _chart(repl: ReplState, argument: str) -> None:
-    from dpsql.render.table import as_chart
+    from dpsql.render.picture_choice import picture_of, picture_of_rows
+    from dpsql.render.table import is_untouched
+    from dpsql.render.text_pictures import text_picture
 
     if repl.last is None:
         raise ProgrammingError("nothing to draw yet: ask something first")
-    repl.output.write_text(as_chart(repl.last.table, repl.last.release, repl.output.style))
+    rows, release = repl.last.table, repl.last.release
+    picture = picture_of(release) if is_untouched(release, rows) else picture_of_rows(rows)
+    if picture is None:
+        raise ProgrammingError("the last answer has no number to draw")
+    repl.output.write_text(text_picture(picture, repl.output.style))
 
 
 _SUFFIXES = {"txt": "table", "md": "markdown", "feather": "arrow", "ndjson": "jsonl"}
@@ -294,7 +300,7 @@ COMMANDS: dict[str, tuple[Callable[[ReplState, str], None], str, str]] = {
     ".pager": (_pager, ".pager [on|off]", "show answers longer than the terminal by a pager"),
     ".timer": (_timer, ".timer [on|off]", "show how long statements take"),
     ".read": (_read, ".read FILE", "run a file; it is priced as a whole before its first statement runs"),
-    ".chart": (_chart, ".chart", "draw the last answer as bars"),
+    ".chart": (_chart, ".chart", "draw the last answer: a line over time, bars, a shaded table, .."),
     ".save": (
         _save,
         ".save FILE",

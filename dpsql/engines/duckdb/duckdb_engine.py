@@ -13,7 +13,7 @@ import numpy as np
 
 from dpsql.analysis import CompiledQuery, check_sealed, quote
 from dpsql.analysis.compiled_query import confirm
-from dpsql.engines.declared_domains import Domains, OwnedRows, count_rows
+from dpsql.engines.declared_domains import Domains, OwnedRows, count_rows, select_several
 from dpsql.engines.duckdb import duckdb_settings
 from dpsql.engines.duckdb.faster_counts import FewGroups, UnitRows
 from dpsql.engines.duckdb.source_files import csv_format_of, is_well_quoted
@@ -63,7 +63,7 @@ An array that holds more makes the statement fail, and how much it would hold de
 
 
 class DuckDBEngine:
-    """Implements `dpsql.engines.Engine` on DuckDB."""
+    """The private engine on DuckDB: opens the sources, and counts in a locked-down database."""
 
     def __init__(
         self,
@@ -324,6 +324,9 @@ class DuckDBEngine:
             if held and reader.table.not_null:
                 there = cursor.execute(duckdb_sql(owned.select_counts(reader.table.not_null))).fetchall()[0]
                 held = len(set(there)) == 1
+            beyond = owned.select_beyond_periods()
+            if beyond is not None:
+                held = held and cursor.execute(duckdb_sql(count_rows(beyond))).fetchall() == [(0,)]
             for column in reader.table.complete:
                 outside = duckdb_sql(count_rows(owned.select_outside(column)))
                 held = held and cursor.execute(outside).fetchall() == [(0,)]
@@ -333,11 +336,22 @@ class DuckDBEngine:
         self.assume_within_length_limit(table, held and short)
         return held
 
+    def has_one_value(self, table: str, column: str) -> bool:
+        """Whether all rows of a unit have one value in a column, or NULL in all; also False if that fails."""
+        reader = self.readers[table]
+        unit = reader.table.unit
+        if not isinstance(unit, UnitColumn):
+            return True
+        sql = select_several(f"({reader.sql})", quote(unit.column), quote(column))
+        found = self._run(lambda cursor: cursor.execute(sql).fetchall(), UNCHARGED, counts_only=False)
+        return found == [(0,)]
+
     def read_dates(self, table: str, unit: str, column: str) -> pa.Table | None:
         """Return the units of a table as texts, each with the day of a column; None if that fails."""
         reader = self.readers[table]
         cell, day = f"CAST({quote(unit)} AS VARCHAR)", f"TRY_CAST({quote(column)} AS DATE)"
-        sql = f"SELECT {cell} AS u, {day} AS d FROM ({reader.sql}) AS r WHERE {quote(unit)} IS NOT NULL"
+        rows = f"({reader.sql}) AS r WHERE {quote(unit)} IS NOT NULL"
+        sql = f"SELECT DISTINCT {cell} AS u, {day} AS d FROM {rows}"
 
         def work(cursor: duckdb.DuckDBPyConnection) -> pa.Table:
             return cursor.sql(sql).to_arrow_table()

@@ -241,10 +241,7 @@ def connect(
             what = f"take the setting {name}"
             connection.execute(f"SET GLOBAL {name} = {value}")
         what = "tell its settings"
-        # It has no global value, and a cursor starts without it. In a notebook without widgets the engine
-        # refuses to switch it off, even where it is off.
-        if connection.execute("SELECT current_setting('enable_progress_bar')").fetchall() != [(False,)]:
-            connection.execute("SET enable_progress_bar = false")
+        switch_off_progress_bar(connection)
         if pinned is None:
             what = "list its optimizers"
             _switch_off(connection, (_STATISTICS, *_UNSAFE_OPTIMIZERS))
@@ -255,6 +252,17 @@ def connect(
             raise
         raise EngineNotTested(f"{untested}; it does not {what}, so the data are not opened") from None
     return connection
+
+
+def switch_off_progress_bar(connection: duckdb.DuckDBPyConnection) -> None:
+    """Let long queries of a connection write no progress bar into standard output.
+
+    The engine switches it on where it takes the process for an interactive one, such as a program that was
+    started by `python -m`. It has no global value, and a cursor starts without it.
+    """
+    # In a notebook without widgets the engine refuses to switch it off, even where it is off.
+    if connection.execute("SELECT current_setting('enable_progress_bar')").fetchall() != [(False,)]:
+        connection.execute("SET enable_progress_bar = false")
 
 
 def _switch_off(connection: duckdb.DuckDBPyConnection, optimizers: Sequence[str]) -> None:

@@ -23,7 +23,7 @@ from dpsql.analysis.compiled_query import confirm
 from dpsql.engines.process_storage import available_memory
 from dpsql.kernel.charged_work import Cancelled
 from dpsql.kernel.faster import FEWEST, FasterText, Room, UnitFacts, bits_form, units_counted
-from dpsql.policy import DatabaseSource, ParquetSource, UnitColumn, fold
+from dpsql.policy import DatabaseSource, ParquetSource, UnitColumn, UnitPeriod, fold
 from dpsql.types import BIGINT, HUGEINT
 
 if TYPE_CHECKING:
@@ -185,8 +185,8 @@ class UnitBits:
 def integer_unit(reader: Reader) -> tuple[str, SqlType] | None:
     """Return the column of units of a table, and its type; None if it has none, or units are no integers."""
     unit = reader.table.unit
-    if reader.table.public or not isinstance(unit, UnitColumn):
-        return None
+    if reader.table.public or not isinstance(unit, UnitColumn) or isinstance(unit, UnitPeriod):
+        return None  # the bits of a column are no units of a period
     same = (each for each in reader.columns if fold(each[0]) == fold(unit.column) and each[1].integer)
     return next(same, None)
 

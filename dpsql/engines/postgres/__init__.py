@@ -244,7 +244,7 @@ class PostgresConnection:
                 running.adbc_cancel()
 
     def close(self) -> None:
-        """Close the connection."""
+        """Close the engine's connection to the server."""
         self.open = False
         if self._adbc is not None:
             with suppress(Exception):
@@ -266,7 +266,7 @@ def _to_rows(rows: pa.Table) -> list[tuple[object, ...]]:
 
 
 class PostgresEngine(RemoteEngine):
-    """Implements `dpsql.engines.Engine` on PostgreSQL."""
+    """The private engine on PostgreSQL: opens the tables of a server, and counts there."""
 
     def __init__(self, policy: Policy) -> None:
         super().__init__(policy)

@@ -68,7 +68,7 @@ WHERE a.attnum > 0 AND NOT a.attisdropped AND c.relkind IN ('r', 'p', 'v', 'm') 
 
 
 class PostgresOwner:
-    """`OwnerTools` of PostgreSQL."""
+    """What the owner's commands ask of PostgreSQL: schemas, facts, tests of a policy."""
 
     verified = "exists, may be read, types are as declared"
 
@@ -90,7 +90,7 @@ class PostgresOwner:
             yield connection
 
     def check_policy(self, policy: Policy) -> None:
-        """Accept every policy."""
+        """Find no fault in a policy: PostgreSQL asks for nothing beyond what all engines do."""
 
     def describe_error(self, problem: BaseException) -> str:
         """Return the server's own words, in one line."""

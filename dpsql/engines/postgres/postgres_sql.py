@@ -216,7 +216,7 @@ class PostgresDialect(Dialect):
     }
 
     def text(self, value: str) -> str:
-        """Write a constant text."""
+        """Return a text as a string constant of PostgreSQL."""
         return f'(CAST({string_literal(value)} AS text) COLLATE "C")'
 
     def integer(self, value: Value, sql_type: SqlType) -> str:

@@ -201,7 +201,7 @@ class SparkDialect(Dialect):
     }
 
     def text(self, value: str) -> str:
-        """Write a constant text."""
+        """Return a text as a string constant of Spark."""
         return string_literal(value)
 
     def integer(self, value: Value, sql_type: SqlType) -> str:

@@ -250,7 +250,7 @@ class Dialect(ABC):
         return self._tables[table]
 
     def quote(self, name: str) -> str:
-        """Quote a name."""
+        """Return a name in the quotes of the engine."""
         return self.mark + name.replace(self.mark, 2 * self.mark) + self.mark
 
     def type_name(self, sql_type: SqlType) -> str:
@@ -263,7 +263,7 @@ class Dialect(ABC):
 
     @abstractmethod
     def text(self, value: str) -> str:
-        """Write a constant text."""
+        """Return a text as a string constant of the engine."""
 
     def constant(self, value: object, sql_type: SqlType) -> str:
         """Write a constant that DuckDB computed."""

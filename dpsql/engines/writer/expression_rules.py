@@ -16,7 +16,7 @@ from dpsql.types import BIGINT, BOOLEAN, DOUBLE, HUGEINT, JSON, NULL, SqlType
 
 
 def write_condition(work: Writer, node: Expr, scope: ColumnScope) -> str:
-    """Write a BOOLEAN expression."""
+    """Return a condition of the query tree as the engine's SQL."""
     value = work.expression(node, scope)
     if value.type == NULL:
         return work.dialect.constant(None, BOOLEAN)

@@ -134,7 +134,7 @@ class TargetColumn:
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """A translated expression.
+    """An expression in the engine's SQL, with its range and what it costs to compute.
 
     Attributes
     ----------

@@ -26,7 +26,7 @@ from dpsql.kernel.check.proof import Proof
 from dpsql.kernel.check.queries import relation_of_query
 from dpsql.kernel.check.totality import check_total
 from dpsql.kernel.check.words import has_known_words
-from dpsql.kernel.facts import Facts, fold
+from dpsql.kernel.facts import ByPeriod, Facts, fold
 from dpsql.kernel.tree import Column, Node, Query, Scan, parts, replaced
 
 
@@ -69,12 +69,14 @@ def _kind_of(facts: Facts, name: str) -> str | None:
 
 def _certify_as(query: Query, written: Query, facts: Facts) -> Certificate:
     """Return what is proved of a query, as the certificate of the same query as it was written."""
-    kinds = set[str | None]()
+    kinds, periods = set[str | None](), False
     for node in _list_once(query):
         if not has_known_words(node):
             raise NotCertified("a word that is none of those of SQL", node)
         if isinstance(node, Scan):
             kinds.add(_kind_of(facts, node.table))
+            table = facts.table(node.table)
+            periods |= table is not None and isinstance(table.unit, ByPeriod)
     kinds.discard(None)
     proof = Proof(facts, check_total(query, facts), relation_of_query)
     if len(kinds) > 1:
@@ -119,6 +121,7 @@ def _certify_as(query: Query, written: Query, facts: Facts) -> Certificate:
         seal=_SEAL,
         rows_of=groups.rows_of,
         parts=found.parts,
+        periods=periods,
     )
 
 

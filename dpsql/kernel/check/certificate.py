@@ -204,6 +204,8 @@ class Certificate:
     rows_of: str | None = field(default=None, kw_only=True)
     parts: PartSet | None = field(default=None, kw_only=True)
     """The part set: what is counted does not depend on units of other parts; None: nothing is known."""
+    periods: bool = field(default=False, kw_only=True)
+    """Whether it reads tables whose units are of one period each; else a unit is a person."""
 
     def __post_init__(self, seal: object) -> None:
         if seal is not _SEAL:
@@ -352,6 +354,8 @@ class Relation(NamedTuple):
         A part set (`part_sets`): no unit of another part owns a row; of groups, changes one. None: all parts.
     home, padded
         Columns that hold the date of the row's unit, and those that hold it or NULL.
+    periods, person
+        Whether a unit is what a person did in one period (`periods`); then expressions that are the person.
     """
 
     kind: Kind
@@ -368,6 +372,8 @@ class Relation(NamedTuple):
     parts: PartSet | None = None
     home: Names = NONE
     padded: Names = NONE
+    periods: bool = False
+    person: frozenset[Expr] = frozenset()
 
     @property
     def outside(self) -> bool:
@@ -425,4 +431,5 @@ def under(relation: Relation, alias: str) -> Relation:
         few=tuple((rename(a), most) for a, most in relation.few),
         home=rename(relation.home),
         padded=rename(relation.padded),
+        person=frozenset(Column(alias, each.name) for each in relation.person if isinstance(each, Column)),
     )

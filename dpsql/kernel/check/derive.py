@@ -278,7 +278,7 @@ class Scope:
 
 
 class Around(NamedTuple):
-    """Where an expression stands."""
+    """The place of an expression in a query: the rows it is computed for, and what is known there."""
 
     scope: Scope
     caught: bool = False

@@ -6,6 +6,9 @@ owns a row of it. So no row of it depends on rows of such a unit, by what *owned
 the relation is the same. A number of its groups is a function of rows with a unit (`unit_numbers`,
 `unit_groups`), so taking away all rows of such a unit changes nothing that is counted.
 
+Where a unit is what one did in one period (`periods`), its part is that period, and h(u) is any date in it:
+the rules below say of each row which parts its own date leaves.
+
 *Home columns* of a relation hold h(u) in each row of the unit u; *padded* ones hold h(u) or NULL, where an
 outer join has no partner.
 
@@ -60,10 +63,11 @@ _TIME = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2} [0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-
 def relation_at_home(proof: Proof, relation: Relation, table: str, alias: str) -> Relation:
     """Return the rows of a declared table with what is known of the parts of their units."""
     home = proof.facts.home
-    if home is None or home.table != table or relation.kind is not Kind.OWNED:
+    name = None if home is None else home.column_of(table)
+    if home is None or name is None or relation.kind is not Kind.OWNED:
         return relation
-    column = f"{alias}.{home.column}"
-    proof.note("parts of units", f"{home.column} of {table} tells the {home.every} of a {home.kind}")
+    column = f"{alias}.{name}"
+    proof.note("parts of units", f"{name} of {table} tells the {home.every} of a {home.kind}")
     return relation._replace(parts=PartSet.of((0, NO_HOME - 1)), home=frozenset((column,)))
 
 

@@ -32,6 +32,7 @@ from dpsql.kernel.check.certificate import NONE, Kind, Names, Relation, name_of
 from dpsql.kernel.check.derive import exact, unwrap
 from dpsql.kernel.check.orders import conjuncts
 from dpsql.kernel.check.part_sets import narrow_parts, parts_of_operation, projected_columns
+from dpsql.kernel.check.periods import check_same_sort, common_person, reads_within
 from dpsql.kernel.check.proof import (
     Proof,
     equal_columns,
@@ -44,7 +45,8 @@ from dpsql.kernel.check.proof import (
     reads_of,
     subqueries,
 )
-from dpsql.kernel.check.sources import check_name, check_row, relation_of, tied_to_outer
+from dpsql.kernel.check.row_subqueries import check_row, tied_to_outer
+from dpsql.kernel.check.sources import check_name, relation_of
 from dpsql.kernel.check.unit_groups import (
     relation_of_bounded,
     relation_of_cells,
@@ -102,6 +104,8 @@ def relation_of_operation(proof: Proof, query: SetOperation) -> Relation:
         proof.refuse("a set operation of rows without units", query)
     if Kind.TIED in (a.kind, b.kind):
         proof.refuse("a set operation of rows of an outer unit", query)
+    if a.kind is b.kind:
+        check_same_sort(proof, a, b)
     places = _unit_places(a) & _unit_places(b) if a.kind is b.kind else _unit_places(a) | _unit_places(b)
     if query.word == "UNION ALL":
         places = {p for p in places if _null_at(query.left, a, p) and _null_at(query.right, b, p)}
@@ -135,6 +139,8 @@ def relation_of_operation(proof: Proof, query: SetOperation) -> Relation:
         unique=unique,
         depends=(facts, *depends),
         few=a.few if same and not query.word.startswith("UNION") else (),
+        periods=a.periods or b.periods,
+        person=common_person(a, b) if same else frozenset(),
     )
 
 
@@ -183,10 +189,10 @@ def check_windows(proof: Proof, expr: Expr, relation: Relation) -> None:
             proof.note("window of the unit", "the window function reads the rows of one unit")
 
 
-def follows_from(expr: Expr, relation: Relation) -> Names | None:
+def follows_from(proof: Proof, expr: Expr, relation: Relation) -> Names | None:
     """Return columns from which an expression follows, within a unit; None if that is not known."""
     if not has_window(expr):
-        return reads_of(expr)
+        return reads_within(proof, expr, relation)
     if relation.kind is not Kind.OWNED:
         return None
     found: set[str] = set()
@@ -378,6 +384,11 @@ def _relation_of_rows(proof: Proof, query: Select, source: Relation, names: tupl
         unique.add(frozenset(names) - unit_names)
     return made._replace(
         unit=unit,
+        person=frozenset(
+            Column("", name)
+            for name, item in zip(names, query.items, strict=True)
+            if item.expr in source.person
+        ),
         by_row=source.by_row or not unit,
         unique=frozenset(unique),
     )
@@ -402,7 +413,7 @@ def project(proof: Proof, query: Select, source: Relation, names: tuple[str, ...
     """Return what is known of the columns of a projection, beside its unit."""
     places = _places(query, names)
     followed = [
-        (name, follows_from(item.expr, source)) for name, item in zip(names, query.items, strict=True)
+        (name, follows_from(proof, item.expr, source)) for name, item in zip(names, query.items, strict=True)
     ]
     fixed = source.closure(())
 
@@ -427,6 +438,7 @@ def project(proof: Proof, query: Select, source: Relation, names: tuple[str, ...
         parts=source.parts,
         home=projected_columns(source.home, places),
         padded=projected_columns(source.padded, places),
+        periods=source.periods,
         by_row=source.by_row,
         strays=source.strays,
         unique=frozenset(unique),

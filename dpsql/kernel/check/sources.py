@@ -1,16 +1,10 @@
-"""Relations of the items of FROM: tables, domains, lists, queries, joins; and the subqueries of a row.
+"""Relations of the items of FROM: tables, domains, lists, queries, joins.
 
 *Scan.* A table whose unit is a column u: its rows are those of D, and the rows with u = x are by definition
 the rows of the unit x. So it is owned by u. Rows where u is NULL have no unit: they are strays, which no
 number counts; a condition u IS NOT NULL leaves them out. Declared unique columns are unique in all rows, so
 also in those of a unit. A table each row of which is a unit: every unit has one row, so the empty set is
 unique within a unit. Rows of a public table are public.
-
-*Subqueries.* A condition on a row of the unit x keeps the row or not as a function of the row itself, of
-public rows, and of rows of x. So what is owned stays owned. A subquery is such a function if its rows are
-public, or tied to x: if it reads rows owned by y and one of its conditions is y = x. Then y is the unit x of
-each of its own rows, to which subqueries in it may be tied. `x IN (SELECT y ..)`, of units y that are never
-NULL, asks whether the rows have one of the unit x, so it needs no such condition.
 
 *Joins of units.* Let a and b be owned by the units x and y, and let x = y be one of the conditions. A row of
 the join that has a row of both sides has rows of one unit, and which ones follows from the rows of that unit.
@@ -43,20 +37,23 @@ from collections.abc import Iterable
 from functools import lru_cache
 
 from dpsql.kernel.check.certificate import NONE, Kind, Names, Relation, name_of, under
-from dpsql.kernel.check.derive import exact
 from dpsql.kernel.check.orders import conjuncts
 from dpsql.kernel.check.part_sets import parts_of_join, relation_at_home
+from dpsql.kernel.check.periods import (
+    equates_person,
+    relation_of_scan,
+    relation_of_standing_join,
+)
 from dpsql.kernel.check.proof import (
     Proof,
     equal_columns,
     equalities,
     narrow,
-    operand_in,
     reads_of,
     subqueries,
-    traits,
 )
-from dpsql.kernel.facts import ByColumn, ByParent, ByRow
+from dpsql.kernel.check.row_subqueries import check_row
+from dpsql.kernel.facts import ByColumn, ByParent, ByPeriod, ByRow
 from dpsql.kernel.tree import (
     Call,
     Column,
@@ -65,10 +62,8 @@ from dpsql.kernel.tree import (
     Expr,
     Join,
     Node,
-    Query,
     Range,
     Scan,
-    Select,
     Source,
     Unnest,
     Values,
@@ -137,6 +132,9 @@ def _scan(proof: Proof, scan: Scan) -> Relation:
                 rows_of=table.name,
             )
             return relation_at_home(proof, made, *here)
+        case ByPeriod():
+            made = Relation(Kind.OWNED, columns, strays=True, unique=unique, table=here)
+            return relation_of_scan(proof, made, table, alias)
         case ByParent():
             return Relation(Kind.CHILDREN, columns, unique=unique, table=here)
     return proof.refuse("an unknown kind of unit", scan)
@@ -161,67 +159,6 @@ def _values(proof: Proof, source: Values) -> Relation:
     if len(set(source.columns)) < len(source.columns):
         proof.refuse("two columns of one name", source)
     return _relation_of_list(source.alias, source.columns)
-
-
-def check_row(proof: Proof, expr: Expr, relation: Relation) -> bool:
-    """Refuse an expression of a row that depends on other units; return whether it is tied to one."""
-    read = traits(expr)
-    if read.bare and relation.kind is Kind.OWNED and not read.bare <= set(relation.columns):
-        proof.refuse("a column without the name of its item of FROM", expr)
-    tied = False
-    for node, query in subqueries(expr) if read.subqueries else ():
-        proof.outer.append(relation)
-        proof.path.append("subquery")
-        found = proof.prove(proof, query)
-        proof.path.pop()
-        proof.outer.pop()
-        tied |= found.kind is Kind.TIED
-        if not found.outside and not _looks_up_unit(proof, node, query, found, relation):
-            proof.refuse("a subquery that is not tied to the unit of the row", node)
-    return tied
-
-
-def _looks_up_unit(proof: Proof, node: Expr, query: Query, found: Relation, relation: Relation) -> bool:
-    """Return whether an expression looks up the unit of the row among units."""
-    operand = operand_in(node)
-    return (
-        operand is not None
-        and relation.kind in (Kind.OWNED, Kind.TIED)
-        and operand in relation.unit
-        and (not relation.strays or not proof.value(operand, proof.selects[-1]).nullable)
-        and not relation.by_row
-        and found.kind is Kind.OWNED
-        and not found.by_row
-        and not found.strays
-        and isinstance(query, Select)
-        and len(found.columns) == 1
-        and any(isinstance(unit, Column) and unit.name == found.columns[0] for unit in found.unit)
-        and _same_type(proof, operand, query)
-    )
-
-
-def _same_type(proof: Proof, operand: Expr, query: Select) -> bool:
-    """Return whether a unit has the type of the units among which it is looked up."""
-    one, other = proof.value(operand, proof.selects[-1]), proof.value(query.items[0].expr, query)
-    return one.type == other.type or (exact(one.type) and exact(other.type))
-
-
-def tied_to_outer(proof: Proof, relation: Relation, pairs: list[tuple[Expr, Expr, bool]]) -> bool:
-    """Return whether conditions equate the unit of rows with the unit of a row of a query around."""
-    if relation.by_row:
-        return False
-    mine = frozenset(relation.columns)
-    return any(
-        not null
-        and x in relation.unit
-        and y in outer.unit
-        and mine.isdisjoint(reads_of(y))
-        and proof.keeps(x, y)
-        and proof.keeps(y, x)
-        for x, y, null in pairs
-        for outer in proof.outer
-        if outer.kind in (Kind.OWNED, Kind.TIED) and not outer.by_row
-    )
 
 
 MIRRORED = {"INNER": "INNER", "CROSS": "CROSS", "LEFT": "RIGHT", "RIGHT": "LEFT", "FULL": "FULL"}
@@ -273,8 +210,10 @@ def _relation_of_join(proof: Proof, a: Relation, kind: str, b: Relation, join: J
         return _children(proof, a, kind, b, conditions, join)
     if not (a.outside or a.kind is Kind.OWNED) or not (b.outside or b.kind is Kind.OWNED):
         proof.refuse("a join of rows without a unit", join)
-    owned = a if a.kind is Kind.OWNED else b
-    scope = owned._replace(columns=a.columns + b.columns, unit=a.unit | b.unit)
+    owned = a if a.kind is Kind.OWNED and (a.periods or b.kind is not Kind.OWNED or not b.periods) else b
+    scope = owned._replace(columns=a.columns + b.columns)
+    if a.periods == b.periods:  # else what a condition asks is asked for rows with periods
+        scope = scope._replace(unit=a.unit | b.unit, person=a.person | b.person)
     tied = join.on is not None and check_row(proof, join.on, scope)
     if a.outside and b.outside:
         tied |= Kind.TIED in (a.kind, b.kind)
@@ -296,6 +235,7 @@ def _join_public(proof: Proof, a: Relation, kind: str, b: Relation, conditions: 
     repeated = kind not in ("SEMI", "ANTI") and not _has_one_partner(proof, a, b, conditions)
     of = None if repeated else a.rows_of
     made = made._replace(kind=Kind.OWNED, unit=a.unit, by_row=a.by_row, strays=strays, rows_of=of)
+    made = made._replace(periods=a.periods, person=a.person)
     return parts_of_join(proof, a, kind, None, conditions, made)
 
 
@@ -304,6 +244,8 @@ def _join_units(
 ) -> Relation:
     if a.by_row or b.by_row:
         proof.refuse("a join of rows that are units of their own", join)
+    if a.periods != b.periods:
+        return _join_standing(proof, a, kind, b, conditions, join)
     same = any(
         not null and x in a.unit and y in b.unit and proof.keeps(x, y) and proof.keeps(y, x)
         for x, y, null in equalities(conditions)
@@ -316,9 +258,10 @@ def _join_units(
     made = _pairs(proof, a, "UNITS" if whole else kind, b, conditions)
     proof.note("join of units", f"the conditions of the {kind} JOIN have the units of both sides equal")
     strays = (a.strays and kind not in ("INNER", "RIGHT")) or (b.strays and kind in ("RIGHT", "FULL"))
+    person = a.person if kind in ("LEFT", "SEMI", "ANTI") else b.person if kind == "RIGHT" else frozenset()
     match kind:
         case "INNER" | "CROSS":
-            unit = a.unit | b.unit
+            unit, person = a.unit | b.unit, a.person | b.person
         case "LEFT" | "SEMI" | "ANTI":
             unit = a.unit
         case "RIGHT":
@@ -327,8 +270,20 @@ def _join_units(
             unit = frozenset(
                 Call(name, (x, y)) for x in a.unit for y in b.unit for name in ("COALESCE", "coalesce")
             )
-    made = made._replace(kind=Kind.OWNED, unit=unit, strays=strays)
+    made = made._replace(kind=Kind.OWNED, unit=unit, strays=strays, periods=a.periods, person=person)
     return parts_of_join(proof, a, kind, b, conditions, made)
+
+
+def _join_standing(
+    proof: Proof, a: Relation, kind: str, b: Relation, conditions: list[Expr], join: Join
+) -> Relation:
+    """Return the join of rows of periods with standing rows, by the rule of `periods`."""
+    own, standing = (a, b) if a.periods else (b, a)
+    whole = kind in ("LEFT", "RIGHT") and all(
+        equates_person(proof, equalities([c]), own, standing) or _is_one_of_unit(c, a, b) for c in conditions
+    )
+    made = _pairs(proof, a, "UNITS" if whole else kind, b, conditions)
+    return relation_of_standing_join(proof, (a, b), join, [*equalities(conditions)], conditions, made)
 
 
 def _equates_units(condition: Expr, a: Relation, b: Relation) -> bool:
@@ -446,4 +401,5 @@ def _children(
         depends=((NONE, names), *equal_columns(proof, conditions)),
         table=a.table,
         rows_of=table.name,
+        periods=b.periods,
     )

@@ -35,8 +35,9 @@ from dpsql.kernel.check.certificate import (
 )
 from dpsql.kernel.check.derive import Rows, Value, exact
 from dpsql.kernel.check.part_sets import projected_columns
+from dpsql.kernel.check.periods import reads_within
 from dpsql.kernel.check.proof import Proof, has_aggregate, has_window, reads_of, some
-from dpsql.kernel.check.sources import check_row
+from dpsql.kernel.check.row_subqueries import check_row
 from dpsql.kernel.tree import (
     Aggregate,
     Bounded,
@@ -88,6 +89,7 @@ def relation_of_parents(
         frozenset((Column("", names[least[0]]),)),
         unique=frozenset((frozenset((names[keys[0]],)),)),
         table=(table, key.name),
+        periods=source.periods,
     )
 
 
@@ -175,6 +177,7 @@ def relation_of_bounded(proof: Proof, node: Bounded) -> Relation:
         table=None,
         home=rows.home & shown,
         padded=rows.padded & shown,
+        person=frozenset(),
     )
 
 
@@ -227,7 +230,7 @@ def relation_of_units(
     if not unit and source.strays:
         return proof.refuse("groups of a unit without the unit", query)
     proof.note("group by unit", "each group has rows of one unit")
-    return _grouped(query, source, names, group, unit, keys)
+    return _grouped(proof, query, source, names, group, unit, keys)
 
 
 def _reads_keys(expr: Expr, group: tuple[Expr, ...], source: Relation) -> bool:
@@ -237,6 +240,7 @@ def _reads_keys(expr: Expr, group: tuple[Expr, ...], source: Relation) -> bool:
 
 
 def _grouped(
+    proof: Proof,
     query: Select,
     source: Relation,
     names: tuple[str, ...],
@@ -250,7 +254,9 @@ def _grouped(
     if all(expr in there or expr in source.unit for expr in group):
         unique = frozenset((frozenset(keys),))
     depends: list[tuple[Names, Names]] = [(NONE, frozenset(unit))]
-    of_keys = [(n, reads_of(i.expr)) for n, i in zip(names, query.items, strict=True) if n in keys]
+    of_keys = [
+        (n, reads_within(proof, i.expr, source)) for n, i in zip(names, query.items, strict=True) if n in keys
+    ]
     places = {
         name_of(i.expr): n for n, i in zip(names, query.items, strict=True) if isinstance(i.expr, Column)
     }
@@ -270,6 +276,12 @@ def _grouped(
         parts=source.parts,
         home=projected_columns(source.home, key_places),
         padded=projected_columns(source.padded, key_places),
+        periods=source.periods,
+        person=frozenset(
+            Column("", n)
+            for n, i in zip(names, query.items, strict=True)
+            if n in keys and i.expr in source.person
+        ),
         by_row=not unit,
         strays=source.strays,
         unique=unique,

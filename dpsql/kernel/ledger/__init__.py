@@ -7,9 +7,14 @@ process can spend twice, and what they paid for.
 ``charging``          the life of a charge, inside one transaction: reserve, step, settle, fail, cancel
 ``scopes``            the caps of a policy, what each scope has spent and admits; a loss is added to all
 ``totals``            the totals of the scopes, and exact amounts as text
+``part_totals``       those of parts of units; ``part_declarations`` what a changed policy does to them
 ``limits``            how many statements may fail or be cancelled, and the slots of those that run; whether
                       the process that holds a reservation is still alive
+``reports``           registered reports, and what is kept of each part's budget for them
+``lasting_streams``   streams of checks that outlive processes: opened, checked and closed; ``stream_tables``
+                      has their tables, and ``streams_of_ledger`` is what a session calls
 ``kept_results``      kept ladders, and stored releases: found again by their analyst, or shared
+``budget_errors``     the errors of a budget of which too little is left
 ``events``            everything that changed, in a chain of hashes; the types that pass in and out
 ``store``             a process's connection: transactions, waiting, threads, forks, errors
 ``schema``            the file: its tables, its creation and recognition
@@ -21,11 +26,12 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from typing import Final, Protocol, Self
+from functools import cached_property
+from typing import Final, Self
 
 from dpsql.errors import InterfaceError, ProgrammingError
 from dpsql.kernel.facts import Facts
-from dpsql.kernel.ledger import charging, events, kept_results, limits, part_declarations
+from dpsql.kernel.ledger import charging, events, kept_results, limits, part_declarations, reports
 from dpsql.kernel.ledger.events import (
     Event,
     LadderRequest,
@@ -37,25 +43,18 @@ from dpsql.kernel.ledger.events import (
     StoredLadder,
     StoredRelease,
 )
+from dpsql.kernel.ledger.reports import StoredReport
 from dpsql.kernel.ledger.scopes import ANYBODY, Caps, check_ladders, reorder
-from dpsql.kernel.ledger.store import Store, storable
+from dpsql.kernel.ledger.store import RollbackGuard, Store, storable
+from dpsql.kernel.ledger.streams_of_ledger import StreamsOfLedger
 from dpsql.kernel.loss import Charge, PrivacyLoss, Totals
+from dpsql.kernel.unit_parts import PartSet
 
 _ENTRIES_PER_CHECKPOINT: Final = 128
 _CAPS: Final = "caps"
 """The name under which the caps that the ledger was opened with last are stored."""
 _FACTS: Final = "facts"
 """The name under which the hash of the facts is stored that the newest event `policy` tells of."""
-
-
-class RollbackGuard(Protocol):
-    """Notices that a ledger's file was replaced by an older copy of itself, by what it keeps elsewhere."""
-
-    def hold(self, connection: sqlite3.Connection) -> None:
-        """Prepare for an event that `cover` is called for, or that comes before one, in its transaction."""
-
-    def cover(self, store: Store, event: Event) -> None:
-        """Keep that the ledger has an event; only then may anybody be shown what it stored."""
 
 
 class ChargeLedger:
@@ -77,6 +76,11 @@ class ChargeLedger:
         self._store = store
         self._caps = caps
         self._guard = guard
+
+    @cached_property
+    def streams(self) -> StreamsOfLedger:
+        """The streams of checks that outlive processes."""
+        return StreamsOfLedger(self._store, self._caps, self._guard, self._adopt_facts)
 
     def close(self) -> None:
         """Close the file."""
@@ -161,6 +165,7 @@ class ChargeLedger:
         shared: Sequence[str] = (),
         stream: bool = False,
         facts: Facts | None = None,
+        report: int | None = None,
     ) -> Reservation:
         """Charge the maximum of all releases of a statement; durable when this returns.
 
@@ -168,7 +173,8 @@ class ChargeLedger:
         request also records that it refines a release, which is possible once for each. `shared` has the keys
         of other analysts' releases, which become the analyst's own as by `share`. `stream`: the one request
         takes its questions one by one; see `reserve_stream`. `facts` are those on which its proofs rest: the
-        newest event `policy` before the charge has their hash.
+        newest event `policy` before the charge has their hash. `report` is the number of the registered
+        report for which it is: then each part is charged once.
 
         Raises
         ------
@@ -193,7 +199,9 @@ class ChargeLedger:
                 asked = [replace(each, parts=None) for each in asked]
             for key in shared:
                 kept_results.share(connection, self._caps, key, name)
-            reservation = charging.reserve(connection, self._caps, name, text, asked, stream=stream)
+            reservation = charging.reserve(
+                connection, self._caps, name, text, asked, stream=stream, report=report
+            )
         if reservation.entry % _ENTRIES_PER_CHECKPOINT == 0:
             self._store.checkpoint()
         return reservation
@@ -362,6 +370,33 @@ class ChargeLedger:
             event = events.newest(connection)
         self._guard.cover(self._store, event)
         return found
+
+    def register_report(self, report: StoredReport) -> StoredReport:
+        """Register a report before its first answer; the same one again is the one that is there.
+
+        Raises `ProgrammingError` if another one has its name.
+        """
+        asked = replace(report, analyst=name_of(report.analyst), at=charging.now())
+        with self._store.write() as connection:
+            self._guard.hold(connection)
+            self._caps.check_listed(asked.analyst)
+            found = reports.register(connection, asked)
+            event = events.newest(connection)
+        self._guard.cover(self._store, event)
+        return found
+
+    def end_report(self, name: str) -> None:
+        """End a report: nothing is kept for it any more."""
+        with self._store.write() as connection:
+            reports.end(connection, name, charging.now())
+
+    def reports(self) -> list[tuple[StoredReport, PartSet]]:
+        """Return the reports that have not ended, with the parts that each has measured, or measures now."""
+        with self._store.read() as connection:
+            return [
+                (each, reports.parts_of(connection, each.number, measured=True))
+                for each in reports.active(connection)
+            ]
 
     def head(self) -> Event:
         """Return the newest event: as text, the receipt of everything so far."""

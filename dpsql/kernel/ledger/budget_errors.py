@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dpsql.errors import BudgetExceeded
-from dpsql.kernel.ledger.totals import POLICY, group_scope, shown
+from dpsql.kernel.ledger.totals import PERSON, POLICY, group_scope, shown
 from dpsql.kernel.loss import Charge, PrivacyLoss
 
 
@@ -16,6 +16,19 @@ def gaussian_budget_error(loss: PrivacyLoss, available: Charge, name: str, where
         (available.epsilon, loss.delta),
         (available.epsilon, available.delta),
         scope=name,
+    )
+
+
+def person_error(requested: Charge, available: Charge, kind: str, periods: str, year: str) -> BudgetExceeded:
+    """Return the error of a statement that one person would bear too much of, in one year."""
+    over = "epsilon" if requested.epsilon > available.epsilon else "delta"
+    costs, left = shown(getattr(requested, over), up=True), shown(getattr(available, over), up=False)
+    return BudgetExceeded(
+        f"the statement costs a {kind} in {periods} {over} {costs}, but only {left} of what a {kind} may bear"
+        f" of {year} is left ([budget.person])",
+        (requested.epsilon, requested.delta),
+        (available.epsilon, available.delta),
+        scope=PERSON,
     )
 
 

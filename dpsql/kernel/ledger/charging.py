@@ -9,10 +9,10 @@ import sqlite3
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from fractions import Fraction
-from typing import Any
+from typing import Any, Final
 
 from dpsql.errors import InterfaceError, InternalError, OperationalError
-from dpsql.kernel.ledger import events, limits, part_totals
+from dpsql.kernel.ledger import events, limits, part_totals, person_totals, reports
 from dpsql.kernel.ledger.budget_errors import budget_error
 from dpsql.kernel.ledger.events import Event, RefinementStep, Request, Reservation, Settled
 from dpsql.kernel.ledger.scopes import Caps, policy_budget, spend_own, spend_total
@@ -33,6 +33,9 @@ from dpsql.kernel.ledger.totals import (
 from dpsql.kernel.loss import Charge, PrivacyLoss, Stream, is_within
 from dpsql.kernel.loss import settle as settle_loss
 from dpsql.kernel.unit_parts import PartSet
+
+LASTING: Final = "lasting"
+"""Stands for the process that holds an entry, where any process of its analyst may go on with it."""
 
 
 def reserved_loss(connection: sqlite3.Connection, request: Request) -> PrivacyLoss:
@@ -114,10 +117,14 @@ def reserve(
     requests: Sequence[Request],
     *,
     stream: bool = False,
+    report: int | None = None,
+    lasting: bool = False,
 ) -> Reservation:
     """Charge the maximum of all releases of a statement if every cap allows their sum.
 
-    Else it raises, having written nothing. The releases hold one slot: together they fail at most once.
+    Else it raises, having written nothing. The releases hold one slot: together they fail at most once. One
+    that is `lasting` belongs to no process and holds none; what is asked under it does. `report` is the
+    number of the report for which it is.
     """
     price = sum((request.charge for request in requests), Charge())
     if not requests or any(request.charge.epsilon <= 0 for request in requests) or price.delta >= 1:
@@ -132,28 +139,56 @@ def reserve(
         left = policy_budget(connection, caps).remaining
         raise budget_error(price, Charge(caps.per_query, left.delta), "query")
     touches = [_parts_of(connection, request) for request in requests]
+    pairs = zip(requests, touches, strict=True)
+    persons = [_times_of(connection, caps, request, parts) for request, parts in pairs]
     together = dict.fromkeys(touches, PrivacyLoss())
     for parts, each in zip(touches, losses, strict=True):
         together[parts] += each
+    if report is not None:
+        reports.check_run(connection, caps, report, touches)
     for parts, each in together.items():
+        reports.check_kept(connection, caps, each, price, parts, report)
         spend_own(connection, caps, analyst, each, price=price, parts=parts)
         spend_total(connection, caps, each, price, parts)
+    if caps.parts is not None and caps.parts.periods:
+        for times, each, request in zip(persons, losses, requests, strict=True):
+            person_totals.spend(connection, caps, each, request.charge, times)
     entries, at = list[int](), now()
-    for request, reserved, parts in zip(requests, losses, touches, strict=True):
+    for request, reserved, parts, times in zip(requests, losses, touches, persons, strict=True):
         who = (analyst, statement, request.selection, request.mechanism)
-        entries.append(enter(connection, reserved, who, shared=False, at=at, parts=parts))
+        holder = LASTING if lasting else None
+        entries.append(enter(connection, reserved, who, shared=False, at=at, parts=parts, holder=holder))
+        person_totals.write_periods(connection, entries[-1], times)
         if request.refines is not None:
             begin(connection, entries[-1], analyst, request.charge, request.refines)
         if request.places > 1:
             place = (entries[-1], entries[0], request.place, request.places)
             connection.execute("INSERT INTO part VALUES (?, ?, ?, ?)", place)
-    limits.take_slot(connection, analyst)
+        if report is not None:
+            connection.execute("INSERT INTO report_run VALUES (?, ?)", (entries[-1], report))
+    if not lasting:
+        limits.take_slot(connection, analyst)
     content = {"entries": [entry_content(connection, entry) for entry in entries]}
     events.append(connection, "reserve", content, names_of(connection, analyst))
     members = tuple(zip(entries, losses, strict=True))
     parents = tuple(None if request.refines is None else request.refines.parent for request in requests)
     several = members if len(members) > 1 else ()
     return Reservation(entries[0], loss, several, stream=stream, parents=parents, touches=tuple(touches))
+
+
+def _times_of(
+    connection: sqlite3.Connection, caps: Caps, request: Request, parts: PartSet | None
+) -> tuple[person_totals.Times, ...]:
+    """Return in how many periods of each year one person may be among what a release is charged to."""
+    if caps.parts is None or not caps.parts.periods or request.of_person:
+        return ()
+    if request.refines is not None:
+        row = connection.execute(
+            "SELECT entry FROM release WHERE number = ?", (request.refines.parent,)
+        ).fetchone()
+        if row is not None and not person_totals.periods_of(connection, row[0]):
+            return ()
+    return person_totals.periods_by_year(parts, caps.parts.calendar.every)
 
 
 def _parts_of(connection: sqlite3.Connection, request: Request) -> PartSet | None:
@@ -210,6 +245,7 @@ def settle(
     for (entry, reserved), ended in zip(reservation.entries, settled, strict=True):
         charged = _loss_to_charge(connection, entry, reserved, ended.charge, stream=reservation.stream)
         charged = _lower_totals(connection, [POLICY, *names], reserved, charged, entry)
+        person_totals.settle(connection, entry, reserved, charged)
         release = (at, analyst, ended.reuse_key, ended.payload, number_of_event)
         number = store(connection, entry, release)
         connection.execute(
@@ -315,15 +351,16 @@ def enter(
     shared: bool,
     at: str,
     parts: PartSet | None = None,
+    holder: str | None = None,
 ) -> int:
     """Write an entry: its reserved loss, and who asked what, when, with what selection and mechanism.
 
-    `parts` are those that it is charged to; None: all.
+    `parts` are those that it is charged to; None: all. `holder` holds it; None: this process.
     """
     cursor = connection.execute(
         "INSERT INTO entry (at, analyst, statement, reading, mechanism, reserved_loss, charged_loss, state,"
         " shared, holder) VALUES (?, ?, ?, ?, ?, ?, ?, 'reserved', ?, ?)",
-        (at, *who, str(loss), str(loss), int(shared), limits.current()),
+        (at, *who, str(loss), str(loss), int(shared), holder or limits.current()),
     )
     if cursor.lastrowid is None:
         raise InternalError("the ledger gave an entry no number")
@@ -342,7 +379,7 @@ def _find_reservation(connection: sqlite3.Connection, reservation: Reservation) 
             raise InternalError("the ledger holds no such reservation")
         if row[1] != "reserved":
             raise InternalError("a reservation was ended twice")
-        if row[4] != limits.current():
+        if row[4] not in (limits.current(), LASTING):
             raise InterfaceError("a reservation belongs to the process that made it")
         found.append(row[2:])
     together = connection.execute(
@@ -358,13 +395,20 @@ def entry_content(connection: sqlite3.Connection, entry: int) -> dict[str, Any]:
     """Return what an event says of an entry: everything in it that never changes."""
     row = connection.execute(f"SELECT {', '.join(_FIXED)} FROM entry WHERE entry = ?", (entry,)).fetchone()
     found = dict(zip(_FIXED, row, strict=True))
-    for name, columns in (("part", "first, place, places"), ("refinement", "parent, epsilon")):
-        row = connection.execute(f"SELECT {columns} FROM {name} WHERE entry = ?", (entry,)).fetchone()
+    for name, columns, table in (
+        ("part", "first, place, places", "part"),
+        ("refinement", "parent, epsilon", "refinement"),
+        ("report", "report", "report_run"),
+    ):
+        row = connection.execute(f"SELECT {columns} FROM {table} WHERE entry = ?", (entry,)).fetchone()
         if row is not None:
             found[name] = list(row)
     parts = part_totals.written_touches(connection, entry)
     if parts is not None:
         found["parts"] = [list(ends) for ends in parts.ranges]
+    times = person_totals.periods_of(connection, entry)
+    if times:
+        found["periods"] = [list(each) for each in times]
     return found
 
 

@@ -20,7 +20,7 @@ from fractions import Fraction
 from typing import Any
 
 from dpsql.kernel.ledger.part_totals import BY_PARTS, row_of_tree, scopes_with_trees
-from dpsql.kernel.ledger.totals import BOUNDS, POLICY, DamagedError, Row
+from dpsql.kernel.ledger.totals import BOUNDS, PERSON, POLICY, DamagedError, Row
 from dpsql.kernel.levels import Level
 from dpsql.kernel.loss import Charge, PrivacyLoss
 from dpsql.kernel.unit_parts import PartSet
@@ -84,7 +84,7 @@ def append(
     compared with the newest event.
     """
     before = newest(connection)
-    names = [*dict.fromkeys((POLICY, BOUNDS, *scopes))]
+    names = [*dict.fromkeys((POLICY, BOUNDS, PERSON, *scopes))]
     names += [f"{BY_PARTS}{name}" for name in names if not name.startswith(BY_PARTS)]
     known = {name: total for name in names if (total := stored_total(connection, name))}
     record = canonical({"event": kind, **content, "totals": known})
@@ -184,6 +184,8 @@ class Request:
     """The largest loss that is to be reserved; None: that of one pure mechanism at this price."""
     parts: PartSet | None = None
     """The parts of units on which it depends; None: all."""
+    of_person: bool = False
+    """Whether its unit is a person, though other tables have units of one period each."""
 
     @property
     def reserved(self) -> PrivacyLoss:

@@ -12,7 +12,7 @@ from datetime import datetime
 from typing import Any, Final
 
 from dpsql.errors import BudgetExceeded, InterfaceError, InternalError
-from dpsql.kernel.ledger import events, limits, part_totals
+from dpsql.kernel.ledger import events, limits, part_totals, person_totals
 from dpsql.kernel.ledger.charging import enter, entry_content, now, release_content, store
 from dpsql.kernel.ledger.events import Event, LadderRequest, LadderReservation, StoredLadder, StoredRelease
 from dpsql.kernel.ledger.scopes import (
@@ -24,9 +24,9 @@ from dpsql.kernel.ledger.scopes import (
     scope_words,
     spend_own,
 )
-from dpsql.kernel.ledger.totals import BOUNDS, POLICY, DamagedError, names_of, read_loss, shown
+from dpsql.kernel.ledger.totals import BOUNDS, PERSON, POLICY, DamagedError, names_of, read_loss, shown
 from dpsql.kernel.levels import split_level
-from dpsql.kernel.loss import Charge, PrivacyLoss
+from dpsql.kernel.loss import Charge, Filter, PrivacyLoss
 
 _FIXED: Final = ("number", "at", "source", "measure", "version", "statement", "loss", "holder")
 """The columns of a ladder that never change."""
@@ -67,6 +67,9 @@ def reserve(
 def check_room(connection: sqlite3.Connection, caps: Caps, loss: PrivacyLoss) -> None:
     """Raise `BudgetExceeded`, which names them, if scopes do not admit the loss of ladders."""
     refusing = [budget for budget in all_budgets(connection, caps) if not budget.admits(loss)]
+    if caps.person is not None and not person_totals.has_room(connection, caps, loss):
+        borne = person_totals.whole_totals(connection, caps)
+        refusing.append(ScopeBudget(PERSON, Filter.of(caps.person), borne))
     if refusing:
         raise _ladder_budget_error(loss.charge, refusing)
 

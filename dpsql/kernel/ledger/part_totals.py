@@ -22,13 +22,13 @@ from fractions import Fraction
 from typing import Final, NamedTuple
 
 from dpsql.errors import OperationalError
-from dpsql.kernel.ledger.totals import BOUNDS, STEP, Row, added_amounts, owner, read, read_loss, write
+from dpsql.kernel.exact_bounds import exp_bounds
+from dpsql.kernel.ledger.totals import BOUNDS, PERSON, STEP, Row, added_amounts, owner, read, read_loss, write
 from dpsql.kernel.loss import PrivacyLoss, Totals
 from dpsql.kernel.unit_parts import ALL_PARTS, PARTS, PartSet
 
 _DELTA_STEP: Final = 10**4 * STEP
-_TOP: Final = 5
-"""The level of the root."""
+_TOP: Final = 5  # the level of the root
 _MOST: Final = 1 << 62
 
 BY_PARTS: Final = "by parts "
@@ -58,18 +58,34 @@ class Amounts(NamedTuple):
             raise OperationalError("so large an epsilon or delta cannot be charged by parts")
         return made
 
+    @classmethod
+    def of_group(cls, reserved: PrivacyLoss, charged: PrivacyLoss, k: int) -> Amounts:
+        """Return what an entry adds for k units of one person together (`person_totals`), without costs."""
+        own = cls.of(reserved, charged, None)
+        if k == 1:
+            return own
+        delta, epsilon = _DELTA_STEP if own.delta else 0, reserved.epsilon
+        least = 0 if epsilon is None or not own.delta else exp_bounds((k - 1) * epsilon, 128)[0]
+        if least:
+            delta = min(delta, math.ceil(Fraction(k << 128, least) * reserved.delta * _DELTA_STEP))
+        made = cls(k * own.epsilon, own.open, delta, 0)
+        if max(made) > _MOST:
+            raise OperationalError("so large an epsilon cannot be charged for a person")
+        return made
+
     @property
     def totals(self) -> Totals:
-        """The same as totals of a scope."""
+        """These amounts as the totals of a scope."""
         epsilon = None if self.open else Fraction(self.epsilon, STEP)
         return Totals(epsilon, Fraction(self.delta, _DELTA_STEP), Fraction(self.cost, STEP))
 
     def plus(self, other: Amounts) -> Amounts:
-        """Return the sums."""
-        return Amounts(*(a + b for a, b in zip(self, other, strict=True)))
+        """Return the sum of two amounts, number by number."""
+        a, b, c, d = self
+        return Amounts(a + other[0], b + other[1], c + other[2], d + other[3])
 
     def minus(self, other: Amounts) -> Amounts:
-        """Return the differences."""
+        """Return the difference of two amounts, number by number."""
         return Amounts(*(a - b for a, b in zip(self, other, strict=True)))
 
     def largest(self, other: Amounts) -> Amounts:
@@ -343,6 +359,9 @@ def list_charges(
     """Yield the parts and the amounts of the entries of a scope that were charged to parts."""
     if name == BOUNDS:
         return
+    if name == PERSON:
+        yield from _list_charges_of_person(connection)
+        return
     analyst = owner(name)
     chosen, given = ("e.shared = 0", ()) if analyst is None else ("e.analyst = ?", (analyst,))
     rows = connection.execute(
@@ -352,6 +371,18 @@ def list_charges(
     ).fetchall()
     for _, low, high, reserved, charged in rows:
         yield PartSet(((low, high),)), Amounts.of(read_loss(reserved), read_loss(charged), order)
+
+
+def _list_charges_of_person(connection: sqlite3.Connection) -> Iterator[tuple[PartSet, Amounts]]:
+    """Yield the years and the amounts of all entries that a person bears, but for those of other parts."""
+    rows = connection.execute(
+        "SELECT p.low, p.high, p.times, e.reserved_loss, e.charged_loss FROM entry e"
+        " LEFT JOIN periods p ON p.entry = e.entry WHERE e.shared = 0 AND (p.entry IS NULL OR e.entry > ?)",
+        (first_entry(connection),),
+    ).fetchall()
+    for low, high, times, reserved, charged in rows:
+        years = ALL_PARTS if low is None else PartSet(((low, high),))
+        yield years, Amounts.of_group(read_loss(reserved), read_loss(charged), times or 1)
 
 
 def settle(

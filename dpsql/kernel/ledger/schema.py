@@ -13,8 +13,10 @@ from typing import Final
 from dpsql.errors import OperationalError, PolicyError
 from dpsql.kernel.ledger import events
 from dpsql.kernel.ledger.limits import current
+from dpsql.kernel.ledger.person_totals import YEARS
+from dpsql.kernel.ledger.stream_tables import LASTING
 
-VERSION: Final = 8
+VERSION: Final = 11
 """The version of the tables."""
 
 META: Final = """
@@ -246,11 +248,47 @@ CREATE TABLE tree (scope TEXT PRIMARY KEY, alpha TEXT) WITHOUT ROWID;
 )
 """What version 8 added."""
 
+REPORTS: Final = """
+-- Reports: statements registered before their first answer, and what is kept of each part's budget for them.
+CREATE TABLE report (
+    number INTEGER PRIMARY KEY,
+    name TEXT NOT NULL,
+    analyst TEXT NOT NULL,
+    at TEXT NOT NULL,
+    digest TEXT NOT NULL,
+    statements TEXT NOT NULL,
+    plan TEXT NOT NULL,
+    kept TEXT NOT NULL,
+    event INTEGER NOT NULL,
+    ended INTEGER
+);
+CREATE UNIQUE INDEX report_name ON report (name) WHERE ended IS NULL;
+CREATE TRIGGER report_stays BEFORE DELETE ON report
+BEGIN SELECT RAISE(ABORT, 'the ledger is append-only'); END;
+CREATE TRIGGER report_ends_once BEFORE UPDATE ON report
+WHEN OLD.ended IS NOT NULL OR NEW.ended IS NULL OR NEW.number IS NOT OLD.number OR NEW.name IS NOT OLD.name
+    OR NEW.analyst IS NOT OLD.analyst OR NEW.at IS NOT OLD.at OR NEW.digest IS NOT OLD.digest
+    OR NEW.statements IS NOT OLD.statements OR NEW.plan IS NOT OLD.plan OR NEW.kept IS NOT OLD.kept
+    OR NEW.event IS NOT OLD.event
+BEGIN SELECT RAISE(ABORT, 'the ledger is append-only'); END;
+-- The entries that were charged for a report.
+CREATE TABLE report_run (
+    entry INTEGER PRIMARY KEY REFERENCES entry (entry), report INTEGER NOT NULL REFERENCES report (number)
+) WITHOUT ROWID;
+CREATE INDEX report_entries ON report_run (report, entry);
+CREATE TRIGGER report_run_stays BEFORE DELETE ON report_run
+BEGIN SELECT RAISE(ABORT, 'the ledger is append-only'); END;
+CREATE TRIGGER report_run_is_final BEFORE UPDATE ON report_run
+BEGIN SELECT RAISE(ABORT, 'the ledger is append-only'); END;
+"""
+"""What version 9 added."""
+
 ALL: Final = "".join(
     (
         *(META, ENTRY.format(entry="entry"), RELEASE, RELEASE_EVENT, TOTAL.format(total="total"), RESTORED),
         *(FAILED, RUNNING, CANCELLED),
-        *(PROGRESS, REFINEMENT, PART, ENTRY_TRIGGERS, PROGRESS_RUNS, BOUNDS, PARTS),
+        *(PROGRESS, REFINEMENT, PART, ENTRY_TRIGGERS, PROGRESS_RUNS, BOUNDS, PARTS, REPORTS, LASTING),
+        YEARS,
     )
 )
 """A new ledger."""

@@ -50,12 +50,14 @@ class GroupCap:
 
 @dataclass(frozen=True, slots=True)
 class PartBudgets:
-    """That units of a kind are in parts: what was asked of one part is not spent in another one."""
+    """The budgets of the parts of a kind of units: what was asked of one part is not spent in another one."""
 
     kind: str
     calendar: Calendar
     declared: str
     """What the policy declares, as text: where it changes, parts are other ones."""
+    periods: bool = False
+    """Whether a unit is what one did in one period, which is its part."""
 
     def words(self, parts: PartSet) -> str:
         """Name parts, with the period before them: `week 2026-W48`."""
@@ -77,6 +79,8 @@ class Caps:
     """What a scope with a budget admits."""
     parts: PartBudgets | None = None
     """The parts of units that each have the whole of every budget; None: no kind of unit has parts."""
+    person: Charge | None = None
+    """What one person may bear of a year, where parts are periods of units; None: it is not limited."""
 
     @property
     def filter(self) -> Filter:
@@ -111,6 +115,7 @@ class Caps:
             "conversion_delta": write(self.filter.conversion_delta),
             "alpha": None if (order := order_of(self.filter)) is None else write(order),
             **({} if self.parts is None else {"parts": self.parts.declared}),
+            **({} if self.person is None else {"person": write_charge(self.person)}),
         }
 
     def groups_of(self, analyst: str) -> list[tuple[str, GroupCap]]:
@@ -241,7 +246,7 @@ class Scope:
 
 
 def policy_scope(connection: sqlite3.Connection, caps: Caps) -> Scope:
-    """Return the policy's scope."""
+    """Return the scope that every charge is added to: the budget of the policy."""
     totals = total_at_order(connection, POLICY, order_of(caps.filter)).totals
     return Scope(POLICY, caps.filter, totals, (POLICY,))
 

@@ -1,4 +1,7 @@
-"""A process's only connection to the ledger's file: transactions, waiting, threads, forks, errors."""
+"""A process's only connection to the ledger's file: transactions, waiting, threads, forks, errors.
+
+A `RollbackGuard` notices that the file was replaced by an older copy of itself.
+"""
 
 from __future__ import annotations
 
@@ -10,9 +13,10 @@ import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Protocol
 
 from dpsql.errors import Error, InterfaceError, InternalError, OperationalError
-from dpsql.kernel.ledger.events import check_newest
+from dpsql.kernel.ledger.events import Event, check_newest
 from dpsql.kernel.ledger.schema import Migrate, check_present, create, recognise, update
 from dpsql.kernel.ledger.totals import DamagedError
 
@@ -261,6 +265,16 @@ class Store:
             _SET_ASIDE.append(self._connection)
         self._connection = None
         self.after_fork(child=True)
+
+
+class RollbackGuard(Protocol):
+    """Notices that a ledger's file was replaced by an older copy of itself, by what it keeps elsewhere."""
+
+    def hold(self, connection: sqlite3.Connection) -> None:
+        """Prepare for an event that `cover` is called for, or that comes before one, in its transaction."""
+
+    def cover(self, store: Store, event: Event) -> None:
+        """Keep that the ledger has an event; only then may anybody be shown what it stored."""
 
 
 _STORES: weakref.WeakSet[Store] = weakref.WeakSet()

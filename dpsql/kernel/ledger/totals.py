@@ -134,6 +134,9 @@ POLICY: Final = "policy"
 BOUNDS: Final = "bounds"
 """The scope of the kept ladders, which all analysts know: its total counts in that of each of them."""
 
+PERSON: Final = "person"
+"""The scope of what one person bears where a unit is what one did in one period: by years."""
+
 _GROUP: Final = "group "
 _ZERO: Final = Fraction(0)
 
@@ -161,7 +164,7 @@ def member(group: str, analyst: str) -> str:
 
 def owner(name: str) -> str | None:
     """Return the analyst whose entries a scope adds up; None for the scopes of the policy and the ladders."""
-    if name in (POLICY, BOUNDS):
+    if name in (POLICY, BOUNDS, PERSON):
         return None
     if name.startswith(_GROUP):
         return str(json.loads(name.removeprefix(_GROUP))[1])

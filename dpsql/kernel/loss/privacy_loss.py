@@ -246,7 +246,7 @@ class PrivacyLoss:
 
     @property
     def joined(self) -> PrivacyLoss:
-        """The same loss, with equal parts that stand next to each other joined to one.
+        """The equal loss in which equal parts that stand next to each other are one part.
 
         >>> str(sum([PrivacyLoss.of(Fraction(1, 4))] * 3, PrivacyLoss()).joined)
         'pure 1/4 x 3'

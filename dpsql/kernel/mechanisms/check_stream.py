@@ -127,10 +127,11 @@ class CheckStreamPlan(Mechanism[Off]):
         *,
         answers: Number = ANSWERS,
         direction: Direction = "BOTH",
+        threshold: Fraction | None = None,
         noise: Noise = "exponential",
         resolution: int | None = None,
     ) -> Self:
-        """Plan a stream.
+        """Plan a stream of checks: its noise scales, loss, slack and margin.
 
         Parameters
         ----------
@@ -142,6 +143,8 @@ class CheckStreamPlan(Mechanism[Off]):
             The share of a miss's budget for the release that answers it; 0: none does.
         direction
             "UP" or "DOWN" if a unit that is added moves all statistics that way, which halves the noise.
+        threshold
+            The share of the budget for the threshold; None: that which makes the variance of a check least.
         noise
             "exponential" or "geometric": one-sided, so that what is as expected is within one distance for
             all checks together (`slack`).
@@ -155,7 +158,10 @@ class CheckStreamPlan(Mechanism[Off]):
         if noise == "laplace" or direction not in ("BOTH", "UP", "DOWN"):
             raise ValueError("the noise of checks is one-sided, and their direction BOTH, UP or DOWN")
         moves = 2 if direction == "BOTH" else 1
-        level = best_threshold_share(misses, moves, share) * budget
+        part = best_threshold_share(misses, moves, share) if threshold is None else threshold
+        if not 0 < part < 1:
+            raise ValueError("the threshold's share must lie between 0 and 1")
+        level = part * budget
         each = (budget - level) / misses
         answering = share * each
         threshold_scale, scale = 1 / level, moves / (each - answering)
@@ -234,9 +240,11 @@ class CheckStreamPlan(Mechanism[Off]):
 class _Checks:
     """The state of one stream, or of several independent ones: the threshold's noise and the misses used."""
 
-    def __init__(self, plan: CheckStreamPlan, source: NoiseSource, trials: int) -> None:
+    def __init__(
+        self, plan: CheckStreamPlan, source: NoiseSource, trials: int, threshold: NoiseSource | None = None
+    ) -> None:
         self._plan, self._source = plan, source
-        self.level = self._draw(plan.threshold_scale, trials)
+        self.level = self._draw(plan.threshold_scale, trials, threshold or source)
         self.used = np.zeros(trials, dtype=np.int64)
 
     def compare(self, steps: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -245,13 +253,13 @@ class _Checks:
         Where the misses are used up, it is a number below the cutoff that tells nothing.
         """
         plan, open_ = self._plan, self.used < self._plan.misses
-        found = steps + (self._draw(plan.scale, len(steps)) - self.level)
+        found = steps + (self._draw(plan.scale, len(steps), self._source) - self.level)
         found = np.where(open_, found, plan.cutoff - 1)
         self.used += found >= plan.cutoff
         return found
 
-    def _draw(self, scale: Fraction, size: int) -> NDArray[np.int64]:
-        return self._source.draw(self._plan.noise, scale, self._plan.resolution, size)
+    def _draw(self, scale: Fraction, size: int, source: NoiseSource) -> NDArray[np.int64]:
+        return source.draw(self._plan.noise, scale, self._plan.resolution, size)
 
 
 class _Plan(Protocol):
@@ -297,15 +305,47 @@ class CheckStream(ChargedByMiss):
         States the proof, and what the stream costs.
     source
         Of noise; for tests.
+    threshold
+        Of the threshold's noise; None: `source`. One that outlives a process is drawn the same each time.
+    used
+        How many misses were used before.
     """
 
     plan: CheckStreamPlan
     _checks: _Checks
 
-    def __init__(self, plan: CheckStreamPlan, source: NoiseSource = SYSTEM) -> None:
+    def __init__(
+        self,
+        plan: CheckStreamPlan,
+        source: NoiseSource = SYSTEM,
+        *,
+        threshold: NoiseSource | None = None,
+        used: int = 0,
+    ) -> None:
         self.plan = plan
-        self._checks = _Checks(plan, source, 1)
+        self._checks = _Checks(plan, source, 1, threshold)
+        self._checks.used += used
+        self._asked = used > 0
         self._alone = threading.Lock()
+
+    @property
+    def threshold_steps(self) -> int:
+        """The noise of the threshold, in grid steps: private, and shown to nobody."""
+        return int(self._checks.level[0])
+
+    @property
+    def used(self) -> int:
+        """How many misses are used."""
+        return int(self._checks.used[0])
+
+    def use(self) -> Fraction:
+        """Use a miss for an answer without a check, which is charged as if it were off; return 0."""
+        with self._alone:
+            if self.exhausted:
+                raise RuntimeError(f"all {self.plan.misses} misses are used up: nothing more is answered")
+            self._asked = True
+            self._checks.used += 1
+        return Fraction(0)
 
     def check(self, statistic: Fraction) -> Fraction | None:
         """Return by how much a statistic is off, with noise; None if it is as expected.

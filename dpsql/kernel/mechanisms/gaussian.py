@@ -191,7 +191,7 @@ class Gaussian(Mechanism[GaussianMeasured]):
 
     @property
     def size(self) -> int:
-        """The number of counts."""
+        """The number of counts that are measured."""
         return len(self.bounds) * self.repeats
 
     @classmethod

@@ -366,7 +366,7 @@ class Bins(Mechanism[Binned]):
 
     @property
     def groups(self) -> int:
-        """The number of bins."""
+        """The number of bins, each of units with similar contributions."""
         return len(self.ends) + 1
 
     def counts(self, contributions: Iterable[int]) -> list[int]:

@@ -316,7 +316,7 @@ class Box(Mechanism[BoxMeasured]):
 
     @property
     def size(self) -> int:
-        """The number of counts."""
+        """The number of counts that are measured."""
         return len(self.bounds) * self.repeats
 
     @classmethod

@@ -77,7 +77,7 @@ class Hits(NamedTuple):
 
     @classmethod
     def none(cls) -> Hits:
-        """Return no hits."""
+        """Return the outcome of a run in which no count was above the threshold."""
         return cls(*np.zeros((4, 0), dtype=np.int64))
 
     def take(self, which: NDArray[np.intp] | NDArray[np.bool_]) -> Hits:

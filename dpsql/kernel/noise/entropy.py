@@ -1,12 +1,14 @@
 """Random bits, and what is drawn of them: whole numbers, ranks, a law by its distribution function; the grid.
 
-Bits come from the operating system, or from a fast generator for audits. A draw uses as many as it needs.
+Bits come from the operating system; of a threshold that outlives processes, from a key; or from a fast
+generator for audits. A draw uses as many as it needs.
 Ranks break ties. The common grid of counts and noise is the multiples of 2^-resolution (`resolution`, `rate`,
 `place`). The parameters of samplers are checked to be exact.
 """
 
 from __future__ import annotations
 
+import hashlib
 import os
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
@@ -51,6 +53,23 @@ class SimulationEntropy:
         """Return `n` fresh words of 64 bits; threads may share it, forked processes may not."""
         found: NDArray[np.uint64] = self._generator.random_raw(n)
         return found
+
+
+class KeyedEntropy:
+    """SHAKE-256 of a secret: the same bits for the same secret, in every process.
+
+    To whoever does not know the secret, they are as good as the operating system's. No result draws two
+    noises of one secret.
+    """
+
+    def __init__(self, secret: bytes) -> None:
+        self._secret, self._calls = secret, 0
+
+    def words(self, n: int) -> NDArray[np.uint64]:
+        """Return the next `n` words of 64 bits."""
+        block = self._calls.to_bytes(8, "big") + self._secret
+        self._calls += 1
+        return np.frombuffer(hashlib.shake_256(block).digest(8 * n), dtype="<u8").astype(np.uint64)
 
 
 def uniform(bound: NDArray[np.int64], size: int, *, entropy: Entropy | None = None) -> NDArray[np.int64]:

@@ -131,7 +131,7 @@ class Sampled(Lowered):
 
     @property
     def counted(self) -> Select:
-        """The rows that count."""
+        """The relation whose rows are counted, below the bound."""
         return self._rows(IsNull(Column("s", "f0"), negated=True))
 
     def _rows(self, *more: Expr) -> Select:
@@ -225,7 +225,7 @@ class Weighted(Lowered):
 
     @property
     def merges(self) -> bool:
-        """Whether units share rows."""
+        """Whether units that count in full are written as one row of their group, not as a row each."""
         full = all(part.in_full is not None for part in self.parts)
         return self.alone is not None and self.keys > 0 and full and bool(self.weighed)
 

@@ -114,7 +114,7 @@ class Units(Counted):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FewUnits(Units):
-    """The same, of units that are counted in `most` groups each, chosen by a hash.
+    """The number of units of each group, where each is counted in `most` groups, chosen by a hash.
 
     *Claim:* 0 to 1, in total `most`: c is 1 in the groups with a row, and 0 in others. A group counts if b <=
     C, so of those with c = 1 the first C do.
@@ -346,7 +346,7 @@ class CappedSum(Weighed):
         return self._cut(Aggregate("SUM", (absolute(row[0], self.type),)))
 
     def measure(self, values: Exprs) -> Expr:
-        """Return c = |X|."""
+        """Return the size of a unit's sum, by which it is weighed: c = |X|."""
         return Call("abs", values)
 
     def weigh(self, unit: Expr, values: Exprs, b: Expr, a: Expr) -> Expr:
@@ -407,7 +407,7 @@ class Moment(Weighed):
 
     @property
     def whole(self) -> int:
-        """R^d."""
+        """The greatest moment of one row, in steps: R^d."""
         return int(max(self.width, 1) ** self.degree)
 
     def of_rows(self, unit: Expr, row: Exprs) -> Expr | None:

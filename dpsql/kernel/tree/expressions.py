@@ -52,7 +52,7 @@ class Interval(Expr):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ListOf(Expr):
-    """A list of constants."""
+    """A list of constants, as the right side of IN."""
 
     items: tuple[Expr, ...]
 
@@ -93,7 +93,7 @@ class Between(Expr):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Not(Expr):
-    """NOT of a condition."""
+    """The condition NOT of another condition, three-valued."""
 
     operand: Expr
 

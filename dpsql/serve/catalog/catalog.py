@@ -97,7 +97,7 @@ class PgCatalog:
         self._routes: FairCache[str, Route] = FairCache(_KEPT)
 
     def close(self) -> None:
-        """Close the catalogue's database."""
+        """Close the database that holds the catalogue's tables."""
         self._connection.close()
 
     def route(self, text: str) -> Route:

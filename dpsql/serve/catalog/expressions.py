@@ -21,7 +21,7 @@ _FORMATS = {"s": f"{PREFIX}show_short", "I": f"{PREFIX}quote_ident", "L": f"{PRE
 
 
 class Calls(Conversions):
-    """Translates calls of functions."""
+    """Translates calls of PostgreSQL's functions in a query over its catalogue."""
 
     def function(self, node: exp.Expr, scope: SelectScope) -> TypedNode:
         """Translate the call of a function of the closed list."""

@@ -169,6 +169,7 @@ FILES = (
     ("/editor.js", "editor.js"),
     ("/answer.js", "answer.js"),
     ("/theme.js", "theme.js"),
+    ("/pages.js", "pages.js"),
     ("/icon.svg", "icon.svg"),
     ("/v1/openapi.json", "openapi.json"),
 )

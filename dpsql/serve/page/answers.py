@@ -1,4 +1,4 @@
-"""Requests of a page over HTTP and their answers as JSON: exact rows for programs, texts and bars for people.
+"""Requests of a page over HTTP and their answers as JSON: exact rows for programs, texts, pictures.
 
 A refusal is an object with `refused` and `hint`. The files of the pages are served here, too; each is read
 once.
@@ -30,11 +30,12 @@ from dpsql.errors import (
 from dpsql.kernel.loss import Charge
 from dpsql.language.options import KEYWORDS, OPTION_VALUES, OPTIONS
 from dpsql.release import tell_opening
-from dpsql.render.column_values import value_text, values
+from dpsql.render.column_values import values
 from dpsql.render.data import as_json, write_csv, write_parquet
+from dpsql.render.drawing import WIDTHS, draw, release_svg
 from dpsql.render.grid import Style
-from dpsql.render.html import release_svg
-from dpsql.render.readable import assumptions, ordering_estimates, ordering_number, places, summary
+from dpsql.render.picture_choice import picture_of
+from dpsql.render.readable import assumptions, places, summary
 from dpsql.render.table import public_columns, release_columns
 from dpsql.serve import json_facts
 from dpsql.serve.json_facts import MOST_ROWS, JsonObject, refusal
@@ -181,8 +182,6 @@ _LARGEST_NUMBER = 1 << 53
 _LONG = 1 << 16
 """The size, in characters, that the writing of an answer counts for."""
 
-_MOST_DRAWN = 500
-"""Rows in the file of a chart."""
 FORMS = {
     "rows.csv": "text/csv; charset=utf-8",
     "rows.parquet": "application/vnd.apache.parquet",
@@ -191,8 +190,6 @@ FORMS = {
 """The files that a release is downloaded as, with their media types."""
 MOST_BYTES = 4 << 20
 """Bytes of the rows in one answer, which are written several times over."""
-MOST_BARS = 60
-"""Bars that are drawn; the table has the other rows."""
 
 
 class UserRequest:
@@ -299,7 +296,7 @@ def answer_facts(found: Answer | StatementResult, first: int = 0, total: Charge 
         shown = public_columns(found.table.slice(first, rows), Style())
         return {
             **_rows_facts(found.table, first, rows),
-            "shown": _texts_facts(shown),
+            "shown": _texts_facts(shown, range(len(shown))),
             "epsilon": 0.0,
             "delta": 0.0,
         }
@@ -314,8 +311,8 @@ def release_page(release: Release, first: int = 0, total: Charge | None = None) 
         **_rows_facts(release.table, first, rows),
         "keys": list(release.keys),
         "counts": list(release.counts),
-        "shown": _texts_facts(release_columns(part, Style(), none="")),
-        "chart": chart_facts(release),
+        "shown": _texts_facts(release_columns(part, Style(), none=""), _shown_places(release)),
+        "picture": picture_facts(release),
         **json_facts.release_facts(release),
         "selection": release.selection,
         "guarantee": release.guarantee,
@@ -338,16 +335,26 @@ def _rows_facts(table: pa.Table, first: int, rows: int) -> JsonObject:
     return {"columns": columns, "rows": listed, "first_row": first, "rows_in_all": table.num_rows}
 
 
-def _texts_facts(columns: list[TextColumn]) -> list[JsonObject]:
-    """Return columns of texts as people read them; blanks align numbers in a terminal only."""
+def _shown_places(release: Release) -> list[int]:
+    """Return the places in the table of the columns that are shown: those of its rows, then the free gap."""
+    gap = places(release).gap
+    return [*range(release.rows.num_columns), *([] if gap is None else [gap])]
+
+
+def _texts_facts(columns: list[TextColumn], places: Iterable[int]) -> list[JsonObject]:
+    """Return columns of texts as people read them; blanks align numbers in a terminal only.
+
+    `column` is the place of the column in the exact rows, by which a page sorts.
+    """
     return [
         {
             "name": column.name,
+            "column": place,
             "number": column.right,
             "cells": [" ".join(cell.split()) if column.right else cell for cell in column.cells],
             "nulls": sorted(column.nulls),
         }
-        for column in columns
+        for column, place in zip(columns, places, strict=False)
     ]
 
 
@@ -356,57 +363,20 @@ def _slice_release(release: Release, first: int, rows: int) -> Release:
     return replace(release, rows=release.rows.slice(first, rows), table=release.table.slice(first, rows))
 
 
-def chart_facts(release: Release) -> JsonObject | None:
-    """Return the bars of a release: labels, numbers, ends of intervals, free gaps; None if it has none."""
-    number, found_at = ordering_number(release), places(release)
-    if number is None or not release.rows.num_rows:
+def picture_facts(release: Release) -> JsonObject | None:
+    """Return the picture of a release as elements for several widths, and in words; None: nothing to draw."""
+    picture = picture_of(release)
+    if picture is None or not release.rows.num_rows:
         return None
-    name = release.rows.column_names[number.place]
-    drawn = _slice_release(release, 0, MOST_BARS)
-    rows, table = drawn.rows, drawn.table
-    keys = [values(rows.column(key)) for key in found_at.keys]
-    labels = [_label_of(row) for row in zip(*keys, strict=True)]
-    gaps = [] if found_at.gap is None else values(table.column(found_at.gap))
-    written = _gap_texts(drawn, found_at.gap)
-    bars = [
-        {
-            "label": label,
-            "value": None if estimate is None else estimate.value,
-            "low": None if estimate is None else estimate.low,
-            "high": None if estimate is None else estimate.high,
-            "text": "NULL" if estimate is None else " ".join(estimate.text()).strip(),
-            "gap": gap,
-            "gap_text": gap_text,
-        }
-        for label, estimate, gap, gap_text in zip(
-            labels or [name] * rows.num_rows,
-            ordering_estimates(drawn),
-            gaps or [None] * rows.num_rows,
-            written or [""] * rows.num_rows,
-            strict=True,
-        )
-    ]
-    return {"of": name, "bars": bars, "confidence": float(release.confidence)}
-
-
-def _label_of(keys: tuple[object, ...]) -> str:
-    return ", ".join("NULL" if part is None else value_text(part) for part in keys)
-
-
-def _gap_texts(release: Release, place: int | None) -> list[str]:
-    """Return the gaps to the next group, as precise as their noise; none if the release has no gaps."""
-    columns = release_columns(release, Style(), none="")
-    shown = release.rows.num_columns
-    if place is None or (place >= shown and len(columns) == shown):
-        return []
-    return [cell.strip() for cell in columns[min(place, shown)].cells]
+    drawings = [{"width": wide, "drawing": draw(picture, wide, foot=False)} for wide in WIDTHS]
+    return {"kind": picture.kind, "of": picture.of, "said": picture.describe(), "drawings": drawings}
 
 
 def write_file(release: Release, form: str, *, spreadsheet: bool = False) -> bytes:
     """Return a release as a file."""
     if form == "chart.svg":
         try:
-            drawn = release_svg(_slice_release(release, 0, _MOST_DRAWN))
+            drawn = release_svg(release)
         except ProgrammingError:
             raise RefusedError(404, "the release has no number to draw") from None
         return drawn.encode("utf-8", "backslashreplace")

@@ -94,7 +94,7 @@ class Deallocate:
 
 @dataclass(frozen=True, slots=True)
 class Declare:
-    """DECLARE of a cursor.
+    """A DECLARE statement: the cursor and the query that it is opened for.
 
     Attributes
     ----------

@@ -34,7 +34,7 @@ _TRUE, _FALSE = ("TRUE", "ON", "1"), ("FALSE", "OFF", "0")
 
 
 def read_declare(words: Words) -> Declare:
-    """Read what follows DECLARE."""
+    """Return the cursor that a DECLARE statement asks for, from the words after DECLARE."""
     name = words.name("the name of a cursor")
     binary = False
     while not words.take("CURSOR"):
@@ -79,8 +79,12 @@ def read_fetch(words: Words, *, move: bool) -> Fetch:
     return Fetch(name, count, move)
 
 
-def read_close(words: Words) -> CloseCursor:
-    """Read what follows CLOSE."""
+def read_close(words: Words) -> CloseCursor | None:
+    """Return the cursor that a CLOSE statement names; None for CLOSE STREAM, a statement of dpsql."""
+    if words.take("STREAM"):
+        if words.more:
+            return None
+        return CloseCursor("stream")
     name = None if words.take("ALL") else words.name("the name of a cursor")
     words.end()
     return CloseCursor(name)
@@ -200,8 +204,9 @@ def _read_columns(words: Words, *, brackets: bool) -> tuple[str, ...] | None:
     return tuple(names)
 
 
-_SHOWN = frozenset({"PRIVACY", "BUDGET", "TABLES", "RELEASES", "RELEASE", "STREAMS"})
+_SHOWN = frozenset({"PRIVACY", "BUDGET", "TABLES", "RELEASES", "RELEASE", "STREAMS", "REPORTS"})
 """What dpsql's own SHOW is followed by."""
+_REPORT = re.compile(r"\s*(CREATE|EXPLAIN|EXECUTE|DROP)\s+REPORT\b", re.IGNORECASE)
 _IDENTITY = "the analyst is who logged in, and no other"
 
 
@@ -220,7 +225,7 @@ def read_command(text: str) -> Command | None:
     """
     words = Words(text)
     read = _READERS.get(words.word())
-    if read is None:
+    if read is None or _REPORT.match(text):  # EXECUTE REPORT is a statement, which dpsql reads
         return None
     words.take(words.word())
     return read(words)

@@ -207,7 +207,7 @@ class CursorError(CodedError, ProgrammingError):
 
 @dataclass(slots=True)
 class _Cursor:
-    """One cursor."""
+    """A cursor of a session: its query, and how far its rows were fetched."""
 
     command: Declare
     columns: tuple[AnswerColumn, ...]
@@ -295,7 +295,7 @@ class Cursors:
             cursor.uncommitted = False
 
     def rows(self) -> tuple[CursorRow, ...]:
-        """Return what `pg_cursors` shows."""
+        """Return the rows that the view `pg_cursors` shows of the session's cursors."""
         return tuple(
             CursorRow(
                 cursor.command.name,

@@ -153,7 +153,7 @@ _ESCAPES = {"\b": "\\b", "\f": "\\f", "\n": "\\n", "\r": "\\r", "\t": "\\t", "\v
 
 
 def copy_response(columns: Sequence[AnswerColumn], options: CopyOptions) -> bytes:
-    """Return the message CopyOutResponse."""
+    """Return the protocol's message CopyOutResponse, which stands before rows in COPY format."""
     code = int(options.format in ("binary", "arrow"))
     count = len(columns)
     return message(b"H", struct.pack(f"!bh{count}h", code, count, *[code] * count))

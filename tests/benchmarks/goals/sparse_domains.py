@@ -122,6 +122,7 @@ def _child(what: str, folder: str, name: str) -> None:
     """Run one side several times; the first run does not count."""
     if what == "floor":
         connection = duckdb.connect()
+        connection.execute("SET enable_progress_bar = false")  # under `python -m` it may be on
         path = Path(folder, f"{name}.parquet")
         sql = f"SELECT {_KEYS}, COUNT(DISTINCT user_id) AS n FROM '{path}' GROUP BY ALL"
 

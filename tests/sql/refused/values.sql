@@ -61,7 +61,7 @@ SELECT note, SUM(ms, contribution_bounds_per_group => (0, 10)) AS s FROM visits 
 -- R2516 text
 -- error: SUM of VARCHAR is not a number
 -- at: SUM
--- hint: COUNT(*)
+-- hint: COUNT(*), or SUM(CAST(city AS DOUBLE)) if its texts are numbers
 SELECT SUM(city) FROM users
 
 -- R2517 a variance without bounds, of units with many rows

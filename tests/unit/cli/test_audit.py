@@ -270,6 +270,37 @@ def test_a_statement_with_delta_and_unknown_keys(shop: Path, capsys: pytest.Capt
     assert audited["counterexample"]["pattern"] == "person 3 removed, 9 rows"
 
 
+def test_statements_over_parts_are_audited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The largest budget by parts is 1,000; a statement of epsilon 5 uses it up within 200 of 300 runs."""
+    monkeypatch.chdir(tmp_path)
+    duckdb.sql(
+        "COPY (SELECT i AS user_id, DATE '2024-01-01' + CAST(i AS INTEGER) AS day FROM range(12) t(i)) "
+        "TO 'people.parquet'"
+    )
+    (tmp_path / "dpsql.toml").write_text(
+        """
+        [budget]
+        epsilon = 5
+        max_epsilon_per_query = 5
+        [parts.person]
+        table = "people"
+        column = "day"
+        every = "week"
+        [tables.people]
+        source = "people.parquet"
+        unit = "user_id"
+        unit_kind = "person"
+        unique = [["user_id"]]
+        """,
+        "utf-8",
+    )
+    (tmp_path / "q.sql").write_text(
+        "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 5) COUNT(*) FROM people"
+        " WHERE day < DATE '2024-01-08'"
+    )
+    assert main(["audit", "-f", "q.sql", "--remove-unit", "3", "--trials", "100"]) == ExitCode.OK
+
+
 @pytest.mark.parametrize(
     ("text", "code", "words"),
     [

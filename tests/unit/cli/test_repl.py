@@ -374,7 +374,7 @@ def test_chart_draws_the_last_answer(desk: Desk, monkeypatch: pytest.MonkeyPatch
 def test_chart_without_numbers(desk: Desk) -> None:
     desk.type("SELECT 'a' AS k;", ".chart", "SELECT 0 AS n;", ".chart", "SELECT -1 AS n;", ".chart")
     assert "has no number to draw" in desk.err
-    assert "nothing to draw but zeros" in desk.err
+    assert desk.err.count("error") == 1
     assert desk.out.count("█") > 20
 
 

@@ -153,3 +153,11 @@ def test_the_threads_of_a_database_in_the_background_give_way() -> None:
         own = os.getpriority(os.PRIO_PROCESS, threading.get_native_id())
     assert made.count(min(19, own + duckdb_settings._NICENESS)) >= threads - 1
     assert priorities()[str(threading.get_native_id())] == own
+
+
+def test_a_progress_bar_is_switched_off_wherever_it_is_on() -> None:
+    with duckdb.connect() as connection:
+        connection.execute("SET progress_bar_time = 1")  # which switches it on
+        assert connection.execute("SELECT current_setting('enable_progress_bar')").fetchall() == [(True,)]
+        duckdb_settings.switch_off_progress_bar(connection)
+        assert connection.execute("SELECT current_setting('enable_progress_bar')").fetchall() == [(False,)]

@@ -271,7 +271,10 @@ def test_a_damaged_file(path: Path) -> None:
         asked = LadderRequest("visits", "rows", "v1", "dpsql bounds visits", PrivacyLoss.of(TENTH.epsilon))
         ledger.settle_ladder(reserve_one(ledger, asked), b"bins")
     with raw(path) as connection:  # of an empty table nothing can be lost
-        pages = "SELECT rootpage FROM sqlite_master WHERE name IN ('restored', 'touch', 'tree', 'node')"
+        pages = (
+            "SELECT rootpage FROM sqlite_master WHERE tbl_name IN ('restored', 'touch', 'tree', 'node',"
+            " 'periods', 'stream', 'asked', 'report', 'report_run')"
+        )
         empty = {page - 1 for (page,) in connection.execute(pages)}
     whole = path.read_bytes()
     refused = 0

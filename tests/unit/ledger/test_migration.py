@@ -14,10 +14,12 @@ import pytest
 
 from dpsql.errors import OperationalError
 from dpsql.kernel.facts import ByRow, Facts, TableFacts
+from dpsql.kernel.ledger import part_totals
 from dpsql.kernel.ledger.schema import VERSION
 from dpsql.kernel.ledger.scopes import PartBudgets
+from dpsql.kernel.ledger.totals import PERSON
 from dpsql.kernel.loss import Charge, Filter, PrivacyLoss, PureDP, Realised, Stream
-from dpsql.kernel.unit_parts import Calendar
+from dpsql.kernel.unit_parts import ALL_PARTS, Calendar
 from dpsql.ledger import GroupCap, LadderRequest, Ledger, RefinementStep, Request
 from dpsql.policy import BudgetPolicy
 from dpsql.types import BIGINT
@@ -36,6 +38,18 @@ VERSION_6 = DATA / "ledger_version_6.sql"
 
 VERSION_7 = DATA / "ledger_version_7.sql"
 """The ledger of version 6 as version 7 went on with it: one more charge, which tells of the facts."""
+
+VERSION_8 = DATA / "ledger_version_8.sql"
+"""The ledger of version 7 as version 8 went on with it: two charges to weeks, one settled, one failed."""
+
+VERSION_8_STREAM = DATA / "ledger_version_8_stream.sql"
+"""The ledger of version 7 as version 8 went on with it: a charge to parts, and a stream of a process."""
+
+VERSION_9 = DATA / "ledger_version_9.sql"
+"""The ledger of version 8 as version 9 went on with it: a registered report."""
+
+VERSION_10 = DATA / "ledger_version_10.sql"
+"""The ledger of version 9 as version 10 went on with it: one more charge to weeks."""
 
 TOTAL = Charge(Fraction(10), Fraction(1, 1000))
 
@@ -249,7 +263,7 @@ def test_version_5_stays_as_it_is_and_gets_a_table_of_ladders(tmp_path: Path) ->
         for name, spent in zip((None, "ann", "bob", "cem"), shown, strict=True):
             assert f"epsilon {spent} spent" in repr(ledger.budget(name))
         assert (ledger.check(), ledger.ladders()) == ([], [])
-        assert content(path) == {**before, "bounds": [], **NO_PARTS}
+        assert content(path) == {**before, "bounds": [], **NO_PARTS, **NO_STREAMS}
         kept = PrivacyLoss.of(Fraction(1, 16))
         asked = LadderRequest("visits", "rows", "v1", "s", kept)
         ledger.settle_ladder(reserve_one(ledger, asked), b"bins")
@@ -284,8 +298,17 @@ def test_a_dpsql_of_version_5_that_has_it_open_can_charge_nothing(tmp_path: Path
 
 # --- from version 6 on ---------------------------------------------------------------------------------
 
-NO_PARTS: dict[str, list[object]] = {"touch": [], "tree": [], "node": []}
-"""The tables that version 8 added, of a ledger in which nothing was charged to parts."""
+NO_REPORTS: dict[str, list[object]] = {"report": [], "report_run": []}
+"""The tables that version 9 added, of a ledger without reports."""
+
+NO_PARTS: dict[str, list[object]] = {"touch": [], "tree": [], "node": [], **NO_REPORTS}
+"""Those that versions 8 and 9 added, of a ledger in which nothing was charged to parts."""
+
+NO_PERIODS: dict[str, list[object]] = {"periods": []}
+"""The table that version 11 added."""
+
+NO_STREAMS: dict[str, list[object]] = {"stream": [], "asked": [], **NO_PERIODS}
+"""The tables that versions 10 and 11 added."""
 
 OF_VERSION_6 = {
     **ZCDP,
@@ -310,7 +333,86 @@ def of_version_7(path: Path) -> Path:
     return path
 
 
-RECORDED = {5: of_version_5, 6: of_version_6, 7: of_version_7}
+WEEKS = PartBudgets("visit", Calendar("week"), "visits by week")
+EIGHTH = "37-c123150efa8e2055"
+"""The newest event of the ledger of version 8."""
+
+
+def of_version_8(path: Path) -> Path:
+    with raw(path) as connection:
+        connection.executescript(VERSION_8.read_text())
+    return path
+
+
+def of_version_9(path: Path) -> Path:
+    with raw(path) as connection:
+        connection.executescript(VERSION_9.read_text())
+    return path
+
+
+def of_version_10(path: Path) -> Path:
+    with raw(path) as connection:
+        connection.executescript(VERSION_10.read_text())
+    return path
+
+
+RECORDED = {
+    5: of_version_5,
+    6: of_version_6,
+    7: of_version_7,
+    8: of_version_8,
+    9: of_version_9,
+    10: of_version_10,
+}
+
+
+def test_version_10_stays_as_it_is_and_a_person_bears_its_charges_once(tmp_path: Path) -> None:
+    path = of_version_10(tmp_path / "ledger.sqlite")
+    before = content(path)
+    with Ledger.open(path, **OF_VERSION_6, parts=WEEKS) as ledger:  # type: ignore[arg-type]
+        assert str(ledger.head()) == "40-b62fae0779032ac4"
+        assert (ledger.check(), content(path)) == ([], {**before, **NO_PERIODS})
+        assert len({parts.budget.spent.epsilon for parts in ledger.budget_by_parts()}) > 1
+        with ledger._store.read() as connection:
+            charges = list(part_totals.list_charges(connection, PERSON, None))
+        assert len(charges) == len(ledger.entries()) - 1  # one is of a shared release
+        assert {years for years, _ in charges} == {ALL_PARTS}
+    assert version(path) == VERSION
+
+
+def test_version_8_stays_as_it_is_and_has_no_reports(tmp_path: Path) -> None:
+    path = of_version_8(tmp_path / "ledger.sqlite")
+    before = content(path)
+    with Ledger.open(path, **OF_VERSION_6, parts=WEEKS) as ledger:  # type: ignore[arg-type]
+        assert str(ledger.head()) == EIGHTH
+        assert (ledger.check(), ledger.reports()) == ([], [])
+        assert content(path) == {**before, **NO_REPORTS, **NO_STREAMS}
+        assert "epsilon 6.87196 of 10 spent" in repr(ledger.budget())
+    assert version(path) == VERSION
+
+
+def test_version_9_stays_as_it_is_with_its_report(tmp_path: Path) -> None:
+    path = of_version_9(tmp_path / "ledger.sqlite")
+    before = content(path)
+    with Ledger.open(path, **OF_VERSION_6, parts=WEEKS) as ledger:  # type: ignore[arg-type]
+        assert ledger.check() == []
+        assert [report.name for report, _ in ledger.reports()] == ["weekly"]
+        assert content(path) == {**before, **NO_STREAMS}
+    assert version(path) == VERSION
+
+
+def test_version_8_stays_as_it_is_and_has_no_lasting_streams(tmp_path: Path) -> None:
+    """A stream of before belongs to its process: it has not ended, and stays charged in full."""
+    path = tmp_path / "ledger.sqlite"
+    with raw(path) as connection:
+        connection.executescript(VERSION_8_STREAM.read_text())
+    before = content(path)
+    with Ledger.open(path, **OF_VERSION_6, parts=WEEKS) as ledger:  # type: ignore[arg-type]
+        assert str(ledger.head()) == "36-4e2de74c059b10ff"
+        assert (ledger.check(), content(path)) == ([], {**before, **NO_REPORTS, **NO_STREAMS})
+        assert ledger.streams.list() == []
+        assert ledger.entries()[0].mechanism == "stream of checks"
+    assert version(path) == VERSION
 
 
 def test_version_7_stays_as_it_is_and_counts_in_all_parts(tmp_path: Path) -> None:
@@ -319,7 +421,7 @@ def test_version_7_stays_as_it_is_and_counts_in_all_parts(tmp_path: Path) -> Non
     with Ledger.open(path, **OF_VERSION_6) as ledger:  # type: ignore[arg-type]
         head = str(ledger.head())
         assert head == SEVENTH
-        assert (ledger.check(), content(path)) == ([], {**before, **NO_PARTS})
+        assert (ledger.check(), content(path)) == ([], {**before, **NO_PARTS, **NO_STREAMS})
         spent = ledger.budget().spent
     weeks = PartBudgets("visit", Calendar("week"), "visits by week")
     with Ledger.open(path, **OF_VERSION_6, parts=weeks) as ledger:  # type: ignore[arg-type]
@@ -339,7 +441,7 @@ def test_version_6_stays_as_it_is_and_its_next_charge_tells_of_the_facts(tmp_pat
         states = [charge.state for charge in ledger.ladder_charges()]
         assert states == ["settled", "failed", "cancelled", "reserved"]
         assert (ledger.check(), ledger.facts) == ([], None)
-        assert content(path) == {**before, **NO_PARTS}
+        assert content(path) == {**before, **NO_PARTS, **NO_STREAMS}
         asked = [Request("r", "m", Charge(Fraction(1, 8)))]
         ledger.reserve_all(analyst="dee", statement="s", requests=asked, facts=facts)
         assert (ledger.facts, ledger.check()) == (facts.digest, [])
@@ -352,15 +454,15 @@ def test_version_6_stays_as_it_is_and_its_next_charge_tells_of_the_facts(tmp_pat
     assert version(path) == VERSION
 
 
-@pytest.mark.parametrize("before", [5, 6, 7])
+@pytest.mark.parametrize("before", [5, 6, 7, 8, 9, 10])
 def test_later_versions_have_the_structure_of_a_new_one(tmp_path: Path, before: int) -> None:
     path = RECORDED[before](tmp_path / "ledger.sqlite")
-    open_at(path).close()
+    Ledger.open(path, policy_id="p", total=TOTAL, high_water=tmp_path / "mark").close()
     open_at(tmp_path / "new.sqlite").close()
     assert structure(path) == structure(tmp_path / "new.sqlite")
 
 
-@pytest.mark.parametrize("recorded", [DUMP, VERSION_5, VERSION_6, VERSION_7])
+@pytest.mark.parametrize("recorded", [DUMP, VERSION_5, VERSION_6, VERSION_7, VERSION_8])
 def test_all_that_a_recorded_ledger_holds_stays(tmp_path: Path, recorded: Path) -> None:
     """All tables byte by byte; entries and events of those versions whose form is the present one."""
     path = tmp_path / "ledger.sqlite"
@@ -370,7 +472,8 @@ def test_all_that_a_recorded_ledger_holds_stays(tmp_path: Path, recorded: Path) 
         before = content(path)
         if not before["bounds"]:
             connection.execute("DROP TABLE bounds")
-    Ledger.open(path, **OF_VERSION_6).close()  # type: ignore[arg-type]
+    parts = WEEKS if recorded is VERSION_8 else None
+    Ledger.open(path, **OF_VERSION_6, parts=parts).close()  # type: ignore[arg-type]
     after = content(path)
     for name in ("progress", "refinement", "part", "cancelled", "running", "bounds"):
         assert after[name] == before[name], name
@@ -442,15 +545,17 @@ while True:
     if before == 5:
         old, new = {"scope" in tables}, {"total" in tables, "bounds" in tables}
     if before >= 6:
-        old, new = set(), {"touch" in tables, "node" in tables}
+        old, new = set(), {"periods" in tables}
         assert {"total", "bounds"} <= tables, point
-    assert (old or {version == before}, new) == ({version == before}, {version == 8}), point
+        assert before < 8 or {"touch", "node"} <= tables, point
+        assert ({"report", "report_run"} <= tables) == (before >= 9 or "periods" in tables), point
+    assert (old or {version == before}, new) == ({version == before}, {version == 11}), point
     assert not {name for name in tables if name.endswith(("_before", "_now"))}, point
     with opened() as ledger:
         assert ledger.check() == [], point
         assert ledger.budget().spent.epsilon == spent, point
         assert len(ledger.entries()) == entries, point
-        assert len(ledger.releases("ann")) == {4: 5, 5: 4, 6: 4, 7: 4}[before], point
+        assert len(ledger.releases("ann")) == {4: 5, 5: 4, 6: 4, 7: 4, 8: 4, 9: 4, 10: 4}[before], point
     seen.append(version)
     if code == 0:
         break
@@ -472,7 +577,15 @@ print(len(seen), *sorted(set(seen)))
 )
 @pytest.mark.parametrize(
     ("before", "entries", "spent"),
-    [(4, 10, "344/105"), (5, 12, "10"), (6, 12, "10"), (7, 13, "10")],
+    [
+        (4, 10, "344/105"),
+        (5, 12, "10"),
+        (6, 12, "10"),
+        (7, 13, "10"),
+        (8, 15, "10"),
+        (9, 15, "10"),
+        (10, 16, "10"),
+    ],
 )
 def test_killed_at_any_step_it_is_of_the_old_version_or_of_the_new_one(
     path: Path,
@@ -489,5 +602,5 @@ def test_killed_at_any_step_it_is_of_the_old_version_or_of_the_new_one(
     ran = subprocess.run(command, capture_output=True, text=True, check=False)
     assert ran.returncode == 0, ran.stderr
     steps, *versions = ran.stdout.split()
-    assert versions == [str(before), "8"]
-    assert int(steps) * stride > {4: 120, 5: 45, 6: 30, 7: 30}[before]
+    assert versions == [str(before), "11"]
+    assert int(steps) * stride > {4: 120, 5: 45, 6: 30, 7: 30, 8: 20, 9: 12, 10: 8}[before]

@@ -120,7 +120,7 @@ def test_a_policy_without_parts_is_what_it_was(written: Path) -> None:
         ("user", {"table": '"orders"', "column": '"day"'}, r"the unit of orders is 'order'.*\[parts.order\]"),
         ("user", {"column": '"land"'}, "land is VARCHAR: parts are periods"),
         ("user", {"column": '"week"'}, "signups has no column 'week'"),
-        ("user", {"constant": "true"}, "unknown key"),
+        ("user", {"constand": "true"}, "unknown key"),
         ("user", {"epsilon": "2000"}, "is above 1,000"),
     ],
 )

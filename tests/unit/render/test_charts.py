@@ -15,7 +15,7 @@ import pytest
 from dpsql.errors import InterfaceError, ProgrammingError
 from dpsql.places import NumberPlace, Places
 from dpsql.release import Release
-from dpsql.render import html
+from dpsql.render import plot_packages
 from dpsql.render.html import document
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -25,7 +25,7 @@ def test_an_svg_has_a_bar_and_a_number_for_each_row(fakes: SimpleNamespace) -> N
     root = ET.fromstring(fakes.top_k(3).to_svg())
     texts = [text.text for text in root.iter(f"{SVG}text")]
     assert texts == [
-        "n",
+        "n by diagnosis, 95% intervals",
         *("Essential hypertension", "1,234 ± 41"),
         *("Type 2 diabetes", "987 ± 41"),
         *("Low back pain", "803 ± 41"),
@@ -34,10 +34,9 @@ def test_an_svg_has_a_bar_and_a_number_for_each_row(fakes: SimpleNamespace) -> N
     bars = [(float(bar.get("x", "")), float(bar.get("width", ""))) for bar in root.iter(f"{SVG}rect")]
     solid, pale = bars[::2], bars[1::2]
     ends = [x + wide for x, wide in pale]
-    assert ends[0] == solid[0][0] + 320
     assert ends == sorted(ends, reverse=True)
     # The interval of 80.6 of 1274.7 is pale.
-    assert pale[0][1] == pytest.approx(320 * 80.6 / 1274.7, abs=0.2)
+    assert pale[0][1] == pytest.approx((ends[0] - solid[0][0]) * 80.6 / 1274.7, abs=0.2)
     for (start, wide), (next_start, _) in zip(solid, pale, strict=True):
         assert start + wide == pytest.approx(next_start, abs=0.2)
 
@@ -59,13 +58,12 @@ def test_a_number_is_named_or_the_first(fakes: SimpleNamespace) -> None:
     rows = release.rows.append_column("m", pa.array([5.0, None]))
     table = release.table.add_column(2, "m", rows.column("m"))
     found = replace(release, rows=rows, table=table, counts=("n", "m"))
-    assert ">n</text>" in found.to_svg()
-    assert ">m</text>" in found.to_svg("m")
-    assert len(list(ET.fromstring(found.to_svg("m")).iter(f"{SVG}rect"))) == 2
+    assert ">n by diagnosis, 95% intervals</text>" in found.to_svg()
+    assert ">m by diagnosis</text>" in found.to_svg("m")
+    assert len(list(ET.fromstring(found.to_svg("m")).iter(f"{SVG}rect"))) == 1, "there is no interval"
+    assert ">NULL</text>" in found.to_svg("m")
     with pytest.raises(ProgrammingError, match="no noisy number 'x' to draw\nHint: it has n, m"):
         found.to_svg("x")
-    with pytest.raises(ProgrammingError, match="no noisy number to draw"):
-        replace(found, counts=()).to_svg()
 
 
 def test_of_two_numbers_with_one_name_the_place_tells(fakes: SimpleNamespace) -> None:
@@ -76,7 +74,7 @@ def test_of_two_numbers_with_one_name_the_place_tells(fakes: SimpleNamespace) ->
     found = replace(release, rows=rows, table=table, counts=("n", "n"), places=places)
     with pytest.raises(ProgrammingError, match="called 'n'\nHint: give the place of one: 1, 2"):
         found.to_svg("n")
-    assert len(list(ET.fromstring(found.to_svg(2)).iter(f"{SVG}rect"))) == 2
+    assert len(list(ET.fromstring(found.to_svg(2)).iter(f"{SVG}rect"))) == 1
     assert found.to_svg(1) == found.to_svg()
 
 
@@ -86,7 +84,11 @@ def test_a_release_without_rows_or_keys(fakes: SimpleNamespace) -> None:
     assert "epsilon 1" in empty.to_svg()
     table = release.table.drop_columns(["diagnosis"])
     single = replace(release, rows=release.rows.select(["n"]), table=table, keys=())
-    assert [text.text for text in ET.fromstring(single.to_svg()).iter(f"{SVG}text")][1] == "n"
+    assert [text.text for text in ET.fromstring(single.to_svg()).iter(f"{SVG}text")][:3] == [
+        "n, 95% interval",
+        "1,234",
+        "± 41",
+    ]
 
 
 def test_markdown_and_html_of_a_release(fakes: SimpleNamespace) -> None:
@@ -120,7 +122,8 @@ class Recorder:
 def installed(monkeypatch: pytest.MonkeyPatch) -> set[str]:
     """The packages that are found."""
     names: set[str] = set()
-    monkeypatch.setattr(html, "find_spec", lambda name: ModuleSpec(name, None) if name in names else None)
+    found = lambda name: ModuleSpec(name, None) if name in names else None  # noqa: E731
+    monkeypatch.setattr(plot_packages, "find_spec", found)
     return names
 
 

@@ -9,8 +9,10 @@ import pyarrow as pa
 
 from dpsql.release import Release, from_bytes, to_bytes
 from dpsql.render.grid import Style
+from dpsql.render.picture_choice import picture_of
 from dpsql.render.readable import ordering_estimates, ordering_number
-from dpsql.render.table import as_chart, as_table
+from dpsql.render.table import as_table
+from dpsql.render.text_pictures import text_picture
 from tests.narrow import present
 
 
@@ -62,7 +64,7 @@ def test_the_bars_are_those_of_the_count_that_orders(fakes: SimpleNamespace) -> 
     assert [e.value for e in ordering_estimates(named) if e is not None] == release.rows["n"].to_pylist()
     assert "1,234 ± 41" in named._repr_html_().partition("<svg")[2]
     assert "1,275" in as_table(named.rows, named, Style(100))
-    assert "1,234" in as_chart(named.rows, named, Style(100))
+    assert "1,234" in text_picture(present(picture_of(named)), Style(100))
     # A name that is no count of the release (one from a later version, say) changes nothing.
     assert present(ordering_number(replace(both, properties={"ordering": "gone"}))).place == 1
     assert ordering_number(replace(release, counts=())) is None

@@ -33,9 +33,9 @@ def clinic(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
 def test_a_statement_of_the_guide_is_priced(clinic: Session, statement: str) -> None:
     prepared = clinic.prepare(statement)
     assert prepared.private
-    assert prepared.price != Charge()
+    assert prepared.price != Charge() or statement.startswith("CHECK ")  # its stream has paid
 
 
 def test_the_guide_is_two_pages() -> None:
-    assert len(STATEMENTS) == 7
-    assert len(GUIDE.splitlines()) < 110
+    assert len(STATEMENTS) == 9
+    assert len(GUIDE.splitlines()) < 120

@@ -1,6 +1,7 @@
 // What a statement would cost, what it was answered, and why it is refused.
 
 import {download, el, figure, price, svg, table} from "/dom.js";
+import {pages} from "/pages.js";
 
 const row = (name, ...value) => [el("dt", {}, name), el("dd", {}, value)];
 
@@ -102,10 +103,10 @@ function hint({hint: text, line}, replace, use) {
 // An answer; `failed` is told why a download did not come.
 export function answer(facts, failed) {
   const parts = [];
-  if (facts.chart?.bars.length) {
-    parts.push(chart(facts.chart));
+  if (facts.picture) {
+    parts.push(picture(facts.picture));
   }
-  parts.push(facts.shown.length ? table(facts.release ? `Release ${facts.release}` : "Rows", facts.shown, facts.first_row) : null);
+  parts.push(facts.shown.length ? pages(facts.release ? `Release ${facts.release}` : "Rows", facts) : null);
   const shown = facts.rows.length;
   if (facts.rows_in_all > shown) {
     parts.push(el("p", {class: "small"}, `Rows ${facts.first_row + 1} to ${facts.first_row + shown} of ${facts.rows_in_all}; a download has all.`));
@@ -123,67 +124,30 @@ export function answer(facts, failed) {
       onclick: () => download(`/v1/releases/${facts.release}/${form}${form === "rows.csv" ? "?spreadsheet=true" : ""}`, `release-${facts.release}.${form.split(".").pop()}`).catch(failed),
     }, words);
     parts.push(el("p", {class: "downloads"}, "Download: ", file("rows.csv", "CSV"), " ", file("rows.parquet", "Parquet"),
-      facts.chart ? " " : null, facts.chart ? file("chart.svg", "SVG") : null));
+      facts.picture ? " " : null, facts.picture ? file("chart.svg", "SVG") : null));
     parts.push(el("p", {class: "small"}, `Receipt ${facts.receipt ?? ""}`));
   }
   return parts.filter(Boolean);
 }
 
-// Bars from zero to each number, a line over its interval, and the gap to the next group.
-function chart(facts) {
-  const box = el("div", {class: "chart"});
-  let drawn = 0;
+const DRAWN = new Set(["svg", "title", "g", "rect", "line", "path", "text"]);
+
+// An element of a drawing: its name, its attributes, then children, of which texts stay texts.
+function element([name, {xmlns, ...attributes}, ...children]) {
+  return DRAWN.has(name) ? svg(name, attributes, ...children.map((each) => (typeof each === "string" ? each : element(each)))) : null;
+}
+
+// The picture of an answer: of its drawings the widest that has room.
+function picture(facts) {
+  const box = el("div", {class: "picture"});
+  let drawn = null;
   new ResizeObserver(() => {
-    const width = Math.floor(box.clientWidth);
-    if (width > 100 && width !== drawn) {
-      drawn = width;
-      box.replaceChildren(bars(facts, width));
+    const [first, ...wider] = facts.drawings;
+    const fitting = wider.filter((each) => each.width <= box.clientWidth).pop() ?? first;
+    if (box.clientWidth > 0 && fitting !== drawn) {
+      drawn = fitting;
+      box.replaceChildren(element(fitting.drawing));
     }
   }).observe(box);
   return box;
-}
-
-function bars(facts, width) {
-  const narrow = width < 520;
-  const texts = facts.bars.map((bar) => bar.text + (bar.gap === null ? "" : ` · gap ${bar.gap_text}`));
-  const room = Math.max(14, ...texts.map((text) => 7 * [...text].length + 14)); // of the longest text beside a bar
-  const below = narrow && room > width / 2; // the texts have lines of their own
-  const line = below ? 60 : narrow ? 44 : 28;
-  const head = 26;
-  const [from, to] = narrow ? [4, width - 4] : [Math.min(200, width * 0.28), width - room];
-  const there = facts.bars.filter((each) => each.value !== null);
-  const start = (bar) => bar.low ?? (bar.high === null ? bar.value : Math.min(bar.value, 0));
-  const end = (bar) => (bar.high === null ? bar.value : Math.max(bar.value, bar.high));
-  const top = Math.max(0, ...there.map(end));
-  const negative = there.some((bar) => (bar.high ?? bar.value) < 0);
-  const bottom = negative ? Math.min(0, ...there.map((bar) => Math.min(start(bar), bar.value))) : 0;
-  const span = top - bottom || 1;
-  const x = (value) => from + ((Math.min(Math.max(value, bottom), top) - bottom) / span) * (to - from);
-  const height = head + line * facts.bars.length + 8;
-  const percent = figure(facts.confidence * 100);
-  const label = `Bar chart of ${facts.of} with ${percent}% intervals; the table below has the same numbers`;
-  const parts = [svg("title", {}, label), svg("text", {x: 4, y: 16, class: "strong"}, `${facts.of}, with ${percent}% intervals`)];
-  parts.push(svg("line", {x1: x(0), x2: x(0), y1: head, y2: height - 4, class: "axis"}));
-  facts.bars.forEach((bar, i) => {
-    const y = head + line * i;
-    const middle = narrow ? y + line - 13 : y + line / 2;
-    const letters = [...bar.label];
-    const most = Math.floor((below ? width - 8 : narrow ? width * 0.5 : from - 12) / 7);
-    const cut = letters.length > most ? `${letters.slice(0, most - 1).join("")}…` : bar.label;
-    const row = [svg("title", {}, `${bar.label}: ${texts[i]}`)];
-    row.push(narrow ? svg("text", {x: 4, y: y + 16}, cut) : svg("text", {x: from - 8, y: middle + 4, "text-anchor": "end"}, cut));
-    const under = below ? y + 32 : narrow ? y + 16 : middle + 4;
-    row.push(svg("text", {x: width - 4, y: under, "text-anchor": "end", class: "figures"}, texts[i]));
-    if (bar.value !== null) {
-      const [zero, at] = [x(0), x(bar.value)];
-      row.push(svg("rect", {x: Math.min(zero, at), y: middle - 7, width: Math.max(Math.abs(at - zero), 1), height: 14, class: "bar"}));
-      if (bar.low !== null || bar.high !== null) {
-        const [low, high] = [x(start(bar)), x(end(bar))];
-        const ended = start(bar) >= bottom ? `M${low} ${middle - 6}V${middle + 6}` : ""; // else it goes on beyond the axis
-        row.push(svg("path", {d: `${ended}M${low} ${middle}H${high}M${high} ${middle - 6}V${middle + 6}`, class: "interval"}));
-      }
-    }
-    parts.push(svg("g", {}, row));
-  });
-  return svg("svg", {viewBox: `0 0 ${width} ${height}`, width, height, role: "img", "aria-label": label}, parts);
 }

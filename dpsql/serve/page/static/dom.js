@@ -106,8 +106,9 @@ export async function download(path, name) {
   setTimeout(() => URL.revokeObjectURL(url), 60000);
 }
 
-// A table with a caption; `columns` are objects with name, cells, and whether they are numbers.
-export function table(caption, columns, first = 0) {
+// A table with a caption; `columns` are objects with name, cells, and whether they are numbers. `heads` say how a
+// column is sorted now, and sort it.
+export function table(caption, columns, first = 0, heads = null) {
   const rows = columns.length ? columns[0].cells.length : 0;
   const side = (column) => ({class: column.number ? "number" : column.whole ? "whole" : null});
   const body = [];
@@ -120,6 +121,9 @@ export function table(caption, columns, first = 0) {
   return el("div", {class: "scroll", tabindex: "0", role: "region", "aria-label": caption},
     el("table", {},
       el("caption", {}, caption + (first ? `, from row ${first + 1}` : "")),
-      el("thead", {}, el("tr", {}, columns.map((column) => el("th", {scope: "col", ...side(column)}, column.name)))),
+      el("thead", {}, el("tr", {}, columns.map((column, place) => (heads
+        ? el("th", {scope: "col", "aria-sort": heads[place].order, ...side(column)},
+          el("button", {type: "button", class: "sort", onclick: heads[place].sort}, column.name))
+        : el("th", {scope: "col", ...side(column)}, column.name))))),
       el("tbody", {}, body)));
 }

@@ -45,7 +45,7 @@ class UnsentType(NotSupportedError):  # noqa: N818  named as the condition, like
 
 @dataclass(frozen=True, slots=True)
 class WireType:
-    """One type of PostgreSQL.
+    """A type of PostgreSQL's protocol: its OID, its length, and how values are written.
 
     Attributes
     ----------

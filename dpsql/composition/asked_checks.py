@@ -1,0 +1,170 @@
+"""Asks one check of a stream: counts it, checks its numbers in order, and answers those that are off."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from dpsql.composition.checked_numbers import (
+    CheckPlanner,
+    Expected,
+    bound_of,
+    expected_of,
+    plan_answer,
+    statistic_of,
+)
+from dpsql.composition.running import count_and_run
+from dpsql.errors import InternalError
+from dpsql.kernel.charged_work import CheckResult
+from dpsql.kernel.loss.composing import Spending
+from dpsql.kernel.release import Run
+from dpsql.release import places_of
+from dpsql.release.check_answers import CheckAnswer
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from dpsql.composition.prepared import PreparedCheck
+    from dpsql.kernel.mechanisms import CheckStream, CheckStreamPlan
+    from dpsql.language import OpenChecks
+    from dpsql.release import Release
+
+
+class AskedCheck:
+    """One check: what is counted, checked and answered, under its stream's charge."""
+
+    def __init__(
+        self,
+        planner: CheckPlanner,
+        prepared: PreparedCheck,
+        opened: OpenChecks,
+        last: pa.Table | None,
+        most: int,
+    ) -> None:
+        """`last` has what is known of earlier checks of the series; `most` misses may be used."""
+        self._planner, self._prepared, self._opened = planner, prepared, opened
+        self._last, self._most = last, most
+
+    def ask(self, stream: CheckStream, confirm: Callable[[], None]) -> CheckResult:
+        """Count, check and answer; return the answer as it is stored."""
+        prepared = self._prepared
+        counting, before = prepared.counting, stream.used
+        run = Run(counting.count(unchanged=True), Spending(stream.plan.loss))
+        confirm()
+        rows = run.every()
+        keys = run.keys(rows)
+        groups = len(rows) - counting.plan.outside
+        shown = [key.slice(0, groups) for key in keys]
+        expected = expected_of(prepared, shown, groups, self._opened.tolerance, self._last)
+        statistics = [statistic_of(prepared, each) for each in expected]
+        gaps = run.check_all(stream, rows.take(_places(expected)), statistics, self._most)
+        answers = {
+            i: self._answer(stream.plan, [key[expected[i].place].as_py() for key in keys])
+            for i, gap in enumerate(gaps)
+            if gap is not None and stream.plan.answer_epsilon
+        }
+        table = self._table(stream.plan, keys, expected, gaps, answers)
+        notes = self._notes(groups, expected, len(gaps))
+        return CheckResult(stream.used - before, CheckAnswer(table, notes, self._keep_last(table)).to_bytes())
+
+    def _answer(self, plan: CheckStreamPlan, keys: Sequence[Any]) -> Release:
+        """Release the number of a group that is off; the stream's charge has its epsilon."""
+        check, engines = self._prepared.check, self._prepared.counting.engines
+        made = plan_answer(self._planner, self._prepared, keys, plan.answer_epsilon, engines)
+        paid = count_and_run(check.source.text, made, None)  # a stream is charged to all parts of units
+        if paid.charge.delta or paid.charge.epsilon > plan.answer_epsilon:
+            raise InternalError("an answer costs more than its miss pays for")
+        return paid.value
+
+    def _keep_last(self, table: pa.Table) -> pa.Table:
+        """Return the values that were accepted or answered, and older ones of other groups."""
+        keys, column = len(self._prepared.keys), self._prepared.check.column
+        kept = dict[tuple[Any, ...], float]()
+        if self._last is not None and self._last.schema.types[:keys] == table.schema.types[:keys]:
+            rows = zip(*(self._last.column(i).to_pylist() for i in range(keys + 1)), strict=True)
+            kept = {row[:-1]: row[-1] for row in rows}
+        rows = zip(*(table.column(i).to_pylist() for i in range(keys + 1)), strict=True)
+        kept |= {row[:-1]: row[-1] for row in rows if row[-1] is not None}
+        places = [*table.column_names[:keys], column]
+        columns = list(zip(*((*key, value) for key, value in kept.items()), strict=True)) or [()] * (keys + 1)
+        types = [table.schema.field(i).type for i in range(keys + 1)]
+        arrays = [pa.array(values, kind) for values, kind in zip(columns, types, strict=True)]
+        return pa.Table.from_arrays(arrays, names=places)
+
+    def _table(
+        self,
+        plan: CheckStreamPlan,
+        keys: Sequence[pa.Array],
+        expected: Sequence[Expected],
+        gaps: Sequence[Fraction | None],
+        answers: dict[int, Release],
+    ) -> pa.Table:
+        """Return the answer: keys, value, checked, expected, low, high and gap of each group."""
+        prepared = self._prepared
+        slack = Fraction(plan.slack()) * bound_of(prepared)
+        found: list[tuple[Any, ...]] = []
+        for i, each in enumerate(expected):
+            ends = {end for end in (each.low, each.high) if end is not None}
+            wanted = float(min(ends)) if len(ends) == 1 else None
+            if i >= len(gaps):
+                found.append((None, "not checked", wanted, None, None, None))
+            elif gaps[i] is None:
+                room = None if prepared.check.kind != "sum" else each.tolerance + slack
+                low = None if each.low is None or room is None else float(each.low - room)
+                high = None if each.high is None or room is None else float(each.high + room)
+                value = wanted if each.low is not None and each.high is not None else None
+                found.append((value, "as expected", wanted, low, high, None))
+            else:
+                gap = gaps[i]
+                assert gap is not None  # noqa: S101  as above
+                shown = _number_of(answers[i]) if i in answers else (None, None, None)
+                if each.unknown:
+                    found.append((shown[0], "answered", None, *shown[1:], None))
+                    continue
+                found.append((shown[0], "off", wanted, *shown[1:], float(gap)))
+        at = _places(expected)
+        names = (prepared.check.column, "checked", "expected", "low", "high", "gap")
+        columns = list(zip(*found, strict=True)) or [()] * len(names)
+        table = pa.table(
+            {
+                name: pa.array(column, pa.string() if name == "checked" else pa.float64())
+                for name, column in zip(names, columns, strict=True)
+            }
+        )
+        for place, (name, key) in enumerate(zip(prepared.keys, keys, strict=True)):
+            table = table.add_column(place, name, key.take(pa.array(at, pa.int64())))
+        return table
+
+    def _notes(self, groups: int, expected: Sequence[Expected], checked: int) -> tuple[str, ...]:
+        """Say what is not checked, and what the checked number leaves out."""
+        plan = self._prepared.counting.plan
+        notes = [f"assumed: {each}" for each in plan.assumed]
+        if len(expected) < groups:
+            notes.append(f"{groups - len(expected):,} groups have no expectation and are not checked")
+        if checked < len(expected):
+            notes.append(
+                f"{len(expected) - checked:,} groups are not checked: many before them were off or answered"
+            )
+        if plan.outside:
+            notes.append("rows whose keys are in no declared group are not checked")
+        if any(count.argument is not None and count.argument.cut for count in plan.counts):
+            notes.append("values are cut to their bounds: what is checked is the number of the cut ones")
+        return tuple(notes)
+
+
+def _places(expected: Sequence[Expected]) -> Any:  # noqa: ANN401  an array of whole numbers
+    import numpy as np  # noqa: PLC0415
+
+    return np.array([each.place for each in expected], dtype=np.int64)
+
+
+def _number_of(release: Release) -> tuple[float | None, float | None, float | None]:
+    """Return the one number of a release, and the ends of its interval, if it has one."""
+    numbers = places_of(release).numbers
+    ends = (numbers[0].low, numbers[0].high) if numbers else (None, None)
+    cells = [None if place is None else release.table.column(place)[0].as_py() for place in (0, *ends)]
+    value, low, high = (None if each is None else float(each) for each in cells)
+    return value, low, high

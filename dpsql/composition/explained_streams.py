@@ -1,0 +1,82 @@
+"""What EXPLAIN says of the statements of streams of checks, from public figures alone."""
+
+from __future__ import annotations
+
+import json as json_text
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from dpsql.composition.checked_numbers import bound_of, plan_stream, widest_tolerance
+from dpsql.composition.prepared import PreparedCheck
+from dpsql.composition.release_words import add_exact_facts, round_up
+from dpsql.language import OpenChecks
+
+if TYPE_CHECKING:
+    from fractions import Fraction
+
+    from dpsql.composition.prepared import PreparedCommand
+
+MARGINS = (1, 200, 2_000, 20_000)
+"""For how many checks EXPLAIN says how near numbers are that are all as expected."""
+
+
+def explain_command(prepared: PreparedCommand, opened: OpenChecks | None, *, json: bool) -> pa.Table:
+    """Return what a statement of a stream costs, and how sharp checks are; `opened` is how it was opened."""
+    command = prepared.command
+    if isinstance(command, OpenChecks):
+        rows = _of_opened(command)
+    elif isinstance(command, PreparedCheck):
+        rows = _of_check(command, opened)
+    elif prepared.price.epsilon and opened is not None:
+        rows = [*_of_opened(opened), ("before", "the stream that is open is settled")]
+    else:
+        rows = [("epsilon", "0: what was used stays charged, and the rest is given back")]
+    price = {"private": prepared.private, **prepared.price.fractions, "full": prepared.full_price.fractions}
+    names, values = zip(*rows, strict=True)
+    if json:
+        text = json_text.dumps({"selection": "a stream of checks", **dict(rows)})
+        return add_exact_facts(pa.table({"explain": pa.array([text], pa.string())}), "price", price)
+    table = pa.table({"property": pa.array(names, pa.string()), "value": pa.array(values, pa.string())})
+    return add_exact_facts(table, "price", price)
+
+
+def _of_opened(opened: OpenChecks) -> list[tuple[str, str]]:
+    plan = plan_stream(opened)
+    answers = f"fresh, at epsilon {round_up(plan.answer_epsilon)}"
+    slack = f"within the tolerance + {plan.slack():.3g} bounds, for all checks together (95%)"
+    return [
+        ("epsilon", f"{round_up(opened.epsilon)}: charged when it is opened; what is not used is given back"),
+        ("each check that is as expected", "free"),
+        ("first check", round_up(plan.threshold_epsilon)),
+        ("each check that is off", round_up(plan.check_epsilon + plan.answer_epsilon)),
+        ("misses", f"{opened.misses:,}"),
+        ("as expected means", slack),
+        *((f"no false alarm in {n:,} checks", _words_of_margin(plan.margin(n))) for n in MARGINS),
+        ("answers", answers if plan.answer_epsilon else "none: only whether it is off"),
+        ("bound", "by how much one unit can change the number: 1 of COUNT(DISTINCT ..) of the unit"),
+    ]
+
+
+def _words_of_margin(margin: float) -> str:
+    return f"of numbers nearer than the tolerance - {margin:.3g} bounds (95%)"
+
+
+def _of_check(check: PreparedCheck, opened: OpenChecks | None) -> list[tuple[str, str]]:
+    bound, counting = bound_of(check), check.counting
+    found = [
+        ("epsilon", "0: its stream has paid"),
+        ("checked", f"{check.check.column}, in {counting.plan.candidates or 1:,} groups at most"),
+        ("bound", f"one {counting.plan.unit} can change it by {float(bound):g}"),
+    ]
+    if opened is None:
+        return [*found, ("stream", f"you have no open stream {check.check.name[:60]}")]
+    plan = plan_stream(opened)
+    slack, margin = (float(bound) * each for each in (plan.slack(), plan.margin(MARGINS[1])))
+    found.append(("as expected means", f"within the tolerance + {slack:.4g}, for all checks together (95%)"))
+    widest: Fraction | None = widest_tolerance(check, opened.tolerance)
+    if widest is not None and widest < margin:
+        found.append(
+            ("warning", f"numbers are false alarms unless they are nearer than the tolerance - {margin:.4g}")
+        )
+    return found

@@ -1,0 +1,166 @@
+"""`NamedStream`: a stream of checks in Python, which writes the statements that SQL has for it."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any, Literal
+
+from dpsql.errors import InterfaceError, ProgrammingError
+from dpsql.kernel.loss import exact
+from dpsql.language import Query, parse, write_name
+from dpsql.lazy_dataclass import dataclass
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from dpsql.kernel.loss import Number
+    from dpsql.language import Parameters
+    from dpsql.session_api import AnalystSession
+
+    Expected = Number | tuple[Number | None, Number | None] | Literal["last"]
+
+
+@dataclass(frozen=True, slots=True)
+class CheckedRows:
+    """The answer of one check: a row for each group that was checked."""
+
+    table: pa.Table
+    notes: tuple[str, ...] = ()
+
+    @property
+    def off(self) -> bool:
+        """Whether any number is off."""
+        return "off" in self.table.column("checked").to_pylist()
+
+    def df(self) -> Any:  # noqa: ANN401  pandas has no types
+        """Return the rows as a pandas DataFrame."""
+        return self.table.to_pandas()
+
+
+class NamedStream:
+    """A stream of checks of an analyst, by name; it lasts until it is closed, in any session."""
+
+    def __init__(self, session: AnalystSession, name: str) -> None:
+        if not name.isidentifier():
+            raise InterfaceError("the name of a stream is a word")
+        self._session, self.name = session, name
+
+    def check(
+        self,
+        sql: str,
+        expect: Expected | None = None,
+        *,
+        table: str | None = None,
+        tolerance: Number | None = None,
+        within: Number | None = None,
+        per: str | None = None,
+        column: str | None = None,
+        parameters: Parameters = None,
+    ) -> CheckedRows:
+        """Check the numbers of a SELECT; those that are off are answered, and use a miss each.
+
+        Parameters
+        ----------
+        sql
+            A SELECT of one number, by groups of a public domain or without.
+        expect
+            A number; a pair, the least and the most (None: that side is open); or "last", what the stream
+            last accepted or answered of the same SELECT.
+        table
+            A public table with the keys of the groups and what is expected of each, in place of `expect`.
+        tolerance, within
+            How far off a number may be: an amount, or a share of what is expected, 0.05 for 5%.
+        per
+            The name under which "last" is found, in place of the SELECT.
+        column
+            Which column is checked; the last one.
+        parameters
+            Values of the statement's parameters.
+        """
+        wanted = _write_expected(expect, table, per)
+        width = "" if tolerance is None else f" TOLERANCE {_write(tolerance)}"
+        width += "" if within is None else f" WITHIN {_write(exact(within) * 100)}%"
+        name = write_name(_last_column(sql, parameters) if column is None else column)
+        text = f"CHECK {self.name} {sql.rstrip().rstrip(';')}\nEXPECT {name} {wanted}{width}"
+        found = self._session.run(text, parameters)
+        return CheckedRows(found.table, found.notices)
+
+    def refill(self, misses: int | None = None) -> None:
+        """Settle the stream and open it again, at its price."""
+        options = "" if misses is None else f" OPTIONS (misses = {int(misses)})"
+        self._session.run(f"REFILL STREAM {self.name}{options}")
+
+    def close(self) -> None:
+        """Settle the stream: what was used stays charged."""
+        self._session.run(f"CLOSE STREAM {self.name}")
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """What SHOW STREAMS has of it: its state, its misses, what is left of them, what it has cost."""
+        rows: list[dict[str, Any]] = self._session.run("SHOW STREAMS").table.to_pylist()
+        for row in rows:
+            if row["stream"] == self.name.lower():
+                return row
+        raise ProgrammingError(f"you have no stream {self.name}")
+
+    @property
+    def left(self) -> int:
+        """How many misses are left."""
+        return int(self.facts["left"])
+
+    def __repr__(self) -> str:
+        return f"NamedStream({self.name!r})"
+
+
+def open_named(
+    session: AnalystSession, name: str, epsilon: Number | None, misses: int | None, options: dict[str, Any]
+) -> NamedStream:
+    """Open a stream and return it; without `epsilon` and `misses`, return one that is open."""
+    found = NamedStream(session, name)
+    if epsilon is None and misses is None and not options:
+        found.facts  # noqa: B018  it raises if there is none
+        return found
+    if epsilon is None or misses is None:
+        raise InterfaceError("a stream is opened with its epsilon and its misses")
+    given = {"epsilon": epsilon, "misses": misses, **options}
+    written = ", ".join(
+        f"{key} = {value if isinstance(value, str) else _write(value)}" for key, value in given.items()
+    )
+    session.run(f"OPEN CHECKS {name} OPTIONS ({written})")
+    return found
+
+
+def _write_expected(expect: Expected | None, table: str | None, per: str | None) -> str:
+    if (expect is None) == (table is None):
+        raise InterfaceError("a check has what is expected, or a table of it")
+    if table is not None:
+        return f"FROM {write_name(table)}"
+    if expect == "last":
+        return "= LAST" if per is None else "= LAST PER '" + per.replace("'", "''") + "'"
+    if isinstance(expect, tuple):
+        low, high = expect
+        if low is None or high is None:
+            side, one = ("AT MOST", high) if low is None else ("AT LEAST", low)
+            if one is None:
+                raise InterfaceError("a pair has at least one number")
+            return f"{side} {_write(one)}"
+        return f"BETWEEN {_write(low)} AND {_write(high)}"
+    assert expect is not None and not isinstance(expect, str)  # noqa: S101, PT018  as checked above
+    return f"= {_write(expect)}"
+
+
+def _write(number: Number) -> str:
+    """Write a number exactly: whole, or as a division."""
+    value: Fraction = exact(number)
+    if value.denominator == 1:
+        return str(value.numerator)
+    sign = "-" if value < 0 else ""
+    return f"{sign}{abs(value.numerator)}/{value.denominator}"
+
+
+def _last_column(sql: str, parameters: Parameters) -> str:
+    parsed = parse(sql, parameters)
+    if not isinstance(parsed, Query):
+        raise ProgrammingError("a check is of a SELECT")
+    names = parsed.tree.named_selects
+    return str(names[-1])

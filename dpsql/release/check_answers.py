@@ -1,0 +1,51 @@
+"""`CheckAnswer`: the answer of a check as the ledger stores it, and its JSON and Arrow form."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import TYPE_CHECKING, Any
+
+from dpsql.lazy_dataclass import dataclass
+from dpsql.release.release import stream
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+@dataclass(frozen=True, slots=True)
+class CheckAnswer:
+    """The answer of a check: all of it is differentially private."""
+
+    table: pa.Table
+    notes: tuple[str, ...]
+    last: pa.Table
+    """What later checks of the series expect as LAST: the keys of groups and, behind them, their values."""
+
+    def to_bytes(self) -> bytes:
+        """Write it as the ledger stores it."""
+        parts = [json.dumps({"notes": self.notes}).encode(), stream(self.table), stream(self.last)]
+        return b"".join(len(part).to_bytes(8, "big") + part for part in parts)
+
+    @classmethod
+    def read(cls, payload: bytes) -> CheckAnswer:
+        """Read a stored answer."""
+        import pyarrow as pa  # noqa: PLC0415  loaded only where an answer is read
+
+        parts, at = list[bytes](), 0
+        while at < len(payload):
+            size = int.from_bytes(payload[at : at + 8], "big")
+            parts.append(payload[at + 8 : at + 8 + size])
+            at += 8 + size
+        table, last = (pa.ipc.open_stream(part).read_all() for part in parts[1:])
+        return cls(table, tuple(json.loads(parts[0])["notes"]), last)
+
+
+def check_key(counted: str, asked: list[Any], table: pa.Table | None, last: pa.Table | None) -> str:
+    """Return what equal checks have in common: what is counted, of which data, and what is expected of it.
+
+    `counted` is the key of the counts (`release.reuse.reuse_key`).
+    """
+    tables = [None if each is None else hashlib.sha256(stream(each)).hexdigest() for each in (table, last)]
+    text = json.dumps([counted, asked, tables])
+    return hashlib.sha256(text.encode()).hexdigest()

@@ -1,0 +1,22 @@
+"""Reports: statements fixed before their first answer, measured together, answered from one estimate.
+
+====================  ===========================================================================
+``linear_releases``   which releases are sums over the cells of one table, and why others are none
+``axes``              their numbers as sets along axes, one for each column
+``measured``          the statement that measures a marginal, and what its release shows
+``measurement_plan``  what is measured of each table, and its share of the epsilon
+``planned``           a report that is run once, planned and priced
+``registered``        registered reports: planned once, run for one part of units after the other
+``answers``           the answers of all statements from the releases
+``history``           the page of a report: last answers, next price, numbers from part to part
+``session_reports``   the reports of one analyst, and the statements about them
+====================  ===========================================================================
+"""
+
+from __future__ import annotations
+
+from dpsql.reports.planned import PlannedReport
+from dpsql.reports.registered import PlannedRegistration, PlannedRun
+from dpsql.reports.session_reports import SessionReports
+
+__all__ = ["PlannedRegistration", "PlannedReport", "PlannedRun", "SessionReports"]

@@ -1,0 +1,172 @@
+"""The answers of a report: one estimate of all that was measured, and each statement computed from it.
+
+It is post-processing: it reads releases, the policy and public tables alone, and costs nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
+from fractions import Fraction
+
+import numpy as np
+import pyarrow as pa
+
+from dpsql.analysis import Catalog
+from dpsql.composition import run_composed
+from dpsql.composition.prepared import PreparedPrivate, PreparedPublic
+from dpsql.composition.release_words import words_of_release
+from dpsql.errors import OperationalError
+from dpsql.estimates import Combined
+from dpsql.estimates.reports.marginal_estimate import Estimate, Undetermined
+from dpsql.kernel.loss import Charge
+from dpsql.lazy_dataclass import dataclass
+from dpsql.planning import NoisyResult, build_details, build_rows
+from dpsql.release import COMPUTED, Release
+from dpsql.reports.axes import LinearRelease, Numbers
+from dpsql.reports.measured import MeasuredQuery, universe_of
+from dpsql.reports.planned import PlannedReport, ReportStatement
+from dpsql.reports.registered import PlannedRun
+from dpsql.session_api import StatementResult
+
+_NAMED = 12
+"""So many releases are named by their numbers."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PublicRows:
+    """The rows of a release that are known without any private row: all groups of declared keys."""
+
+    columns: tuple[pa.Array, ...]
+    size: int
+
+    def __len__(self) -> int:
+        return self.size
+
+    def keys(self, rows: object, shown: Sequence[int] | None = None) -> Sequence[pa.Array]:
+        """Return the keys of the rows, or some of them, by their places."""
+        return [self.columns[i] for i in (range(len(self.columns)) if shown is None else shown)]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TableEstimate:
+    """The estimate of all that was measured of a table for a report, and these releases."""
+
+    estimate: Estimate
+    releases: tuple[Release, ...]
+
+    @classmethod
+    def of(
+        cls, table: str, measured: Sequence[tuple[MeasuredQuery, Release]], digest: str, catalog: Catalog
+    ) -> TableEstimate:
+        """Return the estimate of a table from what its measurements have shown."""
+        made = [query.read(release, digest) for query, release in measured]
+        universe = universe_of([each.marginal for each in made], table, catalog)
+        return cls(Estimate.of(made, universe), tuple(release for _, release in measured))
+
+
+def answer_report(planned: PlannedReport, releases: Sequence[Release]) -> list[StatementResult]:
+    """Return the answer of each statement, given what was released for the report."""
+    shown = releases[: len(planned.measured)]
+    estimates = {}
+    for table in dict.fromkeys(each.table for each in planned.measured):
+        pairs = zip(planned.measured, shown, strict=True)
+        own = [(each.query, release) for each, release in pairs if each.table == table]
+        catalog = planned.measured[0].prepared.engines.schema_database
+        estimates[table] = TableEstimate.of(table, own, planned.digest, catalog)
+    rest = () if planned.prepared is None else planned.prepared.parts[len(shown) :]
+    others = {part.key: release for part, release in zip(rest, releases[len(shown) :], strict=True)}
+    return [answer_statement(each, estimates, others) for each in planned.statements]
+
+
+def answer_run(
+    planned: PlannedRun, releases: Sequence[Release], read: Callable[[int], Release], catalog: Catalog
+) -> list[StatementResult]:
+    """Return the answers of a run of a registered report, given what was released in it.
+
+    `read` returns an earlier release by its number.
+    """
+    own = list(zip(planned.measured, releases, strict=False))
+    estimates = {}
+    for plan in planned.text.plans:
+        made = [(query, read(number)) for table, query, number in planned.known if table == plan.table]
+        made += [(each.query, release) for each, release in own if each.table == plan.table]
+        estimates[plan.table] = TableEstimate.of(plan.table, made, planned.text.digest, catalog)
+    rest = () if planned.prepared is None else planned.prepared.parts[len(own) :]
+    others = {part.key: release for part, release in zip(rest, releases[len(own) :], strict=True)}
+    return [answer_statement(each, estimates, others) for each in planned.statements]
+
+
+def answer_statement(
+    statement: ReportStatement,
+    estimates: Mapping[str, TableEstimate],
+    others: Mapping[str, Release],
+) -> StatementResult:
+    """Return the answer of one statement: from the estimates of tables, and from releases that stay out."""
+    prepared = statement.prepared
+    if isinstance(prepared, PreparedPublic):
+        return StatementResult(prepared.engines.schema_database.run(prepared.sql, prepared.text))
+    parts = tuple(
+        others[part.key]
+        if isinstance(linear, str)
+        else _estimated(part, linear, estimates[linear.table.name])
+        for part, linear in zip(prepared.parts, statement.linear, strict=True)
+    )
+    release = parts[0] if isinstance(prepared, PreparedPrivate) else run_composed(prepared, parts)
+    if statement.others:
+        release = replace(release, warnings=(*release.warnings, *_why(statement)))
+    return StatementResult(release.rows, release)
+
+
+def _why(statement: ReportStatement) -> list[str]:
+    return [f"not from the estimate of the report: it {reason}" for reason in statement.reasons]
+
+
+def _estimated(part: PreparedPrivate, linear: LinearRelease, of: TableEstimate) -> Release:
+    """Return a release whose numbers are those of an estimate."""
+    level = float(part.plan.options.confidence or Fraction(95, 100))
+    used = set[int]()
+    counts = tuple(_combined(number, of.estimate, level, used) for number in linear.numbers)
+    rows = PublicRows(linear.keys, linear.size)
+    answer = NoisyResult(rows, counts)  # type: ignore[arg-type]  # rows that no step has made
+    shown = build_rows(part.plan, answer, rows)
+    table, places = build_details(part.plan, answer, shown)
+    said = words_of_release(part.plan, part.method)
+    said["mechanism"] = "one least-squares estimate"
+    said["properties"] = {**said["properties"], COMPUTED: computed_words(used)}
+    said["guarantee"] = "; ".join(dict.fromkeys(each.guarantee for each in of.releases))
+    return Release(
+        rows=shown,
+        table=table,
+        places=places,
+        charge=Charge(),
+        statement=part.text,
+        scale=0.0,
+        receipt=of.releases[0].receipt,
+        **said,
+    )
+
+
+def computed_words(releases: Collection[int]) -> str:
+    """Say from which releases an answer is computed.
+
+    >>> computed_words({3}), computed_words({1, 2, 4}), computed_words(range(2, 60))
+    ('computed from release 3', 'computed from releases 1, 2, 4', 'computed from 58 releases, 2 to 59')
+    """
+    if len(releases) > _NAMED:
+        return f"computed from {len(releases)} releases, {min(releases)} to {max(releases)}"
+    return f"computed from release{'s' * (len(releases) != 1)} {', '.join(map(str, sorted(releases)))}"
+
+
+def _combined(number: Numbers, estimate: Estimate, level: float, used: set[int]) -> Combined:
+    found = estimate.answer(number.wanted, level)
+    if isinstance(found, Undetermined):
+        raise OperationalError(f"what was released does not tell this number; missing: {found.text}")
+    used.update(found.releases)
+    there = number.places >= 0
+    places = np.maximum(number.places, 0)
+    value, stddev, low, high = (
+        np.where(there, each.ravel()[places], 0.0).astype(np.float64)
+        for each in (found.values, found.stddev, found.low, found.high)
+    )
+    return Combined(value, stddev, low, high)

@@ -1,0 +1,203 @@
+"""What the numbers of a release are sums of: rows of one table, in groups and where columns have some values.
+
+Two such releases are *linear in common cells*: each of their numbers is a sum over the cells of one table of
+counts, whatever else is asked of it. So one estimate answers both. `cell_sums_of` reads this from the
+analysed plan, and says of any other release why it stays out.
+
+What is read here decides the weights and the estimate alone, never a charge: what is charged follows from
+the plans of what is measured, which the kernel certifies as those of every statement.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from dpsql.analysis import Catalog, Plan, ReleasedAggregate
+from dpsql.analysis.released.unit_counts import SingleRows, Units
+from dpsql.kernel.tree import (
+    Binary,
+    Column,
+    Derived,
+    Expr,
+    IsNull,
+    Node,
+    Paren,
+    Query,
+    Scan,
+    Select,
+    facts,
+    mapped,
+    parts,
+)
+from dpsql.language import AllGroups, Scalar
+from dpsql.lazy_dataclass import dataclass
+from dpsql.policy import Policy, Table, UnitColumn, UnitRow, fold
+
+
+@dataclass(frozen=True, slots=True)
+class CellSums:
+    """The numbers of a release as sums over cells of one table.
+
+    Attributes
+    ----------
+    table
+        The table whose rows are counted.
+    keys
+        For each key of the release, an expression of one column.
+    where
+        The conditions on the rows of all numbers, each of one column.
+    own
+        For each number, the conditions on its rows alone.
+    """
+
+    table: str
+    keys: tuple[Expr, ...]
+    where: tuple[Expr, ...]
+    own: tuple[tuple[Expr, ...], ...]
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns that it names, in the order in which it does."""
+        every = (*self.keys, *self.where, *(each for own in self.own for each in own))
+        return tuple(dict.fromkeys(column_of(each) for each in every))
+
+
+class StaysOutError(Exception):
+    """A release is not linear in common cells; the text says why, after the word "it"."""
+
+
+def cell_sums_of(plan: Plan, policy: Policy, catalog: Catalog) -> CellSums:
+    """Return what the numbers of a release are sums of; raise `StaysOutError` if they are not linear."""
+    groups = plan.compiled.groups
+    if plan.ladders or groups is None or not isinstance(groups.rows.query, Select):
+        raise StaysOutError("is no count of rows")
+    if not isinstance(plan.selection, (AllGroups, Scalar)) or getattr(plan.selection, "limit", None):
+        raise StaysOutError("selects groups by noise")
+    if plan.options.intervals == "SIMULTANEOUS":
+        raise StaysOutError("asks for intervals that hold for all numbers at once")
+    if plan.options.mechanism is not None or plan.options.noise is not None:
+        raise StaysOutError("names its mechanism or its noise")
+    if plan.domain_size is None:
+        raise StaysOutError("has keys without declared values")
+    if plan.outside:
+        raise StaysOutError("has rows in no group: a domain of its keys is not complete = true")
+    if plan.groups_kept is not None or plan.values is not None:
+        raise StaysOutError("keeps a part of the rows of a unit, or counts different values")
+    table, bases, where = _rows_of(groups.rows.query, policy)
+    keys = tuple(_put_columns(item.expr, bases) for item in groups.rows.query.items[1 : 1 + groups.rows.keys])
+    own = tuple(tuple(_put_columns(each, bases) for each in _conditions_of(number)) for number in plan.counts)
+    found = CellSums(table.name, keys, tuple(where), own)
+    for column in found.columns:
+        if column != home_of(table, policy):
+            _check_column(table, column, catalog)
+    return found
+
+
+def home_of(table: Table, policy: Policy) -> str | None:
+    """Return the column of a table that divides units into parts; None: it has none."""
+    found = policy.unit_parts
+    return fold(found.column) if found is not None and fold(found.table) == fold(table.name) else None
+
+
+def column_of(expr: Expr) -> str:
+    """Return the one column that an expression reads; raise `StaysOutError` if there is not one."""
+    if any(isinstance(node, Query) for node in _nodes(expr)):
+        raise StaysOutError("has a subquery in a condition")
+    reads = facts(expr).reads
+    if len(reads) != 1:
+        what = "no column" if not reads else "several columns together"
+        raise StaysOutError(f"has a key or a condition of {what}")
+    return next(iter(reads)).partition(".")[2]
+
+
+def conjuncts(condition: Expr | None) -> Iterator[Expr]:
+    """Yield the conditions that hold together."""
+    while isinstance(condition, Paren):
+        condition = condition.inner
+    if isinstance(condition, Binary) and condition.operator == "AND":
+        yield from conjuncts(condition.left)
+        yield from conjuncts(condition.right)
+    elif condition is not None:
+        yield condition
+
+
+def _rows_of(rows: Select, policy: Policy) -> tuple[Table, dict[str, Column], list[Expr]]:
+    """Return the one table that is read, its columns by the names of the rows, and the conditions on them."""
+    source = rows.source
+    if not isinstance(source, Derived) or not isinstance(source.query, Select):
+        raise StaysOutError("reads several tables")
+    scan = source.query
+    if not isinstance(scan.source, Scan) or scan.group or scan.distinct or scan.limit is not None:
+        raise StaysOutError("reads several tables, or a subquery")
+    table = policy.table(scan.source.table)
+    if table is None or table.public or rows.distinct or rows.group:
+        raise StaysOutError("reads several tables, or a subquery")
+    bases: dict[str, Column] = {}
+    for item in scan.items:
+        if isinstance(item.expr, Column):
+            bases[f"{source.alias}.{item.column}"] = Column("", fold(item.expr.name))
+    names = {f"{scan.source.alias}.{base.name}": base for base in bases.values()}
+    own = {f"{each.table}.{each.name}": Column("", fold(each.name)) for each in _columns_of(scan)}
+    where = [_put_columns(each, bases) for each in conjuncts(rows.where)]
+    where += [_put_columns(each, own | names) for each in conjuncts(scan.where)]
+    if not _has_one_row(table):
+        raise StaysOutError(f"counts rows of which a unit may have several in {table.name}")
+    unit = fold(table.unit.column) if isinstance(table.unit, UnitColumn) else ""
+    return table, bases, [each for each in where if not _is_owned(each, unit)]
+
+
+def _columns_of(scan: Select) -> Iterator[Column]:
+    for item in scan.items:
+        yield from (node for node in _nodes(item.expr) if isinstance(node, Column))
+    if scan.where is not None:
+        yield from (node for node in _nodes(scan.where) if isinstance(node, Column))
+
+
+def _has_one_row(table: Table) -> bool:
+    """Whether a unit has at most one row in a table, as the owner declares."""
+    if not isinstance(table.unit, UnitColumn):
+        return isinstance(table.unit, UnitRow)
+    own = fold(table.unit.column)
+    return any(len(names) == 1 and fold(names[0]) == own for names in table.unique)
+
+
+def _is_owned(condition: Expr, unit: str) -> bool:
+    """Whether a condition says only that a row has a unit."""
+    if not isinstance(condition, IsNull) or not condition.negated:
+        return False
+    return isinstance(condition.operand, Column) and condition.operand.name == unit
+
+
+def _conditions_of(number: ReleasedAggregate) -> tuple[Expr, ...]:
+    """Return the conditions on the rows that a number counts."""
+    part = number.parts[0]
+    if len(number.parts) > 1 or type(part) not in (SingleRows, Units):
+        raise StaysOutError("has a number that is no plain count of rows")
+    return tuple(each for row in part.row for each in conjuncts(row))
+
+
+def _put_columns(expr: Expr, columns: dict[str, Column]) -> Expr:
+    """Return an expression over the columns of the table."""
+    if isinstance(expr, Column):
+        found = columns.get(f"{expr.table}.{expr.name}") or columns.get(f"{expr.table}.{fold(expr.name)}")
+        if found is None:
+            raise StaysOutError("has a computed column")
+        return found
+    return mapped(expr, lambda each: _put_columns(each, columns))
+
+
+def _nodes(expr: Expr) -> Iterator[Node]:
+    waiting: list[Node] = [expr]
+    while waiting:
+        node = waiting.pop()
+        yield node
+        waiting += parts(node)
+
+
+def _check_column(table: Table, column: str, catalog: Catalog) -> None:
+    """Refuse a column of which rows may have a value that nobody measures."""
+    listed = catalog.domain(table.name, column) is not None
+    if not listed or not catalog.complete(table.name, column) or not catalog.not_null(table.name, column):
+        raise StaysOutError(
+            f"names {column}, whose values are not all declared: domain.{column} = {{ .., complete = true }}"
+        )

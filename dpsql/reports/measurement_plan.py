@@ -1,0 +1,267 @@
+"""Divide what a report may cost among the marginals that are measured for it; all of it is public.
+
+Each statement has an equal share of the report. The shares of all releases that are linear in the cells of
+one table are put together, and `estimates.reports.report_plan` divides them among marginals so that the mean
+variance over statements is least. Of several tables each gets the share that makes their mean least.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from fractions import Fraction
+from functools import reduce
+from math import floor
+from typing import TYPE_CHECKING, Any, Literal
+
+from dpsql.analysis.epsilon_division import EpsilonDivision, divide_epsilon
+from dpsql.composition.prepared import PreparedPrivate, scopes
+from dpsql.errors import InternalError, OperationalError
+from dpsql.estimates.reports.marginals import Axis, Marginal
+from dpsql.estimates.reports.plan_candidates import Wanted
+from dpsql.estimates.reports.report_plan import Per, plan_report
+from dpsql.estimates.reports.report_plan import Plan as Weights
+from dpsql.kernel.unit_parts import Calendar, PartSet, either_parts
+from dpsql.language import Query
+from dpsql.lazy_dataclass import dataclass
+from dpsql.reports.axes import LinearRelease
+from dpsql.reports.linear_releases import home_of
+from dpsql.reports.measured import MeasuredQuery, measured_query, universe_of
+
+if TYPE_CHECKING:
+    from dpsql.composition.planner import Planner
+
+Way = Literal["pure", "gaussian"]
+"""Whether epsilons are divided and noise is Laplace's, or costs at an order and noise is Gaussian."""
+
+_STEPS = 1000
+"""Shares of several tables are multiples of one over this."""
+_DECIMALS = 10**9
+
+
+@dataclass(frozen=True, slots=True)
+class TablePlan:
+    """What is measured of one table for a report.
+
+    Attributes
+    ----------
+    table
+        The name of the table.
+    way
+        How amounts are divided.
+    measured
+        The marginals, each with its share of the whole report; within a part of units, if the report has one.
+    deviation
+        The predicted root of the mean over statements of the mean variance of their numbers.
+    even
+        The same if each statement had its share alone.
+    """
+
+    table: str
+    way: Way
+    measured: tuple[tuple[Marginal, Fraction], ...]
+    deviation: float
+    even: float
+
+    def words(self) -> str:
+        """Say what is measured, and what errors are predicted."""
+        return (
+            f"{self.table} is measured {', '.join(self.lines())}; the predicted error is"
+            f" {self.deviation:.3g}, and {self.even:.3g} if each statement were answered alone"
+        )
+
+    def lines(self) -> list[str]:
+        """Name the marginals with their shares of the table."""
+        total = sum((share for _, share in self.measured), Fraction(0))
+        return [
+            f"{each.describe().replace(f'{self.table}.', '')} ({round(100 * share / total)}%)"
+            for each, share in self.measured
+        ]
+
+    def to_data(self) -> dict[str, Any]:
+        """Return it as values of JSON, exactly."""
+        return {
+            "table": self.table,
+            "way": self.way,
+            "measured": [[each.to_data(), str(share)] for each, share in self.measured],
+            "deviation": self.deviation,
+            "even": self.even,
+        }
+
+    @classmethod
+    def from_data(cls, data: Mapping[str, Any]) -> TablePlan:
+        """Return the plan that `to_data` wrote."""
+        measured = tuple((Marginal.from_data(each), Fraction(share)) for each, share in data["measured"])
+        return cls(data["table"], data["way"], measured, data["deviation"], data["even"])
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Measured:
+    """A marginal that is measured, in some parts of units: its statement, prepared."""
+
+    table: str
+    query: MeasuredQuery
+    prepared: PreparedPrivate
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class WantedNumbers:
+    """The numbers of a linear release: what they are of one part, and how many parts they sum."""
+
+    linear: LinearRelease
+    share: Fraction
+    window: int | None = 1
+    within: str | None = None
+    """The column that divides units into parts, if the report has parts: it is no axis within one."""
+
+    def wanted(self) -> list[Wanted]:
+        """Return each set of its numbers once, all of them with its share together."""
+        sets = dict.fromkeys(
+            Marginal(tuple(axis for axis in number.wanted.axes if axis.column != self.within))
+            for number in self.linear.numbers
+        )
+        return [Wanted(each, self.window, self.share / len(sets)) for each in sets]
+
+
+def round_down(epsilon: Fraction) -> Fraction:
+    """Return an epsilon of 9 decimals: ledgers by parts of units round amounts of more than 12 up."""
+    return Fraction(floor(epsilon * _DECIMALS), _DECIMALS)
+
+
+def plan_tables(
+    planner: Planner, releases: Sequence[WantedNumbers], epsilon: Fraction, per: Per = "STATEMENT"
+) -> tuple[TablePlan, ...]:
+    """Divide what linear releases may cost among marginals of their tables.
+
+    The mean variance over statements is least, or (`per` NUMBER) that over all their numbers.
+    """
+    tables: dict[str, list[WantedNumbers]] = {}
+    for each in releases:
+        tables.setdefault(each.linear.table.name, []).append(each)
+    found: list[tuple[float, tuple[TablePlan, ...]]] = []
+    for way, layout in _ways(planner, epsilon):
+        plans = {name: _weights(planner, name, own, way, per) for name, own in tables.items()}
+        weights = {name: sum((each.share for each in own), Fraction(0)) for name, own in tables.items()}
+        shares = _shares(weights, plans, way)
+        made = tuple(_table_plan(name, plans[name], shares[name], layout, way) for name in tables)
+        error = sum(float(weights[each.table]) * each.deviation**2 for each in made)
+        found.append((error, made))
+    return min(found, key=lambda each: each[0])[1]
+
+
+def _weights(planner: Planner, table: str, releases: Sequence[WantedNumbers], way: Way, per: Per) -> Weights:
+    """Plan what is measured of a table.
+
+    Of a report without parts an axis with all parts that it reads, as one set, tells nothing: it is left
+    out of the plan, and put into what is measured.
+    """
+    wanted = [one for each in releases for one in each.wanted()]
+    catalog = planner.database.engines().schema_database
+    universe = universe_of([each.marginal for each in wanted], table, catalog)
+
+    def tells(axis: Axis) -> bool:
+        return len(axis.rows) > 1 or axis.rows[0] != universe.get(axis.column)
+
+    plain = [
+        replace(each, marginal=Marginal(tuple(axis for axis in each.marginal.axes if tells(axis))))
+        for each in wanted
+    ]
+    plan = plan_report(plain, universe=universe, way=way, per=per)
+    home = within_of(planner, releases[0].linear)
+    if home is None or home not in universe:
+        return plan
+    parts = reduce(either_parts, (each.linear.parts for each in releases))
+    declared = planner.policy.unit_parts
+    assert parts is not None and declared is not None  # noqa: PT018, S101  marginals name parts
+    whole = Axis.of_condition(home, universe[home], Calendar(declared.period).words(parts))
+    shares = tuple(
+        (
+            each
+            if each.marginal.axis(home)
+            else replace(each, marginal=Marginal((*each.marginal.axes, whole))),
+            share,
+        )
+        for each, share in plan.shares
+    )
+    return replace(plan, shares=shares)
+
+
+def _ways(planner: Planner, epsilon: Fraction) -> list[tuple[Way, EpsilonDivision]]:
+    filters = scopes(planner.policy, planner.analyst)
+    found: list[tuple[Way, EpsilonDivision]] = [("pure", EpsilonDivision(epsilon))]
+    if filters and all(each.order_way is not None for each in filters):
+        found.append(("gaussian", divide_epsilon(epsilon, *filters, accounting="order")))
+    return found
+
+
+def _mean_variance(deviations: Sequence[float]) -> float:
+    return sum(each * each for each in deviations) / len(deviations)
+
+
+def _shares(weights: Mapping[str, Fraction], plans: Mapping[str, Weights], way: Way) -> dict[str, Fraction]:
+    """Divide the shares of all tables so that the mean variance over statements is least.
+
+    With weight n and variance V at the whole, sum n V / s^2 is least for s ~ (n V)^(1/3), and sum n V / s for
+    s ~ (n V)^(1/2).
+    """
+    power = 1 / 3 if way == "pure" else 1 / 2
+    raw = {n: (float(w) * _mean_variance(plans[n].deviations)) ** power for n, w in weights.items()}
+    steps = {name: max(1, round(_STEPS * each / sum(raw.values()))) for name, each in raw.items()}
+    pool = sum(weights.values(), Fraction(0))
+    return {name: pool * Fraction(each, sum(steps.values())) for name, each in steps.items()}
+
+
+def _table_plan(table: str, plan: Weights, share: Fraction, layout: EpsilonDivision, way: Way) -> TablePlan:
+    size = float(share * layout.epsilon) if way == "pure" else float(layout.gaussian_rho(share) or 0) ** 0.5
+    if not size:
+        raise OperationalError("this epsilon is too small for a report")
+    measured = tuple((candidate.marginal, share * part) for candidate, part in plan.shares)
+    errors = (_mean_variance(each) ** 0.5 / size for each in (plan.deviations, plan.even))
+    return TablePlan(table, way, measured, *errors)
+
+
+def measure(
+    planner: Planner, plan: TablePlan, epsilon: Fraction, parts: PartSet | None
+) -> tuple[Measured, ...]:
+    """Prepare the statements that measure the marginals of a plan, in some parts of units."""
+    layout = dict(_ways(planner, epsilon)).get(plan.way)
+    if layout is None:
+        raise OperationalError("the budget has no limit of costs any more, by which this report was planned")
+    found = []
+    for marginal, share in plan.measured:
+        query = query_of(planner, plan.table, marginal, parts)
+        found.append(Measured(plan.table, query, _prepare(planner, query, share, layout, plan.way)))
+    return tuple(found)
+
+
+def query_of(planner: Planner, name: str, marginal: Marginal, parts: PartSet | None) -> MeasuredQuery:
+    """Return the statement that measures a marginal of a table, in some parts of units."""
+    table, catalog = planner.policy.table(name), planner.database.engines().schema_database
+    if table is None:
+        raise OperationalError(f"the table {name} of this report is not in the policy any more")
+    return measured_query(marginal, table, planner.policy, catalog, parts)
+
+
+def _prepare(
+    planner: Planner, query: MeasuredQuery, share: Fraction, layout: EpsilonDivision, way: Way
+) -> PreparedPrivate:
+    """Prepare the statement that measures a marginal; it must be a plain measurement."""
+    parsed = planner.parsed(query.text)
+    assert isinstance(parsed, Query)  # noqa: S101  it was written so
+    more: dict[str, Any] = {
+        "epsilon": round_down(layout.epsilon_of(share)),
+        "noise": "LAPLACE" if way == "pure" else "GAUSSIAN",
+    }
+    if scopes(planner.policy, planner.analyst):
+        more |= {"layout": "BASIC"} if way == "pure" else {"layout": "ORDER", "price": layout.epsilon * share}
+    options = replace(parsed.options, **more)
+    made = planner.query(query.text, replace(parsed, options=options), planner.database.engines())
+    if not isinstance(made, PreparedPrivate) or made.plan.outside or made.plan.groups_kept is not None:
+        raise InternalError("what a report measures is a plain measurement")
+    return made
+
+
+def within_of(planner: Planner, linear: LinearRelease) -> str | None:
+    """Return the name of the axis on which the parts of units are told apart; None: there is none."""
+    home = home_of(linear.table, planner.policy)
+    return None if home is None else f"{linear.table.name}.{home}"

@@ -1,0 +1,216 @@
+"""A report that is planned: what its statements are, what is measured for them, and the price.
+
+Everything here follows from the text of the statements and from the policy: no private row is read.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from fractions import Fraction
+from functools import reduce
+from typing import TYPE_CHECKING
+
+from dpsql.analysis import is_private
+from dpsql.composition.prepared import PreparedComposed, PreparedPrivate, PreparedPublic
+from dpsql.errors import QueryRefused
+from dpsql.estimates.reports.report_plan import Per
+from dpsql.kernel.loss import Charge
+from dpsql.kernel.unit_parts import PartSet, either_parts
+from dpsql.language import Query
+from dpsql.lazy_dataclass import dataclass
+from dpsql.reports.axes import LinearRelease, linear_release
+from dpsql.reports.linear_releases import StaysOutError, cell_sums_of
+from dpsql.reports.measurement_plan import (
+    Measured,
+    TablePlan,
+    WantedNumbers,
+    measure,
+    plan_tables,
+    round_down,
+)
+
+if TYPE_CHECKING:
+    from dpsql.composition.planner import Planner
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ReportStatement:
+    """A statement of a report, with what an estimate answers of it."""
+
+    prepared: PreparedPrivate | PreparedComposed | PreparedPublic
+    linear: tuple[LinearRelease | str, ...]
+    """For each of its releases: the sums over cells that it is, or why it is none."""
+
+    @property
+    def reasons(self) -> tuple[str, ...]:
+        """Why releases stay out of the estimate, each once."""
+        return tuple(dict.fromkeys(each for each in self.linear if isinstance(each, str)))
+
+    @property
+    def others(self) -> list[PreparedPrivate]:
+        """The releases that stay out of the estimate."""
+        parts = () if isinstance(self.prepared, PreparedPublic) else self.prepared.parts
+        return [part for part, linear in zip(parts, self.linear, strict=True) if isinstance(linear, str)]
+
+    @property
+    def estimated(self) -> list[LinearRelease]:
+        """The releases that an estimate answers."""
+        return [each for each in self.linear if isinstance(each, LinearRelease)]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PlannedReport:
+    """A report that is planned and priced; nothing was charged."""
+
+    text: str
+    digest: str
+    statements: tuple[ReportStatement, ...]
+    plans: tuple[TablePlan, ...]
+    measured: tuple[Measured, ...]
+    """What is measured, in the order of the releases: they come before those that stay out."""
+    prepared: PreparedComposed | None
+    """All that is released for it, under one reservation; None: nothing is."""
+
+    @property
+    def price(self) -> Charge:
+        """What it costs now: what is stored costs nothing."""
+        return Charge() if self.prepared is None else self.prepared.price
+
+    def words(self) -> list[str]:
+        """Say what is measured, what stays out, and what errors are predicted, in sentences."""
+        return [*(plan.words() for plan in self.plans), *words_of_others(self.statements)]
+
+
+def words_of_others(statements: Sequence[ReportStatement]) -> list[str]:
+    """Say which statements stay out of the estimate, and why."""
+    found = []
+    for place, statement in enumerate(statements, 1):
+        epsilon = sum((part.full_price.epsilon for part in statement.others), Fraction(0))
+        found += [
+            f"statement {place} stays out of the estimate, at epsilon {float(epsilon):.3g}: it {reason}"
+            for reason in statement.reasons
+        ]
+    return found
+
+
+def digest_of(texts: Sequence[str], epsilon: Fraction, *more: str) -> str:
+    """Return what tells a report from every other one: its statements, in order, and its epsilon.
+
+    What is measured for one report is stored under it, and no other report or statement finds it: an estimate
+    is of numbers whose noise had no influence on what else was asked.
+    """
+    return hashlib.sha256(json.dumps([*texts, str(epsilon), *more]).encode()).hexdigest()
+
+
+def plan_statements(
+    planner: Planner, texts: Sequence[str], epsilon: Fraction, per: Per = "STATEMENT"
+) -> PlannedReport:
+    """Plan the statements of a report that is run once; refuse what no report can have."""
+    digest, text = digest_of(texts, epsilon, per), ";\n".join(texts)
+    statements = read_statements(planner, texts, epsilon)
+    wanted = wanted_of(statements)
+    plans = plan_tables(planner, wanted, epsilon, per) if wanted else ()
+    measured: list[Measured] = []
+    for plan in plans:
+        parts = [each.linear.parts for each in wanted if each.linear.table.name == plan.table]
+        measured += measure(planner, plan, epsilon, reduce(either_parts, parts))
+    others = [part for each in statements for part in each.others]
+    prepared = prepare_releases(planner, text, digest, measured, others)
+    return PlannedReport(text, digest, tuple(statements), plans, tuple(measured), prepared)
+
+
+def prepare_releases(
+    planner: Planner, text: str, digest: str, measured: Iterable[Measured], others: Iterable[PreparedPrivate]
+) -> PreparedComposed | None:
+    """Return all that is released for a report as one statement, with its price now; None: nothing is."""
+    own = [_for_report(each.prepared, digest) for each in measured]
+    parts = (*own, *{part.key: part for part in others}.values())
+    if not parts:
+        return None
+    priced = planner.priced(PreparedComposed(text, parts[0].query, parts, (), "", "", (), (), ()))
+    assert isinstance(priced, PreparedComposed)  # noqa: S101  as it was
+    return priced
+
+
+def wanted_of(statements: Sequence[ReportStatement]) -> list[WantedNumbers]:
+    """Return the numbers of linear releases, each statement with an equal share."""
+    private = [each for each in statements if each.linear]
+    return [
+        WantedNumbers(linear, Fraction(1, len(private) * len(each.linear)))
+        for each in private
+        for linear in each.estimated
+    ]
+
+
+def read_statements(
+    planner: Planner,
+    texts: Sequence[str],
+    epsilon: Fraction,
+    parameters: Mapping[str, object] | None = None,
+) -> list[ReportStatement]:
+    """Analyse the statements of a report, which have equal shares of an epsilon."""
+    queries = [_parsed(planner, text, i, parameters) for i, text in enumerate(texts, 1)]
+    count = sum(is_private(query, planner.policy) for query in queries)
+    own = round_down(epsilon / max(count, 1))
+    sharing = replace(planner, defaults=replace(planner.defaults, epsilon=own, error=None))
+    pairs = zip(texts, queries, strict=True)
+    return [_statement(sharing, text, query, i) for i, (text, query) in enumerate(pairs, 1)]
+
+
+def _parsed(planner: Planner, text: str, number: int, parameters: Mapping[str, object] | None) -> Query:
+    statement = planner.parsed(text, parameters)
+    if not isinstance(statement, Query):
+        raise QueryRefused(f"statement {number} of a report is no SELECT", hint="run it by itself")
+    for name in ("epsilon", "error", "fresh"):
+        if getattr(statement.options, name) is not None:
+            raise QueryRefused(
+                f"statement {number} names its {name}, but a report has one epsilon for all statements",
+                hint=f"leave {name} out of its OPTIONS, or run it by itself",
+            )
+    if statement.options.combine is not None:
+        raise QueryRefused(
+            f"statement {number} has combine = ONLY, but a report answers from its own releases",
+            hint="leave combine out of its OPTIONS, or run it by itself",
+        )
+    return statement
+
+
+def _statement(planner: Planner, text: str, query: Query, number: int) -> ReportStatement:
+    engines = planner.database.engines()
+    prepared = planner.query(text, query, engines)
+    if isinstance(prepared, PreparedPublic):
+        return ReportStatement(prepared, ())
+    if any(part.values for part in prepared.parts):
+        raise QueryRefused(
+            f"statement {number} reads values of one of its releases in another, which a report does not do",
+            hint="run it by itself",
+        )
+    linear: list[LinearRelease | str] = []
+    for part in prepared.parts:
+        catalog = engines.schema_database
+        try:
+            made = cell_sums_of(part.plan, planner.policy, catalog)
+            linear.append(linear_release(part.plan, made, planner.policy, catalog))
+        except StaysOutError as out:
+            linear.append(str(out))
+    return ReportStatement(prepared, tuple(linear))
+
+
+def _for_report(part: PreparedPrivate, digest: str) -> PreparedPrivate:
+    """Return a release whose answer no other report and no statement finds again."""
+    question, *rest = part.key.split(".")
+    salted = hashlib.sha256(f"{digest} {question}".encode()).hexdigest()[: len(question)]
+    return replace(part, key=".".join([salted, *rest]))
+
+
+def parts_needed(statements: Sequence[ReportStatement], table: str) -> PartSet:
+    """Return the parts of units of which statements add up rows of a table."""
+    found = PartSet(())
+    for each in statements:
+        for linear in each.estimated:
+            if linear.table.name == table and linear.parts is not None:
+                found |= linear.parts
+    return found

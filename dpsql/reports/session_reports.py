@@ -1,0 +1,317 @@
+"""The reports of one analyst: planned, registered, run, shown, and the statements that do so."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import replace
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any, Protocol
+
+import pyarrow as pa
+
+from dpsql.composition import Releasing, schema_of
+from dpsql.composition.prepared import Prepared, PreparedCommand, PreparedComposed
+from dpsql.composition.refused_with_periods import check_report
+from dpsql.errors import Error, InterfaceError, OperationalError, ProgrammingError
+from dpsql.estimates.reports.report_plan import Per
+from dpsql.kernel.loss import Charge, Number, exact
+from dpsql.kernel.unit_parts import ALL_PARTS
+from dpsql.language import ReportCommand, Show, copy_text
+from dpsql.lazy_dataclass import dataclass
+from dpsql.ledger import StoredReport, shown
+from dpsql.release import Release, places_of, tell_opening
+from dpsql.release.reuse import CHANGING
+from dpsql.reports.answers import answer_report, answer_run
+from dpsql.reports.history import ReportHistory, follow_numbers, newest_parts
+from dpsql.reports.planned import PlannedReport, plan_statements
+from dpsql.reports.registered import (
+    PlannedRegistration,
+    PlannedRun,
+    ReportText,
+    plan_registration,
+    plan_run,
+    share_of,
+)
+from dpsql.session_api import StatementResult
+
+if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
+    from dpsql.composition.planner import Planner
+    from dpsql.database import Database
+    from dpsql.ledger import Ledger
+
+
+class _Session(Protocol):
+    """The part of a session that reports use."""
+
+    analyst: str
+    ledger: Ledger
+    database: Database
+
+    @property
+    def planner(self) -> Planner:
+        """The planner of the session."""
+
+    def statement(self) -> AbstractContextManager[None]:
+        """Open a block in which one statement runs."""
+
+    def release(self, number: int) -> Release:
+        """Return one of the analyst's own releases."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedExecution:
+    """EXECUTE REPORT that is planned: the run, and the statement whose answer is asked for."""
+
+    run: PlannedRun
+    statement: int | None
+
+    @property
+    def price(self) -> Charge:
+        """What the run costs now."""
+        return self.run.price
+
+
+class SessionReports:
+    """The reports of a session."""
+
+    def __init__(self, session: _Session) -> None:
+        self._session = session
+
+    # -- once, without a name
+
+    def plan(self, texts: Sequence[str], epsilon: Number, *, per: Per = "STATEMENT") -> PlannedReport:
+        """Plan and price statements that share one epsilon, and are answered from one estimate."""
+        words, amount = [copy_text(text) for text in texts], exact(epsilon)
+        with self._session.statement():
+            check_report(self._session.planner.policy)
+            return plan_statements(self._session.planner, words, amount, per)
+
+    def run(self, planned: PlannedReport) -> list[StatementResult]:
+        """Measure what is not stored, under one reservation, and return the answer of each statement."""
+        with self._session.statement():
+            releases = self._release(planned.prepared, None)
+            with tell_opening(*releases):
+                return answer_report(planned, releases)
+
+    # -- registered
+
+    def plan_registration(
+        self,
+        name: str,
+        script: str,
+        *,
+        epsilon: Number | None = None,
+        share: Number | None = None,
+        per: Per = "STATEMENT",
+    ) -> PlannedRegistration:
+        """Plan a report before it is registered: at an epsilon, or at a share of each part's budget."""
+        with self._session.statement():
+            planner = self._session.planner
+            check_report(planner.policy)
+            amount = exact(epsilon) if epsilon is not None else share_of(planner, exact(share or 0))
+            return plan_registration(planner, copy_text(name), copy_text(script), amount, per)
+
+    def register(self, planned: PlannedRegistration, *, keep: bool = False) -> StoredReport:
+        """Register a report before its first answer; `keep` what a run costs in each part for it."""
+        kept = planned.loss if keep else None
+        return self._session.ledger.register_report(planned.text.to_stored(self._session.analyst, kept))
+
+    def plan_run(self, name: str, part: str | None = None) -> PlannedRun:
+        """Plan and price a run of a registered report, for a part of units if it has them."""
+        with self._session.statement():
+            check_report(self._session.planner.policy)
+            return plan_run(self._session.planner, self.find(name), part)
+
+    def execute(self, planned: PlannedRun) -> list[StatementResult]:
+        """Measure what a run needs and was not measured, and return the answer of each statement."""
+        with self._session.statement():
+            return self._execute(planned)
+
+    def find(self, name: str) -> StoredReport:
+        """Return one of the analyst's registered reports."""
+        for each, _ in self._session.ledger.reports():
+            if each.name == name and each.analyst == self._session.analyst:
+                return each
+        raise ProgrammingError(f"you have no report {name[:60]!r}")
+
+    def history(self, name: str) -> ReportHistory:
+        """Return what the page of a report shows; nothing is charged."""
+        stored, session = self.find(name), self._session
+        text = ReportText.of(stored)
+        texts = tuple(each.replace("$part", ":part") for each in text.texts)
+        measured = next(parts for each, parts in session.ledger.reports() if each.number == stored.number)
+        calendar = session.ledger.parts.calendar if text.every and session.ledger.parts is not None else None
+        parts = [calendar.name(each) for each in newest_parts(measured, calendar)] if calendar else [None]
+        answers, shown = list[list[StatementResult]](), list[str | None]()
+        for part in parts if measured else ():
+            planned = self.plan_run(name, part)
+            if planned.price == Charge():
+                shown.append(part)
+                answers.append(self.execute(planned))
+        last = shown[-1] if shown else None
+        after, price = None, None
+        if calendar is not None and last is not None:
+            number = calendar.parse(last)
+            after = None if number is None else calendar.name(number + 1)
+            with suppress(Error):
+                price = self.plan_run(name, after).price
+        lines: tuple[Release | None, ...] = ()
+        if calendar is not None and len(answers) > 1:
+            numbers = [calendar.parse(part or "") or 0 for part in shown]
+            lines = follow_numbers([calendar.first_day(each) for each in numbers], answers)
+        return ReportHistory(name, texts, last, tuple(answers[-1]) if answers else (), after, price, lines)
+
+    def _execute(self, planned: PlannedRun, most: Charge | None = None) -> list[StatementResult]:
+        releases = self._release(planned.prepared, planned.number, most)
+        with tell_opening(*releases):
+            catalog = self._session.database.engines().schema_database
+            return answer_run(planned, releases, self._session.release, catalog)
+
+    def _release(
+        self, prepared: PreparedComposed | None, report: int | None, most: Charge | None = None
+    ) -> tuple[Release, ...]:
+        if prepared is None:
+            return ()
+        session = self._session
+        if prepared.engines.versions is not session.database.versions:
+            raise InterfaceError("a report runs on the database on which it was planned")
+        releasing = Releasing(session.database, session.ledger, session.analyst, most, report)
+        found = releasing.releases(prepared)
+        if found is None:
+            raise OperationalError(CHANGING)
+        return found
+
+    # -- statements
+
+    def prepare(self, prepared: PreparedCommand) -> PreparedCommand:
+        """Plan what a statement of reports does, within the statement that runs."""
+        command, planner = prepared.command, self._session.planner
+        if not isinstance(command, ReportCommand):
+            return prepared
+        planned: Any = command
+        if command.what in ("CREATE", "EXECUTE"):
+            check_report(planner.policy, command.source)
+        if command.what == "CREATE":
+            epsilon = command.epsilon or planner.defaults.epsilon
+            if epsilon is None:
+                raise command.source.refuse(
+                    "the report gives no epsilon and the policy has no default",
+                    None,
+                    f"CREATE REPORT {command.name} OPTIONS (epsilon = 0.5) AS ..",
+                )
+            planned = plan_registration(planner, command.name, command.text, epsilon, command.per)
+        elif command.what == "EXECUTE":
+            run = plan_run(planner, self.find(command.name), command.part)
+            if command.statement is not None and not 1 <= command.statement <= len(run.statements):
+                raise ProgrammingError(f"report {command.name} has {len(run.statements)} statements")
+            planned = PlannedExecution(run, command.statement)
+        price = planned.price if isinstance(planned, PlannedExecution) else Charge()
+        return replace(prepared, command=planned, price=price)
+
+    def command(self, command: object, most: Charge | None = None) -> StatementResult | None:
+        """Run a statement of reports, which is planned, for `most` at most; None for any other statement."""
+        match command:
+            case PlannedRegistration():
+                self.register(command)
+                return StatementResult(self.explain(command.text.name), notices=tuple(command.words()))
+            case PlannedExecution():
+                answers = self._execute(command.run, most)
+                if command.statement is not None or len(answers) == 1:
+                    return answers[(command.statement or 1) - 1]
+                return StatementResult(table_of(answers))
+            case ReportCommand(what="EXPLAIN"):
+                return StatementResult(self.explain(command.name, command.part))
+            case ReportCommand(what="DROP"):
+                if self.find(command.name).kept is not None:
+                    raise ProgrammingError(
+                        f"a part of each budget is kept for report {command.name}: its owner ends it"
+                        f" (dpsql report end {command.name})"
+                    )
+                self._session.ledger.end_report(command.name)
+                return StatementResult(self.show())
+        return None
+
+    def schema(self, prepared: Prepared) -> pa.Schema | None:
+        """Return the columns of the answer of a statement of reports; None of any other statement."""
+        command = prepared.command if isinstance(prepared, PreparedCommand) else None
+        match command:
+            case PlannedExecution(run, number):
+                if number is not None or len(run.statements) == 1:
+                    return schema_of(run.statements[(number or 1) - 1].prepared)
+                return table_of(()).schema
+            case Show(what="reports") | ReportCommand(what="DROP"):
+                return self.show().schema
+            case PlannedRegistration() | ReportCommand(what="EXPLAIN"):
+                return pa.schema([("property", pa.string()), ("value", pa.string())])
+        return None
+
+    # -- tables
+
+    def show(self) -> pa.Table:
+        """Return the analyst's reports: what a run costs, what is kept, and which parts are measured."""
+        session, names = self._session, ("report", "statements", "epsilon", "kept", "since", "measured")
+        rows = []
+        for each, parts in session.ledger.reports():
+            if each.analyst != session.analyst:
+                continue
+            text, calendar = ReportText.of(each), session.ledger.parts
+            measured = (
+                ""
+                if not parts
+                else "all"
+                if parts == ALL_PARTS or calendar is None
+                else calendar.calendar.words(parts)
+            )
+            kept = "" if each.kept is None else shown(each.kept.epsilon or Fraction(0), up=True)
+            rows.append((each.name, len(text.texts), shown(text.epsilon, up=True), kept, each.at, measured))
+        kinds = [pa.int64() if name == "statements" else pa.string() for name in names]
+        columns = list(zip(*rows, strict=True)) or [()] * len(names)
+        return pa.table({n: pa.array(v, k) for n, v, k in zip(names, columns, kinds, strict=True)})
+
+    def explain(self, name: str, part: str | None = None) -> pa.Table:
+        """Return what a report measures, its errors and statements; with a part, the price of its run."""
+        stored = self.find(name)
+        text = ReportText.of(stored)
+        rows = [("report", name), ("digest", text.digest[:16]), ("since", stored.at)]
+        rows += [("each", text.every)] if text.every else []
+        rows.append(("epsilon", shown(text.epsilon, up=True)))
+        for plan in text.plans:
+            rows += [("measured", words) for words in plan.lines()]
+            rows.append(("predicted error", f"{plan.deviation:.3g}"))
+            rows.append(("one by one", f"{plan.even:.3g}"))
+        if part is not None or text.every is None:
+            run = plan_run(self._session.planner, stored, part)
+            rows.append(("price of this run", shown(run.price.epsilon, up=True)))
+            if run.parts is not None:
+                calendar = self._session.ledger.parts
+                rows.append(
+                    ("to be measured", "" if calendar is None else calendar.calendar.words(run.parts))
+                )
+        rows += [(f"statement {i}", each.replace("$part", ":part")) for i, each in enumerate(text.texts, 1)]
+        return pa.table({"property": [key for key, _ in rows], "value": [value for _, value in rows]})
+
+
+def table_of(answers: Sequence[StatementResult]) -> pa.Table:
+    """Return all numbers of several answers as one table, a row each."""
+    rows: list[tuple[Any, ...]] = []
+    for place, answer in enumerate(answers, 1):
+        if answer.release is None:
+            continue
+        release = answer.release
+        places, table = places_of(release), release.table
+        keys = [table.column(each) for each in places.keys]
+        for row in range(table.num_rows):
+            label = ", ".join(str(key[row].as_py()) for key in keys)
+            for number in places.numbers:
+                found = [
+                    None if at is None else table.column(at)[row].as_py()
+                    for at in (number.place, *number.details)
+                ]
+                rows.append((place, label, table.column_names[number.place], *found))
+    names = ("statement", "keys", "number", "value", "stddev", "low", "high")
+    kinds = [pa.int64(), pa.string(), pa.string(), *[pa.float64()] * 4]
+    columns = list(zip(*rows, strict=True)) or [()] * len(names)
+    return pa.table({n: pa.array(v, k) for n, v, k in zip(names, columns, kinds, strict=True)})

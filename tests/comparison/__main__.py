@@ -1,0 +1,5 @@
+"""The program: see the package."""
+
+from tests.comparison.command import main
+
+raise SystemExit(main())

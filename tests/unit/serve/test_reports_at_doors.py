@@ -1,0 +1,53 @@
+"""One script of a report by every door: equal rows under equal noise, prices that are agreed."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from tests.unit.serve import test_streams_at_doors as doors
+from tests.unit.serve.test_streams_at_doors import _number, _text, by_http, by_mcp, by_session, by_wire
+
+SELECT = "SELECT WITH DIFFERENTIAL_PRIVACY"
+RUN = "EXECUTE REPORT pages STATEMENT 1"
+SCRIPT = [
+    f"CREATE REPORT pages OPTIONS (epsilon = 10) AS $$ {SELECT} page, COUNT(DISTINCT user_id) AS n"
+    f" FROM visits GROUP BY page; {SELECT} COUNT(DISTINCT user_id) AS n FROM visits $$",
+    "EXPLAIN REPORT pages",
+    RUN,
+    "EXECUTE REPORT pages",
+    "DROP REPORT pages",
+]
+
+
+@pytest.fixture(autouse=True)
+def _script(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(doors, "SCRIPT", SCRIPT)
+    monkeypatch.setattr(doors, "PAID", {RUN})
+
+
+def without_times(rows: list[dict[str, Any]]) -> str:
+    return json.dumps([row for row in rows if row.get("property") != "since"])
+
+
+@pytest.mark.parametrize("door", [by_http, by_mcp])
+def test_programs_get_equal_rows(door: Any) -> None:
+    expected = by_session()
+    assert [row["statement"] for row in expected[3]] == [1] * len(expected[2]) + [2]
+    for text, here, there in zip(SCRIPT, expected, door(), strict=True):
+        named = [{name: row[name] for name in own} for row, own in zip(there, here, strict=True)]
+        assert without_times(named) == without_times(here), text
+        if text == RUN:  # with intervals beside the numbers, for charts
+            assert all(row["n_low"] < row["n"] < row["n_high"] for row in there)
+
+
+@pytest.mark.parametrize("extended", [False, True], ids=["simple", "extended"])
+def test_the_wire_sends_equal_rows(*, extended: bool) -> None:
+    for text, here, there in zip(SCRIPT, by_session(), by_wire(extended=extended), strict=True):
+        shown = [tuple(None if cell is None else _text(cell) for cell in row.values()) for row in here]
+        found = [tuple(None if cell is None else _number(cell.decode()) for cell in row) for row in there]
+        assert [row for row in found if row[0] != "since"] == [row for row in shown if row[0] != "since"], (
+            text
+        )
