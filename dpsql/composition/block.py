@@ -81,8 +81,7 @@ def separate(
     clauses = BlockClauses(select, names, columns, query.clause.by)
     plainly = [each for each in readers if not has_windows(each)]
     counted = any(counts_all(node, names.scope) for item in names.items for node in nodes(item.node))
-    shown = exp.Select(expressions=select.expressions)
-    placing = any(map(windows_read_places, [*readers, shown])) and clauses.largest() is None
+    placing = any(map(windows_read_places, [*readers, select])) and clauses.largest() is None
     placing &= select.args.get("qualify") is None  # its ranks select the largest groups
     existing = asked or any(map(needs_existence, plainly)) or any(map(windows_need_existence, readers))
     existing |= counted and any(map(divides, plainly))
