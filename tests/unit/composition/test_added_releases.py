@@ -331,7 +331,7 @@ def test_rows_that_are_weighted_down_add_up_along_whole_units_alone(session: Ses
     for week in WEEKS:
         session.run(paid(f"{of} WHERE {week} GROUP BY page", "page, COUNT(*) AS n"))
     found = release(session, only(f"{of} WHERE {ALL} GROUP BY page", "page, COUNT(*) AS n"))
-    assert np.allclose(numbers(found), 3150, atol=60)
+    assert np.allclose(numbers(found), 3150, atol=200), "weights are rounded to whole rows, by a hash"
     with pytest.raises(QueryRefused, match="not told"):
         session.run(only(f"{of} WHERE {ALL}"))
     with pytest.raises(QueryRefused, match="not told"):  # the weights are of other rows

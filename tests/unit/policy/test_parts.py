@@ -121,6 +121,7 @@ def test_a_policy_without_parts_is_what_it_was(written: Path) -> None:
         ("user", {"column": '"land"'}, "land is VARCHAR: parts are periods"),
         ("user", {"column": '"week"'}, "signups has no column 'week'"),
         ("user", {"constand": "true"}, "unknown key"),
+        ("user", {"constant": "1"}, "expected a boolean"),
         ("user", {"epsilon": "2000"}, "is above 1,000"),
     ],
 )
