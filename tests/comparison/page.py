@@ -293,8 +293,8 @@ def _better(results: Mapping[str, Any]) -> Iterator[str]:
         "  in R and Rust, with proofs that are reviewed in public. dpsql's are its authors'.",
         "* **diffprivlib** trains models (regressions, forests, clusters, components). dpsql does nothing "
         "of that kind.",
-        "* **SmartNoise SQL** needs no group keys to be declared, and answers on whatever database pandas "
-        "reads from.",
+        "* **SmartNoise SQL** needs no group keys to be declared, and has databases that dpsql "
+        "has not (MySQL, SQL Server, BigQuery, Presto).",
         "* Without declared keys all others take a limit of the groups of a unit as it is given; `dpsql, "
         "no bounds` refuses the question",
         "  until it is told one.",
@@ -302,8 +302,7 @@ def _better(results: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _is_better(theirs: Mapping[str, Any], ours: Mapping[str, Any], numbers: int) -> bool:
-    """Return whether an error is much smaller, and by more than chance does with as many numbers (two "
-    "deviations)."""
+    """Return whether an error is much smaller, beyond chance (three deviations)."""
     if not theirs["error"] < MUCH * ours["error"]:
         return False
     spread = math.sqrt(sum(1 / (2 * numbers * each["repeats"]) for each in (theirs, ours)))
