@@ -269,14 +269,17 @@ def _better(results: Mapping[str, Any]) -> Iterator[str]:
             ]
             if theirs:
                 error, system = min(theirs)
-                both = f"{system} {_percent(error)}, dpsql {_percent(ours['error'])}"
-                found.append(f"* {asked.words}, {name}: {both}.")
+                words = f"{system} {_percent(error)}, dpsql {_percent(ours['error'])}"
+                found.append(f"* {asked.words}, {name}: {words}.")
     for system in _systems(results)[2:]:
-        times = ", ".join(
-            f"{1000 * their_time:,.0f} and {1000 * our_time:,.0f} ms for {name}"
+        both = {
+            name: (_seconds(results, system, name), _seconds(results, "with_dpsql", name))
             for name in results["data"]
-            if (their_time := _seconds(results, system, name))
-            < (our_time := _seconds(results, "with_dpsql", name))
+        }
+        times = ", ".join(
+            f"{1000 * took:,.0f} and {1000 * own:,.0f} ms for {name}"
+            for name, (took, own) in both.items()
+            if took < own
         )
         if times:
             found.append(f"* {NAMES[system]} takes less of the processors than dpsql: {times}.")
