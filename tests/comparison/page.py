@@ -285,11 +285,11 @@ def _better(results: Mapping[str, Any]) -> Iterator[str]:
         if times:
             found.append(f"* {NAMES[system]} takes less of the processors than dpsql: {times}.")
     own = count_lines(SYSTEMS_FOLDER / "with_dpsql.py")
-    for system in _systems(results)[2:]:
-        if (written := count_lines(SYSTEMS_FOLDER / f"{system}.py")) < own:
-            found.append(
-                f"* {NAMES[system]} was asked in {written} lines, dpsql in {own}, its policy included."
-            )
+    found += [
+        f"* {NAMES[system]} was asked in {written} lines, dpsql in {own}, its policy included."
+        for system in _systems(results)[2:]
+        if (written := count_lines(SYSTEMS_FOLDER / f"{system}.py")) < own
+    ]
     yield from found or ["* nowhere."]
     yield ""
     yield "By what they are:"
