@@ -150,9 +150,8 @@ def reserve(
         reports.check_kept(connection, caps, each, price, parts, report)
         spend_own(connection, caps, analyst, each, price=price, parts=parts)
         spend_total(connection, caps, each, price, parts)
-    if caps.parts is not None and caps.parts.periods:
-        for times, each, request in zip(persons, losses, requests, strict=True):
-            person_totals.spend(connection, caps, each, request.charge, times)
+    for times, each, request in zip(persons, losses, requests, strict=True):
+        person_totals.spend(connection, caps, each, request.charge, times)
     entries, at = list[int](), now()
     for request, reserved, parts, times in zip(requests, losses, touches, persons, strict=True):
         who = (analyst, statement, request.selection, request.mechanism)

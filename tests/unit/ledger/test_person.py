@@ -182,6 +182,19 @@ def test_the_sums_are_found_where_the_limit_comes_later(tmp_path: Path) -> None:
     later.close()
 
 
+def test_a_process_with_an_older_policy_adds_to_what_a_person_bears(tmp_path: Path) -> None:
+    """It takes the person for the unit, whatever another process declares meanwhile."""
+    path = tmp_path / "ledger"
+    older = Ledger.open(path, policy_id="p", total=Charge(Fraction(9)), high_water=False)
+    newer = opened(path, epsilon="9", person=Charge(Fraction(5)))
+    ask(newer, "0.5", weeks("2026-03-02", 2))
+    ask(older, "0.25", None)
+    assert borne(newer, 2026) == Fraction("1.25")
+    assert newer.check() == []
+    older.close()
+    newer.close()
+
+
 def test_other_parts_leave_what_a_person_bore(tmp_path: Path) -> None:
     path = tmp_path / "ledger"
     ledger = opened(path, person=Charge(Fraction(20)))
