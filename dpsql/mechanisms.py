@@ -320,7 +320,7 @@ def of_any_size(plan: Callable[..., Mechanism[R]]) -> Callable[..., Mechanism[R]
 
 
 def in_one_call(plan: Callable[..., Mechanism[R]]) -> Callable[..., R]:
-    """Return the function that plans for the number of counts it is given, and runs on them.
+    """Return the function that plans a mechanism for the counts that it is given, and runs it on them.
 
     It takes the counts instead of their number and, for tests, `entropy`, the source of random bits.
     """

@@ -23,12 +23,15 @@
                        ``group_rules`` how many, and of which units
 ``part_guards``        conditions on the date of units, beside those from which they follow;
                        ``part_conditions`` which parts of units a condition leaves
+``period_tables``      tables whose unit is what one did in one period; ``period_refusals`` what they refuse
 ``counting_query``     the query that counts; ``compiled_query`` seals it: the engine's binder confirms it,
                        once for all constants of its ``plan_shapes``, and the kernel certifies it, with
                        ``column_types`` by ``type_rules``
 ``grids``              the steps of sums; ``bound_ladders`` the bounds among which one is searched, and kept
                        ones
 ``statement_plan``     the plan; ``cut_contributions`` and ``whole_tables`` what its bounds leave out
+``addable_numbers``    of which cells of rows the numbers are sums; ``cell_conditions`` which values of a
+                       column a condition or a key takes
 ``epsilon_division``   shares of the epsilon of a statement, or of what it costs
 ``advice``             all obstacles of a refused statement, and what to write in their place
 ``public_statements``  statements over public tables, ``public_limits`` what they may compute

@@ -50,7 +50,7 @@ from dpsql.types import DATE, TIMESTAMP, VARCHAR
 
 @dataclass(frozen=True, slots=True)
 class GuardedRows:
-    """Rows with their guards, and what was found of their parts."""
+    """A query with guards, which are conditions on the date of units, and the parts that it can read."""
 
     query: Query
     found: PartSet
@@ -136,7 +136,7 @@ class _Known:
     public: bool = False
 
     def rename(self, names: dict[str, str]) -> _Known:
-        """Return the rows with other names of columns; those without one are lost."""
+        """Return what is known of the rows by new names of their columns; columns without one are lost."""
         home = frozenset(names[name] for name in self.home if name in names)
         return replace(self, home=home, padded=frozenset(names[n] for n in self.padded if n in names))
 
@@ -145,7 +145,7 @@ _PUBLIC = _Known(public=True)
 
 
 class _Guards:
-    """Writes the guards of one query; `last` is the last part that is read of the home table."""
+    """Adds conditions on the date of units to one query; `last` is the last part read of the home table."""
 
     def __init__(self, home: Home, public: frozenset[str], evaluate: Evaluate, last: int | None) -> None:
         self.home, self.public, self.evaluate, self.last = home, public, evaluate, last
@@ -154,7 +154,7 @@ class _Guards:
         """Whether rows of the home table are read."""
 
     def query(self, query: Query) -> tuple[Query, _Known]:
-        """Return a query with guards, and what is known of its rows by the names of its columns."""
+        """Return a query with conditions on the date of its units, and what is known of its rows."""
         if isinstance(query, SetOperation):
             return self._operation(query)
         return self._select(query) if isinstance(query, Select) else (query, _Known())

@@ -81,7 +81,7 @@ class Candidates:
 
     @property
     def long_range(self) -> tree.Numbered | None:
-        """The whole numbers that they are, if these are too many for a list."""
+        """The range of whole numbers of which the candidates consist, if it is too long for a list."""
         every = read_range(self.domain.query)
         if every is None or every.stop - every.start <= MAX_LISTED:
             return None
@@ -184,7 +184,7 @@ def list_names(query: Query) -> list[str]:
 
 
 def connect_names(links: Iterable[Collection[str]]) -> list[frozenset[str]]:
-    """Return the sets of names that links connect, in order.
+    """Join sets of names that overlap, directly or through others; return the disjoint sets, in order.
 
     >>> [sorted(s) for s in connect_names([["a"], ["b", "c"], ["c", "d"]])]
     [['a'], ['b', 'c', 'd']]

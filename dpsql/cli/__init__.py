@@ -5,7 +5,7 @@
 ``options``           the options that all commands share; statements from ``-c`` and ``-f``
 ``narrate``           messages, warnings, errors with their exit codes, progress, on stderr
 ``output``            writes results to stdout, a file or a folder
-``batch``             runs statements after pricing all of them
+``batch``             runs statements after pricing all of them; ``together`` measures them together
 ``repl/``             the interactive shell
 ``budget``, ``demo``  the commands of these names
 ``init/``             `dpsql init`, which reads names and types of columns, but no row
@@ -13,6 +13,7 @@
 ``check_and_audit``   `dpsql check`, which is for the owner and prints private facts; `dpsql audit`,
                       which searches for violations of differential privacy
 ``checks``            `dpsql checks run`, which runs a file of checks and reports what is off
+``report``            `dpsql report`: registered reports, which run for each part of units
 ``serve``, ``user``   `dpsql serve` and `dpsql mcp`; `dpsql user`, which says who may log in
 ====================  ======================================================================
 """

@@ -194,7 +194,7 @@ META = "dpsql.sources"
 
 @dataclass(frozen=True, slots=True)
 class GivenSql:
-    """One `-c SQL` (`file` is None) or one `-f FILE`."""
+    """The SQL of one `-c SQL` (`file` is None) or of one `-f FILE`; the file `-` is standard input."""
 
     text: str
     file: str | None = None
@@ -221,7 +221,7 @@ class InOrder(click.Group):
     """A click group that keeps the common order of `-c` and `-f`, which click separates."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Parse as click does, and once more for the order alone."""
+        """Parse the command line as click does, and once more for the order of `-c` and `-f`."""
         given, _, order = self.make_parser(ctx).parse_args(args=list(args))
         waiting = {name: iter(given.get(name) or ()) for name in ("command", "file")}
         ctx.meta[META] = [(param.name, next(waiting[param.name])) for param in order if param.name in waiting]
@@ -229,7 +229,7 @@ class InOrder(click.Group):
 
 
 def read_sources(given: Sequence[tuple[str, str]]) -> list[GivenSql]:
-    """Read the files; `-` is standard input. Raises `click.UsageError` for one that cannot be read."""
+    """Return the SQL of each `-c` and of each `-f` file; raises `click.UsageError` if one is unreadable."""
     return [GivenSql(value) if kind == "command" else _read_file(value) for kind, value in given]
 
 

@@ -10,7 +10,8 @@
                           BY, ``pair_statistics`` CORR, COVAR and REGR, ``rank_quantiles`` ranks that
                           stand for quantiles, ``values_of_rows`` subqueries over private rows,
                           ``lists_of_values`` MODE, STRING_AGG and lists of quantiles
-``checked_numbers``       what a CHECK statement counts and answers; ``check_streams`` the open streams
+``checked_numbers``       what a CHECK statement counts and answers; ``asked_checks`` asks one check of a
+                          lasting stream, ``explained_streams`` is EXPLAIN of streams
 ``block``                 divides a release block into what is counted and a SELECT over the released rows;
                           ``block_clauses`` reads HAVING, QUALIFY, ORDER BY and LIMIT, ``block_columns``
                           what they name
@@ -19,6 +20,7 @@
 ``existence``             decides which groups exist for the outer query; ``half_way_thresholds`` where its
                           thresholds lie
 ``running``               obtains the releases: those stored, and the others under one reservation
+``added_releases``        adds answers up from stored releases; ``untold_cells`` says which rows have none
 ``composed_statements``   binds and runs the outer query
 ``derived``               the errors of columns that are computed from released numbers: ``hidden_columns``
                           and ``tracing`` follow them to terms of these (``released_terms``) by
@@ -27,7 +29,8 @@
                           ``selecting`` follows it through its tree
 ``explain``               EXPLAIN, in ``release_words``; ``show_describe`` SHOW, DESCRIBE, columns of
                           answers
-``refusals``              what a refused statement is told; ``open_parameters`` the types of its parameters
+``refusals``              what a refused statement is told; ``open_parameters`` the types of its parameters;
+                          ``refused_with_periods`` what is refused where units are of one period each
 ========================  ===============================================================================
 """
 

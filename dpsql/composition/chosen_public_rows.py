@@ -56,7 +56,7 @@ class _Chosen:
 
 
 def with_chosen_public_rows(query: Query, policy: Policy, catalog: Catalog) -> exp.Query:
-    """Return a statement that counts public rows by releases; its tree is changed."""
+    """Replace counts of public rows that private values choose by SELECTs over releases; return the tree."""
     tree: exp.Query = query.tree
     provenance = Provenance(query.source, policy, catalog)
     for select in find_nodes(tree, exp.Select):
@@ -228,7 +228,7 @@ def _named(query: exp.Query, alias: str) -> exp.Subquery:
 
 
 def _counted(found: _Chosen, keys: list[exp.Expr]) -> exp.Select:
-    """Return the release of the rows whose value is in the list."""
+    """Return the SELECT of a release that counts the public rows whose value is in the private list."""
     distinct = exp.Distinct(expressions=[exp.column("x", table="found", quoted=True)])
     count = exp.Anonymous(this=f"{MARK}COUNT", expressions=[distinct])
     made = _grouped(found, keys, count)
@@ -258,7 +258,7 @@ def _grouped(found: _Chosen, keys: list[exp.Expr], count: exp.Expr) -> exp.Selec
 
 
 def _whole(found: _Chosen, keys: list[exp.Expr], counted: exp.Select) -> exp.Select:
-    """Return the numbers of all public rows of each group, less those that are found."""
+    """Return the SELECT that subtracts the rows found from the numbers of all public rows of each group."""
     every = _grouped(found, keys, exp.Anonymous(this=f"{MARK}COUNT", expressions=[exp.Star()]))
     there = exp.Not(this=exp.Is(this=copy_tree(found.column), expression=exp.Null()))
     where = every.args.get("where")

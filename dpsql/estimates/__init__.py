@@ -9,11 +9,14 @@ Pure functions of released values or public parameters; nothing here reads priva
 * `noise_laws`: measurements, the laws of their noises, and variances of noises on their grid;
 * `noise_quantiles`, `box_law`: intervals that cover Laplace, Gaussian and box noise, and sums of noises;
 * `noise_terms`: the errors of sums and ratios of measured numbers;
+* `sums_of_releases`: sums of released numbers, with their standard deviations and intervals;
+* `disjoint_cells`: cells of rows, and which disjoint ones make up another cell;
 * `moments`: averages, sums and variances from the noisy moments of a column;
 * `kept_ladder`: bounds on what a unit contributes, and intervals that cover what they cut, from noisy numbers
   of units by size;
 * `predictions`: budget shares and predicted errors before spending;
-* `sparse_vector_law`: predicted hits, errors, coverage and charge of a sparse vector run.
+* `sparse_vector_law`: predicted hits, errors, coverage and charge of a sparse vector run;
+* `reports`: the plans and the least squares of reports.
 """
 
 from dpsql.estimates.box_law import pair_half_width

@@ -15,7 +15,8 @@
 ``release``         the steps that run mechanisms on counts; ``parted`` those in several partitions
 ``filled_domains``  counts over ranges: an engine has the groups with rows, the others are filled in
 ``levels``          from what number a refinement goes on
-``noise``           exact samplers over the operating system's generator
+``noise``           exact samplers over the operating system's generator; ``threshold_noise`` the noise of a
+                    lasting stream's threshold, which follows from a secret key
 ``mechanisms``      selections and measurements of exact counts, with their proofs
 ``public_order``    groups in an order that no unit can change
 ``ledger``          charges: durable before data is read, within every cap, chained by hashes

@@ -39,15 +39,15 @@ class DomainPart(Protocol):
 
     @property
     def size(self) -> int:
-        """How many candidates there are."""
+        """How many candidates the part has."""
 
     @property
     def first(self) -> int:
-        """The number of the first one."""
+        """The number of the part's first candidate."""
 
     @property
     def descending(self) -> bool:
-        """Whether positions go down with the numbers."""
+        """Whether candidates with higher numbers have lower positions."""
 
 
 class Domain(Protocol):
@@ -55,7 +55,7 @@ class Domain(Protocol):
 
     @property
     def parts(self) -> tuple[DomainPart, ...]:
-        """The parts, the last one least significant."""
+        """The parts of the domain; in a group's position the last one is least significant."""
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -63,7 +63,7 @@ class Domain(Protocol):
 
     @property
     def size(self) -> int:
-        """How many groups there are."""
+        """How many groups the domain has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,7 +161,7 @@ class Counts(Sealed):
 
 @dataclass(frozen=True, eq=False, repr=False, slots=True)
 class Exact:
-    """What is sealed in `Counts`.
+    """The keys and exact counts of groups, as they are sealed in `Counts`.
 
     Attributes
     ----------
@@ -208,7 +208,7 @@ class Exact:
         )
 
     def part(self, rows: Integers) -> Exact:
-        """Return the counts of some groups."""
+        """Return the keys and exact counts of the groups at some positions."""
         import pyarrow as pa  # noqa: PLC0415  loaded when rows are
 
         keys = pa.table([pick_rows(c, rows) for c in self.keys.columns], names=self.keys.column_names)
@@ -216,7 +216,7 @@ class Exact:
         return Exact(keys, tuple(n[rows] for n in self.n), self.changes, self.order, places)
 
     def slice(self, start: int, end: int) -> Exact:
-        """Return the counts of consecutive groups."""
+        """Return the keys and exact counts of consecutive groups."""
         places = {name: place[start:end] for name, place in self.places.items()}
         n = tuple(each[start:end] for each in self.n)
         return Exact(self.keys.slice(start, end - start), n, self.changes, self.order, places)
@@ -343,23 +343,23 @@ def _public(order: Order | None, certificate: Certificate) -> Order | None:
 
 
 class CountedLater(Protocol):
-    """What is sealed in counts of groups that are not all counted yet."""
+    """Groups of which some are not counted yet, as they are sealed in `Counts`."""
 
     groups: Exact
     """The groups, without numbers."""
 
     def complete(self) -> Exact:
-        """Return the counts of all groups."""
+        """Count what is not counted yet, and return the exact counts of all groups."""
 
     def at(self, place: int, rows: Integers) -> Integers:
-        """Return one of the counts of the groups at some positions."""
+        """Return the exact counts of one number for the groups at some positions, counted if need be."""
 
     def take(self, wanted: Wanted) -> CountedLater:
         """Return what another query counts of these."""
 
 
 def exact(counts: Counts) -> Exact:
-    """Return the counts of all groups: for the kernel alone."""
+    """Open sealed counts, and return the exact counts of all groups: for the kernel alone."""
     found: Exact | CountedLater = unseal(counts)
     return found if isinstance(found, Exact) else found.complete()
 

@@ -1,15 +1,5 @@
 """The ledger of a policy: `dpsql.kernel.ledger` has its charges; here they are shown and verified.
 
-``ledger``          `Ledger`: opened as a policy says, what the session calls
-``listing``         budgets, entries, releases and ladders, for the owner and for an analyst
-``part_budgets``    what is spent and left of each part of units
-``rollback_guard``  notices an older copy of the ledger, and goes on with one where the owner says so
-``report_listing``  what was released for registered reports
-``mark``            the ledger's newest event and totals, in a file that lies elsewhere
-``migration``       what brings an older file up to date
-``verification``    the invariants, and the tables compared with all events
-==================  =============================================================================
-=======
 =======================  ========================================================================
 ``ledger``               `Ledger`: opened as a policy says, what the session calls
 ``listing``              budgets, entries, releases and ladders, for the owner and for an analyst

@@ -1,6 +1,6 @@
 """What client and server of PostgreSQL's protocol compute alike: messages, and logins by password.
 
-Messages are bytes of version 3, written and read part by part. Logins are SCRAM-SHA-256 and
+Messages are bytes of version 3, written and read part by part. Logins (``scram``) are SCRAM-SHA-256 and
 SCRAM-SHA-256-PLUS (RFC 5802, RFC 7677), for which passwords are prepared as clients do before they hash them
 (SASLprep, RFC 4013). Hashes of a server's certificate bind a login to it (RFC 5929), and are what a person
 compares. Random keys, salts, nonces and tokens are drawn here; noise of answers is drawn in

@@ -82,7 +82,7 @@ class KeptBound:
 
     @property
     def measured(self) -> str:
-        """The measure of a unit: `rows`, `groups`, or the name of the column whose total it is."""
+        """What the ladder measures of each unit: `rows`, `groups`, or the column whose total it is."""
         return subject_of_measure(self.ladder.measure)
 
     @property
@@ -109,7 +109,7 @@ class KeptBound:
 
     @property
     def largest(self) -> Fraction:
-        """What no unit exceeds, as intervals take for granted."""
+        """The amount that no unit exceeds, as intervals take for granted."""
         return 2 * self.ladder.most * self.ladder.step
 
     @property

@@ -78,7 +78,7 @@ class UnitParts:
 
     @property
     def period(self) -> Every:
-        """The length of a part."""
+        """The length of a part of units: a day, week, month, quarter or year."""
         return next(each for each in EVERY if each == self.every)
 
     @property
@@ -201,7 +201,7 @@ class UnitPeriods(UnitParts):
 
 
 def find_periods(tables: Mapping[str, Table]) -> UnitPeriods | None:
-    """Return what the periods of units are; None if no table has `unit_period`."""
+    """Return what the tables declare of the periods of units; None if no table has `unit_period`."""
     found = [(table, table.unit) for table in tables.values() if isinstance(table.unit, UnitPeriod)]
     if not found:
         return None

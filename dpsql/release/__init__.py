@@ -1,12 +1,5 @@
 """What a private statement releases: its stored form, its reuse, and its way to a client.
 
-``release``       the rows of a statement with their price and certainty; as JSON bytes for the ledger
-``reuse``         versions of the data, and the key of a question: the same key means the same question on
-                  the same data, so that an answer is found again, under other names of its columns, too
-``moved_units``   notices that units moved from one part to another between versions of the data
-``kept_ladders``  kept bounds of the policy's tables, as statements use them
-================  ===================================================================================
-=======
 =================  ==================================================================================
 ``release``        the rows of a statement with their price and certainty; as JSON bytes for the ledger
 ``reuse``          versions of the data, and the key of a question: the same key means the same question on

@@ -9,7 +9,7 @@ gate for every statement, and a session for every answer.
 ``statement_run``                  its steps; ``statement_pool`` awaits them in threads
 ``answers``                        what a client is given, and what is kept of it
 ``service``, ``shared``            what is open once: the policy, pools in threads, all clients
-``gate``                           who may log in: ``users`` and their file; ``scram`` checks passwords
+``gate``                           who may log in: ``users`` and their file; `login` checks passwords
 ``limits``                         of all that is decoded for a client; the server's own errors
 ``json_facts``                     answers as JSON, for pages and programs
 ``wire``                           the protocol of PostgreSQL's clients; ``settings`` (with

@@ -2,6 +2,9 @@
 
 Advice reads the statement, the policy and the schema of the tables; whether a fix helps is tried later,
 with the whole statement. A refusal is recognised by words of its message.
+
+``survey`` finds all obstacles, and advises on joins; ``suggested_changes`` on calls that are not known or not
+released, ``unknown_names`` on columns and types of arguments, ``wrong_level`` on misplaced aggregates.
 """
 
 from __future__ import annotations

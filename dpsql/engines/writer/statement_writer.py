@@ -316,7 +316,7 @@ class Writer:
         raise no_form_error(name, self.dialect.name, bool(forms))
 
     def name(self, sql: str, cost: Cost) -> None:
-        """Keep what a column that is named costs where an engine puts its expression there."""
+        """Record the cost of a named column, for engines that put its expression where it is named."""
         known = self.names.get(sql)
         if known is not None:
             cost = known.most(cost)
@@ -325,7 +325,7 @@ class Writer:
             self.costs.clear()
 
     def cost(self, sql: str) -> Cost:
-        """Return the cost of a text of this statement; raises `Untranslatable` if it alone is too much."""
+        """Return what a text of SQL costs the engine; raises `Untranslatable` if it alone is too much."""
         found = self.costs.get(sql)
         if found is None:
             text = sql
@@ -347,7 +347,7 @@ class Writer:
         return short or any(text in value.sql for text in self.grouped)
 
     def once(self, values: Sequence[Value], make: Callable[[list[Value]], Value]) -> Value:
-        """Write an expression of some operands such that none that is long is computed more than once."""
+        """Write an expression of operands so that no long operand is computed more than once."""
         if all(map(self.may_copy, values)):
             return make([*values])
         named = [
@@ -362,7 +362,7 @@ class Writer:
         return self.bind_operands(values, made) if again and self.is_movable(values) else make([*values])
 
     def bind_operands(self, values: Sequence[Value], body: Value) -> Value:
-        """Write what names operands by their places, with the operands computed once each."""
+        """Write an expression, `body`, that names its operands; each of them is computed once."""
         names = {i: self.dialect.operand_name(i) for i in range(len(values))}
         operands = {i: values[i].sql for i, name in names.items() if name in body.sql}
         return replace(body, sql=self.dialect.once(operands, body.sql))

@@ -1,6 +1,19 @@
 """Prove from the tree of a counting query, and from the facts of the owner, how much one unit changes it.
 
 `certify` is the only way to a `Certificate`. What no rule proves is refused with `NotCertified`.
+
+==================  ===============================================================================
+``certificate``     what is known of the rows of a query, and what is concluded
+``proof``           one proof while it is made: the facts, the steps, the relations proved
+``derive``          the rule of each node; ``values`` what is known of the values of a query
+``arithmetic``      ends of numbers; ``functions`` functions and lists; ``aggregates`` with windows
+``sources``         relations of items of FROM; ``queries`` those of SELECT and set operations;
+                    ``row_subqueries`` what an expression of a row may ask
+``unit_groups``     rules of groups; ``unit_numbers`` what one unit changes of their numbers
+``part_sets``       which parts of units rows belong to; ``periods`` units of one period each
+``orders``          which rows an order leaves tied
+``totality``        that a query never fails, and has one result; ``words`` that its text is its tree
+==================  ===============================================================================
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 A budget of (epsilon, delta)-differential privacy is converted to a limit on costs at one order.
 
-`PrivacyLoss` is the loss of a mechanism or statement, a tuple of parts and a delta:
+`PrivacyLoss` (``privacy_loss``, ``composing``) is the loss of a mechanism or statement: parts and a delta.
 
 * It is made by `PrivacyLoss.of(epsilon, delta, times=n)`, `.gaussian(rho)`, or of the parts `PureDP`,
   `BoundedRange` and `Gaussian`. Losses are added with `+` and multiplied by `.repeated(n)`; `largest_loss`

@@ -12,6 +12,10 @@ On a public grid of values: `Quantile`, `Extreme`. Among powers of two, a bound 
 how many units contribute how much up to it: `Bins`.
 Interactive queries that are charged only if a public expectation is off: `CheckStream`, `GuessAndCheck`,
 `MedianOracle`.
+Their files: ``top_k`` (also `PeeledTopK`, `HybridTopK`), ``sparse_vector`` with ``sparse_vector_plan``,
+``exponential`` (with `GumbelTopK`), ``joint``, ``limited_domain`` (with `LimitedThenStable`), ``top_stable``,
+``unknown_domain`` (`Existing`); ``measure`` (`Box`, `Laplace`, `Refinement`), ``gaussian``; ``quantile`` (and
+`Extreme`), ``ladder`` (with `Bins`); ``check_stream``, ``guess_and_check``, ``median_oracle``.
 ``mechanism`` has the base classes, checks of public facts, and the grid; ``weights`` samples;
 ``noisy_order`` finds the largest noisy counts of a large domain, or of counts that are known from above.
 Every mechanism can be used on its own (`dpsql.mechanisms`) and does not depend on SQL. The proof stands in

@@ -14,7 +14,7 @@ at least a level, and `below` draws others. `ranks` breaks ties.
 `box` and `cube` draw one noise for several counts, `gaussian` that of concentrated privacy.
 `resolution`, `rate` and `place` put a mechanism's counts and noise on one grid. Bits come from an `Entropy`:
 the operating system's, except in audits and tests. No result depends on floating-point arithmetic:
-``geometric_noise`` compares integers.
+``geometric_noise`` compares integers. ``shared_noise`` has the laws that counts share, ``entropy`` the bits.
 """
 
 from __future__ import annotations

@@ -29,9 +29,9 @@ Nodes are frozen dataclasses: `Expr` an expression, `Query` rows with named colu
 ====================  ================================================================================
 
 ``expressions`` and ``relations`` have these, ``relations`` also the nodes that say which groups there are;
-``bounding``, ``counted`` and ``bound_searches`` those of what units add; ``node`` the base classes and
-`facts` (columns read, size); ``forms`` the functions; ``exact`` sums of whole numbers, and TRY around what
-could fail; ``writer`` its SQL.
+``bounding``, ``counted`` and ``bound_searches`` those of what units add; ``period_units`` units of one period
+each; ``node`` the base classes and `facts` (columns read, size); ``forms`` the functions; ``exact`` sums of
+whole numbers, and TRY around what could fail; ``writer`` its SQL.
 """
 
 from dpsql.kernel.tree.bound_searches import FULL, Above, Beyond, Scores, Sums

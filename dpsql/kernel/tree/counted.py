@@ -29,7 +29,7 @@ Exprs = tuple[Expr, ...]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Counted(Node):
-    """What is counted; `row` are the columns of a row that it depends on."""
+    """A number of each group, as it is counted; `row` are the columns of a row that it depends on."""
 
     row: Exprs
     weighs: ClassVar[bool] = False
@@ -59,7 +59,7 @@ class Counted(Node):
         return self.of_unit(unit, row)[0]
 
     def measure(self, values: Exprs) -> Expr:
-        """Return c, from the values of `of_unit`."""
+        """Return the measure c of a unit in a group, from the values of `of_unit`."""
         return values[0]
 
     def rank(self, unit: Expr, keys: Exprs) -> Exprs:
@@ -67,7 +67,7 @@ class Counted(Node):
         return keys
 
     def weigh(self, unit: Expr, values: Exprs, b: Expr, a: Expr) -> Expr:
-        """Return what counts of a unit in a group."""
+        """Return the expression of what counts of a unit in a group."""
         return values[0]
 
     def of_units(self, unit: Expr, values: Exprs) -> Expr:
@@ -104,7 +104,7 @@ class Units(Counted):
     single: bool
 
     def of_rows(self, unit: Expr, row: Exprs) -> Expr | None:
-        """Return the number of different units of a group's rows, or of rows if each unit has one."""
+        """Return the aggregate of a group's rows that counts different units, or rows if `single`."""
         return Aggregate("COUNT", (kept(unit, row),), distinct=not self.single)
 
     def of_units(self, unit: Expr, values: Exprs) -> Expr:
@@ -355,7 +355,7 @@ class CappedSum(Weighed):
 
 
 def in_ratio(number: Expr, most: int, a: Expr) -> Expr:
-    """Return a HUGEINT, times C/a where a > C; rounded towards zero."""
+    """Return the expression of a HUGEINT that is multiplied by C/a where a > C, rounded towards zero."""
     share = Paren(Binary("//", Paren(Binary("*", number, whole(most))), huge(a)))
     return Case(((Binary("<=", a, whole(most)), number),), share)
 

@@ -116,15 +116,15 @@ class Conversions:
         """What `set_config` sets."""
 
     def query(self, node: exp.Expr, outer: SelectScope | None, tables: Tables) -> list[SourceColumn]:
-        """Translate a query; return its columns."""
+        """Translate a query over the catalogue to DuckDB's SQL, in its place; return its columns."""
         raise NotImplementedError
 
     def expression(self, node: exp.Expr, scope: SelectScope) -> TypedNode:
-        """Translate an expression, and put it in its place."""
+        """Translate an expression to DuckDB's SQL, and put it in its place in the tree."""
         raise NotImplementedError
 
     def values(self, parts: object, scope: SelectScope) -> list[TypedNode]:
-        """Translate an expression or several, and put them in their places."""
+        """Translate an expression or several to DuckDB's SQL, and put them in their places."""
         nodes = [*parts] if isinstance(parts, Iterable) and not isinstance(parts, exp.Expr) else [parts]
         return [self.expression(node, scope) for node in nodes if isinstance(node, exp.Expr)]
 
@@ -154,18 +154,18 @@ class Conversions:
     # Types that are not decided.
 
     def common(self, types: Iterable[int | None]) -> int | None:
-        """Return the type in which values meet."""
+        """Return the type to which PostgreSQL converts values of these types; None: DuckDB is to tell it."""
         known = list(types)
         return None if None in known else postgres.common_type(oid for oid in known if oid is not None)
 
     def meet(self, values: Sequence[TypedNode]) -> int | None:
-        """Return the type in which all values meet, and give it to those whose type is still open."""
+        """Return the common type of all values; give it to literals and parameters without a type."""
         oid = self.common(value.type for value in values)
         self._settle_all(values, oid)
         return oid
 
     def alike(self, values: Sequence[TypedNode]) -> Sequence[TypedNode]:
-        """Give values that are compared, and are not decided, the type of the first that is."""
+        """Give literals and parameters without a type that of the first compared value that has one."""
         self._settle_all(values, next((value.type for value in values if value.type != UNKNOWN), TEXT))
         return values
 
@@ -175,7 +175,7 @@ class Conversions:
                 replace_node(value.node, lambda inner: self.settle(TypedNode(inner, UNKNOWN), target))
 
     def settle(self, value: TypedNode, target: int | None) -> exp.Expr:
-        """Return a literal or parameter as a value of a type, if it has none."""
+        """Return a literal or parameter without a type as one of the type `target`; others as they are."""
         node = value.node.unnest()
         target = None if target == UNKNOWN else target
         if value.type != UNKNOWN:
@@ -192,7 +192,7 @@ class Conversions:
         return value.node
 
     def _literal(self, text: str, target: int) -> exp.Expr:
-        """Return the value of a literal of a type."""
+        """Return the expression of a text literal that is read as one of PostgreSQL's types."""
         if target in NAMED_OIDS:
             return cast_to(exp.Literal.number(self._object(text, NAMED_OIDS[target])), target)
         item = postgres.element_type(target)
@@ -204,7 +204,7 @@ class Conversions:
         return cast_to(exp.Literal.string(text), target)
 
     def _object(self, text: str, kind: str) -> int:
-        """Return the OID of a name in a literal."""
+        """Return the OID of the object that the text of a literal names, or whose OID it is."""
         if text.strip().isdigit():
             return int(text)
         if text.strip() == "-":
@@ -224,7 +224,7 @@ class Conversions:
     # Conversions of values.
 
     def convert(self, value: TypedNode, target: int) -> exp.Expr:
-        """Return a value as one of another type."""
+        """Return the SQL expression that converts a value to another of PostgreSQL's types."""
         if value.type == UNKNOWN:
             return self.settle(value, target)
         if target in TEXTS:
@@ -236,7 +236,7 @@ class Conversions:
         return value.node
 
     def text(self, value: TypedNode) -> exp.Expr:
-        """Return a value as PostgreSQL shows it."""
+        """Return the SQL expression of the text that PostgreSQL shows of a value."""
         node, own = value
         item = postgres.element_type(own)
         if own in TEXTS:
@@ -251,7 +251,7 @@ class Conversions:
 
 
 def _look_up(node: exp.Expr, target: int) -> exp.Expr:
-    """Return the OID of a name that is a text."""
+    """Return the call that finds the OID of an object by its name, which is a text."""
     kind = NAMED_OIDS[target]
     if kind in ("other", "procedure"):
         raise UnknownQuestion("name of another object")

@@ -190,7 +190,7 @@ _WITHOUT_PARENTHESES = frozenset(
 
 
 class Expressions(Calls):
-    """Translates expressions, each by the rule of its node type."""
+    """Translates PostgreSQL's expressions to DuckDB's SQL, each by the rule of its node type."""
 
     def expression(self, node: exp.Expr, scope: SelectScope) -> TypedNode:
         """Translate an expression by the rule of its node type, or its parts alone; put it in its place."""
@@ -375,7 +375,7 @@ class Expressions(Calls):
         return TypedNode(node, oid)
 
     def match(self, node: exp.Expr, scope: SelectScope) -> TypedNode:
-        """Translate `x ~ pattern` and `x ~* pattern`."""
+        """Translate PostgreSQL's `x ~ pattern` and `x ~* pattern` to matches of texts in DuckDB's SQL."""
         for key in ("this", "expression"):
             node.set(key, self.text(self.expression(node.args[key], scope)))
         return TypedNode(node, BOOL)

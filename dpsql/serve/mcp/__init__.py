@@ -1,5 +1,7 @@
 """The Model Context Protocol over HTTP: `/mcp` of the server, for programs with a token; limits of each user.
 
+``tools`` has the tools and resources by which programs price and ask statements.
+
 Logins: each request names its user by a bearer token, which is looked up in the users of this moment. The
 headers Host and Origin are checked, so that no page in somebody's browser reaches the server by another name.
 
