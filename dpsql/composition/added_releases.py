@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from dpsql.analysis import Output
     from dpsql.composition.prepared import PreparedPrivate
     from dpsql.errors import QueryRefused
-    from dpsql.ledger import KeptAnswer, Ledger
+    from dpsql.ledger import Ledger, StoredRelease
 
 _Sums = list[list[list[ReleasedNumber]]]
 """For each number of the answer and each group, what is added up."""
@@ -105,18 +105,18 @@ class _Adding:
     def _read_releases(self) -> None:
         plan, counting = self.prepared.plan, self.prepared.counting
         wanted = find_same_data(plan, counting.policy, counting.engines.versions)
-        listed = self.ledger.kept_answers(self.analyst, plan.options.at_release)
-        self.newest = max((each.number for each in listed), default=0)
+        listed = self.ledger.list_until(self.analyst, plan.options.at_release)
+        self.newest = max((each.number for _, each in listed), default=0)
         self.releases = len(listed)
         if plan.options.at_release is not None and plan.options.at_release > self.newest:
             raise self.prepared.query.source.refuse(
                 f"your newest release is {self.newest}", plan.options.at.get("at_release")
             )
-        for each in listed:
-            if each.key is not None and data_of(each.key) in wanted:
+        for key, each in listed:
+            if key is not None and data_of(key) in wanted:
                 self._read(each)
 
-    def _read(self, kept: KeptAnswer) -> None:
+    def _read(self, kept: StoredRelease) -> None:
         release = from_bytes(kept.payload)
         if release.addable is None or release.noises is None:
             return

@@ -31,7 +31,7 @@ from dpsql.kernel.ledger.limits import Limits
 from dpsql.kernel.ledger.reports import StoredReport
 from dpsql.kernel.ledger.scopes import GroupCap, ScopeBudget, scope_words
 from dpsql.kernel.ledger.totals import shown
-from dpsql.ledger.ledger import KeptAnswer, Ledger, Opening
+from dpsql.ledger.ledger import Ledger, Opening
 from dpsql.ledger.listing import (
     LIKE,
     Budget,
@@ -51,7 +51,6 @@ __all__ = [
     "Entry",
     "Event",
     "GroupCap",
-    "KeptAnswer",
     "LadderCharge",
     "LadderRequest",
     "LadderReservation",

@@ -14,7 +14,7 @@ from enum import Enum
 from fractions import Fraction
 from pathlib import Path
 from types import MappingProxyType
-from typing import NamedTuple, Self
+from typing import Self
 
 from dpsql.kernel.ledger import ChargeLedger, events, name_of, part_declarations
 from dpsql.kernel.ledger.events import Event
@@ -22,7 +22,6 @@ from dpsql.kernel.ledger.limits import Limits
 from dpsql.kernel.ledger.reports import StoredReport
 from dpsql.kernel.ledger.scopes import Caps, GroupCap, PartBudgets, ScopeBudget, all_budgets
 from dpsql.kernel.ledger.store import Store, storable
-from dpsql.kernel.levels import split_level
 from dpsql.kernel.loss import Charge, Filter, Totals
 from dpsql.kernel.unit_parts import ALL_PARTS, Calendar, PartSet
 from dpsql.ledger import listing, verification
@@ -51,14 +50,6 @@ class Opening(Enum):
     """It is opened for `Ledger.check`; no event is written."""
     ACCEPT = "accept"
     """If it is older than its mark, or missing, what the mark tells counts as spent in it from now on."""
-
-
-class KeptAnswer(NamedTuple):
-    """A release as it is stored, with its number and the key of its question; None: it is given once."""
-
-    number: int
-    key: str | None
-    payload: bytes
 
 
 class Ledger(ChargeLedger):
@@ -201,16 +192,6 @@ class Ledger(ChargeLedger):
         """List an analyst's own releases, oldest first."""
         with self._store.read() as connection:
             return listing.list_releases(connection, name_of(analyst))
-
-    def kept_answers(self, analyst: str, newest: int | None = None) -> list[KeptAnswer]:
-        """Return an analyst's own releases as they are stored, the oldest first, perhaps up to a number."""
-        with self._store.read() as connection:
-            rows = connection.execute(
-                "SELECT number, reuse_key, payload FROM release"
-                " WHERE analyst = ? AND payload IS NOT NULL AND number <= ? ORDER BY number",
-                (name_of(analyst), newest or 1 << 62),
-            ).fetchall()
-        return [KeptAnswer(number, key, split_level(payload, number)[0]) for number, key, payload in rows]
 
     def lineage(self, number: int, analyst: str) -> Lineage | None:
         """Return what refining one of the analyst's own releases needs to know; None if there is none."""

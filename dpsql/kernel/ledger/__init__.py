@@ -281,6 +281,14 @@ class ChargeLedger:
             raise ProgrammingError(f"you have no release {number}")
         return found
 
+    def list_until(self, analyst: str, newest: int | None = None) -> list[tuple[str | None, StoredRelease]]:
+        """Return an analyst's own releases, perhaps up to a number, oldest first, with their reuse keys."""
+        with self._store.read() as connection:
+            found = kept_results.list_until(connection, name_of(analyst), newest or 1 << 62)
+        if found:
+            self._guard.cover(self._store, max((each.event for _, each in found), key=lambda event: event.n))
+        return found
+
     def _find_covered(
         self, find: Callable[[sqlite3.Connection], StoredRelease | None]
     ) -> StoredRelease | None:

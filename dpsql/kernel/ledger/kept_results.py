@@ -169,18 +169,37 @@ def find_number(connection: sqlite3.Connection, number: int, analyst: str) -> St
     return _find_release(connection, "r.number = ?", (analyst, number))
 
 
+def list_until(
+    connection: sqlite3.Connection, analyst: str, newest: int
+) -> list[tuple[str | None, StoredRelease]]:
+    """Return an analyst's own releases up to a number, the oldest first, with their reuse keys."""
+    rows = connection.execute(
+        f"{_STORED} WHERE r.analyst = ? AND r.number <= ? AND r.payload IS NOT NULL ORDER BY r.number",
+        (analyst, newest),
+    )
+    return [(row[-1], _read_release(*row[:-1])) for row in rows.fetchall()]
+
+
+_STORED: Final = (
+    "SELECT r.number, r.at, r.analyst, r.payload, e.n, e.hash, r.reuse_key FROM release r"
+    f" LEFT JOIN event e ON e.n = {_EVENT}"
+)
+
+
 def _find_release(
     connection: sqlite3.Connection, chosen: str, given: tuple[str, str | int]
 ) -> StoredRelease | None:
     row = connection.execute(
-        f"SELECT r.number, r.at, r.analyst, r.payload, e.n, e.hash FROM release r"
-        f" LEFT JOIN event e ON e.n = {_EVENT} WHERE r.analyst = ? AND {chosen} AND r.payload IS NOT NULL"
+        f"{_STORED} WHERE r.analyst = ? AND {chosen} AND r.payload IS NOT NULL"
         " ORDER BY r.number DESC LIMIT 1",
         given,
     ).fetchone()
-    if row is None:
-        return None
-    number, at, owner, payload, n, found = row
+    return None if row is None else _read_release(*row[:-1])
+
+
+def _read_release(
+    number: int, at: str, owner: str, payload: bytes, n: int | None, found: str
+) -> StoredRelease:
     if n is None:
         raise DamagedError(f"the event of release {number} is missing")
     payload, level = split_level(payload, number)

@@ -147,6 +147,7 @@ def test_nothing_is_handed_out_that_the_mark_does_not_hold(
             asks: list[Callable[[], object]] = [
                 lambda: ledger.find("k", "ann"),
                 lambda: ledger.release(1, "ann"),
+                lambda: ledger.list_until("ann"),
             ]
             # It is stored and charged; asked again it is not given out either.
             for ask in asks:
