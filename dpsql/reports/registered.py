@@ -141,8 +141,6 @@ def plan_registration(
         raise ProgrammingError(
             "a report's name has letters, digits and underscores, and begins with no digit"
         )
-    if epsilon <= 0:
-        raise ProgrammingError("a report has an epsilon above 0")
     with_parts = any(f"${PARAMETER}" in text for text in texts)
     if not with_parts:
         statements = read_statements(planner, texts, epsilon)

@@ -381,8 +381,8 @@ def spend_own(
         own.admit(connection, caps, reserved, price, parts)
     paid = reserved if charged is None else charged
     for name in {*names_of(connection, analyst), *orders}:
-        for own, added in [(each, each) for each in entries] or [(reserved, paid)]:
-            add_loss(connection, name, orders.get(name), own, added, parts)
+        for asked, added in [(each, each) for each in entries] or [(reserved, paid)]:
+            add_loss(connection, name, orders.get(name), asked, added, parts)
 
 
 def spend_total(

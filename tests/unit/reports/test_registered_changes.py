@@ -9,7 +9,9 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from dpsql.errors import OperationalError, ProgrammingError
+from dpsql.cli import main
+from dpsql.errors import BudgetExceeded, OperationalError, ProgrammingError
+from dpsql.kernel.loss import PrivacyLoss
 from dpsql.session import Session
 from tests.unit.reports.conftest import POLICY
 from tests.unit.reports.test_registered import SELECT, TOP, WEEK, register, run, spent
@@ -78,7 +80,7 @@ def test_an_epsilon_of_0_is_not_the_default(folder: Path, opened: Callable[[], S
         POLICY.replace("epsilon = 1\n", "epsilon = 1\ndefault_epsilon = 0.3\n")
     )
     own = opened()
-    with pytest.raises(ProgrammingError, match="epsilon above 0"):
+    with pytest.raises(ProgrammingError, match="must lie between"):
         own.run(f"CREATE REPORT z OPTIONS (epsilon = 0) AS $$ {WEEK_ALONE} $$")
     assert own.ledger.reports() == []
     own.run(f"CREATE REPORT z AS $$ {WEEK_ALONE} $$")
@@ -91,3 +93,27 @@ def test_costs_of_several_releases_are_added_up_by_parts(folder: Path, opened: C
     register(own, f"{WEEK_ALONE}; {SELECT} COUNT(*) AS n FROM signups WHERE {WEEK}", epsilon="0.123456789")
     run(own, "2026-W02")
     assert own.ledger.check() == []
+
+
+@pytest.mark.parametrize("epsilon", ["0", "-1", "1e-40", "1e400"])
+def test_an_epsilon_that_no_statement_has_is_refused(session: Session, epsilon: str) -> None:
+    with pytest.raises(ProgrammingError, match="between 1e-06 and 1,000,000"):
+        register(session, WEEK_ALONE, epsilon=epsilon)
+    with pytest.raises(ProgrammingError, match="between 1e-06 and 1,000,000"):
+        session.reports.plan([f"{SELECT} COUNT(*) AS n FROM signups"], epsilon)
+
+
+def test_a_page_that_cannot_be_written_is_said(
+    session: Session, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    register(session, WEEK_ALONE, epsilon="0.4")
+    own = ["-p", str(folder / "dpsql.toml"), "--analyst", "ann", "report"]
+    assert main([*own, "page", "weekly", "--to", str(folder / "none" / "page.html")]) == 2
+    assert "cannot write" in capsys.readouterr().err
+
+
+def test_a_ladder_leaves_what_is_kept(session: Session) -> None:
+    register(session, WEEK_ALONE, share="0.8")
+    session.ledger.check_ladders(PrivacyLoss.of(Fraction(1, 5), Fraction(0)))
+    with pytest.raises(BudgetExceeded, match=r"0\.8 of it is kept for report weekly"):
+        session.ledger.check_ladders(PrivacyLoss.of(Fraction(3, 10), Fraction(0)))
