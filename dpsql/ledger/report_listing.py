@@ -19,7 +19,7 @@ class ReportRelease:
     place: int
     """From 1."""
     parts: PartSet | None
-    """The parts of units that it was charged to; None: all."""
+    """The parts of units that it was charged to, as they were then; None: all."""
     key: str | None
     """The key of its question, which tells its policy and its data."""
 
@@ -34,7 +34,7 @@ def list_report_releases(connection: sqlite3.Connection, digest: str, analyst: s
         (digest, analyst),
     ).fetchall()
     return [
-        ReportRelease(number, place, part_totals.touches(connection, entry), key)
+        ReportRelease(number, place, part_totals.written_touches(connection, entry), key)
         for number, place, entry, key in rows
     ]
 

@@ -94,7 +94,7 @@ class ReportText:
     @property
     def digest(self) -> str:
         """What tells it from every other report."""
-        return digest_of(self.texts, self.epsilon, self.per, self.every or "")
+        return digest_of(self.texts, self.epsilon, self.per, self.every or "", self.declared or "")
 
     def parameters(self, calendar: Calendar | None, part: int | None) -> Mapping[str, object] | None:
         """Return the parameters of its statements for a part."""

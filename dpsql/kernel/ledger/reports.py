@@ -103,7 +103,10 @@ def content_of(connection: sqlite3.Connection, number: int) -> dict[str, Any] | 
 
 
 def parts_of(connection: sqlite3.Connection, number: int, *, measured: bool = False) -> PartSet:
-    """Return the parts that were charged for a text; with `measured`, those measured, or measured now."""
+    """Return the parts that were charged for a text; with `measured`, those measured, or measured now.
+
+    They are those of its registration, whose digest tells how units are in parts, whatever changed since.
+    """
     found = NO_PARTS
     rows = connection.execute(
         "SELECT e.entry, e.state, e.holder FROM report n JOIN report r ON r.digest = n.digest"
@@ -114,7 +117,7 @@ def parts_of(connection: sqlite3.Connection, number: int, *, measured: bool = Fa
     for entry, state, holder in rows:
         gone = state in ("failed", "cancelled") or (state == "reserved" and limits.is_alive(holder) is False)
         if not (measured and gone):
-            found |= part_totals.touches(connection, entry) or ALL_PARTS
+            found |= part_totals.written_touches(connection, entry) or ALL_PARTS
     return found
 
 

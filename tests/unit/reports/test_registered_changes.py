@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 
@@ -117,3 +118,28 @@ def test_a_ladder_leaves_what_is_kept(session: Session) -> None:
     session.ledger.check_ladders(PrivacyLoss.of(Fraction(1, 5), Fraction(0)))
     with pytest.raises(BudgetExceeded, match=r"0\.8 of it is kept for report weekly"):
         session.ledger.check_ladders(PrivacyLoss.of(Fraction(3, 10), Fraction(0)))
+
+
+def test_a_week_is_of_no_other_one_after_parts_have_changed_for_a_time(
+    session: Session, folder: Path, opened: Callable[[], Session]
+) -> None:
+    register(session, WEEK_ALONE, share="0.4")
+    second = run(session, "2026-W02")
+    with duckdb.connect() as connection:
+        rows = f"SELECT *, signed_up AS later FROM '{folder}/signups.parquet'"
+        connection.execute(f"COPY ({rows}) TO '{folder}/new.parquet' (FORMAT parquet)")
+    (folder / "new.parquet").replace(folder / "signups.parquet")
+    (folder / "dpsql.toml").write_text(POLICY.replace('column = "signed_up"', 'column = "later"'))
+    opened().run(f"{SELECT} OPTIONS (epsilon = 0.01) COUNT(*) AS n FROM visits")
+    (folder / "dpsql.toml").write_text(POLICY)
+    own = opened()
+    assert run(own, "2026-W02") == second
+    assert own.reports.plan_run("weekly", "2026-W03").price.epsilon > 0
+    assert run(own, "2026-W03") != second
+    assert own.ledger.check() == []
+
+
+def test_a_text_for_other_parts_is_another_report(session: Session) -> None:
+    text = session.reports.plan_registration("weekly", WEEK_ALONE, epsilon="0.4").text
+    assert text.declared is not None
+    assert replace(text, declared="other").digest != text.digest
