@@ -143,3 +143,24 @@ def test_a_text_for_other_parts_is_another_report(session: Session) -> None:
     text = session.reports.plan_registration("weekly", WEEK_ALONE, epsilon="0.4").text
     assert text.declared is not None
     assert replace(text, declared="other").digest != text.digest
+
+
+def test_shares_that_no_part_has_together_are_refused(session: Session) -> None:
+    register(session, WEEK_ALONE, share="0.8")
+    other = WEEK_ALONE.replace("country", "channel")
+    with pytest.raises(ProgrammingError, match="so large a share beside what is kept for weekly"):
+        register(session, other, "second", share="0.3")
+    register(session, other, "second", share="0.2")
+    for name in ("second", "weekly"):
+        run(session, "2026-W02", name)
+    assert spent(session, "2026-W02") <= 1
+
+
+def test_a_share_is_not_said_to_be_kept_for_a_report_that_keeps_none(session: Session) -> None:
+    register(session, WEEK_ALONE, epsilon="0.4")
+    with pytest.raises(ProgrammingError, match="another share kept; end it first"):
+        register(session, WEEK_ALONE, share="0.4")
+    session.ledger.end_report("weekly")
+    register(session, WEEK_ALONE, share="0.4")
+    register(session, WEEK_ALONE, epsilon="0.4")
+    assert session.ledger.reports()[0][0].kept is not None
