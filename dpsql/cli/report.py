@@ -169,7 +169,10 @@ def page_command(settings: CliSettings, /, *, name: str, target: str) -> int:
         if place < len(found.lines) and (line := found.lines[place]) is not None:
             body.append(tag("div", release_html(line), style="overflow-x:auto"))
     body += [tag("h2", "Plan"), plan]
-    Path(target).write_text(document(f"Report {name}", "".join(body)), "utf-8")
+    try:
+        Path(target).write_text(document(f"Report {name}", "".join(body)), "utf-8")
+    except OSError as problem:
+        raise click.UsageError(f"cannot write {target}: {problem.strerror}") from None
     narrate.note(f"{target} is written; nothing was charged")
     return ExitCode.OK
 

@@ -19,20 +19,23 @@ class ReportRelease:
     place: int
     """From 1."""
     parts: PartSet | None
-    """The parts of units that it was charged to; None: all."""
+    """The parts of units that it was charged to, as they were then; None: all."""
+    key: str | None
+    """The key of its question, which tells its policy and its data."""
 
 
 def list_report_releases(connection: sqlite3.Connection, digest: str, analyst: str) -> list[ReportRelease]:
     """Return what was released for the reports of a text, which an analyst has registered."""
     rows = connection.execute(
-        "SELECT e.release, COALESCE(p.place, 1), e.entry FROM report_run u"
+        "SELECT e.release, COALESCE(p.place, 1), e.entry, a.reuse_key FROM report_run u"
         " JOIN report r ON r.number = u.report JOIN entry e ON e.entry = u.entry"
-        " LEFT JOIN part p ON p.entry = e.entry"
+        " JOIN release a ON a.number = e.release LEFT JOIN part p ON p.entry = e.entry"
         " WHERE r.digest = ? AND r.analyst = ? AND e.state = 'settled' ORDER BY e.release",
         (digest, analyst),
     ).fetchall()
     return [
-        ReportRelease(number, place, part_totals.touches(connection, entry)) for number, place, entry in rows
+        ReportRelease(number, place, part_totals.written_touches(connection, entry), key)
+        for number, place, entry, key in rows
     ]
 
 

@@ -5,6 +5,7 @@
 ``axes``              their numbers as sets along axes, one for each column
 ``measured``          the statement that measures a marginal, and what its release shows
 ``measurement_plan``  what is measured of each table, and its share of the epsilon
+``missing_numbers``   what would not follow from that, so that nothing is charged
 ``planned``           a report that is run once, planned and priced
 ``registered``        registered reports: planned once, run for one part of units after the other
 ``answers``           the answers of all statements from the releases

@@ -94,22 +94,27 @@ def answer_run(
         estimates[plan.table] = TableEstimate.of(plan.table, made, planned.text.digest, catalog)
     rest = () if planned.prepared is None else planned.prepared.parts[len(own) :]
     others = {part.key: release for part, release in zip(rest, releases[len(own) :], strict=True)}
-    return [answer_statement(each, estimates, others) for each in planned.statements]
+    old = planned.of_other_rows
+    return [answer_statement(each, estimates, others, old) for each in planned.statements]
 
 
 def answer_statement(
     statement: ReportStatement,
     estimates: Mapping[str, TableEstimate],
     others: Mapping[str, Release],
+    of_other_rows: frozenset[int] = frozenset(),
 ) -> StatementResult:
-    """Return the answer of one statement: from the estimates of tables, and from releases that stay out."""
+    """Return the answer of one statement: from the estimates of tables, and from releases that stay out.
+
+    It says which releases were measured before the data or the policy changed.
+    """
     prepared = statement.prepared
     if isinstance(prepared, PreparedPublic):
         return StatementResult(prepared.engines.schema_database.run(prepared.sql, prepared.text))
     parts = tuple(
         others[part.key]
         if isinstance(linear, str)
-        else _estimated(part, linear, estimates[linear.table.name])
+        else _estimated(part, linear, estimates[linear.table.name], of_other_rows)
         for part, linear in zip(prepared.parts, statement.linear, strict=True)
     )
     release = parts[0] if isinstance(prepared, PreparedPrivate) else run_composed(prepared, parts)
@@ -122,7 +127,9 @@ def _why(statement: ReportStatement) -> list[str]:
     return [f"not from the estimate of the report: it {reason}" for reason in statement.reasons]
 
 
-def _estimated(part: PreparedPrivate, linear: LinearRelease, of: TableEstimate) -> Release:
+def _estimated(
+    part: PreparedPrivate, linear: LinearRelease, of: TableEstimate, of_other_rows: frozenset[int]
+) -> Release:
     """Return a release whose numbers are those of an estimate."""
     level = float(part.plan.options.confidence or Fraction(95, 100))
     used = set[int]()
@@ -134,6 +141,13 @@ def _estimated(part: PreparedPrivate, linear: LinearRelease, of: TableEstimate) 
     said = words_of_release(part.plan, part.method)
     said["mechanism"] = "one least-squares estimate"
     said["properties"] = {**said["properties"], COMPUTED: computed_words(used)}
+    old = sorted(used & of_other_rows)
+    if old:
+        said["warnings"] = (
+            *said["warnings"],
+            f"{computed_words(old)}, measured before the data or the policy changed: the intervals are of the"
+            " rows as they were",
+        )
     said["guarantee"] = "; ".join(dict.fromkeys(each.guarantee for each in of.releases))
     return Release(
         rows=shown,

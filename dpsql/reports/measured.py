@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from dpsql.analysis import Catalog
-from dpsql.errors import InternalError
+from dpsql.errors import InternalError, OperationalError
 from dpsql.estimates.noise_laws import Linear
 from dpsql.estimates.reports.marginals import Axis, Marginal, ReleasedMarginal
 from dpsql.estimates.reports.value_sets import ValueSet, unite
@@ -127,6 +127,12 @@ def _add_axis(
     """Add the key or the condition of an axis over a column with these values."""
     if not axis.is_apart():
         raise InternalError("a measured marginal has a unit in two numbers")
+    declared = ValueSet.of_values(values)
+    if not all(row <= declared for row in axis.rows):
+        raise OperationalError(
+            f"{column} had other declared values when this report was planned, and what was measured of them"
+            " is not of those of now; nothing was charged"
+        )
     sets = [[value for value in values if value in row] for row in axis.rows]
     if sum(map(len, sets)) < len(values):
         where.append(f"{quote(column)} IN ({_listed([v for each in sets for v in each], kind)})")

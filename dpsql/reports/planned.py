@@ -15,11 +15,12 @@ from typing import TYPE_CHECKING
 
 from dpsql.analysis import is_private
 from dpsql.composition.prepared import PreparedComposed, PreparedPrivate, PreparedPublic
-from dpsql.errors import QueryRefused
+from dpsql.errors import ProgrammingError, QueryRefused
 from dpsql.estimates.reports.report_plan import Per
 from dpsql.kernel.loss import Charge
 from dpsql.kernel.unit_parts import PartSet, either_parts
 from dpsql.language import Query
+from dpsql.language.options import MAX_EPSILON, MIN_EPSILON
 from dpsql.lazy_dataclass import dataclass
 from dpsql.reports.axes import LinearRelease, linear_release
 from dpsql.reports.linear_releases import StaysOutError, cell_sums_of
@@ -152,6 +153,9 @@ def read_statements(
     parameters: Mapping[str, object] | None = None,
 ) -> list[ReportStatement]:
     """Analyse the statements of a report, which have equal shares of an epsilon."""
+    if not MIN_EPSILON <= epsilon <= MAX_EPSILON:
+        least, most = f"{float(MIN_EPSILON):g}", f"{int(MAX_EPSILON):,}"
+        raise ProgrammingError(f"the epsilon of a report must lie between {least} and {most}")
     queries = [_parsed(planner, text, i, parameters) for i, text in enumerate(texts, 1)]
     count = sum(is_private(query, planner.policy) for query in queries)
     own = round_down(epsilon / max(count, 1))

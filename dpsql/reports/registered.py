@@ -23,6 +23,7 @@ from dpsql.language import split_script
 from dpsql.lazy_dataclass import dataclass
 from dpsql.ledger import StoredReport
 from dpsql.policy import UnitParts
+from dpsql.release.reuse import data_of, find_same_data
 from dpsql.reports.measured import MeasuredQuery
 from dpsql.reports.measurement_plan import (
     Measured,
@@ -33,6 +34,7 @@ from dpsql.reports.measurement_plan import (
     query_of,
     within_of,
 )
+from dpsql.reports.missing_numbers import check_told
 from dpsql.reports.planned import (
     ReportStatement,
     digest_of,
@@ -92,7 +94,7 @@ class ReportText:
     @property
     def digest(self) -> str:
         """What tells it from every other report."""
-        return digest_of(self.texts, self.epsilon, self.per, self.every or "")
+        return digest_of(self.texts, self.epsilon, self.per, self.every or "", self.declared or "")
 
     def parameters(self, calendar: Calendar | None, part: int | None) -> Mapping[str, object] | None:
         """Return the parameters of its statements for a part."""
@@ -139,8 +141,6 @@ def plan_registration(
         raise ProgrammingError(
             "a report's name has letters, digits and underscores, and begins with no digit"
         )
-    if epsilon <= 0:
-        raise ProgrammingError("a report has an epsilon above 0")
     with_parts = any(f"${PARAMETER}" in text for text in texts)
     if not with_parts:
         statements = read_statements(planner, texts, epsilon)
@@ -275,6 +275,8 @@ class PlannedRun:
     """What is measured now, in the order of the releases."""
     known: tuple[tuple[str, MeasuredQuery, int], ...]
     """What was measured before: the table, the statement and the number of the release."""
+    of_other_rows: frozenset[int]
+    """The releases of these that were measured before the data or the policy changed."""
     parts: PartSet | None
     """The parts of units that are measured now; None: the report has none."""
     prepared: PreparedComposed | None
@@ -294,6 +296,7 @@ def plan_run(planner: Planner, stored: StoredReport, part_name: str | None) -> P
     releases = ledger.report_releases(stored)
     measured: list[Measured] = []
     known: list[tuple[str, MeasuredQuery, int]] = []
+    of_other_rows = set[int]()
     missing_of_all, before = NO_PARTS, 0
     for plan in text.plans:
         needed = parts_needed(statements, plan.table) or None
@@ -301,7 +304,7 @@ def plan_run(planner: Planner, stored: StoredReport, part_name: str | None) -> P
             assert needed is not None and calendar is not None  # noqa: PT018, S101  it was registered so
             needed |= PartSet.of((part, part))
             _check_closed(planner, calendar, part, needed)
-        done = NO_PARTS
+        done, same = NO_PARTS, _find_same(planner, statements, plan.table) if releases else frozenset()
         own = [each for each in releases if before < each.place <= before + len(plan.measured)]
         for each in own:
             whole = each.parts if each.parts is not None else needed
@@ -310,18 +313,43 @@ def plan_run(planner: Planner, stored: StoredReport, part_name: str | None) -> P
             done |= NO_PARTS if whole is None else whole
             marginal, _ = plan.measured[each.place - 1 - before]
             known.append((plan.table, query_of(planner, plan.table, marginal, whole), each.number))
+            if data_of(each.key or "") not in same:
+                of_other_rows.add(each.number)
         missing = None if needed is None else needed - done
         if (missing is None and not own) or missing:
             measured += measure(planner, plan, text.epsilon, missing)
             missing_of_all |= missing or NO_PARTS
         before += len(plan.measured)
+    if measured:
+        made = [(table, query) for table, query, _ in known] + [(each.table, each.query) for each in measured]
+        check_told(statements, made, planner.database.engines().schema_database)
     others = [other for each in statements for other in each.others]
     label = stored.name if part_name is None else f"{stored.name} ('{part_name}')"
     prepared = prepare_releases(planner, f"EXECUTE REPORT {label}", text.digest, measured, others)
-    number = stored.number if measured or (not text.plans and not releases) else None
-    return PlannedRun(
-        text, number, tuple(statements), tuple(measured), tuple(known), missing_of_all or None, prepared
+    own_part = None if part is None else PartSet.of((part, part))
+    anew = not text.plans and not any(
+        each.parts is None or own_part is None or each.parts & own_part for each in releases
     )
+    number = stored.number if measured or anew else None
+    return PlannedRun(
+        text,
+        number,
+        tuple(statements),
+        tuple(measured),
+        tuple(known),
+        frozenset(of_other_rows),
+        missing_of_all or None,
+        prepared,
+    )
+
+
+def _find_same(
+    planner: Planner, statements: Sequence[ReportStatement], table: str
+) -> frozenset[tuple[str, str]]:
+    """Return what `data_of` has of releases of the rows of a table that statements read now."""
+    plans = (linear.plan for each in statements for linear in each.estimated if linear.table.name == table)
+    versions = planner.database.engines().versions
+    return frozenset().union(*(find_same_data(plan, planner.policy, versions) for plan in plans))
 
 
 def _part_of(planner: Planner, text: ReportText, name: str | None) -> tuple[Calendar | None, int | None]:

@@ -24,6 +24,7 @@ from dpsql.release import Release, places_of, tell_opening
 from dpsql.release.reuse import CHANGING
 from dpsql.reports.answers import answer_report, answer_run
 from dpsql.reports.history import ReportHistory, follow_numbers, newest_parts
+from dpsql.reports.missing_numbers import check_told
 from dpsql.reports.planned import PlannedReport, plan_statements
 from dpsql.reports.registered import (
     PlannedRegistration,
@@ -87,7 +88,11 @@ class SessionReports:
         words, amount = [copy_text(text) for text in texts], exact(epsilon)
         with self._session.statement():
             check_report(self._session.planner.policy)
-            return plan_statements(self._session.planner, words, amount, per)
+            planner = self._session.planner
+            planned = plan_statements(planner, words, amount, per)
+            measured = [(each.table, each.query) for each in planned.measured]
+            check_told(planned.statements, measured, planner.database.engines().schema_database)
+            return planned
 
     def run(self, planned: PlannedReport) -> list[StatementResult]:
         """Measure what is not stored, under one reservation, and return the answer of each statement."""
@@ -195,7 +200,7 @@ class SessionReports:
         if command.what in ("CREATE", "EXECUTE"):
             check_report(planner.policy, command.source)
         if command.what == "CREATE":
-            epsilon = command.epsilon or planner.defaults.epsilon
+            epsilon = planner.defaults.epsilon if command.epsilon is None else command.epsilon
             if epsilon is None:
                 raise command.source.refuse(
                     "the report gives no epsilon and the policy has no default",
@@ -221,7 +226,8 @@ class SessionReports:
                 answers = self._execute(command.run, most)
                 if command.statement is not None or len(answers) == 1:
                     return answers[(command.statement or 1) - 1]
-                return StatementResult(table_of(answers))
+                said = (word for each in answers if each.release for word in each.release.warnings)
+                return StatementResult(table_of(answers), notices=tuple(dict.fromkeys(said)))
             case ReportCommand(what="EXPLAIN"):
                 return StatementResult(self.explain(command.name, command.part))
             case ReportCommand(what="DROP"):

@@ -389,7 +389,7 @@ class ChargeLedger:
         with self._store.write() as connection:
             self._guard.hold(connection)
             self._caps.check_listed(asked.analyst)
-            found = reports.register(connection, asked)
+            found = reports.register(connection, self._caps, asked)
             event = events.newest(connection)
         self._guard.cover(self._store, event)
         return found

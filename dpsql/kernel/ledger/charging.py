@@ -141,15 +141,16 @@ def reserve(
     touches = [_parts_of(connection, request) for request in requests]
     pairs = zip(requests, touches, strict=True)
     persons = [_times_of(connection, caps, request, parts) for request, parts in pairs]
-    together = dict.fromkeys(touches, PrivacyLoss())
+    together: dict[PartSet | None, list[PrivacyLoss]] = {parts: [] for parts in touches}
     for parts, each in zip(touches, losses, strict=True):
-        together[parts] += each
+        together[parts].append(each)
     if report is not None:
         reports.check_run(connection, caps, report, touches)
-    for parts, each in together.items():
+    for parts, own in together.items():
+        each = sum(own, PrivacyLoss())
         reports.check_kept(connection, caps, each, price, parts, report)
-        spend_own(connection, caps, analyst, each, price=price, parts=parts)
-        spend_total(connection, caps, each, price, parts)
+        spend_own(connection, caps, analyst, each, price=price, parts=parts, entries=own)
+        spend_total(connection, caps, each, price, parts, entries=own)
     for times, each, request in zip(persons, losses, requests, strict=True):
         person_totals.spend(connection, caps, each, request.charge, times)
     entries, at = list[int](), now()

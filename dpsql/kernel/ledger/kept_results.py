@@ -12,7 +12,7 @@ from datetime import datetime
 from typing import Any, Final
 
 from dpsql.errors import BudgetExceeded, InterfaceError, InternalError
-from dpsql.kernel.ledger import events, limits, part_totals, person_totals
+from dpsql.kernel.ledger import events, limits, part_totals, person_totals, reports
 from dpsql.kernel.ledger.charging import enter, entry_content, now, release_content, store
 from dpsql.kernel.ledger.events import Event, LadderRequest, LadderReservation, StoredLadder, StoredRelease
 from dpsql.kernel.ledger.scopes import (
@@ -65,13 +65,17 @@ def reserve(
 
 
 def check_room(connection: sqlite3.Connection, caps: Caps, loss: PrivacyLoss) -> None:
-    """Raise `BudgetExceeded`, which names them, if scopes do not admit the loss of ladders."""
+    """Raise `BudgetExceeded`, which names them, if scopes do not admit the loss of ladders.
+
+    It is charged to all parts of units, beside what is kept in each for reports.
+    """
     refusing = [budget for budget in all_budgets(connection, caps) if not budget.admits(loss)]
     if caps.person is not None and not person_totals.has_room(connection, caps, loss):
         borne = person_totals.whole_totals(connection, caps)
         refusing.append(ScopeBudget(PERSON, Filter.of(caps.person), borne))
     if refusing:
         raise _ladder_budget_error(loss.charge, refusing)
+    reports.check_kept(connection, caps, loss, loss.charge, None, None)
 
 
 def settle(connection: sqlite3.Connection, reservation: LadderReservation, payload: bytes) -> StoredLadder:

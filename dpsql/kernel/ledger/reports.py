@@ -49,16 +49,27 @@ class StoredReport:
     kept: PrivacyLoss | None
 
 
-def register(connection: sqlite3.Connection, report: StoredReport) -> StoredReport:
-    """Register a report under its name; the same one again is the one that is there."""
+def register(connection: sqlite3.Connection, caps: Caps, report: StoredReport) -> StoredReport:
+    """Register a report under its name; the same one again is the one that is there.
+
+    What is kept for it has to fit beside what is kept for others: else each would refuse the others' runs.
+    """
     known = find(connection, report.name)
     if known is not None:
         if (known.digest, known.analyst) == (report.digest, report.analyst):
+            if report.kept not in (None, known.kept):
+                raise ProgrammingError(f"report {report.name} is there with another share kept; end it first")
             return known
         raise ProgrammingError(
             f"there is another report {report.name!r}, and what is measured for one text answers no other;"
             " take another name, or end that one"
         )
+    if report.kept is not None:
+        others = [each for each in active(connection) if each.kept is not None]
+        together = sum((each.kept for each in others if each.kept is not None), report.kept)
+        if not caps.filter.admits(policy_scope(connection, caps).whole, together):
+            beside = " beside what is kept for " + ", ".join(each.name for each in others) if others else ""
+            raise ProgrammingError(f"the budget of a part does not admit so large a share{beside}")
     kept = "" if report.kept is None else str(report.kept)
     row = (report.name, report.analyst, report.at, report.digest, report.statements, report.plan, kept)
     cursor = connection.execute(
@@ -103,7 +114,10 @@ def content_of(connection: sqlite3.Connection, number: int) -> dict[str, Any] | 
 
 
 def parts_of(connection: sqlite3.Connection, number: int, *, measured: bool = False) -> PartSet:
-    """Return the parts that were charged for a text; with `measured`, those measured, or measured now."""
+    """Return the parts that were charged for a text; with `measured`, those measured, or measured now.
+
+    They are those of its registration, whose digest tells how units are in parts, whatever changed since.
+    """
     found = NO_PARTS
     rows = connection.execute(
         "SELECT e.entry, e.state, e.holder FROM report n JOIN report r ON r.digest = n.digest"
@@ -114,7 +128,7 @@ def parts_of(connection: sqlite3.Connection, number: int, *, measured: bool = Fa
     for entry, state, holder in rows:
         gone = state in ("failed", "cancelled") or (state == "reserved" and limits.is_alive(holder) is False)
         if not (measured and gone):
-            found |= part_totals.touches(connection, entry) or ALL_PARTS
+            found |= part_totals.written_touches(connection, entry) or ALL_PARTS
     return found
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import astuple, dataclass, field, replace
 from fractions import Fraction
 from typing import Any
@@ -361,12 +361,13 @@ def spend_own(
     *,
     price: Charge | None = None,
     parts: PartSet | None = None,
+    entries: Sequence[PrivacyLoss] = (),
 ) -> None:
     """Add a loss to an analyst's total, if the analyst's own cap and the caps of all groups allow it.
 
     They have to allow the reserved loss also where another one is charged: else an outcome could be told from
     what is refused. It is added to the totals of some parts, or of all (None), and each of them has to allow
-    it.
+    it. Of several entries it is the sum, and each of them is rounded up by itself, as it is settled.
     """
     orders = {scope(analyst): order_of(caps.own_filter(analyst))}
     for name, group in caps.groups_of(analyst):
@@ -380,7 +381,8 @@ def spend_own(
         own.admit(connection, caps, reserved, price, parts)
     paid = reserved if charged is None else charged
     for name in {*names_of(connection, analyst), *orders}:
-        add_loss(connection, name, orders.get(name), reserved, paid, parts)
+        for asked, added in [(each, each) for each in entries] or [(reserved, paid)]:
+            add_loss(connection, name, orders.get(name), asked, added, parts)
 
 
 def spend_total(
@@ -389,10 +391,15 @@ def spend_total(
     loss: PrivacyLoss,
     price: Charge,
     parts: PartSet | None = None,
+    entries: Sequence[PrivacyLoss] = (),
 ) -> None:
-    """Add a loss to the policy's total, of some parts or of all, if its budget allows it."""
+    """Add a loss to the policy's total, of some parts or of all, if its budget allows it.
+
+    Of several entries it is the sum, and each is rounded up by itself.
+    """
     policy_scope(connection, caps).admit(connection, caps, loss, price, parts)
-    add_loss(connection, POLICY, order_of(caps.filter), loss, loss, parts)
+    for each in entries or (loss,):
+        add_loss(connection, POLICY, order_of(caps.filter), each, each, parts)
 
 
 def admit(budget: ScopeBudget, loss: PrivacyLoss, price: Charge | None) -> None:

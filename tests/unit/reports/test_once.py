@@ -80,7 +80,7 @@ def test_the_estimate_covers_the_truth(opened: Callable[[], Session]) -> None:
             low, high = (np.array(table.column(f"n_{end}").to_pylist()) for end in ("low", "high"))
             inside += int(((low <= exact) & (np.array(exact) <= high)).sum())
             total += len(exact)
-    assert inside / total > 0.9
+    assert inside / total > 0.85  # 0.95 is expected, with a deviation of 0.022
 
 
 def test_what_is_not_linear_runs_at_its_share_and_says_so(session: Session) -> None:
