@@ -182,3 +182,18 @@ def test_what_shows_rows_or_single_units_is_refused(session: Session, items: str
 def test_other_set_operations_of_rows_are_refused(session: Session, sql: str) -> None:
     with pytest.raises(QueryRefused):
         session.prepare(sql)
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT STRING_AGG(DISTINCT x, ', ' ORDER BY x DESC) FROM (VALUES ('a'), ('b'), ('a')) AS t (x)",
+        "SELECT STRING_AGG(DISTINCT x, '') FILTER (WHERE x <> 'b') FROM (VALUES ('a'), ('b'), ('a')) AS t (x)",
+        "SELECT ARG_MAX(DISTINCT x, y) FROM (VALUES ('a', 1), ('b', 3), ('a', 1)) AS t (x, y)",
+        "SELECT STRING_AGG(DISTINCT place, '; ' ORDER BY place) FROM (SELECT place, COUNT(*) AS n FROM visits WHERE user_id < 9000 GROUP BY place HAVING COUNT(*) > 100) AS t",
+    ],
+)
+def test_distinct_has_the_first_argument_over_public_and_released_rows(session: Session, sql: str) -> None:
+    with duckdb.connect() as raw:
+        raw.execute(f"CREATE TABLE visits AS {VISITS}")
+        assert session.run(sql).table.to_pydict().popitem()[1] == [present(raw.execute(sql).fetchone())[0]]
