@@ -178,10 +178,10 @@ def rename_public_schema(tree: exp.Expr) -> exp.Expr:
 
 
 def separate_distinct_arguments(tree: exp.Expr) -> exp.Expr:
-    """Return a parsed statement in which DISTINCT has the first argument of its call, and the call the others.
+    """Return a parsed statement in which DISTINCT has only the first argument of its call.
 
-    The parser gives all of them to DISTINCT, as MySQL counts rows, and writes them as one row. ORDER BY stands
-    at the last argument. `COUNT(DISTINCT a, b)` stays what it is.
+    The parser gives all of them to DISTINCT, as MySQL counts rows, and writes them as one row. ORDER BY
+    stands at the last argument. `COUNT(DISTINCT a, b)` stays what it is.
 
     >>> from dpsql.language import parse
     >>> parse("SELECT STRING_AGG(DISTINCT a, ',' ORDER BY a) FROM t").tree.sql("duckdb")

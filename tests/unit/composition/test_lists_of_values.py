@@ -197,3 +197,24 @@ def test_distinct_has_the_first_argument_over_public_and_released_rows(session: 
     with duckdb.connect() as raw:
         raw.execute(f"CREATE TABLE visits AS {VISITS}")
         assert session.run(sql).table.to_pydict().popitem()[1] == [present(raw.execute(sql).fetchone())[0]]
+
+
+@pytest.mark.parametrize(
+    ("sql", "said"),
+    [
+        ("SELECT MODE(place) FROM visits WHERE cost < 0", "MODE(place) of no rows is some value"),
+        ("SELECT MODE(note) FROM visits WHERE note IN ('x', 'y')", "MODE(note) of no rows is some value"),
+        ("SELECT LIST(DISTINCT place) FROM visits", "Rows without a place are left out, where SQL has NULL"),
+        ("SELECT LIST(DISTINCT UPPER(note)) FROM visits", "found: a value is found as a group of"),
+    ],
+)
+def test_what_sql_would_show_is_told(session: Session, sql: str, said: str) -> None:
+    (line,) = [each for each in present(session.run(sql).release).warnings if said in each]
+    assert "dpsql_fn" not in line
+
+
+@pytest.mark.parametrize(
+    "sql", ["SELECT MODE(place) FROM visits", "SELECT MODE(note) FROM visits WHERE cost < 0"]
+)
+def test_a_mode_that_is_null_or_of_all_rows_needs_no_line(session: Session, sql: str) -> None:
+    assert not any("of no rows" in each for each in present(session.run(sql).release).warnings)
