@@ -28,8 +28,10 @@ from dpsql.composition.half_way_thresholds import (
     ColumnSteps,
     compare_half_way,
     counts_of,
+    find_quotients,
     guard_divisors,
     steps_of,
+    truncate_quotients,
 )
 from dpsql.composition.hidden_columns import HIDDEN, Traced, trace
 from dpsql.composition.kinds import below
@@ -88,7 +90,10 @@ def compose(
     named = {fold(part.name): one for part, one in zip(parts.releases, planned, strict=True)}
     notes = _put_least(outer, named)
     compare_half_way(outer, steps)
-    divisors = guard_divisors(outer, steps, counts_of(plans))
+    quotients, counts = find_quotients(outer, steps), counts_of(plans)
+    divisors = guard_divisors(outer, steps, counts)
+    said = truncate_quotients(quotients, counts)
+    notes = (*notes, said) if said else notes
     put_domains(outer, query.source, policy, database)
     sql = write_engine_sql(copy_tree(outer))
     with _binding(query):

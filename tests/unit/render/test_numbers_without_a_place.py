@@ -6,6 +6,7 @@ import itertools
 import math
 import re
 import xml.etree.ElementTree as ET
+from typing import Any
 
 import pytest
 
@@ -20,7 +21,7 @@ from tests.narrow import present
 from tests.unit.render.test_pictures import MONTHS, released
 
 FINITE = re.compile(r' (?:x|y|x1|x2|y1|y2|width|height|d|points)="[^"]*(?:nan|inf)', re.IGNORECASE)
-NUMBERS = {
+NUMBERS: dict[str, list[float | None]] = {
     "NULL": [None],
     "infinity": [math.inf, 3.0, -math.inf],
     "NaN": [math.nan, 3.0],
@@ -28,7 +29,7 @@ NUMBERS = {
     "the least": [5e-324, 0.0],
     "all infinite": [math.inf],
 }
-KEYS = {
+KEYS: dict[str, tuple[list[Any], list[Any]]] = {
     "none": ([], []),
     "one": (list("abcdef"), []),
     "two": (list("abc"), list("xy")),
