@@ -28,8 +28,10 @@ from dpsql.composition.half_way_thresholds import (
     ColumnSteps,
     compare_half_way,
     counts_of,
+    find_quotients,
     guard_divisors,
     steps_of,
+    truncate_quotients,
 )
 from dpsql.composition.hidden_columns import HIDDEN, Traced, trace
 from dpsql.composition.kinds import below
@@ -45,7 +47,7 @@ from dpsql.composition.prepared import (
 from dpsql.composition.refusals import refuse_unbound
 from dpsql.composition.release_words import total_guarantee
 from dpsql.composition.statement_parts import Parts
-from dpsql.composition.values_of_rows import put_least
+from dpsql.composition.values_of_rows import OF_NO_ROWS, put_least
 from dpsql.engines import UnboundQuery
 from dpsql.engines.schema_database import SchemaDatabase
 from dpsql.kernel.loss import Charge
@@ -65,7 +67,7 @@ def compose(
     Releases with equal keys ask the same question: they are one release, which is charged and run once.
     """
     planned = [
-        replace(one, note=part.note, values=part.values)
+        replace(one, note="" if _finds_none(part.note, one) else part.note, values=part.values)
         for part, one in zip(parts.releases, planned, strict=True)
     ]
     if parts.outer is None:
@@ -88,7 +90,10 @@ def compose(
     named = {fold(part.name): one for part, one in zip(parts.releases, planned, strict=True)}
     notes = _put_least(outer, named)
     compare_half_way(outer, steps)
-    divisors = guard_divisors(outer, steps, counts_of(plans))
+    quotients, counts = find_quotients(outer, steps), counts_of(plans)
+    divisors = guard_divisors(outer, steps, counts)
+    said = truncate_quotients(quotients, counts)
+    notes = (*notes, said) if said else notes
     put_domains(outer, query.source, policy, database)
     sql = write_engine_sql(copy_tree(outer))
     with _binding(query):
@@ -110,6 +115,11 @@ def compose(
         if tuple(name for name, _ in found if not name.startswith(HIDDEN)) == names:
             return _note_intervals(with_details(query, parts.details, keep_numeric(made, found), why))
     return _note_intervals(with_details(query, parts.details, plain, why))
+
+
+def _finds_none(note: str, release: PreparedPrivate) -> bool:
+    """Return whether a note is of the values of no rows, and the release shows none then."""
+    return note.endswith(OF_NO_ROWS) and release.plan.domain_size is None
 
 
 def _put_least(outer: exp.Query, planned: Mapping[str, PreparedPrivate]) -> tuple[str, ...]:

@@ -10,6 +10,7 @@ candidates, which are computed from the rows of the public table.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from itertools import product
 
@@ -26,6 +27,8 @@ _SEVERAL = (exp.Rollup, exp.Cube, exp.GroupingSets)
 _ROWS = ("from_", "joins", "laterals", "where")
 _BEHIND = ("qualify", "order", "limit", "offset", "distinct", "windows", "with_")
 _RELATION = "dpsql_sets"
+_PLACE = re.compile(r"[kag]\d+")
+"""The names of keys, aggregates and constants of GROUPING that have no other."""
 MOST_SETS = 16
 
 
@@ -136,6 +139,16 @@ class _Names:
         self.keys, self.sets = keys, sets
         self.measures: list[exp.Expr] = []
         self.groupings: list[tuple[exp.Expr, ...]] = []
+        self._given: dict[str, str] = {}
+
+    def _name(self, place: str, node: exp.Expr) -> str:
+        """Return the name of a key or aggregate, as lines show it: its text, if no other has it."""
+        title = title_of(node)
+        if place not in self._given:
+            taken = {fold(name) for name in self._given.values()}
+            unclear = fold(title) in taken or _PLACE.fullmatch(fold(title)) is not None
+            self._given[place] = place if unclear else title
+        return self._given[place]
 
     def replaced(self, node: exp.Expr) -> exp.Expr:
         """Return an expression over the united releases."""
@@ -157,23 +170,26 @@ class _Names:
         if isinstance(node, exp.Query):
             return None
         if node in self.keys:
-            return _column(f"k{self.keys.index(node)}")
+            return self._key(self.keys.index(node))
         if isinstance(node, exp.Column) and node.table:
             bare = exp.column(copy_tree(node.this))
             if bare in self.keys:
-                return _column(f"k{self.keys.index(bare)}")
+                return self._key(self.keys.index(bare))
         elif isinstance(node, exp.Column):
             same = [i for i, k in enumerate(self.keys) if isinstance(k, exp.Column) and k.this == node.this]
             if len(same) == 1:
-                return _column(f"k{same[0]}")
+                return self._key(same[0])
         name = (function_name(node) or "").lower()
         if name in ("grouping", "grouping_id"):
             arguments = tuple(node.expressions)
             if all(argument in self.keys for argument in arguments):
                 return _column(f"g{_place(self.groupings, arguments)}")
         if is_released(node) or node in [*aggregate_calls(node)]:
-            return _column(f"a{_place(self.measures, node)}")
+            return _column(self._name(f"a{_place(self.measures, node)}", node))
         return None
+
+    def _key(self, place: int) -> exp.Column:
+        return _column(self._name(f"k{place}", self.keys[place]))
 
     def left(self, made: exp.Select) -> bool:
         """Return whether a SELECT names a column that the united releases do not have.
@@ -197,9 +213,9 @@ class _Names:
         items: list[exp.Expr] = []
         for i, key in enumerate(self.keys):
             value = copy_tree(key) if key in there else exp.Null()
-            items.append(exp.alias_(value, f"k{i}", quoted=True, copy=False))
+            items.append(exp.alias_(value, self._name(f"k{i}", key), quoted=True, copy=False))
         items += [
-            exp.alias_(copy_tree(measure), f"a{i}", quoted=True, copy=False)
+            exp.alias_(copy_tree(measure), self._name(f"a{i}", measure), quoted=True, copy=False)
             for i, measure in enumerate(self.measures)
         ]
         for i, arguments in enumerate(self.groupings):

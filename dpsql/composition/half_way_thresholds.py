@@ -3,7 +3,8 @@
 Counts are whole, and sums are multiples of a public step. `n > 40` means 41 and more, so a noisy count is
 compared with 40.5: it lies as far from 40, which must not pass, as from 41, which must. Compared with 40, the
 least noise would let every other group of 40 pass. Likewise `n >= 40` is compared with 39.5, and `n = 40` is
-between 39.5 and 40.5. The selections of releases do the same (see `analysis.outer_query`).
+between 39.5 and 40.5. The selections of releases do the same (see `analysis.outer_query`). `n // 7` of counts
+is truncated, as it is of integers.
 
 *Privacy.* What is changed is SQL over released numbers, by public steps and constants.
 """
@@ -18,7 +19,7 @@ from sqlglot import exp
 
 from dpsql.analysis import Output, Plan
 from dpsql.analysis.compiler import function_name
-from dpsql.language import find_nodes, walk_tree
+from dpsql.language import MARK, find_nodes, walk_tree
 from dpsql.lazy_dataclass import dataclass
 from dpsql.places import make_distinct
 from dpsql.policy import fold
@@ -83,6 +84,42 @@ def guard_divisors(
             column.replace(exp.Case(ifs=[exp.If(this=there, true=column.copy())]))
             found[known[0]] = None
     return [*found]
+
+
+def find_quotients(tree: exp.Query, steps: ColumnSteps) -> list[tuple[exp.IntDiv, tuple[_Lattice, ...]]]:
+    """Return the divisions by `//` of released numbers, with their sides if these are known."""
+    found = list[tuple[exp.IntDiv, tuple[_Lattice, ...]]]()
+    for select in find_nodes(tree, exp.Select):
+        for node in _nodes(select):
+            if isinstance(node, exp.IntDiv) and any(
+                _column(column, select, steps, _DEEPEST) for column in find_nodes(node, exp.Column)
+            ):
+                sides = (_lattice(side, select, steps) for side in (node.this, node.expression))
+                found.append((node, tuple(side for side in sides if side is not None)))
+    return found
+
+
+def truncate_quotients(
+    found: list[tuple[exp.IntDiv, tuple[_Lattice, ...]]], counts: Collection[ColumnFinder]
+) -> str:
+    """Let `//` of counts be whole, as it is of integers; return what the answer says of other numbers.
+
+    Released numbers are DOUBLE, whose `//` keeps the fraction. Sums may be those of DOUBLE columns.
+    """
+    said = ""
+    for node, sides in found:
+        whole = all(part.denominator == 1 for side in sides for part in (side.constant, side.step))
+        if len(sides) < 2 or not whole or any(not side.of <= frozenset(counts) for side in sides):
+            said = "// of released numbers keeps its fraction, as they are DOUBLE: TRUNC(x / y) is whole"
+            continue
+        left, right = (
+            exp.Anonymous(this=f"{MARK}ROUND", expressions=[side.copy()])
+            if lattice.of
+            else exp.paren(side.copy(), copy=False)
+            for side, lattice in zip((node.this, node.expression), sides, strict=True)
+        )
+        node.replace(exp.Anonymous(this=f"{MARK}TRUNC", expressions=[exp.Div(this=left, expression=right)]))
+    return said
 
 
 def _divisor(node: exp.Expr) -> exp.Column | None:

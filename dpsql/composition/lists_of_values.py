@@ -27,9 +27,20 @@ from dpsql.analysis.aggregate_functions import aggregate_name, contains_aggregat
 from dpsql.analysis.compiled_relation import Cte
 from dpsql.analysis.compiler import find_cte, function_name, read_number, read_whole_number
 from dpsql.analysis.statement_shapes import Provenance
-from dpsql.composition.values_of_rows import ABSENT, FOUND, list_ctes_of, list_found_values
+from dpsql.composition.values_of_rows import OF_NO_ROWS, list_ctes_of, list_found_values, say_absent, word_of
 from dpsql.errors import QueryRefused
-from dpsql.language import MARK, Clause, Clauses, Options, Query, copy_tree, find_nodes, keep_title, walk_tree
+from dpsql.language import (
+    MARK,
+    Clause,
+    Clauses,
+    Options,
+    Query,
+    copy_tree,
+    find_nodes,
+    keep_title,
+    title_of,
+    walk_tree,
+)
 from dpsql.lazy_dataclass import dataclass
 from dpsql.policy import Policy
 
@@ -84,9 +95,7 @@ def with_lists(query: Query, policy: Policy, catalog: Catalog) -> Query:
             listed = list_found_values(branch, values[0], number, negated=False)
             name = branch.expressions[0].alias_or_name
             listed.set("expressions", [exp.alias_(exp.column("k", quoted=True), name, quoted=True)])
-            for literal in find_nodes(listed.args["where"], exp.Literal):
-                if FOUND in literal.meta:
-                    literal.meta[ABSENT] = f"Rows without a {name} are left out"
+            say_absent(listed, f"Rows without a {name} are left out")
             mechanism = "LAPLACE" if values[1] else None
             inner[number] = Clauses(Options(max_groups_contributed=1, mechanism=mechanism), has_options=True)
             branch.replace(listed)
@@ -237,11 +246,19 @@ def _write(
         made.set("where", exp.Where(this=exp.and_(*kept, copy=False)))
     made.set("expressions", [copy_tree(call.value)])
     if call.name == "mode" or call.name in _LARGEST:
-        return _largest(call, made), None
+        selects = made.args.get("where") is not None
+        largest = _largest(call, made)
+        if call.name == "mode" and (selects or rows.args.get("joins")):
+            largest.meta["note"] = f"{title_of(call.node)} {OF_NO_ROWS}"
+        return largest, None
     unit = of.find_unit(rows, ctes)
     assert unit is not None  # noqa: S101  it was found
     declared = of.read_values(rows, call.value, ctes)[1]
     listed = list_found_values(made, unit, number, negated=False)
+    if call.name in _LISTS:
+        say_absent(
+            listed, f"Rows without a {word_of(call.value)} are left out, where SQL has NULL in the list"
+        )
     k = exp.column("k", quoted=True)
     ordered = exp.Ordered(this=copy_tree(k)) if call.order is None else copy_tree(call.order)
     ordered.set("this", copy_tree(k))

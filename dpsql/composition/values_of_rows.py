@@ -309,7 +309,9 @@ def _text_of(value: exp.Expr) -> exp.Expr:
 FOUND = "found"
 """The meta of a literal that stands for the least number of speakers, with the column that they speak for."""
 ABSENT = "absent"
-"""The meta of that literal which says what NOT IN leaves out."""
+"""The meta of that literal which says what the list leaves out."""
+OF_NO_ROWS = "of no rows is some value of its domain, where SQL has NULL: COUNT beside it tells"
+"""What an answer says of MODE, if the values are declared: which rows there are is not known."""
 _READ = frozenset({"expressions", "from_", "joins", "where", "distinct", "group", "kind"})
 _FIRST = -100
 """The position that the first SELECT of speakers has: that of no SELECT in the text."""
@@ -408,15 +410,26 @@ def list_found_values(select: exp.Select, unit: exp.Column, number: int, *, nega
     counted.meta["select"] = number
     outer = exp.Select(expressions=[exp.column("k", quoted=True)])
     least = exp.Literal.number(1)
-    least.meta[FOUND] = value.name or "value"
+    least.meta[FOUND] = word = word_of(value)
     if negated:
-        name = value.name or "value"
-        least.meta[ABSENT] = f"NOT IN: rows without a {name} are left out; with one, SQL's NOT IN is empty"
+        least.meta[ABSENT] = f"NOT IN: rows without a {word} are left out; with one, SQL's NOT IN is empty"
     alias = exp.TableAlias(this=exp.to_identifier("s", quoted=True))
     outer.set("from_", exp.From(this=exp.Subquery(this=counted, alias=alias)))
     outer.set("where", exp.Where(this=exp.GTE(this=exp.column("n", quoted=True), expression=least)))
     outer.meta["select"] = -1
     return outer
+
+
+def word_of(value: exp.Expr) -> str:
+    """Return the name of a column as a sentence has it; "value" for what is computed."""
+    return ("" if isinstance(value, exp.Anonymous) else value.name) or "value"
+
+
+def say_absent(listed: exp.Select, text: str) -> None:
+    """Let the answer say of a list of found values what is not in it."""
+    for literal in find_nodes(listed.args["where"], exp.Literal):
+        if FOUND in literal.meta:
+            literal.meta[ABSENT] = text
 
 
 def put_least(tree: exp.Expr, plan: Plan, scale: float) -> str:

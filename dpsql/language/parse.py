@@ -35,7 +35,12 @@ from dpsql.language.statement import (
     StatementText,
     StreamCommand,
 )
-from dpsql.language.syntax_trees import find_nodes, rename_public_schema, walk_tree
+from dpsql.language.syntax_trees import (
+    find_nodes,
+    rename_public_schema,
+    separate_distinct_arguments,
+    walk_tree,
+)
 from dpsql.language.tokens import (
     MARK,
     OPAQUE,
@@ -345,7 +350,8 @@ def _parse_tree(source: StatementText, tokens: list[Token], dialect: str = "") -
     for table in find_nodes(trees[0], exp.Table):
         if any(isinstance(table.args.get(part), str) for part in ("db", "catalog")):
             raise source.syntax("a name is missing before a dot", table)
-    return rename_public_schema(drop_limit_casts(standardize_forms(trees[0], dialect)))
+    tree = separate_distinct_arguments(standardize_forms(trees[0], dialect))
+    return rename_public_schema(drop_limit_casts(tree))
 
 
 def _check_brackets(source: StatementText, tokens: list[Token]) -> None:

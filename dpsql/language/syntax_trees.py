@@ -177,6 +177,31 @@ def rename_public_schema(tree: exp.Expr) -> exp.Expr:
     return tree
 
 
+def separate_distinct_arguments(tree: exp.Expr) -> exp.Expr:
+    """Return a parsed statement in which DISTINCT has only the first argument of its call.
+
+    The parser gives all of them to DISTINCT, as MySQL counts rows, and writes them as one row. ORDER BY
+    stands at the last argument. `COUNT(DISTINCT a, b)` stays what it is.
+
+    >>> from dpsql.language import parse
+    >>> parse("SELECT STRING_AGG(DISTINCT a, ',' ORDER BY a) FROM t").tree.sql("duckdb")
+    "SELECT DPSQL_FN_STRING_AGG(DISTINCT a, ',' ORDER BY a) FROM t"
+    """
+    for node in find_nodes(tree, exp.Distinct):
+        order = node.parent if isinstance(node.parent, exp.Order) else None
+        call = node.parent if order is None else order.parent
+        others = node.expressions[1:]
+        if not isinstance(call, exp.Anonymous) or not others or call.name.lower().endswith("count"):
+            continue
+        node.set("expressions", node.expressions[:1])
+        if order is not None:
+            order.replace(node)
+            order.set("this", others[-1])
+            others[-1] = order
+        call.set("expressions", [*call.expressions, *others])
+    return tree
+
+
 def _is_cte(node: exp.Table) -> bool:
     return any(cte.alias.lower() == node.name.lower() for cte in list_visible_ctes(node))
 

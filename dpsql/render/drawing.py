@@ -85,8 +85,6 @@ def draw(picture: Picture, wide: int = _WIDTH, *, foot: bool = True) -> Node:
 
 def _draw_bars(picture: Picture, wide: int) -> tuple[list[Node], float]:
     """Draw bars from zero, in groups where there are several series, and the rule of a threshold."""
-    if not picture.labels:
-        return [draw_text("no rows", 0, 14)], LINE
     grouped = picture.kind == "grouped"
     rows = [
         (label if i == 0 else "", each.name if grouped else label, each.estimates[at], i)
@@ -94,6 +92,8 @@ def _draw_bars(picture: Picture, wide: int) -> tuple[list[Node], float]:
         for i, each in enumerate(picture.series)
         if not grouped or each.estimates[at] is not None
     ]
+    if not rows:
+        return [draw_text("no numbers" if picture.labels or picture.folded else "no rows", 0, 14)], LINE
     texts = [picture.text(estimate) for _, _, estimate, _ in rows]
     narrow = wide < 520
     room = max(map(measure_text, texts)) + 10

@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from fractions import Fraction
 
 
+MOST_DRAWN, LEAST_DRAWN = 1e290, 1e-290
+"""Numbers from here on are not drawn, and an axis is at least so long: places on it are finite then."""
 _DIGITS = 4
 """Significant digits of a budget that has no short decimal."""
 
@@ -115,6 +117,12 @@ class Estimate:
     def reach(self) -> float:
         """Where a bar for the estimate ends: the upper bound, or the value if that is larger."""
         return self.value if self.high is None else max(self.value, self.high)
+
+    def drawn(self) -> Estimate | None:
+        """Return what a picture has room for: an infinite end is none, and infinity and NaN have no place."""
+        ends = [None if end is None or math.isinf(end) else end for end in (self.low, self.high)]
+        every = (self.value, *(end for end in ends if end is not None))
+        return Estimate(self.value, *ends) if all(abs(each) < MOST_DRAWN for each in every) else None
 
     def negate(self) -> Estimate:
         """Return the estimate of the negative of the number."""

@@ -17,7 +17,7 @@ from dpsql.lazy_dataclass import dataclass
 from dpsql.render.column_values import value_text, values
 from dpsql.render.figures import Estimate, number
 from dpsql.render.grid import Style, escape_controls
-from dpsql.render.pictures import MOST, MOST_LINES, Kind, Picture, Series
+from dpsql.render.pictures import MOST, MOST_LINES, Kind, Picture, Series, without_infinite
 from dpsql.render.readable import estimates, line, ordering_number, places, price
 from dpsql.render.table import is_numeric, release_columns
 
@@ -66,7 +66,8 @@ def picture_of(release: Released, column: str | int | None = None) -> Picture | 
         texts = [escape_controls(part) for part in by]
         of = more.pop("of", escape_controls(name))
         told = (note, escape_controls(line(release)))
-        return Picture(kind, of, tuple(texts), tuple(labels), tuple(series), *told, level=level, **more)
+        every = Picture(kind, of, tuple(texts), tuple(labels), tuple(series), *told, level=level, **more)
+        return without_infinite(every)
 
     if quantile:
         columns = [place] if column is not None else _bare_numbers(release)
@@ -124,7 +125,8 @@ def picture_of_rows(rows: pa.Table) -> Picture:
     folded = _fold_words(len(kept), len(found), "rows") if len(kept) < len(found) else ""
     series = (Series("", tuple(found[i] for i in kept)),)
     by = tuple(names[i] for i in texts)
-    return Picture("bars", names[place], by, tuple(labels[i] for i in kept), series, "", folded=folded)
+    shown = tuple(labels[i] for i in kept)
+    return without_infinite(Picture("bars", names[place], by, shown, series, "", folded=folded))
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,11 +17,12 @@ kind         of what
 from __future__ import annotations
 
 import datetime
+from dataclasses import replace
 from itertools import pairwise
 from typing import Literal
 
 from dpsql.lazy_dataclass import dataclass
-from dpsql.render.figures import Estimate, number
+from dpsql.render.figures import LEAST_DRAWN, Estimate, number
 
 Kind = Literal["number", "marks", "line", "lines", "panels", "grouped", "cells", "bars"]
 
@@ -133,6 +134,24 @@ class Picture:
         return f"{kind}: {self.title}{extent}: {said}{bar}{folded}"
 
 
+def without_infinite(picture: Picture) -> Picture:
+    """Return a picture without numbers that have no place on an axis; it says how many these are."""
+    series = tuple(
+        Series(each.name, tuple(None if e is None else e.drawn() for e in each.estimates))
+        for each in picture.series
+    )
+    made = replace(picture, series=series)
+    missing = len(picture.every) - len(made.every)
+    if missing and picture.kind in ("bars", "number"):  # where a row without a number shows NULL
+        pairs = zip(picture.series[0].estimates, series[0].estimates, strict=True)
+        kept = [i for i, (before, after) in enumerate(pairs) if before is None or after is not None]
+        shown = Series(series[0].name, tuple(series[0].estimates[i] for i in kept))
+        labels = tuple(picture.labels[i] for i in kept)
+        made = replace(made, series=(shown,), labels=labels, gaps=())
+    said = f"{missing:,} infinite or very large number{'s' * (missing != 1)}: in the table alone"
+    return replace(made, folded="; ".join(filter(None, (picture.folded, said)))) if missing else made
+
+
 def segments(picture: Picture, series: Series) -> list[list[int]]:
     """Return the places of a line that follow each other; it breaks where a number or a period is missing."""
     steps = sorted(after - before for before, after in pairwise(picture.at))
@@ -166,6 +185,6 @@ def extent(picture: Picture) -> tuple[float, float] | None:
     top, low = max(highs), min(lows)
     if picture.kind == "marks" or (picture.at and low > 2 / 3 * top > 0):
         pad = (top - low) * 0.06 or (15.0 if picture.dated else abs(top) * 0.05 or 1.0)
-        return low - pad, top + pad
+        return (low - pad, top + pad) if top - low + 2 * pad > LEAST_DRAWN else (low - 1.0, top + 1.0)
     bottom = min(low, 0.0) if any(e.negative for e in there) else 0.0
-    return (bottom, max(top, 0.0)) if bottom < top else (bottom, bottom + 1.0)
+    return (bottom, max(top, 0.0)) if max(top, 0.0) - bottom > LEAST_DRAWN else (bottom, bottom + 1.0)

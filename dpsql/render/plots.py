@@ -7,7 +7,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from dpsql.lazy_dataclass import dataclass
-from dpsql.render.figures import at_unit, number, show_left
+from dpsql.render.figures import LEAST_DRAWN, at_unit, number, show_left
 from dpsql.render.grid import TextColumn
 
 if TYPE_CHECKING:
@@ -28,13 +28,14 @@ def axis(estimates: Estimates) -> tuple[float, float] | None:
 
     It starts at 0 unless a number is negative for certain: of counts, noise alone is below 0.
     """
-    there = [estimate for estimate in estimates if estimate is not None]
+    drawn = (None if estimate is None else estimate.drawn() for estimate in estimates)
+    there = [estimate for estimate in drawn if estimate is not None]
     top = max((estimate.reach for estimate in there), default=0.0)
     bottom = 0.0
     if any(estimate.negative for estimate in there):
         bottom = min(min(estimate.start, estimate.value) for estimate in there)
     top = max(top, 0.0)
-    return (bottom, top) if bottom < top and math.isfinite(top - bottom) else None
+    return (bottom, top) if top - bottom > LEAST_DRAWN else None
 
 
 def bars(estimates: Estimates, space: int, style: Style, *, widest: int = 40) -> TextColumn | None:
@@ -51,7 +52,8 @@ def bars(estimates: Estimates, space: int, style: Style, *, widest: int = 40) ->
     left_of_zero = min(max(round(cells * bottom / (bottom - top)), bottom < 0), cells - (top > 0))
     sides = [(-bottom, left_of_zero), (top, cells - left_of_zero)]
     drawn = []
-    for estimate in estimates:
+    for each in estimates:
+        estimate = None if each is None else each.drawn()
         left_bar, right_bar = ("", "")
         if estimate is not None:
             left_bar = _draw_bar(estimate.negate(), *sides[0], style)[::-1]

@@ -13,7 +13,7 @@ import pytest
 from dpsql.composition.prepared import PreparedComposed, PreparedPrivate
 from dpsql.errors import QueryRefused
 from dpsql.session import Session
-from tests.narrow import of_type
+from tests.narrow import of_type, present
 from tests.opened import sessions_in
 
 POLICY = """
@@ -118,3 +118,22 @@ def test_that_all_groups_are_released_is_told(session: Session) -> None:
 def test_what_cannot_be_divided_is_refused(session: Session, statement: str, said: str) -> None:
     with pytest.raises(QueryRefused, match=said):
         session.prepare(statement)
+
+
+def test_lines_and_errors_name_columns_as_the_statement_does(session: Session) -> None:
+    ranked = (
+        "SELECT city, SUM(price) AS s, RANK() OVER (ORDER BY COUNT(*)) AS r "
+        "FROM sales WHERE city <> 'Z' OR item = 'c' GROUP BY ROLLUP (city)"
+    )
+    (line,) = [n for n in present(session.run(ranked).release).warnings if "rounds to 0" in n]
+    assert "those where COUNT(*) rounds to 0" in line
+    with pytest.raises(QueryRefused, match="the values of price % 7 are not declared"):
+        session.run("SELECT price % 7 AS p, MAX(price) FROM sales GROUP BY ROLLUP (price % 7)")
+
+
+def test_columns_may_have_the_names_of_places(session: Session) -> None:
+    rows = "(SELECT person, city AS g0, item AS k0, price AS a0 FROM sales) AS t"
+    items = "g0, k0, COUNT(*) AS n, SUM(a0), GROUPING(g0) AS g"
+    statement = f"SELECT {items} FROM {rows} GROUP BY CUBE (g0, k0) ORDER BY g0, k0, n"
+    for one, other in zip(rows_of(session, statement), exact(statement), strict=True):
+        assert all(map(is_near, one, other)), (one, other)

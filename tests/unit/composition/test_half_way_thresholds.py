@@ -147,3 +147,24 @@ def test_the_selection_of_a_release_is_told_as_the_least_number_that_passes(
         small.private._session.prepare(f"{text} ORDER BY {having.split(' ', maxsplit=1)[0]} DESC LIMIT 3")
     ).plan
     assert of_type(few.selection, TopK).threshold == threshold
+
+
+QUOTIENTS = [
+    "SELECT COUNT(*) // 7, -COUNT(*) // 7, (COUNT(*) - 1000) // 7, 10000 // COUNT(*) FROM t",
+    "SELECT k, COUNT(*) // COUNT(DISTINCT u) FROM t GROUP BY k",
+    "SELECT k FROM t GROUP BY k HAVING COUNT(*) // 41 = 1",
+    "SELECT SUM(n // 7), MAX(n // 3) FROM (SELECT k, COUNT(*) AS n FROM t GROUP BY k) AS z",
+]
+
+
+@pytest.mark.parametrize("statement", QUOTIENTS)
+def test_whole_quotients_of_counts_are_whole(small: NearlyExact, statement: str) -> None:
+    small.agrees(statement)
+    assert not any("//" in note for note in small.notes(statement))
+
+
+@pytest.mark.parametrize(
+    "quotient", ["SUM(y) // 7", "(COUNT(*) // 7) // 2", "COUNT(*) // NULLIF(COUNT(*), 3)"]
+)
+def test_quotients_that_keep_their_fraction_say_so(small: NearlyExact, quotient: str) -> None:
+    assert any("keeps its fraction" in note for note in small.notes(f"SELECT {quotient} FROM t"))
