@@ -4,6 +4,9 @@ A unit was in one of the old parts, so the loss of everything that was charged t
 total of any. That is added to what was charged to all parts, and the new parts begin with nothing of their
 own. So it is as well where the owner says that units have moved from one part to another. The cost is kept
 at the order of the scope; at another one it is added up from the entries (`totals.find_restored_cost`).
+
+What one person bears is added up by the old periods before these are forgotten; what is known as totals alone
+is borne as often as a year can have the shortest periods that were ever declared.
 """
 
 from __future__ import annotations
@@ -14,9 +17,9 @@ from fractions import Fraction
 from typing import Any
 
 from dpsql.kernel.facts import Facts
-from dpsql.kernel.ledger import events, part_totals
+from dpsql.kernel.ledger import events, part_totals, person_totals
 from dpsql.kernel.ledger.scopes import Caps
-from dpsql.kernel.ledger.totals import Stored, group_scope, total_at_order, write_total
+from dpsql.kernel.ledger.totals import PERSON, Stored, group_scope, total_at_order, write_total
 from dpsql.kernel.loss import Totals
 
 _DECLARED, _TYPE, _FROM = "parts", "parts type", "parts from"
@@ -33,6 +36,7 @@ def adopt(connection: sqlite3.Connection, caps: Caps) -> None:
         spend_in_all(connection, "the policy's parts are other ones")
     _set(connection, _DECLARED, declared)
     _set(connection, _TYPE, "")
+    person_totals.note_length(connection, caps)
 
 
 def is_current(connection: sqlite3.Connection, caps: Caps, facts: Facts | None) -> bool:
@@ -57,6 +61,8 @@ def spend_in_all(connection: sqlite3.Connection, why: str) -> dict[str, Totals]:
     number, added = events.newest(connection).n + 1, dict[str, Any]()
     found = dict[str, Totals]()
     (last,) = connection.execute("SELECT COALESCE(max(entry), 0) FROM entry").fetchone()
+    if connection.execute("SELECT 1 FROM periods LIMIT 1").fetchone():
+        part_totals.keep_tree(connection, PERSON, None)
     totals = {name: total_at_order(connection, name, None) for name in _list_scopes(connection)}
     largest = {
         name: part_totals.largest(connection, [(name, total.order)]).totals for name, total in totals.items()

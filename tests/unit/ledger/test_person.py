@@ -215,6 +215,42 @@ def test_other_parts_leave_what_a_person_bore(tmp_path: Path) -> None:
     later.close()
 
 
+def opened_every(path: Path, every: Every, person: Charge | None = None) -> Ledger:
+    parts = PartBudgets("patient", Calendar(every), f"patient {every}", periods=True)
+    total = Charge(Fraction(9))
+    return Ledger.open(path, policy_id="p", total=total, parts=parts, person=person, high_water=False)
+
+
+@pytest.mark.parametrize(
+    ("every", "later"), [("day", "week"), ("week", "month"), ("month", "year"), ("year", "week")]
+)
+@pytest.mark.parametrize("person", [None, Charge(Fraction(900))])
+def test_longer_periods_leave_what_a_person_bore(
+    tmp_path: Path, every: Every, later: Every, person: Charge | None
+) -> None:
+    path, periods, calendar = tmp_path / "ledger", 0.9 * MOST[every], Calendar(every)
+    ledger, first = opened_every(path, every, person), calendar.number(date(2026, 1, 8))
+    ask(ledger, "0.5", PartSet.of((first, first + int(periods))))
+    bore = borne(ledger, 2026)
+    ledger.close()
+    changed = opened_every(path, later, Charge(Fraction(900)))
+    assert borne(changed, 2026) == bore
+    assert changed.check() == []
+    changed.close()
+
+
+def test_a_ladder_stays_one_of_shorter_periods(tmp_path: Path) -> None:
+    path = tmp_path / "ledger"
+    ledger = opened_every(path, "day")
+    loss = PrivacyLoss.of(Fraction("0.1"))
+    ledger.reserve_ladders([LadderRequest("visits", "rows", "v", "dpsql bounds visits", loss)])
+    ledger.close()
+    changed = opened_every(path, "year", Charge(Fraction(900)))
+    ask(changed, "0.1", None)
+    assert borne(changed, 2026) == Fraction("36.7")
+    changed.close()
+
+
 def test_a_ladder_is_borne_as_often_as_a_year_has_weeks(tmp_path: Path) -> None:
     ledger = opened(tmp_path / "ledger", person=Charge(Fraction(20)))
     wide = LadderRequest("visits", "rows", "v", "dpsql bounds visits", PrivacyLoss.of(Fraction("0.5")))
