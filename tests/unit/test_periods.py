@@ -308,6 +308,7 @@ def test_without_the_section_the_sums_are_shown(session: Session) -> None:
     ("old", "new", "said"),
     [
         ('column = "day", every = "week" }', 'column = "day", every = "week" }', None),
+        ("epsilon = 3\n", "epsilon = 1001\n", "above 1,000"),
         ('unit_period = { column = "day", every = "week" }', "", "no table has units of one period"),
         ("epsilon = 1\n", 'epsilon = 1\ndelta = 1e-6\naccounting = "zcdp"\n', "adds up epsilons"),
     ],

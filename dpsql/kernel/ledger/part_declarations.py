@@ -61,8 +61,6 @@ def spend_in_all(connection: sqlite3.Connection, why: str) -> dict[str, Totals]:
     number, added = events.newest(connection).n + 1, dict[str, Any]()
     found = dict[str, Totals]()
     (last,) = connection.execute("SELECT COALESCE(max(entry), 0) FROM entry").fetchone()
-    if connection.execute("SELECT 1 FROM periods LIMIT 1").fetchone():
-        part_totals.keep_tree(connection, PERSON, None)
     totals = {name: total_at_order(connection, name, None) for name in _list_scopes(connection)}
     largest = {
         name: part_totals.largest(connection, [(name, total.order)]).totals for name, total in totals.items()
@@ -89,8 +87,13 @@ def spend_in_all(connection: sqlite3.Connection, why: str) -> dict[str, Totals]:
 
 
 def _list_scopes(connection: sqlite3.Connection) -> list[str]:
-    """Return the scopes with totals by parts, but for those of groups: these are added up when needed."""
+    """Return the scopes with totals by parts, but for those of groups: these are added up when needed.
+
+    What a person bears is one of them, kept or not.
+    """
     names = part_totals.scopes_with_trees(connection)
+    if PERSON not in names and connection.execute("SELECT 1 FROM periods LIMIT 1").fetchone():
+        names.append(PERSON)
     return [name for name in names if not name.startswith(group_scope(""))]
 
 

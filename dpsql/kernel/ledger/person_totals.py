@@ -26,6 +26,7 @@ from fractions import Fraction
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
+from dpsql.errors import OperationalError
 from dpsql.kernel.ledger import part_totals
 from dpsql.kernel.ledger.budget_errors import person_error
 from dpsql.kernel.ledger.part_totals import Amounts
@@ -145,9 +146,14 @@ def spend(
             for start, _, amounts in part_totals.segments(connection, [(PERSON, None)], years):
                 totals = whole + replace(amounts.totals, cost=Fraction(0))
                 _admit(caps, caps.person, totals, loss, price, k, start)
-    part_totals.keep_tree(connection, PERSON, None)
-    for low, high, k in _whole(times):
-        part_totals.add(connection, PERSON, PartSet(((low, high),)), Amounts.of_group(loss, loss, k))
+    try:
+        part_totals.keep_tree(connection, PERSON, None)
+        for low, high, k in _whole(times):
+            part_totals.add(connection, PERSON, PartSet(((low, high),)), Amounts.of_group(loss, loss, k))
+    except OperationalError:
+        if caps.person is not None:
+            raise
+        part_totals.forget_tree(connection, PERSON)  # more than a tree adds up, which nothing limits
 
 
 def _admit(

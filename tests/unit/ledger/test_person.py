@@ -239,6 +239,29 @@ def test_longer_periods_leave_what_a_person_bore(
     changed.close()
 
 
+@pytest.mark.parametrize("kept", [False, True])
+def test_sums_may_be_larger_than_any_limit(tmp_path: Path, kept: bool) -> None:
+    """Nothing limits them without the section: no statement is refused, and the ledger can be opened."""
+    path = tmp_path / "ledger"
+    if kept:
+        limited = opened_every(path, "day", Charge(Fraction(900)))
+        ask(limited, "1", None, of_person=True)
+        limited.close()
+    ledger = opened_every(path, "day")
+    for _ in range(2):
+        ask(ledger, "4", None)
+    bore = borne(ledger, 2026)
+    assert bore == 8 * 365 + kept
+    ledger.close()
+    changed = opened_every(path, "week", Charge(Fraction(900)))
+    later = borne(changed, 2026)
+    assert later is not None
+    assert later >= bore
+    with pytest.raises(BudgetExceeded):
+        ask(changed, "0.1", weeks("2026-03-02"))
+    changed.close()
+
+
 def test_a_ladder_stays_one_of_shorter_periods(tmp_path: Path) -> None:
     path = tmp_path / "ledger"
     ledger = opened_every(path, "day")
