@@ -288,7 +288,7 @@ def random_charges(ledger: Ledger, every: Every, random: Random, expected: dict[
 
 @pytest.mark.parametrize("seed", range(12))
 def test_a_restored_ledger_whose_periods_changed_bears_what_was_lost(tmp_path: Path, seed: int) -> None:
-    """Random charges, changes of the periods and of the section; then a copy goes on alone, and is accepted."""
+    """Random charges, changes of the periods and of the section; then a copy goes on alone."""
     random, path, mark = Random(seed), tmp_path / "ledger", tmp_path / "mark"
     expected: dict[int, Fraction] = dict.fromkeys(range(2025, 2028), Fraction(0))
 
@@ -330,7 +330,7 @@ def test_a_restored_ledger_whose_periods_changed_bears_what_was_lost(tmp_path: P
 
 
 def test_a_mark_tells_of_charges_that_are_in_no_sum_of_persons(tmp_path: Path) -> None:
-    """What was borne before the periods changed is in the mark; what came then is in the policy's total alone."""
+    """What came after the periods changed is in the policy's total alone."""
     path, mark = tmp_path / "ledger", tmp_path / "mark"
 
     def opened_again(every: Every, opening: Opening = Opening.USE) -> Ledger:
