@@ -206,9 +206,19 @@ def total_loss(prepared: PreparedComposed) -> PrivacyLoss:
 
 
 def total_guarantee(prepared: PreparedComposed) -> str:
-    """Describe the privacy guarantee of all releases of a statement together."""
-    total = total_loss(prepared)
-    return "; ".join(dict.fromkeys(guarantee(part.plan, total) for part in prepared.parts))
+    """Describe the privacy guarantee of all releases of a statement together.
+
+    Beside releases over units of one period each, that of whole persons is told of the others alone.
+    """
+    total, plans = total_loss(prepared), [part.plan for part in prepared.parts]
+    periods = {plan.owner.kind: plan.owner.every for plan in plans if plan.owner.every}
+    others = [part.method.quote.loss for part in prepared.parts if not part.plan.owner.every]
+    found = dict[str, None]()
+    for plan in plans:
+        every = "" if plan.owner.every else periods.get(plan.owner.kind, "")
+        alone = sum(others, PrivacyLoss()) if every else total
+        found[f"of tables without {every}s alone: " * bool(every) + guarantee(plan, alone)] = None
+    return "; ".join(found)
 
 
 def add_exact_facts(table: pa.Table, name: str, facts: dict[str, object]) -> pa.Table:

@@ -23,6 +23,7 @@ from dpsql.kernel.ledger.events import Event
 from dpsql.kernel.ledger.part_totals import BY_PARTS
 from dpsql.kernel.ledger.store import Store
 from dpsql.kernel.ledger.totals import (
+    PERSON,
     DamagedError,
     Row,
     Stored,
@@ -298,6 +299,8 @@ def restore(connection: sqlite3.Connection, mark: Mark, holder: str) -> dict[str
     for name, told in mark.totals.items():
         if name.startswith((group_scope(""), BY_PARTS)):  # added up again when it is needed, or below
             continue
+        if name == PERSON and f"{BY_PARTS}{PERSON}" not in mark.totals:
+            continue  # what was charged later is not in it, but in that of the policy
         more = _add_missing(connection, name, told, common.get(name))
         if more is not None:
             added[name] = more.totals, more.row

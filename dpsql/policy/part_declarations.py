@@ -278,6 +278,8 @@ def check_parts(
         )
     if (parts or find_periods(tables)) and budget.epsilon > MOST_EPSILON:
         raise wrong("budget.epsilon", f"is above {MOST_EPSILON:,}, more than is added up by parts")
+    if budget.person is not None and budget.person.epsilon > MOST_EPSILON:
+        raise wrong("budget.person.epsilon", f"is above {MOST_EPSILON:,}, more than is added up by years")
 
 
 MOST_EPSILON = 1000

@@ -101,6 +101,22 @@ def test_the_guarantee_says_what_is_protected_less(session: Session) -> None:
     assert "a patient in one week" in repr(rows)
 
 
+def test_beside_weeks_a_whole_patient_is_told_of_tables_without_weeks_alone(session: Session) -> None:
+    """A patient in many weeks changes the release over visits by more than what both cost."""
+    visits, patients = (
+        f"(SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = {epsilon}) COUNT(*) AS n FROM {table})"
+        for epsilon, table in (("0.5", "visits"), ("0.25", "patients"))
+    )
+    rows = session.run(f"EXPLAIN SELECT a.n / b.n FROM {visits} a, {patients} b").table.to_pylist()
+    said = next(row["value"] for row in rows if row["property"] == "guarantee").split("; ")
+    assert said[0].startswith("adding or removing all rows of one patient and week")
+    assert "e^0.75" in said[0]
+    assert said[1:] == [
+        "of tables without weeks alone: adding or removing all rows of one patient changes the probability of"
+        " any answer by a factor of at most e^0.25"
+    ]
+
+
 @pytest.mark.parametrize(
     ("rows", "parts"),
     [
@@ -292,6 +308,7 @@ def test_without_the_section_the_sums_are_shown(session: Session) -> None:
     ("old", "new", "said"),
     [
         ('column = "day", every = "week" }', 'column = "day", every = "week" }', None),
+        ("epsilon = 3\n", "epsilon = 1001\n", "above 1,000"),
         ('unit_period = { column = "day", every = "week" }', "", "no table has units of one period"),
         ("epsilon = 1\n", 'epsilon = 1\ndelta = 1e-6\naccounting = "zcdp"\n', "adds up epsilons"),
     ],

@@ -4,6 +4,9 @@ A unit was in one of the old parts, so the loss of everything that was charged t
 total of any. That is added to what was charged to all parts, and the new parts begin with nothing of their
 own. So it is as well where the owner says that units have moved from one part to another. The cost is kept
 at the order of the scope; at another one it is added up from the entries (`totals.find_restored_cost`).
+
+What one person bears is added up by the old periods before these are forgotten; what is known as totals alone
+is borne as often as a year can have the shortest periods that were ever declared.
 """
 
 from __future__ import annotations
@@ -14,9 +17,9 @@ from fractions import Fraction
 from typing import Any
 
 from dpsql.kernel.facts import Facts
-from dpsql.kernel.ledger import events, part_totals
+from dpsql.kernel.ledger import events, part_totals, person_totals
 from dpsql.kernel.ledger.scopes import Caps
-from dpsql.kernel.ledger.totals import Stored, group_scope, total_at_order, write_total
+from dpsql.kernel.ledger.totals import PERSON, Stored, group_scope, total_at_order, write_total
 from dpsql.kernel.loss import Totals
 
 _DECLARED, _TYPE, _FROM = "parts", "parts type", "parts from"
@@ -33,6 +36,7 @@ def adopt(connection: sqlite3.Connection, caps: Caps) -> None:
         spend_in_all(connection, "the policy's parts are other ones")
     _set(connection, _DECLARED, declared)
     _set(connection, _TYPE, "")
+    person_totals.note_length(connection, caps)
 
 
 def is_current(connection: sqlite3.Connection, caps: Caps, facts: Facts | None) -> bool:
@@ -83,8 +87,13 @@ def spend_in_all(connection: sqlite3.Connection, why: str) -> dict[str, Totals]:
 
 
 def _list_scopes(connection: sqlite3.Connection) -> list[str]:
-    """Return the scopes with totals by parts, but for those of groups: these are added up when needed."""
+    """Return the scopes with totals by parts, but for those of groups: these are added up when needed.
+
+    What a person bears is one of them, kept or not.
+    """
     names = part_totals.scopes_with_trees(connection)
+    if PERSON not in names and connection.execute("SELECT 1 FROM periods LIMIT 1").fetchone():
+        names.append(PERSON)
     return [name for name in names if not name.startswith(group_scope(""))]
 
 

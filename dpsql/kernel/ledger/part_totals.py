@@ -30,6 +30,7 @@ from dpsql.kernel.unit_parts import ALL_PARTS, PARTS, PartSet
 _DELTA_STEP: Final = 10**4 * STEP
 _TOP: Final = 5  # the level of the root
 _MOST: Final = 1 << 62
+_TOO_MUCH: Final = "more is charged to a part of units than the ledger adds up"
 
 BY_PARTS: Final = "by parts "
 """What stands before the name of a scope, for its largest totals by parts."""
@@ -68,10 +69,7 @@ class Amounts(NamedTuple):
         least = 0 if epsilon is None or not own.delta else exp_bounds((k - 1) * epsilon, 128)[0]
         if least:
             delta = min(delta, math.ceil(Fraction(k << 128, least) * reserved.delta * _DELTA_STEP))
-        made = cls(k * own.epsilon, own.open, delta, 0)
-        if max(made) > _MOST:
-            raise OperationalError("so large an epsilon cannot be charged for a person")
-        return made
+        return cls(k * own.epsilon, own.open, delta, 0)
 
     @property
     def totals(self) -> Totals:
@@ -105,13 +103,15 @@ def add(connection: sqlite3.Connection, name: str, parts: PartSet, more: Amounts
     if more == _NONE:
         return
     nodes = [node for low, high in parts.ranges for node in _cover(low, high)]
+    if max(more) > _MOST:
+        raise OperationalError(_TOO_MUCH)
     try:
         if min(more) < 0:
             connection.executemany(_TAKE, ((*more, name, *node) for node in nodes))
         else:
             connection.executemany(_GIVE, ((name, *node, *more) for node in nodes))
     except sqlite3.IntegrityError:
-        raise OperationalError("more is charged to a part of units than the ledger adds up") from None
+        raise OperationalError(_TOO_MUCH) from None
     above = {(level + 1, place >> 4) for level, place in nodes if level < _TOP}
     while above:
         level, place = node = min(above)

@@ -12,8 +12,8 @@ own. So a person bears of a year at most the sum of k epsilon over its statement
 limits beside the budget of each period; both are charged in one transaction, or neither.
 
 Years are parts of a tree as any (`part_totals`). Years before 2000 and after 2099 have the most periods that
-a year can have. What is known as totals alone, of ladders, of parts that are other ones now and of a ledger
-that was lost, is borne as often as a year can have periods.
+a year can have. What is known as totals alone, of ladders and of a ledger that was lost, is borne as often as
+a year can have periods, of the shortest that were ever declared: with which it was charged is not known.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from fractions import Fraction
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
+from dpsql.errors import OperationalError
 from dpsql.kernel.ledger import part_totals
 from dpsql.kernel.ledger.budget_errors import person_error
 from dpsql.kernel.ledger.part_totals import Amounts
@@ -145,9 +146,14 @@ def spend(
             for start, _, amounts in part_totals.segments(connection, [(PERSON, None)], years):
                 totals = whole + replace(amounts.totals, cost=Fraction(0))
                 _admit(caps, caps.person, totals, loss, price, k, start)
-    part_totals.keep_tree(connection, PERSON, None)
-    for low, high, k in _whole(times):
-        part_totals.add(connection, PERSON, PartSet(((low, high),)), Amounts.of_group(loss, loss, k))
+    try:
+        part_totals.keep_tree(connection, PERSON, None)
+        for low, high, k in _whole(times):
+            part_totals.add(connection, PERSON, PartSet(((low, high),)), Amounts.of_group(loss, loss, k))
+    except OperationalError:
+        if caps.person is not None:
+            raise
+        part_totals.forget_tree(connection, PERSON)  # more than a tree adds up, which nothing limits
 
 
 def _admit(
@@ -172,9 +178,24 @@ def _admit(
     raise person_error(asked, left, kind, f"{k} {every}s" if k > 1 else f"one {every}", where)
 
 
+def note_length(connection: sqlite3.Connection, caps: Caps) -> None:
+    """Write how many periods a year can have at most, of all that were ever declared."""
+    most = _most_periods(connection, caps)
+    if most > 1:
+        connection.execute("INSERT OR REPLACE INTO setting VALUES ('most periods', ?)", (str(most),))
+
+
+def _most_periods(connection: sqlite3.Connection, caps: Caps) -> int:
+    row = connection.execute("SELECT value FROM setting WHERE name = 'most periods'").fetchone()
+    before = 1 if row is None else int(row[0])
+    if caps.parts is None or not caps.parts.periods:
+        return before
+    return max(before, MOST[caps.parts.calendar.every])
+
+
 def whole_totals(connection: sqlite3.Connection, caps: Caps) -> Totals:
     """Return what a person bears in every year beside the entries: of ladders, and of what was restored."""
-    most = 1 if caps.parts is None else MOST[caps.parts.calendar.every]
+    most = _most_periods(connection, caps)
     found = total_at_order(connection, PERSON, None).totals
     known = replace(ladder_total(connection, None), cost=Fraction(0))
     rows = connection.execute(
@@ -206,7 +227,7 @@ def has_room(connection: sqlite3.Connection, caps: Caps, loss: PrivacyLoss) -> b
     """Return whether a person may bear ladders as well, as often as a year can have periods."""
     if caps.person is None or caps.parts is None:
         return True
-    own = Amounts.of_group(loss, loss, MOST[caps.parts.calendar.every]).totals
+    own = Amounts.of_group(loss, loss, _most_periods(connection, caps)).totals
     found = own + whole_totals(connection, caps)
     largest = part_totals.largest(connection, [(PERSON, None)]).totals
     if found.epsilon is None or largest.epsilon is None:

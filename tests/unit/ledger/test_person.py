@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import multiprocessing
+import shutil
 import sqlite3
 from datetime import date, timedelta
 from fractions import Fraction
@@ -19,7 +20,7 @@ from dpsql.kernel.ledger.person_totals import MOST, periods_by_year
 from dpsql.kernel.ledger.scopes import PartBudgets
 from dpsql.kernel.loss import Charge, PrivacyLoss
 from dpsql.kernel.unit_parts import EVERY, NULL_PART, Calendar, Every, PartSet
-from dpsql.ledger import Ledger
+from dpsql.ledger import Ledger, Opening
 from dpsql.ledger.verification import find_problems
 
 WEEKS = Calendar("week")
@@ -213,6 +214,147 @@ def test_other_parts_leave_what_a_person_bore(tmp_path: Path) -> None:
     assert spent is not None
     assert spent >= 10
     later.close()
+
+
+def opened_every(path: Path, every: Every, person: Charge | None = None) -> Ledger:
+    parts = PartBudgets("patient", Calendar(every), f"patient {every}", periods=True)
+    total = Charge(Fraction(9))
+    return Ledger.open(path, policy_id="p", total=total, parts=parts, person=person, high_water=False)
+
+
+@pytest.mark.parametrize(
+    ("every", "later"), [("day", "week"), ("week", "month"), ("month", "year"), ("year", "week")]
+)
+@pytest.mark.parametrize("person", [None, Charge(Fraction(900))])
+def test_longer_periods_leave_what_a_person_bore(
+    tmp_path: Path, every: Every, later: Every, person: Charge | None
+) -> None:
+    path, periods, calendar = tmp_path / "ledger", 0.9 * MOST[every], Calendar(every)
+    ledger, first = opened_every(path, every, person), calendar.number(date(2026, 1, 8))
+    ask(ledger, "0.5", PartSet.of((first, first + int(periods))))
+    bore = borne(ledger, 2026)
+    ledger.close()
+    changed = opened_every(path, later, Charge(Fraction(900)))
+    assert borne(changed, 2026) == bore
+    assert changed.check() == []
+    changed.close()
+
+
+@pytest.mark.parametrize("kept", [False, True])
+def test_sums_may_be_larger_than_any_limit(tmp_path: Path, kept: bool) -> None:
+    """Nothing limits them without the section: no statement is refused, and the ledger can be opened."""
+    path = tmp_path / "ledger"
+    if kept:
+        limited = opened_every(path, "day", Charge(Fraction(900)))
+        ask(limited, "1", None, of_person=True)
+        limited.close()
+    ledger = opened_every(path, "day")
+    for _ in range(2):
+        ask(ledger, "4", None)
+    bore = borne(ledger, 2026)
+    assert bore == 8 * 365 + kept
+    ledger.close()
+    changed = opened_every(path, "week", Charge(Fraction(900)))
+    later = borne(changed, 2026)
+    assert later is not None
+    assert later >= bore
+    with pytest.raises(BudgetExceeded):
+        ask(changed, "0.1", weeks("2026-03-02"))
+    changed.close()
+
+
+def test_a_ladder_stays_one_of_shorter_periods(tmp_path: Path) -> None:
+    path = tmp_path / "ledger"
+    ledger = opened_every(path, "day")
+    loss = PrivacyLoss.of(Fraction("0.1"))
+    ledger.reserve_ladders([LadderRequest("visits", "rows", "v", "dpsql bounds visits", loss)])
+    ledger.close()
+    changed = opened_every(path, "year", Charge(Fraction(900)))
+    ask(changed, "0.1", None)
+    assert borne(changed, 2026) == Fraction("36.7")
+    changed.close()
+
+
+def random_charges(ledger: Ledger, every: Every, random: Random, expected: dict[int, Fraction]) -> None:
+    calendar = Calendar(every)
+    for _ in range(random.randrange(4)):
+        first = calendar.number(date(2025, 6, 1) + timedelta(days=random.randrange(800)))
+        last, epsilon = first + random.choice([0, 0, 4, 39]), Fraction(random.randrange(1, 9), 10)
+        ask(ledger, str(epsilon), PartSet.of((first, last)))
+        for year in expected:
+            begun = sum(calendar.first_day(part).year == year for part in range(first, last + 1))
+            expected[year] += epsilon * begun
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_a_restored_ledger_whose_periods_changed_bears_what_was_lost(tmp_path: Path, seed: int) -> None:
+    """Random charges, changes of the periods and of the section; then a copy goes on alone."""
+    random, path, mark = Random(seed), tmp_path / "ledger", tmp_path / "mark"
+    expected: dict[int, Fraction] = dict.fromkeys(range(2025, 2028), Fraction(0))
+
+    def opened_again(opening: Opening = Opening.USE) -> Ledger:
+        parts = PartBudgets("patient", Calendar(every), f"patient {every}", periods=True)
+        person = random.choice([None, Charge(Fraction(900))])
+        return Ledger.open(
+            path,
+            policy_id="p",
+            total=Charge(Fraction(900)),
+            parts=parts,
+            person=person,
+            high_water=mark,
+            opening=opening,
+        )
+
+    every = random.choice(EVERY)
+    for step in range(4):
+        ledger = opened_again()
+        random_charges(ledger, every, random, expected)
+        ledger.close()
+        every = random.choice(EVERY)
+        if step == 1:
+            shutil.copy(path, tmp_path / "copy")
+    shutil.copy(tmp_path / "copy", path)
+    mark.rename(tmp_path / "away")
+    ledger = opened_again()
+    random_charges(ledger, every, random, expected)
+    ledger.close()
+    (tmp_path / "away").replace(mark)
+    ledger = opened_again(Opening.ACCEPT)
+    random_charges(ledger, every, random, expected)
+    for year, least in expected.items():
+        bore = borne(ledger, year)
+        assert bore is not None
+        assert bore >= least
+    assert ledger.check() == []
+    ledger.close()
+
+
+def test_a_mark_tells_of_charges_that_are_in_no_sum_of_persons(tmp_path: Path) -> None:
+    """What came after the periods changed is in the policy's total alone."""
+    path, mark = tmp_path / "ledger", tmp_path / "mark"
+
+    def opened_again(every: Every, opening: Opening = Opening.USE) -> Ledger:
+        parts = PartBudgets("patient", Calendar(every), f"patient {every}", periods=True)
+        total = Charge(Fraction(9))
+        return Ledger.open(path, policy_id="p", total=total, parts=parts, high_water=mark, opening=opening)
+
+    ledger = opened_again("week")
+    ask(ledger, "0.1", weeks("2026-03-02"))
+    ledger.close()
+    opened_again("month").close()
+    shutil.copy(path, tmp_path / "copy")
+    ledger, first = opened_again("month"), Calendar("month").number(date(2026, 1, 8))
+    ask(ledger, "0.5", PartSet.of((first, first + 11)))
+    ledger.close()
+    shutil.copy(tmp_path / "copy", path)
+    mark.rename(tmp_path / "away")
+    opened_again("month").close()  # it goes on alone
+    (tmp_path / "away").replace(mark)
+    ledger = opened_again("month", Opening.ACCEPT)
+    bore = borne(ledger, 2026)
+    assert bore is not None
+    assert bore >= Fraction("6.1")
+    ledger.close()
 
 
 def test_a_ladder_is_borne_as_often_as_a_year_has_weeks(tmp_path: Path) -> None:
