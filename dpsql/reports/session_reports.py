@@ -296,7 +296,10 @@ class SessionReports:
                 rows.append(
                     ("to be measured", "" if calendar is None else calendar.calendar.words(run.parts))
                 )
-        rows += [(f"statement {i}", each.replace("$part", ":part")) for i, each in enumerate(text.texts, 1)]
+        rows += [
+            (f"statement {i}", each.replace("$part", ":part").replace("\n", " "))
+            for i, each in enumerate(text.texts, 1)
+        ]
         return pa.table({"property": [key for key, _ in rows], "value": [value for _, value in rows]})
 
 
