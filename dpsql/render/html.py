@@ -138,11 +138,16 @@ def _html_bar(picture: Picture, estimate: Estimate | None, ends: tuple[float, fl
 
 def document(title: str, body: str) -> str:
     """Write a page around HTML."""
-    head = f'<meta charset="utf-8"><title>{escape(escape_controls(title))}</title><style>{_STYLE}</style>'
+    narrow = '<meta name="viewport" content="width=device-width">'
+    named = f"<title>{escape(escape_controls(title))}</title>"
+    head = f'<meta charset="utf-8">{narrow}{named}<style>{_STYLE}</style>'
     return f'<!DOCTYPE html>\n<html lang="en"><head>{head}</head><body>{body}</body></html>\n'
 
 
-_STYLE = "body{font-family:sans-serif;margin:2em}table{border-collapse:collapse}th,td{padding:.2em .6em}"
+_STYLE = (
+    "body{font-family:sans-serif;margin:2em}table{border-collapse:collapse}th,td{padding:.2em .6em}"
+    "@media(max-width:30em){body{margin:1em .5em}th,td{padding:.2em .3em}}"
+)
 
 _WIDTH, _HEIGHT, _MARGIN, _BOTTOM, _TOP = 360, 170, 34, 28, 8
 
