@@ -62,8 +62,8 @@ def count_fitting(pixels: float) -> int:
 
 
 def measure_text(text: str) -> float:
-    """Return the pixels that a text takes at most."""
-    return width(text) * CELL
+    """Return the pixels that a text takes at most; capital letters are wider than others."""
+    return (width(text) + sum(letter.isupper() for letter in text) / 4) * CELL
 
 
 def draw_text(
