@@ -62,7 +62,7 @@ LINEAR = {
     "per week": "(n - m) / 7",
     "first less this": "FIRST_VALUE(n) OVER (ORDER BY g) - n",
     "this and the last": "n + LAST_VALUE(n) OVER (ORDER BY g ROWS BETWEEN CURRENT ROW AND 3 FOLLOWING)",
-    "by key": "CASE WHEN g <= 6 THEN n ELSE n - m END",
+    "by key": "CASE WHEN g <= 6 THEN n + m ELSE n - m END",
 }
 RATIOS = {
     "per cent": "100 * n / SUM(n) OVER ()",

@@ -84,8 +84,8 @@ def completions(text: str, names: CompletionNames) -> tuple[int, list[str]]:
 def _continue_clauses(before: str, word: str) -> list[str]:
     """Return how clauses of several words go on, of which the text has at least the first.
 
-    >>> _continue_clauses("SELECT WITH ", "DIFF"), _continue_clauses("show ", "")
-    (['DIFFERENTIAL_PRIVACY'], ['tables', 'privacy budget', 'releases', 'privacy budget by parts', 'release'])
+    >>> _continue_clauses("SELECT WITH ", "DIFF"), _continue_clauses("show ", "rel")
+    (['DIFFERENTIAL_PRIVACY'], ['releases', 'release'])
     """
     said = before.upper().split()
     found = []

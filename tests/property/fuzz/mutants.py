@@ -42,7 +42,7 @@ MUTANTS = (
             (
                 "analysis.from_joins",
                 "_join_owned",
-                "if not is_tied_by_units(pairs):",
+                "if not is_tied_by_units(pairs, left.owner):",
                 "if False:",
             ),
             (
@@ -427,7 +427,7 @@ MUTANTS = (
             (
                 "analysis.window_functions",
                 "_compile_parts",
-                "if not any(v.unit is UnitRole.EXACT for v in values):",
+                "if not tells_units(values):",
                 "if False:",
             ),
             (

@@ -48,6 +48,7 @@ SELECT country, COUNT(DISTINCT (user_id, page)) AS n FROM visits GROUP BY countr
 -- R08 two columns
 -- error: COUNT(DISTINCT ...) takes one expression
 -- at: COUNT
+-- hint: COUNT(DISTINCT (user_id, page), contribution_bounds_per_group => (0, 20))
 SELECT country, COUNT(DISTINCT user_id, page) AS n FROM visits GROUP BY country ORDER BY n DESC LIMIT 2
 
 -- R09 another aggregate in the select list

@@ -558,5 +558,6 @@ SELECT COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page IN (SELECT page FR
 -- R4231 a value of several rows of a public table
 -- error: a subquery used as a value has one row, and this has several
 -- at: page #2
--- hint: ORDER BY .. LIMIT 1
+-- hint: IN (SELECT ..)
+-- rewrite: SELECT COUNT(DISTINCT user_id) FROM visits WHERE page IN (SELECT page FROM pages)
 SELECT COUNT(DISTINCT user_id) FROM visits WHERE page = (SELECT page FROM pages)
