@@ -74,7 +74,8 @@ class AddableNumbers:
     facts
         The columns that have one value for each unit.
     complete
-        Columns whose values the policy lists, with these.
+        Columns whose values the policy lists, with these; like the next ones only of a statement that is
+        itself to be added up.
     titles, kinds
         The names of columns in the statement, and what their values are.
     """
@@ -134,8 +135,13 @@ def find_addable(
     condition: Expr | None,
     keys: Sequence[Typed],
     calls: Iterable[ReleasedAggregate | ValueCall | QuantileCall],
+    *,
+    whole: bool = False,
 ) -> AddableNumbers | None:
-    """Return what the numbers of calls are sums over; None if their rows are no cells."""
+    """Return what the numbers of calls are sums over; None if their rows are no cells.
+
+    With `whole` it also has what is needed to add them up; without, what is stored with their release.
+    """
     catalog = compiler.catalog
     conditions = split_conjuncts(condition)
     if made.unit is None or not all(_is_plain(node) for node in (made.source, *conditions)):
@@ -168,7 +174,9 @@ def find_addable(
     owner = made.owner
     rows = _digest(duckdb_sql(made.source), duckdb_sql(made.unit), repr(owner), *sorted(others))
     own = tuple(each for each in told if each is not None)
-    columns, listed = find_fact_names(made), _complete(catalog, made, reader)
+    summed = AddableNumbers(rows, where, own, measures, find_fact_names(made)).alike()
+    if not whole:
+        return summed
     titles = {
         name: title
         for origin in made.scope.origins
@@ -176,7 +184,7 @@ def find_addable(
         for name in column.reads
     }
     kinds = {name: reader.kind(column.type) for name, column in reader.columns.items()}
-    return AddableNumbers(rows, where, own, measures, columns, listed, titles, kinds).alike()
+    return replace(summed, complete=_complete(catalog, made, reader), titles=titles, kinds=kinds)
 
 
 def keep_addable(found: AddableNumbers | None, kept: int | None) -> AddableNumbers | None:

@@ -197,8 +197,8 @@ class OuterQuery:
         return all(self.facts)
 
 
-def compile_outer_query(compiler: StatementCompiler, query: Query) -> OuterQuery:
-    """Compile the outermost block of a private statement."""
+def compile_outer_query(compiler: StatementCompiler, query: Query, *, combines: bool = False) -> OuterQuery:
+    """Compile the outermost block of a private statement; `combines` says that its answer is added up."""
     select = query.tree
     source = compiler.source
     if not isinstance(select, exp.Select):
@@ -315,7 +315,7 @@ def compile_outer_query(compiler: StatementCompiler, query: Query) -> OuterQuery
         and isinstance(selection, Scalar | AllGroups)
     )
     plain = plain and {*shown_keys} >= {*keys}
-    addable = find_addable(compiler, before, condition, shown_keys, own) if plain else None
+    addable = find_addable(compiler, before, condition, shown_keys, own, whole=combines) if plain else None
     names = find_fact_names(made, find_fixed_values(compiler, filters, made.scope))
     facts = tuple(one_row or is_fact(key, names) for key in keys)
     one_each = bool(single) or owner.row

@@ -115,7 +115,7 @@ def compile_outer_block(draft: Draft) -> None:
         own = "error" in options.at
         compiler.error, compiler.default_error = (options.error, None) if own else (None, options.error)
     compiler.each_value &= may_count_units(options)
-    draft.block = compile_outer_query(compiler, draft.query)
+    draft.block = compile_outer_query(compiler, draft.query, combines=options.combine is not None)
 
 
 def check_unit_option(draft: Draft) -> None:
