@@ -48,18 +48,20 @@ from dpsql.composition.prepared import (
     PreparedComposed,
     PreparedPrivate,
     PreparedPublic,
+    PreparedReport,
 )
 from dpsql.composition.refused_with_periods import check_stream
 from dpsql.composition.show_describe import empty_table, show_facts
 from dpsql.database import Database
 from dpsql.engines import RunningStatement, running_statement
-from dpsql.errors import InterfaceError, OperationalError, ProgrammingError
+from dpsql.errors import InterfaceError, InternalError, OperationalError, ProgrammingError
 from dpsql.kernel.loss import Charge, exact
 from dpsql.language import (
     Describe,
     OpenChecks,
     Options,
     Query,
+    ReportCommand,
     Set,
     Show,
     StreamCommand,
@@ -69,7 +71,6 @@ from dpsql.language import (
 )
 from dpsql.release import Release, from_bytes, tell_opening, write_cell
 from dpsql.release.reuse import CHANGING
-from dpsql.reports import SessionReports
 from dpsql.session_api import StatementResult, Turn
 
 if TYPE_CHECKING:
@@ -84,6 +85,7 @@ if TYPE_CHECKING:
     from dpsql.language import Parameters
     from dpsql.ledger import Budget
     from dpsql.policy import Policy
+    from dpsql.reports import SessionReports
 
 
 _ATTEMPTS = 5
@@ -145,6 +147,8 @@ class Session:
     def reports(self) -> SessionReports:
         """The reports of the analyst."""
         if self._reports is None:
+            from dpsql.reports import SessionReports  # noqa: PLC0415  few sessions have reports
+
             self._reports = SessionReports(self)
         return self._reports
 
@@ -194,7 +198,13 @@ class Session:
 
     def _prepare(self, text: str, parameters: Parameters) -> Prepared:
         prepared = self.planner.prepare(text, parameters)
-        return self.reports.prepare(prepared) if isinstance(prepared, PreparedCommand) else prepared
+        return self.plan_reports(prepared) if isinstance(prepared, PreparedCommand) else prepared
+
+    def plan_reports(self, prepared: PreparedCommand) -> PreparedCommand:
+        """Return a statement of reports with what is planned of it, within its block; any other as it is."""
+        if isinstance(prepared.command, ReportCommand):
+            return self.reports.prepare(prepared.text, prepared.command)
+        return prepared
 
     @contextmanager
     def pricing(self) -> Iterator[None]:
@@ -232,8 +242,12 @@ class Session:
 
     def schema(self, prepared: Prepared, *, intervals: bool = False) -> pa.Schema:
         """Return the columns of a statement's answer, with the ends of intervals if they are shown."""
-        found = self.reports.schema(prepared) if isinstance(prepared, PreparedCommand) else None
-        return schema_of(prepared, intervals=intervals) if found is None else found
+        match prepared:
+            case PreparedCommand(command=PreparedReport() as report):
+                return self.reports.schema(report)
+            case PreparedCommand(command=Show(what="reports")):
+                return self.reports.show().schema
+        return schema_of(prepared, intervals=intervals)
 
     def rows(
         self, prepared: PreparedPrivate | PreparedComposed, release: Release, *, intervals: bool
@@ -272,7 +286,11 @@ class Session:
                 return self._checks.open(command, most)
             case StreamCommand():
                 return self._checks.command(command, most)
-        return self.reports.command(command, most) or StatementResult(self._facts(command))
+            case PreparedReport():
+                return self.reports.command(command, most)
+            case ReportCommand():
+                raise InternalError("a statement of reports is planned before it runs")
+        return StatementResult(self._facts(command))
 
     def _facts(self, command: Explained | Show | Describe | Set) -> pa.Table:
         match command:

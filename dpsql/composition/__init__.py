@@ -2,7 +2,8 @@
 
 ========================  ===============================================================================
 ``planner``               prepares a statement: calls all that parses, analyses and prices it, of which
-                          ``planned_count``, ``prepared`` and ``refining`` have the results
+                          ``planned_count``, ``prepared`` and ``refining`` have the results; it keeps
+                          them in ``kept_plans``
 ``statement_parts``       takes a statement apart into release blocks and an outer query, by the ``kinds``
                           of its blocks; ``equivalent_blocks`` and ``release_blocks`` put them into other
                           forms

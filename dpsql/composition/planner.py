@@ -31,21 +31,18 @@ from dpsql.composition import (
     selected_parts,
 )
 from dpsql.composition.checked_numbers import plan_stream, prepare_check
+from dpsql.composition.kept_plans import KeptPlans, list_parameters, plan_key, scopes
 from dpsql.composition.open_parameters import OpenParameter, parameters_of
 from dpsql.composition.planned_count import PlannedCount
 from dpsql.composition.prepared import (
     Explained,
-    KeptPlans,
     Prepared,
     PreparedCommand,
     PreparedComposed,
     PreparedPrivate,
     PreparedProbe,
     PreparedPublic,
-    list_parameters,
     parts_read,
-    plan_key,
-    scopes,
 )
 from dpsql.composition.refining import Refining
 from dpsql.composition.refusals import Amounts, is_paid, keep_tried, rewrite, with_beside, with_own_hints
@@ -77,7 +74,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from dpsql.composition.prepared import PlanKey
+    from dpsql.composition.kept_plans import PlanKey
     from dpsql.database import Database, Engines
     from dpsql.language import Parameters
     from dpsql.ledger import Budget

@@ -15,7 +15,8 @@ from math import floor
 from typing import TYPE_CHECKING, Any, Literal
 
 from dpsql.analysis.epsilon_division import EpsilonDivision, divide_epsilon
-from dpsql.composition.prepared import PreparedPrivate, scopes
+from dpsql.composition.kept_plans import scopes
+from dpsql.composition.prepared import PreparedPrivate
 from dpsql.errors import InternalError, OperationalError
 from dpsql.estimates.reports.marginals import Axis, Marginal
 from dpsql.estimates.reports.plan_candidates import Wanted

@@ -4,21 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Protocol
 
 import pyarrow as pa
 
 from dpsql.composition import Releasing, schema_of
-from dpsql.composition.prepared import Prepared, PreparedCommand, PreparedComposed
+from dpsql.composition.prepared import PreparedCommand, PreparedComposed, PreparedReport
 from dpsql.composition.refused_with_periods import check_report
 from dpsql.errors import Error, InterfaceError, OperationalError, ProgrammingError
 from dpsql.estimates.reports.report_plan import Per
 from dpsql.kernel.loss import Charge, Number, exact
 from dpsql.kernel.unit_parts import ALL_PARTS
-from dpsql.language import ReportCommand, Show, copy_text
-from dpsql.lazy_dataclass import dataclass
+from dpsql.language import ReportCommand, copy_text
 from dpsql.ledger import StoredReport, shown
 from dpsql.release import Release, places_of, tell_opening
 from dpsql.release.reuse import CHANGING
@@ -60,19 +58,6 @@ class _Session(Protocol):
 
     def release(self, number: int) -> Release:
         """Return one of the analyst's own releases."""
-
-
-@dataclass(frozen=True, slots=True)
-class PlannedExecution:
-    """EXECUTE REPORT that is planned: the run, and the statement whose answer is asked for."""
-
-    run: PlannedRun
-    statement: int | None
-
-    @property
-    def price(self) -> Charge:
-        """What the run costs now."""
-        return self.run.price
 
 
 class SessionReports:
@@ -191,12 +176,10 @@ class SessionReports:
 
     # -- statements
 
-    def prepare(self, prepared: PreparedCommand) -> PreparedCommand:
+    def prepare(self, text: str, command: ReportCommand) -> PreparedCommand:
         """Plan what a statement of reports does, within the statement that runs."""
-        command, planner = prepared.command, self._session.planner
-        if not isinstance(command, ReportCommand):
-            return prepared
-        planned: Any = command
+        planner, price = self._session.planner, Charge()
+        planned: PlannedRegistration | PlannedRun | None = None
         if command.what in ("CREATE", "EXECUTE"):
             check_report(planner.policy, command.source)
         if command.what == "CREATE":
@@ -212,47 +195,42 @@ class SessionReports:
             run = plan_run(planner, self.find(command.name), command.part)
             if command.statement is not None and not 1 <= command.statement <= len(run.statements):
                 raise ProgrammingError(f"report {command.name} has {len(run.statements)} statements")
-            planned = PlannedExecution(run, command.statement)
-        price = planned.price if isinstance(planned, PlannedExecution) else Charge()
-        return replace(prepared, command=planned, price=price)
+            planned, price = run, run.price
+        return PreparedCommand(text, PreparedReport(command, planned), price)
 
-    def command(self, command: object, most: Charge | None = None) -> StatementResult | None:
-        """Run a statement of reports, which is planned, for `most` at most; None for any other statement."""
-        match command:
-            case PlannedRegistration():
-                self.register(command)
-                return StatementResult(self.explain(command.text.name), notices=tuple(command.words()))
-            case PlannedExecution():
-                answers = self._execute(command.run, most)
+    def command(self, prepared: PreparedReport, most: Charge | None = None) -> StatementResult:
+        """Run a statement of reports, which is planned, for `most` at most."""
+        command = prepared.statement
+        match prepared.planned:
+            case PlannedRegistration() as registration:
+                self.register(registration)
+                return StatementResult(self.explain(command.name), notices=tuple(registration.words()))
+            case PlannedRun() as run:
+                answers = self._execute(run, most)
                 if command.statement is not None or len(answers) == 1:
                     return answers[(command.statement or 1) - 1]
                 said = (word for each in answers if each.release for word in each.release.warnings)
                 return StatementResult(table_of(answers), notices=tuple(dict.fromkeys(said)))
-            case ReportCommand(what="EXPLAIN"):
-                return StatementResult(self.explain(command.name, command.part))
-            case ReportCommand(what="DROP"):
-                if self.find(command.name).kept is not None:
-                    raise ProgrammingError(
-                        f"a part of each budget is kept for report {command.name}: its owner ends it"
-                        f" (dpsql report end {command.name})"
-                    )
-                self._session.ledger.end_report(command.name)
-                return StatementResult(self.show())
-        return None
+        if command.what == "EXPLAIN":
+            return StatementResult(self.explain(command.name, command.part))
+        if self.find(command.name).kept is not None:
+            raise ProgrammingError(
+                f"a part of each budget is kept for report {command.name}: its owner ends it"
+                f" (dpsql report end {command.name})"
+            )
+        self._session.ledger.end_report(command.name)
+        return StatementResult(self.show())
 
-    def schema(self, prepared: Prepared) -> pa.Schema | None:
-        """Return the columns of the answer of a statement of reports; None of any other statement."""
-        command = prepared.command if isinstance(prepared, PreparedCommand) else None
-        match command:
-            case PlannedExecution(run, number):
-                if number is not None or len(run.statements) == 1:
-                    return schema_of(run.statements[(number or 1) - 1].prepared)
-                return table_of(()).schema
-            case Show(what="reports") | ReportCommand(what="DROP"):
-                return self.show().schema
-            case PlannedRegistration() | ReportCommand(what="EXPLAIN"):
-                return pa.schema([("property", pa.string()), ("value", pa.string())])
-        return None
+    def schema(self, prepared: PreparedReport) -> pa.Schema:
+        """Return the columns of the answer of a statement of reports."""
+        command, run = prepared.statement, prepared.planned
+        if isinstance(run, PlannedRun):
+            if command.statement is not None or len(run.statements) == 1:
+                return schema_of(run.statements[(command.statement or 1) - 1].prepared)
+            return table_of(()).schema
+        if command.what == "DROP":
+            return self.show().schema
+        return pa.schema([("property", pa.string()), ("value", pa.string())])
 
     # -- tables
 

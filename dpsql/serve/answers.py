@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Generic, Literal, TypeVar
 
 import pyarrow as pa
 
-from dpsql.composition.prepared import PlanKey, holds_later
+from dpsql.composition.kept_plans import PlanKey, holds_later
 from dpsql.estimates import figure
 from dpsql.fair_cache import FairCache
 from dpsql.language import copy_parameters

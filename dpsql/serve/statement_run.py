@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Literal
 
 import pyarrow as pa
 
+from dpsql.composition.kept_plans import plan_key, scopes
 from dpsql.composition.open_parameters import attempts
 from dpsql.composition.prepared import (
     Explained,
@@ -16,8 +17,6 @@ from dpsql.composition.prepared import (
     PreparedPrivate,
     PreparedProbe,
     PreparedPublic,
-    plan_key,
-    scopes,
 )
 from dpsql.errors import Error, PriceNotAgreed, QueryRefused, QuerySyntaxError, ResultTooLarge
 from dpsql.kernel.loss import Charge
@@ -50,8 +49,9 @@ from dpsql.serve.catalog import Route
 from dpsql.serve.limits import CatalogRefused, PolicyReloaded, StatementTooLong, check_words
 
 if TYPE_CHECKING:
+    from dpsql.composition.kept_plans import PlanKey
     from dpsql.composition.planner import Planner
-    from dpsql.composition.prepared import PlanKey, Prepared
+    from dpsql.composition.prepared import Prepared
     from dpsql.engines import RunningStatement
     from dpsql.release import Release
     from dpsql.serve.answers import Description
@@ -397,7 +397,7 @@ class StatementRun:
                 return self._answer_probe(probe)
         prepared = planner.prepare(text, values or None, statement)
         if isinstance(prepared, PreparedCommand):
-            return self.session.reports.prepare(prepared)
+            return self.session.plan_reports(prepared)
         if isinstance(prepared, PreparedPrivate) and prepared.refines is not None:
             return prepared  # it holds what the analyst's first release was
         planned = Planned(prepared)

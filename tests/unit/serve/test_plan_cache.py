@@ -11,7 +11,8 @@ import duckdb
 import pyarrow as pa
 import pytest
 
-from dpsql.composition.prepared import PreparedPrivate, plan_key, scopes
+from dpsql.composition.kept_plans import plan_key, scopes
+from dpsql.composition.prepared import PreparedPrivate
 from dpsql.language import Options
 from dpsql.policy import load
 from dpsql.serve.answers import DataCache, Planned
