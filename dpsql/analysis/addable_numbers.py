@@ -15,7 +15,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import field, replace
-from datetime import date
+from datetime import date, datetime, timedelta
 from typing import Any
 
 from dpsql.analysis.cell_conditions import CellKey, ColumnReader
@@ -28,7 +28,8 @@ from dpsql.analysis.released.unit_values import ValueCall
 from dpsql.analysis.row_conditions import find_fact_names, split_conjuncts
 from dpsql.analysis.schema_catalog import Catalog
 from dpsql.analysis.typed_expression import Typed
-from dpsql.estimates.disjoint_cells import Values
+from dpsql.estimates.disjoint_cells import EVERY, Cell
+from dpsql.estimates.value_sets import ValueSet
 from dpsql.kernel.facts import Home, fold
 from dpsql.kernel.tree import (
     Aggregate,
@@ -53,7 +54,7 @@ EACH_ROW, EACH_UNIT, ALIKE = "row", "unit", "alike"
 """Along what a number adds up: any column, facts of units, or these where all else is equal."""
 _MOST_NAMES = 2_000
 """Of a column with more declared names, cells are not told apart."""
-_EPOCH = date(1970, 1, 1)
+_EPOCH = datetime(1970, 1, 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,11 +82,11 @@ class AddableNumbers:
     """
 
     rows: str
-    where: Mapping[str, Values]
+    where: Cell
     keys: tuple[CellKey, ...]
     measures: tuple[tuple[str, str] | None, ...]
     facts: frozenset[str]
-    complete: Mapping[str, Values] = field(default_factory=dict)
+    complete: Cell = field(default_factory=dict)
     titles: Mapping[str, str] = field(default_factory=dict)
     kinds: Mapping[str, str] = field(default_factory=dict)
 
@@ -98,14 +99,14 @@ class AddableNumbers:
         """What a stored release has of it, as values that JSON has."""
         return {
             "rows": self.rows,
-            "where": {column: values.facts() for column, values in self.where.items()},
+            "where": {column: values.to_data() for column, values in self.where.items()},
             "keys": [[key.column, key.kind, key.period, key.year] for key in self.keys],
             "measures": self.measures,
         }
 
     def alike(self, *more: object) -> AddableNumbers:
         """Return the numbers whose weights depend on `more`, and on what tells no units apart."""
-        where = {name: values.facts() for name, values in self.where.items() if name not in self.facts}
+        where = {name: values.to_data() for name, values in self.where.items() if name not in self.facts}
         told = _digest(repr((sorted(where.items()), self.keys, *more)))
         made = tuple(
             None if each is None else _with_more(each, told, all_=bool(more)) for each in self.measures
@@ -122,7 +123,7 @@ def read_written(facts: Mapping[str, Any]) -> AddableNumbers:
     """Return what `AddableNumbers.written` has; its columns are the same under an equal policy."""
     return AddableNumbers(
         facts["rows"],
-        {column: Values.of_facts(values) for column, values in facts["where"].items()},
+        {column: ValueSet.of_data(values) for column, values in facts["where"].items()},
         tuple(CellKey(*each) for each in facts["keys"]),
         tuple(None if each is None else (each[0], each[1]) for each in facts["measures"]),
         frozenset(),
@@ -154,7 +155,7 @@ def find_addable(
             return None
 
     reader = ColumnReader({name: column for column in made.scope.columns for name in column.reads}, evaluate)
-    where, others = dict[str, Values](), list[str]()
+    where, others = dict[str, ValueSet](), list[str]()
     found = [reader.read(each) for each in conditions]
     if compiler.read_before is not None:
         home = catalog.facts(compiler.policy, tuple(sorted(compiler.used))).home
@@ -166,7 +167,7 @@ def find_addable(
         if each is None:
             others.append(text)
         else:
-            where[each.column] = where.get(each.column, each.true.every) & each.true
+            where[each.column] = where.get(each.column, EVERY) & each.true
     told = [reader.read_key(key) for key in keys]
     if any(each is None for each in told):
         return None
@@ -245,15 +246,17 @@ def _measure(call: ReleasedAggregate | ValueCall | QuantileCall) -> tuple[str, s
     return ALIKE, f"{type(part).__name__} {what} {getattr(part, 'most', None)}"
 
 
-def _complete(catalog: Catalog, made: From, reader: ColumnReader) -> dict[str, Values]:
+def _complete(catalog: Catalog, made: From, reader: ColumnReader) -> dict[str, ValueSet]:
     """Return the columns whose values are listed, and these values; NULL among them if it can be there."""
     if any(isinstance(each, Join) and each.kind in _OUTER for each in walk(made.source)):
         return {}  # a column may be NULL where there is no partner
     found = {}
     for name, column in reader.columns.items():
         kind, values = reader.kind(column.type), None
-        if column.span is not None and column.span.complete and kind in ("moments", "numbers"):
-            values = Values.of_ranges((column.span.first, column.span.last))
+        span = column.span
+        if span is not None and span.complete and kind in ("moments", "numbers"):
+            ends = (span.first, span.last + 1)
+            values = ValueSet.of_range(*(map(_moment, ends) if kind == "moments" else ends))
         elif column.domain is not None and column.domain.complete and kind:
             values = _listed(catalog, column.domain.without_null().sql, kind)
         if values is not None:
@@ -265,7 +268,7 @@ def _complete(catalog: Catalog, made: From, reader: ColumnReader) -> dict[str, V
 _OUTER = ("LEFT", "RIGHT", "FULL")
 
 
-def _listed(catalog: Catalog, sql: str, kind: str) -> Values | None:
+def _listed(catalog: Catalog, sql: str, kind: str) -> ValueSet | None:
     if kind == "moments":
         return None
     as_text = "v" if kind == "names" else "CAST(v AS VARCHAR)"
@@ -274,10 +277,13 @@ def _listed(catalog: Catalog, sql: str, kind: str) -> Values | None:
     if not isinstance(listed, list) or len(listed) > _MOST_NAMES or None in listed:
         return None
     if kind == "names":
-        return Values.of_names(listed)
-    numbers = [_day(text) if kind == "days" else int(text) for text in listed]
-    return Values.of_ranges(*((number, number) for number in numbers))
+        return ValueSet.of_values(listed)
+    return ValueSet.of_values([date.fromisoformat(each) if kind == "days" else int(each) for each in listed])
 
 
-def _day(text: str) -> int:
-    return (date.fromisoformat(text) - _EPOCH).days
+def _moment(microseconds: int) -> datetime | None:
+    """Return a moment, given in microseconds since 1970; None after the last one that Python has."""
+    try:
+        return _EPOCH + timedelta(microseconds=microseconds)
+    except OverflowError:
+        return None

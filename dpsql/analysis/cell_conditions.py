@@ -12,13 +12,13 @@ from functools import reduce
 
 from dpsql.analysis.part_conditions import MIRRORED, Evaluate, ends_of, read_date, read_moment
 from dpsql.analysis.typed_expression import Typed
-from dpsql.estimates.disjoint_cells import Values
+from dpsql.estimates.disjoint_cells import EVERY
+from dpsql.estimates.value_sets import ValueSet
 from dpsql.kernel.tree import Between, Binary, Cast, Column, Expr, InList, IsNull, Not, Paren, facts
 from dpsql.lazy_dataclass import dataclass
 from dpsql.types import BOOLEAN, DATE, TIMESTAMP, VARCHAR, SqlType
 
-_DAY = 86_400_000_000
-_EPOCH = datetime(1970, 1, 1)
+NULL = ValueSet((), null=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,17 +33,16 @@ class CellKey:
     year: bool = False
     """Whether the key is the number of the year."""
 
-    def values_of(self, value: object) -> Values | None:
+    def values_of(self, value: object) -> ValueSet | None:
         """Return the values of the column in the group with a value of the key; None: they are not known."""
         if value is None:
             # A date may be cut to NULL that is none.
             if self.period:
                 return None
-            return Values.of_names((), null=True) if self.kind == "names" else Values.of_ranges(null=True)
-        if self.kind == "names":
-            return Values.of_names([value]) if isinstance(value, str | bool) else None
-        if self.kind == "numbers":
-            return Values.of_ranges((value, value)) if isinstance(value, int) else None
+            return NULL
+        if self.kind in ("names", "numbers"):
+            wanted = (str, bool) if self.kind == "names" else int
+            return ValueSet.of_values([value]) if isinstance(value, wanted) else None
         if self.year:
             moment = datetime(value, 1, 1) if isinstance(value, int) and 1 <= value <= 9999 else None
         else:
@@ -61,8 +60,8 @@ class ColumnTruths:
     """A column, and its values for which a condition is true, and false; None: for which is not known."""
 
     column: str
-    true: Values
-    false: Values | None
+    true: ValueSet
+    false: ValueSet | None
 
     def negate(self) -> ColumnTruths | None:
         """Return those of NOT; None: they are not known."""
@@ -102,9 +101,8 @@ class ColumnReader:
         if known is None or known.type not in (DATE, TIMESTAMP):
             return None
         moment = datetime(until.year, until.month, until.day)
-        values = _values_between(None, moment, days=known.type == DATE)
-        true = Values(values.ranges, null=True)
-        return ColumnTruths(column, true, true.every - true)
+        true = _values_between(None, moment, days=known.type == DATE) | NULL
+        return ColumnTruths(column, true, EVERY - true)
 
     def read_key(self, key: Typed) -> CellKey | None:
         """Return which values of a column a key tells; None if it tells those of none."""
@@ -144,7 +142,8 @@ class ColumnReader:
             case Binary(operator, left, right) if operator in MIRRORED:
                 return self._compare(operator, left, right) or self._compare(MIRRORED[operator], right, left)
             case Column() if self._kind_of(condition) == "names" and self._is_boolean(condition):
-                return ColumnTruths(_name(condition), Values.of_names([True]), Values.of_names([False]))
+                yes, no = (ValueSet.of_values([value]) for value in (True, False))
+                return ColumnTruths(_name(condition), yes, no)
         return None
 
     def _is_boolean(self, column: Column) -> bool:
@@ -155,8 +154,7 @@ class ColumnReader:
         kind = self._kind_of(node)
         if not isinstance(node, Column) or not kind:
             return None
-        null = Values.of_names((), null=True) if kind == "names" else Values.of_ranges(null=True)
-        found = ColumnTruths(_name(node), null, null.every - null)
+        found = ColumnTruths(_name(node), NULL, EVERY - NULL)
         return found.negate() if negated else found
 
     def _kind_of(self, node: Expr) -> str:
@@ -172,7 +170,7 @@ class ColumnReader:
             found = self._compare("=", left, right)
             if found is None:
                 return None
-            found = ColumnTruths(found.column, found.true, found.true.every - found.true)
+            found = ColumnTruths(found.column, found.true, EVERY - found.true)
             return found if operator == "IS NOT DISTINCT FROM" else found.negate()
         if operator == "<>":
             found = self._compare("=", left, right)
@@ -189,7 +187,7 @@ class ColumnReader:
             name = _name(value.column)
             true = _values_between(low, high, days=self._kind_of(value.column) == "days")
             # What is cut may be NULL where the date is not: then the condition is not false either.
-            return ColumnTruths(name, true, (true.every - true).known if value.plain else None)
+            return ColumnTruths(name, true, (EVERY - true).known if value.plain else None)
         node = self._column(left)
         if node is None or facts(right).reads:
             return None
@@ -199,8 +197,8 @@ class ColumnReader:
         wanted = bool if self._is_boolean(node) else str
         if operator != "=" or type(found_value) is not wanted:
             return None
-        true = Values.of_names([found_value])
-        return ColumnTruths(_name(node), true, (true.every - true).known)
+        true = ValueSet.of_values([found_value])
+        return ColumnTruths(_name(node), true, (EVERY - true).known)
 
     def _column(self, expr: Expr) -> Column | None:
         """Return the column of names or numbers that an expression is, perhaps as a text of a listed type."""
@@ -215,31 +213,31 @@ class ColumnReader:
         if type(number) is not int:
             return None
         ends: dict[str, tuple[int | None, int | None]] = {
-            "=": (number, number),
-            "<": (None, number - 1),
-            "<=": (None, number),
+            "=": (number, number + 1),
+            "<": (None, number),
+            "<=": (None, number + 1),
             ">": (number + 1, None),
             ">=": (number, None),
         }
-        true = Values.of_ranges(ends[operator])
-        return ColumnTruths(name, true, (true.every - true).known)
+        true = ValueSet.of_range(*ends[operator])
+        return ColumnTruths(name, true, (EVERY - true).known)
 
 
-def _values_between(low: datetime | None, high: datetime | None, *, days: bool) -> Values:
+def _values_between(low: datetime | None, high: datetime | None, *, days: bool) -> ValueSet:
     """Return the dates from `low` on and before `high`; None: no such end."""
-    size = _DAY if days else 1
-    first = None if low is None else -(-_microseconds(low) // size)
-    last = None if high is None else -(-_microseconds(high) // size) - 1
-    return Values.of_ranges((first, last))
+    ends = (low, high)
+    return ValueSet.of_range(*(_first_day(end) if days and end is not None else end for end in ends))
+
+
+def _first_day(moment: datetime) -> date:
+    """Return the first day that does not begin before a moment."""
+    day = moment.date()
+    return day if moment == datetime(day.year, day.month, day.day) else day + timedelta(days=1)
 
 
 def _is_plain_year(moment: datetime) -> bool:
     """Return whether a moment has no time zone, and its period ends are computed exactly."""
     return moment.tzinfo is None and 1000 <= moment.year < 9000
-
-
-def _microseconds(moment: datetime) -> int:
-    return (moment - _EPOCH) // timedelta(microseconds=1)
 
 
 def _name(column: Column) -> str:

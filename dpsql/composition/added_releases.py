@@ -22,8 +22,9 @@ from dpsql.analysis import place_columns
 from dpsql.analysis.addable_numbers import EACH_ROW, AddableNumbers, read_written
 from dpsql.composition.release_words import round_down, words_of_selection
 from dpsql.composition.untold_cells import say_cell, write_condition, write_measuring
-from dpsql.estimates.disjoint_cells import Cell, Values, compose_cell, find_missing, join_cells, meet
+from dpsql.estimates.disjoint_cells import EVERY, Cell, compose_cell, find_missing, join_cells, meet
 from dpsql.estimates.sums_of_releases import ReleasedNumber, SumEstimates, is_measured, noises_of_sums
+from dpsql.estimates.value_sets import AFTER_ALL, BEFORE_ALL, ValueSet
 from dpsql.kernel.loss import Charge
 from dpsql.kernel.unit_parts import NO_PARTS
 from dpsql.language import AllGroups, Scalar
@@ -150,11 +151,11 @@ class _Adding:
         cell: Cell | None = meet(self.asked.complete, numbers.where)
         for key, value in zip(numbers.keys, group, strict=True):
             values = key.values_of(value)
-            if cell is not None and values is None and _is_bounded(cell.get(key.column)):
+            if cell is not None and values is None and _is_bounded(cell.get(key.column, EVERY)):
                 return None
             title = f"{self.asked.titles.get(key.column, key.column)} by {key.period}"
             told = (
-                {title: Values.of_names(["NULL" if value is None else str(value)])}
+                {title: ValueSet.of_values(["NULL" if value is None else str(value)])}
                 if values is None
                 else {key.column: values}
             )
@@ -334,15 +335,15 @@ class _Inside:
         self._own: dict[int, list[int]] = {}
         rows = [(row, cell) for row, cell in enumerate(cells) if cell is not None]
         columns = sorted({column for _, cell in rows for column in cell})
-        known: dict[tuple[str, Values | None], frozenset[int]] = {}
+        known: dict[tuple[str, ValueSet], frozenset[int]] = {}
         for place, (cell, _) in enumerate(listed):
             found = frozenset(row for row, _ in rows)
             for column in {*columns, *cell}:
-                values = cell.get(column)
+                values = cell.get(column, EVERY)
                 if (column, values) not in known:
                     equal = facts is not None and column not in facts
                     known[column, values] = frozenset(
-                        row for row, own in rows if _lies_in(values, own.get(column), equal=equal)
+                        row for row, own in rows if _lies_in(values, own.get(column, EVERY), equal=equal)
                     )
                 found &= known[column, values]
             for row in found:
@@ -353,17 +354,15 @@ class _Inside:
         return self._own.get(row, [])
 
 
-def _lies_in(values: Values | None, own: Values | None, *, equal: bool) -> bool:
-    """Whether values of a column are among others, or are all of them; None stands for every value."""
-    if own is None or values is None:
-        one = own if values is None else values
-        return one is None or one == one.every or (own is None and not equal)
+def _lies_in(values: ValueSet, own: ValueSet, *, equal: bool) -> bool:
+    """Whether values of a column are among others, or are all of them."""
     return values == own if equal else values <= own
 
 
-def _is_bounded(values: Values | None) -> bool:
+def _is_bounded(values: ValueSet) -> bool:
     """Whether values are dates from one to another, and NULL is none of them."""
-    return values is not None and not values.null and all(None not in ends for ends in values.ends())
+    cuts = values.cuts()
+    return not values.null and BEFORE_ALL not in cuts and AFTER_ALL not in cuts
 
 
 def _number_of(outputs: Sequence[Output], detail: Output) -> int:

@@ -4,21 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import date, datetime, timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from sqlglot.tokenizer_core import TokenType
 
+from dpsql.estimates.disjoint_cells import EVERY
+from dpsql.estimates.value_sets import AFTER_ALL, BEFORE_ALL
 from dpsql.kernel.tree import literal_sql
 from dpsql.kernel.unit_parts import Calendar
 from dpsql.language import Outline, write_name
 
 if TYPE_CHECKING:
     from dpsql.analysis.addable_numbers import AddableNumbers
-    from dpsql.estimates.disjoint_cells import Cell, Values
+    from dpsql.estimates.disjoint_cells import Cell
+    from dpsql.estimates.value_sets import Cut, ValueSet
     from dpsql.kernel.unit_parts import Every
 
-_EPOCH = datetime(1970, 1, 1)
 _DAY = timedelta(days=1)
+_IN_ORDER = ("days", "moments", "numbers")
+"""The kinds of values of which sets are said by their ends; others by their names."""
 _SAID = 8
 """So many values are named in words."""
 
@@ -27,7 +31,7 @@ def say_cell(cell: Cell, numbers: AddableNumbers, every: Every | None) -> str:
     """Say which values the rows of a cell have; dates by the names of periods, where they are some."""
     found = []
     for column, values in cell.items():
-        if values != _known(numbers, column, values):
+        if values != _known(numbers, column):
             title = numbers.titles.get(column, column)
             text = _say_dates(values, numbers.kind(column), every) or _say_values(
                 values, title, numbers.kind(column)
@@ -42,28 +46,38 @@ def write_condition(cell: Cell, numbers: AddableNumbers) -> str:
     if not all(column in numbers.titles for column in cell):
         return ""
     for column, values in cell.items():
-        known = _known(numbers, column, values)
+        known = _known(numbers, column)
         if values != known & numbers.where.get(column, known):
             name, kind = write_name(numbers.titles.get(column, column)), numbers.kind(column)
             found.append(" OR ".join(_terms(values, name, kind)))
     return " AND ".join(f"({each})" if " OR " in each else each for each in found)
 
 
-def _known(numbers: AddableNumbers, column: str, values: Values) -> Values:
+def _known(numbers: AddableNumbers, column: str) -> ValueSet:
     """Return all values of a column: where they are listed, these."""
-    return numbers.complete.get(column, values.every)
+    return numbers.complete.get(column, EVERY)
 
 
-def _terms(values: Values, name: str, kind: str) -> Iterator[str]:
-    if values.ranges is None:
-        listed = ", ".join(sorted(map(_write_name, values.names)))
-        if values.names or values.others:
-            word = "NOT IN" if values.others else "IN"
-            yield f"{name} {word} ({listed})" if listed else f"{name} IS NOT NULL"
-    for low, high in values.ends():
-        ends = [] if low is None else [f"{name} >= {_literal(low, kind)}"]
-        ends += [] if high is None else [f"{name} < {_literal(high + 1, kind)}"]
-        yield " AND ".join(ends) or f"{name} IS NOT NULL"
+def _list_names(values: ValueSet) -> tuple[list[str | bool], bool]:
+    """Return the names in a set, or those that it lacks, and whether it is all others."""
+    others = BEFORE_ALL in values.cuts()
+    found = list[str | bool]()
+    for low, high in (values.complement() if others else values).intervals:
+        found += [low[1]] if isinstance(low[1], str) else map(bool, range(low[1], high[1]))
+    return found, others
+
+
+def _terms(values: ValueSet, name: str, kind: str) -> Iterator[str]:
+    if kind not in _IN_ORDER:
+        names, others = _list_names(values)
+        listed = ", ".join(sorted(map(_write_name, names)))
+        if names or others:
+            yield f"{name} {'NOT IN' if others else 'IN'} ({listed})" if listed else f"{name} IS NOT NULL"
+    else:
+        for low, high in values.intervals:
+            ends = [] if low == BEFORE_ALL else [f"{name} >= {_literal(low[1])}"]
+            ends += [] if high == AFTER_ALL else [f"{name} < {_literal(high[1])}"]
+            yield " AND ".join(ends) or f"{name} IS NOT NULL"
     if values.null:
         yield f"{name} IS NULL"
 
@@ -72,23 +86,21 @@ def _write_name(value: str | bool) -> str:
     return literal_sql(value) if isinstance(value, str) else str(value).upper()
 
 
-def _literal(number: int, kind: str) -> str:
-    if kind == "days":
-        return f"DATE '{_EPOCH.date() + number * _DAY}'"
-    if kind == "moments":
-        return f"TIMESTAMP '{_EPOCH + timedelta(microseconds=number)}'"
-    return str(number)
+def _literal(end: date | int) -> str:
+    if isinstance(end, int):
+        return str(end)
+    return f"{'TIMESTAMP' if isinstance(end, datetime) else 'DATE'} '{end}'"
 
 
-def _say_dates(values: Values, kind: str, every: Every | None) -> str:
+def _say_dates(values: ValueSet, kind: str, every: Every | None) -> str:
     """Say which periods a set of dates is; "" if it is none."""
-    if kind not in ("days", "moments") or every is None or values.null or not values.ranges:
+    if kind not in ("days", "moments") or every is None or values.null or not values.intervals:
         return ""
-    calendar, found = Calendar(every), list[str]()
-    for low, high in values.ends():
-        if low is None or high is None:
-            return ""
-        first, last = (_date(end, kind) for end in (low, high + 1))
+    calendar, found, cuts = Calendar(every), list[str](), values.cuts()
+    if BEFORE_ALL in cuts or AFTER_ALL in cuts:
+        return ""
+    for low, high in values.intervals:
+        first, last = (end.date() if isinstance(end, datetime) else end for end in (low[1], high[1]))
         if not date(1001, 1, 1) <= first < last <= date(2998, 1, 1):
             return ""
         begin, end = calendar.number(first), calendar.number(last - _DAY)
@@ -98,33 +110,33 @@ def _say_dates(values: Values, kind: str, every: Every | None) -> str:
     return ", ".join(found[:_SAID]) + (", .." if len(found) > _SAID else "")
 
 
-def _date(number: int, kind: str) -> date:
-    moment = _EPOCH + (number * _DAY if kind == "days" else timedelta(microseconds=number))
-    return moment.date()
-
-
-def _say_values(values: Values, title: str, kind: str) -> str:
-    if values.ranges is not None:
-        said = [_say_range(low, high, kind) for low, high in values.ends()]
-    else:
-        listed = sorted(map(str, values.names))
+def _say_values(values: ValueSet, title: str, kind: str) -> str:
+    if kind not in _IN_ORDER:
+        names, others = _list_names(values)
+        listed = sorted(map(str, names))
         text = ", ".join(listed[:_SAID]) + (", .." if len(listed) > _SAID else "")
-        said = [f"other than {text}" if values.others and text else "any value" if values.others else text]
+        said = [f"other than {text}" if others and text else "any value" if others else text]
+    else:
+        said = [_say_range(low, high) for low, high in values.intervals]
     said += ["NULL"] if values.null else []
     return " or ".join(f"{title} {each}" for each in said if each)
 
 
-def _say_range(low: int | None, high: int | None, kind: str) -> str:
-    first, last = (None if end is None else _say_end(end, kind) for end in (low, high))
+def _say_range(low: Cut, high: Cut) -> str:
+    first = None if low == BEFORE_ALL else _say_end(low[1])
+    last = None if high == AFTER_ALL else _say_end(high[1] - _step(high[1]))
     if first is None or last is None:
         return "any value" if first == last else f"from {first}" if last is None else f"up to {last}"
     return first if first == last else f"{first} .. {last}"
 
 
-def _say_end(number: int, kind: str) -> str:
-    if kind == "days":
-        return str(_EPOCH.date() + number * _DAY)
-    return str(_EPOCH + timedelta(microseconds=number)) if kind == "moments" else f"{number:,}"
+def _step(end: date | int) -> Any:  # noqa: ANN401  what is taken away from an end of its type
+    """Return how far the last value before an end is from it."""
+    return 1 if isinstance(end, int) else timedelta(microseconds=1) if isinstance(end, datetime) else _DAY
+
+
+def _say_end(end: date | int) -> str:
+    return f"{end:,}" if isinstance(end, int) else str(end)
 
 
 def write_measuring(text: str, at: int, epsilon: str, condition: str) -> str | None:

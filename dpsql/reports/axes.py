@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from dpsql.analysis import Catalog, Plan
 from dpsql.analysis.part_conditions import PartConditions, Truths
 from dpsql.estimates.reports.marginals import Axis, Marginal
-from dpsql.estimates.reports.value_sets import ValueSet, unite
+from dpsql.estimates.value_sets import ValueSet, unite
 from dpsql.kernel.tree import Column, Expr, duckdb_sql, mapped
 from dpsql.kernel.unit_parts import ALL_PARTS, NO_HOME, NULL_PART, Calendar, PartSet
 from dpsql.lazy_dataclass import dataclass

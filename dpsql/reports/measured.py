@@ -13,7 +13,7 @@ from dpsql.analysis import Catalog
 from dpsql.errors import InternalError, OperationalError
 from dpsql.estimates.noise_laws import Linear
 from dpsql.estimates.reports.marginals import Axis, Marginal, ReleasedMarginal
-from dpsql.estimates.reports.value_sets import ValueSet, unite
+from dpsql.estimates.value_sets import ValueSet, unite
 from dpsql.kernel.tree import duckdb_sql, literal_sql, quote
 from dpsql.kernel.unit_parts import Calendar, PartSet
 from dpsql.lazy_dataclass import dataclass

@@ -3,45 +3,39 @@
 from __future__ import annotations
 
 import itertools
+import json
 from random import Random
 
 import pytest
 
 from dpsql.estimates.disjoint_cells import (
     Cell,
-    Values,
     compose_cell,
     find_missing,
     is_within,
     join_cells,
     meet,
 )
+from dpsql.estimates.value_sets import ValueSet, unite
 
 NUMBERS = [-9, 0, 1, 2, 3, 4, 5, 9, None]
 NAMES = ["a", "b", "c", "zz", None]
 Point = tuple[object, object]
 
 
-def values(rng: Random, column: str) -> Values:
-    null = rng.random() < 0.3
+def values(rng: Random, column: str) -> ValueSet:
+    null = ValueSet((), null=rng.random() < 0.3)
     if column == "x":
         ends = [None, *range(6)]
         ranges = [(rng.choice(ends), rng.choice(ends)) for _ in range(rng.randint(1, 2))]
-        return Values.of_ranges(*ranges, null=null)
-    return Values.of_names(rng.sample("abc", rng.randint(0, 3)), others=rng.random() < 0.4, null=null)
-
-
-def has(found: Values, value: object) -> bool:
-    if value is None:
-        return found.null
-    if found.ranges is not None:
-        return any(low <= value <= high for low, high in found.ranges)  # type: ignore[operator]
-    return (value in found.names) != found.others
+        return unite([null, *(ValueSet.of_range(*each, closed=True) for each in ranges)])
+    names = ValueSet.of_values(rng.sample("abc", rng.randint(0, 3)))
+    return (names.complement().known if rng.random() < 0.4 else names) | null
 
 
 def points(cell: Cell) -> set[Point]:
     every = itertools.product(NUMBERS, NAMES)
-    return {p for p in every if all(c not in cell or has(cell[c], v) for c, v in zip("xy", p, strict=True))}
+    return {p for p in every if all(c not in cell or v in cell[c] for c, v in zip("xy", p, strict=True))}
 
 
 def cell(rng: Random) -> Cell:
@@ -54,11 +48,11 @@ def test_sets_of_values_are_sets() -> None:
     for _ in range(2000):
         for column, every in (("x", NUMBERS), ("y", NAMES)):
             a, b = values(rng, column), values(rng, column)
-            here, there = ({v for v in every if has(each, v)} for each in (a, b))
+            here, there = ({v for v in every if v in each} for each in (a, b))
             for made, wanted in ((a & b, here & there), (a - b, here - there), (a | b, here | there)):
-                assert {v for v in every if has(made, v)} == wanted, (a, b)
+                assert {v for v in every if v in made} == wanted, (a, b)
             assert (a <= b) == (here <= there)
-            assert Values.of_facts(a.facts()) == a
+            assert ValueSet.of_data(json.loads(json.dumps(a.to_data()))) == a
 
 
 def test_cells_meet_and_lie_in_each_other() -> None:
@@ -75,14 +69,14 @@ def test_a_cell_is_made_up_of_the_earliest_disjoint_ones(seed: int) -> None:
     rng, composed = Random(seed), 0
     for _ in range(700):
         asked: Cell = {
-            "x": Values.of_ranges((0, rng.choice([1, 2]))),
-            "y": Values.of_names("abc"[: rng.randint(1, 2)]),
+            "x": ValueSet.of_range(0, rng.choice([1, 2]), closed=True),
+            "y": ValueSet.of_values("abc"[: rng.randint(1, 2)]),
         }
         listed = list[Cell]()
         for _ in range(rng.randint(1, 7)):
             low = rng.randint(0, 2)
-            made = {"x": Values.of_ranges((low, rng.randint(low, 2)))}
-            made["y"] = Values.of_names(rng.sample("ab", rng.randint(1, 2)))
+            made = {"x": ValueSet.of_range(low, rng.randint(low, 2), closed=True)}
+            made["y"] = ValueSet.of_values(rng.sample("ab", rng.randint(1, 2)))
             listed.append(made)
         found, whole, own = compose_cell(asked, listed), points(asked), [points(each) for each in listed]
         shortest = next(
@@ -111,10 +105,10 @@ def test_a_cell_is_made_up_of_the_earliest_disjoint_ones(seed: int) -> None:
 
 def test_what_is_listed_later_changes_nothing() -> None:
     rng = Random(7)
-    asked: Cell = {"x": Values.of_ranges((0, 5))}
+    asked: Cell = {"x": ValueSet.of_range(0, 5, closed=True)}
     for _ in range(300):
         ends = [(low, rng.randint(low, 5)) for low in (rng.randint(0, 5) for _ in range(10))]
-        listed = [{"x": Values.of_ranges(each)} for each in ends]
+        listed = [{"x": ValueSet.of_range(*each, closed=True)} for each in ends]
         answers = [compose_cell(asked, listed[:size]) for size in range(len(listed) + 1)]
         known = [each for each in answers if each is not None]
         assert all(each == known[0] for each in known)
@@ -124,17 +118,17 @@ def test_many_cells_are_composed_soon() -> None:
     """A year of weeks by twelve lands and six channels: 3,744 cells of 7,488."""
     listed = [
         {
-            "d": Values.of_ranges((7 * w, 7 * w + 6)),
-            "l": Values.of_names([land]),
-            "c": Values.of_names([channel]),
+            "d": ValueSet.of_range(7 * w, 7 * w + 6, closed=True),
+            "l": ValueSet.of_values([land]),
+            "c": ValueSet.of_values([channel]),
         }
         for w in range(104)
         for land in "abcdefghijkl"
         for channel in "123456"
     ]
     asked = {
-        "d": Values.of_ranges((0, 363)),
-        "l": Values.of_names("abcdefghijkl"),
-        "c": Values.of_names("123456"),
+        "d": ValueSet.of_range(0, 363, closed=True),
+        "l": ValueSet.of_values("abcdefghijkl"),
+        "c": ValueSet.of_values("123456"),
     }
     assert compose_cell(asked, listed) == [*range(3744)]

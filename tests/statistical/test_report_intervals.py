@@ -19,7 +19,7 @@ from dpsql.estimates.reports.marginals import Axis, Marginal, ReleasedMarginal
 from dpsql.estimates.reports.plan_candidates import Wanted
 from dpsql.estimates.reports.plan_weights import Way
 from dpsql.estimates.reports.report_plan import plan_report, predict_run
-from dpsql.estimates.reports.value_sets import ValueSet
+from dpsql.estimates.value_sets import ValueSet
 from tests.unit.estimates.reports.listed_cells import Cells, solve_dense
 
 Numbers = NDArray[np.float64]

@@ -2,7 +2,6 @@
 
 Planning reads public inputs alone; an estimate reads released numbers. Other statements do not load this.
 
-* `value_sets`: sets of values of a column;
 * `marginals`: what a set of numbers tells apart on each column, and released ones with their noise;
 * `column_atoms`: the finest sets of values that releases tell apart, and classes that no condition divides;
 * `marginal_blocks`: the normal equations, one small system for each set of columns;

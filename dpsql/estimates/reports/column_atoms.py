@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpsql.estimates.reports.marginals import Axis
-from dpsql.estimates.reports.value_sets import AFTER_ALL, BEFORE_ALL, Cut, ValueSet
+from dpsql.estimates.value_sets import AFTER_ALL, BEFORE_ALL, Cut, ValueSet
 from dpsql.lazy_dataclass import dataclass
 
 FloatArray = NDArray[np.float64]

@@ -19,7 +19,7 @@ from dpsql.estimates.reports.column_atoms import AxisMap, Bools, ColumnAtoms, Co
 from dpsql.estimates.reports.error_terms import ErrorTerms
 from dpsql.estimates.reports.marginal_blocks import BlockSystem
 from dpsql.estimates.reports.marginals import Axis, Marginal, ReleasedMarginal
-from dpsql.estimates.reports.value_sets import ValueSet, unite
+from dpsql.estimates.value_sets import ValueSet, unite
 from dpsql.lazy_dataclass import dataclass
 
 MOST_ATOMS = 2_000

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpsql.estimates.noise_laws import NoiseDraw
-from dpsql.estimates.reports.value_sets import ValueSet, are_apart, read_cut, write_cut
+from dpsql.estimates.value_sets import ValueSet, are_apart
 from dpsql.lazy_dataclass import dataclass
 
 
@@ -124,10 +124,7 @@ class Marginal:
             {
                 "column": axis.column,
                 "labels": list(axis.labels),
-                "rows": [
-                    [[[write_cut(low), write_cut(high)] for low, high in row.intervals], row.null]
-                    for row in axis.rows
-                ],
+                "rows": [row.to_data() for row in axis.rows],
             }
             for axis in self.axes
         ]
@@ -139,11 +136,7 @@ class Marginal:
 
 
 def _read_axis(data: Mapping[str, Any]) -> Axis:
-    rows = tuple(
-        ValueSet(tuple((read_cut(low), read_cut(high)) for low, high in intervals), bool(null))
-        for intervals, null in data["rows"]
-    )
-    return Axis(data["column"], rows, tuple(data["labels"]))
+    return Axis(data["column"], tuple(map(ValueSet.of_data, data["rows"])), tuple(data["labels"]))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

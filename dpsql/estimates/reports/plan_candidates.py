@@ -15,7 +15,7 @@ from itertools import pairwise, product
 from typing import Any
 
 from dpsql.estimates.reports.marginals import Axis, Marginal
-from dpsql.estimates.reports.value_sets import ValueSet, unite
+from dpsql.estimates.value_sets import ValueSet, unite
 from dpsql.lazy_dataclass import dataclass
 
 _MOST_SETS = 64

@@ -23,7 +23,7 @@ from dpsql.estimates.reports.marginal_estimate import Estimate
 from dpsql.estimates.reports.marginals import Axis, Marginal, ReleasedMarginal
 from dpsql.estimates.reports.plan_candidates import Candidate, Wanted, list_candidates
 from dpsql.estimates.reports.plan_weights import MeanVariance, PlanBlock, Way, find_precision, find_shares
-from dpsql.estimates.reports.value_sets import ValueSet
+from dpsql.estimates.value_sets import ValueSet
 from dpsql.lazy_dataclass import dataclass
 
 Per = Literal["STATEMENT", "NUMBER"]

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from dpsql.errors import Error, QueryRefused, QuerySyntaxError
-from dpsql.estimates.disjoint_cells import Values
+from dpsql.estimates.value_sets import ValueSet
 from dpsql.policy import load
 from dpsql.release import Release
 from dpsql.session import Session
@@ -494,4 +494,4 @@ def test_a_cell_of_no_rows_is_nothing(session: Session) -> None:
     ask_weeks(session)
     found = release(session, only(f"signups WHERE {ALL} AND land = 'c'"))
     assert (numbers(found), numbers(found, "n_high")) == ([0], [0])
-    assert Values.of_names("ab") & Values.of_names("c") == Values.of_names("")
+    assert ValueSet.of_values("ab") & ValueSet.of_values("c") == ValueSet.of_values("")

@@ -10,7 +10,7 @@ import numpy as np
 from dpsql.estimates.noise_laws import Law, NoiseDraw
 from dpsql.estimates.reports.marginal_blocks import find_variances
 from dpsql.estimates.reports.marginals import Axis, Marginal, ReleasedMarginal
-from dpsql.estimates.reports.value_sets import ValueSet
+from dpsql.estimates.value_sets import ValueSet
 
 
 @dataclass

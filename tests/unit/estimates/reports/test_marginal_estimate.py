@@ -12,7 +12,7 @@ from dpsql.estimates.noise_laws import Law, NoiseDraw
 from dpsql.estimates.reports import marginal_estimate
 from dpsql.estimates.reports.marginal_estimate import Estimate, MarginalAnswer, Undetermined
 from dpsql.estimates.reports.marginals import Axis, Marginal, ReleasedMarginal
-from dpsql.estimates.reports.value_sets import ValueSet
+from dpsql.estimates.value_sets import ValueSet
 
 COUNTRIES = Axis.of_groups("country", [f"c{i:02}" for i in range(12)])
 CHANNELS = Axis.of_groups("channel", ["mail", "shop", "web"])

@@ -18,7 +18,7 @@ from dpsql.estimates.reports.marginals import Axis, Marginal, ReleasedMarginal
 from dpsql.estimates.reports.plan_candidates import Candidate, Wanted, list_candidates
 from dpsql.estimates.reports.plan_weights import LEAST_SHARE, Way
 from dpsql.estimates.reports.report_plan import Per, Plan, plan_report, predict_run
-from dpsql.estimates.reports.value_sets import ValueSet
+from dpsql.estimates.value_sets import ValueSet
 from tests.unit.estimates.reports.listed_cells import Cells, draw_axis, draw_cells, solve_dense
 
 WAYS: tuple[Way, ...] = get_args(Way)

@@ -12,7 +12,7 @@ import pytest
 
 from dpsql.estimates.reports.column_atoms import ColumnAtoms
 from dpsql.estimates.reports.marginals import Axis, Marginal
-from dpsql.estimates.reports.value_sets import ValueSet, are_apart, unite
+from dpsql.estimates.value_sets import ValueSet, are_apart, unite
 
 WHOLE = [*range(-1, 9), None]
 TEXTS = ["", "a", "ab", "b", "c", "d", None]

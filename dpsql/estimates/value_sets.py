@@ -76,11 +76,19 @@ class ValueSet:
         return self.null or bool(self.intervals)
 
     def __contains__(self, value: object) -> bool:
-        if value is None:
+        return self.holds(None if value is None else cut_before(value))
+
+    @property
+    def first(self) -> Cut | None:
+        """The place before the least value; None if NULL is all there is."""
+        return self.intervals[0][0] if self.intervals else None
+
+    def holds(self, place: Cut | None) -> bool:
+        """Return whether the value behind a place is in the set; None stands for NULL."""
+        if place is None:
             return self.null
-        before = cut_before(value)
-        place = bisect_right(self.intervals, before, key=lambda interval: interval[0]) - 1
-        return place >= 0 and before < self.intervals[place][1]
+        at = bisect_right(self.intervals, place, key=lambda interval: interval[0]) - 1
+        return at >= 0 and place < self.intervals[at][1]
 
     def __or__(self, other: ValueSet) -> ValueSet:
         return ValueSet(_join([*self.intervals, *other.intervals]), self.null or other.null)
@@ -110,6 +118,21 @@ class ValueSet:
         ends = [BEFORE_ALL, *(cut for interval in self.intervals for cut in interval), AFTER_ALL]
         pairs = zip(ends[::2], ends[1::2], strict=True)
         return ValueSet(tuple((low, high) for low, high in pairs if low < high), not self.null)
+
+    @property
+    def known(self) -> ValueSet:
+        """The same values without NULL."""
+        return ValueSet(self.intervals)
+
+    def to_data(self) -> list[Any]:
+        """Return the set as values that JSON has, exactly."""
+        return [[[write_cut(low), write_cut(high)] for low, high in self.intervals], self.null]
+
+    @classmethod
+    def of_data(cls, data: Sequence[Any]) -> ValueSet:
+        """Return the set that `to_data` wrote."""
+        intervals, null = data
+        return cls(tuple((read_cut(low), read_cut(high)) for low, high in intervals), bool(null))
 
     def cuts(self) -> list[Cut]:
         """Return the ends of the intervals, in order."""
