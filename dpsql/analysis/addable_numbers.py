@@ -258,7 +258,7 @@ def _complete(catalog: Catalog, made: From, reader: ColumnReader) -> dict[str, V
             ends = (span.first, span.last + 1)
             values = ValueSet.of_range(*(map(_moment, ends) if kind == "moments" else ends))
         elif column.domain is not None and column.domain.complete and kind:
-            values = _listed(catalog, column.domain.without_null().sql, kind)
+            values = _list_values(catalog, column.domain.without_null().sql, kind)
         if values is not None:
             null = column.nulls or (column.domain is not None and column.domain.null)
             found[name] = replace(values, null=null)
@@ -268,7 +268,7 @@ def _complete(catalog: Catalog, made: From, reader: ColumnReader) -> dict[str, V
 _OUTER = ("LEFT", "RIGHT", "FULL")
 
 
-def _listed(catalog: Catalog, sql: str, kind: str) -> ValueSet | None:
+def _list_values(catalog: Catalog, sql: str, kind: str) -> ValueSet | None:
     if kind == "moments":
         return None
     as_text = "v" if kind == "names" else "CAST(v AS VARCHAR)"

@@ -46,7 +46,7 @@ class ReleasedNumber:
     noise: NumberNoise
     row: int
 
-    def measured(self) -> Iterator[tuple[Key, NoiseDraw, float, float]]:
+    def list_measured(self) -> Iterator[tuple[Key, NoiseDraw, float, float]]:
         """Yield its measured numbers: what names each, its draw, its weight and its value."""
         terms = self.noise.made.terms if isinstance(self.noise.made, Linear) else ()
         for weight, each in terms:
@@ -66,7 +66,7 @@ Sum = Sequence[ReleasedNumber]
 
 
 def _weights(numbers: Sum) -> dict[Key, tuple[NoiseDraw, float]]:
-    return {key: (source, weight) for each in numbers for key, source, weight, _ in each.measured()}
+    return {key: (source, weight) for each in numbers for key, source, weight, _ in each.list_measured()}
 
 
 def _detail(numbers: Sum, name: Detail) -> float:
@@ -102,7 +102,9 @@ class SumEstimates:
         """Estimate sums, with intervals of a level each."""
         terms = [join_terms([_weights(each)]) for each in sums]
         bounds = {number.noise.bound for each in sums for number in each}
-        values = (sum(weight * value for n in each for *_, weight, value in n.measured()) for each in sums)
+        values = (
+            sum(weight * value for n in each for *_, weight, value in n.list_measured()) for each in sums
+        )
         return cls(
             value=np.array([float(each) for each in values]),
             stddev=np.array([stddev(term) if term.sources else 0.0 for term in terms]),
@@ -134,7 +136,7 @@ def noises_of_sums(sums: Sequence[Sequence[Sum]]) -> Noises:
 
     That is known where all groups are made alike: of as many measured numbers with the same weights.
     """
-    found = [[[*_measured(one)] for one in own] for own in sums]
+    found = [[[*_list_measured(one)] for one in own] for own in sums]
     groups = len(found[0]) if found else 0
     shapes = {tuple(tuple(weight for *_, weight, _ in own[row]) for own in found) for row in range(groups)}
     if len(shapes) != 1:
@@ -156,6 +158,6 @@ def noises_of_sums(sums: Sequence[Sequence[Sum]]) -> Noises:
     return tuple(made)
 
 
-def _measured(numbers: Sum) -> Iterator[tuple[Key, NoiseDraw, float, float]]:
+def _list_measured(numbers: Sum) -> Iterator[tuple[Key, NoiseDraw, float, float]]:
     for each in numbers:
-        yield from each.measured()
+        yield from each.list_measured()

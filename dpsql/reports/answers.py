@@ -114,7 +114,7 @@ def answer_statement(
     parts = tuple(
         others[part.key]
         if isinstance(linear, str)
-        else _estimated(part, linear, estimates[linear.table.name], of_other_rows)
+        else _release_estimates(part, linear, estimates[linear.table.name], of_other_rows)
         for part, linear in zip(prepared.parts, statement.linear, strict=True)
     )
     release = parts[0] if isinstance(prepared, PreparedPrivate) else run_composed(prepared, parts)
@@ -127,13 +127,13 @@ def _why(statement: ReportStatement) -> list[str]:
     return [f"not from the estimate of the report: it {reason}" for reason in statement.reasons]
 
 
-def _estimated(
+def _release_estimates(
     part: PreparedPrivate, linear: LinearRelease, of: TableEstimate, of_other_rows: frozenset[int]
 ) -> Release:
     """Return a release whose numbers are those of an estimate."""
     level = float(part.plan.options.confidence or Fraction(95, 100))
     used = set[int]()
-    counts = tuple(_combined(number, of.estimate, level, used) for number in linear.numbers)
+    counts = tuple(_combine_numbers(number, of.estimate, level, used) for number in linear.numbers)
     rows = PublicRows(linear.keys, linear.size)
     answer = NoisyResult(rows, counts)  # type: ignore[arg-type]  # rows that no step has made
     shown = build_rows(part.plan, answer, rows)
@@ -172,7 +172,7 @@ def computed_words(releases: Collection[int]) -> str:
     return f"computed from release{'s' * (len(releases) != 1)} {', '.join(map(str, sorted(releases)))}"
 
 
-def _combined(number: Numbers, estimate: Estimate, level: float, used: set[int]) -> Combined:
+def _combine_numbers(number: Numbers, estimate: Estimate, level: float, used: set[int]) -> Combined:
     found = estimate.answer(number.wanted, level)
     if isinstance(found, Undetermined):
         raise OperationalError(f"what was released does not tell this number; missing: {found.text}")

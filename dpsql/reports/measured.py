@@ -14,7 +14,7 @@ from dpsql.errors import InternalError, OperationalError
 from dpsql.estimates.noise_laws import Linear
 from dpsql.estimates.reports.marginals import Axis, Marginal, ReleasedMarginal
 from dpsql.estimates.value_sets import ValueSet, unite
-from dpsql.kernel.tree import duckdb_sql, literal_sql, quote
+from dpsql.kernel.tree import Query, duckdb_sql, literal_sql, quote
 from dpsql.kernel.unit_parts import Calendar, PartSet
 from dpsql.lazy_dataclass import dataclass
 from dpsql.policy import Policy, Table
@@ -92,7 +92,10 @@ def measured_query(
         if axis is own:
             continue
         column = axis.column.removeprefix(f"{table.name}.")
-        _add_axis(axis, column, kinds[column], _values(table, column, catalog), where, keys)
+        domain = catalog.domain(table.name, column)
+        if domain is None:
+            raise InternalError(f"{column} has no values to measure")
+        _add_axis(axis, column, kinds[column], _list_values(domain, catalog), where, keys)
         axes.append(axis)
     selected = [f"{key.sql} AS k{i}" for i, key in enumerate(keys)]
     text = (
@@ -116,8 +119,7 @@ def universe_of(marginals: Iterable[Marginal], table: str, catalog: Catalog) -> 
         if domain is None:
             found[axis.column] = unite((found.get(axis.column, ValueSet.of_values(())), *axis.rows))
         elif axis.column not in found:
-            values = catalog.run(f"SELECT v FROM ({duckdb_sql(domain)}) AS d").column(0).to_pylist()
-            found[axis.column] = ValueSet.of_values(values)
+            found[axis.column] = ValueSet.of_values(_list_values(domain, catalog))
     return found
 
 
@@ -135,22 +137,19 @@ def _add_axis(
         )
     sets = [[value for value in values if value in row] for row in axis.rows]
     if sum(map(len, sets)) < len(values):
-        where.append(f"{quote(column)} IN ({_listed([v for each in sets for v in each], kind)})")
+        where.append(f"{quote(column)} IN ({_write_list([v for each in sets for v in each], kind)})")
     if len(sets) == 1:
         return
     if all(len(each) == 1 for each in sets):
         keys.append(_Key(quote(column), tuple(each[0] for each in sets)))
         return
     cases = " ".join(
-        f"WHEN {quote(column)} IN ({_listed(each, kind)}) THEN {i}" for i, each in enumerate(sets)
+        f"WHEN {quote(column)} IN ({_write_list(each, kind)}) THEN {i}" for i, each in enumerate(sets)
     )
     keys.append(_Key(f"CASE {cases} END", tuple(range(len(sets)))))
 
 
-def _values(table: Table, column: str, catalog: Catalog) -> list[Any]:
-    domain = catalog.domain(table.name, column)
-    if domain is None:
-        raise InternalError(f"{column} has no values to measure")
+def _list_values(domain: Query, catalog: Catalog) -> list[Any]:
     found: list[Any] = catalog.run(f"SELECT v FROM ({duckdb_sql(domain)}) AS d").column(0).to_pylist()
     return found
 
@@ -209,7 +208,7 @@ def _each(parts: PartSet) -> list[int]:
     return [part for low, high in parts.ranges for part in range(low, high + 1)]
 
 
-def _listed(values: Sequence[Any], kind: SqlType) -> str:
+def _write_list(values: Sequence[Any], kind: SqlType) -> str:
     return ", ".join(_literal(value, kind) for value in values)
 
 

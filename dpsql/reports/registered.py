@@ -144,7 +144,7 @@ def plan_registration(
     with_parts = any(f"${PARAMETER}" in text for text in texts)
     if not with_parts:
         statements = read_statements(planner, texts, epsilon)
-        wanted = _wanted(planner, statements, None)
+        wanted = _list_wanted(planner, statements, None)
         every, calendar, part = None, None, None
     else:
         parts = planner.policy.unit_parts
@@ -160,14 +160,14 @@ def plan_registration(
             for each in (part - 1, part)
         ]
         statements = pair[1]
-        wanted = _wanted(planner, statements, _windows(pair[0], pair[1], part, parts))
+        wanted = _list_wanted(planner, statements, _windows(pair[0], pair[1], part, parts))
     plans = plan_tables(planner, wanted, epsilon, per) if wanted else ()
     declared = (
         None
         if every is None or planner.database.ledger.parts is None
         else planner.database.ledger.parts.declared
     )
-    text = ReportText(name, texts, epsilon, every, plans, per, declared, _estimated(statements))
+    text = ReportText(name, texts, epsilon, every, plans, per, declared, _find_estimated(statements))
     sample = None if part is None else PartSet.of((part, part))
     loss = PrivacyLoss()
     for plan in plans:
@@ -180,7 +180,7 @@ def plan_registration(
     return PlannedRegistration(text, tuple(statements), loss)
 
 
-def _estimated(statements: Sequence[ReportStatement]) -> tuple[tuple[bool, ...], ...]:
+def _find_estimated(statements: Sequence[ReportStatement]) -> tuple[tuple[bool, ...], ...]:
     return tuple(tuple(not isinstance(each, str) for each in one.linear) for one in statements)
 
 
@@ -206,7 +206,7 @@ def _all_parts(statements: Sequence[ReportStatement], table: str) -> PartSet | N
     return found or None
 
 
-def _wanted(
+def _list_wanted(
     planner: Planner, statements: Sequence[ReportStatement], windows: Mapping[int, int | None] | None
 ) -> list[WantedNumbers]:
     private = [each for each in statements if each.linear]
