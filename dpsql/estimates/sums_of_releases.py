@@ -66,7 +66,7 @@ Sum = Sequence[ReleasedNumber]
 
 
 def _weights(numbers: Sum) -> dict[Key, tuple[NoiseDraw, float]]:
-    return {key: (source, weight) for each in numbers for key, source, weight, _ in each.list_measured()}
+    return {key: (source, weight) for key, source, weight, _ in _list_measured(numbers)}
 
 
 def _detail(numbers: Sum, name: Detail) -> float:

@@ -156,7 +156,7 @@ def read_statements(
     if not MIN_EPSILON <= epsilon <= MAX_EPSILON:
         least, most = f"{float(MIN_EPSILON):g}", f"{int(MAX_EPSILON):,}"
         raise ProgrammingError(f"the epsilon of a report must lie between {least} and {most}")
-    queries = [_parse_statement(planner, text, i, parameters) for i, text in enumerate(texts, 1)]
+    queries = [_parse(planner, text, i, parameters) for i, text in enumerate(texts, 1)]
     count = sum(is_private(query, planner.policy) for query in queries)
     own = round_down(epsilon / max(count, 1))
     sharing = replace(planner, defaults=replace(planner.defaults, epsilon=own, error=None))
@@ -164,9 +164,7 @@ def read_statements(
     return [_statement(sharing, text, query, i) for i, (text, query) in enumerate(pairs, 1)]
 
 
-def _parse_statement(
-    planner: Planner, text: str, number: int, parameters: Mapping[str, object] | None
-) -> Query:
+def _parse(planner: Planner, text: str, number: int, parameters: Mapping[str, object] | None) -> Query:
     statement = planner.parsed(text, parameters)
     if not isinstance(statement, Query):
         raise QueryRefused(f"statement {number} of a report is no SELECT", hint="run it by itself")

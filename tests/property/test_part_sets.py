@@ -21,8 +21,6 @@ import pytest
 
 from dpsql.analysis import part_guards
 from dpsql.analysis.part_conditions import PartConditions
-from dpsql.composition.prepared import PreparedPrivate
-from dpsql.errors import QueryRefused
 from dpsql.kernel.check import part_sets, queries, sources
 from dpsql.kernel.check.certificate import NONE, Relation
 from dpsql.kernel.check.derive import unwrap
@@ -30,6 +28,7 @@ from dpsql.kernel.tree import Binary
 from dpsql.kernel.unit_parts import NO_HOME, NULL_PART, Calendar, PartSet
 from dpsql.policy import load
 from dpsql.session import Session
+from tests.support.world import accepted
 
 STATEMENTS = 3_000 if os.environ.get("DPSQL_PARTS") else 70
 UNITS, DATABASES = range(9), 3
@@ -200,14 +199,7 @@ def statement(random: Random) -> str:
 
 def plans(session: Session, random: Random, number: int) -> Iterator[tuple[str, str, PartSet | None]]:
     """Yield statements that are accepted, the SQL that counts them, and their parts."""
-    while number:
-        text = statement(random)
-        try:
-            prepared = session.prepare(text)
-        except QueryRefused:
-            continue
-        assert isinstance(prepared, PreparedPrivate)
-        number -= 1
+    for text, prepared in accepted(session, lambda: statement(random), number):
         yield text, prepared.counting.sql, prepared.plan.unit_parts
 
 

@@ -28,6 +28,7 @@ from dpsql.kernel.tree import Binary, Column, Expr, Join, Node, Query, duckdb_sq
 from dpsql.kernel.unit_parts import NULL_PART, Calendar, PartSet
 from dpsql.policy import load
 from dpsql.session import Session
+from tests.support.world import accepted
 
 STATEMENTS = 3_000 if os.environ.get("DPSQL_PARTS") else 70
 PATIENTS, DATABASES = range(4), 2
@@ -276,14 +277,7 @@ def with_keys(random: Random, count: str, rows: str) -> str:
 
 def planned(session: Session, random: Random, number: int) -> Iterator[tuple[str, str, Certificate]]:
     """Yield statements that are accepted, the SQL that counts them, and their certificates."""
-    while number:
-        text = statement(random)
-        try:
-            prepared = session.prepare(text)
-        except QueryRefused:
-            continue
-        assert isinstance(prepared, PreparedPrivate)
-        number -= 1
+    for text, prepared in accepted(session, lambda: statement(random), number):
         yield text, prepared.counting.sql, prepared.plan.compiled.certificate
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 
 import duckdb
 
+from dpsql.composition.prepared import PreparedPrivate
+from dpsql.errors import QueryRefused
 from dpsql.policy import load
 from dpsql.session import Session
 
@@ -32,3 +34,18 @@ def open_world(folder: Path, policy: str, **tables: str) -> Iterator[Session]:
     """
     with closing(Session(load(write_world(folder, policy, **tables)))) as session:
         yield session
+
+
+def accepted(
+    session: Session, statement: Callable[[], str], number: int
+) -> Iterator[tuple[str, PreparedPrivate]]:
+    """Yield that many of the statements that a generator writes and the session accepts, prepared."""
+    while number:
+        text = statement()
+        try:
+            prepared = session.prepare(text)
+        except QueryRefused:
+            continue
+        assert isinstance(prepared, PreparedPrivate)
+        number -= 1
+        yield text, prepared
