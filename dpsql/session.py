@@ -33,6 +33,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, TypeVar
 
 from dpsql.analysis import CompiledQuery, complete_options, is_private
+from dpsql.check_streams import CheckStreams
 from dpsql.checked import CheckedCounts, MedianCounts, plain_array
 from dpsql.composition import Releasing, ends, run_composed, schema_of, with_ends
 from dpsql.composition.explain import certificate_table, explain
@@ -79,7 +80,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from numpy.typing import ArrayLike
 
-    from dpsql.check_streams import CheckStreams
     from dpsql.kernel.facts import Facts
     from dpsql.kernel.loss import Number
     from dpsql.language import Parameters
@@ -111,7 +111,7 @@ class Session:
         self._running = RunningStatement()
         self._beside: tuple[CompiledQuery, ...] = ()
         self._streams: list[CheckedCounts | MedianCounts] = []
-        self._streams_of_checks: CheckStreams | None = None
+        self._checks = CheckStreams(self)
         self._reports: SessionReports | None = None
         try:
             self.analyst = self.ledger.check_analyst("analyst" if analyst is None else analyst)
@@ -151,14 +151,6 @@ class Session:
 
             self._reports = SessionReports(self)
         return self._reports
-
-    @property
-    def _checks(self) -> CheckStreams:
-        if self._streams_of_checks is None:
-            from dpsql.check_streams import CheckStreams  # noqa: PLC0415  few sessions have streams of checks
-
-            self._streams_of_checks = CheckStreams(self)
-        return self._streams_of_checks
 
     @property
     def planner(self) -> Planner:
