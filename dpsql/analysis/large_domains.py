@@ -67,7 +67,7 @@ class DomainPart:
 
     @property
     def numbered(self) -> Numbered:
-        """The candidates as the kernel's tree has them."""
+        """The candidates of the part as a node of the kernel's tree."""
         first = self.first + (self.null == self.first)
         ends = first, first + self.size - 1 - (self.null is not None)
         return Numbered(self.keys, self.query, self.nullable, ends, self.null)
@@ -89,7 +89,7 @@ class SparseDomain:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The columns of the numbers of each part."""
+        """The columns that hold the number of a group's candidate in each part."""
         return tuple(f"o{i}" for i in range(len(self.parts)))
 
 
@@ -100,7 +100,7 @@ def count_values(catalog: Catalog, domain: KeyDomain) -> int:
 
 
 def count_groups(catalog: Catalog, domains: Sequence[Candidates]) -> int:
-    """Return how many groups candidates make together."""
+    """Return how many groups the candidates of all keys make: the product of their numbers."""
     return math.prod(count_values(catalog, each.domain) for each in domains)
 
 

@@ -188,7 +188,7 @@ class OuterQuery:
 
     @property
     def own_keys(self) -> tuple[Typed, ...]:
-        """The keys of the statement."""
+        """The keys by which the outer query itself groups."""
         return self.keys if self.values is None else self.keys[:-1]
 
     @property

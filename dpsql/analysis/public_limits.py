@@ -175,7 +175,7 @@ def limit_texts(tree: exp.Expr) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Call:
-    """A call that may lengthen its texts."""
+    """A function call whose text may be longer than its arguments."""
 
     arguments: Sequence[exp.Expr]
     make: Callable[[Sequence[exp.Expr]], exp.Expr]
@@ -234,7 +234,7 @@ class _Call:
 
 @dataclass(frozen=True, slots=True)
 class _Chain:
-    """Terms with `||` between them."""
+    """Several expressions that `||` joins to one text."""
 
     terms: Sequence[exp.Expr]
 

@@ -238,7 +238,7 @@ class Plan:
 
     @property
     def groups(self) -> int:
-        """Size of the public domain."""
+        """How many groups the public domain of the statement has."""
         if self.domain_size is None:
             raise InternalError("these keys have no public domain")
         return self.domain_size

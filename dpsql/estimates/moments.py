@@ -114,7 +114,7 @@ class RowCount:
         return scale * laplace_stddev((1.0,) * self.parts)
 
     def half_width(self, scale: float, confidence: Fraction) -> float:
-        """Predict half the width of the interval."""
+        """Predict half the width of the interval of a number of rows."""
         return scale * laplace_half_width((1.0,) * self.parts, check_confidence(confidence))
 
     def describe_prediction(self, scale: float, confidence: Fraction, parts: int) -> str:
@@ -199,7 +199,7 @@ class Average:
 
 @dataclass(frozen=True, slots=True)
 class Variance:
-    """VAR_POP of the rows, or VAR_SAMP with `sample`."""
+    """The statistic VAR_POP of the values of the rows, or VAR_SAMP with `sample`."""
 
     low: Fraction
     high: Fraction

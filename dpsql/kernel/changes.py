@@ -142,7 +142,7 @@ class Taken:
 
     @property
     def most(self) -> int:
-        """The greatest one, up or down."""
+        """The greatest change of any of the numbers, up or down."""
         return max(-self.low, self.high)
 
     @property

@@ -54,11 +54,11 @@ class Cancelled(OperationalError):  # noqa: N818  an event, as `KeyboardInterrup
 
 
 class EngineWork(Protocol):
-    """What engines tell of a statement that runs."""
+    """What the kernel asks an engine about a statement that runs."""
 
     @property
     def cancelled(self) -> bool:
-        """Whether a person cancelled it."""
+        """Whether a person cancelled the statement."""
 
     @property
     def failed(self) -> bool:
@@ -271,7 +271,7 @@ class ChargedCheck(ChargedWork):
     """One check of a lasting stream: its stream is charged, and the misses that it could use are used."""
 
     def __init__(self, ledger: ChargeLedger, begun: BegunCheck, begin: Begin) -> None:
-        """Take over a check that was just begun."""
+        """Take over a check of a stream that was just begun in the ledger."""
         loss = PrivacyLoss.of(begun.stream.terms.charge.epsilon)
         super().__init__(ledger, Reservation(begun.stream.entry, loss, stream=True), begin)
         self._streams, self._begun = ledger.streams, begun

@@ -39,11 +39,11 @@ class DomainPart(Protocol):
 
     @property
     def size(self) -> int:
-        """How many candidates the part has."""
+        """How many candidates for groups the part of the domain has."""
 
     @property
     def first(self) -> int:
-        """The number of the part's first candidate."""
+        """The number of the first candidate of this part of the domain."""
 
     @property
     def descending(self) -> bool:
@@ -136,7 +136,7 @@ class Counts(Sealed):
         return cls.of(no_keys(len(made[0]) if made else 0), made, certificate, order)
 
     def take(self, wanted: Wanted) -> Counts:
-        """Return what another query counts of these."""
+        """Return those of the counts that another query would count, without counting again."""
         found: Exact | CountedLater = unseal(self)
         return seal(Counts(), found.take(wanted))
 
@@ -355,7 +355,7 @@ class CountedLater(Protocol):
         """Return the exact counts of one number for the groups at some positions, counted if need be."""
 
     def take(self, wanted: Wanted) -> CountedLater:
-        """Return what another query counts of these."""
+        """Return those of the counts that another query would count, without counting again."""
 
 
 def exact(counts: Counts) -> Exact:
@@ -413,7 +413,7 @@ def _arrow(values: Integers) -> pa.Array:
 
 
 def _whole(column: pa.ChunkedArray) -> pa.Array:
-    """Return a short column as one array."""
+    """Return a column of a short table as one array, not in chunks."""
     import pyarrow as pa  # noqa: PLC0415  loaded when rows are
 
     return pa.concat_arrays(column.chunks) if column.num_chunks else column.combine_chunks()

@@ -43,7 +43,7 @@ class ByColumn:
 
 @dataclass(frozen=True, slots=True)
 class ByRow:
-    """Each row is a unit of its own."""
+    """The unit of a table each of whose rows is a unit of its own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +109,7 @@ class TableFacts:
 
     @property
     def public(self) -> bool:
-        """Whether its rows are public."""
+        """Whether the table's rows are public."""
         return self.unit is None
 
 
@@ -156,7 +156,7 @@ class Home:
 
     @property
     def words(self) -> str:
-        """Say what the parts are."""
+        """Say in words what the parts of units are, and which column tells them."""
         if self.periods:
             listed = ", ".join(f"{c} in {t}" for t, c in ((self.table, self.column), *self.others))
             return f"a unit is what a {self.kind} did in one {self.every}: of {listed} ({self.type})"
@@ -221,7 +221,7 @@ class Facts:
 
     @property
     def digest(self) -> str:
-        """A hash of all facts."""
+        """A hash of all facts about the tables, by which a certificate names them."""
         return hashlib.sha256("\n".join(self.lines()).encode()).hexdigest()
 
 

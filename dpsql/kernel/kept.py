@@ -36,7 +36,7 @@ class KeptCopy(Sealed):
         places: Mapping[str, NDArray[np.int64]],
         limit: int,
     ) -> KeptCopy | None:
-        """Copy keys, numbers and places of groups, likewise."""
+        """Copy keys, numbers and places of groups into memory that is overwritten, or None: too large."""
         if int(keys.nbytes) + sum(n.nbytes for n in (*numbers, *places.values())) > limit:
             return None
         written = _written(keys)
@@ -80,7 +80,7 @@ class _Memory:
         return self.keys, *self.numbers, *self.places.values()
 
     def wipe(self) -> None:
-        """Overwrite what nothing reads any more."""
+        """Overwrite the memory that nothing reads any more."""
         for part in self.parts():
             wipe(part)
 

@@ -128,7 +128,7 @@ class Run:
 
     @property
     def loss(self) -> PrivacyLoss:
-        """The privacy loss of all steps until now."""
+        """The privacy loss of all steps that have run."""
         return self.spending.loss
 
     # Groups and their keys.
@@ -318,7 +318,7 @@ class Run:
         return self._ask(checker, lambda: checker.check(_one(exact(self.counts)), guess))
 
     def ask(self, oracle: MedianOracle, cells: ArrayLike) -> Checked:
-        """Answer the one number by hypotheses; likewise."""
+        """Answer the one number by the hypotheses of a `MedianOracle`, whose checker has the charge."""
         return self._ask(oracle.checker, lambda: oracle.ask(_one(exact(self.counts)), cells))
 
     def _ask(self, checker: GuessAndCheck, ask: Callable[[], Checked]) -> Checked:
@@ -416,7 +416,7 @@ def positions_of(rows: Rows, counts: Counts) -> NDArray[np.int64]:
 
 
 def _one(own: Exact) -> int:
-    """Return the one number of counts."""
+    """Return the number of a query whose result is a single number."""
     return int(own.n[0][0])
 
 

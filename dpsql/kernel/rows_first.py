@@ -239,7 +239,7 @@ class FewCounts:
 
     @property
     def upper(self) -> tuple[Integers, ...]:
-        """The rows that bound each number."""
+        """For each number, how many rows its groups have: upper bounds of the exact numbers."""
         return tuple(self._counting.upper[i] for i in self._numbers)
 
     def bound(self, place: int) -> BoundedCounts:
@@ -259,7 +259,7 @@ class FewCounts:
         return replace(self.groups, n=tuple(numbers[i] for i in self._numbers))
 
     def take(self, wanted: Wanted) -> FewCounts:
-        """Return what another query counts of these."""
+        """Return those of the counts that another query would count, without counting again."""
         numbers = tuple(self._numbers[place] for place in wanted.numbers)
         return FewCounts(self.groups.take_groups(wanted), self._counting, numbers)
 
@@ -324,7 +324,7 @@ def seal_few(
 
 
 def is_few(counts: Counts) -> bool:
-    """Return whether few groups of counts are counted."""
+    """Return whether only some groups of these counts are counted exactly."""
     return counted_later(counts) is not None
 
 

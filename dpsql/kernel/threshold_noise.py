@@ -23,7 +23,7 @@ from dpsql.kernel.noise import KeyedEntropy
 
 @dataclass(frozen=True, slots=True)
 class ThresholdKey:
-    """The key of a ledger's thresholds."""
+    """The key from which a ledger draws the noise of its thresholds."""
 
     ledger: str
     """The random identifier of the ledger."""

@@ -203,7 +203,7 @@ class AboveThreshold:
 
 @dataclass(frozen=True, slots=True)
 class Scalar:
-    """Counts of the whole table: no GROUP BY."""
+    """The form of a statement that counts the whole table: without GROUP BY."""
 
     spelling: str = "a count without GROUP BY"
 
@@ -357,7 +357,7 @@ class Check:
 
 @dataclass(frozen=True, slots=True)
 class StreamCommand:
-    """REFILL STREAM name, CLOSE STREAM name."""
+    """A parsed REFILL STREAM name or CLOSE STREAM name."""
 
     source: StatementText
     what: Literal["refill", "close"]

@@ -58,7 +58,7 @@ class _NoiseOfNumbers(ABC):
 
     @property
     def sources(self) -> list[NoiseDraw]:
-        """The draws of all numbers."""
+        """The draws of noise of all numbers."""
         law = law_of(self.noise)
         return [source_of(self.noise, law, number) for number in range(self.size)]
 
@@ -138,7 +138,7 @@ class GaussianOfEach(_NoiseOfNumbers):
 
     @property
     def loss(self) -> PrivacyLoss:
-        """The loss of all."""
+        """The privacy loss of all numbers together."""
         return sum((each.loss for each in self.apart), self.noise.loss)
 
     def run(self, run: Run, numbers: Sequence[int], excesses: Sequence[int]) -> FloatArray:

@@ -282,7 +282,7 @@ class WithExcess(KeepsQuote):
         )
 
     def _cut(self, place: int, found: tuple[Pairs, FloatArray]) -> MeasuredCut:
-        """Return what is known of an excess."""
+        """Return what the measured excess tells about values that were cut."""
         (pair, noisy), own, level = found, self.found[place], plan_requests.confidence_of(self.plan)
         number = next(at for at, each in enumerate(pair.places) if each in own.places)
         at, worth = pair.excesses.index(place), float(own.step / self.plan.counts[pair.places[number]].step)

@@ -127,7 +127,7 @@ class ShareMeasuring:
 
     @property
     def loss(self) -> PrivacyLoss:
-        """The largest loss of a run."""
+        """The largest privacy loss of a run of the measurement."""
         if not self.places:
             return PrivacyLoss()
         if self.gaussian:
@@ -188,7 +188,7 @@ class ShareMeasuring:
 
     @property
     def together(self) -> bool:
-        """Whether the numbers are moments of one column."""
+        """Whether all numbers are moments of one column, measured together."""
         return any(self.plan.counts[place].noise_group is not None for place in self.places[1:])
 
     def block(self, size: int) -> LaplaceBlock:
@@ -356,7 +356,7 @@ class Measuring:
 
     @property
     def loss(self) -> PrivacyLoss:
-        """The largest loss of a run."""
+        """The largest privacy loss of a run of all measurements."""
         return sum((part.loss for part in self.parts), PrivacyLoss())
 
     def errors(self, size: int, gaps: GapNoise | None) -> dict[Output, str]:

@@ -86,7 +86,7 @@ class AtDistance:
     """Expected charge of a hit, as a share of that of a base hit; None if there is none."""
 
     def __str__(self) -> str:
-        """Write it for a cell of EXPLAIN."""
+        """Write what to expect at a distance from the threshold, for a cell of EXPLAIN."""
         parts = [f"{self.distance:+.3g}: {with_noun(f'{self.rows:.3g}', 'row')}", f"hit {self.hit:.2g}"]
         if self.stddev is not None:
             parts.append(f"stddev {self.stddev:.3g}")

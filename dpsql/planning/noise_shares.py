@@ -125,7 +125,7 @@ class LaplaceShare:
 
     @property
     def scale(self) -> Fraction:
-        """The scale of the noise."""
+        """The scale of the Laplace noise that the share of epsilon pays for."""
         return self.sensitivity / self.epsilon
 
     def noise(self, size: int, *, resolution: int | None = None, total: bool = False) -> mechanisms.Laplace:
@@ -277,7 +277,7 @@ class LaplaceBlock:
     planned: dict[int, mechanisms.Laplace] = field(default_factory=dict, compare=False, repr=False)
 
     def noise(self, groups: int) -> mechanisms.Laplace:
-        """Return the noise for so many groups."""
+        """Return the noise of a block of numbers for a number of groups."""
         if groups not in self.planned:
             size = groups * len(self.places)
             self.planned[groups] = self.share.noise(size, resolution=self.resolution)

@@ -252,7 +252,7 @@ class GroupsByUnits(KeepsQuote):
         return any(equal[p] == equal[self.units] for p in plan_requests.places_to_measure(self.plan, 0))
 
     def _law(self) -> mechanisms.Laplace:
-        """Return the noise of the number of units."""
+        """Return the law of the noise of the number of units."""
         existing = self.existing
         return mechanisms.Laplace.plan(
             1,

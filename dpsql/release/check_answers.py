@@ -23,13 +23,13 @@ class CheckAnswer:
     """What later checks of the series expect as LAST: the keys of groups and, behind them, their values."""
 
     def to_bytes(self) -> bytes:
-        """Write it as the ledger stores it."""
+        """Write the answer of a check as the ledger stores it."""
         parts = [json.dumps({"notes": self.notes}).encode(), stream(self.table), stream(self.last)]
         return b"".join(len(part).to_bytes(8, "big") + part for part in parts)
 
     @classmethod
     def read(cls, payload: bytes) -> CheckAnswer:
-        """Read a stored answer."""
+        """Read the answer of a check that the ledger stored."""
         import pyarrow as pa  # noqa: PLC0415  loaded only where an answer is read
 
         parts, at = list[bytes](), 0

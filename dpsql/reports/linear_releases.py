@@ -111,7 +111,7 @@ def column_of(expr: Expr) -> str:
 
 
 def conjuncts(condition: Expr | None) -> Iterator[Expr]:
-    """Yield the conditions that hold together."""
+    """Yield the conditions that AND joins in a condition."""
     while isinstance(condition, Paren):
         condition = condition.inner
     if isinstance(condition, Binary) and condition.operator == "AND":

@@ -93,7 +93,7 @@ class ReportText:
 
     @property
     def digest(self) -> str:
-        """What tells it from every other report."""
+        """The hash that tells a registered report from every other report."""
         return digest_of(self.texts, self.epsilon, self.per, self.every or "", self.declared or "")
 
     def parameters(self, calendar: Calendar | None, part: int | None) -> Mapping[str, object] | None:
@@ -126,7 +126,7 @@ class PlannedRegistration:
     """The largest loss of a run in one part."""
 
     def words(self) -> list[str]:
-        """Say what is measured, and what stays out."""
+        """Say what the report measures, and which statements stay out."""
         return [*(plan.words() for plan in self.text.plans), *words_of_others(self.statements)]
 
 
@@ -283,7 +283,7 @@ class PlannedRun:
 
     @property
     def price(self) -> Charge:
-        """What it costs now."""
+        """What the run of the report costs now."""
         return Charge() if self.prepared is None else self.prepared.price
 
 

@@ -213,7 +213,7 @@ class AggregateCall:
         return self.compiler.expression(node, self.source.scope)
 
     def where(self, node: exp.Expr) -> None:
-        """Add a condition on the rows."""
+        """Add a condition on the rows that the aggregate reads."""
         self.conditions.append(compile_condition(self.compiler, node, self.source.scope).guarded_node)
 
     def refuse(

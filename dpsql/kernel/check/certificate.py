@@ -49,14 +49,14 @@ class NotCertified(InternalError):  # noqa: N818  what it says, as in the docume
 
     @property
     def shown(self) -> str:
-        """The beginning of the SQL of the node."""
+        """The first characters of the SQL of the node that has no certificate."""
         if self.node is None:
             return ""
         return duckdb_sql(self.node)[:_SHOWN]
 
 
 class Keys(Enum):
-    """Which groups a counting query has."""
+    """Which groups a counting query returns, as its certificate states."""
 
     ONE = "one group"
     DECLARED = "every group of a public domain, once, whatever the rows are"
@@ -126,7 +126,7 @@ class Most:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One step of a proof."""
+    """One step of the proof in a certificate: a rule, and what it concludes about a part of the tree."""
 
     rule: str
     """The name of the rule, as the documents list it."""
@@ -223,7 +223,7 @@ class Certificate:
         return min(found, default=None)
 
     def ordered_by(self, columns: frozenset[str]) -> bool:
-        """Return whether some columns tell all groups apart."""
+        """Return whether an order by some columns has no ties: they tell all groups apart."""
         return any(names <= columns for names in self.distinct)
 
 
@@ -234,7 +234,7 @@ NONE: Names = frozenset()
 
 
 class Kind(Enum):
-    """What the rows of a relation are."""
+    """What each row of a relation belongs to, for the rules of the checker."""
 
     PUBLIC = "public"
     TIED = "rows of the unit of an outer row"

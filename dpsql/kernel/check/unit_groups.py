@@ -362,7 +362,7 @@ def relation_of_on_domain(proof: Proof, node: OnDomain) -> Relation:
 
 
 def relation_of_decided(proof: Proof, node: Decided) -> Relation:
-    """Return the groups that a number decides."""
+    """Return the relation of the groups that are there because a number of theirs is above 0."""
     found, groups, values = _groups_of(proof, node.counts, node.keys, node.numbers)
     if len(groups.keys) > node.keys or groups.numbers[f"n{node.place}"].low < 0:
         return proof.refuse("a number that can be negative decides which groups there are", node)

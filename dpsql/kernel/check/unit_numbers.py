@@ -108,7 +108,7 @@ def relation_of_scores(proof: Proof, node: Scores) -> Relation:
 
 
 def relation_of_above(proof: Proof, node: Above) -> Relation:
-    """Return the numbers of units above ends."""
+    """Return the relation that holds by how much each unit's number is above each bound."""
     made = plain(node)
     assert isinstance(made, Select)  # noqa: S101  as it is written
     numbers = {item.column: Number(0, 1) for item in made.items}

@@ -84,7 +84,7 @@ class ChargeLedger:
         return StreamsOfLedger(self._store, self._caps, self._guard, self._adopt_facts)
 
     def close(self) -> None:
-        """Close the file."""
+        """Close the ledger's file."""
         self._store.close()
 
     def __enter__(self) -> Self:

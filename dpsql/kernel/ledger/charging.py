@@ -100,7 +100,7 @@ def problem_of(
 
 
 def step_of(connection: sqlite3.Connection, entry: int) -> RefinementStep | None:
-    """Return what an entry refines; None: nothing."""
+    """Return the entry that a refinement refines, and its epsilon; None if the entry is no refinement."""
     row = connection.execute("SELECT parent, epsilon FROM refinement WHERE entry = ?", (entry,)).fetchone()
     return None if row is None else RefinementStep(row[0], read(row[1]))
 

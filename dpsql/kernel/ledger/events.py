@@ -189,7 +189,7 @@ class Request:
 
     @property
     def reserved(self) -> PrivacyLoss:
-        """The largest loss."""
+        """The largest privacy loss that the request may have."""
         return PrivacyLoss.of(self.charge.epsilon, self.charge.delta) if self.loss is None else self.loss
 
 
@@ -223,7 +223,7 @@ class Reservation:
 
     @property
     def entries(self) -> tuple[tuple[int, PrivacyLoss], ...]:
-        """Entry and largest loss of each release."""
+        """The entry in the ledger and the largest loss of each release of the reservation."""
         return self.parts or ((self.entry, self.loss),)
 
 

@@ -56,13 +56,13 @@ class StreamTerms:
 
     @property
     def charge(self) -> Charge:
-        """The largest charge."""
+        """The largest charge of the stream, if all its misses are used."""
         return Charge(self.first + self.misses * self.each)
 
 
 @dataclass(frozen=True, slots=True)
 class StoredStream:
-    """A stream as the ledger has it."""
+    """A stream of checks as the ledger stores it: its terms, what is used, whether it is open."""
 
     entry: int
     analyst: str
@@ -90,7 +90,7 @@ class StoredStream:
 
     @property
     def left(self) -> int:
-        """How many misses are left."""
+        """How many misses of the stream are left."""
         return self.terms.misses - self.used
 
 
@@ -119,7 +119,7 @@ class BegunCheck:
 
 @dataclass(frozen=True, slots=True)
 class StoredCheck:
-    """A check that was answered."""
+    """A check of a stream that was answered, as the ledger stores it."""
 
     entry: int
     step: int
@@ -195,7 +195,7 @@ def list_streams(connection: sqlite3.Connection, analyst: str | None) -> list[St
 
 
 def find_entry(connection: sqlite3.Connection, entry: int) -> StoredStream | None:
-    """Return the stream of an entry."""
+    """Return the stream that an entry of the ledger paid for."""
     row = connection.execute(
         f"SELECT {', '.join(f's.{name}' for name in _OPENED.split(', '))}, e.state, e.charged_loss, e.at,"
         " e.statement, v.hash FROM stream s JOIN entry e ON e.entry = s.entry"

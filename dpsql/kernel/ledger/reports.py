@@ -99,7 +99,7 @@ def find(connection: sqlite3.Connection, name: str) -> StoredReport | None:
 
 
 def active(connection: sqlite3.Connection) -> list[StoredReport]:
-    """Return the reports that have not ended."""
+    """Return the registered reports that have not ended."""
     rows = connection.execute(
         "SELECT number, name, analyst, at, digest, statements, plan, kept FROM report WHERE ended IS NULL"
         " ORDER BY number"

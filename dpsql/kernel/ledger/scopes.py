@@ -42,7 +42,7 @@ ANYBODY = "*"
 
 @dataclass(frozen=True, slots=True)
 class GroupCap:
-    """The cap on what several analysts spend together."""
+    """The cap on what the analysts of a group spend together."""
 
     members: tuple[str, ...]
     cap: Charge
@@ -103,7 +103,7 @@ class Caps:
 
     @property
     def content(self) -> dict[str, Any]:
-        """The caps as an event tells them."""
+        """The caps as the events of the audit log tell them."""
         return {
             "total": write_charge(self.total),
             "per_query": None if self.per_query is None else write(self.per_query),
@@ -156,7 +156,7 @@ class ScopeBudget:
     """The parts whose total it is, in words; empty: all parts'."""
 
     def admits(self, loss: PrivacyLoss) -> bool:
-        """Whether a statement with this loss may run."""
+        """Return whether a statement with a privacy loss may run in the scope."""
         return self.filter.admits(self.totals, loss)
 
     @property
@@ -276,7 +276,7 @@ def scope_of_group(connection: sqlite3.Connection, caps: Caps, name: str, group:
 
 
 def policy_budget(connection: sqlite3.Connection, caps: Caps) -> ScopeBudget:
-    """Return the budget of the policy's scope."""
+    """Return the budget of the scope of the whole policy."""
     return policy_scope(connection, caps).budget(connection)
 
 

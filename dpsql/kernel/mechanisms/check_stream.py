@@ -335,7 +335,7 @@ class CheckStream(ChargedByMiss):
 
     @property
     def used(self) -> int:
-        """How many misses are used."""
+        """How many misses the checks have used."""
         return int(self._checks.used[0])
 
     def use(self) -> Fraction:

@@ -93,7 +93,7 @@ class Exponential(Mechanism["TopK[Exponential]"]):
         return pays_for(self, taken.span)
 
     def run(self, counts: ArrayLike, source: NoiseSource = SYSTEM) -> TopK[Exponential]:
-        """Choose from counts in any order."""
+        """Choose groups at random: larger counts have exponentially more weight."""
         array = as_counts(counts, self.groups, trials=True)
         if not self.scale:
             index = np.zeros(array.shape, dtype=np.int64)
@@ -272,7 +272,7 @@ class GumbelTopK(Mechanism[GumbelChoice]):
         return pays_for(self, taken.span, min(self.k, self.groups - 1))
 
     def run(self, counts: ArrayLike, source: NoiseSource = SYSTEM) -> GumbelChoice:
-        """Choose from counts in any order."""
+        """Choose the groups with the largest counts plus Gumbel noise; counts in any order."""
         array = as_counts(counts, self.groups, trials=True)
         if not self.scale:
             return GumbelChoice(self, np.zeros(array.shape, dtype=np.int64))

@@ -252,7 +252,7 @@ class Gaussian(Mechanism[GaussianMeasured]):
         return cls(bounds, unit, own, shared, repeats, places, loss=PrivacyLoss.gaussian(budget))
 
     def step(self, place: int) -> float:
-        """Return the grid step of one count."""
+        """Return the step of the grid on which one count is released."""
         return math.ldexp(1 / (self.unit // self.bounds[place % len(self.bounds)]), self.places)
 
     @property
@@ -289,7 +289,7 @@ class Gaussian(Mechanism[GaussianMeasured]):
         return cost <= 2 * self.own * rho
 
     def run(self, counts: ArrayLike, source: NoiseSource = SYSTEM) -> GaussianMeasured:
-        """Add the noise to the counts, clamped."""
+        """Add Gaussian noise to the counts; sums that leave 64 bits are clamped."""
         array = as_counts(counts, self.size, trials=True)
         if not self.size:
             return GaussianMeasured(self, array.astype(np.float64))

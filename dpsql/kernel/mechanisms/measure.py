@@ -215,7 +215,7 @@ class Refinement(Mechanism[Refined]):
         return PrivacyLoss((Stream(last - paid, last + paid),))
 
     def run(self, counts: ArrayLike, source: NoiseSource = SYSTEM) -> Refined:
-        """Release each count at every level."""
+        """Release each count at every level of precision."""
         placed = exact_noise.place(as_counts(counts, self.groups, trials=True), self.resolution)
         noise = source.draw("laplace", self.scales[0], self.resolution, placed.shape)
         levels = [placed + noise]
@@ -355,7 +355,7 @@ class Box(Mechanism[BoxMeasured]):
         return made
 
     def step(self, place: int) -> float:
-        """Return the grid step of one count."""
+        """Return the step of the grid on which one count is released."""
         return 1 / (self.unit // self.bounds[place % len(self.bounds)])
 
     def covers(self, taken: Taken) -> bool:

@@ -96,7 +96,7 @@ def bound(sensitivity: Number) -> Fraction:
 
 
 def kind(noise: str) -> Noise:
-    """Check the name of a noise law."""
+    """Return the name of a noise law; `ValueError` if there is none of that name."""
     for known in get_args(Noise):
         if noise == known:
             return cast("Noise", known)
@@ -166,7 +166,7 @@ class NoiseSource:
         return exact_noise.reaching(band, trials, entropy=self.entropy)
 
     def draw_below(self, noise: Noise, scale: Fraction, bits: int, size: int, high: int) -> NDArray[np.int64]:
-        """Draw noise that is below `high`."""
+        """Draw noise under the condition that it is below `high`."""
         rate = exact_noise.rate(scale, bits)
         return exact_noise.below(rate, high, size, two_sided=noise == "laplace", entropy=self.entropy)
 

@@ -126,7 +126,7 @@ class MedianOracle:
 
     @property
     def charge(self) -> Charge:
-        """The charge until now."""
+        """The charge of all checks until now."""
         return self._checker.charge
 
     @property

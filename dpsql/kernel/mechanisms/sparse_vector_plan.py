@@ -81,7 +81,7 @@ class Hits(NamedTuple):
         return cls(*np.zeros((4, 0), dtype=np.int64))
 
     def take(self, which: NDArray[np.intp] | NDArray[np.bool_]) -> Hits:
-        """Return some of the hits."""
+        """Return some of the groups that were found above the threshold."""
         return Hits(*(part[which] for part in self))
 
 
@@ -229,7 +229,7 @@ class SparseVectorPlan(Mechanism[SparseVector]):
 
     @property
     def bounded(self) -> bool:
-        """Whether groups above the threshold are looked for."""
+        """Whether the search ends after a number of groups above the threshold."""
         return not self.below
 
     def bounded_hits(

@@ -122,7 +122,7 @@ class Sampled(Lowered):
 
     @property
     def single(self) -> Select:
-        """The rows that count if `one`."""
+        """The query of the rows that count if a unit counts in one group (`one`)."""
         if self.one == "rows":
             return self.counted
         by = (Column("s", "u"), *columns("s", "k", self.keys))
@@ -210,12 +210,12 @@ class Weighted(Lowered):
 
     @property
     def parts(self) -> Parts:
-        """The different parts of the numbers."""
+        """The parts that the numbers of a query are computed from, each once."""
         return tuple(dict.fromkeys(part for number in self.numbers for part in number))
 
     @property
     def by_rows(self) -> bool:
-        """Whether it is written by rows."""
+        """Whether every part is a sum over rows, so that no query groups by unit."""
         return all(part.of_rows(_unit(), part.row) is not None for part in self.parts)
 
     @property

@@ -246,11 +246,11 @@ class UnitValue(Counted):
         return (Aggregate("SUM", row),)
 
     def compute(self, values: Exprs) -> Expr:
-        """Return the value of a unit."""
+        """Return the expression of a unit's value."""
         return _fill(self.value, values)
 
     def of_units(self, unit: Expr, values: Exprs) -> Expr:
-        """Return the sum over units of `value`."""
+        """Return the expression of the sum of the units' values."""
         return saturate(Aggregate("SUM", (self.compute(values),)))
 
 

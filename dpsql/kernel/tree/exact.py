@@ -58,7 +58,7 @@ def whole(number: int) -> Expr:
 
 
 def huge(value: Expr) -> Expr:
-    """Return an integer as HUGEINT."""
+    """Return an integer constant of type HUGEINT."""
     return Cast(value, HUGEINT)
 
 

@@ -99,7 +99,7 @@ class Lowered(Query):
 
     @property
     def lowered(self) -> Query:
-        """The query that an engine gets, made once."""
+        """The plain query that an engine gets in place of the node, made once."""
         found: Query | None = getattr(self, "_lowered", None)
         if found is None:
             found = self._lower()
