@@ -64,7 +64,7 @@ class ColumnTruths:
     false: ValueSet | None
 
     def negate(self) -> ColumnTruths | None:
-        """Return those of NOT; None: they are not known."""
+        """Return where the NOT of a condition on one column holds; None where that is not known."""
         return None if self.false is None else ColumnTruths(self.column, self.false, self.true)
 
     def both(self, other: ColumnTruths) -> ColumnTruths:

@@ -216,7 +216,7 @@ class Excess:
 
     @property
     def most(self) -> int:
-        """The most by which one unit moves it, in its steps; it is measured as 0 if it is not known."""
+        """The most by which one unit moves the excess, in its steps; an unknown excess is measured as 0."""
         found = max(self.times, 1) * self.limit / self.size
         if found.denominator != 1:
             raise InternalError("a bound is a whole number of steps")

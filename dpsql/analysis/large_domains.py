@@ -105,7 +105,7 @@ def count_groups(catalog: Catalog, domains: Sequence[Candidates]) -> int:
 
 
 def is_selection_of_few(selection: Selection) -> bool:
-    """Return whether a selection shows so many groups at most, so that the empty ones need not be counted."""
+    """Return whether a selection shows so few groups that the empty ones need not be counted."""
     return isinstance(selection, TopK) or (
         isinstance(selection, AboveThreshold) and selection.limit is not None
     )
@@ -189,7 +189,7 @@ _SEEN = 0.25
 
 @dataclass(frozen=True, slots=True)
 class CommonNoise:
-    """The counts that one noise measures, and the differences of two of them, which are free."""
+    """Counts that one draw of noise measures, and the differences of two of them, which are free."""
 
     measured: tuple[int, ...]
     """Places among the counts of the plan."""

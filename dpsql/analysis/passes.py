@@ -149,7 +149,7 @@ def measure_domain(draft: Draft) -> None:
 
 
 def find_partitions(draft: Draft) -> None:
-    """Find the partitions of a selection that takes the largest groups of each of them."""
+    """Find the partitions of a selection that takes the largest groups of each partition."""
     draft.partitions = make_partitions(draft.compiler, draft.query, draft.block, draft.options)
 
 

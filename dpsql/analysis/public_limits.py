@@ -188,7 +188,7 @@ class _Call:
 
     @property
     def short(self) -> bool:
-        """Whether constants alone decide how long the result can be, and it is within the limit."""
+        """Whether constants alone decide the greatest length of the result, and that is within the limit."""
         sizes = [_measure_text(argument) for argument in self.arguments]
         if self.inserted is not None:
             sizes = [sizes[0], sizes[self.inserted]]

@@ -101,7 +101,7 @@ class RunningStatement:
         """
 
     def end_within(self, seconds: float) -> None:
-        """Let engine work that has not ended so many seconds from now fail."""
+        """Let engine work that has not ended a given number of seconds from now fail."""
         self._deadline = time.monotonic() + seconds
 
     @property

@@ -192,12 +192,12 @@ class Exact:
         return len(self.n[0]) if self.n else self.keys.num_rows
 
     def take(self, wanted: Wanted) -> Exact:
-        """Return what another query counts of these: its numbers, groups, order and changes."""
+        """Return those of the counts that another query would count: numbers, groups, order and changes."""
         n = tuple(self.n[place][: wanted.limit] for place in wanted.numbers)
         return replace(self.take_groups(wanted), n=n)
 
     def take_groups(self, wanted: Wanted) -> Exact:
-        """Return the groups that another query counts of these, without numbers."""
+        """Return the groups that another query would count, without numbers."""
         return Exact(
             self.keys.slice(0, wanted.limit),
             (),
@@ -421,7 +421,7 @@ def _whole(column: pa.ChunkedArray) -> pa.Array:
 
 @lru_cache(maxsize=4)
 def no_keys(rows: int) -> pa.Table:
-    """Return a table of so many rows without columns."""
+    """Return a table of a given number of rows without columns."""
     import pyarrow as pa  # noqa: PLC0415  loaded when rows are
 
     return pa.Table.from_arrays([pa.nulls(rows)], names=["n"]).select([])

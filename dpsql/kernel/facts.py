@@ -147,7 +147,7 @@ class Home:
 
     @property
     def dates(self) -> bool:
-        """Whether the column is a DATE, as those of all others; else it is a TIMESTAMP, of UTC."""
+        """Whether the column that tells a unit's part is a DATE; else it is a TIMESTAMP, of UTC."""
         return self.type.partition(",")[0] == "DATE"
 
     def column_of(self, table: str) -> str | None:

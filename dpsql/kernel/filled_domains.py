@@ -71,7 +71,7 @@ _MARK = "m"
 
 
 class FilledDomain:
-    """A certified query of the groups of a domain, and the text of those that have rows.
+    """A certified query of a domain's groups, and the text that counts only the groups with rows.
 
     Attributes
     ----------

@@ -50,7 +50,7 @@ class KeptCopy(Sealed):
 
     @property
     def size(self) -> int:
-        """The bytes that it takes, for the limit of the process alone."""
+        """The bytes that the copy takes, for the limit of the process alone."""
         return sum(map(len, _memory_of(self).parts()))
 
     def take(self, wanted: Wanted) -> Counts:

@@ -73,7 +73,7 @@ class Rows(Sealed):
         return self._size
 
     def take(self, index: NDArray[np.int64] | slice) -> Rows:
-        """Return some of them, by their places among these."""
+        """Return some of the rows, by their places."""
         own = _of(self)
         places = np.arange(self._size)[index]
         if len(np.unique(places)) < len(places):  # its number would be measured twice, and counted once
@@ -144,7 +144,7 @@ class Run:
         return without_frames(find_all)
 
     def keys(self, rows: Rows, places: Sequence[int] | None = None) -> list[pa.Array]:
-        """Return the keys of released groups, or some of them."""
+        """Return the keys of all released groups, or of some."""
         return without_frames(lambda: groups_of(self.counts).keys_at(self._at(rows), places))
 
     def _hold(
@@ -377,7 +377,7 @@ class Run:
     # Searches of bounds, and numbers that follow from what they have counted.
 
     def search(self, mechanism: Ladder, bounds: int) -> int:
-        """Choose one of so many bounds, by the scores of units that exceed each (`RungBins`)."""
+        """Choose one of a given number of bounds, by the scores of units that exceed each (`RungBins`)."""
         if len(self.changes.bounds) != bounds:  # of more it would fail on some rows
             raise InternalError("these are no scores of so many bounds")
         self._admit(mechanism, Taken((NumberChange(0, score_change(self.changes)),), 1))
@@ -423,7 +423,7 @@ def _one(own: Exact) -> int:
 def _numbers(
     counts: Counts, places: Sequence[int], rows: NDArray[np.int64], *, by_group: bool
 ) -> NDArray[np.int64]:
-    """Return numbers of some groups as a mechanism takes them."""
+    """Return numbers of some groups in the form in which mechanisms take counts."""
     found = [numbers_at(counts, place, rows) for place in places]
     return np.stack(found, axis=1).reshape(-1) if by_group else np.concatenate(found)
 

@@ -148,7 +148,7 @@ def _bounds(numbers: Sequence[Item], prefix: str = "n") -> tuple[Item, ...] | No
 
 
 class CountedSoFar:
-    """The numbers of all groups as far as they are counted; several statements may count them."""
+    """The numbers of all groups, as far as they are counted; several statements may count further."""
 
     __slots__ = ("_all", "_asked", "_fetch", "_whole", "keys", "n", "units", "upper")
 
@@ -231,7 +231,7 @@ class FewCounts:
     __slots__ = ("_counting", "_numbers", "groups")
 
     def __init__(self, groups: Exact, counting: CountedSoFar, numbers: tuple[int, ...]) -> None:
-        """Take groups, and which of the numbers that are counted of them."""
+        """Take the groups, and which of the numbers that are counted belong to this query."""
         self.groups, self._counting, self._numbers = groups, counting, numbers
 
     def __repr__(self) -> str:
@@ -280,7 +280,7 @@ def _expect_units(rows: Integers, units: int) -> Integers:
 
 
 class KeptFew(Sealed):
-    """What is kept of counts of few groups, while a statement uses it."""
+    """Kept counts of which few groups are exact, while a statement uses them."""
 
     __slots__ = ()
 

@@ -116,7 +116,7 @@ def either_parts(one: PartSet | None, other: PartSet | None) -> PartSet | None:
 
 @dataclass(frozen=True, slots=True)
 class Calendar:
-    """Numbers the parts of one length, and names them.
+    """A calendar of parts of one length: it numbers parts and names them.
 
     >>> weeks = Calendar("week")
     >>> number = weeks.number(date(2026, 11, 29))

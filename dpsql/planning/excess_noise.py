@@ -65,7 +65,7 @@ class _NoiseOfNumbers(ABC):
 
 @dataclass(frozen=True, slots=True)
 class BoxOfAll(_NoiseOfNumbers):
-    """One box, or cube, of numbers and of the excesses after them."""
+    """One draw of noise in a box, or cube, for numbers and for the excesses after them."""
 
     noise: mechanisms.Box
     numbers: int
@@ -91,7 +91,7 @@ class BoxOfAll(_NoiseOfNumbers):
         return self.numbers
 
     def leads(self, excess: int) -> bool:
-        """Whether an excess is measured as twice the excess less the number that it belongs to."""
+        """Whether an excess is measured as twice the excess less its number, which takes less noise."""
         return False
 
     def excess_of(self, found: FloatArray, excess: int, number: int, worth: float) -> float:
@@ -115,7 +115,7 @@ class BoxOfAll(_NoiseOfNumbers):
 
 @dataclass(frozen=True, slots=True)
 class GaussianOfEach(_NoiseOfNumbers):
-    """Gaussian noise on numbers, and on the excesses of the bounds of some of them."""
+    """Gaussian noise on numbers, and on the excesses beyond the bounds of some of the numbers."""
 
     noise: mechanisms.Gaussian
     apart: tuple[mechanisms.Gaussian, ...]
@@ -155,7 +155,7 @@ class GaussianOfEach(_NoiseOfNumbers):
         return self.noise.size
 
     def leads(self, excess: int) -> bool:
-        """Whether an excess is measured as twice the excess less the number that it belongs to."""
+        """Whether an excess is measured as twice the excess less its number, which takes less noise."""
         return self.along[excess]
 
     def excess_of(self, found: FloatArray, excess: int, number: int, worth: float) -> float:

@@ -178,7 +178,7 @@ def _divided(plan: Plan) -> list[tuple[list[int], Fraction]]:
 
 @dataclass(frozen=True, slots=True)
 class Pairs:
-    """Numbers that share a part of epsilon, and the excess of the bounds on some of them, in one noise.
+    """Numbers that share a part of epsilon, with the excesses beyond some bounds, under one noise.
 
     Attributes
     ----------
@@ -233,7 +233,7 @@ class WithExcess(KeepsQuote):
 
     @property
     def leads(self) -> frozenset[int]:
-        """The places of the excesses that are measured as twice of them less the number beside them."""
+        """The places of the excesses that are measured as twice the excess less the number beside them."""
         every = ((pair, i, j) for pair in self.pairs for j, i in enumerate(pair.excesses))
         return frozenset(i for pair, i, j in every if pair.noise.leads(j))
 

@@ -144,7 +144,7 @@ class Method(Protocol):
 
 
 class KeepsQuote:
-    """The base of methods whose quote is computed when it is first read."""
+    """The base class of methods whose quote is computed when it is first read, then kept."""
 
     __slots__ = ("_quote",)
     _quote: Quote

@@ -129,7 +129,7 @@ class LaplaceShare:
         return self.sensitivity / self.epsilon
 
     def noise(self, size: int, *, resolution: int | None = None, total: bool = False) -> mechanisms.Laplace:
-        """Return the noise of so many values, or of their total; of fewer it costs less, and is the same."""
+        """Return the noise of a number of values, or of their total; of fewer values it costs less."""
         moved = 1 if total else max(min(self.times, size), 1)
         return mechanisms.Laplace.plan(
             size,
@@ -206,7 +206,7 @@ def asks_for_gaussian(plan: Plan) -> bool:
 def gaussian_noise(
     plan: Plan, places: Sequence[int], size: int, epsilon: Fraction, *, by_group: bool, monotone: bool
 ) -> mechanisms.Gaussian:
-    """Return the Gaussian noise of some counts of so many groups, at the cost of an epsilon.
+    """Return the Gaussian noise of some counts of a given number of groups, at the cost of an epsilon.
 
     The counts of a group stand together if `by_group`, else the groups of a count. Raises `ValueError` if the
     noise would be too large.
@@ -227,7 +227,7 @@ def gaussian_noise(
 
 
 def _groups_changed(plan: Plan, place: int, size: int) -> int:
-    """Return in how many of so many groups one unit can change a count by its bound.
+    """Return in how many of a given number of groups one unit can change a count by its bound.
 
     Where all of its changes together are bounded, their squares add up to at most those of so many changes by
     the bound.

@@ -86,7 +86,7 @@ class MeasuredMarginal:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Draw:
-    """The noise of one draw at scale 1: covariance own I + shared 11' over so many numbers."""
+    """The noise of one draw at scale 1: covariance own I + shared 11' over a given number of numbers."""
 
     law: Law
     own: float

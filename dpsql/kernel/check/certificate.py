@@ -107,7 +107,7 @@ class Together:
 
 @dataclass(frozen=True, slots=True)
 class Most:
-    """Only so many of the groups that have rows are there: those with the largest numbers.
+    """Only a given number of the groups that have rows is there: those with the largest numbers.
 
     Attributes
     ----------
@@ -266,7 +266,7 @@ class Number:
 
 @dataclass(frozen=True, slots=True)
 class Largest:
-    """Only so many groups are left, those with the largest numbers, among groups of equal `within`."""
+    """Of the groups of equal `within` only a number of those with the largest numbers is left."""
 
     number: str
     most: int

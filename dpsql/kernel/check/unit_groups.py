@@ -292,7 +292,7 @@ def _grouped(
 
 
 def _groups_of(proof: Proof, query: Query, keys: int, numbers: int) -> tuple[Relation, Groups, list[Value]]:
-    """Return groups with so many keys and numbers, and what is known of the keys."""
+    """Return groups with a given number of keys and numbers, and what is known of the keys."""
     found = proof.query(query, "counts")
     groups, own = found.groups, [f"k{i}" for i in range(keys)]
     if groups is None or proof.outer or groups.decides is not None:

@@ -68,7 +68,7 @@ def begin(
 
 
 def paid_before(connection: sqlite3.Connection, number: int) -> Fraction:
-    """Return the epsilon of a release and of those that it refines; 0 if it has none or is not there."""
+    """Return the epsilon of a release and of the releases that it refines; 0 if it is not in the ledger."""
     row = connection.execute(
         "SELECT e.entry, e.charged_loss FROM release r JOIN entry e ON e.entry = r.entry WHERE r.number = ?",
         (number,),

@@ -107,7 +107,7 @@ def stored_total(connection: sqlite3.Connection, name: str) -> Row | None:
 
 
 def stored_totals(connection: sqlite3.Connection) -> dict[str, Row]:
-    """Return the totals of all scopes as they are stored."""
+    """Return the totals of all scopes as the ledger stores them."""
     rows = connection.execute("SELECT name, epsilon, delta, cost, alpha FROM total ORDER BY name")
     found: dict[str, Row] = {name: tuple(total) for name, *total in rows}
     for name in scopes_with_trees(connection):

@@ -60,7 +60,7 @@ class PartBudgets:
     """Whether a unit is what one did in one period, which is its part."""
 
     def words(self, parts: PartSet) -> str:
-        """Name parts, with the period before them: `week 2026-W48`."""
+        """Name some parts in words, with the period before them: `week 2026-W48`."""
         named = self.calendar.words(parts)
         return f"{self.calendar.every} {named}" if named[:1].isdigit() else named
 

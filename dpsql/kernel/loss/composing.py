@@ -206,7 +206,7 @@ def _settle_part(reserved: Part, realised: Part) -> Part | None:
 
 
 def _settle_pure(reserved: PureDP, epsilon: Fraction, times: int, *, stream: bool) -> Part | None:
-    """Return what so many rounds of a pure mechanism cost that realised an epsilon each."""
+    """Return what a given number of rounds of a pure mechanism cost that realised an epsilon each."""
     if epsilon > reserved.epsilon:
         raise InternalError("a mechanism's realised epsilon is more than what was reserved for it")
     if epsilon == reserved.epsilon:

@@ -200,7 +200,7 @@ class CheckStreamPlan(Mechanism[Off]):
         )
 
     def realised_loss(self, units: int) -> PrivacyLoss:
-        """Return the loss of a run with so many misses, each of them answered."""
+        """Return the loss of a run with a given number of misses, each of them answered."""
         return PrivacyLoss.of(self.threshold_epsilon + units * (self.check_epsilon + self.answer_epsilon))
 
     def run(self, counts: OrderedCounts, source: NoiseSource = SYSTEM) -> Off:

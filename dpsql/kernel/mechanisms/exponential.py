@@ -199,7 +199,7 @@ class GumbelChoice(Result["GumbelTopK"]):
 
 @dataclass(frozen=True, slots=True)
 class GumbelTopK(Mechanism[GumbelChoice]):
-    """Chooses k groups one by one, each with probability proportional to e^(count/scale) of those left.
+    """Chooses k groups one by one, of those left each with probability proportional to e^(count/scale).
 
     This is the law of the k largest of counts + Gumbel noise of this scale, in order. There are no gaps and
     no p-values. The scale is c/e, or 2 c/e if not monotone, for rounds of epsilon e: by basic composition

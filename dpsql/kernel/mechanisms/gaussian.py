@@ -40,7 +40,7 @@ class Changes:
     unit: int
 
     def rho(self, own: int, shared: int) -> Fraction:
-        """Return the largest rho of a change, for noises of these variances; 0: nothing is shared.
+        """Return the largest rho of a change of counts, for given variances of noise; 0: nothing is shared.
 
         Notes
         -----
@@ -257,7 +257,7 @@ class Gaussian(Mechanism[GaussianMeasured]):
 
     @property
     def rounding(self) -> float:
-        """How far a count may be from what it is rounded to."""
+        """The greatest distance from a count to what it is rounded to."""
         return math.ldexp(0.5, self.places) if self.places else 0.0
 
     def covers(self, taken: Taken) -> bool:

@@ -172,7 +172,7 @@ class GuessAndCheckPlan(Mechanism[Misses]):
         return most <= self.threshold_epsilon * self.threshold_scale and checked <= self.miss_epsilon
 
     def realised_loss(self, units: int) -> PrivacyLoss:
-        """Return the loss of a run with so many misses."""
+        """Return the loss of a run with a given number of misses."""
         return PrivacyLoss.of(self.threshold_epsilon + units * self.miss_epsilon)
 
     def run(self, counts: OrderedCounts, source: NoiseSource = SYSTEM) -> Misses:

@@ -136,7 +136,7 @@ class Levels:
                 return False
 
     def _bounds(self, block: int, digits: int) -> tuple[int, int, int]:
-        """Return low, high and places with low <= 2^places mass <= high, to so many digits."""
+        """Return low, high and places with low <= 2^places mass <= high, to a given number of digits."""
         start, width = int(self.start[block]), int(self.width[block])
         low, high, places = 1 << digits, 1 << digits, digits
         if start:

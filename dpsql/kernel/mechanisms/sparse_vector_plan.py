@@ -334,7 +334,7 @@ def hits_of(plan: SparseVectorPlan, counts: SparseCounts, level: int, source: No
 
 
 def _segment(plan: SparseVectorPlan, level: int) -> int:
-    """Return a number of groups of which few are hits if all of them are empty."""
+    """Return a number of groups among which few are hits if all of them are empty."""
     halvings = min(
         _halvings(plan, scale, cutoff + level)
         for scale, cutoff in zip(plan.scales, plan.cutoffs, strict=True)
@@ -348,7 +348,7 @@ def _halvings(plan: SparseVectorPlan, scale: Fraction, need: int) -> int:
 
 
 def empty_hits(plan: SparseVectorPlan, level: int, size: int, source: NoiseSource) -> Hits:
-    """Try so many empty groups in each branch, as `SparseVectorPlan.passing` tries counts of 0."""
+    """Try a given number of empty groups in each branch, as `SparseVectorPlan.passing` tries counts of 0."""
     found = [Hits.none()]
     for j, (scale, cutoff) in enumerate(zip(plan.scales, plan.cutoffs, strict=True)):
         need, law = cutoff + level, (plan.noise, scale, plan.resolution)

@@ -87,7 +87,7 @@ class StabilityTests:
         resolution: int | None = None,
         paid: int = 1,
     ) -> Self:
-        """Plan so many `tests`, of which `paid` are paid for.
+        """Plan a given number of `tests`, of which `paid` are paid for.
 
         Parameters
         ----------
@@ -307,7 +307,7 @@ class TopStable(Mechanism[StableSet]):
 
     @property
     def reads(self) -> int:
-        """How many groups with the largest counts it reads."""
+        """How many groups the mechanism reads, those with the largest counts."""
         return self.candidates + 1
 
     def covers(self, taken: Taken) -> bool:

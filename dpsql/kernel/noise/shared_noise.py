@@ -310,7 +310,7 @@ class Sampler:
                 open_ = open_[~kept]
 
     def _try(self, n: int, entropy: Entropy) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-        """Return tries, and which of them are kept; each takes one word: 16 bits, 16 bits, a sign and l."""
+        """Return proposals, and which are accepted; each takes one word: 16 bits, 16 bits, a sign and l."""
         words = entropy.words(n)
         cells = words.astype(np.uint16)
         high = self.table.guide.take(cells).astype(np.int64)

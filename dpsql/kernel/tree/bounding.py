@@ -220,7 +220,7 @@ class Weighted(Lowered):
 
     @property
     def weighed(self) -> Parts:
-        """The parts that are weighed, if it is not written by rows."""
+        """The parts that the query weighs by units, if it is not written by rows."""
         return tuple(p for p in self.parts if p.weighs and (self.keys or p.weighs_one_group))
 
     @property

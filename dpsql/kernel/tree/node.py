@@ -181,7 +181,7 @@ def _alike(one: tuple[object, ...], other: tuple[object, ...]) -> bool:
 
 
 class _Readers(dict[type[KeptHash], Callable[[KeptHash], tuple[object, ...]]]):
-    """What reads the fields of an object, but those of some types, by its type; made at the first use."""
+    """Functions that read the fields of an object of a type, made at the first use of the type."""
 
     def __init__(self, *without: str) -> None:
         self.without = without

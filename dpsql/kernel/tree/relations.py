@@ -40,7 +40,7 @@ class Item(Node):
 
     @property
     def column(self) -> str:
-        """The name of the column that it is; "" for an expression without a name."""
+        """The name of the column that the item is; "" for an expression without a name."""
         return self.name or (self.expr.name if isinstance(self.expr, Column) else "")
 
 
