@@ -11,7 +11,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, suppress
-from dataclasses import dataclass
 from enum import Enum
 from typing import Generic, NoReturn, Protocol, TypeVar
 
@@ -31,6 +30,7 @@ from dpsql.kernel.ledger.limits import OwnerProcess
 from dpsql.kernel.levels import Level, refined_by, with_level
 from dpsql.kernel.loss import Charge, PrivacyLoss
 from dpsql.kernel.unit_parts import PartSet
+from dpsql.lazy_dataclass import dataclass
 
 _T = TypeVar("_T")
 

@@ -7,7 +7,7 @@ in which an engine returned them. What is released of them is what `dpsql.kernel
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
@@ -18,6 +18,7 @@ from dpsql.kernel.changes import NumberChange, UnitChanges
 from dpsql.kernel.check.certificate import Certificate, Keys
 from dpsql.kernel.public_order import OrderedCounts, SparseCounts, ranks, sorted_cells, sorted_rows
 from dpsql.kernel.sealed import Sealed, seal, unseal
+from dpsql.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -12,11 +12,12 @@ from __future__ import annotations
 import hashlib
 import string
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import lru_cache
 
 from dpsql.errors import InternalError
 from dpsql.kernel.unit_parts import Every
+from dpsql.lazy_dataclass import dataclass
 from dpsql.types import SqlType
 
 # str.lower() would fold characters from outside ASCII onto ASCII ones (the Kelvin sign onto k), so that two

@@ -17,7 +17,7 @@ numbers. So an answer without `MISSING` is the certified one, whatever the range
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -48,6 +48,7 @@ from dpsql.kernel.tree import (
     walk,
 )
 from dpsql.kernel.tree.exact import whole
+from dpsql.lazy_dataclass import dataclass
 from dpsql.types import BIGINT
 
 if TYPE_CHECKING:

@@ -19,7 +19,6 @@ number, a place beyond the last), no counts are made: then the query itself is c
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import date
 from math import prod
 from typing import TYPE_CHECKING, Any
@@ -54,6 +53,7 @@ from dpsql.kernel.tree import (
     items,
 )
 from dpsql.kernel.tree.exact import whole
+from dpsql.lazy_dataclass import dataclass
 from dpsql.types import BIGINT, DATE, INTEGER, SqlType
 
 if TYPE_CHECKING:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -11,6 +10,7 @@ import numpy as np
 from dpsql.kernel.changes import UnitChanges
 from dpsql.kernel.counts import Counts, Exact, Wanted, exact
 from dpsql.kernel.sealed import Sealed, seal, unseal
+from dpsql.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
     import pyarrow as pa

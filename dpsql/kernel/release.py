@@ -16,7 +16,7 @@ changes by what `UnitChanges` says. So they compose adaptively, and the loss is 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
@@ -48,6 +48,7 @@ from dpsql.kernel.mechanisms import (
 from dpsql.kernel.public_order import OrderedCounts
 from dpsql.kernel.rows_first import counted_later
 from dpsql.kernel.sealed import Sealed, seal, unseal, without_frames
+from dpsql.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
     import pyarrow as pa

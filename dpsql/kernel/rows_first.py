@@ -21,7 +21,7 @@ on them.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -56,6 +56,7 @@ from dpsql.kernel.tree import (
     items,
 )
 from dpsql.kernel.tree.exact import whole
+from dpsql.lazy_dataclass import dataclass
 from dpsql.types import BIGINT, NULL
 
 if TYPE_CHECKING:

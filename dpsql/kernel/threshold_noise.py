@@ -14,11 +14,12 @@ from __future__ import annotations
 import hashlib
 import hmac
 import json
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from dpsql.kernel.ledger.lasting_streams import StoredStream
 from dpsql.kernel.mechanisms import CheckStream, CheckStreamPlan, NoiseSource
 from dpsql.kernel.noise import KeyedEntropy
+from dpsql.lazy_dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

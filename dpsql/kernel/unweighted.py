@@ -20,7 +20,7 @@ there is no number. An engine tells no version (None) where equal ones would not
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -50,6 +50,7 @@ from dpsql.kernel.tree import (
 )
 from dpsql.kernel.tree.bounding import OF_FEW_ROWS
 from dpsql.kernel.tree.exact import whole
+from dpsql.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -19,13 +19,14 @@ unit* hold for the rows of each unit by itself, and say nothing of rows without 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import InitVar, dataclass, field
+from dataclasses import InitVar, field
 from enum import Enum
 from typing import NamedTuple
 
 from dpsql.errors import InternalError
 from dpsql.kernel.tree import Column, Expr, Node, Query, duckdb_sql
 from dpsql.kernel.unit_parts import PartSet
+from dpsql.lazy_dataclass import dataclass
 
 _SEAL = object()
 _SHOWN = 200

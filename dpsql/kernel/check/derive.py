@@ -13,7 +13,7 @@ round, there is no rule here, and the query is refused.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from fractions import Fraction
 from functools import lru_cache
 from types import MappingProxyType
@@ -22,6 +22,7 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 from dpsql.kernel.check.certificate import NotCertified
 from dpsql.kernel.check.words import CHECKS
 from dpsql.kernel.tree import Cast, Column, Constant, Expr, Node, Paren, Query, Unary
+from dpsql.lazy_dataclass import dataclass
 from dpsql.types import BIGINT, DOUBLE, HUGEINT, INTEGER, NULL, TIMESTAMP, VARCHAR, SqlType
 
 INFINITY = float("inf")

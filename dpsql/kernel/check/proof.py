@@ -8,7 +8,7 @@ c holds. Both are followed through queries that pass them on to the query that c
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import NamedTuple, NoReturn
 
 from dpsql.kernel.check.certificate import NONE, Names, NotCertified, Relation, Step, name_of
@@ -43,6 +43,7 @@ from dpsql.kernel.tree import (
     plain,
     walk,
 )
+from dpsql.lazy_dataclass import dataclass
 from dpsql.types import SqlType
 
 

@@ -18,7 +18,7 @@ lists of them are as they are stored.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from dpsql.kernel.check.certificate import NotCertified
 from dpsql.kernel.check.derive import (
@@ -70,6 +70,7 @@ from dpsql.kernel.tree import (
     plain,
     walk,
 )
+from dpsql.lazy_dataclass import dataclass
 from dpsql.types import BIGINT, BOOLEAN, DOUBLE
 
 

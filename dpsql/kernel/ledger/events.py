@@ -14,7 +14,6 @@ import hashlib
 import json
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from fractions import Fraction
 from typing import Any
@@ -24,6 +23,7 @@ from dpsql.kernel.ledger.totals import BOUNDS, PERSON, POLICY, DamagedError, Row
 from dpsql.kernel.levels import Level
 from dpsql.kernel.loss import Charge, PrivacyLoss
 from dpsql.kernel.unit_parts import PartSet
+from dpsql.lazy_dataclass import dataclass
 
 _BEGINNING = "0" * 64
 """Stands for the hash before the first event."""

@@ -14,7 +14,6 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from fractions import Fraction
 from typing import Any, Final, Literal
@@ -25,6 +24,7 @@ from dpsql.kernel.ledger.events import Event, Request, Reservation, Settled
 from dpsql.kernel.ledger.scopes import Caps
 from dpsql.kernel.ledger.totals import DamagedError, names_of, read, read_loss, write
 from dpsql.kernel.loss import Charge
+from dpsql.lazy_dataclass import dataclass
 
 _TOLD: Final = ("entry", "analyst", "name", "round", "options", "misses", "first", "each")
 _OPENED: Final = ", ".join((*_TOLD, "event", "seal"))

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Final
 
 from dpsql.errors import BudgetExceeded, OperationalError, ProgrammingError
@@ -20,6 +20,7 @@ from dpsql.kernel.ledger.scopes import Caps, order_of, policy_scope
 from dpsql.kernel.ledger.totals import added_amounts, read_loss, shown
 from dpsql.kernel.loss import Charge, PrivacyLoss
 from dpsql.kernel.unit_parts import ALL_PARTS, NO_PARTS, PartSet
+from dpsql.lazy_dataclass import dataclass
 
 _FIXED: Final = ("number", "name", "analyst", "at", "digest", "statements", "plan", "kept", "event")
 """The columns of a report that never change."""

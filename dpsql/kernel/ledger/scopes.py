@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import astuple, dataclass, field, replace
+from dataclasses import astuple, field, replace
 from fractions import Fraction
 from typing import Any
 
@@ -35,6 +35,7 @@ from dpsql.kernel.ledger.totals import (
 from dpsql.kernel.loss import Charge, Filter, PrivacyLoss, Totals
 from dpsql.kernel.loss.charge import largest_epsilon
 from dpsql.kernel.unit_parts import ALL_PARTS, Calendar, PartSet
+from dpsql.lazy_dataclass import dataclass
 
 ANYBODY = "*"
 """Stands for every analyst whom the policy does not name."""

@@ -11,7 +11,7 @@ import re
 import sqlite3
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from fractions import Fraction
 from functools import lru_cache
@@ -20,6 +20,7 @@ from typing import Final
 
 from dpsql.errors import OperationalError
 from dpsql.kernel.loss import Charge, Part, PrivacyLoss, PureDP, Realised, Stream, Totals
+from dpsql.lazy_dataclass import dataclass
 
 
 class DamagedError(ValueError):

@@ -7,12 +7,13 @@ is public: a bound, or what the release itself tells. Each mechanism may be chos
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 from typing import Self
 
 from dpsql.errors import InternalError
 from dpsql.kernel.loss.charge import Charge, gaussian_cost, pure_cost, range_cost
+from dpsql.lazy_dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

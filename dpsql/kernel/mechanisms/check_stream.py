@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import threading
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import Literal, Protocol, Self
 
@@ -31,6 +30,7 @@ from dpsql.kernel.mechanisms.mechanism import (
 )
 from dpsql.kernel.mechanisms.sparse_vector_plan import mean_noise
 from dpsql.kernel.public_order import OrderedCounts
+from dpsql.lazy_dataclass import dataclass
 
 ANSWERS = Fraction(1, 3)
 """The usual share of a miss's budget for its answer: then check and answer have noise of the same size."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
@@ -28,6 +27,7 @@ from dpsql.kernel.mechanisms.mechanism import (
 )
 from dpsql.kernel.mechanisms.noisy_order import TopK
 from dpsql.kernel.mechanisms.weights import Weights, distinct
+from dpsql.lazy_dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import threading
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Self
 
@@ -34,6 +33,7 @@ from dpsql.kernel.mechanisms.mechanism import (
 )
 from dpsql.kernel.mechanisms.sparse_vector_plan import mean_noise
 from dpsql.kernel.public_order import OrderedCounts
+from dpsql.lazy_dataclass import dataclass
 
 
 @dataclass(frozen=True, eq=False, slots=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
@@ -26,6 +25,7 @@ from dpsql.kernel.mechanisms.mechanism import (
     whole,
 )
 from dpsql.kernel.mechanisms.weights import distinct
+from dpsql.lazy_dataclass import dataclass
 
 _BITS = 60
 _WORD = 64

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
@@ -26,6 +25,7 @@ from dpsql.kernel.mechanisms.mechanism import (
     whole,
 )
 from dpsql.kernel.mechanisms.noisy_order import NoisyOrder
+from dpsql.lazy_dataclass import dataclass
 
 _LEAST, _LEAST_RANGED = Fraction(5, 2), Fraction(7, 2)
 """What a rung costs at least, times epsilon, by the law of the noise."""

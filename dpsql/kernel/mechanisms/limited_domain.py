@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import Self
 
@@ -29,6 +28,7 @@ from dpsql.kernel.mechanisms.mechanism import (
 from dpsql.kernel.mechanisms.noisy_order import NoisyOrder
 from dpsql.kernel.mechanisms.top_stable import TopStable
 from dpsql.kernel.mechanisms.unknown_domain import exponential_cutoff, largest_groups
+from dpsql.lazy_dataclass import dataclass
 
 
 @dataclass(frozen=True, eq=False, slots=True)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 
@@ -28,6 +27,7 @@ from dpsql.kernel.mechanisms.mechanism import (
     positive,
     whole,
 )
+from dpsql.lazy_dataclass import dataclass
 
 _HALF = 31
 """Bits of the lower halves of numbers, of which 2^31 have a sum below 2^63, and of the upper halves."""

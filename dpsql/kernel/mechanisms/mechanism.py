@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any, ClassVar, Generic, Literal, Protocol, TypeVar, cast, get_args
@@ -17,6 +17,7 @@ from dpsql.kernel import noise as exact_noise
 from dpsql.kernel.changes import Taken
 from dpsql.kernel.loss import Charge, Number, Part, PrivacyLoss, PureDP, exact, settle
 from dpsql.kernel.public_order import BoundedCounts, OrderedCounts, SparseCounts
+from dpsql.lazy_dataclass import dataclass
 
 Noise = Literal["exponential", "laplace", "geometric"]
 """Law of the noise; geometric noise is exponential noise on the grid of integers."""

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
@@ -18,6 +17,7 @@ from dpsql.kernel.changes import Taken
 from dpsql.kernel.loss import BoundedRange, Number, PrivacyLoss, PureDP, exact
 from dpsql.kernel.mechanisms.mechanism import SYSTEM, Mechanism, NoiseSource, Result, positive, whole
 from dpsql.kernel.mechanisms.weights import MOST_CELLS, Histogram, Histograms, Ramps, given, level, most_rows
+from dpsql.lazy_dataclass import dataclass
 
 PARTS = 256
 """Into how many parts a cell's rows may be split between two quantiles, if there are several."""

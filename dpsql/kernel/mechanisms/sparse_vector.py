@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Self
 
 import numpy as np
@@ -24,6 +23,7 @@ from dpsql.kernel.mechanisms.mechanism import (
 from dpsql.kernel.mechanisms.noisy_order import ascending
 from dpsql.kernel.mechanisms.sparse_vector_plan import Hits, SparseVector, SparseVectorPlan, hits_of
 from dpsql.kernel.public_order import BoundedCounts, OrderedCounts, SparseCounts
+from dpsql.lazy_dataclass import dataclass
 
 _BLOCK = 1 << 15
 """Counts of a trial that are compared at once, before it is known whether the scan goes on."""

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import NamedTuple, Self
 
@@ -37,6 +36,7 @@ from dpsql.kernel.mechanisms.mechanism import (
 )
 from dpsql.kernel.mechanisms.noisy_order import skipping
 from dpsql.kernel.public_order import BoundedCounts, SparseCounts
+from dpsql.lazy_dataclass import dataclass
 
 MOST_BRANCHES = 16
 """Most branches: each further one halves the budget of a hit."""

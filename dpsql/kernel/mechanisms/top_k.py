@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
@@ -37,6 +36,7 @@ from dpsql.kernel.mechanisms.noisy_order import (
     to_sparse_steps,
 )
 from dpsql.kernel.public_order import BoundedCounts, SparseCounts
+from dpsql.lazy_dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

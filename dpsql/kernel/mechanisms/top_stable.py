@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 from typing import Literal, Self, get_args
 
@@ -27,6 +27,7 @@ from dpsql.kernel.mechanisms.mechanism import (
 from dpsql.kernel.mechanisms.sparse_vector_plan import mean_noise
 from dpsql.kernel.mechanisms.top_k import NoisyTopK
 from dpsql.kernel.mechanisms.unknown_domain import laplace_cutoff, largest_groups, one_sided_cutoff
+from dpsql.lazy_dataclass import dataclass
 
 StableNoise = Literal["one-sided", "laplace"]
 """Law of the noise of stability tests; the one-sided one is geometric on the grid."""

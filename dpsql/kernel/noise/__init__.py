@@ -19,7 +19,6 @@ the operating system's, except in audits and tests. No result depends on floatin
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 
@@ -58,6 +57,7 @@ from dpsql.kernel.noise.shared_noise import (
     cube,
     gaussian,
 )
+from dpsql.lazy_dataclass import dataclass
 
 __all__ = [
     "FINEST",

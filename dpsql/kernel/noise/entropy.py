@@ -11,12 +11,13 @@ from __future__ import annotations
 import hashlib
 import os
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
+
+from dpsql.lazy_dataclass import dataclass
 
 
 class Entropy(Protocol):

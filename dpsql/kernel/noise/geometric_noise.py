@@ -6,7 +6,6 @@ A draw uses as many random bits as it needs.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 
@@ -24,6 +23,7 @@ from dpsql.kernel.noise.entropy import (
     index_prefixes,
     positive_rational,
 )
+from dpsql.lazy_dataclass import dataclass
 
 
 @dataclass(frozen=True, eq=False, slots=True)

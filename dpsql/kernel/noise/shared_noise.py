@@ -6,7 +6,6 @@ The upper digits of Gaussian noise are drawn by an inverse-CDF table. The box or
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 
@@ -26,6 +25,7 @@ from dpsql.kernel.noise.entropy import (
     uniform,
 )
 from dpsql.kernel.noise.geometric_noise import LARGEST, geometric
+from dpsql.lazy_dataclass import dataclass
 
 _LARGEST_SUM = 1 << 56
 _LARGEST_SCALE = 1 << 50

@@ -7,7 +7,6 @@ all units together, of those above ends and of those beyond an interval.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from enum import Enum
 from functools import lru_cache, reduce
 from itertools import pairwise
@@ -18,6 +17,7 @@ from dpsql.kernel.tree.expressions import Aggregate, Binary, Call, Case, Cast, C
 from dpsql.kernel.tree.node import Expr, Lowered, Query
 from dpsql.kernel.tree.relations import Derived, Item, Join, Select, Values, columns, items
 from dpsql.kernel.tree.writer import with_text
+from dpsql.lazy_dataclass import dataclass
 from dpsql.types import BIGINT
 
 

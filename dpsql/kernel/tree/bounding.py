@@ -31,7 +31,7 @@ steps must be the least. A sum that would be cut where all rows are added up is 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial, reduce
 
 from dpsql.kernel.tree.counted import (
@@ -65,6 +65,7 @@ from dpsql.kernel.tree.expressions import (
 )
 from dpsql.kernel.tree.node import Expr, Lowered, Query, Source
 from dpsql.kernel.tree.relations import Derived, Item, Join, Select, SetOperation, columns, conjunction, items
+from dpsql.lazy_dataclass import dataclass
 from dpsql.types import BIGINT, NULL
 
 _COUNT = Aggregate("COUNT")

@@ -14,7 +14,6 @@ counts of the unit in the group. A unit whose `size`, at least a, is at most C c
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partial, reduce
 from typing import ClassVar
 
@@ -22,6 +21,7 @@ from dpsql.kernel.tree.exact import BEYOND, absolute, furthest, huge, saturate, 
 from dpsql.kernel.tree.expressions import Aggregate, Argument, Binary, Call, Case, Cast, IsNull, Paren
 from dpsql.kernel.tree.node import Expr, Node, replaced
 from dpsql.kernel.tree.relations import kept
+from dpsql.lazy_dataclass import dataclass
 from dpsql.types import BIGINT, HUGEINT, SqlType
 
 Exprs = tuple[Expr, ...]

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import Field, dataclass
+from dataclasses import Field
 from operator import attrgetter
 from typing import ClassVar, TypeVar, cast
+
+from dpsql.lazy_dataclass import dataclass
 
 OPAQUE = "?"
 """A member of `Facts.reads` if the expression contains a subquery or a window."""

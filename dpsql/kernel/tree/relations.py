@@ -9,7 +9,6 @@ with generated names.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from functools import partial, reduce
 
 from dpsql.kernel.tree.exact import whole
@@ -25,6 +24,7 @@ from dpsql.kernel.tree.expressions import (
     Window,
 )
 from dpsql.kernel.tree.node import Expr, Lowered, Node, Query, Source
+from dpsql.lazy_dataclass import dataclass
 from dpsql.types import BOOLEAN, NULL
 
 DOMAIN_SCHEMA = "dpsql_domain"
