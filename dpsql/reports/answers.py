@@ -26,7 +26,7 @@ from dpsql.release import COMPUTED, Release
 from dpsql.reports.axes import LinearRelease, Numbers
 from dpsql.reports.measured import MeasuredQuery, universe_of
 from dpsql.reports.planned import PlannedReport, ReportStatement
-from dpsql.reports.registered import PlannedRun
+from dpsql.reports.report_runs import PlannedRun
 from dpsql.session_api import StatementResult
 
 _NAMED = 12

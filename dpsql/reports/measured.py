@@ -72,22 +72,22 @@ class MeasuredQuery:
 
 
 def measured_query(
-    marginal: Marginal, table: Table, policy: Policy, catalog: Catalog, parts: PartSet | None
+    marginal: Marginal, table: Table, policy: Policy, catalog: Catalog, sets: Sequence[PartSet] | None
 ) -> MeasuredQuery:
     """Return the statement that measures a marginal of the rows of a table, in some parts of units.
 
-    Where the marginal has no axis for the parts, and they are several, each has numbers of its own: no unit
-    is in two, so that costs the same.
+    Where the marginal has no axis for the parts, each of the sets of parts has numbers of its own: no unit is
+    in two, so that costs the same.
     """
     home, kinds = home_of(table, policy), {name.lower(): kind for name, kind in catalog.columns(table.name)}
     where, keys, axes = list[str](), list[_Key](), list[Axis]()
     own = None if home is None else marginal.axis(f"{table.name}.{home}")
-    if parts is not None and home is not None:
+    if sets is not None and home is not None:
         days = _Days(quote(home), Calendar(policy.unit_parts.period), kinds[home])  # type: ignore[union-attr]
         if own is None:
-            own = days.axis(f"{table.name}.{home}", [PartSet.of((p, p)) for p in _each(parts)])
+            own = days.axis(f"{table.name}.{home}", sets)
         axes.append(own)
-        days.add(own, parts, where, keys)
+        days.add(own, reduce(PartSet.__or__, sets), where, keys)
     for axis in marginal.axes:
         if axis is own:
             continue
@@ -202,6 +202,11 @@ class _Days:
     def _range(self, low: int, high: int) -> str:
         kind, column, day = self.kind.name, self.column, self.calendar.first_day
         return f"{column} >= {kind} '{day(low)}' AND {column} < {kind} '{day(high + 1)}'"
+
+
+def list_parts(parts: PartSet) -> list[PartSet]:
+    """Return some parts one by one."""
+    return [PartSet.of((part, part)) for part in _each(parts)]
 
 
 def _each(parts: PartSet) -> list[int]:

@@ -24,6 +24,7 @@ from dpsql.language.options import MAX_EPSILON, MIN_EPSILON
 from dpsql.lazy_dataclass import dataclass
 from dpsql.reports.axes import LinearRelease, linear_release
 from dpsql.reports.linear_releases import StaysOutError, cell_sums_of
+from dpsql.reports.measured import list_parts
 from dpsql.reports.measurement_plan import (
     Measured,
     TablePlan,
@@ -117,7 +118,8 @@ def plan_statements(
     measured: list[Measured] = []
     for plan in plans:
         parts = [each.linear.parts for each in wanted if each.linear.table.name == plan.table]
-        measured += measure(planner, plan, epsilon, reduce(either_parts, parts))
+        together = reduce(either_parts, parts)
+        measured += measure(planner, plan, epsilon, None if together is None else list_parts(together))
     others = [part for each in statements for part in each.others]
     prepared = prepare_releases(planner, text, digest, measured, others)
     return PlannedReport(text, digest, tuple(statements), plans, tuple(measured), prepared)
