@@ -163,7 +163,7 @@ def read_statements(
     own = round_down(epsilon / max(count, 1))
     sharing = replace(planner, defaults=replace(planner.defaults, epsilon=own, error=None))
     pairs = zip(texts, queries, strict=True)
-    return [_statement(sharing, text, query, i) for i, (text, query) in enumerate(pairs, 1)]
+    return [_read(sharing, text, query, i) for i, (text, query) in enumerate(pairs, 1)]
 
 
 def _parse(planner: Planner, text: str, number: int, parameters: Mapping[str, object] | None) -> Query:
@@ -176,12 +176,27 @@ def _parse(planner: Planner, text: str, number: int, parameters: Mapping[str, ob
                 f"statement {number} names its {name}, but a report has one epsilon for all statements",
                 hint=f"leave {name} out of its OPTIONS, or run it by itself",
             )
-    if statement.options.combine is not None:
+    if statement.options.combine == "ONLY":
         raise QueryRefused(
             f"statement {number} has combine = ONLY, but a report answers from its own releases",
             hint="leave combine out of its OPTIONS, or run it by itself",
         )
     return statement
+
+
+def _read(planner: Planner, text: str, query: Query, number: int) -> ReportStatement:
+    """Analyse a statement; refuse one with `combine = TRUE` that the estimate does not answer."""
+    options = query.options
+    if options.combine is None:
+        return _statement(planner, text, query, number)
+    found = _statement(planner, text, replace(query, options=replace(options, combine=None)), number)
+    if found.reasons:
+        raise query.source.refuse(
+            f"statement {number} has combine = TRUE, but it {found.reasons[0]}",
+            options.at.get("combine"),
+            "leave combine out, so that it is released by itself",
+        )
+    return found
 
 
 def _statement(planner: Planner, text: str, query: Query, number: int) -> ReportStatement:

@@ -60,16 +60,24 @@ class PlannedRun:
 
 
 def plan_run(
-    planner: Planner, stored: StoredReport, part_name: str | None, *, with_blocks: bool = True
+    planner: Planner,
+    stored: StoredReport,
+    part_name: str | None,
+    at_release: int | None = None,
+    *,
+    with_blocks: bool = True,
 ) -> PlannedRun:
-    """Plan a run of a registered report for a part, which is over, or counts as closed."""
+    """Plan a run of a registered report for a part, which is over, or counts as closed.
+
+    With `at_release` it measures nothing, and looks at releases up to that one alone: the same answer again.
+    """
     text = ReportText.of(stored)
     calendar, part = _part_of(planner, text, part_name)
     own = None if part is None else PartSet.of((part, part))
     statements = read_statements(planner, text.texts, text.epsilon, text.parameters(calendar, part))
     _check_as_registered(text, statements, own)
     ledger = planner.database.ledger
-    releases = ledger.report_releases(stored)
+    releases = _list_until(ledger.report_releases(stored), at_release)
     registered = {each.name: each for each, _ in ledger.reports() if each.analyst == stored.analyst}
     made, before = _Run(planner, text), 0
     for plan in text.plans:
@@ -84,8 +92,11 @@ def plan_run(
         made.add_parts(plan, needed, theirs, same, stored.number)
         for name, (of, block) in text.blocks.items():
             if of is plan and name in registered and needed is not None:
-                found = [(each, each.place - 1) for each in ledger.report_releases(registered[name])]
-                number = registered[name].number if with_blocks else None
+                found = [
+                    (each, each.place - 1)
+                    for each in _list_until(ledger.report_releases(registered[name]), at_release)
+                ]
+                number = registered[name].number if with_blocks and at_release is None else None
                 made.add_blocks(plan, block, needed, found, same, number)
         before = after
     measured = [each for each, _ in made.measured]
@@ -100,6 +111,17 @@ def plan_run(
         each.parts is None or own is None or each.parts & own for each in releases
     )
     numbers = [number for _, number in made.measured]
+    if at_release is not None:
+        newest = max((each.number for each in ledger.releases(stored.analyst)), default=0)
+        if at_release > newest:
+            raise ProgrammingError(f"your newest release is {newest}")
+    if at_release is not None and prepared is not None:
+        there = ledger.numbers([each.key for each in prepared.parts], stored.analyst)
+        if measured or there is None or max(there) > at_release:
+            missing = calendar.words(made.parts) if calendar is not None and made.parts else "a statement"
+            raise OperationalError(
+                f"not told by releases up to {at_release}: {missing} was not measured then"
+            )
     number = stored.number if stored.number in numbers or anew else None
     more = 0 if prepared is None else len(prepared.parts) - len(numbers)
     return PlannedRun(
@@ -114,6 +136,10 @@ def plan_run(
         prepared,
         bool(made.of_blocks),
     )
+
+
+def _list_until(releases: Sequence[ReportRelease], newest: int | None) -> list[ReportRelease]:
+    return [each for each in releases if newest is None or each.number <= newest]
 
 
 @dataclass(slots=True, eq=False)

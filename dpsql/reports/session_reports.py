@@ -110,11 +110,14 @@ class SessionReports:
         blocks = text.list_blocks(analyst, planned.of_blocks if keep else None)
         return self._session.ledger.register_report(stored, blocks)
 
-    def plan_run(self, name: str, part: str | None = None) -> PlannedRun:
-        """Plan and price a run of a registered report, for a part of units if it has them."""
+    def plan_run(self, name: str, part: str | None = None, at_release: int | None = None) -> PlannedRun:
+        """Plan and price a run of a registered report, for a part of units if it has them.
+
+        With `at_release` it measures nothing, and looks at releases up to that one: the same answer again.
+        """
         with self._session.statement():
             check_report(self._session.planner.policy)
-            return plan_run(self._session.planner, self.find(name), part)
+            return plan_run(self._session.planner, self.find(name), part, at_release)
 
     def execute(self, planned: PlannedRun) -> list[StatementResult]:
         """Measure what a run needs and was not measured, and return the answer of each statement."""
@@ -200,7 +203,7 @@ class SessionReports:
                 )
             planned = plan_registration(planner, command.name, command.text, epsilon, command.per)
         elif command.what == "EXECUTE":
-            run = plan_run(planner, self.find(command.name), command.part)
+            run = plan_run(planner, self.find(command.name), command.part, command.at_release)
             if command.statement is not None and not 1 <= command.statement <= len(run.statements):
                 raise ProgrammingError(f"report {command.name} has {len(run.statements)} statements")
             planned, price = run, run.price

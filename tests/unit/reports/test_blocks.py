@@ -7,11 +7,11 @@ from fractions import Fraction
 
 import pytest
 
-from dpsql.errors import BudgetExceeded, ProgrammingError
+from dpsql.errors import BudgetExceeded, OperationalError, ProgrammingError
 from dpsql.kernel.unit_parts import PartSet
 from dpsql.reports.measurement_plan import BLOCKS, Block
 from dpsql.session import Session
-from tests.unit.reports.test_registered import ASK, SELECT, SO_FAR, WEEK, register, run, spent
+from tests.unit.reports.test_registered import ASK, SELECT, SO_FAR, TOP, WEEK, register, run, spent
 
 SCRIPT = f"""{SELECT} COUNT(*) AS n FROM signups WHERE {WEEK};
 {SELECT} country, COUNT(*) AS n FROM signups WHERE {SO_FAR} GROUP BY country;
@@ -117,6 +117,38 @@ def test_a_report_goes_on_with_its_blocks_after_it_has_ended(
     register(own, SCRIPT, share=1)
     assert own.reports.plan_run("weekly", WEEKS[3]).price.epsilon == 0
     assert run(own, WEEKS[3]) == last
+
+
+def test_a_run_at_an_earlier_release_says_the_same_to_the_last_digit(session: Session) -> None:
+    session.run(f"{ASK} '2026-01-05'".replace("0.3", "0.1"))
+    register(session, SCRIPT, share="0.8")
+    first = run(session, WEEKS[1])
+    newest = max(each.number for each in session.ledger.releases("ann"))
+    run(session, WEEKS[3])
+    entries = len(session.ledger.entries())
+    planned = session.reports.plan_run("weekly", WEEKS[1], newest)
+    assert planned.price.epsilon == 0
+    assert [each.table.to_pylist() for each in session.reports.execute(planned)] == first
+    again = session.run(f"EXECUTE REPORT weekly ('{WEEKS[1]}') OPTIONS (at_release = {newest}) STATEMENT 2")
+    assert again.table.to_pylist() == first[1]
+    with pytest.raises(OperationalError, match=f"not told by releases up to {newest}: .*2026-W04"):
+        session.reports.plan_run("weekly", WEEKS[3], newest)
+    with pytest.raises(ProgrammingError, match="your newest release is"):
+        session.reports.plan_run("weekly", WEEKS[3], 1000)
+    with pytest.raises(OperationalError, match="2026-W02, 2026-W03 was not measured then"):
+        session.run(f"EXECUTE REPORT weekly ('{WEEKS[1]}') OPTIONS (at_release = 1)")
+    assert len(session.ledger.entries()) == entries
+
+
+def test_a_statement_that_was_not_released_then_is_not_released_now(session: Session) -> None:
+    register(session, TOP.format(WEEK), share="0.8")
+    first = run(session, WEEKS[0])
+    run(session, WEEKS[1])
+    planned = session.reports.plan_run("weekly", WEEKS[0], 1)
+    assert [each.table.to_pylist() for each in session.reports.execute(planned)] == first
+    for part, release in ((WEEKS[1], 1), (WEEKS[2], 2)):
+        with pytest.raises(OperationalError, match="a statement was not measured then"):
+            session.reports.plan_run("weekly", part, release)
 
 
 def test_what_is_of_one_week_has_no_blocks(session: Session) -> None:
