@@ -244,7 +244,7 @@ def _weights(
     """
     wanted = [one for each in releases for one in each.wanted()]
     catalog = planner.database.engines().schema_database
-    universe = universe_of([each.marginal for each in wanted], table, catalog)
+    universe = universe_of([each.marginal for each in wanted], table, planner.policy, catalog)
 
     def tells(axis: Axis) -> bool:
         return len(axis.rows) > 1 or axis.rows[0] != universe.get(axis.column)

@@ -213,7 +213,7 @@ def _statement(planner: Planner, text: str, query: Query, number: int) -> Report
     for part in prepared.parts:
         catalog = engines.schema_database
         try:
-            made = cell_sums_of(part.plan, planner.policy, catalog)
+            made = cell_sums_of(part.plan, planner.policy)
             linear.append(linear_release(part.plan, made, planner.policy, catalog))
         except StaysOutError as out:
             linear.append(str(out))

@@ -103,7 +103,7 @@ def plan_run(
     if measured:
         told = [(table, query) for table, query, _ in made.known]
         told += [(each.table, each.query) for each in measured]
-        check_told(statements, told, planner.database.engines().schema_database)
+        check_told(statements, told, planner.policy, planner.database.engines().schema_database)
     others = [other for each in statements for other in each.others]
     label = stored.name if part_name is None else f"{stored.name} ('{part_name}')"
     prepared = prepare_releases(planner, f"EXECUTE REPORT {label}", text.digest, measured, others)

@@ -75,7 +75,8 @@ class SessionReports:
             planner = self._session.planner
             planned = plan_statements(planner, words, amount, per)
             measured = [(each.table, each.query) for each in planned.measured]
-            check_told(planned.statements, measured, planner.database.engines().schema_database)
+            catalog = planner.database.engines().schema_database
+            check_told(planned.statements, measured, planner.policy, catalog)
             return planned
 
     def run(self, planned: PlannedReport) -> list[StatementResult]:
@@ -83,7 +84,7 @@ class SessionReports:
         with self._session.statement():
             releases = self._release(planned.prepared, ())
             with tell_opening(*releases):
-                return answer_report(planned, releases)
+                return answer_report(planned, releases, self._session.planner.policy)
 
     # -- registered
 
@@ -169,7 +170,8 @@ class SessionReports:
             releases = self._release(planned.prepared, planned.numbers, most)
         with tell_opening(*releases):
             catalog = self._session.database.engines().schema_database
-            return answer_run(planned, releases, self._session.release, catalog)
+            policy = self._session.planner.policy
+            return answer_run(planned, releases, self._session.release, policy, catalog)
 
     def _release(
         self, prepared: PreparedComposed | None, numbers: tuple[int | None, ...], most: Charge | None = None
