@@ -107,7 +107,7 @@ class Written:
         skipped = {*_SHARED, *(("error",) if own.epsilon is not None else ())}
         values = {n: getattr(self.total, n) for n in _NAMES if n not in skipped and getattr(own, n) is None}
         found = replace(own, **values, at={**self.total.at, **own.at})
-        if found.combine is not None and (found.epsilon or found.error) is None:
+        if found.combine == "ONLY" and (found.epsilon or found.error) is None:
             return replace(found, epsilon=Fraction(1))  # it costs nothing, and takes no share
         return found
 

@@ -71,7 +71,7 @@ class PreparedPrivate:
     @property
     def combines(self) -> bool:
         """Whether it is added up from stored releases, and costs nothing."""
-        return self.plan.options.combine is not None
+        return self.plan.options.combine == "ONLY"
 
     @property
     def reusable(self) -> bool:

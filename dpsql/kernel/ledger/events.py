@@ -186,6 +186,8 @@ class Request:
     """The parts of units on which it depends; None: all."""
     of_person: bool = False
     """Whether its unit is a person, though other tables have units of one period each."""
+    report: int | None = None
+    """The number of the registered report for which it is: that charges each part once."""
 
     @property
     def reserved(self) -> PrivacyLoss:
