@@ -9,7 +9,8 @@
                           forms
 ``respelled_statements``  writes other spellings of releases as releases: ``grouping_sets`` those of GROUP
                           BY, ``pair_statistics`` CORR, COVAR and REGR, ``rank_quantiles`` ranks that
-                          stand for quantiles, ``values_of_rows`` subqueries over private rows,
+                          stand for quantiles, ``tiles_of_rows`` NTILE over all rows,
+                          ``values_of_rows`` subqueries over private rows,
                           ``lists_of_values`` MODE, STRING_AGG and lists of quantiles
 ``checked_numbers``       what a CHECK statement counts and answers; ``asked_checks`` asks one check of a
                           lasting stream, ``explained_streams`` is EXPLAIN of streams
