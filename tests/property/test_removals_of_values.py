@@ -34,11 +34,7 @@ from tests.support import claimed
 
 DEFAULTS = Options(epsilon=Fraction(1), delta=Fraction(1, 10**6))
 NEW, KEPT = 10, 10
-REFUSED = frozenset(
-    {
-        *("anti-join of a public table", "unit rows chosen by others", "one row of each, and histograms"),
-    }
-)
+REFUSED = frozenset({"unit rows chosen by others", "one row of each, and histograms"})
 """Forms of which none or few are accepted."""
 
 

@@ -13,7 +13,14 @@ from fuzz.statements import Statement
 __all__ = ["FORMS", "draw"]
 
 _KEYS = ("page", "country", "ms", "day", "flag", "score", "moment::DATE", "upper(page)", "ms % 3")
-_WHERE = ("", "", " WHERE flag", " WHERE ms > 2", " WHERE country = 'DE'", " WHERE ms IN (1, 2, 3) OR page = 'a'")
+_WHERE = (
+    "",
+    "",
+    " WHERE flag",
+    " WHERE ms > 2",
+    " WHERE country = 'DE'",
+    " WHERE ms IN (1, 2, 3) OR page = 'a'",
+)
 _UNITS = ("COUNT(DISTINCT user_id)", "COUNT(*)", "COUNT(*, contribution_bounds_per_group => (0, 2))")
 _OF_ORDERS = ("", " WHERE total > 1", " WHERE big <> 2")
 
@@ -74,7 +81,9 @@ def _set_operation(rng: Random) -> str:
 
 def _condition_of_values(rng: Random, alias: str, *, by: str = "page") -> str:
     """Write a condition that a public row meets because some private row has its value."""
-    table, where = rng.choice((("visits", rng.choice(_WHERE)), ("orders", rng.choice(_OF_ORDERS)), ("likes", "")))
+    table, where = rng.choice(
+        (("visits", rng.choice(_WHERE)), ("orders", rng.choice(_OF_ORDERS)), ("likes", ""))
+    )
     no = rng.choice(("", "NOT "))
     if rng.random() < 0.5:
         tie = f"v.{by} = {alias}.{by}"
@@ -88,7 +97,9 @@ def _public_rows(rng: Random) -> str:
     more = rng.choice(("", "", " AND p.rank > 1"))
     if rng.random() < 0.4:
         tail = rng.choice(("", " ORDER BY n DESC LIMIT 2", " ORDER BY 1"))
-        return f"SELECT p.category, COUNT(*) AS n FROM pages p WHERE {condition}{more} GROUP BY p.category{tail}"
+        return (
+            f"SELECT p.category, COUNT(*) AS n FROM pages p WHERE {condition}{more} GROUP BY p.category{tail}"
+        )
     return f"SELECT COUNT(*) AS n FROM pages p WHERE {condition}{more}"
 
 
@@ -109,7 +120,9 @@ def _unit_rows(rng: Random) -> str:
 
 def _different_rows(rng: Random) -> str:
     _, key, where = _rows(rng)
-    keys = ", ".join(dict.fromkeys((*rng.sample(("page", "country", "ms", "day", "note"), rng.choice((1, 2, 2, 3))),)))
+    keys = ", ".join(
+        dict.fromkeys((*rng.sample(("page", "country", "ms", "day", "note"), rng.choice((1, 2, 2, 3))),))
+    )
     if rng.random() < 0.4 and ", " in keys:
         return f"SELECT {rng.choice((f'COUNT(DISTINCT ({keys}))', f'COUNT(DISTINCT ROW({keys}))'))} AS n FROM visits"
     del key
@@ -151,7 +164,9 @@ def _largest_sum(rng: Random) -> str:
     number = rng.choice(("SUM(ms)", "SUM(ms)", "AVG(ms)", "COUNT(*)"))
     first, second = rng.sample(("country", "page", "flag"), 2)
     if rng.random() < 0.6:
-        tail = f" QUALIFY ROW_NUMBER() OVER (PARTITION BY {first} ORDER BY {number} DESC) <= {rng.randint(1, 2)}"
+        tail = (
+            f" QUALIFY ROW_NUMBER() OVER (PARTITION BY {first} ORDER BY {number} DESC) <= {rng.randint(1, 2)}"
+        )
         return f"SELECT {first}, {second}, {number} AS n FROM visits{rng.choice(_WHERE)} GROUP BY 1, 2{tail}"
     tail = f" ORDER BY {rng.choice((number, 'n'))} DESC LIMIT {rng.randint(1, 3)}"
     return f"SELECT {first}, {number} AS n FROM visits{rng.choice(_WHERE)} GROUP BY {first}{tail}"
@@ -160,7 +175,11 @@ def _largest_sum(rng: Random) -> str:
 def _found(rng: Random) -> str:
     key, no = rng.choice((*_KEYS[:4], "note")), rng.choice(("", "NOT "))
     listed = rng.choice(
-        (f"SELECT {key} FROM visits WHERE ms > 2", f"SELECT DISTINCT {key} FROM visits", f"SELECT {key} FROM visits GROUP BY 1")
+        (
+            f"SELECT {key} FROM visits WHERE ms > 2",
+            f"SELECT DISTINCT {key} FROM visits",
+            f"SELECT {key} FROM visits GROUP BY 1",
+        )
     )
     if key == "page" and rng.random() < 0.4:
         listed = rng.choice(("SELECT page FROM orders WHERE total > 1", "SELECT page FROM likes"))
@@ -171,7 +190,9 @@ def _found(rng: Random) -> str:
 
 
 def _released_number(rng: Random) -> str:
-    value = rng.choice(("AVG(ms)", "QUANTILE_DISC(ms, 0.9)", "COUNT(*) / 3", "SUM(ms) / COUNT(*)", "MEDIAN(ms)"))
+    value = rng.choice(
+        ("AVG(ms)", "QUANTILE_DISC(ms, 0.9)", "COUNT(*) / 3", "SUM(ms) / COUNT(*)", "MEDIAN(ms)")
+    )
     return (
         f"SELECT {rng.choice(_UNITS)} AS n FROM visits "
         f"WHERE ms {rng.choice(('>', '<=', '='))} (SELECT {value} FROM visits{rng.choice(_WHERE)})"
@@ -187,7 +208,12 @@ def _released_list(rng: Random) -> str:
 def _anchor(rng: Random) -> str:
     word = rng.choice(("MAX", "MAX", "MIN"))
     where = rng.choice(("", " WHERE flag"))
-    compared = rng.choice((f">= (SELECT {word}(day) FROM visits{where}) - INTERVAL 3 DAY", f"= (SELECT {word}(day) FROM visits{where})"))
+    compared = rng.choice(
+        (
+            f">= (SELECT {word}(day) FROM visits{where}) - INTERVAL 3 DAY",
+            f"= (SELECT {word}(day) FROM visits{where})",
+        )
+    )
     return f"SELECT {rng.choice(_UNITS)} AS n FROM visits WHERE day {compared}"
 
 
@@ -204,7 +230,9 @@ def _rank_of_all(rng: Random) -> str:
             )
         )
     if "ROW_NUMBER" in inner:
-        inner = inner.replace("ORDER BY ms", f"ORDER BY {rng.choice(('ms', 'day'))}{rng.choice(('', ' DESC'))}")
+        inner = inner.replace(
+            "ORDER BY ms", f"ORDER BY {rng.choice(('ms', 'day'))}{rng.choice(('', ' DESC'))}"
+        )
         return f"SELECT SUM(ms) AS n FROM ({inner}) AS t WHERE r <= {rng.randint(2, 9)}"
     return f"SELECT {rng.choice(_UNITS)} AS n FROM ({inner}) AS t WHERE r >= 0.{rng.randint(1, 9)}"
 
@@ -217,7 +245,11 @@ def _pairs(rng: Random) -> str:
 def _sets(rng: Random) -> str:
     first, second = rng.sample(("country", "page", "flag"), 2)
     by = rng.choice(
-        (f"ROLLUP ({first}, {second})", f"CUBE ({first}, {second})", f"GROUPING SETS (({first}), ({second}), ())")
+        (
+            f"ROLLUP ({first}, {second})",
+            f"CUBE ({first}, {second})",
+            f"GROUPING SETS (({first}), ({second}), ())",
+        )
     )
     number = rng.choice(("COUNT(*)", "COUNT(DISTINCT user_id)", "SUM(ms)", "AVG(ms)"))
     return f"SELECT {first}, {second}, {number} AS n FROM visits{rng.choice(_WHERE)} GROUP BY {by}"
@@ -236,7 +268,9 @@ def _carried(rng: Random) -> str:
 
 def _few(rng: Random) -> str:
     key = rng.choice(("page", "country", "ms", "day", "note", "country, page"))
-    condition = rng.choice(("COUNT(*) > 2", "COUNT(DISTINCT user_id) >= 2", "SUM(ms) > 5", "MAX(ms) > 3", "AVG(ms) < 2"))
+    condition = rng.choice(
+        ("COUNT(*) > 2", "COUNT(DISTINCT user_id) >= 2", "SUM(ms) > 5", "MAX(ms) > 3", "AVG(ms) < 2")
+    )
     inner = f"SELECT {key}, COUNT(*) AS c FROM visits{rng.choice(_WHERE)} GROUP BY {key} HAVING {condition}"
     number = rng.choice(("COUNT(*)", "COUNT(*)", "SUM(c)"))
     return f"SELECT {number} AS n FROM ({inner}) AS t"
@@ -269,7 +303,10 @@ def _one_each(rng: Random) -> str:
 
 
 _MADE: dict[str, tuple[float, Callable[[Random], str]]] = {
-    **{name: (1.0, _value_call(name)) for name in ("MODE", "APPROX_TOP_K", "STRING_AGG DISTINCT", "LIST DISTINCT")},
+    **{
+        name: (1.0, _value_call(name))
+        for name in ("MODE", "APPROX_TOP_K", "STRING_AGG DISTINCT", "LIST DISTINCT")
+    },
     "list of quantiles": (1.0, _quantiles),
     "set operation of values": (1.5, _set_operation),
     "public rows by EXISTS or IN": (2.5, _public_rows),
