@@ -10,10 +10,12 @@ and ``check_rewrites`` makes what they count; ``report_statements`` reads those 
 ``options``        the options of the private clause
 ``dialect_forms``  functions and clauses of other dialects, in the parsed tree
 
-``statement`` has the types, and errors with a position in the text; ``syntax_trees`` searches and copies the
-parser's trees; ``repair`` changes the text of a statement that was refused.
+``statement`` has the types, and errors with a position in the text; ``stream_statements`` has those of
+streams, ``all_statements`` all of them; ``syntax_trees`` searches and copies the parser's trees; ``repair``
+changes the text of a statement that was refused.
 """
 
+from dpsql.language.all_statements import Explain, ExplainForm, Statement
 from dpsql.language.dialect_forms import READ, READINGS, fill_form
 from dpsql.language.options import DIALECTS
 from dpsql.language.parameters import (
@@ -34,8 +36,6 @@ from dpsql.language.statement import (
     Clauses,
     Cut,
     Describe,
-    Explain,
-    ExplainForm,
     Options,
     Query,
     Refine,
@@ -44,7 +44,6 @@ from dpsql.language.statement import (
     Selection,
     Set,
     Show,
-    Statement,
     StatementText,
     TopK,
     TopPerPartition,

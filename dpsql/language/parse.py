@@ -14,6 +14,7 @@ from sqlglot.tokenizer_core import Token, TokenType
 
 from dpsql.errors import Fix
 from dpsql.language import parameters as params
+from dpsql.language.all_statements import Explain, ExplainForm, Statement
 from dpsql.language.check_statements import parse_stream_statement
 from dpsql.language.clauses import lift_clauses, standardize_tokens
 from dpsql.language.dialect_forms import drop_limit_casts, standardize_forms
@@ -23,13 +24,10 @@ from dpsql.language.report_statements import parse_report_statement
 from dpsql.language.statement import (
     Clauses,
     Describe,
-    Explain,
-    ExplainForm,
     Query,
     Refine,
     Set,
     Show,
-    Statement,
     StatementText,
 )
 from dpsql.language.stream_statements import Ask, Check, OpenChecks, StreamCommand

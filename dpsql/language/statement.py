@@ -12,7 +12,6 @@ from typing import Literal, get_args
 from sqlglot import exp
 
 from dpsql.errors import Fix, QueryRefused, QuerySyntaxError, Unknown
-from dpsql.language.stream_statements import Ask, Check, OpenChecks, StreamCommand
 from dpsql.language.syntax_trees import walk_tree
 from dpsql.lazy_dataclass import dataclass
 
@@ -291,20 +290,6 @@ class ReportCommand:
     per: Literal["STATEMENT", "NUMBER"] = "STATEMENT"
 
 
-ExplainForm = Literal["TABLE", "JSON", "CERTIFICATE"]
-"""What EXPLAIN returns."""
-
-
-@dataclass(frozen=True, slots=True)
-class Explain:
-    """EXPLAIN of a SELECT, a REFINE RELEASE or a statement of a stream of checks."""
-
-    source: StatementText
-    query: Query | Refine | OpenChecks | Check | Ask | StreamCommand
-    form: ExplainForm = "TABLE"
-    """One JSON text; the proofs of what is counted; or a table of properties."""
-
-
 @dataclass(frozen=True, slots=True)
 class Show:
     """SHOW PRIVACY BUDGET (BY PARTS), TABLES, RELEASES, RELEASE n, STREAMS, REPORTS."""
@@ -339,18 +324,3 @@ class Set:
         if self.name == "epsilon":
             defaults = replace(defaults, error=None)
         return replace(defaults, **{self.name: self.value})  # type: ignore[arg-type]  # typed when it was read
-
-
-Statement = (
-    Query
-    | Explain
-    | Show
-    | Describe
-    | Set
-    | Refine
-    | OpenChecks
-    | Check
-    | Ask
-    | StreamCommand
-    | ReportCommand
-)

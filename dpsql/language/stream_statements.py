@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import Literal, get_args
 
+from dpsql.errors import QueryRefused
+from dpsql.language.statement import Query, StatementText
 from dpsql.lazy_dataclass import dataclass
-
-if TYPE_CHECKING:
-    from dpsql.errors import QueryRefused
-    from dpsql.language.statement import Query, StatementText
 
 Sides = Literal["BOTH", "AT_MOST", "AT_LEAST"]
 """What the checks of a stream may ask: any; or one side alone, of counts, with half the noise."""
