@@ -1,6 +1,6 @@
 """Runs private work under a reservation: charged before, and settled, failed or cancelled after.
 
-Statements, streams of checked counts and the median oracle all use `ChargedWork`. The result of the work is
+Statements and checks of streams all use `ChargedWork`. The result of the work is
 written to the ledger before anybody can see it. Work that raises ends the reservation as failed or
 cancelled, by what the engine reported. Work runs inside `_run`, so that no error holds a frame of it:
 frames keep exact counts and answers that nobody paid for, and tools that report errors show them.
@@ -156,8 +156,6 @@ class ChargedWork:
         self._begin_statement = begin
         self._owner_process = OwnerProcess("reservation")
         self._state = _State.OPEN
-        self._steps = 0
-        self._spent = Charge()
         self._writing = False
 
     @property
@@ -198,27 +196,6 @@ class ChargedWork:
             return [(one.value, number) for one, number in zip(paid, numbers, strict=True)], event
 
         return self._run_busy(settle_each)
-
-    def step(self, work: Callable[[], Paid[_T]]) -> _T:
-        """Run a part of the work; the charge of all parts so far is durable before the value is returned."""
-
-        def write_step() -> _T:
-            paid = work()
-            self._writing = True
-            if paid.charge != self._spent:
-                self._ledger.step(self._reservation, self._steps + 1, paid.charge)
-                self._steps += 1
-                self._spent = paid.charge
-            self._state = _State.OPEN
-            return paid.value
-
-        return self._run_busy(write_step)
-
-    def close(self, charge: Charge) -> None:
-        """Settle the charge of all steps; no further step may run."""
-        self._begin()
-        self._ledger.settle(self._reservation, charge)
-        self._state = _State.ENDED
 
     def _begin(self) -> None:
         """Mark the reservation as busy; raise if it is busy already or has ended."""

@@ -15,8 +15,8 @@ changes by what `UnitChanges` says. So they compose adaptively, and the loss is 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
@@ -26,18 +26,15 @@ from dpsql.errors import InternalError
 from dpsql.kernel.changes import NumberChange, Taken, UnitChanges
 from dpsql.kernel.counts import Counts, Exact, exact, groups_of, numbers_at
 from dpsql.kernel.levels import Level, level_of, steps_before
-from dpsql.kernel.loss import Number, PrivacyLoss
+from dpsql.kernel.loss import PrivacyLoss
 from dpsql.kernel.loss.composing import Spending
 from dpsql.kernel.mechanisms import (
     FULL,
-    Checked,
     CheckStream,
     Existing,
     Extreme,
-    GuessAndCheck,
     Histograms,
     Ladder,
-    MedianOracle,
     OrderedThenSet,
     Quantile,
     Refinement,
@@ -52,7 +49,7 @@ from dpsql.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from numpy.typing import ArrayLike, NDArray
+    from numpy.typing import NDArray
 
     from dpsql.kernel.mechanisms.mechanism import Mechanism
 
@@ -313,24 +310,6 @@ class Run:
         self.spending.add(mechanism.further)
         self.level = level_of(query, place, mechanism, float(found.value[0]), before)
         return found.value
-
-    def check(self, checker: GuessAndCheck, guess: Number) -> Checked:
-        """Check a guess of the one number; what all checks have cost is the checker's `charge`."""
-        return self._ask(checker, lambda: checker.check(_one(exact(self.counts)), guess))
-
-    def ask(self, oracle: MedianOracle, cells: ArrayLike) -> Checked:
-        """Answer the one number by the hypotheses of a `MedianOracle`, whose checker has the charge."""
-        return self._ask(oracle.checker, lambda: oracle.ask(_one(exact(self.counts)), cells))
-
-    def _ask(self, checker: GuessAndCheck, ask: Callable[[], Checked]) -> Checked:
-        """Ask a checker, and spend what the question costs; it may cost all that is left to the checker."""
-        before = checker.charge.epsilon
-        left = PrivacyLoss.of(checker.plan.loss.charge.epsilon - before)
-        self._admit(checker.plan, self.changes.of((0,), 1), left)
-        self._check_one_group()
-        found = without_frames(ask)
-        self.spending.add(PrivacyLoss.of(checker.charge.epsilon - before))
-        return found
 
     def check_all(
         self, stream: CheckStream, rows: Rows, statistics: Sequence[Statistic], most: int
