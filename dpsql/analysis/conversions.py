@@ -29,10 +29,10 @@ _DATE = r"[+-]?\d{1,6}[-/\\ ]\d{1,2}[-/\\ ]\d{1,2}(?:\s*\(BC\))?"
 _CLOCK = r"\d{1,2}:\d{1,2}(?::\d{1,2}(?:\.\d*)?)?"
 _WORD = re.compile(r"\s*[+-]?(epoch|infinity|inf)\s*", re.IGNORECASE)
 _NAIVE = re.compile(rf"\s*(?:{_DATE})?(?:(?:\s+|T)?{_CLOCK})?\s*", re.IGNORECASE)
-_MOMENT = re.compile(
-    rf"\s*(?P<naive>{_DATE}(?:(?:\s+|T)(?P<clock>{_CLOCK}))?)\s*(?P<zone>Z|[+-][\d:]+|[A-Z][\w/+-]*)?\s*",
-    re.IGNORECASE,
+_MOMENT = (
+    rf"(?i:\s*(?P<naive>{_DATE}(?:(?:\s+|T)(?P<clock>{_CLOCK}))?)\s*(?P<zone>Z|[+-][\d:]+|[A-Z][\w/+-]*)?\s*)"
 )
+"""It is compiled when a text is first read."""
 _OFFSET = re.compile(r"([+-])(\d{1,2})(?::?(\d{2}))?(?::?(\d{2}))?")
 
 OF_UTC = Assumed("days and hours of a TIMESTAMPTZ are those of UTC")
@@ -54,7 +54,7 @@ def is_offset(text: str) -> bool:
     >>> is_offset("2024-07-02 10:00+02"), is_offset("2024-07-02 10:00 Europe/Berlin")
     (True, False)
     """
-    found = _MOMENT.fullmatch(text)
+    found = re.fullmatch(_MOMENT, text)
     zone = found["zone"] if found else None
     return zone is not None and (zone.upper() in ("Z", "UTC") or _OFFSET.fullmatch(zone) is not None)
 
@@ -78,7 +78,7 @@ def convert_to_instant(catalog: Catalog, value: Typed) -> Typed | None:
         return _read_in_zone(catalog, local, catalog.time_zone, value.notes)
     if _WORD.fullmatch(text):
         return _evaluate_constant(catalog, f"CAST({literal_sql(text)} AS TIMESTAMP)", ())
-    found = _MOMENT.fullmatch(text)
+    found = re.fullmatch(_MOMENT, text)
     local = (
         _read_microseconds(catalog, f"CAST({literal_sql(found['naive'])} AS TIMESTAMP)") if found else None
     )
@@ -183,7 +183,7 @@ def _evaluate_constant(catalog: Catalog, sql: str, notes: tuple[Assumed, ...]) -
 
 def refuse_text(source: StatementText, text: str, sql_type: SqlType, at: exp.Expr) -> Exception:
     """Return the refusal of a text that is no value of a type; of one with an offset, for that reason."""
-    if sql_type != TIMESTAMPTZ and has_zone(text) and _MOMENT.fullmatch(text):
+    if sql_type != TIMESTAMPTZ and has_zone(text) and re.fullmatch(_MOMENT, text):
         beside = [at, at.parent] if isinstance(at.parent, exp.Predicate) else [at]
         named = next((n for node in beside for n in _name_sides(node) if n != "x"), "ts")
         zoned = f", or say in which zone the column is: {named} AT TIME ZONE 'UTC'"

@@ -16,7 +16,6 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from dpsql.errors import OperationalError
@@ -62,6 +61,8 @@ class PeriodsOfUnits:
 
     def to_bytes(self) -> bytes:
         """Return the content of a file with the periods of units."""
+        import pyarrow.parquet as pq  # noqa: PLC0415  it loads file systems and TLS, and few policies need it
+
         table = pa.table({"unit": pa.array(self.hashes), "period": pa.array(self.periods)})
         sink = io.BytesIO()
         pq.write_table(table, sink, compression="zstd")
@@ -70,6 +71,8 @@ class PeriodsOfUnits:
     @classmethod
     def read(cls, content: bytes) -> PeriodsOfUnits:
         """Read the periods of units from a file's content."""
+        import pyarrow.parquet as pq  # noqa: PLC0415  as above
+
         table = pq.read_table(io.BytesIO(content))
         return cls(table.column("unit").to_numpy(), table.column("period").to_numpy())
 
