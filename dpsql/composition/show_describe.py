@@ -128,7 +128,7 @@ def _parts_table(statement: Show, policy: Policy, ledger: Ledger, analyst: str) 
         found, left_out = kept, len(found) - len(kept)
     rows = [
         (
-            parts.calendar.range_words((each.low, each.high)),
+            each.words,
             round_up(each.budget.spent.epsilon),
             round_down(each.budget.remaining.epsilon),
             f"{each.budget.more(like)} of {round_up(like)}",

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import sqlite3
-from dataclasses import replace
 from fractions import Fraction
 
 from dpsql.kernel.ledger import person_totals
 from dpsql.kernel.ledger.scopes import Caps, ScopeBudget
 from dpsql.kernel.ledger.totals import read_loss
-from dpsql.kernel.unit_parts import LATER, NO_HOME, PARTS, Calendar, split_range
+from dpsql.kernel.unit_parts import NO_HOME, PARTS, Calendar
 from dpsql.lazy_dataclass import dataclass
 from dpsql.ledger.listing import Budget, scopes_of
 
@@ -21,10 +20,13 @@ class BudgetOfParts:
     low: int
     high: int
     budget: Budget
+    words: str
 
 
 def list_parts(connection: sqlite3.Connection, caps: Caps, analyst: str | None) -> list[BudgetOfParts]:
     """Return the budgets of all parts of units, in order; equal neighbours are one."""
+    if caps.parts is None:
+        return []
     found: list[tuple[int, int, tuple[ScopeBudget, ...]]] = [(0, PARTS - 1, ())]
     for each in scopes_of(connection, caps, analyst):
         own = each.segments(connection)
@@ -34,16 +36,19 @@ def list_parts(connection: sqlite3.Connection, caps: Caps, analyst: str | None) 
             for start, end, budget in own
             if max(low, start) <= min(high, end)
         ]
-    parted: list[BudgetOfParts] = []
+    numbering = caps.parts.number_in(connection)
+    parted: list[tuple[int, int, Budget]] = []
     for low, high, scopes in found:
         budget = Budget.of(*scopes, by_parts=True)
-        for start, end in split_range((low, high)):
-            last = parted[-1] if parted else None
-            if last is not None and last.high == start - 1 <= LATER - 1 and last.budget == budget:
-                parted[-1] = replace(last, high=end)
-            else:
-                parted.append(BudgetOfParts(start, end, budget))
-    return parted
+        if parted and parted[-1][2] == budget:
+            parted[-1] = parted[-1][0], high, budget
+        else:
+            parted.append((low, high, budget))
+    return [
+        BudgetOfParts(*ends, budget, numbering.range_words(ends))
+        for low, high, budget in parted
+        for ends in numbering.split((low, high))
+    ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +68,7 @@ def list_borne(connection: sqlite3.Connection, caps: Caps) -> list[BorneInYears]
         return []
     years, found = Calendar("year"), list[BorneInYears]()
     for low, high, totals in person_totals.borne_by_year(connection, caps):
-        for ends in split_range((low, high)):
+        for ends in years.split((low, high)):
             if totals.epsilon != 0 and ends[0] < NO_HOME:
                 cap, spent = caps.person, totals.epsilon
                 left = None if cap is None or spent is None else max(cap.epsilon - spent, Fraction(0))

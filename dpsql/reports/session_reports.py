@@ -247,7 +247,7 @@ class SessionReports:
                 if not parts
                 else "all"
                 if parts == ALL_PARTS or calendar is None
-                else calendar.calendar.words(parts)
+                else session.ledger.name_parts(parts)
             )
             kept = "" if each.kept is None else shown(each.kept.epsilon or Fraction(0), up=True)
             rows.append((each.name, len(text.texts), shown(text.epsilon, up=True), kept, each.at, measured))
@@ -270,10 +270,7 @@ class SessionReports:
             run = plan_run(self._session.planner, stored, part)
             rows.append(("price of this run", shown(run.price.epsilon, up=True)))
             if run.parts is not None:
-                calendar = self._session.ledger.parts
-                rows.append(
-                    ("to be measured", "" if calendar is None else calendar.calendar.words(run.parts))
-                )
+                rows.append(("to be measured", self._session.ledger.name_parts(run.parts)))
         rows += [
             (f"statement {i}", each.replace("$part", ":part").replace("\n", " "))
             for i, each in enumerate(text.texts, 1)

@@ -13,6 +13,7 @@ from typing import Any
 
 import duckdb
 import numpy as np
+import pyarrow as pa
 import pytest
 
 from dpsql.analysis import compiler
@@ -544,9 +545,8 @@ def test_who_reads_the_file_of_units_without_its_key_finds_nobody(refusing: Sess
     assert {file.stat().st_mode & 0o777 for file in (key, units)} == {0o600}
     with duckdb.connect() as connection:
         hashes = {n for (n,) in connection.execute(f"SELECT unit FROM read_parquet('{units}')").fetchall()}
-    guessed = moved_units.PeriodsOfUnits.of(
-        map(str, range(2800)), np.zeros(2800, np.int64), b"another", "week"
-    )
+    rows = pa.table({"u": [*map(str, range(2800))], "d": pa.array([0] * 2800, pa.date32())})
+    guessed = moved_units.PartsOfUnits.of(rows, b"another", "week")
     assert len(hashes) == 2800
     assert not hashes & {*guessed.hashes.tolist()}
 

@@ -144,7 +144,11 @@ def check_run(
         asked |= ALL_PARTS if parts is None else parts
     again = asked & parts_of(connection, number, measured=True)
     if again:
-        where = f" for {caps.parts.words(again)}" if caps.parts is not None and again != ALL_PARTS else ""
+        where = (
+            f" for {caps.parts.words(connection, again)}"
+            if caps.parts is not None and again != ALL_PARTS
+            else ""
+        )
         raise OperationalError(
             f"report {known.name} was measured{where}, or is now; nothing was charged, ask for it again"
         )

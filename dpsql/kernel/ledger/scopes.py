@@ -12,6 +12,7 @@ from dpsql.errors import OperationalError, PolicyError
 from dpsql.kernel.ledger import part_totals
 from dpsql.kernel.ledger.budget_errors import budget_error, gaussian_budget_error
 from dpsql.kernel.ledger.limits import Limits
+from dpsql.kernel.ledger.part_numbers import PartBudgets
 from dpsql.kernel.ledger.totals import (
     POLICY,
     Stored,
@@ -34,7 +35,7 @@ from dpsql.kernel.ledger.totals import (
 )
 from dpsql.kernel.loss import Charge, Filter, PrivacyLoss, Totals
 from dpsql.kernel.loss.charge import largest_epsilon
-from dpsql.kernel.unit_parts import ALL_PARTS, Calendar, PartSet
+from dpsql.kernel.unit_parts import ALL_PARTS, PartSet
 
 ANYBODY = "*"
 """Stands for every analyst whom the policy does not name."""
@@ -46,23 +47,6 @@ class GroupCap:
 
     members: tuple[str, ...]
     cap: Charge
-
-
-@dataclass(frozen=True, slots=True)
-class PartBudgets:
-    """The budgets of the parts of a kind of units: what was asked of one part is not spent in another one."""
-
-    kind: str
-    calendar: Calendar
-    declared: str
-    """What the policy declares, as text: where it changes, parts are other ones."""
-    periods: bool = False
-    """Whether a unit is what one did in one period, which is its part."""
-
-    def words(self, parts: PartSet) -> str:
-        """Name parts, with the period before them: `week 2026-W48`."""
-        named = self.calendar.words(parts)
-        return f"{self.calendar.every} {named}" if named[:1].isdigit() else named
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,7 +217,7 @@ class Scope:
         for low, high, amounts in found:
             where = ""
             if caps.parts is not None and (parts is not None or len(found) > 1):
-                where = caps.parts.words(PartSet(((low, high),)))
+                where = caps.parts.words(connection, PartSet(((low, high),)))
             totals = self.whole + self._totals(amounts)
             admit(ScopeBudget(self.name, self.filter, totals, where), loss, price)
 
