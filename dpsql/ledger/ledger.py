@@ -258,9 +258,9 @@ class Ledger(ChargeLedger):
             return list_borne(connection, self._caps)
 
     def total_in_sequence(self, analyst: str | None = None) -> Fraction | None:
-        """Return the sum of the epsilons of all statements; None if a loss has no epsilon."""
+        """Return what would be spent without parts, in the scope that `budget` shows first."""
         with self._store.read() as connection:
-            return total_in_sequence(connection, None if analyst is None else name_of(analyst))
+            return total_in_sequence(connection, self._caps, None if analyst is None else name_of(analyst))
 
     def report_releases(self, report: StoredReport) -> list[ReportRelease]:
         """Return what was released for a report, in order."""

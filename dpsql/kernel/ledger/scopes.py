@@ -182,7 +182,7 @@ class Scope:
     def budget(self, connection: sqlite3.Connection, parts: PartSet = ALL_PARTS) -> ScopeBudget:
         """Return the budget; by parts, with the largest total of any of some."""
         most = part_totals.largest(connection, self._scopes, parts)
-        return ScopeBudget(self.name, self.filter, self.whole + self._totals(most))
+        return self.budget_with(most)
 
     @property
     def _scopes(self) -> list[tuple[str, Fraction | None]]:
@@ -206,27 +206,22 @@ class Scope:
         costs need not be largest in the same part.
         """
         read = ALL_PARTS if parts is None else parts
-        most = ScopeBudget(
-            self.name,
-            self.filter,
-            self.whole + self._totals(part_totals.largest(connection, self._scopes, read)),
-        )
-        if most.admits(loss):
+        if self.budget(connection, read).admits(loss):
             return
         found = part_totals.segments(connection, self._scopes, read)
         for low, high, amounts in found:
             where = ""
             if caps.parts is not None and (parts is not None or len(found) > 1):
                 where = caps.parts.words(connection, PartSet(((low, high),)))
-            totals = self.whole + self._totals(amounts)
-            admit(ScopeBudget(self.name, self.filter, totals, where), loss, price)
+            admit(replace(self.budget_with(amounts), where=where), loss, price)
 
-    def segments(self, connection: sqlite3.Connection) -> list[tuple[int, int, ScopeBudget]]:
-        """Return the budget of each part, from the first to the last; equal neighbours are one."""
-        return [
-            (low, high, ScopeBudget(self.name, self.filter, self.whole + self._totals(amounts)))
-            for low, high, amounts in part_totals.segments(connection, self._scopes)
-        ]
+    def segments(self, connection: sqlite3.Connection) -> list[part_totals.Segment]:
+        """Return what was charged to each part alone, in order; equal neighbours are one."""
+        return part_totals.segments(connection, self._scopes)
+
+    def budget_with(self, amounts: part_totals.Amounts) -> ScopeBudget:
+        """Return the budget of a part to which some amounts were charged alone."""
+        return ScopeBudget(self.name, self.filter, self.whole + self._totals(amounts))
 
 
 def policy_scope(connection: sqlite3.Connection, caps: Caps) -> Scope:

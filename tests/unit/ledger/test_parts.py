@@ -21,7 +21,7 @@ from dpsql.kernel.ledger import part_totals
 from dpsql.kernel.ledger.part_numbers import PartBudgets
 from dpsql.kernel.loss import Charge, Filter, PrivacyLoss
 from dpsql.kernel.unit_parts import ALL_PARTS, NO_HOME, PARTS, Calendar, PartSet
-from dpsql.ledger import GroupCap, Ledger, Request, Reservation, Settled
+from dpsql.ledger import GroupCap, Ledger, Request, Reservation, Settled, list_fullest
 from dpsql.ledger.ledger import Opening
 
 WEEKS = PartBudgets("user", Calendar("week"), "signups by week")
@@ -167,6 +167,34 @@ def test_caps_are_kept_by_parts(path: Path) -> None:
         ask(ledger, Fraction(1, 4), only(A), "bob")
         ask(ledger, HALF, PartSet.of((A, B)), "cem")
         assert ledger.check() == []
+
+
+def test_what_would_be_spent_without_parts_is_of_the_scope_that_is_shown(path: Path) -> None:
+    """Its statements, whoever asked them where the policy's budget is shown, and what was lost."""
+    with opened(path, total=Charge(Fraction(9))) as ledger:
+        ask(ledger, HALF, only(A), "ann")
+        ask(ledger, ONE, only(B), "bob")
+        ask(ledger, ONE, None, "bob")
+        assert [ledger.total_in_sequence(each) for each in ("ann", "bob", None)] == [Fraction(5, 2)] * 3
+        assert ledger.budget("ann").spent.epsilon == 2
+    with opened(path, total=Charge(Fraction(9)), analysts={"*": Charge(Fraction(3))}) as ledger:
+        assert [ledger.total_in_sequence(each) for each in ("ann", "bob")] == [HALF, 2]
+        ledger.spend_in_all_parts()
+        assert [ledger.total_in_sequence(each) for each in ("ann", "bob")] == [HALF, 2], "once"
+
+
+@pytest.mark.parametrize("total", [Charge(Fraction(9)), Charge(Fraction(9), Fraction(1, 10**6))])
+@pytest.mark.parametrize("analysts", [{}, {"*": Charge(Fraction(3))}])
+def test_the_fullest_parts_are_those_with_least_left(
+    path: Path, total: Charge, analysts: dict[str, Charge]
+) -> None:
+    random = Random(1)
+    with opened(path, total=total, analysts=analysts) as ledger:
+        for part in range(A, A + 25):
+            ask(ledger, Fraction(random.randrange(1, 9), 10), only(part), "ann")
+        found = ledger.budget_by_parts("ann")
+        left = sorted(each.budget.remaining.epsilon for each in found)
+        assert [each.budget.remaining.epsilon for each in list_fullest(found, 10)] == left[:10]
 
 
 def test_a_group_is_judged_part_by_part(path: Path) -> None:
