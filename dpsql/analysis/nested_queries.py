@@ -194,6 +194,13 @@ def _compile_exists(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -
     if items is not None:
         return compile_list_lookup(compiler, items, scope, exists=True)
     select = node.this.this if isinstance(node.this, exp.Subquery) else node.this
+    whole = next((each for each in select.expressions if contains_aggregate(each)), None)
+    if whole is not None:
+        raise compiler.source.refuse(
+            "an aggregate has a row in any case, so EXISTS of it is always true",
+            whole,
+            "EXISTS (SELECT 1 FROM ..), or compare (SELECT COUNT(*) FROM ..) with a number",
+        )
     made, _, where = _compile_inner(compiler, select, scope)
     return Typed(Exists(Select((Item(Constant(1, INTEGER)),), made.source, where)), BOOLEAN)
 
