@@ -5,6 +5,7 @@ It is post-processing: it reads releases, the policy and public tables alone, an
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
@@ -12,12 +13,15 @@ from fractions import Fraction
 import numpy as np
 import pyarrow as pa
 
-from dpsql.analysis import Catalog
+from dpsql.analysis import Catalog, Plan
 from dpsql.composition import run_composed
 from dpsql.composition.prepared import PreparedPrivate, PreparedPublic
 from dpsql.composition.release_words import words_of_release
-from dpsql.errors import OperationalError
-from dpsql.estimates import Combined
+from dpsql.errors import InternalError, OperationalError
+from dpsql.estimates import Average, Combined, Formula, RowCount, SumOfRows
+from dpsql.estimates.moments import enclose_ratio
+from dpsql.estimates.noise_quantiles import gaussian_half_width
+from dpsql.estimates.reports.column_atoms import FloatArray
 from dpsql.estimates.reports.marginal_estimate import Estimate, Undetermined
 from dpsql.estimates.reports.marginals import Marginal
 from dpsql.kernel.loss import Charge
@@ -31,6 +35,8 @@ from dpsql.reports.planned import PlannedReport, ReportStatement
 from dpsql.reports.report_runs import PlannedRun
 from dpsql.session_api import StatementResult
 
+_LEAST, _FEWEST = 0.5, 3
+"""The least number of rows that has an average, and in standard deviations the least that tells its error."""
 _NAMED = 12
 """So many releases are named by their numbers."""
 
@@ -146,13 +152,15 @@ def _release_estimates(
     """Return a release whose numbers are those of an estimate."""
     level = float(part.plan.options.confidence or Fraction(95, 100))
     used = set[int]()
-    counts = tuple(_combine_numbers(number, of.estimate, level, used) for number in linear.numbers)
+    numbers = tuple(_combine_numbers(number, of.estimate, level, used) for number in linear.numbers)
+    counts, values = _compute_formulas(part.plan, linear, numbers, level)
     rows = PublicRows(linear.keys, linear.size)
     beyond = None
     if linear.outside is not None:
         apart = tuple(_add_numbers(each, of.estimate, level, used) for each in linear.outside)
-        beyond = NoisyResult(PublicRows((), 1), apart)  # type: ignore[arg-type]  # as below
-    answer = NoisyResult(rows, counts, outside=beyond)  # type: ignore[arg-type]  # rows that no step has made
+        more = _compute_formulas(part.plan, linear, apart, level)
+        beyond = NoisyResult(PublicRows((), 1), *more)  # type: ignore[arg-type]  # as below
+    answer = NoisyResult(rows, counts, values, outside=beyond)  # type: ignore[arg-type]  # rows that no step has made
     shown = build_rows(part.plan, answer, rows)
     table, places = build_details(part.plan, answer, shown)
     said = words_of_release(part.plan, part.method)
@@ -188,6 +196,49 @@ def computed_words(releases: Collection[int]) -> str:
     if len(releases) > _NAMED:
         return f"computed from {len(releases)} releases, {min(releases)} to {max(releases)}"
     return f"computed from release{'s' * (len(releases) != 1)} {', '.join(map(str, sorted(releases)))}"
+
+
+def _compute_formulas(
+    plan: Plan, linear: LinearRelease, numbers: Sequence[Combined], level: float
+) -> tuple[tuple[Combined, ...], dict[tuple[tuple[int, ...], Formula], Combined]]:
+    """Return the counts of a plan, and the sums and averages of zeros and ones that follow from numbers."""
+    found: dict[tuple[tuple[int, ...], Formula], Combined] = {}
+    for each in linear.formulas:
+        rows, ones, zeros = (numbers[place] for place in (each.rows, each.ones, each.uses[0]))
+        match each.formula:
+            case RowCount():
+                value = rows
+            case SumOfRows(high=high):
+                value = ones.scale(float(high))
+            case Average(low=low, high=high):
+                value = _average(rows, ones, zeros, level, float(low), float(high - low))
+            case _:
+                raise InternalError("a formula that no estimate answers")
+        found[each.uses, each.formula] = value
+    return tuple(numbers[: len(plan.counts)]), found
+
+
+def _average(
+    rows: Combined, ones: Combined, zeros: Combined, level: float, low: float, width: float
+) -> Combined:
+    """Return the average of values that are `low`, or `width` above it, with Fieller's interval.
+
+    The half-width of `ones` - p `rows` is its standard deviation times the larger of the factors of normal
+    and of Laplace noise, between which those of their sums lie.
+    """
+    one, zero, every = (np.square(each.stddev) for each in (ones, zeros, rows))
+    both = (every - one - zero) / 2
+    factor = max(gaussian_half_width(1.0, level), -math.log1p(-level) / math.sqrt(2))
+
+    def deviate(p: FloatArray) -> FloatArray:
+        squares = (1 - p) ** 2 * one + p**2 * zero - 2 * p * (1 - p) * both
+        return np.asarray(np.sqrt(np.maximum(squares, 0.0)))
+
+    there = np.where(rows.value < _LEAST, np.nan, rows.value)
+    share = np.clip(ones.value / there, 0, 1)
+    least, most = enclose_ratio(ones.value, there, lambda p: factor * deviate(p))
+    error = np.where(there < _FEWEST * rows.stddev, np.nan, deviate(share) / there)
+    return Combined(low + width * share, width * error, low + width * least, low + width * most)
 
 
 def _add_numbers(wanted: Sequence[Marginal], estimate: Estimate, level: float, used: set[int]) -> Combined:
