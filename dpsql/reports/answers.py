@@ -26,10 +26,12 @@ from dpsql.estimates.reports.marginal_estimate import Estimate, Undetermined
 from dpsql.estimates.reports.marginals import Marginal
 from dpsql.kernel.loss import Charge
 from dpsql.lazy_dataclass import dataclass
-from dpsql.planning import NoisyResult, build_details, build_rows, outside_of
+from dpsql.planning import NoisyResult, build_details, build_rows, ends_at_once, outside_of
+from dpsql.planning.plan_requests import is_simultaneous, level_at_once
 from dpsql.policy import Policy
 from dpsql.release import COMPUTED, Release
 from dpsql.reports.axes import LinearRelease, Numbers
+from dpsql.reports.estimated_noises import find_noises
 from dpsql.reports.measured import MeasuredQuery, universe_of
 from dpsql.reports.planned import PlannedReport, ReportStatement
 from dpsql.reports.report_runs import PlannedRun
@@ -130,10 +132,11 @@ def answer_statement(
     prepared = statement.prepared
     if isinstance(prepared, PreparedPublic):
         return StatementResult(prepared.engines.schema_database.run(prepared.sql, prepared.text))
+    composed = not isinstance(prepared, PreparedPrivate)
     parts = tuple(
         others[part.key]
         if isinstance(linear, str)
-        else _release_estimates(part, linear, estimates[linear.table.name], of_other_rows)
+        else _release_estimates(part, linear, estimates[linear.table.name], of_other_rows, composed=composed)
         for part, linear in zip(prepared.parts, statement.linear, strict=True)
     )
     release = parts[0] if isinstance(prepared, PreparedPrivate) else run_composed(prepared, parts)
@@ -147,23 +150,35 @@ def _why(statement: ReportStatement) -> list[str]:
 
 
 def _release_estimates(
-    part: PreparedPrivate, linear: LinearRelease, of: TableEstimate, of_other_rows: frozenset[int]
+    part: PreparedPrivate,
+    linear: LinearRelease,
+    of: TableEstimate,
+    of_other_rows: frozenset[int],
+    *,
+    composed: bool,
 ) -> Release:
-    """Return a release whose numbers are those of an estimate."""
-    level = float(part.plan.options.confidence or Fraction(95, 100))
+    """Return a release whose numbers are those of an estimate.
+
+    `composed`: SQL over it computes other numbers, and may choose by them what is shown.
+    """
+    plan = part.plan
+    level = float(plan.options.confidence or Fraction(95, 100))
     used = set[int]()
-    numbers = tuple(_combine_numbers(number, of.estimate, level, used) for number in linear.numbers)
-    counts, values = _compute_formulas(part.plan, linear, numbers, level)
+    at_once = float(level_at_once(plan, linear.size))
+    level = at_once if is_simultaneous(plan) else level
+    wide = at_once if composed else level
+    numbers = tuple(_combine_numbers(number, of.estimate, level, wide, used) for number in linear.numbers)
+    counts, values = _compute_formulas(plan, linear, numbers, level, wide)
     rows = PublicRows(linear.keys, linear.size)
     beyond = None
     if linear.outside is not None:
         apart = tuple(_add_numbers(each, of.estimate, level, used) for each in linear.outside)
-        more = _compute_formulas(part.plan, linear, apart, level)
+        more = _compute_formulas(plan, linear, apart, level, level)
         beyond = NoisyResult(PublicRows((), 1), *more)  # type: ignore[arg-type]  # as below
     answer = NoisyResult(rows, counts, values, outside=beyond)  # type: ignore[arg-type]  # rows that no step has made
-    shown = build_rows(part.plan, answer, rows)
-    table, places = build_details(part.plan, answer, shown)
-    said = words_of_release(part.plan, part.method)
+    shown = build_rows(plan, answer, rows)
+    table, places = build_details(plan, answer, shown)
+    said = words_of_release(plan, part.method)
     said["mechanism"] = "one least-squares estimate"
     said["properties"] = {**said["properties"], COMPUTED: computed_words(used)}
     old = sorted(used & of_other_rows)
@@ -181,7 +196,9 @@ def _release_estimates(
         charge=Charge(),
         statement=part.text,
         scale=0.0,
-        outside=outside_of(part.plan, answer),
+        outside=outside_of(plan, answer),
+        together=ends_at_once(plan, answer, places) if wide > level else None,
+        noises=find_noises(plan, linear, numbers, of.estimate) if composed else None,
         receipt=of.releases[0].receipt,
         **said,
     )
@@ -199,7 +216,7 @@ def computed_words(releases: Collection[int]) -> str:
 
 
 def _compute_formulas(
-    plan: Plan, linear: LinearRelease, numbers: Sequence[Combined], level: float
+    plan: Plan, linear: LinearRelease, numbers: Sequence[Combined], level: float, wide: float
 ) -> tuple[tuple[Combined, ...], dict[tuple[tuple[int, ...], Formula], Combined]]:
     """Return the counts of a plan, and the sums and averages of zeros and ones that follow from numbers."""
     found: dict[tuple[tuple[int, ...], Formula], Combined] = {}
@@ -212,6 +229,8 @@ def _compute_formulas(
                 value = ones.scale(float(high))
             case Average(low=low, high=high):
                 value = _average(rows, ones, zeros, level, float(low), float(high - low))
+                if wide > level:
+                    value = value.at_once(_average(rows, ones, zeros, wide, float(low), float(high - low)))
             case _:
                 raise InternalError("a formula that no estimate answers")
         found[each.uses, each.formula] = value
@@ -257,15 +276,20 @@ def _add_numbers(wanted: Sequence[Marginal], estimate: Estimate, level: float, u
     return Combined(*total)
 
 
-def _combine_numbers(number: Numbers, estimate: Estimate, level: float, used: set[int]) -> Combined:
+def _combine_numbers(
+    number: Numbers, estimate: Estimate, level: float, wide: float, used: set[int]
+) -> Combined:
+    """Return the numbers with their intervals, and with those that hold for all of them at once."""
     found = estimate.answer(number.wanted, level)
     if isinstance(found, Undetermined):
         raise OperationalError(f"what was released does not tell this number; missing: {found.text}")
     used.update(found.releases)
+    wider = found if wide == level else estimate.answer(number.wanted, wide)
+    assert not isinstance(wider, Undetermined)  # noqa: S101  it is told at any level
     there = number.places >= 0
     places = np.maximum(number.places, 0)
-    value, stddev, low, high = (
+    value, stddev, low, high, least, most = (
         np.where(there, each.ravel()[places], 0.0).astype(np.float64)
-        for each in (found.values, found.stddev, found.low, found.high)
+        for each in (found.values, found.stddev, found.low, found.high, wider.low, wider.high)
     )
-    return Combined(value, stddev, low, high)
+    return Combined(value, stddev, low, high, (least, most))

@@ -253,13 +253,14 @@ class _OpenColumn:
     def _type(self) -> SqlType:
         return self.reader.columns[f".{self.name}"].type
 
-    def _list_few(self, key: Cast, within: ValueSet) -> list[int | None]:
+    def _list_few(self, within: ValueSet) -> list[int | None]:
         """Return the numbers of a set, if there are few, and NULL; a conversion leaves them as they are."""
-        ends = [end for low, high in within.intervals for end in (low, high)]
-        if not isinstance(key.operand, Column) or any(place for place, _, _ in ends):
+        if any(place for low, high in within.intervals for place, _, _ in (low, high)):
             raise _unknown(self.name)
         pairs = [(low[1], high[1]) for low, high in within.intervals]
-        if sum(high - low for low, high in pairs) > MOST_OPEN or any(abs(end[1]) > _SMALL for end in ends):
+        if sum(high - low for low, high in pairs) > MOST_OPEN or any(
+            abs(end) > _SMALL for pair in pairs for end in pair
+        ):
             raise _unknown(self.name)
         return [*(value for low, high in pairs for value in range(low, high)), *[None] * within.null]
 
@@ -299,8 +300,12 @@ class _OpenColumn:
                 *found,
                 *([(None, within)] if key.default is None else self._list_values(key.default, within)),
             ]
-        if isinstance(key, Cast) and key.type.integer and self.reader.kind(self._type) == "numbers":
-            return [(value, ValueSet.of_values([value])) for value in self._list_few(key, within)]
+        if isinstance(key, Cast) and key.type.integer:
+            if isinstance(key.operand, Column) and self.reader.kind(self._type) == "numbers":
+                return [(value, ValueSet.of_values([value])) for value in self._list_few(within)]
+            told = [] if isinstance(key.operand, Column) else self._list_values(key.operand, within)
+            if told and all(each is None or (type(each) is int and abs(each) <= _SMALL) for each, _ in told):
+                return told
         if facts(key).reads:
             raise _unknown(self.name)
         return [(self.reader.evaluate(key), within)]

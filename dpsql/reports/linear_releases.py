@@ -93,8 +93,6 @@ def cell_sums_of(plan: Plan, policy: Policy) -> CellSums:
         raise StaysOutError("is no count of rows")
     if not isinstance(plan.selection, (AllGroups, Scalar)) or getattr(plan.selection, "limit", None):
         raise StaysOutError("selects groups by noise")
-    if plan.options.intervals == "SIMULTANEOUS":
-        raise StaysOutError("asks for intervals that hold for all numbers at once")
     if plan.options.mechanism is not None or plan.options.noise is not None:
         raise StaysOutError("names its mechanism or its noise")
     if plan.domain_size is None:

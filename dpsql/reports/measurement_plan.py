@@ -258,7 +258,7 @@ def _weights(
     plans = [
         plan_report(
             plain,
-            list_candidates(plain, blocks),
+            list_candidates(plain, blocks, universe),
             universe,
             way=way,
             per=per,

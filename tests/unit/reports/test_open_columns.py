@@ -10,6 +10,7 @@ import duckdb
 import pytest
 
 from dpsql.policy import load
+from dpsql.reports.session_reports import table_of
 from dpsql.session import Session
 
 POLICY = """
@@ -150,6 +151,83 @@ def test_sums_and_averages_of_zeros_and_ones_are_counts(session: Session) -> Non
     for row in table:
         assert [row["n"], row["k"], row["s"], row["a"]] == pytest.approx([1500, 1250, 750, 0.6], abs=0.1)
     assert sum(row["s"] for row in table) == pytest.approx(total[0]["s"], abs=1e-3)
+
+
+def test_a_sum_of_zeros_and_ones_of_a_subquery_is_a_count(session: Session) -> None:
+    inner = "SELECT *, CASE WHEN job = 'cook' THEN 1 ELSE 0 END AS is_cook FROM people"
+    shown = "SUM(is_cook) AS s, COUNT(*) AS n, ROUND(100.0 * SUM(is_cook) / COUNT(*), 2) AS p"
+    text = f"{SELECT} sex, {shown} FROM ({inner}) GROUP BY sex"
+    planned = session.reports.plan([text], 900000)
+    assert planned.statements[0].reasons == ()
+    answer, again = (session.reports.run(each)[0] for each in (planned, session.reports.plan([text], 1)))
+    for row in answer.table.to_pylist():
+        assert [row["s"], row["n"], row["p"]] == pytest.approx([375, 1500, 25], abs=0.1)
+    assert again.release is not None
+    for row in again.release.table.to_pylist():
+        assert row["p_low"] <= row["p"] <= row["p_high"]
+
+
+def test_what_is_computed_over_groups_has_intervals_that_cover(session: Session) -> None:
+    """Its errors are those of one estimate, which groups have in common."""
+    text = (
+        f"SELECT SUM(n) AS s, MAX(n) - MIN(n) AS d FROM ({SELECT} sex, job, COUNT(*) AS n FROM people"
+        " GROUP BY sex, job)"
+    )
+    total, inside = f"{SELECT} COUNT(*) AS n FROM people WHERE job = 'cook'", 0
+    for run in range(60):
+        answer, _ = session.reports.run(session.reports.plan([text, total], f"0.{100 + run}"))
+        assert answer.release is not None
+        (row,) = answer.release.table.to_pylist()
+        assert row["s_low"] < row["s"] < row["s_high"]
+        inside += row["s_low"] <= 2250 <= row["s_high"]
+    assert inside >= 50  # 57 are expected, with a deviation of 1.7
+
+
+def test_where_noise_chooses_rows_intervals_hold_for_all_at_once(session: Session) -> None:
+    plain = f"{SELECT} job, COUNT(*) AS n FROM people GROUP BY job"
+    one, some, every = session.reports.run(
+        session.reports.plan(
+            [
+                plain,
+                f"{plain} HAVING COUNT(*) > 700 ORDER BY n DESC",
+                plain.replace(SELECT, f"{SELECT} OPTIONS (intervals = SIMULTANEOUS)"),
+            ],
+            1,
+        )
+    )
+    widths = []
+    for each in (one, some, every):
+        assert each.release is not None
+        row = next(row for row in each.release.table.to_pylist() if row["job"] == "cook")
+        widths.append(row["n_high"] - row["n_low"])
+    assert widths[1] == pytest.approx(widths[2])
+    assert widths[1] > 1.2 * widths[0]
+
+
+def test_numbers_of_any_type_are_one_table(session: Session) -> None:
+    text = f"{SELECT} sex, ROUND(AVG(flag)::NUMERIC, 3) * 100 AS p FROM people GROUP BY sex"
+    session.run(f"CREATE REPORT one OPTIONS (epsilon = 1) AS $$ {text} $$")
+    assert session.run("EXECUTE REPORT one STATEMENT 1").table.num_rows == 2
+    report = session.reports.plan([text, f"{SELECT} COUNT(*) AS n FROM people"], 1)
+    rows = table_of(session.reports.run(report)).to_pylist()
+    assert [(row["statement"], row["keys"], row["number"]) for row in rows] == [
+        (1, "f", "p"),
+        (1, "m", "p"),
+        (2, "", "n"),
+    ]
+    assert rows[0]["value"] == pytest.approx(60, abs=2)
+
+
+def test_what_conditions_leave_is_measured_with_them(session: Session) -> None:
+    text = f"{SELECT} COUNT(*) AS n, COUNT(*) FILTER (WHERE job = 'cook') AS c FROM people"
+    planned = session.reports.plan([text], 1)
+    (plan,) = planned.plans
+    assert len(plan.measured) == 1  # cooks, and all others
+    (answer,) = session.reports.run(planned)
+    assert answer.release is not None
+    (row,) = answer.release.table.to_pylist()
+    assert row["c_stddev"] == pytest.approx(2**0.5)
+    assert row["n_stddev"] == pytest.approx(2)
 
 
 def test_an_average_has_an_interval(session: Session) -> None:
