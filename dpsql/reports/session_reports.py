@@ -293,6 +293,10 @@ class SessionReports:
         return pa.table({"property": [key for key, _ in rows], "value": [value for _, value in rows]})
 
 
+def _to_float(value: Any) -> float | None:  # noqa: ANN401  a number of any type
+    return None if value is None else float(value)
+
+
 def table_of(answers: Sequence[StatementResult]) -> pa.Table:
     """Return all numbers of several answers as one table, a row each."""
     rows: list[tuple[Any, ...]] = []
@@ -306,7 +310,7 @@ def table_of(answers: Sequence[StatementResult]) -> pa.Table:
             label = ", ".join(str(key[row].as_py()) for key in keys)
             for number in places.numbers:
                 found = [
-                    None if at is None else table.column(at)[row].as_py()
+                    None if at is None else _to_float(table.column(at)[row].as_py())
                     for at in (number.place, *number.details)
                 ]
                 rows.append((place, label, table.column_names[number.place], *found))
