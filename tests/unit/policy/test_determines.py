@@ -1,4 +1,4 @@
-"""Columns that determine others, as the owner declares of a private table: keys, checks, and what they show."""
+"""Columns that determine others, as the owner declares of a private table: keys, checks, what they show."""
 
 from __future__ import annotations
 
