@@ -132,7 +132,7 @@ def check_domain(
 
 
 def is_too_large(size: int | None) -> bool:
-    """Return whether a domain of so many groups is too large to count the empty ones."""
+    """Return whether a domain of a given number of groups is too large to count the empty ones."""
     return size is not None and size > MAX_DOMAIN
 
 

@@ -189,7 +189,7 @@ class _Names:
         return self._given[place]
 
     def replaced(self, node: exp.Expr) -> exp.Expr:
-        """Return an expression over the united releases."""
+        """Return an expression of the statement, written over the united releases."""
         whole = exp.Paren(this=copy_tree(node))
         self._replace(whole.this)
         found: exp.Expr = whole.this
@@ -246,7 +246,7 @@ class _Names:
         return False
 
     def branch(self, select: exp.Select, place: int) -> exp.Select:
-        """Return the release of one set."""
+        """Return the release that answers one set of keys of GROUPING SETS."""
         there = self.sets[place]
         items: list[exp.Expr] = []
         for i, key in enumerate(self.keys):

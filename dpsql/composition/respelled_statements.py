@@ -42,7 +42,7 @@ def respell_statement(query: Query, policy: Policy, catalog: Catalog) -> Query:
     query = with_lists(replace(query, tree=tree), policy, catalog)
     tree = query.tree
     listing = any(node.args.get("query") is not None for node in find_nodes(tree, exp.In))
-    if listing or find_nodes(tree, exp.Exists):
+    if listing or find_nodes(tree, exp.Exists) or any(j.args.get("side") for j in find_nodes(tree, exp.Join)):
         query = replace(query, tree=with_chosen_public_rows(query, policy, catalog))
     if listing:
         query = with_found_values(query, policy, catalog)

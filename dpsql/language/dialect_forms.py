@@ -104,7 +104,7 @@ def _is_whole(node: exp.Expr) -> bool:
 
 
 def _take_out(paren: exp.Paren) -> exp.Expr:
-    """Return what is in a parenthesis, without it."""
+    """Return the text in a pair of parentheses, without them."""
     found: exp.Expr = paren.this
     found.pop()
     return found

@@ -116,7 +116,7 @@ class Outline:
         return text
 
     def end(self) -> int:
-        """Return the place behind the statement."""
+        """Return the place in the text behind the statement."""
         return self.tokens[-1].end + 1
 
     def span(self, node: exp.Expr) -> tuple[int, int] | None:
