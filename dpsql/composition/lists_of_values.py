@@ -287,8 +287,9 @@ def _largest(call: _Call, rows: exp.Select) -> exp.Select:
     there = exp.Not(this=exp.Is(this=copy_tree(call.value), expression=exp.Null()))
     where = rows.args.get("where")
     rows.set("where", exp.Where(this=there if where is None else exp.and_(where.this, there, copy=False)))
-    k, n = exp.column("k", quoted=True), exp.column("n", quoted=True)
-    listed = [exp.alias_(copy_tree(call.value), "k", quoted=True)]
+    name = word_of(call.value) if call.name == "histogram" else "k"
+    k, n = exp.column(name, quoted=True), exp.column("n", quoted=True)
+    listed = [exp.alias_(copy_tree(call.value), name, quoted=True)]
     by: exp.Expr = count
     if call.name != "mode":
         listed.append(exp.alias_(copy_tree(count), "n", quoted=True))

@@ -162,11 +162,16 @@ def _ask_quantile(of: RefusedStatement, one: Obstacle, window: exp.Window, rows:
     order = window.args.get("order")
     terms = order.expressions if order is not None else []
     span = of.outline.span(terms[0].this) if len(terms) == 1 else None
-    if span is None or window.args.get("partition_by"):
+    keys = [of.outline.span(key) for key in window.args.get("partition_by") or ()]
+    if span is None or None in keys:
         return None
-    value = of.text[span[0] : span[1]]
-    statement = f"SELECT PERCENTILE_CONT(0.5) WITHIN GROUP (ORDER BY {value}) {rows}"
-    return _replace_statement(of, one, statement, f"the {value} that half of the rows are below")
+    value, by = of.text[span[0] : span[1]], ", ".join(of.text[k[0] : k[1]] for k in keys if k is not None)
+    quantile = f"PERCENTILE_CONT(0.5) WITHIN GROUP (ORDER BY {value})"
+    if not by:
+        asks = f"the {value} that half of the rows are below"
+        return _replace_statement(of, one, f"SELECT {quantile} {rows}", asks)
+    asks = f"the {value} that half of the rows of each {by} are below"
+    return _replace_statement(of, one, f"SELECT {by}, {quantile} {rows} GROUP BY {by}", asks)
 
 
 def _ask_aggregate(of: RefusedStatement, one: Obstacle, window: exp.Window, rows: str) -> Advice | None:
