@@ -10,11 +10,12 @@ from dpsql.analysis import Catalog
 from dpsql.analysis.compiler import read_whole_number
 from dpsql.composition.chosen_public_rows import with_chosen_public_rows
 from dpsql.composition.equivalent_blocks import with_counts
+from dpsql.composition.found_values import with_found_values
 from dpsql.composition.lists_of_values import with_lists
 from dpsql.composition.pair_statistics import write_pair_statistics
 from dpsql.composition.rank_quantiles import with_quantiles
 from dpsql.composition.tiles_of_rows import with_tiles
-from dpsql.composition.values_of_rows import with_clock, with_covered, with_distinct_rows, with_found_values
+from dpsql.composition.values_of_rows import with_clock, with_covered, with_distinct_rows
 from dpsql.language import Query, copy_tree, find_nodes
 from dpsql.policy import Policy
 

@@ -125,7 +125,7 @@ def write_titles(source: StatementText, tokens: Sequence[Token], tree: exp.Expr)
 
 
 def _is_named(node: exp.Expr) -> bool:
-    return isinstance(node, (exp.Alias, exp.Column, exp.Star))
+    return isinstance(node, (exp.Alias, exp.Column, exp.Star)) or bool(node.args.get("alias"))
 
 
 def _find_items(tokens: Sequence[Token], i: int, end: int) -> Iterator[tuple[int, int]]:
