@@ -10,7 +10,8 @@
 ``respelled_statements``  writes other spellings of releases as releases: ``grouping_sets`` those of GROUP
                           BY, ``pair_statistics`` CORR, COVAR and REGR, ``rank_quantiles`` ranks that
                           stand for quantiles, ``values_of_rows`` subqueries over private rows,
-                          ``lists_of_values`` MODE, STRING_AGG and lists of quantiles
+                          ``lists_of_values`` MODE, STRING_AGG and lists of quantiles, ``few_groups``
+                          numbers of groups
 ``checked_numbers``       what a CHECK statement counts and answers; ``asked_checks`` asks one check of a
                           lasting stream, ``explained_streams`` is EXPLAIN of streams
 ``block``                 divides a release block into what is counted and a SELECT over the released rows;
