@@ -37,6 +37,7 @@ from dpsql.kernel.mechanisms import (
     Laplace,
     LimitedThenStable,
     SparseVectorByRounds,
+    TopStable,
 )
 from dpsql.kernel.mechanisms.mechanism import Mechanism
 from dpsql.kernel.mechanisms.noisy_order import NoisyOrder
@@ -265,6 +266,11 @@ def _(mechanism: GumbelTopK, confidence: Fraction) -> float | None:
 @clear_gap.register
 def _(mechanism: LimitedThenStable, confidence: Fraction) -> float | None:
     return clear_gap(mechanism.limited, confidence)
+
+
+@clear_gap.register
+def _(mechanism: TopStable, confidence: Fraction) -> float | None:
+    return None if mechanism.choice is None else clear_gap(mechanism.choice, confidence)
 
 
 @clear_gap.register

@@ -313,6 +313,10 @@ _TABLE: dict[str, tuple[Callable[[Token, str], object], str]] = {
         _read_count,
         "for keys without a declared domain: the number of largest groups to select from",
     ),
+    "order_share": (
+        _make_fraction_reader("at least 0 and less than 1", open_low=False),
+        "the share of the selection's epsilon with which `TOP_STABLE` orders the groups of its set",
+    ),
     "max_groups_contributed": (
         _read_count,
         "in how many groups one unit may count when all groups are released",

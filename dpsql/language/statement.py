@@ -127,6 +127,7 @@ class Options:
     base_hits: int | None = None
     threshold_share: Fraction | None = None
     candidates: int | None = None
+    order_share: Fraction | None = None
     max_groups_contributed: int | None = None
     group_selection_strategy: str | None = None
     max_rows_contributed: int | None = None

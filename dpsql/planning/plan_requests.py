@@ -203,6 +203,12 @@ def check_options(plan: Plan) -> None:
             options.at.get("candidates"),
             "leave it out",
         )
+    if options.order_share is not None and options.mechanism != "TOP_STABLE":
+        raise source.refuse(
+            "option order_share orders the set of Top Stable",
+            options.at.get("order_share"),
+            "OPTIONS (.., mechanism = TOP_STABLE)" if plan.domain_size is None else "leave it out",
+        )
     if isinstance(selection, TopK) and plan.domain_size is None:
         _check_candidates(plan, selection)
     _check_outputs(plan)
