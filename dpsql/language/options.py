@@ -25,6 +25,7 @@ MECHANISMS = (
     "LIMITED_DOMAIN",
     "TOP_STABLE",
     "LIMITED_THEN_STABLE",
+    "FIRST_STABLE",
     "LAPLACE",
     "BOX",
     "JOINT",

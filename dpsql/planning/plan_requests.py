@@ -282,7 +282,8 @@ def _check_limit(plan: Plan) -> None:
         )
     if asked == "HYBRID_TOP_K" and sparse:
         raise source.refuse(f"HYBRID_TOP_K has {sparse}", at, "leave mechanism out")
-    if selection.limit is not None or options.base_hits is not None or asked in _EVERY_GROUP:
+    of_all = (*_EVERY_GROUP, "FIRST_STABLE")
+    if selection.limit is not None or options.base_hits is not None or asked in of_all:
         return
     if asked != "AUTO":
         message = f"{asked} needs LIMIT k: its noise depends on how many groups may pass"

@@ -116,10 +116,14 @@ class StabilityTests:
         return cls(noise, first, each, delta, *scales, bits, _cutoff(noise, delta, tests, scales, bits))
 
     @property
+    def law(self) -> Literal["exponential", "laplace"]:
+        """The law of the noise by which a source draws it: on a grid, exponential noise is geometric."""
+        return "laplace" if self.noise == "laplace" else "exponential"
+
+    @property
     def threshold(self) -> Fraction:
         """What is added to a gap, in counts, for an unbiased estimate of the distance."""
-        law: Literal["exponential", "laplace"] = "laplace" if self.noise == "laplace" else "exponential"
-        means = [mean_noise(law, scale, self.resolution) for scale in (self.threshold_scale, self.scale)]
+        means = [mean_noise(self.law, scale, self.resolution) for scale in (self.threshold_scale, self.scale)]
         return Fraction(self.cutoff, 1 << self.resolution) + means[0] - means[1]
 
     def cover(self, most: int, tests: int) -> bool:
@@ -142,10 +146,9 @@ class StabilityTests:
 
         A test passes if its margin is not negative. Negative distances are treated as 0.
         """
-        law: Literal["exponential", "laplace"] = "laplace" if self.noise == "laplace" else "exponential"
         steps = exact_noise.place(np.maximum(distances, 0), self.resolution)
-        steps -= self.cutoff + source.draw(law, self.threshold_scale, self.resolution, (len(steps), 1))
-        steps += source.draw(law, self.scale, self.resolution, steps.shape)
+        steps -= self.cutoff + source.draw(self.law, self.threshold_scale, self.resolution, (len(steps), 1))
+        steps += source.draw(self.law, self.scale, self.resolution, steps.shape)
         return steps
 
 
