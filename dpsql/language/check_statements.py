@@ -1,4 +1,7 @@
-"""Parse the statements of streams of checks: OPEN CHECKS, CHECK .. EXPECT, REFILL STREAM and CLOSE STREAM."""
+"""Parse the statements of streams: OPEN CHECKS, CHECK .. EXPECT, REFILL STREAM and CLOSE STREAM.
+
+Those of exact answers are read by `stable_statements`.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +15,7 @@ from sqlglot.tokenizer_core import Token, TokenType
 from dpsql.errors import Fix
 from dpsql.language.check_rewrites import find_item, read_number, rewrite_item
 from dpsql.language.options import read_value, split_options
+from dpsql.language.stable_statements import Ask, parse_ask, parse_open_stable
 from dpsql.language.statement import (
     SIDES,
     Check,
@@ -28,8 +32,8 @@ Parse = Callable[[list[Token]], Query]
 
 def parse_stream_statement(
     source: StatementText, tokens: list[Token], parse: Parse
-) -> OpenChecks | Check | StreamCommand:
-    """Parse a statement that begins with OPEN, CHECK, REFILL or CLOSE; values stand for its parameters.
+) -> OpenChecks | Check | Ask | StreamCommand:
+    """Parse a statement that begins with OPEN, CHECK, ASK, REFILL or CLOSE; values stand for its parameters.
 
     `parse` parses the tokens of a SELECT.
     """
@@ -37,6 +41,10 @@ def parse_stream_statement(
     word = at.text().upper()
     if word == "CHECK":
         return _parse_check(source, tokens, parse)
+    if word == "ASK":
+        return parse_ask(source, tokens, _read_name, parse)
+    if (word, at.word()) == ("OPEN", "STABLE"):
+        return parse_open_stable(source, at, _read_name, _read_options)
     wanted = {"OPEN": "CHECKS", "REFILL": "STREAM", "CLOSE": "STREAM"}[word]
     if at.word() != wanted:
         examples = {
@@ -48,11 +56,12 @@ def parse_stream_statement(
     at.i += 1
     name = _read_name(source, at, tokens)
     options = _read_options(
-        source, at, _OPEN if word == "OPEN" else {"misses"} if word == "REFILL" else set()
+        source, at, _OPEN if word == "OPEN" else {"misses", "unstable"} if word == "REFILL" else set()
     )
     if at.kind() is not None:
         raise source.syntax(f"cannot read `{at.text()[:40]}` here", tokens[at.i - 1].start)
     if word != "OPEN":
+        options = {"misses": options.get("unstable")} | options
         return StreamCommand(source, "close" if word == "CLOSE" else "refill", name, options.get("misses"))  # type: ignore[arg-type]  # as read
     if not {"epsilon", "misses"} <= options.keys():
         raise source.syntax(
@@ -98,17 +107,19 @@ def _read_options(source: StatementText, at: Cursor, known: set[str]) -> dict[st
 
 
 def _read_option(source: StatementText, name: str, tokens: list[Token]) -> object:
-    if name == "epsilon":
-        return read_value(source, "epsilon", tokens)
+    if name in ("epsilon", "delta"):
+        return read_value(source, name, tokens)
     if name == "sides":
         word = tokens[0].text.upper()
         if len(tokens) > 1 or word not in SIDES:
             raise source.syntax("option sides: expected one of " + ", ".join(SIDES), tokens[0].start)
         return word
     value = read_number(source, Cursor([*tokens]), tokens)
-    if name in ("misses", "at_once"):
-        if value.denominator != 1 or not 1 <= value <= 10_000:
-            raise source.syntax(f"option {name}: expected a whole number from 1 to 10,000", tokens[0].start)
+    if name in ("misses", "at_once", "unstable", "questions"):
+        most = 1_000_000 if name == "questions" else 10_000
+        if value.denominator != 1 or not 1 <= value <= most:
+            words = f"option {name}: expected a whole number from 1 to {most:,}"
+            raise source.syntax(words, tokens[0].start)
         return int(value)
     if value < 0 or (name == "answers" and value >= 1):
         limits = "at least 0 and less than 1" if name == "answers" else "at least 0"

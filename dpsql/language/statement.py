@@ -401,21 +401,23 @@ class Explain:
     """EXPLAIN of a SELECT, a REFINE RELEASE or a statement of a stream of checks."""
 
     source: StatementText
-    query: Query | Refine | OpenChecks | Check | StreamCommand
+    query: Query | Refine | OpenChecks | Check | Ask | StreamCommand
     form: ExplainForm = "TABLE"
     """One JSON text; the proofs of what is counted; or a table of properties."""
 
 
 @dataclass(frozen=True, slots=True)
 class Show:
-    """SHOW PRIVACY BUDGET (BY PARTS), TABLES, RELEASES, RELEASE n, STREAMS, REPORTS."""
+    """SHOW PRIVACY BUDGET (BY PARTS), TABLES, RELEASES, RELEASE n, STREAMS, STREAM name, REPORTS."""
 
     source: StatementText
-    what: Literal["budget", "parts", "tables", "releases", "release", "streams", "reports"]
+    what: Literal["budget", "parts", "tables", "releases", "release", "streams", "stream", "reports"]
     number: int = 0
     """The number of the release that is shown."""
     every: bool = False
     """Whether all parts are shown, however many they are."""
+    name: str = ""
+    """The name of the stream that is shown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -443,5 +445,5 @@ class Set:
 
 
 Statement = (
-    Query | Explain | Show | Describe | Set | Refine | OpenChecks | Check | StreamCommand | ReportCommand
+    Query | Explain | Show | Describe | Set | Refine | OpenChecks | Check | Ask | StreamCommand | ReportCommand
 )
