@@ -10,6 +10,7 @@ import pyarrow as pa
 from dpsql.composition.checked_numbers import bound_of, plan_stream, widest_tolerance
 from dpsql.composition.prepared import PreparedCheck
 from dpsql.composition.release_words import add_exact_facts, round_up
+from dpsql.estimates import most_misses
 from dpsql.language import OpenChecks
 
 if TYPE_CHECKING:
@@ -21,13 +22,21 @@ MARGINS = (1, 200, 2_000, 20_000)
 """For how many checks EXPLAIN says how near numbers are that are all as expected."""
 
 
-def explain_command(prepared: PreparedCommand, opened: OpenChecks | None, *, json: bool) -> pa.Table:
-    """Return what a statement of a stream costs, and how sharp checks are; `opened` is how it was opened."""
+def explain_command(
+    prepared: PreparedCommand, opened: OpenChecks | None, guess: Fraction | None = None, *, json: bool
+) -> pa.Table:
+    """Return what a statement of a stream costs, and how sharp checks are; `opened` is how it was opened.
+
+    `guess` is what its models expect of one number now.
+    """
     command = prepared.command
     if isinstance(command, OpenChecks):
         rows = _of_opened(command)
     elif isinstance(command, PreparedCheck):
         rows = _of_check(command, opened)
+        if opened is not None and command.check.expected.models:
+            what = "of each group" if guess is None else f"{float(guess):.10g}"
+            rows.append(("expected", f"{what}: the weighted median of {_count(opened)}"))
     elif prepared.price.epsilon and opened is not None:
         rows = [*_of_opened(opened), ("before", "the stream that is open is settled")]
     else:
@@ -55,6 +64,23 @@ def _of_opened(opened: OpenChecks) -> list[tuple[str, str]]:
         *((f"no false alarm in {n:,} checks", _words_of_margin(plan.margin(n))) for n in MARGINS),
         ("answers", answers if plan.answer_epsilon else "none: only whether it is off"),
         ("bound", "by how much one unit can change the number: 1 of COUNT(DISTINCT ..) of the unit"),
+        *(_of_models(opened) if opened.models else ()),
+    ]
+
+
+def _count(opened: OpenChecks) -> str:
+    hypotheses = len(opened.models) * len(opened.scales)
+    return f"{hypotheses:,} hypotheses" if hypotheses > 1 else "1 hypothesis"
+
+
+def _of_models(opened: OpenChecks) -> list[tuple[str, str]]:
+    hypotheses = len(opened.models) * len(opened.scales)
+    times = ", ".join(f"{float(scale):g}" for scale in opened.scales)
+    least, most = (most_misses(hypotheses, penalised) for penalised in (0, 2))
+    right = f"at most {least:,} misses if one is never far off, {most:,} if it is twice"
+    return [
+        ("models", f"{', '.join(opened.models)}, each times {times}: {_count(opened)}"),
+        ("EXPECT .. = MODELS", f"their weighted median, which learns from answers: {right}"),
     ]
 
 

@@ -14,28 +14,23 @@ from sqlglot.tokenizer_core import Token, TokenType
 
 from dpsql.errors import Fix
 from dpsql.language import parameters as params
+from dpsql.language.all_statements import Explain, ExplainForm, Statement
 from dpsql.language.check_statements import parse_stream_statement
 from dpsql.language.clauses import lift_clauses, standardize_tokens
 from dpsql.language.dialect_forms import drop_limit_casts, standardize_forms
 from dpsql.language.options import read_value
 from dpsql.language.parameters import Parameters
 from dpsql.language.report_statements import parse_report_statement
-from dpsql.language.stable_statements import Ask
 from dpsql.language.statement import (
-    Check,
     Clauses,
     Describe,
-    Explain,
-    ExplainForm,
-    OpenChecks,
     Query,
     Refine,
     Set,
     Show,
-    Statement,
     StatementText,
-    StreamCommand,
 )
+from dpsql.language.stream_statements import Ask, Check, OpenChecks, StreamCommand
 from dpsql.language.syntax_trees import (
     find_nodes,
     rename_public_schema,

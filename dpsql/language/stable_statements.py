@@ -1,4 +1,4 @@
-"""Parse OPEN STABLE and ASK: streams of exact answers, of which only those that are close use what is paid for."""
+"""Parse OPEN STABLE: streams of exact answers, of which only those that are close use what is paid for."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from typing import Any, Final
 
 from sqlglot.tokenizer_core import Token
 
-from dpsql.language.statement import OpenChecks, Query, StatementText
+from dpsql.language.statement import StatementText
+from dpsql.language.stream_statements import OpenChecks
 from dpsql.language.tokens import Cursor
 from dpsql.lazy_dataclass import dataclass
 
@@ -17,20 +18,11 @@ from dpsql.lazy_dataclass import dataclass
 class OpenStable(OpenChecks):
     """OPEN STABLE name OPTIONS (..): a stream of questions that are answered without noise, or not at all.
 
-    `misses` is how many may be unstable, and `questions` how many are asked at most: delta is for all of them.
+    `misses` is how many may be unstable, and `questions` how many are asked at most: delta is for these.
     """
 
     delta: Fraction = Fraction(0)
     questions: int = 1_000
-
-
-@dataclass(frozen=True, slots=True)
-class Ask:
-    """ASK name SELECT ..: a question of a stream, whose exact answer comes if no unit could change it."""
-
-    source: StatementText
-    name: str
-    query: Query
 
 
 EXAMPLE: Final = "OPEN STABLE {} OPTIONS (epsilon = 1, delta = 1e-6, unstable = 5, questions = 1000)"
@@ -58,20 +50,3 @@ def parse_open_stable(
         )
     misses = options.pop("unstable")
     return OpenStable(source, name, misses=misses, **options)
-
-
-def parse_ask(
-    source: StatementText, tokens: list[Token], read_name: ReadName, parse: Callable[[list[Token]], Query]
-) -> Ask:
-    """Parse ASK; `parse` parses the tokens of its SELECT."""
-    at = Cursor(tokens)
-    at.i = 1
-    name = read_name(source, at, tokens)
-    query = tokens[at.i :]
-    if not query or query[0].text.upper() not in ("SELECT", "WITH"):
-        raise source.syntax(
-            "ASK takes the name of a stream, and a SELECT",
-            tokens[0].start,
-            f"ASK {name} SELECT page FROM visits GROUP BY page ORDER BY COUNT(DISTINCT user_id) DESC LIMIT 1",
-        )
-    return Ask(source, name, parse(query))

@@ -259,6 +259,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "composition",
         "database",
         "engines",
+        "estimates",
         "kernel.charged_work",
         "kernel.facts",
         "kernel.ledger",

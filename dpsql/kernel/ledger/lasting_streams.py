@@ -369,9 +369,12 @@ def end_all(connection: sqlite3.Connection) -> list[list[int]]:
 
 
 def find_check(
-    connection: sqlite3.Connection, entries: Sequence[int], column: Literal["key", "series"], value: str
+    connection: sqlite3.Connection,
+    entries: Sequence[int],
+    column: Literal["key", "series", "state"],
+    value: str,
 ) -> StoredCheck | None:
-    """Return the latest answered check of some streams with a key, or of a series."""
+    """Return the latest answered check of some streams with a key, of a series, or of all."""
     row = connection.execute(
         "SELECT a.entry, a.step, a.at, a.statement, a.used, a.payload, v.n, v.hash FROM asked a"
         f" JOIN event v ON v.n = a.event WHERE a.{column} = ? AND a.state = 'answered' AND a.entry IN"
