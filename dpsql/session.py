@@ -48,6 +48,7 @@ from dpsql.composition.prepared import (
     PreparedComposed,
     PreparedPrivate,
     PreparedPublic,
+    PreparedQuestion,
     PreparedReport,
 )
 from dpsql.composition.refused_with_periods import check_stream
@@ -282,6 +283,8 @@ class Session:
         match command:
             case PreparedCheck():
                 return self._checks.check(command)
+            case PreparedQuestion():
+                return self._checks.ask(command)
             case OpenChecks():
                 return self._checks.open(command, most)
             case StreamCommand():
@@ -303,6 +306,8 @@ class Session:
                 return explain(command.prepared, budget, json=command.form == "JSON")
             case Show(what="streams"):
                 return self._checks.show()
+            case Show(what="stream"):
+                return self._checks.show_one(command.name)
             case Show(what="reports"):
                 return self.reports.show()
             case Show():

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
-from dpsql.composition.checked_numbers import CheckPlanner, plan_stream, prepare_check
+from dpsql.composition.asked_questions import plan_opened, prepare_question
+from dpsql.composition.checked_numbers import CheckPlanner, prepare_check
 from dpsql.composition.model_numbers import check_models
 from dpsql.composition.prepared import PreparedCommand
 from dpsql.composition.refused_with_periods import check_stream
-from dpsql.errors import QueryRefused
+from dpsql.errors import ProgrammingError, QueryRefused
 from dpsql.kernel.loss import Charge
 from dpsql.language import Ask, Check, OpenChecks, StreamCommand
+from dpsql.language.stable_statements import EXAMPLE
 
 if TYPE_CHECKING:
     from dpsql.database import Database, Engines
@@ -36,15 +38,21 @@ def prepare_stream_statement(
     """Prepare a statement of a stream; opening it again costs what the ledger has of it."""
     check_stream(planner.policy, statement)
     if isinstance(statement, Ask):
+        stream = planner.database.ledger.streams.find(planner.analyst, statement.name)
+        if stream is None:
+            raise ProgrammingError(
+                f"you have no stream {statement.name[:60]}: {EXAMPLE.format(statement.name[:60])}"
+            )
+        if stream.terms.options["kind"] == "stable":
+            return PreparedCommand(text, prepare_question(planner, statement, engines))
         if isinstance(statement.check, QueryRefused):
             raise statement.check
         statement = statement.check
     if isinstance(statement, Check):
         return PreparedCommand(text, prepare_check(planner, statement, engines))
     if isinstance(statement, OpenChecks):
-        plan_stream(statement)
         check_models(statement, planner.policy)
-        return PreparedCommand(text, statement, Charge(statement.epsilon))
+        return PreparedCommand(text, statement, plan_opened(statement).loss.charge)
     found = planner.database.ledger.streams.find(planner.analyst, statement.name)
     again = statement.what == "refill" and found is not None
     return PreparedCommand(text, statement, found.terms.charge if again and found else Charge())

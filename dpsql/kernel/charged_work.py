@@ -272,7 +272,8 @@ class ChargedCheck(ChargedWork):
 
     def __init__(self, ledger: ChargeLedger, begun: BegunCheck, begin: Begin) -> None:
         """Take over a check that was just begun."""
-        loss = PrivacyLoss.of(begun.stream.terms.charge.epsilon)
+        charge = begun.stream.terms.charge
+        loss = PrivacyLoss.of(charge.epsilon, charge.delta)
         super().__init__(ledger, Reservation(begun.stream.entry, loss, stream=True), begin)
         self._streams, self._begun = ledger.streams, begun
 

@@ -18,14 +18,20 @@ from dpsql.estimates.predictions import clear_gap
 from dpsql.kernel.loss import Charge
 from dpsql.kernel.mechanisms import FirstStable, StableAnswers, StableStream
 from dpsql.kernel.release import Run
-from dpsql.kernel.stable_questions import StableAbove, StableQuantile, StableQuestion, StableTop, ask_stable
+from dpsql.kernel.stable_questions import (
+    StableAbove,
+    StableAnswer,
+    StableQuantile,
+    StableQuestion,
+    StableTop,
+    ask_stable,
+)
 from dpsql.language import AboveThreshold, Scalar, TopK
 from dpsql.lazy_dataclass import dataclass
 from dpsql.planning import plan_requests
 from dpsql.planning.method import KeepsQuote, NoisyResult, Quote
 
 NAME = "FIRST_STABLE"
-UNSTABLE = "no row: one {unit} more or less might change the answer, so it is not shown"
 SET_NOTE = "the rows are a set, in the order of their keys: DP_RANK() in the select list asks for a list"
 
 
@@ -44,7 +50,7 @@ def question_of(plan: Plan) -> tuple[int, StableQuestion]:
             raise refuse(
                 plan,
                 f"{output.name[:60]} is a number, which one {plan.unit} changes everywhere",
-                "leave it out of the select list, or leave mechanism out",
+                "leave it out of the select list, or ask with noise",
             )
     if plan.cells is not None:
         return 1, _quantile_of(plan)
@@ -188,9 +194,15 @@ class StableSelection(KeepsQuote):
     def run(self, run: Run) -> NoisyResult:
         """Test the answer, and show it if it passes."""
         found = ask_stable(run, StableStream(self.mechanism), self.place, self.question)
-        notes = () if found.stable else (UNSTABLE.format(unit=self.plan.unit),)
-        result = NoisyResult(found.rows, (None,) * len(self.plan.counts), notes=notes)
+        result = NoisyResult(found.rows, (None,) * len(self.plan.counts), notes=say_answer(self.plan, found))
         return add_cells(self.plan, result, found.cell)
+
+
+def say_answer(plan: Plan, found: StableAnswer) -> tuple[str, ...]:
+    """Say why there is no row."""
+    if not found.stable:
+        return (f"unstable: one {plan.unit} more or less might change the answer, so no row is shown",)
+    return () if len(found.rows) else ("stable: no group reaches the threshold, which is the exact answer",)
 
 
 def add_cells(plan: Plan, result: NoisyResult, cell: np.ndarray) -> NoisyResult:
