@@ -44,7 +44,7 @@ MOST_GROUPS = 10_000
 
 
 class CheckPlanner(Protocol):
-    """The part of a planner that checks use."""
+    """What checks of numbers need of the planner of statements."""
 
     @property
     def policy(self) -> Policy:

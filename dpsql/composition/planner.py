@@ -426,7 +426,7 @@ class Planner:
         return replace(self, defaults=replace(self.defaults, epsilon=None, error=None))
 
     def described(self, statement: Describe) -> pa.Table:
-        """Return the result of DESCRIBE."""
+        """Return the result that DESCRIBE shows of a statement."""
         catalog = self.database.engines().schema_database
         view = self.policy.views.get(statement.table) if statement.table.isascii() else None
         if view is not None:

@@ -26,7 +26,6 @@ unit changes at most c rows, one after the other; so s - (c - 1), or 0, is a dis
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
@@ -40,6 +39,7 @@ from dpsql.kernel.mechanisms import StableStream
 from dpsql.kernel.noise import STEP_LIMIT
 from dpsql.kernel.release import released_at
 from dpsql.kernel.sealed import without_frames
+from dpsql.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

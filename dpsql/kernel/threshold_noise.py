@@ -14,11 +14,12 @@ from __future__ import annotations
 import hashlib
 import hmac
 import json
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from dpsql.kernel.ledger.lasting_streams import StoredStream
 from dpsql.kernel.mechanisms import CheckStream, CheckStreamPlan, NoiseSource, StableAnswers, StableStream
 from dpsql.kernel.noise import KeyedEntropy
+from dpsql.lazy_dataclass import dataclass
 
 StreamPlan = CheckStreamPlan | StableAnswers
 """What is planned of a stream: of checks, or of exact answers."""
@@ -34,7 +35,7 @@ def _begin(
 
 @dataclass(frozen=True, slots=True)
 class ThresholdKey:
-    """The key of a ledger's thresholds."""
+    """The key from which a ledger draws the noise of its thresholds."""
 
     ledger: str
     """The random identifier of the ledger."""

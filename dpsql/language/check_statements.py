@@ -226,7 +226,7 @@ def _find_expect(tokens: Sequence[Token]) -> int:
 
 
 def _read_expectation(source: StatementText, at: Cursor, tokens: Sequence[Token]) -> Expectation:
-    """Read what is expected, up to its tolerance."""
+    """Read the expectation of a CHECK statement, up to its tolerance."""
     start = tokens[min(at.i, len(tokens) - 1)].start
     word = at.word()
     low: Fraction | None = None
@@ -267,7 +267,7 @@ def _read_expectation(source: StatementText, at: Cursor, tokens: Sequence[Token]
 def _read_width(
     source: StatementText, at: Cursor, tokens: Sequence[Token], expected: Expectation
 ) -> Expectation:
-    """Read the tolerance of an expectation."""
+    """Read the tolerance of a CHECK statement's expectation."""
     low, high = expected.low, expected.high
     if at.word() == "WITHIN":
         start = tokens[at.i].start

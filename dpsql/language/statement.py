@@ -141,8 +141,8 @@ class Options:
     layout: Literal["BASIC", "ORDER"] | None = None
     dialect: str | None = None
     """The dialect that decides the meaning of calls that several have."""
-    combine: Literal["ONLY"] | None = None
-    """Whether it is answered from stored releases alone."""
+    combine: Literal["ONLY", "TRUE"] | None = None
+    """Whether it is answered from stored releases alone, or from the estimate of a report."""
     at_release: int | None = None
     """Of these, the newest that is looked at."""
     price: Fraction | None = None
@@ -204,7 +204,7 @@ class AboveThreshold:
 
 @dataclass(frozen=True, slots=True)
 class Scalar:
-    """Counts of the whole table: no GROUP BY."""
+    """The form of a statement that counts the whole table: without GROUP BY."""
 
     spelling: str = "a count without GROUP BY"
 
@@ -279,6 +279,8 @@ class ReportCommand:
         the mean error is least.
     part, statement
         The part of units; and the statement, from 1, whose answer is returned.
+    at_release
+        Of EXECUTE: the newest release that is looked at; nothing is measured then.
     """
 
     source: StatementText
@@ -289,6 +291,7 @@ class ReportCommand:
     part: str | None = None
     statement: int | None = None
     per: Literal["STATEMENT", "NUMBER"] = "STATEMENT"
+    at_release: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -121,7 +121,7 @@ class Ask:
 
 @dataclass(frozen=True, slots=True)
 class StreamCommand:
-    """REFILL STREAM name, CLOSE STREAM name."""
+    """A parsed REFILL STREAM name or CLOSE STREAM name."""
 
     source: StatementText
     what: Literal["refill", "close"]

@@ -25,14 +25,14 @@ class CheckAnswer:
     """What a stream with models knows of them now (`composition.model_numbers`)."""
 
     def to_bytes(self) -> bytes:
-        """Write it as the ledger stores it."""
+        """Write the answer of a check as the ledger stores it."""
         said = {"notes": self.notes} | ({} if self.models is None else {"models": self.models})
         parts = [json.dumps(said).encode(), stream(self.table), stream(self.last)]
         return b"".join(len(part).to_bytes(8, "big") + part for part in parts)
 
     @classmethod
     def read(cls, payload: bytes) -> CheckAnswer:
-        """Read a stored answer."""
+        """Read the answer of a check that the ledger stored."""
         import pyarrow as pa  # noqa: PLC0415  loaded only where an answer is read
 
         parts, at = list[bytes](), 0

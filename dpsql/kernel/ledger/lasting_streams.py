@@ -14,7 +14,6 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from fractions import Fraction
 from typing import Any, Final, Literal
@@ -25,6 +24,7 @@ from dpsql.kernel.ledger.events import Event, Request, Reservation, Settled
 from dpsql.kernel.ledger.scopes import Caps
 from dpsql.kernel.ledger.totals import DamagedError, names_of, read, read_loss, write
 from dpsql.kernel.loss import Charge
+from dpsql.lazy_dataclass import dataclass
 
 _TOLD: Final = ("entry", "analyst", "name", "round", "options", "misses", "first", "each")
 _OPENED: Final = ", ".join((*_TOLD, "event", "seal"))
@@ -56,7 +56,7 @@ class StreamTerms:
 
     @property
     def charge(self) -> Charge:
-        """The largest charge."""
+        """The largest charge of the stream, if all its misses are used."""
         return Charge(self.first + self.misses * self.each, self.delta)
 
     @property
@@ -73,7 +73,7 @@ class StreamTerms:
 
 @dataclass(frozen=True, slots=True)
 class StoredStream:
-    """A stream as the ledger has it."""
+    """A stream of checks as the ledger stores it: its terms, what is used, whether it is open."""
 
     entry: int
     analyst: str
@@ -101,7 +101,7 @@ class StoredStream:
 
     @property
     def left(self) -> int:
-        """How many misses are left."""
+        """How many misses of the stream are left."""
         return self.terms.misses - self.used
 
 
@@ -130,7 +130,7 @@ class BegunCheck:
 
 @dataclass(frozen=True, slots=True)
 class StoredCheck:
-    """A check that was answered."""
+    """A check of a stream that was answered, as the ledger stores it."""
 
     entry: int
     step: int
@@ -208,7 +208,7 @@ def list_streams(connection: sqlite3.Connection, analyst: str | None) -> list[St
 
 
 def find_entry(connection: sqlite3.Connection, entry: int) -> StoredStream | None:
-    """Return the stream of an entry."""
+    """Return the stream that an entry of the ledger paid for."""
     row = connection.execute(
         f"SELECT {', '.join(f's.{name}' for name in _OPENED.split(', '))}, e.state, e.charged_loss, e.at,"
         " e.statement, v.hash FROM stream s JOIN entry e ON e.entry = s.entry"

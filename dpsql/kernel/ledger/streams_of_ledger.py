@@ -77,7 +77,7 @@ class StreamsOfLedger:
         self._guard.cover(self._store, event)
 
     def fail(self, begun: BegunCheck, *, failed: bool) -> None:
-        """End a check without a result; see `fail`."""
+        """End a check that has no result: its miss stays charged."""
         with self._ends(begun), self._store.write() as connection:
             lasting_streams.fail(connection, begun, failed=failed)
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 import threading
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import Self
 
@@ -32,6 +31,7 @@ from dpsql.kernel.mechanisms.mechanism import (
 from dpsql.kernel.mechanisms.sparse_vector_plan import best_share
 from dpsql.kernel.mechanisms.top_stable import StabilityTests, StableNoise, first_test
 from dpsql.kernel.public_order import OrderedCounts
+from dpsql.lazy_dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +60,7 @@ class _Stable(Mechanism[R]):
         return self.loss == self.tests.loss(self.paid) and self.tests.cover(taken.most, self.queries)
 
     def realised_loss(self, units: int) -> PrivacyLoss:
-        """Return the loss of a run that pays for so many tests."""
+        """Return the loss of a run that pays for a given number of tests."""
         return self.tests.loss(units) if self.queries else self.loss
 
 
