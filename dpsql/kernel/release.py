@@ -16,7 +16,7 @@ changes by what `UnitChanges` says. So they compose adaptively, and the loss is 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 

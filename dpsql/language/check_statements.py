@@ -14,7 +14,7 @@ from dpsql.kernel.loss import exact
 from dpsql.language.check_rewrites import find_item, list_items, read_number, rewrite_item
 from dpsql.language.options import read_value, split_options
 from dpsql.language.stable_statements import parse_open_stable
-from dpsql.language.statement import Query, StatementText
+from dpsql.language.statement import Query, StatementText, write_name
 from dpsql.language.stream_statements import SIDES, Ask, Check, Expectation, OpenChecks, StreamCommand
 from dpsql.language.tokens import Cursor, find_closing_parenthesis
 
@@ -232,6 +232,8 @@ def _read_expectation(source: StatementText, at: Cursor, tokens: Sequence[Token]
     low: Fraction | None = None
     high: Fraction | None = None
     if at.take(TokenType.FROM):
+        if at.kind() == TokenType.L_PAREN:
+            return Expectation(table=_read_relation(source, at), at=start)
         if at.kind() in (None, TokenType.STRING, TokenType.NUMBER):
             raise source.syntax("EXPECT .. FROM takes a public table", start)
         return Expectation(table=at.text(), at=start)
@@ -262,6 +264,25 @@ def _read_expectation(source: StatementText, at: Cursor, tokens: Sequence[Token]
             "EXPECT n = 1200 TOLERANCE 50, = LAST, = MODELS, BETWEEN a AND b, AT MOST a, AT LEAST a, FROM t",
         )
     return Expectation(low, high, at=start)
+
+
+def _read_relation(source: StatementText, at: Cursor) -> str:
+    """Return a relation in parentheses, with the names behind it, as SQL: parameters are values by now."""
+    begin, end = at.i, find_closing_parenthesis(at.tokens, at.i)
+    if end > 0 and at.tokens[end + 1 : end + 2] and at.tokens[end + 1].token_type == TokenType.ALIAS:
+        end += 2
+        if at.tokens[end + 1 : end + 2] and at.tokens[end + 1].token_type == TokenType.L_PAREN:
+            end = find_closing_parenthesis(at.tokens, end + 1)
+    if end < 0 or end >= len(at.tokens):
+        raise source.syntax("a parenthesis is not closed", at.tokens[begin].start)
+    at.i = end + 1
+    return " ".join(_write_token(token) for token in at.tokens[begin : at.i])
+
+
+def _write_token(token: Token) -> str:
+    if token.token_type == TokenType.STRING:
+        return "'" + token.text.replace("'", "''") + "'"
+    return write_name(token.text) if token.token_type == TokenType.IDENTIFIER else token.text
 
 
 def _read_width(
