@@ -12,6 +12,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from datetime import date
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
@@ -25,6 +26,7 @@ from dpsql.composition.model_numbers import count_models, weights_of
 from dpsql.composition.prepared import PreparedCheck, PreparedCommand, PreparedQuestion
 from dpsql.composition.release_words import round_up
 from dpsql.composition.show_describe import show_streams
+from dpsql.composition.stream_parts import check_stream_parts, written_parts
 from dpsql.engines import running_statement
 from dpsql.errors import OperationalError, PriceNotAgreed, ProgrammingError
 from dpsql.kernel.charged_work import ChargedCheck, CheckResult
@@ -78,6 +80,12 @@ class _Session(Protocol):
 
 def opened_as(stream: StoredStream) -> OpenChecks:
     """Return the statement that opened a stream, as it was read."""
+    days = stream.terms.options.get("parts")
+    parts = None if days is None else (date.fromisoformat(days[0]), date.fromisoformat(days[1]))
+    return replace(_opened_as(stream), parts=parts)
+
+
+def _opened_as(stream: StoredStream) -> OpenChecks:
     known, terms = stream.terms.options, stream.terms
     if known["kind"] == "stable":
         return opened_stable(stream)
@@ -139,11 +147,13 @@ class CheckStreams:
                 f"the stream costs epsilon {round_up(opened.epsilon)} now, and less was agreed",
                 hint="ask for its price again",
             )
-        key = self._read_key(opened.name, make=True)
+        key, terms = self._read_key(opened.name, make=True), _terms_of(opened, plan)
+        parts = written_parts(opened, self._session.database.policy)
+        terms = replace(terms, options={**terms.options, **parts})
         found = self._wait(
             lambda: self._ledger.open(
                 self._session.analyst,
-                _terms_of(opened, plan),
+                terms,
                 lambda *place: key.seal(plan, *place),
                 self._session.facts,
                 refill=refill,
@@ -239,7 +249,7 @@ class CheckStreams:
             del most
             tests = self._resume(stream)
             assert isinstance(tests, StableStream)  # noqa: S101  as it was opened
-            return AskedQuestion(prepared).ask(tests, confirm)
+            return AskedQuestion(prepared, opened_as(stream)).ask(tests, confirm)
 
         request = CheckRequest(prepared.ask.source.text, key or "", "", 1)
         return self._asked(stream, counting, request, ask, fresh=bool(prepared.ask.query.options.fresh))
@@ -258,6 +268,7 @@ class CheckStreams:
         `ask` gets the stream as it is then, what confirms that the work may read, and the misses it may use.
         """
         key = request.key or None
+        check_stream_parts(stream.terms.options, opened_as(stream), counting)
         if not fresh and (known := self._find_known(stream, key)) is not None:
             return known
         if not stream.left:

@@ -17,6 +17,7 @@ from dpsql.analysis import complete_options
 from dpsql.composition.checked_numbers import CheckPlanner, plan_stream
 from dpsql.composition.planned_count import PlannedCount
 from dpsql.composition.prepared import PreparedQuestion
+from dpsql.composition.stream_parts import parts_of_stream
 from dpsql.kernel.charged_work import CheckResult
 from dpsql.kernel.ledger.lasting_streams import StreamTerms
 from dpsql.kernel.loss.composing import Spending
@@ -86,13 +87,14 @@ def prepare_question(planner: CheckPlanner, ask: Ask, engines: Engines) -> Prepa
 class AskedQuestion:
     """One question: what is counted, tested and shown, under its stream's charge."""
 
-    def __init__(self, prepared: PreparedQuestion) -> None:
-        self._prepared = prepared
+    def __init__(self, prepared: PreparedQuestion, opened: OpenChecks) -> None:
+        self._prepared, self._opened = prepared, opened
 
     def ask(self, stream: StableStream, confirm: Callable[[], None]) -> CheckResult:
         """Count, test and show; return the answer as it is stored."""
         prepared, plan, before = self._prepared, self._prepared.counting.plan, stream.used
-        run = Run(prepared.counting.count(unchanged=True), Spending(stream.plan.loss))
+        parts = parts_of_stream(self._opened, prepared.counting.policy)
+        run = Run(prepared.counting.count(unchanged=True), Spending(stream.plan.loss, parts))
         confirm()
         found = ask_stable(run, stream, prepared.place, prepared.question)
         result = add_cells(plan, NoisyResult(found.rows, (None,) * len(plan.counts)), found.cell)

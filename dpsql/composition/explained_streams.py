@@ -104,8 +104,14 @@ def _of_question(asked: PreparedQuestion, opened: OpenChecks | None) -> list[tup
 
 
 def _of_opened(opened: OpenChecks) -> list[tuple[str, str]]:
-    if isinstance(opened, OpenStable):
-        return _of_stable(opened)
+    found = _of_stable(opened) if isinstance(opened, OpenStable) else _of_checks(opened)
+    if opened.parts is not None:
+        days = " to ".join(map(str, opened.parts))
+        found.append(("parts", f"of the days {days}: units of other parts are not asked about, nor charged"))
+    return found
+
+
+def _of_checks(opened: OpenChecks) -> list[tuple[str, str]]:
     plan = plan_stream(opened)
     answers = f"fresh, at epsilon {round_up(plan.answer_epsilon)}"
     slack = f"within the tolerance + {plan.slack():.3g} bounds, for all checks together (95%)"

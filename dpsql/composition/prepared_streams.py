@@ -9,6 +9,7 @@ from dpsql.composition.checked_numbers import CheckPlanner, prepare_check
 from dpsql.composition.model_numbers import check_models
 from dpsql.composition.prepared import PreparedCommand
 from dpsql.composition.refused_with_periods import check_stream
+from dpsql.composition.stream_parts import parts_of_stream
 from dpsql.errors import ProgrammingError, QueryRefused
 from dpsql.kernel.loss import Charge
 from dpsql.language import Ask, Check, OpenChecks, StreamCommand
@@ -52,6 +53,7 @@ def prepare_stream_statement(
         return PreparedCommand(text, prepare_check(planner, statement, engines))
     if isinstance(statement, OpenChecks):
         check_models(statement, planner.policy)
+        parts_of_stream(statement, planner.policy)
         return PreparedCommand(text, statement, plan_opened(statement).loss.charge)
     found = planner.database.ledger.streams.find(planner.analyst, statement.name)
     again = statement.what == "refill" and found is not None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from datetime import date
 from fractions import Fraction
 
 from sqlglot.tokenizer_core import Token, TokenType
@@ -63,7 +64,7 @@ def parse_stream_statement(
     return OpenChecks(source, name, **options)  # type: ignore[arg-type]  # as read
 
 
-_OPEN = {"epsilon", "misses", "answers", "sides", "tolerance", "at_once", "models", "scales"}
+_OPEN = {"epsilon", "misses", "answers", "sides", "tolerance", "at_once", "models", "scales", "parts"}
 
 
 def _read_name(source: StatementText, at: Cursor, tokens: Sequence[Token]) -> str:
@@ -105,6 +106,8 @@ def _read_option(source: StatementText, name: str, tokens: list[Token]) -> objec
         if len(tokens) > 1 or word not in SIDES:
             raise source.syntax("option sides: expected one of " + ", ".join(SIDES), tokens[0].start)
         return word
+    if name == "parts":
+        return _read_days(source, tokens)
     if name in ("models", "scales"):
         return _read_list(source, name, tokens)
     value = read_number(source, Cursor([*tokens]), tokens)
@@ -118,6 +121,23 @@ def _read_option(source: StatementText, name: str, tokens: list[Token]) -> objec
         limits = "at least 0 and less than 1" if name == "answers" else "at least 0"
         raise source.syntax(f"option {name}: it must be {limits}", tokens[0].start)
     return value
+
+
+def _read_days(source: StatementText, tokens: list[Token]) -> tuple[date, date] | None:
+    """Read the first and the last day of parts; None: ALL of them."""
+    if len(tokens) == 1 and tokens[0].text.upper() == "ALL":
+        return None
+    words = tokens[0].text.upper().split(" TO ") if tokens[0].token_type == TokenType.STRING else []
+    try:
+        first, last = map(date.fromisoformat, map(str.strip, words))
+        valid = first <= last and len(tokens) == 1
+    except ValueError:
+        valid = False
+    if not valid:
+        raise source.syntax(
+            "option parts: expected ALL, or two days", tokens[0].start, "parts = '2026-01-05 TO 2026-12-27'"
+        )
+    return first, last
 
 
 def _read_list(source: StatementText, name: str, tokens: list[Token]) -> tuple[object, ...]:

@@ -26,7 +26,7 @@ class OpenStable(OpenChecks):
 
 
 EXAMPLE: Final = "OPEN STABLE {} OPTIONS (epsilon = 1, delta = 1e-6, unstable = 5, questions = 1000)"
-_OPTIONS: Final = {"epsilon", "delta", "unstable", "questions"}
+_OPTIONS: Final = {"epsilon", "delta", "unstable", "questions", "parts"}
 
 ReadName = Callable[[StatementText, Cursor, Sequence[Token]], str]
 ReadOptions = Callable[[StatementText, Cursor, set[str]], dict[str, Any]]

@@ -24,6 +24,7 @@ from dpsql.kernel.ledger.events import Event, Request, Reservation, Settled
 from dpsql.kernel.ledger.scopes import Caps
 from dpsql.kernel.ledger.totals import DamagedError, names_of, read, read_loss, write
 from dpsql.kernel.loss import Charge
+from dpsql.kernel.unit_parts import PartSet
 from dpsql.lazy_dataclass import dataclass
 
 _TOLD: Final = ("entry", "analyst", "name", "round", "options", "misses", "first", "each")
@@ -63,6 +64,12 @@ class StreamTerms:
     def delta(self) -> Fraction:
         """What is charged once anything was asked, and not given back: of exact answers."""
         return Fraction(self.options.get("delta", 0))
+
+    @property
+    def unit_parts(self) -> PartSet | None:
+        """The parts of units on which its checks may depend; None: all."""
+        found = self.options.get("unit_parts")
+        return None if found is None else PartSet(tuple((low, high) for low, high in found))
 
     @property
     def questions(self) -> int | None:
@@ -165,7 +172,7 @@ def open_stream(
     number = 1 if last is None else last.round + 1
     kind = terms.options.get("kind", "checks")
     called = "stream of exact answers" if kind == "stable" else "stream of checks"
-    request = Request(f"{kind} {terms.name}", called, terms.charge)
+    request = Request(f"{kind} {terms.name}", called, terms.charge, parts=terms.unit_parts)
     reservation = charging.reserve(
         connection, caps, analyst, terms.statement, [request], stream=True, lasting=True
     )
