@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING, Protocol
 from dpsql.composition.asked_questions import plan_opened, prepare_question
 from dpsql.composition.checked_numbers import CheckPlanner, prepare_check
 from dpsql.composition.model_numbers import check_models
-from dpsql.composition.prepared import PreparedCommand
+from dpsql.composition.prepared import PreparedCommand, PreparedQuestion
 from dpsql.composition.refused_with_periods import check_stream
 from dpsql.composition.stream_parts import parts_of_stream
-from dpsql.errors import ProgrammingError, QueryRefused
+from dpsql.errors import QueryRefused
 from dpsql.kernel.loss import Charge
 from dpsql.language import Ask, Check, OpenChecks, StreamCommand
-from dpsql.language.stable_statements import EXAMPLE
 
 if TYPE_CHECKING:
     from dpsql.database import Database, Engines
@@ -39,13 +38,9 @@ def prepare_stream_statement(
     """Prepare a statement of a stream; opening it again costs what the ledger has of it."""
     check_stream(planner.policy, statement)
     if isinstance(statement, Ask):
-        stream = planner.database.ledger.streams.find(planner.analyst, statement.name)
-        if stream is None:
-            raise ProgrammingError(
-                f"you have no stream {statement.name[:60]}: {EXAMPLE.format(statement.name[:60])}"
-            )
-        if stream.terms.options["kind"] == "stable":
-            return PreparedCommand(text, prepare_question(planner, statement, engines))
+        question = _find_question(planner, statement, engines)
+        if question is not None:
+            return PreparedCommand(text, question)
         if isinstance(statement.check, QueryRefused):
             raise statement.check
         statement = statement.check
@@ -58,3 +53,19 @@ def prepare_stream_statement(
     found = planner.database.ledger.streams.find(planner.analyst, statement.name)
     again = statement.what == "refill" and found is not None
     return PreparedCommand(text, statement, found.terms.charge if again and found else Charge())
+
+
+def _find_question(planner: StreamPlanner, ask: Ask, engines: Engines) -> PreparedQuestion | None:
+    """Return the question of exact answers that ASK is; None: it is a check of what models expect.
+
+    A stream that is not open yet, as in a file that opens it, has the kind of what is asked: exact answers
+    have keys alone, and what models expect is a number.
+    """
+    stream = planner.database.ledger.streams.find(planner.analyst, ask.name)
+    if stream is not None:
+        exact = stream.terms.options["kind"] == "stable"
+        return prepare_question(planner, ask, engines) if exact else None
+    try:
+        return prepare_question(planner, ask, engines)
+    except QueryRefused:
+        return None
