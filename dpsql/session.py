@@ -45,6 +45,7 @@ from dpsql.composition.prepared import (
     PreparedComposed,
     PreparedPrivate,
     PreparedPublic,
+    PreparedQuestion,
     PreparedReport,
 )
 from dpsql.composition.show_describe import empty_table, show_facts
@@ -281,6 +282,8 @@ class Session:
         match command:
             case PreparedCheck():
                 return self._checks.check(command)
+            case PreparedQuestion():
+                return self._checks.ask(command)
             case OpenChecks():
                 return self._checks.open(command, most)
             case StreamCommand():
@@ -302,6 +305,8 @@ class Session:
                 return explain(command.prepared, budget, json=command.form == "JSON")
             case Show(what="streams"):
                 return self._checks.show()
+            case Show(what="stream"):
+                return self._checks.show_one(command.name)
             case Show(what="reports"):
                 return self.reports.show()
             case Show():

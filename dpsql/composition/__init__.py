@@ -14,7 +14,9 @@
                           ``few_groups`` numbers of groups, ``lists_of_values`` MODE, STRING_AGG and lists
                           of quantiles
 ``checked_numbers``       what a CHECK statement counts and answers; ``asked_checks`` asks one check of a
-                          lasting stream, ``model_numbers`` has what its models expect; ``prepared_streams``
+                          lasting stream, ``asked_questions`` one question of exact answers,
+                          ``stream_parts`` has the parts of units that a stream is of;
+                          ``model_numbers`` has what models expect; ``prepared_streams``
                           prepares statements of streams, ``explained_streams`` is EXPLAIN of them
 ``block``                 divides a release block into what is counted and a SELECT over the released rows;
                           ``block_clauses`` reads HAVING, QUALIFY, ORDER BY and LIMIT, ``block_columns``

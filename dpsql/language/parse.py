@@ -281,7 +281,7 @@ def _parse_explain(
     query = None if _read_first_word(rest) == "EXPLAIN" else parse(rest, parameters, dialect)
     if not isinstance(query, (Query, Refine, OpenChecks, Check, Ask, StreamCommand)):
         raise source.refuse(
-            "EXPLAIN takes a SELECT, REFINE RELEASE, OPEN CHECKS, CHECK, ASK, REFILL STREAM or CLOSE STREAM",
+            "EXPLAIN takes a SELECT, a REFINE RELEASE, or OPEN, CHECK, ASK, REFILL STREAM or CLOSE STREAM",
             len(rest) - len(rest.lstrip()),
         )
     return Explain(source, query, form)
@@ -402,13 +402,11 @@ def _parse_show(source: StatementText, tokens: list[Token]) -> Show:
         return Show(source, "parts", every=words[-1] == "ALL")
     if words[:1] == ["RELEASE"] and len(words) == 2 and re.fullmatch("[0-9]{1,9}", words[1]):
         return Show(source, "release", int(words[1]))
+    if words[:1] == ["STREAM"] and len(words) == 2 and tokens[2].token_type != TokenType.STRING:
+        return Show(source, "stream", name=tokens[2].text.lower())
+    forms = "SHOW PRIVACY BUDGET (BY PARTS), SHOW TABLES, SHOW RELEASES, SHOW RELEASE 1, SHOW STREAMS, SHOW "
     at = tokens[1].start if len(tokens) > 1 else tokens[0].start
-    raise source.syntax(
-        "SHOW does not support this",
-        at,
-        "SHOW PRIVACY BUDGET (BY PARTS), SHOW TABLES, SHOW RELEASES, SHOW RELEASE 1, SHOW STREAMS or SHOW"
-        " REPORTS",
-    )
+    raise source.syntax("SHOW does not support this", at, f"{forms}STREAM daily or SHOW REPORTS")
 
 
 def _parse_describe(source: StatementText, tokens: list[Token]) -> Describe:
