@@ -394,7 +394,7 @@ def bears_too_much(path: Path, seed: int, filter_of: Callable[[Charge], Filter])
             if admits.order_way is not None:
                 loss = PrivacyLoss((Gaussian(Fraction(size, 16)),), delta)
             expected = all(admits.admits(totals[part], loss) for part in known if low <= part <= high)
-            asked = [Request("r", "m", loss, parts=PartSet(((low, high),)))]
+            asked = [Request("r", "m", Charge(ONE, delta), loss=loss, parts=PartSet(((low, high),)))]
             try:
                 ledger.reserve_all(analyst="ann", statement="s", requests=asked)
             except BudgetExceeded:
