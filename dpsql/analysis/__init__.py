@@ -22,7 +22,8 @@
                        single values, ``large_domains`` those of which not all groups are counted;
                        ``group_rules`` how many, and of which units
 ``part_guards``        conditions on the date of units, beside those from which they follow;
-                       ``part_conditions`` which parts of units a condition leaves
+                       ``part_conditions`` which parts of units a condition leaves, ``value_conditions``
+                       where each value of a column is a part
 ``period_tables``      tables whose unit is what one did in one period; ``period_refusals`` what they refuse
 ``counting_query``     the query that counts; ``compiled_query`` seals it: the engine's binder confirms it,
                        once for all constants of its ``plan_shapes``, and the kernel certifies it, with
@@ -75,6 +76,7 @@ from dpsql.analysis.output_columns import place_columns
 from dpsql.analysis.passes import (
     Draft,
     bound_groups_of_unit,
+    check_combining,
     check_unit_option,
     choose_cut,
     choose_sparse_domain,
@@ -184,6 +186,7 @@ Pass = Callable[[Draft], None]
 
 CHECKS: tuple[Pass, ...] = (
     compile_outer_block,
+    check_combining,
     check_unit_option,
     measure_domain,
     find_partitions,
@@ -274,7 +277,7 @@ def complete_options(options: Options, defaults: Options) -> Options:
     An error takes the place of the default epsilon, and an epsilon that of the default error. Where both have
     a default, the error holds. What is added up from releases is planned as if it cost 1.
     """
-    if options.combine is not None and (options.epsilon or options.error) is None:
+    if options.combine == "ONLY" and (options.epsilon or options.error) is None:
         options = replace(options, epsilon=Fraction(1))
     kept = ["at"]
     if options.epsilon is not None:

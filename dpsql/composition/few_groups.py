@@ -17,7 +17,7 @@ from dpsql.analysis.compiled_relation import Cte
 from dpsql.analysis.compiler import function_name, read_whole_number
 from dpsql.analysis.released.few_groups import GROUPS, CountedKeys
 from dpsql.analysis.statement_shapes import Provenance
-from dpsql.composition.values_of_rows import list_ctes_of
+from dpsql.composition.found_values import list_ctes_of
 from dpsql.errors import QueryRefused
 from dpsql.language import Query, copy_tree, find_nodes, walk_tree
 from dpsql.policy import Policy, fold

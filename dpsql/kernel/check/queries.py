@@ -146,7 +146,7 @@ def relation_of_operation(proof: Proof, query: SetOperation) -> Relation:
 
 
 def _check_written(proof: Proof, query: SetOperation) -> None:
-    """Refuse operands that the text would not have as the tree has them: it has no parentheses."""
+    """Refuse operands whose text would be read as another tree, since it has no parentheses."""
     for side in (query.left, query.right):
         if isinstance(side, Select) and (side.order or side.limit is not None):
             proof.refuse("an ordered operand of a set operation", query)
@@ -321,7 +321,8 @@ def _relation_of_where(proof: Proof, query: Select, source: Relation) -> Relatio
     if query.where is None:
         return source
     proof.path.append("where")
-    tied = check_row(proof, query.where, source)
+    asked = [source.parts]
+    tied = check_row(proof, query.where, source, asked)
     proof.path.pop()
     conditions = conjuncts(query.where)
     there = [c for c in conditions if isinstance(c, IsNull) and c.negated and c.operand in source.unit]
@@ -329,7 +330,7 @@ def _relation_of_where(proof: Proof, query: Select, source: Relation) -> Relatio
         kind = Kind.TIED if tied else source.kind
         return source._replace(kind=kind, depends=source.depends + tuple(equal_columns(proof, conditions)))
     only = len(there) == len(conditions)
-    made = narrow_parts(proof, source, conditions)._replace(
+    made = narrow_parts(proof, source, conditions, asked)._replace(
         strays=source.strays and not there,
         depends=source.depends + tuple(equal_columns(proof, conditions)),
         table=source.table if only else None,
