@@ -264,7 +264,7 @@ class BlockClauses:
         return None if isinstance(node.unnest(), exp.Literal) else self.columns.measure(node)
 
     def same(self, one: exp.Expr, other: exp.Expr) -> bool:
-        """Return whether two measures are one."""
+        """Return whether two measures of a block are one and the same."""
         return self.names.normal(self.names.as_row(one)) == self.names.normal(self.names.as_row(other))
 
     def threshold(self) -> exp.Expr | None:

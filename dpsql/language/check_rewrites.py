@@ -5,7 +5,7 @@ Of an average and a quantile it counts sums that are above 0 where it is off (`c
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from typing import Literal
 
@@ -13,7 +13,8 @@ from sqlglot.tokenizer_core import Token, TokenType
 
 from dpsql.kernel.loss import exact
 from dpsql.language.options import MAX_NUMBER
-from dpsql.language.statement import Expectation, StatementText
+from dpsql.language.statement import StatementText
+from dpsql.language.stream_statements import Expectation
 from dpsql.language.tokens import Cursor, find_closing_parenthesis
 
 _AVERAGES = {"AVG", "MEAN"}
@@ -54,6 +55,14 @@ def read_number(source: StatementText, at: Cursor, tokens: Sequence[Token]) -> F
 
 def find_item(query: Sequence[Token], column: str) -> tuple[int, int] | None:
     """Return the begin and the end of the outermost SELECT's item with a name, without the name."""
+    for name, begin, end in list_items(query):
+        if name.text.lower() == column.lower():
+            return begin, end
+    return None
+
+
+def list_items(query: Sequence[Token]) -> Iterator[tuple[Token, int, int]]:
+    """Yield the named items of the outermost SELECT: the name, the begin, and the end without the name."""
     depth, begin = 0, -1
     items = list[tuple[int, int]]()
     for i, token in enumerate([*query, None]):
@@ -66,15 +75,10 @@ def find_item(query: Sequence[Token], column: str) -> tuple[int, int] | None:
             begin = i + 1 if kind == TokenType.COMMA else -1
         depth += (kind == TokenType.L_PAREN) - (kind == TokenType.R_PAREN)
     for begin, end in items:
-        if end - begin > 2 and query[end - 2].token_type == TokenType.ALIAS and _same(query[end - 1], column):
-            return begin, end - 2
-        if (
-            end - begin > 1
-            and query[end - 2].token_type == TokenType.R_PAREN
-            and _same(query[end - 1], column)
-        ):
-            return begin, end - 1
-    return None
+        if end - begin > 2 and query[end - 2].token_type == TokenType.ALIAS:
+            yield query[end - 1], begin, end - 2
+        elif end - begin > 1 and query[end - 2].token_type == TokenType.R_PAREN:
+            yield query[end - 1], begin, end - 1
 
 
 def _behind_options(query: Sequence[Token], i: int) -> int:
@@ -85,10 +89,6 @@ def _behind_options(query: Sequence[Token], i: int) -> int:
         return i
     end = find_closing_parenthesis(query, i + 3) if at.word(2) == "OPTIONS" else i + 1
     return max(end, i + 1) + 1
-
-
-def _same(token: Token, name: str) -> bool:
-    return token.text.lower() == name.lower()
 
 
 def rewrite_item(
@@ -110,8 +110,9 @@ def rewrite_item(
         )
     if word in _SUMS:
         return "sum", None
-    if expected.table or expected.last:
-        what = "LAST is" if expected.last else "expectations from a table are"
+    if expected.table or expected.last or expected.models:
+        word = "LAST" if expected.last else "MODELS"
+        what = "expectations from a table are" if expected.table else f"{word} is"
         raise source.refuse(f"{what} of counts and sums", expected.at, "EXPECT .. BETWEEN a AND b")
     low, high = expected.low, expected.high
     if word in _AVERAGES:

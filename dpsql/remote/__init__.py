@@ -22,9 +22,9 @@ from concurrent.futures import Future, wait
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import field
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
-from dpsql.errors import Error, InterfaceError, InternalError, NotSupportedError, QueryRefused
+from dpsql.errors import Error, InterfaceError, InternalError, QueryRefused
 from dpsql.kernel.loss import Charge
 from dpsql.language import copy_parameters, copy_text
 from dpsql.lazy_dataclass import dataclass
@@ -41,7 +41,6 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from dpsql.kernel.loss import Number
     from dpsql.language import Parameters
     from dpsql.release import Release
 
@@ -242,11 +241,6 @@ class RemoteSession:
         if found is None:
             raise InternalError("the server sent no release")
         return found
-
-    def checked(self, *, tolerance: Number, epsilon: Number, misses: int) -> NoReturn:
-        """Refuse: streams of checked counts run beside the data."""
-        self.check()
-        raise NotSupportedError("streams of checked counts need the policy on this machine, not a server")
 
     def cancel(self) -> None:
         """Stop the statement that runs, from another thread; what was charged stays charged."""

@@ -108,9 +108,11 @@ def cell_sums_of(plan: Plan, policy: Policy) -> CellSums:
 
 
 def home_of(table: Table, policy: Policy) -> str | None:
-    """Return the column of a table that divides units into parts; None: it has none."""
+    """Return the column of a table that divides units into parts by its date; None: it has none."""
     found = policy.unit_parts
-    return fold(found.column) if found is not None and fold(found.table) == fold(table.name) else None
+    if found is None or found.every is None or fold(found.table) != fold(table.name):
+        return None
+    return fold(found.column)
 
 
 def column_of(expr: Expr) -> str:
@@ -125,7 +127,7 @@ def column_of(expr: Expr) -> str:
 
 
 def conjuncts(condition: Expr | None) -> Iterator[Expr]:
-    """Yield the conditions that hold together."""
+    """Yield the conditions that AND joins in a condition."""
     while isinstance(condition, Paren):
         condition = condition.inner
     if isinstance(condition, Binary) and condition.operator == "AND":

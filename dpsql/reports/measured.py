@@ -194,7 +194,7 @@ class _Days:
     kind: SqlType
 
     def axis(self, name: str, sets: Sequence[PartSet]) -> Axis:
-        """Return the axis of some sets of parts."""
+        """Return the axis of some sets of parts, by the days that they begin."""
         dates = self.kind == DATE
         days = tuple(dates_of(each, self.calendar, dates=dates) for each in sets)
         return Axis(name, days, tuple(map(self.calendar.words, sets)))

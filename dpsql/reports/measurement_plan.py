@@ -134,7 +134,7 @@ class TablePlan:
         ]
 
     def to_data(self) -> dict[str, Any]:
-        """Return it as values of JSON, exactly."""
+        """Return the plan of a table's measurements as values of JSON, exactly."""
         return {
             "table": self.table,
             "way": self.way,

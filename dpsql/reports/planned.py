@@ -53,13 +53,13 @@ class ReportStatement:
 
     @property
     def others(self) -> list[PreparedPrivate]:
-        """The releases that stay out of the estimate."""
+        """The releases of the statement that stay out of the report's estimate."""
         parts = () if isinstance(self.prepared, PreparedPublic) else self.prepared.parts
         return [part for part, linear in zip(parts, self.linear, strict=True) if isinstance(linear, str)]
 
     @property
     def estimated(self) -> list[LinearRelease]:
-        """The releases that an estimate answers."""
+        """The releases of the statement that the report's estimate answers."""
         return [each for each in self.linear if isinstance(each, LinearRelease)]
 
 

@@ -151,7 +151,7 @@ class PlannedRegistration:
         return sum(self.of_blocks.values(), self.own)
 
     def words(self) -> list[str]:
-        """Say what is measured, and what stays out."""
+        """Say what the report measures, and which statements stay out."""
         return [*(plan.words() for plan in self.text.plans), *words_of_others(self.statements)]
 
 
@@ -173,9 +173,9 @@ def plan_registration(
         every, calendar, part = None, None, None
     else:
         parts = planner.policy.unit_parts
-        if parts is None:
+        if parts is None or parts.every is None:
             raise QueryRefused(
-                "a report with :part needs units that are in parts",
+                "a report with :part needs units that are in parts by a date",
                 hint='write [parts.user] with table, column and every = "week" into the policy',
             )
         every, calendar = parts.period, Calendar(parts.period)

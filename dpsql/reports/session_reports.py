@@ -260,7 +260,7 @@ class SessionReports:
                 if not parts
                 else "all"
                 if parts == ALL_PARTS or calendar is None
-                else calendar.calendar.words(parts)
+                else session.ledger.name_parts(parts)
             )
             losses = [one.kept for one, _ in every if one is each or one.name.startswith(f"{each.name} (")]
             amount = sum((loss.epsilon or Fraction(0) for loss in losses if loss is not None), Fraction(0))
@@ -285,10 +285,7 @@ class SessionReports:
             run = plan_run(self._session.planner, stored, part)
             rows.append(("price of this run", shown(run.price.epsilon, up=True)))
             if run.parts is not None:
-                calendar = self._session.ledger.parts
-                rows.append(
-                    ("to be measured", "" if calendar is None else calendar.calendar.words(run.parts))
-                )
+                rows.append(("to be measured", self._session.ledger.name_parts(run.parts)))
         rows += [
             (f"statement {i}", each.replace("$part", ":part").replace("\n", " "))
             for i, each in enumerate(text.texts, 1)

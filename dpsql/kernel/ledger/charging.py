@@ -68,7 +68,7 @@ def begin(
 
 
 def paid_before(connection: sqlite3.Connection, number: int) -> Fraction:
-    """Return the epsilon of a release and of those that it refines; 0 if it has none or is not there."""
+    """Return the epsilon of a release and of the releases that it refines; 0 if it is not in the ledger."""
     row = connection.execute(
         "SELECT e.entry, e.charged_loss FROM release r JOIN entry e ON e.entry = r.entry WHERE r.number = ?",
         (number,),
@@ -100,7 +100,7 @@ def problem_of(
 
 
 def step_of(connection: sqlite3.Connection, entry: int) -> RefinementStep | None:
-    """Return what an entry refines; None: nothing."""
+    """Return the entry that a refinement refines, and its epsilon; None if the entry is no refinement."""
     row = connection.execute("SELECT parent, epsilon FROM refinement WHERE entry = ?", (entry,)).fetchone()
     return None if row is None else RefinementStep(row[0], read(row[1]))
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Final
 
 from dpsql.errors import BudgetExceeded, OperationalError, ProgrammingError
@@ -21,6 +21,7 @@ from dpsql.kernel.ledger.scopes import Caps, order_of, policy_scope
 from dpsql.kernel.ledger.totals import added_amounts, read_loss, shown
 from dpsql.kernel.loss import Charge, PrivacyLoss
 from dpsql.kernel.unit_parts import ALL_PARTS, NO_PARTS, PartSet
+from dpsql.lazy_dataclass import dataclass
 
 _FIXED: Final = ("number", "name", "analyst", "at", "digest", "statements", "plan", "kept", "event")
 """The columns of a report that never change."""
@@ -100,7 +101,7 @@ def find(connection: sqlite3.Connection, name: str) -> StoredReport | None:
 
 
 def active(connection: sqlite3.Connection) -> list[StoredReport]:
-    """Return the reports that have not ended."""
+    """Return the registered reports that have not ended."""
     rows = connection.execute(
         "SELECT number, name, analyst, at, digest, statements, plan, kept FROM report WHERE ended IS NULL"
         " ORDER BY number"
@@ -151,7 +152,11 @@ def check_runs(
             raise OperationalError("this report has ended; nothing was charged")
         again = parts & parts_of(connection, number, measured=True)
         if again:
-            where = f" for {caps.parts.words(again)}" if caps.parts is not None and again != ALL_PARTS else ""
+            where = (
+                f" for {caps.parts.words(connection, again)}"
+                if caps.parts is not None and again != ALL_PARTS
+                else ""
+            )
             raise OperationalError(
                 f"report {names[number]} was measured{where}, or is now; nothing was charged, ask for it"
                 " again"
