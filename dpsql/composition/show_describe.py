@@ -53,7 +53,7 @@ from dpsql.language import (
     name_columns,
     parse,
 )
-from dpsql.ledger import LIKE, Budget, Ledger, rows_of
+from dpsql.ledger import LIKE, Budget, Ledger, list_fullest, rows_of
 from dpsql.policy import Policy, Table, UnitColumn, View, describe_protected, fold, path_of
 from dpsql.release import places_of
 
@@ -124,12 +124,12 @@ def _parts_table(statement: Show, policy: Policy, ledger: Ledger, analyst: str) 
     found, left_out = ledger.budget_by_parts(analyst), 0
     if len(found) > _MOST_LINES and not statement.every:
         newest = {id(each) for each in found[-_NEWEST:]}
-        fullest = sorted(found, key=lambda each: each.budget.remaining.epsilon)[:_FULLEST]
-        kept = [each for each in found if id(each) in newest or any(each is other for other in fullest)]
+        fullest = {id(each) for each in list_fullest(found, _FULLEST)}
+        kept = [each for each in found if id(each) in newest | fullest]
         found, left_out = kept, len(found) - len(kept)
     rows = [
         (
-            parts.calendar.range_words((each.low, each.high)),
+            each.words,
             round_up(each.budget.spent.epsilon),
             round_down(each.budget.remaining.epsilon),
             f"{each.budget.more(like)} of {round_up(like)}",
