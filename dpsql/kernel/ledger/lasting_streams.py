@@ -256,7 +256,10 @@ def begin(
     if request.most < 1:
         raise InternalError("a check may be off")
     if not stream.left:
-        raise OperationalError(f"all {stream.terms.misses} misses of {stream.terms.name} are used up")
+        name = stream.terms.name
+        raise OperationalError(
+            f"all {stream.terms.misses} misses of {name} are used up: REFILL STREAM {name} is charged again"
+        )
     if stream.terms.questions is not None and stream.asked >= stream.terms.questions:
         raise OperationalError(f"all {stream.terms.questions:,} questions of {stream.terms.name} are asked")
     caps.check_listed(stream.analyst)

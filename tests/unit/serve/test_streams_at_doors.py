@@ -27,6 +27,8 @@ from tests.unit.serve.golden.doors import HERE, TOKEN, USERS, _returning, opened
 from tests.unit.serve.page.conftest import Site
 
 BY_PAGE = "SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page"
+TOP = "SELECT page FROM visits GROUP BY page ORDER BY COUNT(DISTINCT user_id) DESC LIMIT 1"
+EXACT = "OPEN STABLE exact OPTIONS (epsilon = 10, delta = 1e-7, unstable = 2, questions = 9)"
 OPEN = "OPEN CHECKS daily OPTIONS (epsilon = 10, misses = 3, tolerance = 50)"
 SCRIPT = [
     f"EXPLAIN {OPEN}",
@@ -40,8 +42,14 @@ SCRIPT = [
     "REFILL STREAM daily OPTIONS (misses = 5)",
     "EXPLAIN CLOSE STREAM daily",
     "CLOSE STREAM daily",
+    f"EXPLAIN {EXACT}",
+    EXACT,
+    f"ASK exact {TOP}",
+    f"ASK exact {TOP}",
+    f"EXPLAIN ASK exact {TOP}",
+    "CLOSE STREAM exact",
 ]
-PAID = {OPEN, SCRIPT[8]}
+PAID = {OPEN, SCRIPT[8], EXACT}
 Rows = list[dict[str, Any]]
 
 
@@ -151,6 +159,8 @@ def test_the_script_does_what_it_says(expected: list[Rows]) -> None:
     assert expected[3] == expected[4]
     assert expected[8][0]["left"] == 5
     assert expected[10][0]["state"] == "closed"
+    assert expected[13] == expected[14]
+    assert expected[16][0]["stream"] == "exact"
 
 
 @pytest.mark.parametrize("door", [by_http, by_mcp])
