@@ -18,6 +18,14 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 import pyarrow as pa
 
 from dpsql.composition.asked_checks import AskedCheck
+from dpsql.composition.boards import (
+    AskedSubmission,
+    find_best,
+    list_options,
+    misses_of,
+    opened_scores,
+    prepare_again,
+)
 from dpsql.composition.checked_numbers import check_tolerance, most_checked, plan_stream
 from dpsql.composition.explained_streams import explain_command
 from dpsql.composition.prepared import PreparedCheck, PreparedCommand
@@ -31,11 +39,12 @@ from dpsql.kernel.ledger.lasting_streams import (
     CheckRequest,
     StoredStream,
     StreamBusy,
+    StreamMoved,
     StreamTerms,
 )
 from dpsql.kernel.loss import Charge
 from dpsql.kernel.threshold_noise import ThresholdKey
-from dpsql.language import OpenChecks, StatementText, StreamCommand
+from dpsql.language import OpenBoard, OpenChecks, StatementText, StreamCommand, Submission
 from dpsql.ledger.key_file import KeyFile
 from dpsql.release import reuse_key
 from dpsql.release.check_answers import CheckAnswer, check_key
@@ -75,17 +84,22 @@ class _Session(Protocol):
 def opened_as(stream: StoredStream) -> OpenChecks:
     """Return the statement that opened a stream, as it was read."""
     known, terms = stream.terms.options, stream.terms
-    tolerance = known["tolerance"]
-    return OpenChecks(
+    tolerance, rows = (None if (text := known.get(name)) is None else Fraction(text) for name in _AMOUNTS)
+    plain = OpenChecks(
         StatementText(terms.statement),
         terms.name,
         terms.charge.epsilon,
         terms.misses,
         Fraction(known["answers"]),
         known["sides"],
-        None if tolerance is None else Fraction(tolerance),
+        tolerance,
         known["at_once"],
+        rows,
     )
+    return opened_scores(plain, known)
+
+
+_AMOUNTS = ("tolerance", "rows")
 
 
 def _terms_of(opened: OpenChecks, plan: CheckStreamPlan) -> StreamTerms:
@@ -96,6 +110,8 @@ def _terms_of(opened: OpenChecks, plan: CheckStreamPlan) -> StreamTerms:
         "sides": opened.sides,
         "tolerance": None if tolerance is None else str(tolerance),
         "at_once": opened.at_once,
+        **({} if opened.rows is None else {"rows": str(opened.rows)}),
+        **list_options(opened),
     }
     each = plan.check_epsilon + plan.answer_epsilon
     return StreamTerms(opened.name, opened.misses, plan.threshold_epsilon, each, opened.source.text, options)
@@ -145,6 +161,8 @@ class CheckStreams:
             before = opened_as(stream)
             misses = before.misses if statement.misses is None else statement.misses
             again = replace(before, misses=misses, source=statement.source)
+            if isinstance(again, OpenBoard):
+                again = replace(again, start=find_best(self._session.database, stream).value)
             if most is not None and not Charge(again.epsilon).fits(most):
                 raise OperationalError(
                     "another stream was opened under this name meanwhile: nothing was charged"
@@ -166,31 +184,48 @@ class CheckStreams:
         return show_streams(self._ledger.list(self._session.analyst))
 
     def check(self, prepared: PreparedCheck) -> StatementResult:
-        """Check the numbers of a statement, in order: each that is off is answered, and uses a miss."""
+        """Check the numbers of a statement, in order: each that is off is answered, and uses a miss.
+
+        What follows from earlier answers is found anew if another check has ended meanwhile.
+        """
+        while True:
+            try:
+                return self._check(prepared)
+            except StreamMoved:
+                prepared = prepare_again(self._session.planner, prepared)
+
+    def _check(self, prepared: PreparedCheck) -> StatementResult:
         stream = self._find(prepared.check.name)
         if stream.state != "open":
             state = f"the stream {stream.terms.name} is {stream.state}"
-            raise ProgrammingError(f"{state}: OPEN CHECKS opens it again")
+            raise ProgrammingError(f"{state}: OPEN {stream.terms.options['kind'].upper()} opens it again")
         opened = opened_as(stream)
         self._check_side(prepared, opened)
         check_tolerance(prepared, opened.tolerance)
         counting = prepared.counting
         if not counting.current():
             raise OperationalError(CHANGING)
-        last = self._find_last(stream, prepared, opened)
+        last, best = self._find_last(stream, prepared, opened), None
+        if isinstance(opened, OpenBoard) is not isinstance(prepared.check, Submission):
+            raise OperationalError("another stream was opened under this name meanwhile: nothing is checked")
+        if isinstance(opened, OpenBoard):
+            best = find_best(self._session.database, stream)
+            if best.expectation != prepared.check.expected:
+                raise StreamMoved("the board has another best")
         key = self._key_of(prepared, opened, last)
         if not prepared.check.query.options.fresh and (known := self._find_known(stream, key)) is not None:
             return known
         if not stream.left:
             raise OperationalError(
-                f"all {opened.misses} misses of {opened.name} are used up: "
+                f"all {opened.misses} {misses_of(opened)} of {opened.name} are used up: "
                 f"REFILL STREAM {opened.name} charges {round_up(opened.epsilon)} again"
             )
         self._resume(stream)
         self._session.database.vet(counting.engines, counting.plan.compiled.tables)
         most = max(min(most_checked(prepared), opened.at_once), 1)
         text = prepared.check.source.text
-        request = CheckRequest(text, key or "", prepared.check.series, most)
+        after = stream.asked if best is not None or prepared.check.expected.last else None
+        request = CheckRequest(text, key or "", prepared.check.series, most, after)
         facts = counting.engines.facts
 
         def begin() -> BegunCheck | StatementResult:
@@ -205,7 +240,8 @@ class CheckStreams:
 
         def ask() -> CheckResult:
             checks = self._resume(begun.stream)  # another check may have used misses while this one waited
-            asked = AskedCheck(self._session.planner, prepared, opened, last, begun.most)
+            given = self._session.planner, prepared, opened, last, begun.most
+            asked = AskedCheck(*given) if best is None else AskedSubmission(best, *given)
             return asked.ask(checks, work.confirm)
 
         found = CheckAnswer.read(work.run(ask))

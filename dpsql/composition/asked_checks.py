@@ -16,6 +16,8 @@ from dpsql.composition.checked_numbers import (
     plan_answer,
     statistic_of,
 )
+from dpsql.composition.composed_statements import run_composed
+from dpsql.composition.prepared import PreparedComposed
 from dpsql.composition.running import count_and_run
 from dpsql.errors import InternalError
 from dpsql.kernel.charged_work import CheckResult
@@ -68,16 +70,21 @@ class AskedCheck:
         }
         table = self._table(stream.plan, keys, expected, gaps, answers)
         notes = self._notes(groups, expected, len(gaps))
-        return CheckResult(stream.used - before, CheckAnswer(table, notes, self._keep_last(table)).to_bytes())
+        return CheckResult(stream.used - before, self.tell(table, notes).to_bytes())
+
+    def tell(self, table: pa.Table, notes: tuple[str, ...]) -> CheckAnswer:
+        """Return the answer of a check as it is stored, with what later ones expect as LAST."""
+        return CheckAnswer(table, notes, self._keep_last(table))
 
     def _answer(self, plan: CheckStreamPlan, keys: Sequence[Any]) -> Release:
         """Release the number of a group that is off; the stream's charge has its epsilon."""
         check, engines = self._prepared.check, self._prepared.counting.engines
         made = plan_answer(self._planner, self._prepared, keys, plan.answer_epsilon, engines)
-        paid = count_and_run(check.source.text, made, None)  # a stream is charged to all parts of units
+        (part,) = made.parts
+        paid = count_and_run(check.source.text, part, None)  # a stream is charged to all parts of units
         if paid.charge.delta or paid.charge.epsilon > plan.answer_epsilon:
             raise InternalError("an answer costs more than its miss pays for")
-        return paid.value
+        return run_composed(made, (paid.value,)) if isinstance(made, PreparedComposed) else paid.value
 
     def _keep_last(self, table: pa.Table) -> pa.Table:
         """Return the values that were accepted or answered, and older ones of other groups."""
@@ -103,8 +110,12 @@ class AskedCheck:
         answers: dict[int, Release],
     ) -> pa.Table:
         """Return the answer: keys, value, checked, expected, low, high and gap of each group."""
-        prepared = self._prepared
-        slack = Fraction(plan.slack()) * bound_of(prepared)
+        prepared, rows = self._prepared, self._opened.rows
+        slack: Fraction | None = Fraction(plan.slack()) * bound_of(prepared)
+        if prepared.check.kind == "average" and slack is not None:  # it is of the sum, and so of rows
+            slack = None if rows is None else slack / rows
+        elif prepared.check.kind == "quantile":
+            slack = None
         found: list[tuple[Any, ...]] = []
         for i, each in enumerate(expected):
             ends = {end for end in (each.low, each.high) if end is not None}
@@ -112,7 +123,7 @@ class AskedCheck:
             if i >= len(gaps):
                 found.append((None, "not checked", wanted, None, None, None))
             elif gaps[i] is None:
-                room = None if prepared.check.kind != "sum" else each.tolerance + slack
+                room = None if slack is None else each.tolerance + slack
                 low = None if each.low is None or room is None else float(each.low - room)
                 high = None if each.high is None or room is None else float(each.high + room)
                 value = wanted if each.low is not None and each.high is not None else None

@@ -30,6 +30,7 @@ from dpsql.composition import (
     schema_of,
     selected_parts,
 )
+from dpsql.composition.boards import expect_best
 from dpsql.composition.checked_numbers import plan_stream, prepare_check
 from dpsql.composition.kept_plans import KeptPlans, list_parameters, plan_key, scopes
 from dpsql.composition.open_parameters import OpenParameter, parameters_of
@@ -215,7 +216,7 @@ class Planner:
         """Prepare a statement of a stream; opening it again costs what the ledger has of it."""
         check_stream(self.policy, statement)
         if isinstance(statement, Check):
-            return PreparedCommand(text, prepare_check(self, statement, engines))
+            return PreparedCommand(text, prepare_check(self, expect_best(self, statement), engines))
         if isinstance(statement, OpenChecks):
             plan_stream(statement)
             return PreparedCommand(text, statement, Charge(statement.epsilon))

@@ -54,6 +54,15 @@ def read_number(source: StatementText, at: Cursor, tokens: Sequence[Token]) -> F
 
 def find_item(query: Sequence[Token], column: str) -> tuple[int, int] | None:
     """Return the begin and the end of the outermost SELECT's item with a name, without the name."""
+    for begin, end in list_items(query):
+        name = name_of_item(query, begin, end)
+        if name >= 0 and query[name].text.lower() == column.lower():
+            return begin, end - 2 if query[name - 1].token_type == TokenType.ALIAS else name
+    return None
+
+
+def list_items(query: Sequence[Token]) -> list[tuple[int, int]]:
+    """Return the begin and the end of each item of the outermost SELECT, with its name."""
     depth, begin = 0, -1
     items = list[tuple[int, int]]()
     for i, token in enumerate([*query, None]):
@@ -65,16 +74,15 @@ def find_item(query: Sequence[Token], column: str) -> tuple[int, int] | None:
             items.append((begin, i))
             begin = i + 1 if kind == TokenType.COMMA else -1
         depth += (kind == TokenType.L_PAREN) - (kind == TokenType.R_PAREN)
-    for begin, end in items:
-        if end - begin > 2 and query[end - 2].token_type == TokenType.ALIAS and _same(query[end - 1], column):
-            return begin, end - 2
-        if (
-            end - begin > 1
-            and query[end - 2].token_type == TokenType.R_PAREN
-            and _same(query[end - 1], column)
-        ):
-            return begin, end - 1
-    return None
+    return items
+
+
+def name_of_item(query: Sequence[Token], begin: int, end: int) -> int:
+    """Return where the name of an item stands, behind AS or behind a parenthesis; -1 if it has none."""
+    if end - begin > 2 and query[end - 2].token_type == TokenType.ALIAS:
+        return end - 1
+    behind = end - begin > 1 and query[end - 2].token_type == TokenType.R_PAREN
+    return end - 1 if behind and query[end - 1].token_type != TokenType.R_PAREN else -1
 
 
 def _behind_options(query: Sequence[Token], i: int) -> int:
@@ -85,10 +93,6 @@ def _behind_options(query: Sequence[Token], i: int) -> int:
         return i
     end = find_closing_parenthesis(query, i + 3) if at.word(2) == "OPTIONS" else i + 1
     return max(end, i + 1) + 1
-
-
-def _same(token: Token, name: str) -> bool:
-    return token.text.lower() == name.lower()
 
 
 def rewrite_item(

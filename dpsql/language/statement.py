@@ -286,6 +286,8 @@ class OpenChecks:
         That of checks which say none; None: they have to.
     at_once
         After so many that are off in one statement, the rest of it is not checked.
+    rows
+        A public lower bound of each group's rows, for intervals of averages; None: these have none.
     """
 
     source: StatementText
@@ -296,6 +298,7 @@ class OpenChecks:
     sides: Sides = "BOTH"
     tolerance: Fraction | None = None
     at_once: int = 2
+    rows: Fraction | None = None
 
 
 @dataclass(frozen=True, slots=True)
