@@ -63,28 +63,35 @@ def board(
         better = (off | (fault == "exact ladder")) & (kept < best)
         best, used = np.where(better, kept, best), used + off
     charged = np.array([float(plan.realised_loss(n).charge.epsilon) for n in range(improvements + 1)])
-    return {"better": said, "gap": gaps, "score": values, CHARGE: charged[used]}
+    shown = {"better": said, CHARGE: charged[used]}
+    return shown if fault == "exact ladder" else {**shown, "gap": gaps, "score": values}
 
 
 def _pairs(_: Fraction) -> list[Pair]:
     """Make pairs in which one unit moves all scores, or the first one down and the others up."""
     found = []
     for n in (4, 16):
-        level, last = (3,) * n, (2,) * (n - 1)
         found += [
-            Pair("all fall", level, (2,) * n),
-            Pair("the first falls, the others rise", (3, *last), (2, *level[1:])),
+            Pair("all fall", (3,) * n, (2,) * n),
+            Pair("the first falls, the others rise", (3,) * n, (2, *(4,) * (n - 1))),
         ]
     return found
 
 
-def _subject(name: str, fault: str, about: str, kind: Kind = "incorrect") -> Subject:
+def _subject(
+    name: str,
+    fault: str,
+    about: str,
+    kind: Kind = "incorrect",
+    starts: tuple[int, ...] = (0, 4, 40),
+    most: tuple[int, ...] = (1, 2),
+    effort: float = 1.0,
+) -> Subject:
     def arguments(epsilon: Fraction) -> dict[str, list[int]]:
-        return {"start": levels(epsilon, 0, 1, 4, 40, base=4), "improvements": [1, 2]}
+        return {"start": levels(epsilon, *starts, base=4), "improvements": [*most]}
 
-    return Subject(
-        f"board, {name}", kind, about, partial(board, fault=fault), arguments=arguments, inputs=_pairs
-    )
+    run = partial(board, fault=fault)
+    return Subject(f"board, {name}", kind, about, run, arguments=arguments, inputs=_pairs, effort=effort)
 
 
 BOARD_SUBJECTS = (
@@ -94,11 +101,21 @@ BOARD_SUBJECTS = (
         "each score is compared with the best answer until then, and improvements alone are charged",
         "reference",
     ),
-    _subject("best from exact scores", "exact best", "the best becomes the exact score of an improvement"),
+    _subject(
+        "best from exact scores",
+        "exact best",
+        "the best becomes the exact score of an improvement",
+        starts=(40,),
+        most=(2,),
+        effort=6.0,
+    ),
     _subject(
         "best of all exact scores",
         "exact ladder",
         "the best is the lowest exact score until then, whether or not it was answered",
+        starts=(0,),
+        most=(1,),
+        effort=8.0,
     ),
     _subject(
         "compares exactly",
