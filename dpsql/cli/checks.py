@@ -45,7 +45,7 @@ class CheckOutcome:
 
     @property
     def state(self) -> str:
-        """The worst of its rows: an error, off, answered, not checked, what a board says; else as expected."""
+        """The worst of its rows: an error, off, answered, not checked, a board's words; else as expected."""
         if self.error:
             return "error"
         found = {str(row["checked"]) for row in self.rows}

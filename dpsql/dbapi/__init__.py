@@ -3,7 +3,7 @@
 `connect` opens a policy's database for one analyst, or a connection to a server; the `Connection` returns
 by `explain` the price of a statement before it runs (`Explanation`). Its `Cursor` (``cursor``) runs
 statements and returns rows, Arrow data and the `Release`. ``named_streams`` has streams of checks,
-``rows`` PEP 249's types, and the rows of a result.
+``named_boards`` boards and holdouts, ``rows`` PEP 249's types, and the rows of a result.
 """
 
 from __future__ import annotations
@@ -54,6 +54,7 @@ if TYPE_CHECKING:
 
     from dpsql.checked import CheckedCounts
     from dpsql.database import Database
+    from dpsql.dbapi.named_boards import NamedBoard, NamedHoldout
     from dpsql.dbapi.named_streams import NamedStream
     from dpsql.kernel.loss import Number
     from dpsql.language import Parameters
@@ -310,11 +311,45 @@ class Connection:
         misses
             How many checks may be off.
         options
-            Others of OPEN CHECKS: `answers`, `sides`, `tolerance`, `at_once`.
+            Others of OPEN CHECKS: `answers`, `sides`, `tolerance`, `at_once`, `rows`.
         """
         from dpsql.dbapi.named_streams import open_named  # noqa: PLC0415  seldom
 
         return open_named(self._session, name, epsilon, misses, options)
+
+    def board(self, name: str, **options: Number | str) -> NamedBoard:
+        """Open a board, on which scores are compared with the best; without options, return one that is open.
+
+        Parameters
+        ----------
+        name
+            Its name, among those of the analyst's streams.
+        options
+            Those of OPEN BOARD: `epsilon`, `improvements`, `step`, `best` ("LOWEST" or "HIGHEST"), `start`,
+            `rows`.
+        """
+        from dpsql.dbapi.named_boards import open_board  # noqa: PLC0415  seldom
+
+        return open_board(self._session, name, options)
+
+    def holdout(
+        self, name: str, *, table: str | None = None, where: str | None = None, **options: Number | str
+    ) -> NamedHoldout:
+        """Open a holdout, on which training scores are checked; without options, return one that is open.
+
+        Parameters
+        ----------
+        name
+            Its name, among those of the analyst's streams.
+        table, where
+            The table that has its rows, and a condition of them, for `NamedHoldout.score`.
+        options
+            Those of OPEN HOLDOUT: `epsilon`, `misses`, `training` ("other units" or "private"), `answers`,
+            `at_once`, `rows`.
+        """
+        from dpsql.dbapi.named_boards import open_holdout  # noqa: PLC0415  seldom
+
+        return open_holdout(self._session, name, options, table, where)
 
     def release(self, number: int) -> Release:
         """Read one of the analyst's own releases back, by its number in SHOW RELEASES; it costs nothing."""

@@ -11,6 +11,8 @@ from dpsql.language import Query, parse, write_name
 from dpsql.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     import pyarrow as pa
 
     from dpsql.kernel.loss import Number
@@ -123,11 +125,19 @@ def open_named(
     if epsilon is None or misses is None:
         raise InterfaceError("a stream is opened with its epsilon and its misses")
     given = {"epsilon": epsilon, "misses": misses, **options}
-    written = ", ".join(
-        f"{key} = {value if isinstance(value, str) else _write(value)}" for key, value in given.items()
-    )
-    session.run(f"OPEN CHECKS {name} OPTIONS ({written})")
+    session.run(f"OPEN CHECKS {name} OPTIONS ({write_options(given)})")
     return found
+
+
+def write_options(given: Mapping[str, Number | str]) -> str:
+    """Write the options of OPEN: a text is a word of its own, or in quotes if it has blanks."""
+    return ", ".join(f"{name} = {_write_option(value)}" for name, value in given.items())
+
+
+def _write_option(value: Number | str) -> str:
+    if not isinstance(value, str):
+        return _write(value)
+    return "'" + value.replace("'", "''") + "'" if " " in value else value
 
 
 def _write_expected(expect: Expected | None, table: str | None, per: str | None) -> str:
