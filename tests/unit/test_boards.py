@@ -37,7 +37,10 @@ unit = "id"
 """
 PATIENTS = "SELECT i AS id, i % 10 < 3 AS ill, i % 10 AS x, (i % 5)::DOUBLE AS cost FROM range(6000) t(i)"
 VISITS = "SELECT i % 50 AS id, i % 3 AS x FROM range(400) t(i)"
-OPEN = "OPEN BOARD b OPTIONS (epsilon = 100, improvements = 3, step = 0.02, best = LOWEST, start = 0.5, rows = 5000)"
+OPEN = (
+    "OPEN BOARD b OPTIONS (epsilon = 100, improvements = 3, step = 0.02, best = LOWEST, start = 0.5, "
+    "rows = 5000)"
+)
 
 
 @pytest.fixture
@@ -135,7 +138,9 @@ class TestBoard:
         (row,) = ask(session, "CHECK b SELECT AVG(cost) FROM patients")
         assert (row["checked"], round(row["score"], 1)) == ("new best", 2)
         options = "WITH DIFFERENTIAL_PRIVACY OPTIONS (max_rows_contributed = 8)"
-        (row,) = ask(session, f"CHECK b SELECT {options} AVG(CASE WHEN x = 9 THEN 1 ELSE 0 END) s FROM visits")
+        (row,) = ask(
+            session, f"CHECK b SELECT {options} AVG(CASE WHEN x = 9 THEN 1 ELSE 0 END) s FROM visits"
+        )
         assert row["checked"] == "new best"
 
     def test_two_sessions_take_turns(self, session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -225,10 +230,16 @@ def test_in_python(session: Session) -> None:
 
 
 REFUSED = [
-    ("OPEN BOARD c OPTIONS (epsilon = 1, improvements = 2, best = LOWEST, start = 1)", "needs the option step"),
+    (
+        "OPEN BOARD c OPTIONS (epsilon = 1, improvements = 2, best = LOWEST, start = 1)",
+        "needs the option step",
+    ),
     ("OPEN BOARD c OPTIONS (epsilon = 1, improvements = 2, step = 0, best = LOWEST, start = 1)", "above 0"),
     ("OPEN BOARD c OPTIONS (epsilon = 1, improvements = 2, step = 1, best = LEAST, start = 1)", "HIGHEST"),
-    ("OPEN BOARD c OPTIONS (epsilon = 1, misses = 2, step = 1, best = LOWEST, start = 1)", "no option misses"),
+    (
+        "OPEN BOARD c OPTIONS (epsilon = 1, misses = 2, step = 1, best = LOWEST, start = 1)",
+        "no option misses",
+    ),
     ("OPEN HOLDOUT c OPTIONS (epsilon = 1, misses = 2)", "needs the option training"),
     ("OPEN HOLDOUT c OPTIONS (epsilon = 1, misses = 2, training = MINE)", "expected one of OTHER_UNITS"),
     ("CHECK b SELECT COUNT(*) AS n FROM patients", "a board compares averages"),
@@ -291,7 +302,7 @@ def test_explain_says_what_it_costs_and_means(shared: Session) -> None:
 
 
 def test_a_score_moves_by_at_most_its_bound(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Through SQL: each unit is deleted in turn; what the board gets of each submission moves by at most 1."""
+    """Through SQL: each unit is deleted in turn; what the board gets of a submission moves by at most 1."""
     given: list[Fraction] = []
     check = CheckStream.check
 

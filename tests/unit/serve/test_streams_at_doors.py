@@ -28,6 +28,13 @@ from tests.unit.serve.page.conftest import Site
 
 BY_PAGE = "SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page"
 OPEN = "OPEN CHECKS daily OPTIONS (epsilon = 10, misses = 3, tolerance = 50)"
+OPEN_BOARD = (
+    "OPEN BOARD scores OPTIONS (epsilon = 10, improvements = 3, step = 0.02, best = LOWEST, start = 0.9)"
+)
+SCORE = (
+    "CHECK scores SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (max_rows_contributed = 1) "
+    "AVG(CASE WHEN page = '{}' THEN 1 ELSE 0 END) AS loss FROM visits"
+)
 SCRIPT = [
     f"EXPLAIN {OPEN}",
     OPEN,
@@ -40,8 +47,16 @@ SCRIPT = [
     "REFILL STREAM daily OPTIONS (misses = 5)",
     "EXPLAIN CLOSE STREAM daily",
     "CLOSE STREAM daily",
+    f"EXPLAIN {OPEN_BOARD}",
+    OPEN_BOARD,
+    SCORE.format("a"),
+    SCORE.format("b"),
+    "EXPLAIN " + SCORE.format("c"),
+    "CLOSE STREAM scores",
+    "OPEN HOLDOUT held OPTIONS (epsilon = 10, misses = 2, training = OTHER_UNITS, rows = 900)",
+    SCORE.format("a").replace("scores", "held") + " EXPECT loss = 0.9 TOLERANCE 0.1",
 ]
-PAID = {OPEN, SCRIPT[8]}
+PAID = {OPEN, SCRIPT[8], OPEN_BOARD, SCRIPT[-2]}
 Rows = list[dict[str, Any]]
 
 
@@ -151,6 +166,8 @@ def test_the_script_does_what_it_says(expected: list[Rows]) -> None:
     assert expected[3] == expected[4]
     assert expected[8][0]["left"] == 5
     assert expected[10][0]["state"] == "closed"
+    assert [row["checked"] for rows in expected[13:15] for row in rows] == ["new best", "no new best"]
+    assert expected[-1][0]["checked"] == "off"
 
 
 @pytest.mark.parametrize("door", [by_http, by_mcp])
