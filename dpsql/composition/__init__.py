@@ -12,7 +12,8 @@
                           stand for quantiles, ``values_of_rows`` subqueries over private rows,
                           ``lists_of_values`` MODE, STRING_AGG and lists of quantiles
 ``checked_numbers``       what a CHECK statement counts and answers; ``asked_checks`` asks one check of a
-                          lasting stream, ``explained_streams`` is EXPLAIN of streams
+                          lasting stream, ``explained_streams`` is EXPLAIN of streams; ``boards`` makes
+                          checks of scores that are compared with the best
 ``block``                 divides a release block into what is counted and a SELECT over the released rows;
                           ``block_clauses`` reads HAVING, QUALIFY, ORDER BY and LIMIT, ``block_columns``
                           what they name

@@ -10,13 +10,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import pyarrow as pa
 
 from dpsql.analysis.public_statements import put_views
 from dpsql.composition.asked_checks import AskedCheck
-from dpsql.composition.checked_numbers import prepare_check
+from dpsql.composition.checked_numbers import CheckPlanner, prepare_check
 from dpsql.errors import ProgrammingError
 from dpsql.language import Check, Expectation, OpenBoard, OpenChecks, OpenHoldout, Query, Submission
 from dpsql.lazy_dataclass import dataclass
@@ -25,13 +25,24 @@ from dpsql.release.check_answers import CheckAnswer
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from dpsql.composition.planner import Planner
     from dpsql.composition.prepared import PreparedCheck
     from dpsql.database import Database
     from dpsql.kernel.ledger.lasting_streams import StoredStream
 
 DIGITS: Final = 18
 """How many decimals a best has: so many can stand in a statement."""
+
+
+class BoardPlanner(CheckPlanner, Protocol):
+    """The part of a planner that boards use."""
+
+    @property
+    def analyst(self) -> str:
+        """Whose streams are found."""
+
+    @property
+    def database(self) -> Database:
+        """The database with its ledger."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +72,7 @@ class Best:
         return Expectation(low=self.edge, tolerance=Fraction(0))
 
 
-def expect_best(planner: Planner, check: Check) -> Check:
+def expect_best(planner: BoardPlanner, check: Check) -> Check:
     """Return the check that a submission is now: of its score and the board's best; others as they are."""
     streams = planner.database.ledger.streams
     stream = streams.find(planner.analyst, check.name)
@@ -98,7 +109,7 @@ def expect_best(planner: Planner, check: Check) -> Check:
     return replace(check, statistics=statistics, expected=expected, series=_series(stream))
 
 
-def prepare_again(planner: Planner, prepared: PreparedCheck) -> PreparedCheck:
+def prepare_again(planner: BoardPlanner, prepared: PreparedCheck) -> PreparedCheck:
     """Return a submission that is compared with the best as it is now; another check as it is."""
     if not isinstance(prepared.check, Submission):
         return prepared

@@ -351,6 +351,24 @@ class Connection:
 
         return open_holdout(self._session, name, options, table, where)
 
+    def upload(self, name: str, data: object, *, key: str | None = None) -> int:
+        """Keep a public table, such as a model's predictions, for the statements of this connection.
+
+        It costs nothing. Return its number of rows.
+
+        Parameters
+        ----------
+        name
+            What statements call it; no table of the policy has this name.
+        data
+            An Arrow table, a DataFrame, or a mapping of columns: numbers, texts, BOOLEAN, dates and times.
+        key
+            The column by which statements join it, which has each value once; None: the first one.
+        """
+        from dpsql.uploads import to_table  # noqa: PLC0415  seldom
+
+        return self._session.upload(name, to_table(data), key)
+
     def release(self, number: int) -> Release:
         """Read one of the analyst's own releases back, by its number in SHOW RELEASES; it costs nothing."""
         return self._session.release(number)

@@ -248,6 +248,11 @@ class RemoteSession:
         self.check()
         raise NotSupportedError("streams of checked counts need the policy on this machine, not a server")
 
+    def upload(self, name: str, rows: pa.Table, key: str | None = None) -> NoReturn:
+        """Refuse: uploads are tables of a session beside the data."""
+        self.check()
+        raise NotSupportedError("uploads need the policy on this machine, not a server")
+
     def cancel(self) -> None:
         """Stop the statement that runs, from another thread; what was charged stays charged."""
         self.check()

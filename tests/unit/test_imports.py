@@ -59,6 +59,7 @@ CORE = BASE | {
     "composition",
     "check_streams",
     "checked",
+    "uploads",
 }
 
 MAY_IMPORT: dict[str, set[str]] = {
@@ -242,6 +243,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "language",
         "ledger",
     },
+    "uploads": BASE | {"database", "policy"},
     "session_api": BASE | {"checked", "kernel.ledger", "language", "ledger", "policy", "release"},
     "check_streams": BASE
     | {
@@ -303,6 +305,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "render",
         "session",
         "session_api",
+        "uploads",
     },
     "sqlalchemy": {"dbapi", "types"},
     "notebook": {"dbapi", "errors"},
