@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import pyarrow as pa
 
@@ -28,6 +28,7 @@ from dpsql.composition.boards import (
 )
 from dpsql.composition.checked_numbers import check_tolerance, most_checked, plan_stream
 from dpsql.composition.explained_streams import explain_command
+from dpsql.composition.model_numbers import count_models, weights_of
 from dpsql.composition.prepared import PreparedCheck, PreparedCommand
 from dpsql.composition.release_words import round_up
 from dpsql.composition.show_describe import show_streams
@@ -55,6 +56,7 @@ from dpsql.session_api import StatementResult
 if TYPE_CHECKING:
     from dpsql.composition.planner import Planner
     from dpsql.database import Database
+    from dpsql.estimates import ModelWeights
     from dpsql.kernel.facts import Facts
     from dpsql.kernel.mechanisms import CheckStream, CheckStreamPlan
     from dpsql.ledger import Ledger
@@ -94,6 +96,8 @@ def opened_as(stream: StoredStream) -> OpenChecks:
         known["sides"],
         tolerance,
         known["at_once"],
+        tuple(known.get("models", ())),
+        tuple(map(Fraction, known.get("scales", ()))),
         rows,
     )
     return opened_scores(plain, known)
@@ -104,7 +108,7 @@ _AMOUNTS = ("tolerance", "rows")
 
 def _terms_of(opened: OpenChecks, plan: CheckStreamPlan) -> StreamTerms:
     tolerance = opened.tolerance
-    options = {
+    options: dict[str, Any] = {
         "kind": "checks",
         "answers": str(opened.answers),
         "sides": opened.sides,
@@ -113,6 +117,8 @@ def _terms_of(opened: OpenChecks, plan: CheckStreamPlan) -> StreamTerms:
         **({} if opened.rows is None else {"rows": str(opened.rows)}),
         **list_options(opened),
     }
+    if opened.models:
+        options |= {"models": [*opened.models], "scales": [*map(str, opened.scales)]}
     each = plan.check_epsilon + plan.answer_epsilon
     return StreamTerms(opened.name, opened.misses, plan.threshold_epsilon, each, opened.source.text, options)
 
@@ -177,7 +183,12 @@ class CheckStreams:
         command = prepared.command
         name = command.check.name if isinstance(command, PreparedCheck) else getattr(command, "name", "")
         stream = self._ledger.find(self._session.analyst, name)
-        return explain_command(prepared, None if stream is None else opened_as(stream), json=json)
+        opened, guess = None if stream is None else opened_as(stream), None
+        if isinstance(command, PreparedCheck) and command.check.expected.models and stream and opened:
+            models = count_models(command, opened)
+            if not command.keys:
+                guess = self._weights_of(stream, opened).find_median(models.values(()))
+        return explain_command(prepared, opened, guess, json=json)
 
     def show(self) -> pa.Table:
         """Return the streams of the analyst."""
@@ -201,6 +212,7 @@ class CheckStreams:
             raise ProgrammingError(f"{state}: OPEN {stream.terms.options['kind'].upper()} opens it again")
         opened = opened_as(stream)
         self._check_side(prepared, opened)
+        models = count_models(prepared, opened) if prepared.check.expected.models else None
         check_tolerance(prepared, opened.tolerance)
         counting = prepared.counting
         if not counting.current():
@@ -212,7 +224,8 @@ class CheckStreams:
             best = find_best(self._session.database, stream)
             if best.expectation != prepared.check.expected:
                 raise StreamMoved("the board has another best")
-        key = self._key_of(prepared, opened, last)
+        guesses = None if models is None else models.digest(self._weights_of(stream, opened))
+        key = self._key_of(prepared, opened, last, guesses)
         if not prepared.check.query.options.fresh and (known := self._find_known(stream, key)) is not None:
             return known
         if not stream.left:
@@ -240,7 +253,8 @@ class CheckStreams:
 
         def ask() -> CheckResult:
             checks = self._resume(begun.stream)  # another check may have used misses while this one waited
-            given = self._session.planner, prepared, opened, last, begun.most
+            weights = self._weights_of(begun.stream, opened) if opened.models else None
+            given = self._session.planner, prepared, opened, last, begun.most, models, weights
             asked = AskedCheck(*given) if best is None else AskedSubmission(best, *given)
             return asked.ask(checks, work.confirm)
 
@@ -307,7 +321,14 @@ class CheckStreams:
             raise ProgrammingError(f"the stream {opened.name} answers nothing, so there is no LAST")
         return last
 
-    def _key_of(self, prepared: PreparedCheck, opened: OpenChecks, last: pa.Table | None) -> str | None:
+    def _weights_of(self, stream: StoredStream, opened: OpenChecks) -> ModelWeights:
+        """Return the weights of a stream's models, as its latest answer has them."""
+        found = self._ledger.find_last(stream)
+        return weights_of(opened, None if found is None else CheckAnswer.read(found.payload).models)
+
+    def _key_of(
+        self, prepared: PreparedCheck, opened: OpenChecks, last: pa.Table | None, models: str | None
+    ) -> str | None:
         """Return what equal checks of equal data have in common; None: a change of the data may not show."""
         counting, check = prepared.counting, prepared.check
         policy, versions = counting.policy, counting.engines.versions
@@ -315,7 +336,7 @@ class CheckStreams:
             return None
         wanted, expected = check.expected, check.expected
         asked = [
-            *(check.kind, check.column, prepared.keys, expected.last),
+            *(check.kind, check.column, prepared.keys, expected.last, *([models] if models else [])),
             *(
                 str(each)
                 for each in (wanted.low, wanted.high, wanted.tolerance, wanted.share, opened.tolerance)
@@ -337,7 +358,11 @@ class CheckStreams:
         expected, sides = prepared.check.expected, opened.sides
         open_side = {"AT_MOST": expected.low, "AT_LEAST": expected.high}.get(sides)
         if sides != "BOTH" and (
-            open_side is not None or expected.table or expected.last or prepared.check.kind != "sum"
+            open_side is not None
+            or expected.table
+            or expected.last
+            or expected.models
+            or prepared.check.kind != "sum"
         ):
             words = sides.replace("_", " ")
             raise ProgrammingError(

@@ -349,7 +349,7 @@ class Database:
             self.ledger.vet(length_check_key(name), version)
 
     def close(self) -> None:
-        """Close the sessions, which settles their streams, then the engines and the ledger.
+        """Close the sessions, then the engines and the ledger.
 
         It waits for running statements.
         """

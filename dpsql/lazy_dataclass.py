@@ -1,7 +1,8 @@
 """`dataclass` with slots, as in the standard library, whose methods are written when they are first called.
 
 The standard library writes and compiles up to six methods of a class when it is defined: 0.4 ms. A process
-that answers one statement defines some 400 such classes, and calls few of these methods.
+that answers one statement defines some 600 such classes, and calls few of these methods. The kernel has
+200 of them, so this file is read with it: it imports nothing else.
 """
 
 from __future__ import annotations

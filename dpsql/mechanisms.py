@@ -124,7 +124,7 @@ class _Stable(Mechanism[R]):
         return self.loss == self.tests.loss(self.paid) and self.tests.cover(taken.most, self.queries)
 
     def realised_loss(self, units: int) -> PrivacyLoss:
-        """Return the loss of a run that pays for so many tests."""
+        """Return the loss of a run that pays for a given number of tests."""
         return self.tests.loss(units) if self.queries else self.loss
 
 

@@ -75,6 +75,7 @@ from dpsql.analysis.output_columns import place_columns
 from dpsql.analysis.passes import (
     Draft,
     bound_groups_of_unit,
+    check_combining,
     check_unit_option,
     choose_cut,
     choose_sparse_domain,
@@ -184,6 +185,7 @@ Pass = Callable[[Draft], None]
 
 CHECKS: tuple[Pass, ...] = (
     compile_outer_block,
+    check_combining,
     check_unit_option,
     measure_domain,
     find_partitions,
@@ -274,7 +276,7 @@ def complete_options(options: Options, defaults: Options) -> Options:
     An error takes the place of the default epsilon, and an epsilon that of the default error. Where both have
     a default, the error holds. What is added up from releases is planned as if it cost 1.
     """
-    if options.combine is not None and (options.epsilon or options.error) is None:
+    if options.combine == "ONLY" and (options.epsilon or options.error) is None:
         options = replace(options, epsilon=Fraction(1))
     kept = ["at"]
     if options.epsilon is not None:

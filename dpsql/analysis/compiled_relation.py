@@ -176,7 +176,7 @@ class Scope:
         return replace(self, merged=dict(self.merged), aliases=dict(self.aliases), memo={})
 
     def join(self, origin: Origin) -> Scope:
-        """Return the scope of these rows joined with a relation."""
+        """Return the scope of the rows of this one joined with a relation."""
         return Scope(self.source, (*self.origins, origin), dict(self.merged))
 
     @property

@@ -94,7 +94,7 @@ def _describe_value_cut(argument: CallArgument, formula: Formula | None, unit: s
 
 
 def describe_quantile(quantile: Quantile, part: CellRows) -> str:
-    """Return what a quantile or extreme is."""
+    """Return the words for a quantile, or for MIN and MAX."""
     if part.extreme:
         word = "largest" if part.extreme == "greatest" else "least"
         return f"{word} of {quantile.argument} that enough units reach"
@@ -211,12 +211,12 @@ class Excess:
 
     @property
     def limit(self) -> int:
-        """B in steps of the search."""
+        """The bound above which contributions are cut, in steps of the search."""
         return self.of.ladder.bounds[self.bound]
 
     @property
     def most(self) -> int:
-        """The most by which one unit moves it, in its steps; it is measured as 0 if it is not known."""
+        """The most by which one unit moves the excess, in its steps; an unknown excess is measured as 0."""
         found = max(self.times, 1) * self.limit / self.size
         if found.denominator != 1:
             raise InternalError("a bound is a whole number of steps")
@@ -234,7 +234,7 @@ class Excess:
 
     @property
     def rows(self) -> bool:
-        """Whether it is of rows; else of totals."""
+        """Whether numbers of rows are cut; else totals of a column."""
         return self.of.ladder.of is Contribution.ROWS
 
 

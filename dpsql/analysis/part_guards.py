@@ -277,7 +277,7 @@ class _Guards:
         return made
 
     def _first(self, part: int) -> Expr:
-        """Return the moment at which a part begins."""
+        """Return the moment at which a part of units begins."""
         day = self.calendar.first_day(part)
         if self.home.dates:
             return Cast(Constant(day.isoformat(), VARCHAR), DATE, bounded=True)

@@ -115,7 +115,18 @@ def compile_outer_block(draft: Draft) -> None:
         own = "error" in options.at
         compiler.error, compiler.default_error = (options.error, None) if own else (None, options.error)
     compiler.each_value &= may_count_units(options)
-    draft.block = compile_outer_query(compiler, draft.query, combines=options.combine is not None)
+    draft.block = compile_outer_query(compiler, draft.query, combines=options.combine == "ONLY")
+
+
+def check_combining(draft: Draft) -> None:
+    """Refuse `combine = TRUE`: statements of a report, which have it, are planned without it."""
+    with draft.compiler.part():
+        if draft.options.combine == "TRUE":
+            raise draft.query.source.refuse(
+                "combine = TRUE is for statements of a report, whose numbers are fixed before they are seen",
+                draft.options.at.get("combine"),
+                "CREATE REPORT name AS $$ .. $$, or dpsql -f FILE --together",
+            )
 
 
 def check_unit_option(draft: Draft) -> None:
@@ -149,7 +160,7 @@ def measure_domain(draft: Draft) -> None:
 
 
 def find_partitions(draft: Draft) -> None:
-    """Find the partitions of a selection that takes the largest groups of each of them."""
+    """Find the partitions of a selection that takes the largest groups of each partition."""
     draft.partitions = make_partitions(draft.compiler, draft.query, draft.block, draft.options)
 
 

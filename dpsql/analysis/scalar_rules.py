@@ -142,7 +142,7 @@ def _between(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> Typed
 
 
 def compile_in_list(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> Typed:
-    """Compile IN over a list of values."""
+    """Compile `x IN (..)` over a list of values."""
     value = compiler.expression(node.this, scope)
     _check_comparable(compiler, value, node.this)
     if not node.expressions:

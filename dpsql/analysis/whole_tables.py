@@ -156,7 +156,7 @@ def _has_only(node: exp.Expr, parts: set[str]) -> bool:
 
 
 def _has_some(star: exp.Star) -> bool:
-    """Whether a star leaves out or changes columns."""
+    """Return whether a star leaves out columns, or changes some (EXCLUDE, REPLACE)."""
     return any(star.args.values())
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +18,7 @@ from dpsql.composition.checked_numbers import (
     statistic_of,
 )
 from dpsql.composition.composed_statements import run_composed
+from dpsql.composition.model_numbers import state_of
 from dpsql.composition.prepared import PreparedComposed
 from dpsql.composition.running import count_and_run
 from dpsql.errors import InternalError
@@ -29,7 +31,9 @@ from dpsql.release.check_answers import CheckAnswer
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from dpsql.composition.model_numbers import ModelNumbers
     from dpsql.composition.prepared import PreparedCheck
+    from dpsql.estimates import ModelWeights
     from dpsql.kernel.mechanisms import CheckStream, CheckStreamPlan
     from dpsql.language import OpenChecks
     from dpsql.release import Release
@@ -45,10 +49,16 @@ class AskedCheck:
         opened: OpenChecks,
         last: pa.Table | None,
         most: int,
+        models: ModelNumbers | None,
+        weights: ModelWeights | None,
     ) -> None:
-        """`last` has what is known of earlier checks of the series; `most` misses may be used."""
+        """`last` has what is known of earlier checks of the series; `most` misses may be used.
+
+        `models` have what is expected, if the check expects that; `weights` are those of the stream's models.
+        """
         self._planner, self._prepared, self._opened = planner, prepared, opened
         self._last, self._most = last, most
+        self._models, self._weights = models, weights
 
     def ask(self, stream: CheckStream, confirm: Callable[[], None]) -> CheckResult:
         """Count, check and answer; return the answer as it is stored."""
@@ -60,7 +70,9 @@ class AskedCheck:
         keys = run.keys(rows)
         groups = len(rows) - counting.plan.outside
         shown = [key.slice(0, groups) for key in keys]
-        expected = expected_of(prepared, shown, groups, self._opened.tolerance, self._last)
+        expected = expected_of(
+            prepared, shown, groups, self._opened.tolerance, self._last, self._guess if self._models else None
+        )
         statistics = [statistic_of(prepared, each) for each in expected]
         gaps = run.check_all(stream, rows.take(_places(expected)), statistics, self._most)
         answers = {
@@ -70,11 +82,41 @@ class AskedCheck:
         }
         table = self._table(stream.plan, keys, expected, gaps, answers)
         notes = self._notes(groups, expected, len(gaps))
-        return CheckResult(stream.used - before, self.tell(table, notes).to_bytes())
+        weights = self._learn(table, expected, answers, stream.plan)
+        state = None if weights is None else state_of(self._opened, weights)
+        answer = replace(self.tell(table, notes), models=state)
+        return CheckResult(stream.used - before, answer.to_bytes())
 
     def tell(self, table: pa.Table, notes: tuple[str, ...]) -> CheckAnswer:
         """Return the answer of a check as it is stored, with what later ones expect as LAST."""
         return CheckAnswer(table, notes, self._keep_last(table))
+
+    def _guess(self, keys: tuple[Any, ...]) -> Fraction:
+        """Return what the models expect of a group."""
+        if self._models is None or self._weights is None:
+            raise InternalError("a stream without models has no expectation of theirs")
+        return self._weights.find_median(self._models.values(keys))
+
+    def _learn(
+        self,
+        table: pa.Table,
+        expected: Sequence[Expected],
+        answers: dict[int, Release],
+        plan: CheckStreamPlan,
+    ) -> ModelWeights | None:
+        """Return the weights of the models after what was answered, in order."""
+        weights, count = self._weights, len(self._prepared.keys)
+        if weights is None or self._models is None:
+            return weights
+        for i, release in answers.items():
+            value, guess = _number_of(release)[0], expected[i].low
+            if value is None or guess is None:
+                continue
+            keys = tuple(table.column(place)[i].as_py() for place in range(count))
+            scale = bound_of(self._prepared) / plan.answer_epsilon
+            values = self._models.values(keys)
+            weights = weights.learn(values, guess, Fraction(value), expected[i].tolerance, scale)
+        return weights
 
     def _answer(self, plan: CheckStreamPlan, keys: Sequence[Any]) -> Release:
         """Release the number of a group that is off; the stream's charge has its epsilon."""

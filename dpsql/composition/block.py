@@ -208,7 +208,7 @@ class _BlockSplit:
         return replace(plain, clause=replace(clause, by=by)), outer
 
     def _one_group(self) -> Separated:
-        """Order and limit nothing: there is one row."""
+        """Drop ORDER BY and LIMIT: the block has one row."""
         clauses = self.clauses
         judged = clauses.having or clauses.offset or self.select.args.get("qualify") is not None
         if not clauses.plain_items or judged or clauses.terms:

@@ -13,7 +13,7 @@ So no private number of rows is needed, and each statistic is a sum that the ker
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from math import isfinite
@@ -37,14 +37,14 @@ if TYPE_CHECKING:
     from dpsql.policy import Policy
 
 _DIRECTIONS: dict[str, Direction] = {"BOTH": "BOTH", "AT_MOST": "UP", "AT_LEAST": "DOWN"}
-_BOUNDS = ("max_rows_contributed", "max_groups_contributed", "fresh")
-"""The options of the SELECT of a check."""
+_BOUNDS = ("max_rows_contributed", "fresh")
+"""The options of the SELECT of a check; its answer is of one group, so of groups there is no bound."""
 MOST_GROUPS = 10_000
 """How many groups one statement checks at most."""
 
 
 class CheckPlanner(Protocol):
-    """The part of a planner that checks use."""
+    """What checks of numbers need of the planner of statements."""
 
     @property
     def policy(self) -> Policy:
@@ -81,19 +81,21 @@ def expected_of(
     groups: int,
     tolerance: Fraction | None,
     last: pa.Table | None = None,
+    guess: Callable[[tuple[Any, ...]], Fraction] | None = None,
 ) -> list[Expected]:
     """Return what is expected of the groups that are checked, in the order of checking.
 
     `keys` are those of all groups of the domain; `tolerance` is that of checks that say none. `last` has the
-    last values of groups, for a check that expects them: groups that have none come last.
+    last values of groups, for a check that expects them: groups that have none come last. `guess` returns
+    what models expect of a group.
     """
     check = prepared.check
-    if check.expected.last:
+    if check.expected.last or guess is not None:
         rows = zip(*(k.to_pylist() for k in keys), strict=True) if keys else [()] * groups
         places = {row: place for place, row in enumerate(rows)}
-        known = _last_values(last)
+        known = _last_values(last) if guess is None else {row: guess(row) for row in places}
         found = [
-            Expected(places[row], value, value, _tolerance_of_last(check, value, tolerance))
+            Expected(places[row], value, value, _tolerance_of_moving(check, value, tolerance))
             for row, value in known.items()
             if row in places
         ]
@@ -127,7 +129,7 @@ def _last_values(last: pa.Table | None) -> dict[tuple[Any, ...], Fraction]:
     return {row[:-1]: Fraction(row[-1]) for row in zip(*columns, strict=True)}
 
 
-def _tolerance_of_last(check: Check, value: Fraction, usual: Fraction | None) -> Fraction:
+def _tolerance_of_moving(check: Check, value: Fraction, usual: Fraction | None) -> Fraction:
     share = check.expected.share
     return _tolerance(check.expected.tolerance, usual) if share is None else abs(value) * share
 

@@ -26,7 +26,7 @@ from dpsql.analysis.aggregate_functions import aggregate_name
 from dpsql.analysis.compiler import find_cte, function_name, list_conjuncts, read_whole_number
 from dpsql.analysis.released_values import TYPES
 from dpsql.analysis.statement_shapes import Provenance
-from dpsql.composition.existence_by_value import read_exists
+from dpsql.composition.existence_by_value import read_anti_join, read_exists
 from dpsql.composition.kinds import Kinds, ReadValue, below
 from dpsql.composition.planned_count import columns_of
 from dpsql.engines import UnboundQuery
@@ -60,7 +60,7 @@ def with_chosen_public_rows(query: Query, policy: Policy, catalog: Catalog) -> e
     tree: exp.Query = query.tree
     provenance = Provenance(query.source, policy, catalog)
     for select in find_nodes(tree, exp.Select):
-        found = _read(select, policy, catalog)
+        found = _read(read_anti_join(select) or select, policy, catalog)
         if found is None or provenance.find_unit(found.listed, ()) is None:
             continue
         if not _is_found_once(query, found, policy, catalog):

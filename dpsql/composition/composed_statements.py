@@ -386,7 +386,7 @@ def _add_details(
 
 
 def _join_facts(prepared: PreparedComposed, releases: tuple[Release, ...]) -> Release:
-    """Return one release with the facts of several."""
+    """Return one release of a composed statement that has the facts of several."""
     first = releases[0]
     if len(releases) == 1:
         place = places_of(first).ordering

@@ -52,7 +52,7 @@ _SAME = 1.02
 
 @dataclass(slots=True, eq=False)
 class _ReleasedNumber:
-    """A released number, all rows."""
+    """The values of a released number in all rows of an answer."""
 
     value: FloatArray
     stddev: FloatArray

@@ -11,6 +11,7 @@ from dpsql.composition.boards import misses_of
 from dpsql.composition.checked_numbers import bound_of, plan_stream, widest_tolerance
 from dpsql.composition.prepared import PreparedCheck
 from dpsql.composition.release_words import add_exact_facts, round_up
+from dpsql.estimates import most_misses
 from dpsql.language import OpenBoard, OpenChecks, OpenHoldout
 
 if TYPE_CHECKING:
@@ -22,13 +23,21 @@ MARGINS = (1, 200, 2_000, 20_000)
 """For how many checks EXPLAIN says how near numbers are that are all as expected."""
 
 
-def explain_command(prepared: PreparedCommand, opened: OpenChecks | None, *, json: bool) -> pa.Table:
-    """Return what a statement of a stream costs, and how sharp checks are; `opened` is how it was opened."""
+def explain_command(
+    prepared: PreparedCommand, opened: OpenChecks | None, guess: Fraction | None = None, *, json: bool
+) -> pa.Table:
+    """Return what a statement of a stream costs, and how sharp checks are; `opened` is how it was opened.
+
+    `guess` is what its models expect of one number now.
+    """
     command = prepared.command
     if isinstance(command, OpenChecks):
         rows = _of_opened(command)
     elif isinstance(command, PreparedCheck):
         rows = _of_check(command, opened)
+        if opened is not None and command.check.expected.models:
+            what = "of each group" if guess is None else f"{float(guess):.10g}"
+            rows.append(("expected", f"{what}: the weighted median of {_count(opened)}"))
     elif prepared.price.epsilon and opened is not None:
         rows = [*_of_opened(opened), ("before", "the stream that is open is settled")]
     else:
@@ -81,7 +90,23 @@ def _of_opened(opened: OpenChecks) -> list[tuple[str, str]]:
         )
     if isinstance(opened, OpenHoldout):
         found.append(("training", _TRAINING[opened.training]))
-    return found
+    return [*found, *(_of_models(opened) if opened.models else ())]
+
+
+def _count(opened: OpenChecks) -> str:
+    hypotheses = len(opened.models) * len(opened.scales)
+    return f"{hypotheses:,} hypotheses" if hypotheses > 1 else "1 hypothesis"
+
+
+def _of_models(opened: OpenChecks) -> list[tuple[str, str]]:
+    hypotheses = len(opened.models) * len(opened.scales)
+    times = ", ".join(f"{float(scale):g}" for scale in opened.scales)
+    least, most = (most_misses(hypotheses, penalised) for penalised in (0, 2))
+    right = f"at most {least:,} misses if one is never far off, {most:,} if it is twice"
+    return [
+        ("models", f"{', '.join(opened.models)}, each times {times}: {_count(opened)}"),
+        ("EXPECT .. = MODELS", f"their weighted median, which learns from answers: {right}"),
+    ]
 
 
 _TRAINING = {

@@ -20,7 +20,7 @@ from dpsql.analysis.aggregate_functions import aggregate_calls, is_aggregate
 from dpsql.analysis.compiled_relation import Scope
 from dpsql.analysis.compiler import function_name, list_conjuncts, read_whole_number
 from dpsql.analysis.released.released_calls import is_released
-from dpsql.language import copy_tree, title_of, walk_tree
+from dpsql.language import copy_tree, find_nodes, title_of, walk_tree
 from dpsql.policy import Policy, Table, fold
 
 _SEVERAL = (exp.Rollup, exp.Cube, exp.GroupingSets)
@@ -70,6 +70,43 @@ def divide_grouping_sets(select: exp.Select) -> exp.Select | None:
     made.set("from_", exp.From(this=exp.Subquery(this=united, alias=alias)))
     made.meta.update(select.meta)
     return made
+
+
+def leave_out_sets(branches: Sequence[exp.Select]) -> None:
+    """Take releases of sets that can have no groups out of the unions in which they stand.
+
+    Of each union at least one release is left, which says so.
+    """
+    for branch in branches:
+        union = branch.parent
+        if not isinstance(union, exp.Union):
+            continue
+        other = union.expression if union.this is branch else union.this
+        for rest in find_nodes(other, exp.Select):
+            rest.meta.setdefault("note", "of GROUP BY the sets whose keys no public value meets have no rows")
+        union.replace(other)
+
+
+def is_of_public_rows(select: exp.Select, scope: Scope, policy: Policy) -> bool:
+    """Return whether all keys of a block are columns of public rows that are there for each row of it.
+
+    If no public row has values of such keys that meet WHERE, no row meets WHERE.
+    """
+    group, joins = select.args.get("group"), select.args.get("joins") or ()
+    if group is None or any(join.args.get("side") for join in joins):
+        return False
+    public = {
+        fold(item.alias_or_name) for item in _list_items(select) if _find_public(item, policy) is not None
+    }
+    held = [(fold(o.alias), {fold(name) for name in o.names}) for o in scope.origins]
+
+    def is_public(key: exp.Expr) -> bool:
+        if not isinstance(key, exp.Column):
+            return False
+        having = [alias for alias, names in held if fold(key.name) in names]
+        return {fold(key.table)} <= public if key.table else len(having) == 1 and having[0] in public
+
+    return all(map(is_public, group.expressions))
 
 
 def _name_item(item: exp.Expr, made: exp.Expr) -> exp.Expr:
@@ -151,7 +188,7 @@ class _Names:
         return self._given[place]
 
     def replaced(self, node: exp.Expr) -> exp.Expr:
-        """Return an expression over the united releases."""
+        """Return an expression of the statement, written over the united releases."""
         whole = exp.Paren(this=copy_tree(node))
         self._replace(whole.this)
         found: exp.Expr = whole.this
@@ -208,7 +245,7 @@ class _Names:
         return False
 
     def branch(self, select: exp.Select, place: int) -> exp.Select:
-        """Return the release of one set."""
+        """Return the release that answers one set of keys of GROUPING SETS."""
         there = self.sets[place]
         items: list[exp.Expr] = []
         for i, key in enumerate(self.keys):

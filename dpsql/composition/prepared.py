@@ -71,7 +71,7 @@ class PreparedPrivate:
     @property
     def combines(self) -> bool:
         """Whether it is added up from stored releases, and costs nothing."""
-        return self.plan.options.combine is not None
+        return self.plan.options.combine == "ONLY"
 
     @property
     def reusable(self) -> bool:
@@ -80,12 +80,12 @@ class PreparedPrivate:
 
     @property
     def full_price(self) -> Charge:
-        """The largest charge if nothing is stored."""
+        """The largest charge of the statement if nothing of it is stored."""
         return Charge() if self.combines else self.method.quote.charge
 
     @property
     def parts(self) -> tuple[PreparedPrivate, ...]:
-        """The releases of the statement: itself."""
+        """The releases of the statement: this one alone."""
         return (self,)
 
     @property
@@ -162,7 +162,7 @@ class PreparedComposed:
 
     @property
     def full_price(self) -> Charge:
-        """The largest charge if nothing is stored."""
+        """The largest charge of all releases of the statement if nothing is stored."""
         return sum((part.full_price for part in self.parts), Charge())
 
 

@@ -345,7 +345,7 @@ def _of_release(prepared: PreparedPrivate) -> pa.Schema:
 
 
 def _of_number(output: Output, database: SchemaDatabase) -> pa.DataType:
-    """Return the type of a released number."""
+    """Return the SQL type in which a released number is shown."""
     if output.quantile is not None:
         kind = output.quantile.type
         return pa.int64() if kind.integer else database.arrow_type(str(kind))

@@ -204,7 +204,7 @@ def _is_inside(node: exp.Expr, selects: Collection[int]) -> bool:
 
 
 def _put_anchor(select: exp.Select, extreme: _Extreme, unit: exp.Column, least: int) -> None:
-    """Make a SELECT of MIN or MAX that of the first day, or the last, that has so many units."""
+    """Make a SELECT of MIN or MAX that of the first day, or the last, that has a given number of units."""
     item = select.expressions[0]
     name = item.alias or f"{'max' if extreme.last else 'min'}({extreme.column.name})"
     day = copy_tree(extreme.column)

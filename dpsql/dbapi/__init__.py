@@ -52,10 +52,9 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from dpsql.checked import CheckedCounts
     from dpsql.database import Database
     from dpsql.dbapi.named_boards import NamedBoard, NamedHoldout
-    from dpsql.dbapi.named_streams import NamedStream
+    from dpsql.dbapi.named_streams import NamedStream, UnnamedStream
     from dpsql.kernel.loss import Number
     from dpsql.language import Parameters
     from dpsql.ledger import Budget
@@ -231,6 +230,7 @@ class Connection:
 
     def __init__(self, session: AnalystSession) -> None:
         self._session = session
+        self._unnamed: list[UnnamedStream] = []
         self.messages = [(errors.Warning, errors.Warning(text)) for text in session.messages]
 
     def cursor(self) -> Cursor:
@@ -278,19 +278,23 @@ class Connection:
             raise
         return Explanation.of(found.table, self._session.budget().remaining)
 
-    def checked(self, *, tolerance: Number, epsilon: Number, misses: int) -> CheckedCounts:
-        """Open a stream of counts that are answered by guesses; only rejected guesses are charged.
+    def checked(
+        self, *, tolerance: Number, epsilon: Number, misses: int, **options: Number | str
+    ) -> UnnamedStream:
+        """Open a stream of checks without a name, which is closed with the connection or a `with` block.
 
         Parameters
         ----------
         tolerance
-            A guess is accepted if its error is smaller, in counts (up to noise).
-        epsilon
-            The most the stream can cost, reserved now; what is not spent is given back on `close`.
-        misses
-            How many rejected guesses the stream can answer.
+            A number is as expected if its error is smaller (up to noise); a check may say another one.
+        epsilon, misses, options
+            As for `checks`.
         """
-        return self._session.checked(tolerance=tolerance, epsilon=epsilon, misses=misses)
+        from dpsql.dbapi.named_streams import open_unnamed  # noqa: PLC0415  seldom
+
+        found = open_unnamed(self._session, epsilon, misses, {"tolerance": tolerance, **options})
+        self._unnamed.append(found)
+        return found
 
     def checks(
         self,
@@ -311,7 +315,7 @@ class Connection:
         misses
             How many checks may be off.
         options
-            Others of OPEN CHECKS: `answers`, `sides`, `tolerance`, `at_once`, `rows`.
+            Others of OPEN CHECKS: `answers`, `sides`, `tolerance`, `at_once`, `rows`, `models`, `scales`.
         """
         from dpsql.dbapi.named_streams import open_named  # noqa: PLC0415  seldom
 
@@ -395,7 +399,11 @@ class Connection:
     def close(self) -> None:
         """Close the connection. Closing twice is an error, as PEP 249's compliance suite wants."""
         self._session.check()
-        self._session.close()
+        try:
+            for stream in self._unnamed:
+                stream.close()
+        finally:
+            self._session.close()
 
     def __enter__(self) -> Self:
         self._session.check()

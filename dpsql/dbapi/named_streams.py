@@ -1,9 +1,11 @@
-"""`NamedStream`: a stream of checks in Python, which writes the statements that SQL has for it."""
+"""`NamedStream`, `UnnamedStream`: streams of checks in Python, which write the statements that SQL has."""
 
 from __future__ import annotations
 
+from contextlib import suppress
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, Literal
+from itertools import count
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 from dpsql.errors import InterfaceError, ProgrammingError
 from dpsql.kernel.loss import exact
@@ -19,7 +21,7 @@ if TYPE_CHECKING:
     from dpsql.language import Parameters
     from dpsql.session_api import AnalystSession
 
-    Expected = Number | tuple[Number | None, Number | None] | Literal["last"]
+    Expected = Number | tuple[Number | None, Number | None] | Literal["last", "models"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,8 +68,8 @@ class NamedStream:
         sql
             A SELECT of one number, by groups of a public domain or without.
         expect
-            A number; a pair, the least and the most (None: that side is open); or "last", what the stream
-            last accepted or answered of the same SELECT.
+            A number; a pair, the least and the most (None: that side is open); "last", what the stream
+            last accepted or answered of the same SELECT; or "models", the weighted median of its models.
         table
             A public table with the keys of the groups and what is expected of each, in place of `expect`.
         tolerance, within
@@ -85,6 +87,11 @@ class NamedStream:
         name = write_name(_last_column(sql, parameters) if column is None else column)
         text = f"CHECK {self.name} {sql.rstrip().rstrip(';')}\nEXPECT {name} {wanted}{width}"
         found = self._session.run(text, parameters)
+        return CheckedRows(found.table, found.notices)
+
+    def ask(self, sql: str, parameters: Parameters = None) -> CheckedRows:
+        """Ask what the stream was opened for: with models, its last column is checked by what they expect."""
+        found = self._session.run(f"ASK {self.name} {sql}", parameters)
         return CheckedRows(found.table, found.notices)
 
     def refill(self, misses: int | None = None) -> None:
@@ -114,6 +121,63 @@ class NamedStream:
         return f"NamedStream({self.name!r})"
 
 
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """The answer to one count: the guess if that was good enough (`hit`), else a fresh count."""
+
+    hit: bool
+    value: float
+    gap: float | None
+    """By how much the guess was beyond the tolerance, with noise; None if it was not."""
+
+
+class UnnamedStream(NamedStream):
+    """A stream of checks that is closed with its connection, or at the end of a `with` block."""
+
+    def count(self, sql: str, guess: Number, parameters: Parameters = None) -> Checked:
+        """Answer one count: the guess if it is good enough, else a fresh noisy count, which uses a miss.
+
+        The guess may depend on public data and on earlier answers, on nothing else.
+        """
+        rows = self.check(sql, guess, parameters=parameters).table.to_pylist()
+        if len(rows) != 1:
+            raise ProgrammingError("a count has no groups: `check` returns them, and these are stored")
+        return Checked(rows[0]["checked"] != "off", next(iter(rows[0].values())), rows[0]["gap"])
+
+    def close(self) -> None:
+        """Settle the stream; harmless if it is closed."""
+        with suppress(ProgrammingError):  # it was closed by its name
+            super().close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        # A child of a fork leaves the block as well; the stream is its parent's.
+        if self._session.turn.in_own_process and not self._session.closed:
+            self.close()
+
+
+def open_unnamed(
+    session: AnalystSession, epsilon: Number, misses: int, options: dict[str, Any]
+) -> UnnamedStream:
+    """Open a stream under a name that no stream of the analyst has had."""
+    while True:
+        name = _find_free_name(session)
+        try:
+            open_named(session, name, epsilon, misses, options)
+        except ProgrammingError:
+            if _find_free_name(session) == name:
+                raise
+            continue  # another process has opened it meanwhile
+        return UnnamedStream(session, name)
+
+
+def _find_free_name(session: AnalystSession) -> str:
+    known = session.run("SHOW STREAMS").table.column("stream").to_pylist()
+    return next(name for number in count(1) if (name := f"unnamed_{number}") not in known)
+
+
 def open_named(
     session: AnalystSession, name: str, epsilon: Number | None, misses: int | None, options: dict[str, Any]
 ) -> NamedStream:
@@ -130,14 +194,8 @@ def open_named(
 
 
 def write_options(given: Mapping[str, Number | str]) -> str:
-    """Write the options of OPEN: a text is a word of its own, or in quotes if it has blanks."""
-    return ", ".join(f"{name} = {_write_option(value)}" for name, value in given.items())
-
-
-def _write_option(value: Number | str) -> str:
-    if not isinstance(value, str):
-        return _write(value)
-    return "'" + value.replace("'", "''") + "'" if " " in value else value
+    """Write the options of OPEN, each with its value."""
+    return ", ".join(f"{name} = {_write_option(name, value)}" for name, value in given.items())
 
 
 def _write_expected(expect: Expected | None, table: str | None, per: str | None) -> str:
@@ -145,6 +203,8 @@ def _write_expected(expect: Expected | None, table: str | None, per: str | None)
         raise InterfaceError("a check has what is expected, or a table of it")
     if table is not None:
         return f"FROM {write_name(table)}"
+    if expect == "models":
+        return "= MODELS"
     if expect == "last":
         return "= LAST" if per is None else "= LAST PER '" + per.replace("'", "''") + "'"
     if isinstance(expect, tuple):
@@ -157,6 +217,13 @@ def _write_expected(expect: Expected | None, table: str | None, per: str | None)
         return f"BETWEEN {_write(low)} AND {_write(high)}"
     assert expect is not None and not isinstance(expect, str)  # noqa: S101, PT018  as checked above
     return f"= {_write(expect)}"
+
+
+def _write_option(key: str, value: Any) -> str:  # noqa: ANN401  whatever OPEN CHECKS takes
+    if key in ("models", "scales", "training"):
+        words = value if isinstance(value, str) else ", ".join(map(str, value))
+        return "'" + words.replace("'", "''") + "'"
+    return value if isinstance(value, str) else _write(value)
 
 
 def _write(number: Number) -> str:

@@ -78,7 +78,7 @@ def first_moment(moments: Sequence[FloatArray]) -> FloatArray:
 
 
 def mean_width(parts: int, confidence: float, p: FloatArray) -> FloatArray:
-    """Return Q(p) for so many moments with noise of scale 1, by interpolation to 1e-6."""
+    """Return Q(p) for a given number of moments with noise of scale 1, by interpolation to 1e-6."""
     at, width = _table(parts, confidence)
     return np.interp(p, at, width)
 
@@ -114,11 +114,11 @@ class RowCount:
         return scale * laplace_stddev((1.0,) * self.parts)
 
     def half_width(self, scale: float, confidence: Fraction) -> float:
-        """Predict half the width of the interval."""
+        """Predict half the width of the interval of a number of rows."""
         return scale * laplace_half_width((1.0,) * self.parts, check_confidence(confidence))
 
     def describe_prediction(self, scale: float, confidence: Fraction, parts: int) -> str:
-        """Write the predicted error, of a number from so many moments."""
+        """Write the predicted error, of a number from a given number of moments."""
         del parts
         return error_words(self.stddev(scale), self.half_width(scale, confidence))
 
@@ -135,15 +135,15 @@ class SumOfRows:
         return _linear(moments, self._weights(len(moments)), scale, confidence)
 
     def stddev(self, scale: float, parts: int = 2) -> float:
-        """Predict the standard deviation, for a sum from so many moments."""
+        """Predict the standard deviation, for a sum from a given number of moments."""
         return scale * laplace_stddev(self._weights(parts))
 
     def half_width(self, scale: float, confidence: Fraction, parts: int = 2) -> float:
-        """Predict half the width of the interval, for a sum from so many moments."""
+        """Predict half the width of the interval, for a sum from a given number of moments."""
         return scale * laplace_half_width(self._weights(parts), check_confidence(confidence))
 
     def describe_prediction(self, scale: float, confidence: Fraction, parts: int) -> str:
-        """Write the predicted error, of a number from so many moments."""
+        """Write the predicted error, of a number from a given number of moments."""
         return error_words(self.stddev(scale, parts), self.half_width(scale, confidence, parts))
 
     def _weights(self, parts: int) -> tuple[float, ...]:
@@ -192,14 +192,14 @@ class Average:
         return float(self.high - self.low) * scale * float(mean_width(parts, level, np.array([share]))[0])
 
     def describe_prediction(self, scale: float, confidence: Fraction, parts: int) -> str:
-        """Write the predicted error, of a number from so many moments; n is the number of rows."""
+        """Write the predicted error, of a number from a given number of moments; n is the number of rows."""
         width = self.half_width_times_n(scale, confidence, parts)
         return error_words(self.stddev_times_n(scale, parts), width, per_row=True)
 
 
 @dataclass(frozen=True, slots=True)
 class Variance:
-    """VAR_POP of the rows, or VAR_SAMP with `sample`."""
+    """The statistic VAR_POP of the values of the rows, or VAR_SAMP with `sample`."""
 
     low: Fraction
     high: Fraction

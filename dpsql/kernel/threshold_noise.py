@@ -14,16 +14,17 @@ from __future__ import annotations
 import hashlib
 import hmac
 import json
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from dpsql.kernel.ledger.lasting_streams import StoredStream
 from dpsql.kernel.mechanisms import CheckStream, CheckStreamPlan, NoiseSource
 from dpsql.kernel.noise import KeyedEntropy
+from dpsql.lazy_dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)
 class ThresholdKey:
-    """The key of a ledger's thresholds."""
+    """The key from which a ledger draws the noise of its thresholds."""
 
     ledger: str
     """The random identifier of the ledger."""

@@ -11,11 +11,11 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from datetime import date, timedelta
 from typing import Final, Literal, get_args
 
 from dpsql.errors import InternalError
+from dpsql.lazy_dataclass import dataclass
 
 Every = Literal["day", "week", "month", "quarter", "year"]
 """How long a part is; a week begins on Monday."""
@@ -116,7 +116,7 @@ def either_parts(one: PartSet | None, other: PartSet | None) -> PartSet | None:
 
 @dataclass(frozen=True, slots=True)
 class Calendar:
-    """Numbers the parts of one length, and names them.
+    """A calendar of parts of one length: it numbers parts and names them.
 
     >>> weeks = Calendar("week")
     >>> number = weeks.number(date(2026, 11, 29))

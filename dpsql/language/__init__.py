@@ -11,10 +11,12 @@
 ``options``        the options of the private clause
 ``dialect_forms``  functions and clauses of other dialects, in the parsed tree
 
-``statement`` has the types, and errors with a position in the text; ``syntax_trees`` searches and copies the
-parser's trees; ``repair`` changes the text of a statement that was refused.
+``statement`` has the types, and errors with a position in the text; ``stream_statements`` has those of
+streams, ``all_statements`` all of them; ``syntax_trees`` searches and copies the parser's trees; ``repair``
+changes the text of a statement that was refused.
 """
 
+from dpsql.language.all_statements import Explain, ExplainForm, Statement
 from dpsql.language.board_statements import OpenBoard, OpenHoldout, Submission
 from dpsql.language.dialect_forms import READ, READINGS, fill_form
 from dpsql.language.options import DIALECTS
@@ -32,15 +34,10 @@ from dpsql.language.statement import (
     CUTS,
     AboveThreshold,
     AllGroups,
-    Check,
     Clause,
     Clauses,
     Cut,
     Describe,
-    Expectation,
-    Explain,
-    ExplainForm,
-    OpenChecks,
     Options,
     Query,
     Refine,
@@ -49,14 +46,13 @@ from dpsql.language.statement import (
     Selection,
     Set,
     Show,
-    Statement,
     StatementText,
-    StreamCommand,
     TopK,
     TopPerPartition,
     replace_name,
     write_name,
 )
+from dpsql.language.stream_statements import Ask, Check, Expectation, OpenChecks, StreamCommand
 from dpsql.language.syntax_trees import (
     copy_tree,
     find_nodes,
@@ -75,6 +71,7 @@ __all__ = [
     "READINGS",
     "AboveThreshold",
     "AllGroups",
+    "Ask",
     "BlockText",
     "Check",
     "Clause",

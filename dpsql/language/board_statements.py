@@ -12,8 +12,9 @@ from typing import Any, Final
 
 from sqlglot.tokenizer_core import Token, TokenType
 
-from dpsql.language.check_rewrites import list_items, name_of_item, rewrite_item
-from dpsql.language.statement import Check, Expectation, OpenChecks, Query, StatementText
+from dpsql.language.check_rewrites import end_without_name, find_items, name_of_item, rewrite_item
+from dpsql.language.statement import Query, StatementText
+from dpsql.language.stream_statements import Check, Expectation, OpenChecks
 from dpsql.language.tokens import Cursor
 from dpsql.lazy_dataclass import dataclass
 
@@ -113,7 +114,7 @@ def parse_submission(
     source: StatementText, name: str, query: list[Token], parse: Callable[[list[Token]], Query]
 ) -> Submission:
     """Parse a check without EXPECT, from its SELECT on."""
-    items = list_items(query)
+    items = find_items(query)
     if len(items) != 1 or items[0][0] == items[0][1]:
         raise source.refuse(
             "CHECK without EXPECT is of one score, which a board compares with its best; another check says "
@@ -130,7 +131,7 @@ def parse_submission(
         query = [*query[:end], *alias, *query[end:]]
         end, named = end + 2, end + 1
     column = query[named].text
-    item = begin, end - 2 if query[named - 1].token_type == TokenType.ALIAS else named
+    item = begin, end_without_name(query, named)
     made = parse(query)
 
     def expect(expected: Expectation) -> Query:

@@ -62,7 +62,7 @@ OPTION_VALUES = {
     "measure_strategy": MEASURE_STRATEGIES,
     "intervals": INTERVALS,
     "measure": ("AUTO",),
-    "combine": ("ONLY",),
+    "combine": ("ONLY", "TRUE"),
     "fresh": ("TRUE", "FALSE"),
     "dialect": DIALECTS,
 }
@@ -118,7 +118,7 @@ def parse_options(source: StatementText, tokens: Sequence[Token]) -> Options:
 
 def _check_combining(source: StatementText, values: Mapping[str, object], at: Mapping[str, int]) -> None:
     """Refuse options that have no meaning where stored numbers are added up, or where they are not."""
-    if "combine" in values:
+    if values.get("combine") == "ONLY":
         for name in ("epsilon", "delta", "fresh"):
             if name in values:
                 raise source.refuse(
@@ -354,8 +354,9 @@ _TABLE: dict[str, tuple[Callable[[Token, str], object], str]] = {
     ),
     "privacy_unit_column": (_read_name, "the unit's column; may only repeat what the policy declares"),
     "combine": (
-        _make_word_reader("ONLY"),
-        "`ONLY` adds numbers of your releases up, which costs nothing; refused where they do not tell it",
+        _make_word_reader("ONLY", "TRUE"),
+        "`ONLY` adds numbers of your releases up, which costs nothing; refused where they do not tell it; "
+        "`TRUE`, in a report: its estimate answers it, or it is refused",
     ),
     "at_release": (
         _read_count,

@@ -14,6 +14,7 @@ from sqlglot.tokenizer_core import Token, TokenType
 
 from dpsql.errors import Fix
 from dpsql.language import parameters as params
+from dpsql.language.all_statements import Explain, ExplainForm, Statement
 from dpsql.language.check_statements import parse_stream_statement
 from dpsql.language.clauses import lift_clauses, standardize_tokens
 from dpsql.language.dialect_forms import drop_limit_casts, standardize_forms
@@ -21,20 +22,15 @@ from dpsql.language.options import read_value
 from dpsql.language.parameters import Parameters
 from dpsql.language.report_statements import parse_report_statement
 from dpsql.language.statement import (
-    Check,
     Clauses,
     Describe,
-    Explain,
-    ExplainForm,
-    OpenChecks,
     Query,
     Refine,
     Set,
     Show,
-    Statement,
     StatementText,
-    StreamCommand,
 )
+from dpsql.language.stream_statements import Ask, Check, OpenChecks, StreamCommand
 from dpsql.language.syntax_trees import (
     find_nodes,
     rename_public_schema,
@@ -186,7 +182,7 @@ def _normalize_spaces(text: str) -> str:
 
 _OF_REPORTS = {"CREATE", "EXPLAIN", "EXECUTE", "DROP"}
 _QUERY = {"SELECT", "FROM", "WITH", "VALUES", "("}
-_STREAMS = ("OPEN", "CHECK", "REFILL", "CLOSE")
+_STREAMS = ("OPEN", "CHECK", "ASK", "REFILL", "CLOSE")
 _STATEMENTS = ("SELECT", "FROM", "WITH", "VALUES", "EXPLAIN", "SHOW", "DESCRIBE", "SET", "REFINE", *_STREAMS)
 _EXPLAIN = re.compile(r"\s*EXPLAIN\b(\s*\(\s*FORMAT\s+(?P<format>\w+)\s*\))?", re.IGNORECASE)
 _SHOWN: dict[str, Literal["budget", "tables", "releases", "streams", "reports"]] = {
@@ -284,9 +280,9 @@ def _parse_explain(
         )
     # Another EXPLAIN is not read, nor one within that.
     query = None if _read_first_word(rest) == "EXPLAIN" else parse(rest, parameters, dialect)
-    if not isinstance(query, (Query, Refine, OpenChecks, Check, StreamCommand)):
+    if not isinstance(query, (Query, Refine, OpenChecks, Check, Ask, StreamCommand)):
         raise source.refuse(
-            "EXPLAIN takes a SELECT, a REFINE RELEASE, or OPEN CHECKS, CHECK, REFILL STREAM or CLOSE STREAM",
+            "EXPLAIN takes a SELECT, REFINE RELEASE, OPEN CHECKS, CHECK, ASK, REFILL STREAM or CLOSE STREAM",
             len(rest) - len(rest.lstrip()),
         )
     return Explain(source, query, form)

@@ -116,7 +116,7 @@ class Outline:
         return text
 
     def end(self) -> int:
-        """Return the place behind the statement."""
+        """Return the place in the text behind the statement."""
         return self.tokens[-1].end + 1
 
     def span(self, node: exp.Expr) -> tuple[int, int] | None:
@@ -289,7 +289,7 @@ def refuse_unclear(source: StatementText, node: exp.Expr) -> QueryRefused | None
         return None
     start = source.position(node)
     end = call_end(source, start) + 1 if doubt.same else -1
-    fix = Fix(doubt.hint, start, end, asks=doubt.asks) if doubt.same else None
+    fix = Fix(doubt.hint, start, end, guess=doubt.guess) if doubt.same else None
     return source.refuse(doubt.what, node, doubt.hint, fix)
 
 

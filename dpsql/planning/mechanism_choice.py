@@ -59,7 +59,7 @@ def choose(plan: Plan) -> Method:
 
 
 def needs_few_counts(method: Method) -> bool:
-    """Return whether a method needs exact counts of few groups, given its noise and bounds on all of them."""
+    """Return whether a method, given its noise and upper bounds of all counts, needs few exact counts."""
     if not isinstance(method, (LargestGroups, SparseVectors)):
         return False
     return method.mechanism.bounded or method.mechanism.reads > 0

@@ -80,7 +80,7 @@ def asked_share(plan: Plan) -> Fraction | None:
 
 
 def largest_change(plan: Plan, place: int, groups: int) -> int:
-    """Return the most by which one unit can change a count in so many groups together."""
+    """Return the most by which one unit can change a count in a given number of groups together."""
     every, total = max(groups, 1) * plan.counts[place].bound, plan.l1_over_groups(place)
     return every if total is None else min(every, total)
 

@@ -241,7 +241,7 @@ class GroupsByUnits(KeepsQuote):
 
     @property
     def _loss(self) -> PrivacyLoss:
-        """The largest loss of a run: a unit is in so many groups, all of which may be shown."""
+        """The largest loss of a run: a unit is in a given number of groups, all of which may be shown."""
         numbers = (block.noise(self.existing.groups_per_unit).loss for block in self.blocks)
         return sum(numbers, self.existing.loss)
 
@@ -252,7 +252,7 @@ class GroupsByUnits(KeepsQuote):
         return any(equal[p] == equal[self.units] for p in plan_requests.places_to_measure(self.plan, 0))
 
     def _law(self) -> mechanisms.Laplace:
-        """Return the noise of the number of units."""
+        """Return the law of the noise of the number of units."""
         existing = self.existing
         return mechanisms.Laplace.plan(
             1,

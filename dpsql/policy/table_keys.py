@@ -87,6 +87,13 @@ TABLE_KEYS: dict[str, Key] = {
         "columns each value of which belongs to one unit, as the owner declares, such as the number of an "
         "order with several rows: the table is then joined with itself on them. No guarantee depends on it",
     ),
+    "stands_for": Key(
+        TEXT,
+        "none",
+        "the private table of which this public one is a model, with the same columns: synthetic rows, or "
+        "what was published of another year. A stream of checks may expect what is counted of it",
+    ),
+    "model": Key(TEXT, "the table's name", "the name of the model; tables of one model are read together"),
     "covers": Key(
         RANGES_OF_DAYS,
         "none",

@@ -37,7 +37,7 @@ _WORDS: tuple[tuple[type, str], ...] = (
 
 @dataclass(frozen=True, slots=True)
 class ValueKind:
-    """What the value of a key may be."""
+    """What values a key of the policy file may have."""
 
     words: str
     """The allowed values, in words."""

@@ -61,7 +61,7 @@ class PeriodsOfUnits:
         return int((~there | (later.periods[place] != self.periods)).sum())
 
     def to_bytes(self) -> bytes:
-        """Return the content of a file with these."""
+        """Return the content of a file with the periods of units."""
         table = pa.table({"unit": pa.array(self.hashes), "period": pa.array(self.periods)})
         sink = io.BytesIO()
         pq.write_table(table, sink, compression="zstd")
@@ -69,7 +69,7 @@ class PeriodsOfUnits:
 
     @classmethod
     def read(cls, content: bytes) -> PeriodsOfUnits:
-        """Read the content of a file."""
+        """Read the periods of units from a file's content."""
         table = pq.read_table(io.BytesIO(content))
         return cls(table.column("unit").to_numpy(), table.column("period").to_numpy())
 

@@ -216,7 +216,7 @@ class Release:
 
     @property
     def has_intervals(self) -> bool:
-        """Whether it shows intervals of numbers."""
+        """Whether the release shows intervals of numbers."""
         return bool(places_of(self).numbers)
 
     @property
@@ -334,7 +334,7 @@ def release_of(facts: dict[str, Any], rows: pa.Table, table: pa.Table) -> Releas
 
 
 def stream(table: pa.Table) -> bytes:
-    """Write a table as an Arrow stream."""
+    """Write a table as a stream of Arrow's IPC format."""
     import pyarrow as pa  # noqa: PLC0415  loaded only where a release is stored
 
     sink = pa.BufferOutputStream()

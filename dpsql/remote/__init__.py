@@ -41,7 +41,6 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from dpsql.kernel.loss import Number
     from dpsql.language import Parameters
     from dpsql.release import Release
 
@@ -242,11 +241,6 @@ class RemoteSession:
         if found is None:
             raise InternalError("the server sent no release")
         return found
-
-    def checked(self, *, tolerance: Number, epsilon: Number, misses: int) -> NoReturn:
-        """Refuse: streams of checked counts run beside the data."""
-        self.check()
-        raise NotSupportedError("streams of checked counts need the policy on this machine, not a server")
 
     def upload(self, name: str, rows: pa.Table, key: str | None = None) -> NoReturn:
         """Refuse: uploads are tables of a session beside the data."""

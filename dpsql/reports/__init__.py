@@ -7,7 +7,8 @@
 ``measurement_plan``  what is measured of each table, and its share of the epsilon
 ``missing_numbers``   what would not follow from that, so that nothing is charged
 ``planned``           a report that is run once, planned and priced
-``registered``        registered reports: planned once, run for one part of units after the other
+``registered``        registered reports: planned once, before their first answer
+``report_runs``       a run of one for a part of units: what it measures, and what was measured before
 ``answers``           the answers of all statements from the releases
 ``history``           the page of a report: last answers, next price, numbers from part to part
 ``session_reports``   the reports of one analyst, and the statements about them
@@ -17,7 +18,8 @@
 from __future__ import annotations
 
 from dpsql.reports.planned import PlannedReport
-from dpsql.reports.registered import PlannedRegistration, PlannedRun
+from dpsql.reports.registered import PlannedRegistration
+from dpsql.reports.report_runs import PlannedRun
 from dpsql.reports.session_reports import SessionReports
 
 __all__ = ["PlannedRegistration", "PlannedReport", "PlannedRun", "SessionReports"]

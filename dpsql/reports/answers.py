@@ -19,14 +19,16 @@ from dpsql.composition.release_words import words_of_release
 from dpsql.errors import OperationalError
 from dpsql.estimates import Combined
 from dpsql.estimates.reports.marginal_estimate import Estimate, Undetermined
+from dpsql.estimates.reports.marginals import Marginal
 from dpsql.kernel.loss import Charge
 from dpsql.lazy_dataclass import dataclass
-from dpsql.planning import NoisyResult, build_details, build_rows
+from dpsql.planning import NoisyResult, build_details, build_rows, outside_of
+from dpsql.policy import Policy
 from dpsql.release import COMPUTED, Release
 from dpsql.reports.axes import LinearRelease, Numbers
 from dpsql.reports.measured import MeasuredQuery, universe_of
 from dpsql.reports.planned import PlannedReport, ReportStatement
-from dpsql.reports.registered import PlannedRun
+from dpsql.reports.report_runs import PlannedRun
 from dpsql.session_api import StatementResult
 
 _NAMED = 12
@@ -57,15 +59,22 @@ class TableEstimate:
 
     @classmethod
     def of(
-        cls, table: str, measured: Sequence[tuple[MeasuredQuery, Release]], digest: str, catalog: Catalog
+        cls,
+        table: str,
+        measured: Sequence[tuple[MeasuredQuery, Release]],
+        digest: str,
+        policy: Policy,
+        catalog: Catalog,
     ) -> TableEstimate:
         """Return the estimate of a table from what its measurements have shown."""
         made = [query.read(release, digest) for query, release in measured]
-        universe = universe_of([each.marginal for each in made], table, catalog)
+        universe = universe_of([each.marginal for each in made], table, policy, catalog)
         return cls(Estimate.of(made, universe), tuple(release for _, release in measured))
 
 
-def answer_report(planned: PlannedReport, releases: Sequence[Release]) -> list[StatementResult]:
+def answer_report(
+    planned: PlannedReport, releases: Sequence[Release], policy: Policy
+) -> list[StatementResult]:
     """Return the answer of each statement, given what was released for the report."""
     shown = releases[: len(planned.measured)]
     estimates = {}
@@ -73,14 +82,18 @@ def answer_report(planned: PlannedReport, releases: Sequence[Release]) -> list[S
         pairs = zip(planned.measured, shown, strict=True)
         own = [(each.query, release) for each, release in pairs if each.table == table]
         catalog = planned.measured[0].prepared.engines.schema_database
-        estimates[table] = TableEstimate.of(table, own, planned.digest, catalog)
+        estimates[table] = TableEstimate.of(table, own, planned.digest, policy, catalog)
     rest = () if planned.prepared is None else planned.prepared.parts[len(shown) :]
     others = {part.key: release for part, release in zip(rest, releases[len(shown) :], strict=True)}
     return [answer_statement(each, estimates, others) for each in planned.statements]
 
 
 def answer_run(
-    planned: PlannedRun, releases: Sequence[Release], read: Callable[[int], Release], catalog: Catalog
+    planned: PlannedRun,
+    releases: Sequence[Release],
+    read: Callable[[int], Release],
+    policy: Policy,
+    catalog: Catalog,
 ) -> list[StatementResult]:
     """Return the answers of a run of a registered report, given what was released in it.
 
@@ -91,7 +104,7 @@ def answer_run(
     for plan in planned.text.plans:
         made = [(query, read(number)) for table, query, number in planned.known if table == plan.table]
         made += [(each.query, release) for each, release in own if each.table == plan.table]
-        estimates[plan.table] = TableEstimate.of(plan.table, made, planned.text.digest, catalog)
+        estimates[plan.table] = TableEstimate.of(plan.table, made, planned.text.digest, policy, catalog)
     rest = () if planned.prepared is None else planned.prepared.parts[len(own) :]
     others = {part.key: release for part, release in zip(rest, releases[len(own) :], strict=True)}
     old = planned.of_other_rows
@@ -135,7 +148,11 @@ def _release_estimates(
     used = set[int]()
     counts = tuple(_combine_numbers(number, of.estimate, level, used) for number in linear.numbers)
     rows = PublicRows(linear.keys, linear.size)
-    answer = NoisyResult(rows, counts)  # type: ignore[arg-type]  # rows that no step has made
+    beyond = None
+    if linear.outside is not None:
+        apart = tuple(_add_numbers(each, of.estimate, level, used) for each in linear.outside)
+        beyond = NoisyResult(PublicRows((), 1), apart)  # type: ignore[arg-type]  # as below
+    answer = NoisyResult(rows, counts, outside=beyond)  # type: ignore[arg-type]  # rows that no step has made
     shown = build_rows(part.plan, answer, rows)
     table, places = build_details(part.plan, answer, shown)
     said = words_of_release(part.plan, part.method)
@@ -156,6 +173,7 @@ def _release_estimates(
         charge=Charge(),
         statement=part.text,
         scale=0.0,
+        outside=outside_of(part.plan, answer),
         receipt=of.releases[0].receipt,
         **said,
     )
@@ -170,6 +188,22 @@ def computed_words(releases: Collection[int]) -> str:
     if len(releases) > _NAMED:
         return f"computed from {len(releases)} releases, {min(releases)} to {max(releases)}"
     return f"computed from release{'s' * (len(releases) != 1)} {', '.join(map(str, sorted(releases)))}"
+
+
+def _add_numbers(wanted: Sequence[Marginal], estimate: Estimate, level: float, used: set[int]) -> Combined:
+    """Return the sum of single numbers of an estimate, with an interval that covers at least at a level.
+
+    How their errors go together is not asked for: standard deviations are added, and half-widths, each of an
+    interval that misses with its part of the probability.
+    """
+    total = np.zeros((4, 1))
+    for each in wanted:
+        found = estimate.answer(each, 1 - (1 - level) / len(wanted))
+        if isinstance(found, Undetermined):
+            raise OperationalError(f"what was released does not tell this number; missing: {found.text}")
+        used.update(found.releases)
+        total += np.array([found.values, found.stddev, found.low, found.high]).reshape(4, 1)
+    return Combined(*total)
 
 
 def _combine_numbers(number: Numbers, estimate: Estimate, level: float, used: set[int]) -> Combined:

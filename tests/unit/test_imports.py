@@ -250,6 +250,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "composition",
         "database",
         "engines",
+        "estimates",
         "kernel.charged_work",
         "kernel.facts",
         "kernel.ledger",

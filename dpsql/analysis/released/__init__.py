@@ -104,7 +104,7 @@ def bound_groups(
 
 
 def state_groups(source: From, groups: int) -> Assumed:
-    """Return the assumption that a unit counts in so many groups."""
+    """Return the assumption that a unit counts in a given number of groups."""
     return Assumed(f"group{'s' * (groups != 1)} of a {name_unit(source)}", f"at most {groups:,}", "policy")
 
 

@@ -59,7 +59,7 @@ class AnswerParts:
         self._parts: list[_Part] = []
 
     def answer(self) -> BlockAnswer:
-        """Return the numbers."""
+        """Return the numbers that the parts of an answer add up to."""
         shape = tuple(axis.rows for axis in self.maps)
         values, variances = np.zeros(shape), np.zeros(shape)
         determined = np.ones(shape, dtype=np.bool_)

@@ -64,7 +64,7 @@ def _fold_name(node: Node) -> Node:
 
 
 def _list_once(query: Query) -> list[Node]:
-    """Return the nodes of a query, those that stand at several places once."""
+    """Return the nodes of a query, each once, also where it stands at several places."""
     seen, found = {id(query)}, list[Node]((query,))
     for node in found:
         for part in parts(node):
@@ -139,7 +139,7 @@ def _certify_as(query: Query, written: Query, facts: Facts) -> Certificate:
 
 
 def _bound_total(changes: Together, most: int | None) -> Together:
-    """Return changes of several numbers in all groups, if a unit changes so many."""
+    """Return changes of several numbers in all groups together, for a unit in at most some groups."""
     if most is None:
         return changes
     total = most * changes.each

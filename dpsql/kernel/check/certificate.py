@@ -19,13 +19,14 @@ unit* hold for the rows of each unit by itself, and say nothing of rows without 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import InitVar, dataclass, field
+from dataclasses import InitVar, field
 from enum import Enum
 from typing import NamedTuple
 
 from dpsql.errors import InternalError
 from dpsql.kernel.tree import Column, Expr, Node, Query, duckdb_sql
 from dpsql.kernel.unit_parts import PartSet
+from dpsql.lazy_dataclass import dataclass
 
 _SEAL = object()
 _SHOWN = 200
@@ -49,14 +50,14 @@ class NotCertified(InternalError):  # noqa: N818  what it says, as in the docume
 
     @property
     def shown(self) -> str:
-        """The beginning of the SQL of the node."""
+        """The first characters of the SQL of the node that has no certificate."""
         if self.node is None:
             return ""
         return duckdb_sql(self.node)[:_SHOWN]
 
 
 class Keys(Enum):
-    """Which groups a counting query has."""
+    """Which groups a counting query returns, as its certificate states."""
 
     ONE = "one group"
     DECLARED = "every group of a public domain, once, whatever the rows are"
@@ -107,7 +108,7 @@ class Together:
 
 @dataclass(frozen=True, slots=True)
 class Most:
-    """Only so many of the groups that have rows are there: those with the largest numbers.
+    """Only a given number of the groups that have rows is there: those with the largest numbers.
 
     Attributes
     ----------
@@ -126,7 +127,7 @@ class Most:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One step of a proof."""
+    """One step of the proof in a certificate: a rule, and what it concludes about a part of the tree."""
 
     rule: str
     """The name of the rule, as the documents list it."""
@@ -223,7 +224,7 @@ class Certificate:
         return min(found, default=None)
 
     def ordered_by(self, columns: frozenset[str]) -> bool:
-        """Return whether some columns tell all groups apart."""
+        """Return whether an order by some columns has no ties: they tell all groups apart."""
         return any(names <= columns for names in self.distinct)
 
 
@@ -234,7 +235,7 @@ NONE: Names = frozenset()
 
 
 class Kind(Enum):
-    """What the rows of a relation are."""
+    """What each row of a relation belongs to, for the rules of the checker."""
 
     PUBLIC = "public"
     TIED = "rows of the unit of an outer row"
@@ -266,7 +267,7 @@ class Number:
 
 @dataclass(frozen=True, slots=True)
 class Largest:
-    """Only so many groups are left, those with the largest numbers, among groups of equal `within`."""
+    """Of the groups of equal `within` only a number of those with the largest numbers is left."""
 
     number: str
     most: int

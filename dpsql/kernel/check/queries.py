@@ -145,7 +145,7 @@ def relation_of_operation(proof: Proof, query: SetOperation) -> Relation:
 
 
 def _check_written(proof: Proof, query: SetOperation) -> None:
-    """Refuse operands that the text would not have as the tree has them: it has no parentheses."""
+    """Refuse operands whose text would be read as another tree, since it has no parentheses."""
     for side in (query.left, query.right):
         if isinstance(side, Select) and (side.order or side.limit is not None):
             proof.refuse("an ordered operand of a set operation", query)

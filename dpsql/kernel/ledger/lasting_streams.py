@@ -14,7 +14,6 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from fractions import Fraction
 from typing import Any, Final, Literal
@@ -25,6 +24,7 @@ from dpsql.kernel.ledger.events import Event, Request, Reservation, Settled
 from dpsql.kernel.ledger.scopes import Caps
 from dpsql.kernel.ledger.totals import DamagedError, names_of, read, read_loss, write
 from dpsql.kernel.loss import Charge
+from dpsql.lazy_dataclass import dataclass
 
 _TOLD: Final = ("entry", "analyst", "name", "round", "options", "misses", "first", "each")
 _OPENED: Final = ", ".join((*_TOLD, "event", "seal"))
@@ -60,13 +60,13 @@ class StreamTerms:
 
     @property
     def charge(self) -> Charge:
-        """The largest charge."""
+        """The largest charge of the stream, if all its misses are used."""
         return Charge(self.first + self.misses * self.each)
 
 
 @dataclass(frozen=True, slots=True)
 class StoredStream:
-    """A stream as the ledger has it."""
+    """A stream of checks as the ledger stores it: its terms, what is used, whether it is open."""
 
     entry: int
     analyst: str
@@ -94,7 +94,7 @@ class StoredStream:
 
     @property
     def left(self) -> int:
-        """How many misses are left."""
+        """How many misses of the stream are left."""
         return self.terms.misses - self.used
 
 
@@ -125,7 +125,7 @@ class BegunCheck:
 
 @dataclass(frozen=True, slots=True)
 class StoredCheck:
-    """A check that was answered."""
+    """A check of a stream that was answered, as the ledger stores it."""
 
     entry: int
     step: int
@@ -201,7 +201,7 @@ def list_streams(connection: sqlite3.Connection, analyst: str | None) -> list[St
 
 
 def find_entry(connection: sqlite3.Connection, entry: int) -> StoredStream | None:
-    """Return the stream of an entry."""
+    """Return the stream that an entry of the ledger paid for."""
     row = connection.execute(
         f"SELECT {', '.join(f's.{name}' for name in _OPENED.split(', '))}, e.state, e.charged_loss, e.at,"
         " e.statement, v.hash FROM stream s JOIN entry e ON e.entry = s.entry"
@@ -378,9 +378,12 @@ def end_all(connection: sqlite3.Connection) -> list[list[int]]:
 
 
 def find_check(
-    connection: sqlite3.Connection, entries: Sequence[int], column: Literal["key", "series"], value: str
+    connection: sqlite3.Connection,
+    entries: Sequence[int],
+    column: Literal["key", "series", "state"],
+    value: str,
 ) -> StoredCheck | None:
-    """Return the latest answered check of some streams with a key, or of a series."""
+    """Return the latest answered check of some streams with a key, of a series, or of all."""
     row = connection.execute(
         "SELECT a.entry, a.step, a.at, a.statement, a.used, a.payload, v.n, v.hash FROM asked a"
         f" JOIN event v ON v.n = a.event WHERE a.{column} = ? AND a.state = 'answered' AND a.entry IN"

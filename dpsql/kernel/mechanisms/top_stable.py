@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 from typing import Literal, Self, get_args
 
@@ -27,6 +27,7 @@ from dpsql.kernel.mechanisms.mechanism import (
 from dpsql.kernel.mechanisms.sparse_vector_plan import mean_noise
 from dpsql.kernel.mechanisms.top_k import NoisyTopK
 from dpsql.kernel.mechanisms.unknown_domain import laplace_cutoff, largest_groups, one_sided_cutoff
+from dpsql.lazy_dataclass import dataclass
 
 StableNoise = Literal["one-sided", "laplace"]
 """Law of the noise of stability tests; the one-sided one is geometric on the grid."""
@@ -87,7 +88,7 @@ class StabilityTests:
         resolution: int | None = None,
         paid: int = 1,
     ) -> Self:
-        """Plan so many `tests`, of which `paid` are paid for.
+        """Plan a given number of `tests`, of which `paid` are paid for.
 
         Parameters
         ----------
@@ -307,7 +308,7 @@ class TopStable(Mechanism[StableSet]):
 
     @property
     def reads(self) -> int:
-        """How many groups with the largest counts it reads."""
+        """How many groups the mechanism reads, those with the largest counts."""
         return self.candidates + 1
 
     def covers(self, taken: Taken) -> bool:

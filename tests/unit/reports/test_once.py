@@ -185,6 +185,33 @@ def test_statements_that_no_report_has_are_refused(session: Session, text: str, 
     assert session.budget().spent.epsilon == 0
 
 
+def test_a_statement_may_ask_for_the_estimate(session: Session) -> None:
+    asked = TOTAL.replace(SELECT, f"{SELECT} OPTIONS (combine = TRUE)")
+    one, two = session.reports.run(plan(session, BY_COUNTRY, asked))
+    assert sum(row["n"] for row in rows(one)) == pytest.approx(rows(two)[0]["n"], abs=1e-6)
+    top = f"{BY_COUNTRY} ORDER BY n DESC LIMIT 1".replace(SELECT, f"{SELECT} OPTIONS (combine = TRUE)")
+    with pytest.raises(QueryRefused, match="statement 2 has combine = TRUE, but it selects groups by noise"):
+        plan(session, BY_COUNTRY, top)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"{SELECT} OPTIONS (combine = TRUE) COUNT(*) FROM signups",
+        f"{SELECT} OPTIONS (combine = TRUE, epsilon = 1) COUNT(*) FROM signups",
+        f"EXPLAIN {SELECT} OPTIONS (combine = TRUE) COUNT(*) FROM signups",
+        f"SELECT n FROM ({SELECT} OPTIONS (combine = TRUE) COUNT(*) AS n FROM signups)",
+    ],
+)
+def test_outside_of_a_report_nothing_is_averaged(session: Session, text: str) -> None:
+    with pytest.raises(QueryRefused, match="combine = TRUE is for statements of a report") as caught:
+        session.run(text)
+    assert "CREATE REPORT" in str(caught.value)
+    with pytest.raises(QueryRefused, match="at_release is for answers that are added up"):
+        session.run(text.replace("combine = TRUE", "combine = TRUE, at_release = 1"))
+    assert session.budget().spent.epsilon == 0
+
+
 def test_a_report_that_the_budget_does_not_pay_charges_nothing(session: Session) -> None:
     planned = plan(session, BY_COUNTRY, TOTAL, epsilon="1.5")
     with pytest.raises(BudgetExceeded):
