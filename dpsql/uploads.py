@@ -49,7 +49,7 @@ class Uploads:
         database that was returned before is closed.
         """
         _check_name(self._base.policy, name)
-        rows = _check_columns(name, rows)
+        rows = check_columns(name, rows)
         found = _find_key(name, rows, key)
         size = max(rows.nbytes, _LEAST // 8 * rows.num_rows)
         others = sum(each for other, each in self._sizes.items() if other != fold(name))
@@ -115,7 +115,7 @@ def _check_name(policy: Policy, name: str) -> None:
         )
 
 
-def _check_columns(name: str, rows: pa.Table) -> pa.Table:
+def check_columns(name: str, rows: pa.Table) -> pa.Table:
     """Return rows of plain columns with distinct names; refuse others."""
     names = rows.column_names
     if not names or len(names) > MOST_COLUMNS or len({fold(each) for each in names}) < len(names):

@@ -293,7 +293,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "release",
     },
     # The front ends.
-    "remote": BASE | {"language", "ledger", "login", "release", "session_api"},
+    "remote": BASE | {"language", "ledger", "login", "release", "session_api", "uploads"},
     "dbapi": BASE
     | {
         "checked",
@@ -335,6 +335,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "render",
         "session",
         "session_api",
+        "uploads",
     },
     "cli": BASE
     | {
