@@ -227,12 +227,18 @@ def _write_option(key: str, value: Any) -> str:  # noqa: ANN401  whatever OPEN C
 
 
 def _write(number: Number) -> str:
-    """Write a number exactly: whole, or as a division."""
+    """Write a number exactly: as a decimal, or as a division of whole numbers."""
     value: Fraction = exact(number)
-    if value.denominator == 1:
-        return str(value.numerator)
+    digits = next((n for n in range(_DIGITS) if not (value * 10**n).denominator - 1), None)
     sign = "-" if value < 0 else ""
-    return f"{sign}{abs(value.numerator)}/{value.denominator}"
+    if digits is None:
+        return f"{sign}{abs(value.numerator)}/{value.denominator}"
+    text = f"{abs(value.numerator) * 10**digits // value.denominator:0{digits + 1}d}"
+    return sign + (f"{text[:-digits]}.{text[-digits:]}" if digits else text)
+
+
+_DIGITS = 30
+"""How many decimals a number has that is written as one."""
 
 
 def _last_column(sql: str, parameters: Parameters) -> str:

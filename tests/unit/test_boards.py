@@ -14,6 +14,7 @@ import pytest
 import dpsql
 from dpsql.check_streams import CheckStreams
 from dpsql.composition.boards import Best
+from dpsql.dbapi.named_streams import write_options
 from dpsql.errors import Error, OperationalError, ProgrammingError, QueryRefused, QuerySyntaxError
 from dpsql.kernel.mechanisms import CheckStream, CheckStreamPlan
 from dpsql.policy import load
@@ -212,7 +213,7 @@ class TestHoldout:
 def test_in_python(session: Session) -> None:
     path = str(session.policy.path)
     with dpsql.connect(path) as con:
-        board = con.board("b", epsilon=100, improvements=3, step=0.02, best="LOWEST", start=0.5)
+        board = con.board("b", epsilon=99.5, improvements=3, step=0.02, best="LOWEST", start=0.5)
         found = board.submit("SELECT AVG(CASE WHEN x < ? THEN 1 ELSE 0 END) FROM patients", [4])
         assert (found.new_best, found.edge, found.off) == (True, 0.48, False)
         assert found.score == pytest.approx(0.4, abs=0.01)
@@ -227,6 +228,14 @@ def test_in_python(session: Session) -> None:
         )
         assert not holdout.score("x < 2", label="ill", train=0.8).off
         assert holdout.score("x < 2", label="ill", train=0.9).off
+
+
+@pytest.mark.parametrize(
+    ("number", "text"),
+    [(0.5, "0.5"), ("0.01", "0.01"), (3, "3"), (-1.25, "-1.25"), (Fraction(1, 3), "1/3"), (0.0, "0")],
+)
+def test_options_are_written_exactly(number: Any, text: str) -> None:
+    assert write_options({"step": number}) == f"step = {text}"
 
 
 REFUSED = [

@@ -63,10 +63,10 @@ def _read_columns(words: Words) -> tuple[tuple[tuple[str, pa.DataType | None], .
     key = None
     while True:
         name, kind = words.name("the name of a column"), None
-        if words.word() not in (",", ")", "PRIMARY"):
+        if words.word() not in (",", ")") and words.word().split()[:1] != ["PRIMARY"]:
             kind = _read_type(words)
-        if words.take("PRIMARY"):
-            words.expect("KEY")
+        if words.word().split() == ["PRIMARY", "KEY"]:  # one token
+            words.take(words.word())
             key = name
         found.append((name, kind))
         if not words.take(","):
@@ -141,6 +141,8 @@ def decode_rows(command: CopyIn, data: bytes) -> pa.Table:
     names = None if options.header and not command.columns else [name for name, _ in command.columns]
     if plain and data.endswith(b"\\.\n"):
         data = data[:-3]
+    if plain and b"\\" in data.replace(options.null.encode(), b""):
+        raise WireError("0A000", "texts with a backslash are sent as csv", _EXAMPLE)
     try:
         return arrow_csv.read_csv(
             pa.py_buffer(data),
@@ -154,7 +156,7 @@ def decode_rows(command: CopyIn, data: bytes) -> pa.Table:
                 delimiter=options.delimiter,
                 quote_char=False if plain else options.quote,
                 double_quote=not plain and options.escape == options.quote,
-                escape_char="\\" if plain else False if options.escape == options.quote else options.escape,
+                escape_char=False if plain or options.escape == options.quote else options.escape,
                 newlines_in_values=not plain,
             ),
             arrow_csv.ConvertOptions(
