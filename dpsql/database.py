@@ -230,6 +230,7 @@ class Database:
             stamps, held = self.versions.stamps(), self.versions.held_stamps()
             tell = partial(tell_version, self.policy, self.versions)
             engine = open_engine(self.policy, self._memory, background=self._background, version=tell)
+            self._number_values(engine)
             kept = KeptCounts(self.policy.keep)
             stored = self.ledger.ladders()
             if stored:
@@ -243,6 +244,13 @@ class Database:
             if self.versions.held_stamps() == held:
                 return engines, finalizer
         raise OperationalError(CHANGING)
+
+    def _number_values(self, engine: Engine) -> None:
+        """Take the numbers of the values that are parts of units from the ledger."""
+        parts = self.policy.unit_parts
+        if parts is not None and parts.every is None:
+            listed = engine.schema_database.list_values(parts.table, parts.column)
+            engine.schema_database.numbered = self.ledger.number_values(listed) if listed else ()
 
     def check(self) -> None:
         """Raise `InterfaceError` if the database is closed, or belongs to another process."""
@@ -296,7 +304,7 @@ class Database:
 
     def _compare_units(self, engines: Engines, table: Table, parts: UnitParts) -> None:
         """Check, once for each version of the data, that no unit has moved to another part since the last."""
-        from dpsql.release.moved_units import MovedUnits, PeriodsOfUnits, days_of  # noqa: PLC0415  seldom
+        from dpsql.release.moved_units import MovedUnits, PartsOfUnits  # noqa: PLC0415  seldom
 
         engine, unit, budgets = engines.engine, table.unit, self.ledger.parts
         if budgets is None or not isinstance(unit, UnitColumn):
@@ -308,22 +316,21 @@ class Database:
         key = kept.key()
 
         def compare() -> bool | None:
-            rows = engine.read_dates(table.name, column, parts.column)
+            rows = engine.read_part_values(table.name, column, parts.column, dates=parts.every is not None)
             if rows is None:
                 return None
-            units, days = rows.column("u").to_pylist(), days_of(rows.column("d"))
-            return kept.compare(declared, version, PeriodsOfUnits.of(units, days, key, parts.period))
+            return kept.compare(declared, version, PartsOfUnits.of(rows, key, parts.every))
 
         self.on_vetting(table.name)
         with running_statement() as statement, statement.untimed():
             found = run_sealed(compare, otherwise=None)
         self.on_vetting(None)
         if found is None:
-            raise OperationalError(f"the {parts.every}s of {table.name} cannot be read")
+            raise OperationalError(f"the {parts.nouns} of {table.name} cannot be read")
         if not found:
             raise OperationalError(
                 f"table {table.name} waits for its owner: since the last version of the data the"
-                f" {parts.every} of a {parts.kind} has changed, or a row is gone"
+                f" {parts.noun} of a {parts.kind} has changed, or a row is gone"
                 " (`dpsql budget --moved` goes on)"
             )
         if not engines.is_unchanged(tables_read(self.policy, [table.name])):

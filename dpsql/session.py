@@ -33,7 +33,6 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from dpsql.analysis import CompiledQuery
-from dpsql.check_streams import CheckStreams
 from dpsql.composition import Releasing, ends, run_composed, schema_of, with_ends
 from dpsql.composition.explain import certificate_table, explain
 from dpsql.composition.planner import Planner
@@ -46,6 +45,7 @@ from dpsql.composition.prepared import (
     PreparedComposed,
     PreparedPrivate,
     PreparedPublic,
+    PreparedQuestion,
     PreparedReport,
 )
 from dpsql.composition.show_describe import empty_table, show_facts
@@ -74,6 +74,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
+    from dpsql.check_streams import CheckStreams
     from dpsql.kernel.facts import Facts
     from dpsql.language import Parameters
     from dpsql.ledger import Budget
@@ -103,7 +104,7 @@ class Session:
         self.closed = False
         self._running = RunningStatement()
         self._beside: tuple[CompiledQuery, ...] = ()
-        self._checks = CheckStreams(self)
+        self._streams: CheckStreams | None = None
         self._reports: SessionReports | None = None
         self._uploads: Uploads | None = None
         try:
@@ -144,6 +145,14 @@ class Session:
 
             self._reports = SessionReports(self)
         return self._reports
+
+    @property
+    def _checks(self) -> CheckStreams:
+        if self._streams is None:
+            from dpsql.check_streams import CheckStreams  # noqa: PLC0415  few sessions have streams of checks
+
+            self._streams = CheckStreams(self)
+        return self._streams
 
     @property
     def planner(self) -> Planner:
@@ -275,6 +284,8 @@ class Session:
         match command:
             case PreparedCheck():
                 return self._checks.check(command)
+            case PreparedQuestion():
+                return self._checks.ask(command)
             case OpenChecks():
                 return self._checks.open(command, most)
             case StreamCommand():
@@ -296,6 +307,8 @@ class Session:
                 return explain(command.prepared, budget, json=command.form == "JSON")
             case Show(what="streams"):
                 return self._checks.show()
+            case Show(what="stream"):
+                return self._checks.show_one(command.name)
             case Show(what="reports"):
                 return self.reports.show()
             case Show():

@@ -22,7 +22,8 @@
                        single values, ``large_domains`` those of which not all groups are counted;
                        ``group_rules`` how many, and of which units
 ``part_guards``        conditions on the date of units, beside those from which they follow;
-                       ``part_conditions`` which parts of units a condition leaves
+                       ``part_conditions`` which parts of units a condition leaves, ``value_conditions``
+                       where each value of a column is a part
 ``period_tables``      tables whose unit is what one did in one period; ``period_refusals`` what they refuse
 ``counting_query``     the query that counts; ``compiled_query`` seals it: the engine's binder confirms it,
                        once for all constants of its ``plan_shapes``, and the kernel certifies it, with

@@ -11,6 +11,7 @@ from fractions import Fraction
 
 from dpsql.analysis.bound_ladders import KEPT, Contribution, Ladder
 from dpsql.analysis.released import write_ends
+from dpsql.analysis.released.few_groups import FewGroups
 from dpsql.analysis.released.quantiles import CellRows, Quantile
 from dpsql.analysis.released.released_numbers import (
     CallArgument,
@@ -140,6 +141,8 @@ def _describe_count(part: UnitNumber, unit: str) -> str:
     match part:
         case OwnedValues() | DistinctValues():
             return "number of different values"
+        case FewGroups():
+            return "number of groups"
         case SingleRows() | BoundedRows():
             return "number of rows"
         case Units():
@@ -157,7 +160,7 @@ def _describe_cut(part: UnitNumber, unit: str) -> str:
             return f"{_describe_argument(most, 'row', unit)} in each group, rows beyond do not"
         case DistinctValues(most=most, kept=True):
             return f"{_describe_argument(most, 'value', unit)} in each group, so that some may be missed"
-        case UnitsOfFew(most=most):
+        case UnitsOfFew(most=most) | FewGroups(most=most):
             return f"a {unit} counts in {with_noun(most, 'group')}, chosen by a hash"
         case UnitMean():
             return f"each {unit} weighs the same"

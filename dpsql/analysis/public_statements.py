@@ -60,7 +60,7 @@ _MORE = split_words(
     """
     coalesce ifnull nullif if greatest least concat concat_ws now random today row_number rank dense_rank
     percent_rank cume_dist ntile lag lead first_value last_value nth_value stddev variance position lpad
-    rpad version list_value
+    rpad version list_value map
     """
 )
 

@@ -41,7 +41,7 @@ def count_candidates(k: int, options: Options) -> int:
 
     It does not depend on which mechanism AUTO chooses.
     """
-    return options.candidates or (k if options.mechanism == "TOP_STABLE" else 10 * k)
+    return options.candidates or (k if options.mechanism in ("TOP_STABLE", "FIRST_STABLE") else 10 * k)
 
 
 _ACCOUNTINGS: dict[str | None, Accounting | None] = {None: None, "BASIC": "basic", "ORDER": "order"}

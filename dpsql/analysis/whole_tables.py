@@ -278,3 +278,9 @@ def find_cut_values(compiler: StatementCompiler, count: ReleasedAggregate) -> Cu
     if beyond is None or (beyond.low, beyond.high) != (of.low, of.high):
         return found
     return replace(found, kept=kept)
+
+
+def find_units_at_least(policy: Policy, compiler: StatementCompiler) -> int | None:
+    """Return the least bound that the policy states for a table of the statement; None if it states none."""
+    tables = (policy.table(name) for name in compiler.used)
+    return min((t.units_at_least for t in tables if t is not None and t.units_at_least), default=None)

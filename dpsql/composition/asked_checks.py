@@ -21,6 +21,7 @@ from dpsql.composition.composed_statements import run_composed
 from dpsql.composition.model_numbers import state_of
 from dpsql.composition.prepared import PreparedComposed
 from dpsql.composition.running import count_and_run
+from dpsql.composition.stream_parts import parts_of_stream
 from dpsql.errors import InternalError
 from dpsql.kernel.charged_work import CheckResult
 from dpsql.kernel.loss.composing import Spending
@@ -64,7 +65,8 @@ class AskedCheck:
         """Count, check and answer; return the answer as it is stored."""
         prepared = self._prepared
         counting, before = prepared.counting, stream.used
-        run = Run(counting.count(unchanged=True), Spending(stream.plan.loss))
+        parts = parts_of_stream(self._opened, counting.policy)
+        run = Run(counting.count(unchanged=True), Spending(stream.plan.loss, parts))
         confirm()
         rows = run.every()
         keys = run.keys(rows)
@@ -122,8 +124,8 @@ class AskedCheck:
         """Release the number of a group that is off; the stream's charge has its epsilon."""
         check, engines = self._prepared.check, self._prepared.counting.engines
         made = plan_answer(self._planner, self._prepared, keys, plan.answer_epsilon, engines)
-        (part,) = made.parts
-        paid = count_and_run(check.source.text, part, None)  # a stream is charged to all parts of units
+        (part,), parts = made.parts, parts_of_stream(self._opened, self._planner.policy)
+        paid = count_and_run(check.source.text, part, parts)
         if paid.charge.delta or paid.charge.epsilon > plan.answer_epsilon:
             raise InternalError("an answer costs more than its miss pays for")
         return run_composed(made, (paid.value,)) if isinstance(made, PreparedComposed) else paid.value

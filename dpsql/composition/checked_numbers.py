@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import pyarrow as pa
 from sqlglot import exp
 
-from dpsql.analysis import complete_options
+from dpsql.analysis import complete_options, is_private, put_views
 from dpsql.composition.planned_count import PlannedCount
 from dpsql.composition.prepared import PreparedCheck, PreparedComposed, PreparedPrivate, PreparedPublic
 from dpsql.errors import ProgrammingError
@@ -256,16 +256,19 @@ def _read_expectations(
     from dpsql.language import parse  # noqa: PLC0415
 
     name, source = check.expected.table, check.source
-    own = planner.policy.table(name)
-    if own is None or not own.public:
+    written = name.startswith("(")
+    own = None if written else planner.policy.table(name)
+    parsed = parse(f"SELECT * FROM {name if written else write_name(name)}")
+    if written and isinstance(parsed, Query):
+        parsed = put_views(parsed, planner.policy)
+    public = written or (own is not None and own.public)
+    if not isinstance(parsed, Query) or not public or is_private(parsed, planner.policy):
         raise source.refuse(
             f"{name[:60]} is no public table: expectations are public, or a unit could be in them",
             check.expected.at,
         )
-    parsed = parse(f"SELECT * FROM {write_name(name)}")
-    assert isinstance(parsed, Query)  # noqa: S101  as written
     prepared = planner.query(parsed.source.text, parsed, engines)
-    assert isinstance(prepared, PreparedPublic)  # noqa: S101  of a public table
+    assert isinstance(prepared, PreparedPublic)  # noqa: S101  it reads no private table
     found = engines.schema_database.run(prepared.sql, prepared.text)
     known = {column.lower() for column in found.column_names}
     missing = [key for key in (*keys, check.column) if key.lower() not in known]

@@ -4,8 +4,8 @@
 those of the rows inside that meet the rest. A row without a code is in no list, and NOT EXISTS holds of it:
 an equality with NULL is never true. So NOT EXISTS differs from NOT IN, where NULL decides nothing.
 
-``LEFT JOIN visits v ON v.code = d.code WHERE v.code IS NULL`` has the rows of NOT EXISTS with that condition: in
-a row with a partner v.code is equal to something, so it is not NULL.
+``LEFT JOIN visits v ON v.code = d.code WHERE v.code IS NULL`` has the rows of NOT EXISTS with that condition:
+in a row with a partner v.code is equal to something, so it is not NULL.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def read_exists(
 
 
 def read_anti_join(select: exp.Select) -> exp.Select | None:
-    """Return the same SELECT with NOT EXISTS in the place of a LEFT JOIN without partners; None for others."""
+    """Return a SELECT with NOT EXISTS in the place of a LEFT JOIN without partners; None for others."""
     made = copy_tree(select)
     joins, where = made.args.get("joins") or [], made.args.get("where")
     left = [join for join in joins if str(join.args.get("side") or "").upper() == "LEFT"]

@@ -3,22 +3,27 @@
 from __future__ import annotations
 
 import json as json_text
+from fractions import Fraction
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from dpsql.composition.asked_questions import plan_stable
 from dpsql.composition.boards import misses_of
 from dpsql.composition.checked_numbers import bound_of, plan_stream, widest_tolerance
-from dpsql.composition.prepared import PreparedCheck
+from dpsql.composition.prepared import PreparedCheck, PreparedQuestion
 from dpsql.composition.release_words import add_exact_facts, round_up
 from dpsql.estimates import most_misses
-from dpsql.language import OpenBoard, OpenChecks, OpenHoldout
+from dpsql.estimates.predictions import clear_gap
+from dpsql.language import OpenBoard, OpenChecks, OpenHoldout, OpenStable
+from dpsql.planning.stable_selections import moved_by, needed_lead, notes_of
 
 if TYPE_CHECKING:
-    from fractions import Fraction
-
     from dpsql.composition.prepared import PreparedCommand
+    from dpsql.kernel.ledger.lasting_streams import StoredStream
 
+CONFIDENCE = Fraction(95, 100)
+"""How often an answer is shown that leads by as much as EXPLAIN says."""
 MARGINS = (1, 200, 2_000, 20_000)
 """For how many checks EXPLAIN says how near numbers are that are all as expected."""
 
@@ -33,6 +38,8 @@ def explain_command(
     command = prepared.command
     if isinstance(command, OpenChecks):
         rows = _of_opened(command)
+    elif isinstance(command, PreparedQuestion):
+        rows = _of_question(command, opened)
     elif isinstance(command, PreparedCheck):
         rows = _of_check(command, opened)
         if opened is not None and command.check.expected.models:
@@ -51,7 +58,61 @@ def explain_command(
     return add_exact_facts(table, "price", price)
 
 
+def show_stream(stream: StoredStream, opened: OpenChecks) -> pa.Table:
+    """Return what SHOW STREAM has: what became of a stream, and how it was opened."""
+    charged = f"{round_up(stream.charged)} of {round_up(opened.epsilon)}"
+    rows = [
+        ("stream", stream.terms.name),
+        ("kind", str(stream.terms.options["kind"])),
+        ("state", stream.said),
+        ("opened", f"{stream.when:%Y-%m-%d %H:%M} UTC, round {stream.round:,} of that name"),
+        ("asked", f"{stream.asked:,}"),
+        ("left", f"{stream.left:,} of {stream.terms.misses:,}"),
+        ("charged if it is closed now" if stream.state == "open" else "charged", charged),
+        *_of_opened(opened)[1:],
+    ]
+    names, values = zip(*rows, strict=True)
+    return pa.table({"property": pa.array(names, pa.string()), "value": pa.array(values, pa.string())})
+
+
+def _of_stable(opened: OpenStable) -> list[tuple[str, str]]:
+    plan = plan_stable(opened)
+    lead = clear_gap(plan, CONFIDENCE) or 0.0
+    each, first = round_up(plan.tests.epsilon), round_up(plan.tests.threshold_epsilon)
+    whole = f"{round_up(opened.epsilon)}, and delta {round_up(opened.delta)}"
+    return [
+        ("epsilon", f"{whole}: charged when it is opened; what is not used is given back, but not delta"),
+        ("each answer that is stable", "free"),
+        ("first question", first),
+        ("each question that is unstable", each),
+        ("unstable", f"{opened.misses:,}"),
+        ("questions", f"{opened.questions:,} at most, of which delta is for all"),
+        ("an answer is shown", f"if it leads by about {lead + 1:.4g} (95%), exactly: keys or a quantile"),
+        ("bound", f"where one unit can change counts by c, if it leads by c times {lead + 1:.4g}"),
+    ]
+
+
+def _of_question(asked: PreparedQuestion, opened: OpenChecks | None) -> list[tuple[str, str]]:
+    plan, question = asked.counting.plan, asked.question
+    moved = moved_by(plan, asked.place, question)
+    found = [("epsilon", "0: its stream has paid"), ("bound", f"one {plan.unit} can change it by {moved:,}")]
+    if isinstance(opened, OpenStable):
+        lead = needed_lead(plan, plan_stable(opened), moved)
+        found.append(
+            ("shown", f"if it leads by about {lead:.4g} (95%); else it uses one of the unstable ones")
+        )
+    return found + [("note", note) for note in notes_of(plan, asked.place, question)]
+
+
 def _of_opened(opened: OpenChecks) -> list[tuple[str, str]]:
+    found = _of_stable(opened) if isinstance(opened, OpenStable) else _of_checks(opened)
+    if opened.parts is not None:
+        days = " to ".join(map(str, opened.parts))
+        found.append(("parts", f"of the days {days}: units of other parts are not asked about, nor charged"))
+    return found
+
+
+def _of_checks(opened: OpenChecks) -> list[tuple[str, str]]:
     plan = plan_stream(opened)
     answers = f"fresh, at epsilon {round_up(plan.answer_epsilon)}"
     slack, board = f"{plan.slack():.3g} bounds", isinstance(opened, OpenBoard)

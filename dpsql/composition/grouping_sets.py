@@ -5,13 +5,14 @@ a key is a constant of the set. Epsilon is divided among the sets as among all r
 
 `GROUP BY d.code` of a public table with unique codes has one label in each group, so `d.label` is a key
 beside it, and MIN, MAX and ANY_VALUE of it are the label itself. The groups stay the same, and so do the
-candidates, which are computed from the rows of the public table.
+candidates, which are computed from the rows of the public table. A label of a private table is such a key,
+too, if the owner declares it (`determines`): the groups are those of both, whether that is true or not.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
 
 from sqlglot import exp
@@ -293,7 +294,10 @@ def may_fix_columns(select: exp.Select, policy: Policy) -> bool:
     first = select.args.get("from_")
     if first is None or select.args.get("group") is None:
         return False
-    return any(_find_public(item, policy) is not None for item in _list_items(select))
+    return any(
+        _find_public(item, policy) is not None or _find_determined(item, policy)
+        for item in _list_items(select)
+    )
 
 
 def _list_items(select: exp.Select) -> list[exp.Expr]:
@@ -305,6 +309,13 @@ def _find_public(item: exp.Expr, policy: Policy) -> Table | None:
     known = isinstance(item, exp.Table) and item.name.isascii() and "cte" not in item.meta
     table = policy.table(item.name) if known else None
     return table if table is not None and table.public and table.unique else None
+
+
+def _find_determined(item: exp.Expr, policy: Policy) -> Mapping[str, tuple[str, ...]]:
+    """Return the columns of an item of FROM that determine others, as the owner declares."""
+    known = isinstance(item, exp.Table) and item.name.isascii() and "cte" not in item.meta
+    table = policy.table(item.name) if known else None
+    return table.determines if table is not None else {}
 
 
 def add_fixed_columns(select: exp.Select, scope: Scope, policy: Policy) -> None:
@@ -363,6 +374,12 @@ class _Columns:
             if table is not None and alias in self.named:
                 self.unique[alias] = [frozenset(map(fold, names)) for names in table.unique]
         self.links = [*self._links()]
+        self.labels = dict[_Name, set[_Name]]()
+        """Columns of private items with those that they determine, which are then keys beside them."""
+        for item in _list_items(select):
+            alias = fold(item.alias_or_name)
+            for column, others in _find_determined(item, policy).items():
+                self.labels[(alias, fold(column))] = {(alias, fold(name)) for name in others}
 
     def name_of(self, node: object) -> _Name | None:
         """Return which column of which item a node names; None for what is no column, or one of several."""
@@ -380,10 +397,12 @@ class _Columns:
         while len(known) > before:
             before = len(known)
             known |= {b for a, b in self.links if a in known}
+            known |= {label for a in known & self.labels.keys() for label in self.labels[a]}
             for alias, sets in self.unique.items():
                 if any(all((alias, name) in known for name in names) for names in sets):
                     known |= {(alias, name) for name in self.named[alias]}
-        return {(alias, name) for alias, name in known if alias in self.unique}
+        labels = set[_Name]().union(*self.labels.values())
+        return {each for each in known if each[0] in self.unique or each in labels}
 
     def _links(self) -> Iterator[tuple[_Name, _Name]]:
         """Yield pairs of columns of which the first, where it is known, fixes the second."""

@@ -214,7 +214,7 @@ class Planner:
         filters = scopes(self.policy, self.analyst)
         key = plan_key(text, list_parameters(parameters), self.defaults, filters)
         parts = self.policy.unit_parts
-        if parts is None:
+        if parts is None or parts.every is None:
             return key
         today = datetime.now(UTC).date()  # up to which the table with the parts is read
         return (*key, Calendar(parts.period).number(today), parts.closed_parts(today))

@@ -30,7 +30,7 @@ from dpsql.analysis.call_rules import TIE, TIES
 from dpsql.analysis.compiled_relation import Cte, RelationColumn
 from dpsql.analysis.compiler import find_cte, function_name, read_whole_number
 from dpsql.analysis.statement_shapes import Provenance
-from dpsql.composition.values_of_rows import list_ctes_of
+from dpsql.composition.found_values import list_ctes_of
 from dpsql.errors import QueryRefused
 from dpsql.language import MARK, Query, copy_tree, find_nodes, keep_title, walk_tree
 from dpsql.lazy_dataclass import dataclass

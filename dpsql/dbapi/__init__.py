@@ -321,6 +321,33 @@ class Connection:
 
         return open_named(self._session, name, epsilon, misses, options)
 
+    def stable(
+        self,
+        name: str,
+        *,
+        epsilon: Number | None = None,
+        delta: Number | None = None,
+        unstable: int | None = None,
+        questions: int = 1000,
+    ) -> NamedStream:
+        """Open a stream of exact answers (`NamedStream.ask`); without options, return one that is open.
+
+        Parameters
+        ----------
+        name
+            Its name, among the streams of the analyst.
+        epsilon, delta
+            What it costs at most, charged now; what is not used of epsilon is given back by `close`.
+        unstable
+            How many questions may be unstable: these alone use a part of epsilon.
+        questions
+            How many are asked at most, for all of which delta is.
+        """
+        from dpsql.dbapi.named_streams import open_named  # noqa: PLC0415  seldom
+
+        given = {} if delta is None else {"delta": delta, "questions": questions}
+        return open_named(self._session, name, epsilon, unstable, given)
+
     def board(self, name: str, **options: Number | str) -> NamedBoard:
         """Open a board, on which scores are compared with the best; without options, return one that is open.
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from datetime import date, datetime
+from decimal import Decimal
 from fractions import Fraction
 from itertools import count
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias
 
 from dpsql.errors import InterfaceError, ProgrammingError
 from dpsql.kernel.loss import exact
@@ -21,7 +23,7 @@ if TYPE_CHECKING:
     from dpsql.language import Parameters
     from dpsql.session_api import AnalystSession
 
-    Expected = Number | tuple[Number | None, Number | None] | Literal["last", "models"]
+    Expected: TypeAlias = Number | tuple[Number | None, Number | None] | Literal["last", "models"] | pa.Table
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +36,12 @@ class CheckedRows:
     @property
     def off(self) -> bool:
         """Whether any number is off."""
-        return "off" in self.table.column("checked").to_pylist()
+        return "checked" in self.table.column_names and "off" in self.table.column("checked").to_pylist()
+
+    @property
+    def stable(self) -> bool:
+        """Of a question of exact answers: whether it was answered, if with no row."""
+        return not any(note.startswith("unstable:") for note in self.notes)
 
     def df(self) -> Any:  # noqa: ANN401  pandas has no types
         """Return the rows as a pandas DataFrame."""
@@ -69,7 +76,8 @@ class NamedStream:
             A SELECT of one number, by groups of a public domain or without.
         expect
             A number; a pair, the least and the most (None: that side is open); "last", what the stream
-            last accepted or answered of the same SELECT; or "models", the weighted median of its models.
+            last accepted or answered of the same SELECT; "models", the weighted median of its models; or a
+            DataFrame or Arrow table, with the keys of groups and what is expected of each.
         table
             A public table with the keys of the groups and what is expected of each, in place of `expect`.
         tolerance, within
@@ -90,7 +98,11 @@ class NamedStream:
         return CheckedRows(found.table, found.notices)
 
     def ask(self, sql: str, parameters: Parameters = None) -> CheckedRows:
-        """Ask what the stream was opened for: with models, its last column is checked by what they expect."""
+        """Ask what the stream was opened for.
+
+        With models, the last column is checked by what they expect. Of exact answers, it is a SELECT of keys
+        or of a quantile, which is answered if no unit could change the answer.
+        """
         found = self._session.run(f"ASK {self.name} {sql}", parameters)
         return CheckedRows(found.table, found.notices)
 
@@ -189,8 +201,12 @@ def open_named(
     if epsilon is None or misses is None:
         raise InterfaceError("a stream is opened with its epsilon and its misses")
     given = {"epsilon": epsilon, "misses": misses, **options}
-    session.run(f"OPEN CHECKS {name} OPTIONS ({write_options(given)})")
+    kind = "STABLE" if "delta" in given else "CHECKS"
+    session.run(f"OPEN {kind} {name} OPTIONS ({write_options(given)})".replace("misses =", _MISSES[kind]))
     return found
+
+
+_MISSES = {"CHECKS": "misses =", "STABLE": "unstable ="}
 
 
 def write_options(given: Mapping[str, Number | str]) -> str:
@@ -198,7 +214,36 @@ def write_options(given: Mapping[str, Number | str]) -> str:
     return ", ".join(f"{name} = {_write_option(name, value)}" for name, value in given.items())
 
 
+def _write_rows(rows: Any) -> str:  # noqa: ANN401  pandas has no types
+    """Write the rows of a DataFrame or an Arrow table as a relation of SQL."""
+    import pyarrow as pa  # noqa: PLC0415  loaded where rows are
+
+    table = rows if isinstance(rows, pa.Table) else pa.Table.from_pandas(rows, preserve_index=False)
+    if not table.num_rows:
+        raise InterfaceError("the table of what is expected has no rows")
+    written = ", ".join(
+        "(" + ", ".join(map(_write_value, row)) + ")"
+        for row in zip(*(column.to_pylist() for column in table.columns), strict=True)
+    )
+    return f"(VALUES {written}) AS expected({', '.join(map(write_name, table.column_names))})"
+
+
+def _write_value(value: Any) -> str:  # noqa: ANN401  whatever a table has
+    if value is None or value != value:  # noqa: PLR0124  NaN is how pandas has NULL
+        return "NULL"
+    if isinstance(value, bool):
+        return str(value).upper()
+    if isinstance(value, (int, float, Decimal)):
+        return f"{Decimal(repr(value) if isinstance(value, float) else value):f}"
+    text = "'" + str(value).replace("'", "''") + "'"
+    if isinstance(value, datetime):
+        return f"TIMESTAMP {text}"
+    return f"DATE {text}" if isinstance(value, date) else text
+
+
 def _write_expected(expect: Expected | None, table: str | None, per: str | None) -> str:
+    if hasattr(expect, "columns"):
+        return f"FROM {_write_rows(expect)}"
     if (expect is None) == (table is None):
         raise InterfaceError("a check has what is expected, or a table of it")
     if table is not None:

@@ -46,16 +46,16 @@ class UnboundQuery(Exception):  # noqa: N818  a refusal of the statement
     def missing_name(self) -> tuple[Unknown, str]:
         """The kind and the name of what does not exist; empty texts if that is not the reason."""
         for what, pattern in _MISSING.items():
-            found = pattern.search(self.message)
+            found = re.search(pattern, self.message)
             if found is not None:
                 return what, found[1]
         return "", ""
 
 
-_MISSING: dict[Unknown, re.Pattern[str]] = {
-    "column": re.compile(r'(?:Referenced column|does not have a column named) "([^"\n]{1,100})"'),
-    "function": re.compile(r"Function with name \"?([^\"\s]{1,100})\"? does not exist"),
-    "table": re.compile(r"Table with name \"?([^\"\s!]{1,100})\"? does not exist"),
+_MISSING: dict[Unknown, str] = {
+    "column": r'(?:Referenced column|does not have a column named) "([^"\n]{1,100})"',
+    "function": r"Function with name \"?([^\"\s]{1,100})\"? does not exist",
+    "table": r"Table with name \"?([^\"\s!]{1,100})\"? does not exist",
 }
 """How DuckDB reports a name that does not exist, by what the name would mean."""
 

@@ -11,7 +11,7 @@ Intervals cover the noise. That values were cut to [low, high], and rows weighte
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 from functools import lru_cache
 
@@ -49,15 +49,25 @@ def mean_interval(
     interval with all such p reaches the end. It may be all of [0, 1]. If no such p is in [0, 1], the sum is
     taken as what it would be for the nearest one: a p near an end is covered a little more often.
     """
-    parts = len(moments)
     rows = np.asarray(sum(moments), dtype=np.float64)
+    return enclose_ratio(
+        first_moment(moments), rows, lambda p: scale * mean_width(len(moments), confidence, p)
+    )
+
+
+def enclose_ratio(
+    first: FloatArray, rows: FloatArray, width: Callable[[FloatArray], FloatArray]
+) -> tuple[FloatArray, FloatArray]:
+    """Return the ends of the interval of each ratio p in [0, 1] of two numbers, as `mean_interval` says.
+
+    `width` returns the convex Q(p), half the width of the interval of `first` - p `rows`, which is noise.
+    """
     rows = np.where(rows > 0, rows, np.nan)
-    start = np.clip(first_moment(moments) / rows, 0, 1)
+    start = np.clip(first / rows, 0, 1)
 
     def near(p: FloatArray, first: FloatArray) -> NDArray[np.bool_]:
-        return np.asarray(np.abs(first - p * rows) <= scale * mean_width(parts, confidence, p))
+        return np.asarray(np.abs(first - p * rows) <= width(p))
 
-    first = first_moment(moments)
     first = np.where(near(start, first), first, start * rows)
     ends = []
     for side in (0.0, 1.0):

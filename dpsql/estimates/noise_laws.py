@@ -127,8 +127,10 @@ class Linear:
         """Return the linear number in some of the groups, in the given order."""
         return Linear(tuple((weight, each.take(rows)) for weight, each in self.terms))
 
-    def append(self, other: Linear) -> Linear | None:
+    def append(self, other: Made) -> Linear | None:
         """Return the rows of both; None if they are not made of the same numbers."""
+        if not isinstance(other, Linear):
+            return None
         pairs = list(zip(self.terms, other.terms, strict=False))
         same = all(w == v and a.place == b.place for (w, a), (v, b) in pairs)
         if not same or len(self.terms) != len(other.terms):
@@ -137,11 +139,46 @@ class Linear:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class Weighted:
+    """A number that is a sum of many measured values, with other weights in each row: an estimate.
+
+    Attributes
+    ----------
+    value
+        The number of each row.
+    names, sources
+        Of each measured value its release and its place there, and the draw of its noise.
+    weights
+        float64[rows, measured values].
+    """
+
+    value: NDArray[np.float64]
+    names: tuple[tuple[int, int], ...]
+    sources: tuple[NoiseDraw, ...]
+    weights: NDArray[np.float64]
+
+    def scale(self, factor: float) -> Weighted:
+        """Return a multiple of the number."""
+        return replace(self, value=self.value * factor, weights=self.weights * factor)
+
+    def take(self, rows: NDArray[np.int64]) -> Weighted:
+        """Return some rows, in the given order."""
+        return replace(self, value=self.value[rows], weights=self.weights[rows])
+
+    def append(self, other: Made) -> Weighted | None:
+        """Return the rows of both; None if they are not made of the same numbers."""
+        if not isinstance(other, Weighted) or self.names != other.names:
+            return None
+        value = np.concatenate([self.value, other.value])
+        return replace(self, value=value, weights=np.concatenate([self.weights, other.weights]))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Quotient:
     """A number that is one sum of measured values over another, cut to an interval."""
 
-    above: Linear
-    below: Linear
+    above: Linear | Weighted
+    below: Linear | Weighted
     low: float
     high: float
 
@@ -153,7 +190,7 @@ class Quotient:
         """Return the quotient in some of the groups, in the given order."""
         return replace(self, above=self.above.take(rows), below=self.below.take(rows))
 
-    def append(self, other: Linear | Quotient) -> Quotient | None:
+    def append(self, other: Made) -> Quotient | None:
         """Return the rows of both; None if they are not made of the same numbers."""
         if not isinstance(other, Quotient):
             return None
@@ -161,17 +198,13 @@ class Quotient:
         return None if above is None or below is None else replace(self, above=above, below=below)
 
 
-Made = Linear | Quotient
+Made = Linear | Quotient | Weighted
 """What a released number is made of."""
 
 
 def join_laws(first: Made | None, second: Made | None) -> Made | None:
     """Return the rows of two numbers of different groups; None where what one is made of is not known."""
-    if first is None or second is None:
-        return None
-    if isinstance(first, Quotient):
-        return first.append(second)
-    return first.append(second) if isinstance(second, Linear) else None
+    return None if first is None or second is None else first.append(second)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

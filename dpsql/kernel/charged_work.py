@@ -249,7 +249,8 @@ class ChargedCheck(ChargedWork):
 
     def __init__(self, ledger: ChargeLedger, begun: BegunCheck, begin: Begin) -> None:
         """Take over a check of a stream that was just begun in the ledger."""
-        loss = PrivacyLoss.of(begun.stream.terms.charge.epsilon)
+        charge = begun.stream.terms.charge
+        loss = PrivacyLoss.of(charge.epsilon, charge.delta)
         super().__init__(ledger, Reservation(begun.stream.entry, loss, stream=True), begin)
         self._streams, self._begun = ledger.streams, begun
 

@@ -223,7 +223,7 @@ class Run:
             found, at = _run_selection(mechanism, self.counts, place)
             ordered = len(at)
             if isinstance(found, (StableSet, OrderedThenSet)):
-                ordered = int(found.ordered) if isinstance(found, OrderedThenSet) else 0
+                ordered = int(found.ordered)
             at = np.concatenate([at[:ordered], at[ordered:][own.key_order(at[ordered:])]])
             return replace(found, index=np.arange(len(at))), self._hold(at)
 

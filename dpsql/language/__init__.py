@@ -1,8 +1,8 @@
 """The parser: text to `Statement`. Private clauses are removed from the tokens, the rest is standard SQL.
 
 `parse` (``parse``) runs these, in this order; ``check_statements`` reads those about streams of checks,
-``board_statements`` those about boards and holdouts, and
-``check_rewrites`` makes what they count; ``report_statements`` reads those about reports:
+``stable_statements`` those about streams of exact answers, ``board_statements`` those about boards and
+holdouts, and ``check_rewrites`` makes what checks count; ``report_statements`` reads those about reports:
 
 ``tokens``         the tokens of a statement, and limits on its size
 ``clauses``        those of other dialects as dpsql reads them, by ``clause_forms``; the private clauses,
@@ -30,6 +30,7 @@ from dpsql.language.parameters import (
 )
 from dpsql.language.parse import keep_title, name_columns, parse, title_of
 from dpsql.language.repair import BlockText, Outline, call_end, refuse_unclear, repair
+from dpsql.language.stable_statements import OpenStable
 from dpsql.language.statement import (
     CUTS,
     AboveThreshold,
@@ -84,6 +85,7 @@ __all__ = [
     "OpenBoard",
     "OpenChecks",
     "OpenHoldout",
+    "OpenStable",
     "Options",
     "Outline",
     "Parameters",

@@ -65,7 +65,7 @@ _NEEDED: Final = {
     "BOARD": ("epsilon", "improvements", "step", "best", "start"),
     "HOLDOUT": ("epsilon", "misses", "training"),
 }
-_FREE: Final = {"BOARD": ("rows",), "HOLDOUT": ("rows", "answers", "at_once")}
+_FREE: Final = {"BOARD": ("rows", "parts"), "HOLDOUT": ("rows", "parts", "answers", "at_once")}
 
 ReadName = Callable[[StatementText, Cursor, Sequence[Token]], str]
 ReadOptions = Callable[[StatementText, Cursor, set[str]], dict[str, Any]]
@@ -103,6 +103,7 @@ def parse_open_scores(
         options["epsilon"],
         options["improvements"],
         at_once=1,
+        parts=options.get("parts"),
         rows=options.get("rows"),
         highest=options["best"] == "HIGHEST",
         step=options["step"],

@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from datetime import date
 from fractions import Fraction
 
 from sqlglot.tokenizer_core import Token, TokenType
@@ -20,7 +21,8 @@ from dpsql.language.board_statements import (
 )
 from dpsql.language.check_rewrites import find_item, list_items, read_number, rewrite_item
 from dpsql.language.options import read_value, split_options
-from dpsql.language.statement import Query, StatementText
+from dpsql.language.stable_statements import parse_open_stable
+from dpsql.language.statement import Query, StatementText, write_name
 from dpsql.language.stream_statements import SIDES, Ask, Check, Expectation, OpenChecks, StreamCommand
 from dpsql.language.tokens import Cursor, find_closing_parenthesis
 
@@ -40,6 +42,8 @@ def parse_stream_statement(
         return _parse_check(source, tokens, parse)
     if word == "ASK":
         return _parse_ask(source, tokens, parse)
+    if (word, at.word()) == ("OPEN", "STABLE"):
+        return parse_open_stable(source, at, _read_name, _read_options)
     wanted = {"OPEN": "CHECKS", "REFILL": "STREAM", "CLOSE": "STREAM"}[word]
     if word == "OPEN" and at.word() in SCORES:
         return parse_open_scores(source, at, _read_name, _read_options)
@@ -53,12 +57,12 @@ def parse_stream_statement(
     at.i += 1
     name = _read_name(source, at, tokens)
     options = _read_options(
-        source, at, _OPEN if word == "OPEN" else {"misses", "improvements"} if word == "REFILL" else set()
+        source, at, _OPEN if word == "OPEN" else set(_MISSES) if word == "REFILL" else set()
     )
     if at.kind() is not None:
         raise source.syntax(f"cannot read `{at.text()[:40]}` here", tokens[at.i - 1].start)
     if word != "OPEN":
-        options = {"misses": options.get("improvements")} | options
+        options = {"misses": next((options[each] for each in _MISSES if each in options), None)}
         return StreamCommand(source, "close" if word == "CLOSE" else "refill", name, options.get("misses"))  # type: ignore[arg-type]  # as read
     if not {"epsilon", "misses"} <= options.keys():
         raise source.syntax(
@@ -69,7 +73,8 @@ def parse_stream_statement(
     return OpenChecks(source, name, **options)  # type: ignore[arg-type]  # as read
 
 
-_OPEN = {"epsilon", "misses", "answers", "sides", "tolerance", "at_once", "rows", "models", "scales"}
+_OPEN = {"epsilon", "misses", "answers", "sides", "tolerance", "at_once", "models", "scales", "parts", "rows"}
+_MISSES = ("misses", "improvements", "unstable")
 _WORDS: dict[str, tuple[str, ...]] = {"sides": SIDES, "best": BEST, "training": TRAINING}
 """The options whose values are words."""
 
@@ -106,24 +111,45 @@ def _read_options(source: StatementText, at: Cursor, known: set[str]) -> dict[st
 
 
 def _read_option(source: StatementText, name: str, tokens: list[Token]) -> object:
-    if name == "epsilon":
-        return read_value(source, "epsilon", tokens)
+    if name in ("epsilon", "delta"):
+        return read_value(source, name, tokens)
     if name in _WORDS:
         word = tokens[0].text.upper().replace(" ", "_")
         if len(tokens) > 1 or word not in _WORDS[name]:
             raise source.syntax(f"option {name}: expected one of " + ", ".join(_WORDS[name]), tokens[0].start)
         return word
+    if name == "parts":
+        return _read_days(source, tokens)
     if name in ("models", "scales"):
         return _read_list(source, name, tokens)
     value = read_number(source, Cursor([*tokens]), tokens)
-    if name in ("misses", "improvements", "at_once"):
-        if value.denominator != 1 or not 1 <= value <= 10_000:
-            raise source.syntax(f"option {name}: expected a whole number from 1 to 10,000", tokens[0].start)
+    if name in (*_MISSES, "at_once", "questions"):
+        most = 1_000_000 if name == "questions" else 10_000
+        if value.denominator != 1 or not 1 <= value <= most:
+            words = f"option {name}: expected a whole number from 1 to {most:,}"
+            raise source.syntax(words, tokens[0].start)
         return int(value)
     if (value < 0 and name != "start") or (name == "answers" and value >= 1):
         limits = "at least 0 and less than 1" if name == "answers" else "at least 0"
         raise source.syntax(f"option {name}: it must be {limits}", tokens[0].start)
     return value
+
+
+def _read_days(source: StatementText, tokens: list[Token]) -> tuple[date, date] | None:
+    """Read the first and the last day of parts; None: ALL of them."""
+    if len(tokens) == 1 and tokens[0].text.upper() == "ALL":
+        return None
+    words = tokens[0].text.upper().split(" TO ") if tokens[0].token_type == TokenType.STRING else []
+    try:
+        first, last = map(date.fromisoformat, map(str.strip, words))
+        valid = first <= last and len(tokens) == 1
+    except ValueError:
+        valid = False
+    if not valid:
+        raise source.syntax(
+            "option parts: expected ALL, or two days", tokens[0].start, "parts = '2026-01-05 TO 2026-12-27'"
+        )
+    return first, last
 
 
 def _read_list(source: StatementText, name: str, tokens: list[Token]) -> tuple[object, ...]:
@@ -240,6 +266,8 @@ def _read_expectation(source: StatementText, at: Cursor, tokens: Sequence[Token]
     low: Fraction | None = None
     high: Fraction | None = None
     if at.take(TokenType.FROM):
+        if at.kind() == TokenType.L_PAREN:
+            return Expectation(table=_read_relation(source, at), at=start)
         if at.kind() in (None, TokenType.STRING, TokenType.NUMBER):
             raise source.syntax("EXPECT .. FROM takes a public table", start)
         return Expectation(table=at.text(), at=start)
@@ -270,6 +298,25 @@ def _read_expectation(source: StatementText, at: Cursor, tokens: Sequence[Token]
             "EXPECT n = 1200 TOLERANCE 50, = LAST, = MODELS, BETWEEN a AND b, AT MOST a, AT LEAST a, FROM t",
         )
     return Expectation(low, high, at=start)
+
+
+def _read_relation(source: StatementText, at: Cursor) -> str:
+    """Return a relation in parentheses, with the names behind it, as SQL: parameters are values by now."""
+    begin, end = at.i, find_closing_parenthesis(at.tokens, at.i)
+    if end > 0 and at.tokens[end + 1 : end + 2] and at.tokens[end + 1].token_type == TokenType.ALIAS:
+        end += 2
+        if at.tokens[end + 1 : end + 2] and at.tokens[end + 1].token_type == TokenType.L_PAREN:
+            end = find_closing_parenthesis(at.tokens, end + 1)
+    if end < 0 or end >= len(at.tokens):
+        raise source.syntax("a parenthesis is not closed", at.tokens[begin].start)
+    at.i = end + 1
+    return " ".join(_write_token(token) for token in at.tokens[begin : at.i])
+
+
+def _write_token(token: Token) -> str:
+    if token.token_type == TokenType.STRING:
+        return "'" + token.text.replace("'", "''") + "'"
+    return write_name(token.text) if token.token_type == TokenType.IDENTIFIER else token.text
 
 
 def _read_width(

@@ -25,6 +25,7 @@ MECHANISMS = (
     "LIMITED_DOMAIN",
     "TOP_STABLE",
     "LIMITED_THEN_STABLE",
+    "FIRST_STABLE",
     "LAPLACE",
     "BOX",
     "JOINT",
@@ -53,7 +54,8 @@ KEYWORDS = (
     *("DP_GAP()", "DP_STDDEV", "DP_INTERVAL_LOW", "DP_INTERVAL_HIGH", "DP_PVALUE()", "DP_RANK()"),
     *("DP_LEFT_OUT", "DP_BOUND"),
     *("OPEN CHECKS", "CHECK", "EXPECT", "TOLERANCE", "WITHIN", "AT MOST", "AT LEAST", "LAST PER"),
-    *("REFILL STREAM", "CLOSE STREAM", "SHOW STREAMS", "OPEN BOARD", "OPEN HOLDOUT"),
+    *("REFILL STREAM", "CLOSE STREAM", "SHOW STREAMS", "SHOW STREAM", "OPEN STABLE"),
+    *("OPEN BOARD", "OPEN HOLDOUT"),
 )
 """The words of the language that front ends complete."""
 OPTION_VALUES = {
@@ -312,6 +314,10 @@ _TABLE: dict[str, tuple[Callable[[Token, str], object], str]] = {
     "candidates": (
         _read_count,
         "for keys without a declared domain: the number of largest groups to select from",
+    ),
+    "order_share": (
+        _make_fraction_reader("at least 0 and less than 1", open_low=False),
+        "the share of the selection's epsilon with which `TOP_STABLE` orders the groups of its set",
     ),
     "max_groups_contributed": (
         _read_count,

@@ -127,6 +127,7 @@ class Options:
     base_hits: int | None = None
     threshold_share: Fraction | None = None
     candidates: int | None = None
+    order_share: Fraction | None = None
     max_groups_contributed: int | None = None
     group_selection_strategy: str | None = None
     max_rows_contributed: int | None = None
@@ -295,14 +296,16 @@ class ReportCommand:
 
 @dataclass(frozen=True, slots=True)
 class Show:
-    """SHOW PRIVACY BUDGET (BY PARTS), TABLES, RELEASES, RELEASE n, STREAMS, REPORTS."""
+    """SHOW PRIVACY BUDGET (BY PARTS), TABLES, RELEASES, RELEASE n, STREAMS, STREAM name, REPORTS."""
 
     source: StatementText
-    what: Literal["budget", "parts", "tables", "releases", "release", "streams", "reports"]
+    what: Literal["budget", "parts", "tables", "releases", "release", "streams", "stream", "reports"]
     number: int = 0
     """The number of the release that is shown."""
     every: bool = False
     """Whether all parts are shown, however many they are."""
+    name: str = ""
+    """The name of the stream that is shown."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import date
 from fractions import Fraction
 from typing import Literal, get_args
 
@@ -34,6 +35,8 @@ class OpenChecks:
         After so many that are off in one statement, the rest of it is not checked.
     models, scales
         The models of the policy that its checks may expect, and what their numbers are multiplied by.
+    parts
+        The first and the last day of the parts of units that it may ask about; None: all parts.
     rows
         A public lower bound of each group's rows, for intervals of averages; None: these have none.
     """
@@ -48,6 +51,7 @@ class OpenChecks:
     at_once: int = 2
     models: tuple[str, ...] = ()
     scales: tuple[Fraction, ...] = SCALES
+    parts: tuple[date, date] | None = None
     rows: Fraction | None = None
 
 

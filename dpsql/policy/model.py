@@ -219,6 +219,9 @@ class KnownTables(Protocol):
     def places_of_domains(self) -> Mapping[str, int]:
         """Return for each of these tables a number that all its places are less than."""
 
+    def number_values(self, table: str, column: str) -> tuple[tuple[str | bool, int], ...]:
+        """Return the listed values of a column that are parts of units, with their numbers."""
+
 
 def facts_of(policy: Policy, known: KnownTables, names: Iterable[str] | None = None) -> Facts:
     """Return the facts on which proofs rest: of all tables, or of some with those through which they belong.
@@ -271,6 +274,9 @@ def home_of(policy: Policy, known: KnownTables) -> Home | None:
                 "name columns of one type",
             )
     (own, date), *others = ((fold(name), fold(column)) for name, column in listed)
+    if declared.every is None:
+        values = known.number_values(*listed[0]) if kinds[0] in ("VARCHAR", "BOOLEAN") else ()
+        return Home(declared.kind, own, date, "value", kinds[0], values=values)
     periods = isinstance(declared, UnitPeriods)
     return Home(declared.kind, own, date, declared.period, ", ".join(kinds), tuple(others), periods)
 

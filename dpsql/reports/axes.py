@@ -34,7 +34,7 @@ from dpsql.reports.column_sets import (
     follow_column,
     over_values,
 )
-from dpsql.reports.linear_releases import CellSums, StaysOutError, home_of
+from dpsql.reports.linear_releases import CellSums, StaysOutError, ZerosAndOnes, home_of
 from dpsql.types import DATE
 
 
@@ -57,6 +57,8 @@ class LinearRelease:
     """The keys of its rows, in the order of the release."""
     size: int
     numbers: tuple[Numbers, ...]
+    """For each count of the plan, then for what formulas are of."""
+    formulas: tuple[ZerosAndOnes, ...]
     parts: PartSet | None
     """The parts of units whose rows it adds up; None: the table has no date that divides them."""
     outside: tuple[tuple[Marginal, ...], ...] | None = None
@@ -84,7 +86,8 @@ def linear_release(plan: Plan, made: CellSums, policy: Policy, catalog: Catalog)
     outside = tuple(tuple(_list_outside(columns, number)) for number in range(len(made.own)))
     if not plan.outside and any(outside):
         raise StaysOutError("has rows in no group that it does not tell")
-    return LinearRelease(plan, table, keys, size, numbers, parts, outside if plan.outside else None)
+    told = outside if plan.outside else None
+    return LinearRelease(plan, table, keys, size, numbers, made.formulas, parts, told)
 
 
 def _list_outside(columns: Sequence[Followed], number: int) -> Iterator[Marginal]:

@@ -8,7 +8,8 @@ total is told by its groups.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import operator
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import reduce
 from typing import Any, Final
@@ -17,11 +18,24 @@ from dpsql.analysis import Catalog
 from dpsql.analysis.cell_conditions import ColumnReader
 from dpsql.analysis.typed_expression import Typed
 from dpsql.estimates.value_sets import ValueSet, unite
-from dpsql.kernel.tree import Case, Column, Expr, Paren, duckdb_sql, facts, mapped, quote
+from dpsql.kernel.tree import (
+    Binary,
+    Case,
+    Cast,
+    Column,
+    Expr,
+    IsNull,
+    Paren,
+    duckdb_sql,
+    facts,
+    mapped,
+    quote,
+)
 from dpsql.kernel.unit_parts import PartSet
 from dpsql.lazy_dataclass import dataclass
 from dpsql.policy import Table, UnitColumn
 from dpsql.reports.linear_releases import CellSums, StaysOutError, column_of
+from dpsql.types import SqlType
 
 MOST_VALUES = 2_000
 """The most values or parts of one column: the estimate takes no more of a key."""
@@ -30,6 +44,8 @@ MOST_OPEN = 256
 _NAMED = 3
 """How many values of a condition are named."""
 _NULL = ValueSet((), null=True)
+_SMALL = 100
+"""Every type of whole numbers has those up to this one."""
 
 KeyValues = tuple[Any, ...]
 """The values of all keys that read one column."""
@@ -133,6 +149,16 @@ def evaluate_in(catalog: Catalog) -> Any:  # noqa: ANN401  as `part_conditions.E
     return evaluate
 
 
+_COMPARED: dict[str, Callable[[int, int], bool]] = {
+    "=": operator.eq,
+    "<>": operator.ne,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+}
+
+
 def _unknown(column: str) -> StaysOutError:
     return StaysOutError(
         f"names {column}, whose values are not all declared: domain.{column} = {{ .., complete = true }}"
@@ -223,19 +249,43 @@ class _OpenColumn:
         )
         return Followed(f"{self.table}.{self.name}", tuple(keys), tuple(rows), sets, whole, names, open=True)
 
+    @property
+    def _type(self) -> SqlType:
+        return self.reader.columns[f".{self.name}"].type
+
+    def _list_few(self, within: ValueSet) -> list[int | None]:
+        """Return the numbers of a set, if there are few, and NULL; a conversion leaves them as they are."""
+        if any(place for low, high in within.intervals for place, _, _ in (low, high)):
+            raise _unknown(self.name)
+        pairs = [(low[1], high[1]) for low, high in within.intervals]
+        if sum(high - low for low, high in pairs) > MOST_OPEN or any(
+            abs(end) > _SMALL for pair in pairs for end in pair
+        ):
+            raise _unknown(self.name)
+        return [*(value for low, high in pairs for value in range(low, high)), *[None] * within.null]
+
     def _hold(self, condition: Expr) -> ValueSet:
         """Return the values for which a condition holds."""
         found = self.reader.read(condition)
-        if found is None:
-            raise _unknown(self.name)
-        return found.true
+        if found is not None:
+            return found.true
+        match condition:
+            case IsNull(operand, negated):
+                told = self._list_values(operand, self.universe)
+                return unite(values for value, values in told if (value is None) is not negated)
+            case Binary(word, left, right) if word in _COMPARED and not facts(right).reads:
+                told, wanted = self._list_values(left, self.universe), self.reader.evaluate(right)
+                if type(wanted) is int and all(each is None or type(each) is int for each, _ in told):
+                    holds = _COMPARED[word]
+                    return unite(s for each, s in told if each is not None and holds(each, wanted))
+        raise _unknown(self.name)
 
     def _list_values(self, key: Expr, within: ValueSet) -> list[tuple[Any, ValueSet]]:
         """Return the values of a key with the values of the column that have them, among some values."""
         while isinstance(key, Paren):
             key = key.inner
         if isinstance(key, Column):
-            if not self.reader.kind(self.reader.columns[f".{self.name}"].type):
+            if not self.reader.kind(self._type):
                 raise _unknown(self.name)
             known = [(value, ValueSet.of_values([value]) & within) for value in self.listed]
             rest = within - unite(values for _, values in known)
@@ -250,6 +300,12 @@ class _OpenColumn:
                 *found,
                 *([(None, within)] if key.default is None else self._list_values(key.default, within)),
             ]
+        if isinstance(key, Cast) and key.type.integer:
+            if isinstance(key.operand, Column) and self.reader.kind(self._type) == "numbers":
+                return [(value, ValueSet.of_values([value])) for value in self._list_few(within)]
+            told = [] if isinstance(key.operand, Column) else self._list_values(key.operand, within)
+            if told and all(each is None or (type(each) is int and abs(each) <= _SMALL) for each, _ in told):
+                return told
         if facts(key).reads:
             raise _unknown(self.name)
         return [(self.reader.evaluate(key), within)]

@@ -22,6 +22,7 @@ from dpsql.estimates.reports.marginals import Axis, Marginal
 from dpsql.estimates.reports.plan_candidates import Wanted, list_candidates
 from dpsql.estimates.reports.report_plan import Per, plan_report
 from dpsql.estimates.reports.report_plan import Plan as Weights
+from dpsql.kernel.loss.charge import largest_epsilon
 from dpsql.kernel.unit_parts import Calendar, PartSet, either_parts
 from dpsql.language import Query
 from dpsql.lazy_dataclass import dataclass
@@ -258,7 +259,7 @@ def _weights(
     plans = [
         plan_report(
             plain,
-            list_candidates(plain, blocks),
+            list_candidates(plain, blocks, universe),
             universe,
             way=way,
             per=per,
@@ -287,10 +288,19 @@ def _weights(
 
 
 def _ways(planner: Planner, epsilon: Fraction) -> list[tuple[Way, EpsilonDivision]]:
+    """Return the ways to divide an epsilon.
+
+    Gaussian noise takes of the limit of costs the part that the epsilon is of the budget's, and at most what
+    one pure mechanism of this epsilon costs: else a large part of a budget would cost more than all of it.
+    """
     filters = scopes(planner.policy, planner.analyst)
     found: list[tuple[Way, EpsilonDivision]] = [("pure", EpsilonDivision(epsilon))]
     if filters and all(each.order_way is not None for each in filters):
-        found.append(("gaussian", divide_epsilon(epsilon, *filters, accounting="order")))
+        limit = filters[0].order_way
+        assert limit is not None  # noqa: S101  all have one
+        most = largest_epsilon(limit.limit * epsilon / filters[0].epsilon, limit.order)
+        if most > 0:
+            found.append(("gaussian", divide_epsilon(min(epsilon, most), *filters, accounting="order")))
     return found
 
 

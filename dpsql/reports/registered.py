@@ -173,9 +173,9 @@ def plan_registration(
         every, calendar, part = None, None, None
     else:
         parts = planner.policy.unit_parts
-        if parts is None:
+        if parts is None or parts.every is None:
             raise QueryRefused(
-                "a report with :part needs units that are in parts",
+                "a report with :part needs units that are in parts by a date",
                 hint='write [parts.user] with table, column and every = "week" into the policy',
             )
         every, calendar = parts.period, Calendar(parts.period)

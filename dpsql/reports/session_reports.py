@@ -260,7 +260,7 @@ class SessionReports:
                 if not parts
                 else "all"
                 if parts == ALL_PARTS or calendar is None
-                else calendar.calendar.words(parts)
+                else session.ledger.name_parts(parts)
             )
             losses = [one.kept for one, _ in every if one is each or one.name.startswith(f"{each.name} (")]
             amount = sum((loss.epsilon or Fraction(0) for loss in losses if loss is not None), Fraction(0))
@@ -285,15 +285,16 @@ class SessionReports:
             run = plan_run(self._session.planner, stored, part)
             rows.append(("price of this run", shown(run.price.epsilon, up=True)))
             if run.parts is not None:
-                calendar = self._session.ledger.parts
-                rows.append(
-                    ("to be measured", "" if calendar is None else calendar.calendar.words(run.parts))
-                )
+                rows.append(("to be measured", self._session.ledger.name_parts(run.parts)))
         rows += [
             (f"statement {i}", each.replace("$part", ":part").replace("\n", " "))
             for i, each in enumerate(text.texts, 1)
         ]
         return pa.table({"property": [key for key, _ in rows], "value": [value for _, value in rows]})
+
+
+def _to_float(value: Any) -> float | None:  # noqa: ANN401  a number of any type
+    return None if value is None else float(value)
 
 
 def table_of(answers: Sequence[StatementResult]) -> pa.Table:
@@ -309,7 +310,7 @@ def table_of(answers: Sequence[StatementResult]) -> pa.Table:
             label = ", ".join(str(key[row].as_py()) for key in keys)
             for number in places.numbers:
                 found = [
-                    None if at is None else table.column(at)[row].as_py()
+                    None if at is None else _to_float(table.column(at)[row].as_py())
                     for at in (number.place, *number.details)
                 ]
                 rows.append((place, label, table.column_names[number.place], *found))

@@ -1,8 +1,8 @@
 """What one unit changes where values of many units are listed, found, chosen by, or read from a release.
 
-Random statements of the forms of `fuzz.many_units` on random databases. Each release is counted with all units
-and without each one, and with the rows in another order: it changes at most as its certificate says, for each
-constant that stands for what an earlier release may give.
+Random statements of the forms of `fuzz.many_units` on random databases. Each release is counted with all
+units and without each one, and with the rows in another order: it changes at most as its certificate says,
+for each constant that stands for what an earlier release may give.
 """
 
 from __future__ import annotations
@@ -29,7 +29,6 @@ from kernel.claims import Broken, Counted, broken, count, uncut
 from dpsql.analysis import CompiledQuery, Plan
 from dpsql.kernel.tree import duckdb_sql
 from dpsql.language import Options
-from tests.daily import daily
 from tests.support import claimed
 
 DEFAULTS = Options(epsilon=Fraction(1), delta=Fraction(1, 10**6))
@@ -49,7 +48,7 @@ class Tally:
 
     def __str__(self) -> str:
         lines = [
-            f"{form}: {self.drawn[form]} drawn, {self.accepted[form]} accepted, {self.removals[form]} removals"
+            f"{form}: {self.drawn[form]} drawn, {self.accepted[form]} accepted, {self.removals[form]} removed"
             for form in FORMS
         ]
         total = f"{self.removals.total()} removals of {self.accepted.total()} statements"
@@ -96,7 +95,7 @@ class Removals:
         self.count([*new, *again], stage)
 
     def count(self, statements: list[Known], stage: Stage) -> None:
-        """Count on the whole, in another order and without each unit; what no certificate says is a finding."""
+        """Count on the whole, in another order and without each unit, and note what no certificate says."""
         texts = [duckdb_sql(uncut(made.query, made.certificate)) for _, made in statements]
         whole, wrong = dict[int, Counted](), set[int]()
         for name in ("whole", "shuffled", *(f"minus{i}" for i in range(len(stage.data.units)))):

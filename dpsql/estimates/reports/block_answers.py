@@ -189,6 +189,15 @@ class AnswerParts:
             flat = total.reshape(len(total), -1)
             yield each, flat - shared[each.draw][:, None] if each.draw in shared else flat
 
+    def all_weights(self) -> Iterator[tuple[MeasuredMarginal, FloatArray]]:
+        """Yield for each release the weights of its numbers in each wanted number."""
+        maps = [AxisMap(m.order, m.between[m.kind], np.arange(m.rows), m.inside) for m in self.maps]
+        apart = AnswerParts(self.system, maps)
+        apart.answer()
+        places = np.unravel_index(np.arange(math.prod(apart.kinds)), apart.kinds) if maps else ()
+        for each, weights in apart.weights(places):
+            yield each, weights / each.scale
+
     def _weigh_release(
         self,
         each: MeasuredMarginal,

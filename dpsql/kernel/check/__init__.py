@@ -9,7 +9,8 @@
 ``arithmetic``      ends of numbers; ``functions`` functions and lists; ``aggregates`` with windows
 ``sources``         relations of items of FROM; ``queries`` those of SELECT and set operations;
                     ``row_subqueries`` what an expression of a row may ask
-``unit_groups``     rules of groups; ``unit_numbers`` what one unit changes of their numbers
+``unit_groups``     rules of groups; ``unit_numbers`` what one unit changes of their numbers; ``few_rows``
+                    rows without a unit, of which one unit changes few
 ``part_sets``       which parts of units rows belong to; ``periods`` units of one period each
 ``orders``          which rows an order leaves tied
 ``totality``        that a query never fails, and has one result; ``words`` that its text is its tree

@@ -8,6 +8,7 @@ Let D be the data, and D - u the data without all rows of the unit u. A relation
 *owned*    if each of its rows has a unit, or none (NULL; where each row of a table is a unit, that is no
            column), so that the rows of each unit are a function of that unit's own rows and of public ones.
            Then the rows of D - u are those of D without those of u, except rows without a unit;
+*few*      if no unit owns its rows, and u changes a bounded number of them (`few_rows`);
 *groups*   if each row is one group of rows of many units, with numbers of which `Number` says what u changes;
 *children* a declared table whose rows get their unit by a join with `parents`;
 *parents*  for each value of a key of a declared table, the unit of its rows.
@@ -240,6 +241,7 @@ class Kind(Enum):
     PUBLIC = "public"
     TIED = "rows of the unit of an outer row"
     OWNED = "rows of units"
+    FEW = "rows of which a unit changes few"
     GROUPS = "groups"
     CHILDREN = "rows that have no unit yet"
     PARENTS = "units of the values of a key"
@@ -357,6 +359,8 @@ class Relation(NamedTuple):
         Columns that hold the date of the row's unit, and those that hold it or NULL.
     periods, person
         Whether a unit is what a person did in one period (`periods`); then expressions that are the person.
+    changes, alters
+        Of few rows: how many one unit changes at most; and whether it may delete or alter some, not only add.
     """
 
     kind: Kind
@@ -375,6 +379,8 @@ class Relation(NamedTuple):
     padded: Names = NONE
     periods: bool = False
     person: frozenset[Expr] = frozenset()
+    changes: int = 0
+    alters: bool = False
 
     @property
     def outside(self) -> bool:

@@ -7,7 +7,8 @@ process can spend twice, and what they paid for.
 ``charging``          the life of a charge, inside one transaction: reserve, step, settle, fail, cancel
 ``scopes``            the caps of a policy, what each scope has spent and admits; a loss is added to all
 ``totals``            the totals of the scopes, and exact amounts as text
-``part_totals``       those of parts of units; ``part_declarations`` what a changed policy does to them
+``part_totals``       those of parts of units; ``part_declarations`` what a changed policy does to them,
+                      ``part_numbers`` the numbers of parts
 ``person_totals``     what one person bears, by years, where units are of one period each
 ``limits``            how many statements may fail or be cancelled, and the slots of those that run; whether
                       the process that holds a reservation is still alive

@@ -24,6 +24,7 @@ from dpsql.kernel.ledger.events import Event, Request, Reservation, Settled
 from dpsql.kernel.ledger.scopes import Caps
 from dpsql.kernel.ledger.totals import DamagedError, names_of, read, read_loss, write
 from dpsql.kernel.loss import Charge
+from dpsql.kernel.unit_parts import PartSet
 from dpsql.lazy_dataclass import dataclass
 
 _TOLD: Final = ("entry", "analyst", "name", "round", "options", "misses", "first", "each")
@@ -61,7 +62,24 @@ class StreamTerms:
     @property
     def charge(self) -> Charge:
         """The largest charge of the stream, if all its misses are used."""
-        return Charge(self.first + self.misses * self.each)
+        return Charge(self.first + self.misses * self.each, self.delta)
+
+    @property
+    def delta(self) -> Fraction:
+        """What is charged once anything was asked, and not given back: of exact answers."""
+        return Fraction(self.options.get("delta", 0))
+
+    @property
+    def unit_parts(self) -> PartSet | None:
+        """The parts of units on which its checks may depend; None: all."""
+        found = self.options.get("unit_parts")
+        return None if found is None else PartSet(tuple((low, high) for low, high in found))
+
+    @property
+    def questions(self) -> int | None:
+        """How often it may be asked, for which that delta is; None: that has no limit."""
+        found: int | None = self.options.get("questions")
+        return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,7 +176,9 @@ def open_stream(
             )
         close(connection, last.entry, is_running)
     number = 1 if last is None else last.round + 1
-    request = Request(f"checks {terms.name}", "stream of checks", terms.charge)
+    kind = terms.options.get("kind", "checks")
+    called = "stream of exact answers" if kind == "stable" else "stream of checks"
+    request = Request(f"{kind} {terms.name}", called, terms.charge, parts=terms.unit_parts)
     reservation = charging.reserve(
         connection, caps, analyst, terms.statement, [request], stream=True, lasting=True
     )
@@ -246,6 +266,8 @@ def begin(
         raise StreamMoved("another check has ended: ask again")
     if not stream.left:
         raise OperationalError(f"all {stream.terms.misses} misses of {stream.terms.name} are used up")
+    if stream.terms.questions is not None and stream.asked >= stream.terms.questions:
+        raise OperationalError(f"all {stream.terms.questions:,} questions of {stream.terms.name} are asked")
     caps.check_listed(stream.analyst)
     limits.check(connection, caps.limits, stream.analyst)
     most, step = min(request.most, stream.left), stream.asked + 1
@@ -261,7 +283,7 @@ def begin(
 def _find_open(connection: sqlite3.Connection, entry: int) -> StoredStream:
     stream = find_entry(connection, entry)
     if stream is None or stream.state != "open":
-        raise ProgrammingError("the stream is closed: OPEN CHECKS opens another one")
+        raise ProgrammingError("the stream is closed: OPEN opens another one")
     return stream
 
 
@@ -366,7 +388,8 @@ def close(
     stream = _find_open(connection, entry)
     (loss,) = connection.execute("SELECT reserved_loss FROM entry WHERE entry = ?", (entry,)).fetchone()
     reservation = Reservation(entry, read_loss(loss), stream=True)
-    return charging.settle(connection, reservation, [Settled(Charge(stream.charged))])[1]
+    charge = Charge(stream.charged, stream.terms.delta if stream.asked else Fraction(0))
+    return charging.settle(connection, reservation, [Settled(charge)])[1]
 
 
 def end_all(connection: sqlite3.Connection) -> list[list[int]]:

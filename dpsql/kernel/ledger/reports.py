@@ -152,7 +152,11 @@ def check_runs(
             raise OperationalError("this report has ended; nothing was charged")
         again = parts & parts_of(connection, number, measured=True)
         if again:
-            where = f" for {caps.parts.words(again)}" if caps.parts is not None and again != ALL_PARTS else ""
+            where = (
+                f" for {caps.parts.words(connection, again)}"
+                if caps.parts is not None and again != ALL_PARTS
+                else ""
+            )
             raise OperationalError(
                 f"report {names[number]} was measured{where}, or is now; nothing was charged, ask for it"
                 " again"

@@ -10,11 +10,12 @@ Measuring what was selected: `Box` (one noise for all counts), `Gaussian` (noise
 `Laplace` (each count, or their total), `Refinement` (a count again with less noise).
 On a public grid of values: `Quantile`, `Extreme`. Among powers of two, a bound of contributions: `Ladder`;
 how many units contribute how much up to it: `Bins`.
+Exact answers that no unit could change: `FirstStable`, `StableAnswers`, `StableStream`.
 Interactive queries that are charged only if a public expectation is off: `CheckStream`.
 Their files: ``top_k`` (also `PeeledTopK`, `HybridTopK`), ``sparse_vector`` with ``sparse_vector_plan``,
 ``exponential`` (with `GumbelTopK`), ``joint``, ``limited_domain`` (with `LimitedThenStable`), ``top_stable``,
 ``unknown_domain`` (`Existing`); ``measure`` (`Box`, `Laplace`, `Refinement`), ``gaussian``; ``quantile`` (and
-`Extreme`), ``ladder`` (with `Bins`); ``check_stream``.
+`Extreme`), ``ladder`` (with `Bins`); ``check_stream``, ``stable_queries``.
 ``mechanism`` has the base classes, checks of public facts, and the grid; ``weights`` samples;
 ``noisy_order`` finds the largest noisy counts of a large domain, or of counts that are known from above.
 Every mechanism can be used on its own (`dpsql.mechanisms`) and does not depend on SQL. The proof stands in
@@ -63,6 +64,13 @@ from dpsql.kernel.mechanisms.sparse_vector import (
     SparseVectorByRounds,
 )
 from dpsql.kernel.mechanisms.sparse_vector_plan import SparseVector, best_share
+from dpsql.kernel.mechanisms.stable_queries import (
+    FirstStable,
+    StableAnswers,
+    StableQueries,
+    StableQuery,
+    StableStream,
+)
 from dpsql.kernel.mechanisms.top_k import Hybrid, HybridTopK, NoisyTopK, PeeledTopK
 from dpsql.kernel.mechanisms.top_stable import StabilityTests, StableSet, TopStable
 from dpsql.kernel.mechanisms.unknown_domain import Existing, ExistingGroups
@@ -85,6 +93,7 @@ __all__ = [
     "Exponential",
     "Extreme",
     "Extremes",
+    "FirstStable",
     "Gaussian",
     "GaussianMeasured",
     "GumbelChoice",
@@ -118,7 +127,11 @@ __all__ = [
     "SparseVector",
     "SparseVectorByRounds",
     "StabilityTests",
+    "StableAnswers",
+    "StableQueries",
+    "StableQuery",
     "StableSet",
+    "StableStream",
     "Statistic",
     "TopK",
     "TopStable",

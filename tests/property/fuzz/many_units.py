@@ -1,3 +1,4 @@
+# ruff: noqa: E501  a statement stands on one line, as it is typed
 """Random statements about values of many units: lists, found values, released constants, public rows chosen.
 
 Each has a form, by which a campaign counts what it has met. The tables are those of `world`.

@@ -141,7 +141,7 @@ def test_columns_may_have_the_names_of_places(session: Session) -> None:
 
 @pytest.mark.parametrize("where", ["k.class = 'none'", "city > 'Z'"])
 def test_sets_that_can_have_no_groups_are_left_out(session: Session, where: str) -> None:
-    """Where no public row meets WHERE, no row does; a value that the domain does not list is of no other set."""
+    """Where no public row meets WHERE, no row does."""
     joined = "sales JOIN (VALUES ('a', 'new'), ('b', 'old')) AS k(code, class) ON item = k.code"
     sets = "(code, class), (item), ()" if "class" in where else "(city), (item), ()"
     key = "class" if "class" in where else "city"

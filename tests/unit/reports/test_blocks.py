@@ -135,7 +135,7 @@ def test_a_run_at_an_earlier_release_says_the_same_to_the_last_digit(session: Se
         session.reports.plan_run("weekly", WEEKS[3], newest)
     with pytest.raises(ProgrammingError, match="your newest release is"):
         session.reports.plan_run("weekly", WEEKS[3], 1000)
-    with pytest.raises(OperationalError, match="2026-W02 .. 2026-W03 was not measured then"):
+    with pytest.raises(OperationalError, match=r"2026-W02 \.\. 2026-W03 was not measured then"):
         session.run(f"EXECUTE REPORT weekly ('{WEEKS[1]}') OPTIONS (at_release = 1)")
     assert len(session.ledger.entries()) == entries
 

@@ -102,9 +102,8 @@ def test_what_is_not_linear_runs_at_its_share_and_says_so(session: Session) -> N
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        (f"{SELECT} open, COUNT(*) AS n FROM signups WHERE {FOUR} GROUP BY open", "in no group"),
         (
-            f"{SELECT} COUNT(*) AS n FROM signups WHERE {FOUR} AND open = 'p'",
+            f"{SELECT} COUNT(*) AS n FROM signups WHERE {FOUR} AND open LIKE 'p%'",
             "whose values are not all declared",
         ),
         (
@@ -159,7 +158,6 @@ def test_a_linear_statement_is_read_from_its_plan(session: Session) -> None:
     made = cell_sums_of(
         statement.prepared.parts[0].plan,  # type: ignore[union-attr]
         session.policy,
-        statement.prepared.engines.schema_database,
     )
     assert (made.table, made.keys, len(made.own[0]), len(made.own[1])) == ("signups", (), 0, 1)
     assert set(made.columns) == {"signed_up", "channel", "country"}
@@ -167,7 +165,7 @@ def test_a_linear_statement_is_read_from_its_plan(session: Session) -> None:
         f"{BY_COUNTRY} ORDER BY n DESC LIMIT 1".replace(SELECT, f"{SELECT} OPTIONS (epsilon = 1)")
     )
     with pytest.raises(StaysOutError, match="noise"):
-        cell_sums_of(top.parts[0].plan, session.policy, top.engines.schema_database)  # type: ignore[union-attr]
+        cell_sums_of(top.parts[0].plan, session.policy)  # type: ignore[union-attr]
 
 
 @pytest.mark.parametrize(
