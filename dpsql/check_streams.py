@@ -22,7 +22,6 @@ from dpsql.composition.asked_questions import AskedQuestion, plan_opened
 from dpsql.composition.boards import (
     AskedSubmission,
     find_best,
-    misses_of,
     prepare_again,
     refuse_without_board,
     series_of,
@@ -258,12 +257,6 @@ class CheckStreams:
         check_stream_parts(stream.terms.options, opened_as(stream), counting)
         if not fresh and (known := self._find_known(stream, key)) is not None:
             return known
-        if not stream.left:
-            opened = opened_as(stream)
-            raise OperationalError(
-                f"all {opened.misses} {misses_of(opened)} of {opened.name} are used up: "
-                f"REFILL STREAM {opened.name} charges {round_up(opened.epsilon)} again"
-            )
         self._resume(stream)
         self._session.database.vet(counting.engines, counting.plan.compiled.tables)
         facts = counting.engines.facts
@@ -271,6 +264,7 @@ class CheckStreams:
         def begin() -> BegunCheck | StatementResult:
             # While it waited, another process may have asked the same.
             known = None if fresh else self._find_known(stream, key)
+            # Misses that a check which runs could use are not used up before it has ended.
             return known or self._ledger.begin(stream.entry, request, facts)
 
         begun = self._wait(begin)

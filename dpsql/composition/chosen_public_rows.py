@@ -351,12 +351,16 @@ class ValueTypes:
     """The releases that were taken out so far, by the names that stand for them."""
     judged: bool = False
     """Whether the blocks are only listed, for a statement that was refused."""
+    numbers: dict[str, bool] = field(default_factory=dict)
+    """Which of the releases are one row of numbers."""
 
     def find_type(self, select: exp.Select, value: ReadValue) -> SqlType:
         """Return the type that a value has as a constant: that of its column over the releases before it."""
         made, types = copy_tree(select), dict[str, Columns]()
         named = [table for table in find_nodes(made, exp.Table) if table.name.startswith(VALUE_MARK)]
-        if not value.listed and all(self._is_one_number(self.marked.get(table.name)) for table in named):
+        for name in {table.name for table in named} - self.numbers.keys():
+            self.numbers[name] = self._is_one_number(self.marked.get(name))
+        if not value.listed and all(self.numbers[table.name] for table in named):
             return DOUBLE
         for table in named:
             name = f"r{table.name.removeprefix(VALUE_MARK)}"

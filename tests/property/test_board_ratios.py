@@ -1,9 +1,9 @@
 """A board is private: all its outputs enumerated on all small tables, with the product's own best.
 
 Two submissions are scored on up to three rows of two bits, each row a unit; the second is compared with a
-best that follows from the answer to the first. All noise has probabilities of powers of 1/2, so a loss is a number
-of bits, and each probability is a sum of few dyadic fractions. The tail of the threshold's noise that is left
-out has a chance below 2^-50.
+best that follows from the answer to the first. All noise has probabilities of powers of 1/2, so a loss is a
+number of bits, and each probability is a sum of few dyadic fractions. The tail of the threshold's noise that
+is left out has a chance below 2^-50.
 """
 
 from __future__ import annotations

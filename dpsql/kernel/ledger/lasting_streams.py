@@ -65,6 +65,11 @@ class StreamTerms:
         return Charge(self.first + self.misses * self.each, self.delta)
 
     @property
+    def word(self) -> str:
+        """What its misses are called: those of a board are improvements."""
+        return "improvements" if self.options.get("kind") == "board" else "misses"
+
+    @property
     def delta(self) -> Fraction:
         """What is charged once anything was asked, and not given back: of exact answers."""
         return Fraction(self.options.get("delta", 0))
@@ -265,7 +270,11 @@ def begin(
     if request.after not in (None, stream.asked):
         raise StreamMoved("another check has ended: ask again")
     if not stream.left:
-        raise OperationalError(f"all {stream.terms.misses} misses of {stream.terms.name} are used up")
+        name = stream.terms.name
+        raise OperationalError(
+            f"all {stream.terms.misses} {stream.terms.word} of {name} are used up: "
+            f"REFILL STREAM {name} is charged again"
+        )
     if stream.terms.questions is not None and stream.asked >= stream.terms.questions:
         raise OperationalError(f"all {stream.terms.questions:,} questions of {stream.terms.name} are asked")
     caps.check_listed(stream.analyst)
