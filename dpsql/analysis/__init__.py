@@ -20,9 +20,11 @@
                        the rows that count, ``where_ranges`` which values it leaves
 ``key_candidates``     which groups there can be; ``public_domains`` lists of values, ``public_values``
                        single values, ``large_domains`` those of which not all groups are counted;
-                       ``group_rules`` how many, and of which units
+                       ``group_rules`` how many, and of which units, ``bounds_on_groups`` in how many
+                       of them a unit counts
 ``part_guards``        conditions on the date of units, beside those from which they follow;
-                       ``part_conditions`` which parts of units a condition leaves
+                       ``part_conditions`` which parts of units a condition leaves, ``value_conditions``
+                       where each value of a column is a part
 ``period_tables``      tables whose unit is what one did in one period; ``period_refusals`` what they refuse
 ``counting_query``     the query that counts; ``compiled_query`` seals it: the engine's binder confirms it,
                        once for all constants of its ``plan_shapes``, and the kernel certifies it, with
@@ -182,8 +184,20 @@ __all__ = [
 
 Pass = Callable[[Draft], None]
 
+def _check_combining(draft: Draft) -> None:
+    """Refuse `combine = TRUE`: statements of a report, which have it, are planned without it."""
+    with draft.compiler.part():
+        if draft.options.combine == "TRUE":
+            raise draft.query.source.refuse(
+                "combine = TRUE is for statements of a report, whose numbers are fixed before they are seen",
+                draft.options.at.get("combine"),
+                "CREATE REPORT name AS $$ .. $$, or dpsql -f FILE --together",
+            )
+
+
 CHECKS: tuple[Pass, ...] = (
     compile_outer_block,
+    _check_combining,
     check_unit_option,
     measure_domain,
     find_partitions,
@@ -274,7 +288,7 @@ def complete_options(options: Options, defaults: Options) -> Options:
     An error takes the place of the default epsilon, and an epsilon that of the default error. Where both have
     a default, the error holds. What is added up from releases is planned as if it cost 1.
     """
-    if options.combine is not None and (options.epsilon or options.error) is None:
+    if options.combine == "ONLY" and (options.epsilon or options.error) is None:
         options = replace(options, epsilon=Fraction(1))
     kept = ["at"]
     if options.epsilon is not None:

@@ -21,7 +21,7 @@ from dpsql.analysis.schema_catalog import Catalog
 from dpsql.analysis.total_forms import widen_integer
 from dpsql.analysis.typed_expression import Literal, Typed
 from dpsql.kernel.tree import OPAQUE, Cast, Constant, IsNull, duckdb_sql, literal_sql
-from dpsql.language import StatementText
+from dpsql.language import StatementText, copy_tree
 from dpsql.policy import Assumed, zones
 from dpsql.types import BIGINT, DOUBLE, HUGEINT, TIMESTAMP, TIMESTAMPTZ, VARCHAR, SqlType
 
@@ -369,6 +369,18 @@ def _common_integer(a: SqlType, b: SqlType, *, compare: bool) -> SqlType:
     return HUGEINT if compare else DOUBLE
 
 
+def _compare_year(at: exp.Expr) -> str | None:
+    """Return the comparison of the year of a date with a literal that is written as if it were a date."""
+    made = copy_tree(at)
+    sides = (made.args.get("this"), made.args.get("expression"))
+    year = next((s for s in sides if isinstance(s, exp.Literal) and re.fullmatch("(19|20)..", s.this)), None)
+    day = next((s for s in sides if isinstance(s, exp.Column)), None)
+    if year is None or day is None:
+        return None
+    day.replace(exp.Anonymous(this="YEAR", expressions=[copy_tree(day)]))
+    return made.sql("duckdb")
+
+
 def _refuse_mismatch(source: StatementText, left: Typed, right: Typed, at: exp.Expr) -> Exception:
     texts = [v.text for v in (left, right) if v.text is not None and v.type == VARCHAR]
     times = [v.type for v in (left, right) if v.type.moment or v.type.name in ("DATE", "TIME")]
@@ -382,6 +394,9 @@ def _refuse_mismatch(source: StatementText, left: Typed, right: Typed, at: exp.E
         return source.refuse(f"this text is not a valid {left.type}", at, f"write the text as a {left.type}")
     if left.literal is not None:
         left, right = right, left
+    year = _compare_year(at) if left.type in times and right.type.integer else None
+    if year is not None:
+        raise source.refuse(f"{left.type} is compared with a year", at, year)
     target = right.type if right.type.name != "NULL" else VARCHAR
     if left.type == VARCHAR and right.literal is None:
         target = right.type

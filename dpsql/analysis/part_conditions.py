@@ -77,8 +77,33 @@ class Truths:
 ANYTHING: Final = Truths(ALL_PARTS, ALL_PARTS, ALL_PARTS)
 
 
+class Conditions:
+    """Follows conditions over the date or value of units."""
+
+    __slots__ = ()
+
+    def follow(self, condition: Expr) -> Truths:
+        """Return the parts for which a condition can be true, false and NULL."""
+        match condition:
+            case Paren(inner):
+                return self.follow(inner)
+            case Try(operand):  # what fails is NULL
+                return replace(self.follow(operand), null=ALL_PARTS)
+            case Binary("AND", left, right):
+                return self.follow(left).both(self.follow(right))
+            case Binary("OR", left, right):
+                return self.follow(left).either(self.follow(right))
+            case Not(operand):
+                return self.follow(operand).negate()
+        return self.follow_leaf(condition)
+
+    def follow_leaf(self, condition: Expr) -> Truths:
+        """Return the same of a condition that is not the negation of one, and not made of several."""
+        raise NotImplementedError
+
+
 @dataclass(frozen=True, slots=True)
-class PartConditions:
+class PartConditions(Conditions):
     """Follows conditions over the date of units.
 
     Attributes
@@ -98,19 +123,9 @@ class PartConditions:
     dates: bool
     evaluate: Evaluate
 
-    def follow(self, condition: Expr) -> Truths:
-        """Return the parts for which a condition can be true, false and NULL."""
+    def follow_leaf(self, condition: Expr) -> Truths:
+        """Return the same of a condition that compares a date with constants; of others, anything."""
         match condition:
-            case Paren(inner):
-                return self.follow(inner)
-            case Try(operand):  # what fails is NULL
-                return replace(self.follow(operand), null=ALL_PARTS)
-            case Binary("AND", left, right):
-                return self.follow(left).both(self.follow(right))
-            case Binary("OR", left, right):
-                return self.follow(left).either(self.follow(right))
-            case Not(operand):
-                return self.follow(operand).negate()
             case Binary(operator, left, right) if operator in MIRRORED:
                 return self._compare(operator, left, right) or (
                     self._compare(MIRRORED[operator], right, left) or ANYTHING

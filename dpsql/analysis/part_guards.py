@@ -12,14 +12,16 @@ charged to later parts in any case, such as one with a LEFT JOIN of the home tab
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from datetime import date, datetime
 
+import pyarrow as pa
 from sqlglot import exp
 
 from dpsql.analysis.compiler import StatementCompiler
-from dpsql.analysis.part_conditions import NULLS, VALUES, Evaluate, PartConditions
+from dpsql.analysis.part_conditions import NULLS, VALUES, Conditions, Evaluate, PartConditions
+from dpsql.analysis.value_conditions import MOST_VALUES, ValueConditions, select_values, write_guard
 from dpsql.kernel.facts import Home, fold
 from dpsql.kernel.tree import (
     Aggregate,
@@ -28,7 +30,9 @@ from dpsql.kernel.tree import (
     Column,
     Constant,
     Derived,
+    Exists,
     Expr,
+    InQuery,
     IsNull,
     Join,
     Node,
@@ -41,11 +45,42 @@ from dpsql.kernel.tree import (
     conjunction,
     duckdb_sql,
     parts,
+    replaced,
 )
-from dpsql.kernel.unit_parts import ALL_PARTS, EARLIER, LATER, NO_HOME, NULL_PART, Calendar, PartSet
+from dpsql.kernel.unit_parts import (
+    ALL_PARTS,
+    EARLIER,
+    LATER,
+    NO_HOME,
+    NULL_PART,
+    Calendar,
+    PartSet,
+    WholeNumbers,
+)
 from dpsql.lazy_dataclass import dataclass
 from dpsql.policy import Assumed, UnitParts, UnitPeriods
 from dpsql.types import DATE, TIMESTAMP, VARCHAR
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """How conditions are followed: what constants are, and what a condition is of each listed value.
+
+    `listed` are the values for which conditions are computed, with their parts; none where parts are periods.
+    """
+
+    evaluate: Evaluate
+    run: Callable[[str], pa.Table] | None = None
+    listed: tuple[tuple[str | bool | int, int], ...] = ()
+
+    def compute(self, condition: Expr, column: Column) -> list[object]:
+        """Return what a condition is of each listed value in the place of a column, then of NULL."""
+        if self.run is None:
+            raise ValueError
+        found: list[object] = (
+            self.run(select_values(condition, column, [v for v, _ in self.listed])).column(0).to_pylist()
+        )
+        return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,19 +95,19 @@ class GuardedRows:
 
 
 def guard_rows(
-    query: Query, home: Home, public: Iterable[str], evaluate: Evaluate, now: date | None
+    query: Query, home: Home, public: Iterable[str], rules: Rules, now: date | None
 ) -> GuardedRows:
     """Return rows with guards; `now` is the day up to which the home table is read, None: every day."""
-    walk = _Guards(home, frozenset(public), evaluate, None)
+    walk = _Guards(home, frozenset(public), rules, None)
     made, known = walk.query(query)
-    if now is None:
+    calendar = home.numbering
+    if now is None or not isinstance(calendar, Calendar):
         return GuardedRows(made, known.parts, False)
-    calendar = Calendar(home.every)
     last = calendar.number(now)
     past = PartSet.of((EARLIER, last), (NULL_PART, NULL_PART), (NO_HOME, NO_HOME))
     if not walk.scanned or known.parts <= past:
         return GuardedRows(made, known.parts, False)
-    cut, left = _Guards(home, frozenset(public), evaluate, last).query(query)
+    cut, left = _Guards(home, frozenset(public), rules, last).query(query)
     if not left.parts <= past:  # it is charged to later parts in any case: no row is left out for nothing
         return GuardedRows(made, known.parts, False)
     return GuardedRows(cut, left.parts, True)
@@ -92,28 +127,45 @@ def guard_parts(compiler: StatementCompiler, query: Query, select: exp.Select) -
             return None
 
     public = (fold(table.name) for table in compiler.policy.tables.values() if table.public)
-    now = compiler.now.date() if declared.until == "now" else None
-    found = guard_rows(query, home, public, evaluate, now)
+    now = compiler.now.date() if declared.reads_until_now else None
+    rules = Rules(evaluate, compiler.catalog.run, _list_values(compiler, home, declared))
+    found = guard_rows(query, home, public, rules, now)
     if not found.found:
         where = select.args.get("where")
         late = f" up to now ({declared.place()}: until)" if found.cut else ""
         raise compiler.source.refuse(
-            f"no {home.every} of a {home.kind} satisfies this{late}", where or select
+            f"no {declared.noun}{f' of a {home.kind}' if declared.every else ''} satisfies this{late}",
+            where or select,
         )
     compiler.closed = _is_closed(compiler, declared, found.found)
     if compiler.closed:
         compiler.assume(
-            Assumed(f"{home.every}s count as closed {declared.closed_after} after their end", where="policy")
-        )
-    if found.cut and now is not None:
-        last = Calendar(home.every).number(now)
-        compiler.read_before = Calendar(home.every).first_day(last + 1)
-        compiler.assume(
             Assumed(
-                f"{declared.column} of {declared.table}", f"up to {Calendar(home.every).name(last)}", "policy"
+                f"{declared.nouns} count as closed {declared.closed_after} after their end", where="policy"
             )
         )
+    if found.cut and now is not None:
+        calendar = Calendar(declared.period)
+        last = calendar.number(now)
+        compiler.read_before = calendar.first_day(last + 1)
+        compiler.assume(
+            Assumed(f"{declared.column} of {declared.table}", f"up to {calendar.name(last)}", "policy")
+        )
     return found.query
+
+
+def _list_values(
+    compiler: StatementCompiler, home: Home, declared: UnitParts
+) -> tuple[tuple[str | bool | int, int], ...]:
+    """Return the values for which conditions are computed, with their parts."""
+    numbering = home.numbering
+    if not isinstance(numbering, WholeNumbers):
+        return home.values
+    domain = compiler.catalog.domain(declared.table, declared.column)
+    if domain is None:
+        return ()
+    found = compiler.catalog.run(f"SELECT v FROM ({duckdb_sql(domain)}) AS d LIMIT {MOST_VALUES + 1}")
+    return tuple((value, numbering.number(value)) for value in found.column(0).to_pylist())
 
 
 def _is_closed(compiler: StatementCompiler, declared: UnitParts, found: PartSet) -> bool:
@@ -147,9 +199,9 @@ _PUBLIC = _Known(public=True)
 class _Guards:
     """Adds conditions on the date of units to one query; `last` is the last part read of the home table."""
 
-    def __init__(self, home: Home, public: frozenset[str], evaluate: Evaluate, last: int | None) -> None:
-        self.home, self.public, self.evaluate, self.last = home, public, evaluate, last
-        self.calendar = Calendar(home.every)
+    def __init__(self, home: Home, public: frozenset[str], rules: Rules, last: int | None) -> None:
+        self.home, self.public, self.rules, self.last = home, public, rules, last
+        self.numbering = home.numbering
         self.scanned = False
         """Whether rows of the home table are read."""
 
@@ -185,7 +237,12 @@ class _Guards:
             until = Paren(self._condition(stored, read))
             where = until if where is None else conjunction((where, until))
             known = replace(known, parts=known.parts & read)
-        if query.where is not None:
+        if query.where is not None and where is not None:
+            asked, held = self._subqueries(query.where)
+            where = (
+                asked if where is query.where else replaced(where, lambda n: asked if n is query.where else n)
+            )
+            known = replace(known, parts=known.parts & held)
             known, guard = self._narrow(query.where, known)
             if guard is not None and where is not None:
                 where = conjunction((where, guard))
@@ -194,6 +251,21 @@ class _Guards:
             if isinstance(item.expr, Column) and (not _is_grouped(query) or item.expr in query.group):
                 names.setdefault(_name(item.expr), item.column)
         return replace(query, source=source, where=where), known.rename(names)
+
+    def _subqueries(self, condition: Expr) -> tuple[Expr, PartSet]:
+        """Return a condition with guards in what it asks of the unit of a row, and the parts of this."""
+        match condition:
+            case Paren(inner):
+                made, parts_of = self._subqueries(inner)
+                return Paren(made), parts_of
+            case Binary("AND", left, right):
+                (one, a), (other, b) = self._subqueries(left), self._subqueries(right)
+                return Binary("AND", one, other), a & b
+            case InQuery(_, query) | Exists(query):
+                guarded, known = self.query(query)
+                narrows = isinstance(query, Select) and not known.public and not _is_grouped(query)
+                return replace(condition, query=guarded), known.parts if narrows else ALL_PARTS
+        return condition, ALL_PARTS
 
     def _home_column(self, query: Select) -> Column | None:
         """Return the column with the date of each unit in a SELECT of the rows of the home table."""
@@ -245,7 +317,7 @@ class _Guards:
         columns = {_column(name): name in known.padded for name in known.home | known.padded}
         if not columns or known.public:
             return known, None
-        rule = PartConditions(self.calendar, columns, self.home.dates, self.evaluate)
+        rule = self._rule(columns)
         possible = rule.follow(condition).true
         found = replace(known, parts=known.parts & possible)
         exact = sorted(known.home)
@@ -254,18 +326,27 @@ class _Guards:
             return (found, None) if exact or possible == ALL_PARTS else (known, None)
         return found, Paren(self._condition(_column(exact[0] if exact else read[0]), possible))
 
+    def _rule(self, columns: Mapping[Column, bool]) -> Conditions:
+        """Return how conditions over columns with the date or value of a unit are followed."""
+        if isinstance(self.numbering, Calendar):
+            return PartConditions(self.numbering, columns, self.home.dates, self.rules.evaluate)
+        listed = [number for _, number in self.rules.listed]
+        return ValueConditions(self.numbering, columns, self.rules.evaluate, self.rules.compute, listed)
+
     def _condition(self, column: Column, chosen: PartSet) -> Expr:
-        """Return the condition that a date is in a set of parts."""
-        least, most = self.calendar.ends
+        """Return the condition that a date, or a value, is in a set of parts."""
+        if not isinstance(self.numbering, Calendar):
+            return write_guard(column, chosen, self.numbering)
+        least, most = self.numbering.ends
         terms: list[Expr] = []
         for low, high in chosen.ranges:
             if low > LATER:
                 continue
             ends: list[Expr] = []
             if low >= least:
-                ends.append(Paren(Binary(">=", column, self._first(min(low, most + 1)))))
+                ends.append(Paren(Binary(">=", column, self._first(self.numbering, min(low, most + 1)))))
             if high <= most:
-                ends.append(Paren(Binary("<", column, self._first(max(high + 1, least)))))
+                ends.append(Paren(Binary("<", column, self._first(self.numbering, max(high + 1, least)))))
             terms.append(Paren(conjunction(ends) or IsNull(column, negated=True)))
         if NULL_PART in chosen:
             terms.append(Paren(IsNull(column)))
@@ -276,9 +357,9 @@ class _Guards:
             return Binary("AND", Paren(IsNull(column)), Paren(IsNull(column, negated=True)))
         return made
 
-    def _first(self, part: int) -> Expr:
-        """Return the moment at which a part begins."""
-        day = self.calendar.first_day(part)
+    def _first(self, calendar: Calendar, part: int) -> Expr:
+        """Return the moment at which a part of units begins."""
+        day = calendar.first_day(part)
         if self.home.dates:
             return Cast(Constant(day.isoformat(), VARCHAR), DATE, bounded=True)
         text = datetime(day.year, day.month, day.day).isoformat(" ")

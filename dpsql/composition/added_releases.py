@@ -222,7 +222,7 @@ class _Adding:
         titles = [o.name for o in plan.outputs if o.kind == "key"]
         what = self._outputs()[place].name + (f" by {', '.join(titles)}" if alike else "")
         parts = self.prepared.counting.policy.unit_parts
-        said = say_cell(cell, self.asked, None if parts is None else parts.period)
+        said = say_cell(cell, self.asked, None if parts is None or parts.every is None else parts.period)
         large = f"; {_list(self.large)} with more than {_MOST_ROWS:,} groups left out" if self.large else ""
         return source.refuse(
             f"not told by what was released; missing: {what}{said and f' of {said}'}{large}",

@@ -159,16 +159,16 @@ def _parts_of(prepared: PreparedPrivate) -> dict[str, object]:
         return {}
     parts, date = prepared.plan.unit_parts, f"{declared.table}.{declared.column}"
     if parts is not None:
-        words = f"{Calendar(declared.period).words(parts)} ({declared.every} of {date})"
+        home = prepared.counting.engines.facts.home
+        numbering = Calendar(declared.period) if declared.every or home is None else home.numbering
+        words = f"{numbering.words(parts)} ({declared.every or 'value'} of {date})"
     elif prepared.plan.owner.kind != declared.kind:
-        words = f"all: the {declared.every}s are of a {declared.kind}"
+        words = f"all: the {declared.nouns} are of a {declared.kind}"
     elif isinstance(declared, UnitPeriods):
         tables = " or ".join(name for name, _ in declared.columns)
-        words = f"all: nothing says which {declared.every}s are read; read {tables} and compare the date"
+        words = f"all: nothing says which {declared.nouns} are read; read {tables} and compare the date"
     else:
-        words = (
-            f"all: nothing says which {declared.every}s are read; join {declared.table} and compare {date}"
-        )
+        words = f"all: nothing says which {declared.nouns} are read; join {declared.table} and compare {date}"
     return {"parts": words}
 
 
@@ -342,7 +342,7 @@ def _together(found: Together, certificate: Certificate) -> tuple[str, str]:
 
 
 def _number(change: Change, certificate: Certificate) -> str:
-    """Say how far one unit changes a number."""
+    """Say for EXPLAIN how far one unit changes a number."""
     where = "" if certificate.most_groups == 1 or not certificate.columns else " in each group"
     text = f"one unit changes {change.column} by {change.low:,} to {change.high:,}{where}"
     if change.total is not None and where:

@@ -109,8 +109,10 @@ class Engine(Protocol):
         Also False if that cannot be read.
         """
 
-    def read_dates(self, table: str, unit: str, column: str) -> pa.Table | None:
-        """Return the units of a private table as texts, each with the day of a column; None if that fails.
+    def read_part_values(self, table: str, unit: str, column: str, *, dates: bool) -> pa.Table | None:
+        """Return the units of a private table as texts, each with the day or text of a column.
+
+        None: that fails.
 
         They are private: they are read to be compared with those of another version of the data.
         """

@@ -230,7 +230,7 @@ class RemoteEngine(ABC):
     def count_few(
         self, compiled: CompiledQuery, check: Callable[[], None], kept: KeptFew | None = None
     ) -> Counts | None:
-        """Return None: all groups are counted."""
+        """Return None: the engine counts all groups at once."""
         del compiled, check, kept
         return None
 
@@ -284,7 +284,7 @@ class RemoteEngine(ABC):
         rows = self._rows(Translated(sql, (), ()), UNCHARGED)
         return rows is not None and rows.column(0)[0].as_py() == 0
 
-    def read_dates(self, table: str, unit: str, column: str) -> NoReturn:
+    def read_part_values(self, table: str, unit: str, column: str, *, dates: bool) -> NoReturn:
         """Raise `InternalError`: a policy over this engine does not ask for it."""
         raise InternalError("versions of these data are not compared")
 

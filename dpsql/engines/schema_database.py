@@ -32,7 +32,7 @@ from dpsql.kernel.charged_work import CANCELLED, FAILED, UNCHARGED
 from dpsql.kernel.tree import DOMAIN_SCHEMA, DomainScan, Scan, duckdb_sql, literal_sql
 from dpsql.policy import BooleanDomain, EnumDomain, fold
 from dpsql.policy.model import facts_of
-from dpsql.types import BIGINT, HUGEINT, INTERVAL, JSON, NULL, TIMESTAMPTZ, SqlType, column_type
+from dpsql.types import BIGINT, BOOLEAN, HUGEINT, INTERVAL, JSON, NULL, TIMESTAMPTZ, SqlType, column_type
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -90,6 +90,8 @@ class SchemaDatabase:
         self.certified: dict[str, tuple[Facts, Certificate]] = {}
         self.relations: dict[str, tuple[Policy, Relation]] = {}
         self.kept_ladders: KeptLadders | None = None
+        self.numbered: tuple[tuple[str | bool, int], ...] | None = None
+        """The values that are parts of units, with the numbers that the ledger has for them."""
         self._facts: dict[tuple[str, ...], tuple[Policy, Facts]] = {}
         self._types: dict[str, SqlType] = {}
         self._stored: dict[Scan | DomainScan, dict[str, SqlType]] = {}
@@ -228,6 +230,26 @@ class SchemaDatabase:
         if known is None or known[0] is not policy:
             known = self._facts[tables] = policy, facts_of(policy, self, tables)
         return known[1]
+
+    def number_values(self, table: str, column: str) -> tuple[tuple[str | bool, int], ...]:
+        """Return the listed values of a column that are parts of units, with their numbers.
+
+        They are those of the ledger, once it is known; else the places in the list.
+        """
+        if self.numbered is not None:
+            return self.numbered
+        return tuple((value, number) for number, value in enumerate(self.list_values(table, column)))
+
+    def list_values(self, table: str, column: str) -> list[str | bool]:
+        """Return the public values of a column of texts or truth values; of the latter, both."""
+        kinds = {fold(name): kind for name, kind in self._readers[fold(table)].columns}
+        if kinds[fold(column)] == BOOLEAN:
+            return [False, True]
+        domain = self.domains.query(table, column)
+        if domain is None:
+            return []
+        listed = self._database.fetch(f"SELECT v FROM ({duckdb_sql(domain)}) AS d ORDER BY o")
+        return [value for (value,) in listed]
 
     def span(self, table: str, column: str) -> tuple[date, date] | None:
         """Return the first and the last day of a TIMESTAMP column's declared range, or None."""

@@ -101,7 +101,7 @@ class RunningStatement:
         """
 
     def end_within(self, seconds: float) -> None:
-        """Let engine work that has not ended so many seconds from now fail."""
+        """Let engine work that has not ended a given number of seconds from now fail."""
         self._deadline = time.monotonic() + seconds
 
     @property
@@ -121,7 +121,7 @@ class RunningStatement:
 
     @property
     def timed_out(self) -> bool:
-        """Whether the time is over."""
+        """Whether the statement's time is over."""
         return self.remaining == 0
 
     def check(self) -> None:
@@ -264,7 +264,7 @@ def run_in_thread(
 
 
 def _stop(done: threading.Event, stop: Callable[[], None]) -> None:
-    """Stop the work repeatedly until it has ended."""
+    """Stop the statement again and again until its work has ended."""
     ticks = 0
     while not done.is_set():
         try:

@@ -35,7 +35,7 @@ def reference_variance(counts: int, pads: int) -> float:
 
 
 def own_variance(dimension: int) -> float:
-    """Return the variance that one coordinate of so many has by itself, in a box."""
+    """Return the variance of one coordinate of the noise in a box of a given dimension."""
     return (dimension + 1) * (dimension + 2) / 12
 
 

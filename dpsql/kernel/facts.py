@@ -16,7 +16,7 @@ from dataclasses import field
 from functools import lru_cache
 
 from dpsql.errors import InternalError
-from dpsql.kernel.unit_parts import Every
+from dpsql.kernel.unit_parts import Calendar, Every, ListedValues, PartIs, WholeNumbers
 from dpsql.lazy_dataclass import dataclass
 from dpsql.types import SqlType
 
@@ -44,7 +44,7 @@ class ByColumn:
 
 @dataclass(frozen=True, slots=True)
 class ByRow:
-    """Each row is a unit of its own."""
+    """The unit of a table each of whose rows is a unit of its own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,13 +110,13 @@ class TableFacts:
 
     @property
     def public(self) -> bool:
-        """Whether its rows are public."""
+        """Whether the table's rows are public."""
         return self.unit is None
 
 
 @dataclass(frozen=True, slots=True)
 class Home:
-    """Where the part of a unit is found: a date that each unit has once and for all.
+    """Where the part of a unit is found: a date, or another value, that each unit has once and for all.
 
     All rows of a unit in `table` have one value in `column`, or NULL in all of them. The owner declares that,
     and it is tested for each version of the data.
@@ -128,27 +128,39 @@ class Home:
     table, column
         The table that has the unit in a column of its own, or each row of which is one; both folded.
     every
-        How long a part is: from the date, which is cut to the day, week, month, quarter or year.
+        How long a part is: from the date, which is cut to the day, week, month, quarter or year. Or that each
+        value is a part: of an integer type, or those of `values`, all others being one more part.
     type
         The type of the column in the source: DATE, TIMESTAMP or TIMESTAMPTZ, which is read as one of UTC.
-        Of several tables with periods their types, with commas.
+        Of several tables with periods their types, with commas. Where each value is a part, VARCHAR, BOOLEAN
+        or an integer type.
     others
         Where a unit is what one did in one period, the further tables with periods, and their dates.
     periods
         Whether the part of a unit is its period: `ByPeriod`.
+    values
+        The values that are parts, with the numbers that the ledger has for them.
     """
 
     kind: str
     table: str
     column: str
-    every: Every
+    every: PartIs
     type: str
     others: tuple[tuple[str, str], ...] = ()
     periods: bool = False
+    values: tuple[tuple[str | bool, int], ...] = ()
+
+    @property
+    def numbering(self) -> Calendar | ListedValues | WholeNumbers:
+        """How parts are numbered."""
+        if self.every != "value":
+            return Calendar(self.every)
+        return ListedValues(self.values) if self.type in ("VARCHAR", "BOOLEAN") else WholeNumbers()
 
     @property
     def dates(self) -> bool:
-        """Whether the column is a DATE, as those of all others; else it is a TIMESTAMP, of UTC."""
+        """Whether the column that tells a unit's part is a DATE; else it is a TIMESTAMP, of UTC."""
         return self.type.partition(",")[0] == "DATE"
 
     def column_of(self, table: str) -> str | None:
@@ -157,10 +169,16 @@ class Home:
 
     @property
     def words(self) -> str:
-        """Say what the parts are."""
+        """Say in words what the parts of units are, and which column tells them."""
         if self.periods:
             listed = ", ".join(f"{c} in {t}" for t, c in ((self.table, self.column), *self.others))
             return f"a unit is what a {self.kind} did in one {self.every}: of {listed} ({self.type})"
+        if self.every == "value":
+            listed = ", ".join(f"{number} {value!r}" for value, number in self.values)
+            return (
+                f"a {self.kind} is in the part of {self.column} ({self.type}) in {self.table}, one for each"
+                f"; numbered {listed or 'as they are'}"
+            )
         return (
             f"the {self.every} of a {self.kind} is that of {self.column} ({self.type}) in {self.table},"
             " one for each"
@@ -222,7 +240,7 @@ class Facts:
 
     @property
     def digest(self) -> str:
-        """A hash of all facts."""
+        """A hash of all facts about the tables, by which a certificate names them."""
         return hashlib.sha256("\n".join(self.lines()).encode()).hexdigest()
 
 

@@ -149,7 +149,7 @@ def _bounds(numbers: Sequence[Item], prefix: str = "n") -> tuple[Item, ...] | No
 
 
 class CountedSoFar:
-    """The numbers of all groups as far as they are counted; several statements may count them."""
+    """The numbers of all groups, as far as they are counted; several statements may count further."""
 
     __slots__ = ("_all", "_asked", "_fetch", "_whole", "keys", "n", "units", "upper")
 
@@ -233,7 +233,7 @@ class FewCounts:
     __slots__ = ("_counting", "_numbers", "groups")
 
     def __init__(self, groups: Exact, counting: CountedSoFar, numbers: tuple[int, ...]) -> None:
-        """Take groups, and which of the numbers that are counted of them."""
+        """Take the groups, and which of the numbers that are counted belong to this query."""
         self.groups, self._counting, self._numbers = groups, counting, numbers
 
     def __repr__(self) -> str:
@@ -241,7 +241,7 @@ class FewCounts:
 
     @property
     def upper(self) -> tuple[Integers, ...]:
-        """The rows that bound each number."""
+        """For each number, how many rows its groups have: upper bounds of the exact numbers."""
         return tuple(self._counting.upper[i] for i in self._numbers)
 
     def bound(self, place: int) -> BoundedCounts:
@@ -261,7 +261,7 @@ class FewCounts:
         return replace(self.groups, n=tuple(numbers[i] for i in self._numbers))
 
     def take(self, wanted: Wanted) -> FewCounts:
-        """Return what another query counts of these."""
+        """Return those of the counts that another query would count, without counting again."""
         numbers = tuple(self._numbers[place] for place in wanted.numbers)
         return FewCounts(self.groups.take_groups(wanted), self._counting, numbers)
 
@@ -282,7 +282,7 @@ def _expect_units(rows: Integers, units: int) -> Integers:
 
 
 class KeptFew(Sealed):
-    """What is kept of counts of few groups, while a statement uses it."""
+    """Kept counts of which few groups are exact, while a statement uses them."""
 
     __slots__ = ()
 
@@ -326,7 +326,7 @@ def seal_few(
 
 
 def is_few(counts: Counts) -> bool:
-    """Return whether few groups of counts are counted."""
+    """Return whether only some groups of these counts are counted exactly."""
     return counted_later(counts) is not None
 
 

@@ -1,8 +1,9 @@
-"""Parts of units by a date: their numbers, and sets of them. Each unit is in exactly one part.
+"""Parts of units by a value: their numbers, and sets of them. Each unit is in exactly one part.
 
-The part of a unit is the day, week, month, quarter or year of a value that it has once and for all, such as
-the week of its sign-up. Parts are numbered in the order of time, so that a set of parts is a few ranges of
-numbers. Two parts are no periods: those of units whose value is NULL, and those of units without a value.
+The part of a unit follows from a value that it has once and for all: the day, week, month, quarter or year of
+a date, such as the week of its sign-up, or the value itself, such as its country. Parts are numbered in the
+order of time, or of whole numbers, so that a set of parts is a few ranges of numbers. Two parts are of no
+value: those of units whose value is NULL, and those of units without a value.
 All dates before the year 1000 are one part, and all after the year 2999, infinite ones too.
 """
 
@@ -10,7 +11,8 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
+from dataclasses import field
 from datetime import date, timedelta
 from typing import Final, Literal, get_args
 
@@ -21,6 +23,9 @@ Every = Literal["day", "week", "month", "quarter", "year"]
 """How long a part is; a week begins on Monday."""
 
 EVERY: Final[tuple[Every, ...]] = get_args(Every)
+
+PartIs = Every | Literal["value"]
+"""What a part of units is: a period, or one value."""
 
 PARTS: Final = 1 << 20
 """Numbers of parts lie below this."""
@@ -114,8 +119,127 @@ def either_parts(one: PartSet | None, other: PartSet | None) -> PartSet | None:
     return None if one is None or other is None else one | other
 
 
+class Numbering:
+    """Numbers the parts of units, and names them."""
+
+    __slots__ = ()
+
+    def words(self, parts: PartSet) -> str:
+        """Say which parts are in a set.
+
+        >>> weeks = Calendar("week")
+        >>> one = weeks.parse("2026-W48")
+        >>> weeks.words(PartSet.of((one, one))), weeks.words(PartSet.of((one, LATER), (NO_HOME, NO_HOME)))
+        ('2026-W48', 'from 2026-W48, no row')
+        """
+        return ", ".join(self.range_words(ends) for each in parts.ranges for ends in self.split(each))
+
+    def split(self, ends: tuple[int, int]) -> Iterator[tuple[int, int]]:
+        """Yield what of a range has values, then the parts that have none, each alone."""
+        low, high = ends
+        if low <= LATER:
+            yield from self._split_values(low, min(high, LATER))
+        for part in (NULL_PART, NO_HOME):
+            if low <= part <= high:
+                yield part, part
+
+    def _split_values(self, low: int, high: int) -> Iterator[tuple[int, int]]:
+        yield low, high
+
+    def range_words(self, ends: tuple[int, int]) -> str:
+        """Say which parts are in one of the ranges that `split` yields."""
+        if ends == (NULL_PART, NULL_PART):
+            return "NULL"
+        return "no row" if ends == (NO_HOME, NO_HOME) else self._value_words(*ends)
+
+    def _value_words(self, low: int, high: int) -> str:
+        raise NotImplementedError
+
+
 @dataclass(frozen=True, slots=True)
-class Calendar:
+class WholeNumbers(Numbering):
+    """Numbers the parts of whole numbers: each is a part, but for those far from 0.
+
+    >>> numbers = WholeNumbers()
+    >>> numbers.words(PartSet.of((numbers.number(-3), numbers.number(7)))), numbers.number(10**12) == LATER
+    ('-3 .. 7', True)
+    """
+
+    def number(self, value: int) -> int:
+        """Return the number of the part that a value is."""
+        return min(max(_ZERO + value, EARLIER), LATER)
+
+    def value(self, number: int) -> int:
+        """Return the value that a part is, if it is one alone."""
+        if not EARLIER < number < LATER:
+            raise InternalError("this part is no single value")
+        return number - _ZERO
+
+    def _value_words(self, low: int, high: int) -> str:
+        if low == EARLIER:
+            return "every value" if high == LATER else f"up to {self.value(high)}" if high else "far below 0"
+        if high == LATER:
+            return f"from {self.value(low)}" if low < LATER else "far above 0"
+        return f"{self.value(low)}" if low == high else f"{self.value(low)} .. {self.value(high)}"
+
+
+_NAMED: Final = 8
+"""So many values are named in words."""
+
+
+@dataclass(frozen=True, slots=True)
+class ListedValues(Numbering):
+    """Numbers the parts of listed values. All numbers that no listed value has are *outside*, as one part.
+
+    A value that is not listed yet will have one of these numbers: what was charged to *outside* before then
+    is charged to it. So no number is given to two values (`ledger.part_numbers`).
+
+    >>> lands = ListedValues((("DE", 0), ("FR", 1)))
+    >>> lands.words(ALL_PARTS), lands.words(lands.equal("FR")), lands.equal("XX") == lands.outside
+    ('DE, FR, outside the declared values, NULL, no row', 'FR', True)
+    """
+
+    values: tuple[tuple[str | bool, int], ...]
+    _numbers: dict[str | bool, int] = field(init=False, repr=False, compare=False, default_factory=dict)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_numbers", dict(self.values))
+        numbers = {*self._numbers.values()}
+        if not len(self._numbers) == len(numbers) == len(self.values) or not all(
+            0 <= each < LATER for each in numbers
+        ):
+            raise InternalError("two listed values have one number")
+
+    @property
+    def listed(self) -> PartSet:
+        """The parts of all listed values."""
+        return PartSet.of(*((number, number) for _, number in self.values))
+
+    @property
+    def outside(self) -> PartSet:
+        """The numbers of all values that are not listed; a truth value is TRUE or FALSE."""
+        if self.values and isinstance(self.values[0][0], bool):
+            return NO_PARTS
+        return PartSet.of((EARLIER, LATER)) - self.listed
+
+    def equal(self, value: str | bool) -> PartSet:
+        """Return the parts of units with this value."""
+        number = self._numbers.get(value)
+        return self.outside if number is None else PartSet(((number, number),))
+
+    def _split_values(self, low: int, high: int) -> Iterator[tuple[int, int]]:
+        here = PartSet(((low, high),))
+        yield from (here & self.listed).ranges
+        yield from (here & (PartSet.of((EARLIER, LATER)) - self.listed)).ranges
+
+    def _value_words(self, low: int, high: int) -> str:
+        found = [str(value) for value, number in self.values if low <= number <= high]
+        more = [f"{len(found) - _NAMED} more"] if len(found) > _NAMED else []
+        return ", ".join([*found[:_NAMED], *more]) or "outside the declared values"
+
+
+@dataclass(frozen=True, slots=True)
+class Calendar(Numbering):
     """Numbers the parts of one length, and names them.
 
     >>> weeks = Calendar("week")
@@ -194,24 +318,8 @@ class Calendar:
             return None
         return self.number(day) if FIRST_DAY <= day <= LAST_DAY else None
 
-    def words(self, parts: PartSet) -> str:
-        """Say which parts are in a set.
-
-        >>> weeks = Calendar("week")
-        >>> one = weeks.parse("2026-W48")
-        >>> weeks.words(PartSet.of((one, one))), weeks.words(PartSet.of((one, LATER), (NO_HOME, NO_HOME)))
-        ('2026-W48', 'from 2026-W48, no row')
-        """
-        return ", ".join(map(self.range_words, _split(parts.ranges)))
-
-    def range_words(self, ends: tuple[int, int]) -> str:
-        """Say which parts are in a range that has periods alone, or a part that is none."""
-        low, high = ends
+    def _value_words(self, low: int, high: int) -> str:
         least, most = self.ends
-        if low == high == NULL_PART:
-            return "NULL"
-        if low == high == NO_HOME:
-            return "no row"
         if low < least and high > most:
             return f"every {self.every}"
         if high < least:
@@ -223,20 +331,6 @@ class Calendar:
         if high > most:
             return f"from {self.name(low)}"
         return self.name(low) if low == high else f"{self.name(low)} .. {self.name(high)}"
-
-
-def split_range(ends: tuple[int, int]) -> Iterator[tuple[int, int]]:
-    """Yield what of a range are periods, then the parts that are none, each alone."""
-    yield from _split((ends,))
-
-
-def _split(ranges: Iterable[tuple[int, int]]) -> Iterator[tuple[int, int]]:
-    for low, high in ranges:
-        if low <= LATER:
-            yield low, min(high, LATER)
-        for part in (NULL_PART, NO_HOME):
-            if low <= part <= high:
-                yield part, part
 
 
 _YEAR = "([0-9]{4})"

@@ -91,12 +91,12 @@ class UnitTable(Sealed):
 
     @property
     def serves(self) -> bool:
-        """Whether it has so many units that a text can be faster."""
+        """Whether the table has so many units that a faster text is worth while."""
         return int(unseal(self).table.num_rows) >= FEWEST_UNITS
 
     @property
     def size(self) -> int:
-        """The bytes that it takes, for the limit of the process alone."""
+        """The bytes that the table of units takes, for the limit of the process alone."""
         return int(unseal(self).table.nbytes)
 
 

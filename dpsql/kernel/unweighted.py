@@ -112,7 +112,7 @@ class RowFacts(Sealed):
 
     @property
     def serves(self) -> bool:
-        """Whether a table has so many rows that a text can be faster."""
+        """Whether a table has so many rows that a faster text is worth while."""
         known: _Known = unseal(self)
         return int(known.sizes @ known.numbers) >= FEWEST
 
@@ -225,7 +225,7 @@ class UnweightedText(Sealed):
 
 
 def _list_units(known: _Known, most: int, units: Query, ask: Ask) -> pa.Table | None:
-    """Return the units that have more rows, with these; None if they are too many."""
+    """Return the units that have more rows than most, with their numbers; None if they are too many."""
     large = known.sizes > most
     above = int(known.numbers[large].sum())
     if (

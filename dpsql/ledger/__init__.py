@@ -41,7 +41,7 @@ from dpsql.ledger.listing import (
     ReleaseInfo,
     rows_of,
 )
-from dpsql.ledger.part_budgets import BudgetOfParts
+from dpsql.ledger.part_budgets import BudgetOfParts, list_fullest
 from dpsql.ledger.report_listing import ReportRelease
 
 __all__ = [
@@ -68,6 +68,7 @@ __all__ = [
     "StoredLadder",
     "StoredRelease",
     "StoredReport",
+    "list_fullest",
     "rows_of",
     "scope_words",
     "shown",

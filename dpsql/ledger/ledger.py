@@ -8,7 +8,7 @@ a source was read.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from enum import Enum
 from fractions import Fraction
@@ -19,8 +19,9 @@ from typing import Self
 from dpsql.kernel.ledger import ChargeLedger, events, name_of, part_declarations
 from dpsql.kernel.ledger.events import Event
 from dpsql.kernel.ledger.limits import Limits
+from dpsql.kernel.ledger.part_numbers import PartBudgets, number_values, numbered_values
 from dpsql.kernel.ledger.reports import StoredReport
-from dpsql.kernel.ledger.scopes import Caps, GroupCap, PartBudgets, ScopeBudget, all_budgets
+from dpsql.kernel.ledger.scopes import Caps, GroupCap, ScopeBudget, all_budgets
 from dpsql.kernel.ledger.store import Store, storable
 from dpsql.kernel.loss import Charge, Filter, Totals
 from dpsql.kernel.unit_parts import ALL_PARTS, Calendar, PartSet
@@ -222,10 +223,28 @@ class Ledger(ChargeLedger):
         """How units are divided into parts; None: not at all."""
         return self._caps.parts
 
+    def name_parts(self, parts: PartSet) -> str:
+        """Return the names of parts of units; "" if units are in none."""
+        with self._store.read() as connection:
+            found = self._caps.parts
+            return "" if found is None else found.number_in(connection).words(parts)
+
     def has_current_parts(self) -> bool:
         """Whether no other process has declared other parts since this one has read its policy."""
         with self._store.read() as connection:
             return part_declarations.is_current(connection, self._caps, None)
+
+    def number_values(self, values: Iterable[str | bool]) -> tuple[tuple[str | bool, int], ...]:
+        """Return all values that have a part, with its number, after giving one to these."""
+        assert self._caps.parts is not None  # noqa: S101  values are parts
+        declared = self._caps.parts.declared
+        with self._store.read() as connection:
+            found = numbered_values(connection, declared)
+        if not {value for value, _ in found} >= {*values}:
+            with self._store.write() as connection:
+                number_values(connection, declared, values)
+                found = numbered_values(connection, declared)
+        return found
 
     def budget_by_parts(self, analyst: str | None = None) -> list[BudgetOfParts]:
         """Return what is spent and left of each part of units, in order; equal neighbours are one."""
@@ -239,9 +258,9 @@ class Ledger(ChargeLedger):
             return list_borne(connection, self._caps)
 
     def total_in_sequence(self, analyst: str | None = None) -> Fraction | None:
-        """Return the sum of the epsilons of all statements; None if a loss has no epsilon."""
+        """Return what would be spent without parts, in the scope that `budget` shows first."""
         with self._store.read() as connection:
-            return total_in_sequence(connection, None if analyst is None else name_of(analyst))
+            return total_in_sequence(connection, self._caps, None if analyst is None else name_of(analyst))
 
     def report_releases(self, report: StoredReport) -> list[ReportRelease]:
         """Return what was released for a report, in order."""
@@ -325,8 +344,10 @@ def _budgets_of_parts(policy: Policy) -> PartBudgets | None:
     listed = [fold(found.table), fold(found.column)]
     if isinstance(found, UnitPeriods):
         listed = ["unit_period", *(fold(name) for pair in sorted(found.columns) for name in pair)]
-    declared = events.canonical([found.kind, *listed, found.every])
-    return PartBudgets(found.kind, Calendar(found.period), declared, isinstance(found, UnitPeriods))
+    declared = events.canonical([found.kind, *listed, found.every or "value"])
+    if found.every is not None:
+        return PartBudgets(found.kind, Calendar(found.period), declared, isinstance(found, UnitPeriods))
+    return PartBudgets(found.kind, None, declared, column=found.column)
 
 
 def _place(high_water: str | os.PathLike[str] | bool | None) -> MarkPlace | None:

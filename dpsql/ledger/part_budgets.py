@@ -3,47 +3,84 @@
 from __future__ import annotations
 
 import sqlite3
-from dataclasses import replace
+from collections.abc import Iterator
 from fractions import Fraction
+from functools import cached_property
+from heapq import nlargest, nsmallest
 
 from dpsql.kernel.ledger import person_totals
-from dpsql.kernel.ledger.scopes import Caps, ScopeBudget
-from dpsql.kernel.ledger.totals import read_loss
-from dpsql.kernel.unit_parts import LATER, NO_HOME, PARTS, Calendar, split_range
+from dpsql.kernel.ledger.part_totals import Amounts, Segment
+from dpsql.kernel.ledger.scopes import Caps, Scope
+from dpsql.kernel.ledger.totals import POLICY, ladder_total, read, read_loss
+from dpsql.kernel.unit_parts import NO_HOME, Calendar, Numbering
 from dpsql.lazy_dataclass import dataclass
 from dpsql.ledger.listing import Budget, scopes_of
 
 
-@dataclass(frozen=True, slots=True)
 class BudgetOfParts:
-    """The budget of each of some parts of units that are next to each other."""
+    """The budget of each of some parts of units that are next to each other, computed when it is read."""
 
-    low: int
-    high: int
-    budget: Budget
+    def __init__(
+        self, ends: tuple[int, int], amounts: tuple[Amounts, ...], scopes: list[Scope], numbering: Numbering
+    ) -> None:
+        self.low, self.high = ends
+        self._amounts, self._scopes, self._numbering = amounts, scopes, numbering
+
+    @cached_property
+    def budget(self) -> Budget:
+        """What is spent and left of each."""
+        pairs = zip(self._scopes, self._amounts, strict=True)
+        return Budget.of(*(scope.budget_with(amounts) for scope, amounts in pairs), by_parts=True)
+
+    @property
+    def words(self) -> str:
+        """The names of the parts."""
+        return self._numbering.range_words((self.low, self.high))
+
+    @property
+    def epsilon(self) -> int:
+        """What was charged to them alone in the first scope, in whole steps."""
+        return self._amounts[0].epsilon
+
+    @property
+    def adds_epsilons(self) -> bool:
+        """Whether what is left is the budget of one scope, less the epsilons that were charged."""
+        return len(self._scopes) == 1 and not self._scopes[0].filter.order_way and not self._amounts[0].open
 
 
 def list_parts(connection: sqlite3.Connection, caps: Caps, analyst: str | None) -> list[BudgetOfParts]:
     """Return the budgets of all parts of units, in order; equal neighbours are one."""
-    found: list[tuple[int, int, tuple[ScopeBudget, ...]]] = [(0, PARTS - 1, ())]
-    for each in scopes_of(connection, caps, analyst):
+    if caps.parts is None:
+        return []
+    scopes, found = scopes_of(connection, caps, analyst), list[tuple[int, int, tuple[Amounts, ...]]]()
+    for i, each in enumerate(scopes):
         own = each.segments(connection)
-        found = [
-            (max(low, start), min(high, end), (*before, budget))
-            for low, high, before in found
-            for start, end, budget in own
-            if max(low, start) <= min(high, end)
-        ]
-    parted: list[BudgetOfParts] = []
-    for low, high, scopes in found:
-        budget = Budget.of(*scopes, by_parts=True)
-        for start, end in split_range((low, high)):
-            last = parted[-1] if parted else None
-            if last is not None and last.high == start - 1 <= LATER - 1 and last.budget == budget:
-                parted[-1] = replace(last, high=end)
-            else:
-                parted.append(BudgetOfParts(start, end, budget))
-    return parted
+        found = [*_pair(found, own)] if i else [(low, high, (amounts,)) for low, high, amounts in own]
+    numbering = caps.parts.number_in(connection)
+    return [
+        BudgetOfParts(ends, amounts, scopes, numbering)
+        for low, high, amounts in found
+        for ends in numbering.split((low, high))
+    ]
+
+
+def list_fullest(found: list[BudgetOfParts], number: int) -> list[BudgetOfParts]:
+    """Return those of some parts that have least left."""
+    if all(each.adds_epsilons for each in found):
+        return nlargest(number, found, key=lambda each: each.epsilon)
+    return nsmallest(number, found, key=lambda each: each.budget.remaining.epsilon)
+
+
+def _pair(
+    before: list[tuple[int, int, tuple[Amounts, ...]]], own: list[Segment]
+) -> Iterator[tuple[int, int, tuple[Amounts, ...]]]:
+    """Yield ranges of the same parts with what a further scope was charged."""
+    i = j = 0
+    while i < len(before) and j < len(own):
+        low, high = max(before[i][0], own[j][0]), min(before[i][1], own[j][1])
+        if low <= high:
+            yield low, high, (*before[i][2], own[j][2])
+        i, j = i + (before[i][1] <= high), j + (own[j][1] <= high)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +100,7 @@ def list_borne(connection: sqlite3.Connection, caps: Caps) -> list[BorneInYears]
         return []
     years, found = Calendar("year"), list[BorneInYears]()
     for low, high, totals in person_totals.borne_by_year(connection, caps):
-        for ends in split_range((low, high)):
+        for ends in years.split((low, high)):
             if totals.epsilon != 0 and ends[0] < NO_HOME:
                 cap, spent = caps.person, totals.epsilon
                 left = None if cap is None or spent is None else max(cap.epsilon - spent, Fraction(0))
@@ -71,16 +108,28 @@ def list_borne(connection: sqlite3.Connection, caps: Caps) -> list[BorneInYears]
     return found
 
 
-def total_in_sequence(connection: sqlite3.Connection, analyst: str | None) -> Fraction | None:
-    """Return the sum of the epsilons of all statements, whatever parts they read; None if one has none."""
-    where, given = ("shared = 0", ()) if analyst is None else ("analyst = ?", (analyst,))
+def total_in_sequence(connection: sqlite3.Connection, caps: Caps, analyst: str | None) -> Fraction | None:
+    """Return what would be spent without parts, in the scope that is shown first; None if it has no epsilon.
+
+    It is the sum of the epsilons of all statements there, of kept ladders, and of what is known of a ledger
+    that was lost.
+    """
+    name = scopes_of(connection, caps, analyst)[0].name
+    where, given = ("shared = 0", ()) if name == POLICY else ("analyst = ?", (analyst,))
     rows = connection.execute(
         f"SELECT reserved_loss, charged_loss, COUNT(*) FROM entry WHERE {where} GROUP BY 1, 2", given
     )
-    found = Fraction(0)
+    found = ladder_total(connection, None).epsilon
     for reserved, charged, number in rows:
         epsilon = None if read_loss(reserved).epsilon is None else read_loss(charged).epsilon
-        if epsilon is None:
+        if found is None or epsilon is None:
             return None
         found += number * epsilon
+    lost = connection.execute(
+        "SELECT restored.epsilon FROM restored JOIN event ON event.n = restored.event"
+        " WHERE restored.scope = ? AND json_extract(event.record, '$.event') = 'restored'",
+        (name,),
+    )
+    for (epsilon,) in lost:
+        found = None if found is None or epsilon is None else found + read(epsilon)
     return found

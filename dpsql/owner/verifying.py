@@ -311,20 +311,22 @@ def _verify_moves(
     if parts is None or units is None or fold(parts.table) != fold(table.name):
         return
     rows = (
-        inspector.read_dates(table.name, unit.column, parts.column) if isinstance(unit, UnitColumn) else None
+        inspector.read_part_values(table.name, unit.column, parts.column, dates=parts.every is not None)
+        if isinstance(unit, UnitColumn)
+        else None
     )
     if rows is None:
         return
-    moved = units.count_moved(rows, parts.period)
+    moved = units.count_moved(rows, parts.every)
     if moved:
         text = (
-            f"of {number_of(moved, parts.kind)} the {parts.every} has changed since the data were read last,"
+            f"of {number_of(moved, parts.kind)} the {parts.noun} has changed since the data were read last,"
             " or the row is gone, so statements wait: bring the dates back, or `dpsql budget --moved` spends"
-            f" the largest total of any {parts.every} in every {parts.every}"
+            f" the largest total of any {parts.every or 'value'} in every {parts.every or 'value'}"
         )
         report.add("wrong", parts.place("moves"), text)
     else:
-        report.add("ok", parts.place("moves"), f"no {parts.kind} has moved to another {parts.every}")
+        report.add("ok", parts.place("moves"), f"no {parts.kind} has moved to another {parts.noun}")
 
 
 def _verify_values(report: Report, inspector: Inspector, table: Table, lost: dict[str, int]) -> None:

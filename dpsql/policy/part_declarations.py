@@ -1,4 +1,4 @@
-"""`[parts.KIND]`: the date by which units of a kind are in parts, each with the whole budget."""
+"""`[parts.KIND]`: the date or value by which units of a kind are in parts, each with the whole budget."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from dpsql.policy.policy_keys import KEYS
 from dpsql.policy.table import Table
 from dpsql.policy.table_parts import UnitColumn, UnitRow
 from dpsql.policy.toml_values import Section
-from dpsql.types import DATE, TIMESTAMP, TIMESTAMPTZ, SqlType
+from dpsql.types import BOOLEAN, DATE, TIMESTAMP, TIMESTAMPTZ, VARCHAR, SqlType
 
 _DAYS = re.compile(r"([0-9]{1,4}) days?", re.ASCII)
 
@@ -35,22 +35,23 @@ class UnitPeriod(UnitColumn):
 
     @property
     def period(self) -> Every:
-        """The length of a period."""
+        """The length of one period."""
         return next(each for each in EVERY if each == self.every)
 
 
 @dataclass(frozen=True, slots=True)
 class UnitParts:
-    """How units of a kind are divided into parts: by the period of a date that each unit has.
+    """How units of a kind are divided into parts: by the period of a date, or a value, that each unit has.
 
     Attributes
     ----------
     kind
         The kind of the unit.
     table, column
-        The table and its column with the date: each unit has one there, or none.
+        The table and its column with the date or value: each unit has one there, or none.
     every
-        The length of a part: `day`, `week`, `month`, `quarter` or `year`.
+        The length of a part: `day`, `week`, `month`, `quarter` or `year`. None: each value is a part, of a
+        column of listed values, truth values or whole numbers.
     constant
         Whether a unit may have several rows in the table, all with one value in the column, or NULL in all.
     until
@@ -66,7 +67,7 @@ class UnitParts:
     kind: str
     table: str
     column: str
-    every: str
+    every: str | None = None
     constant: bool = False
     until: str | bool = "now"
     moves: str = "refuse"
@@ -80,6 +81,21 @@ class UnitParts:
     def period(self) -> Every:
         """The length of a part of units: a day, week, month, quarter or year."""
         return next(each for each in EVERY if each == self.every)
+
+    @property
+    def noun(self) -> str:
+        """What the part of a unit is called: `week`, or `value of land`."""
+        return self.every or f"value of {self.column}"
+
+    @property
+    def nouns(self) -> str:
+        """What parts of units are called: `weeks`, or `values of land`."""
+        return f"{self.every}s" if self.every else f"values of {self.column}"
+
+    @property
+    def reads_until_now(self) -> bool:
+        """Whether statements that may read later parts read the table up to the present one."""
+        return self.until == "now" and self.every is not None
 
     @property
     def days_until_closed(self) -> int | None:
@@ -119,8 +135,11 @@ class UnitParts:
 
     def check_words(self) -> None:
         """Raise `PolicyError` for words that are none of those that a key takes."""
-        if self.every not in EVERY:
+        if self.every is not None and self.every not in EVERY:
             raise wrong(self.place("every"), f"{self.every[:40]!r} is no period", "write " + ", ".join(EVERY))
+        if self.every is None and (self.closed_after is not None or self.until != "now"):
+            name = "until" if self.closed_after is None else "closed_after"
+            raise wrong(self.place(name), "is of parts by dates", 'leave it out, or write every = "week"')
         if self.until not in ("now", False):
             raise wrong(self.place("until"), 'expected "now" or false')
         if self.closed_after is not None and self.days_until_closed is None:
@@ -149,20 +168,23 @@ class UnitParts:
             assert isinstance(unit, UnitColumn)  # noqa: S101  each row is a unit otherwise
             raise wrong(
                 self.place("table"),
-                f"a {self.kind} of {table.name} may be in several {self.every}s",
+                f"a {self.kind} of {table.name} may have several {self.nouns}"
+                if self.every is None
+                else f"a {self.kind} of {table.name} may be in several {self.every}s",
                 f'write unique = [["{unit.column}"]] in [{table.place()}] if each {self.kind} has one row,'
-                f" constant = true in [{self.place()}] if all rows of a {self.kind} have one date, or"
+                f" constant = true in [{self.place()}] if all rows of a {self.kind} have one"
+                f" {'date' if self.every else 'value'}, or"
                 f" name a table with one row for each {self.kind}",
             )
         if table.trust_source:
             raise wrong(
                 table.place("trust_source"),
-                f"this table tells the {self.every} of each {self.kind}, so its rows are verified",
+                f"this table tells the {self.noun} of each {self.kind}, so its rows are verified",
                 "leave it out",
             )
 
     def check_column(self, table: Table) -> None:
-        """Raise `PolicyError` unless the column has dates without a declared zone, as far as is known."""
+        """Raise `PolicyError` unless the column has what divides units, as far as is known."""
         if any(fold(name) == fold(self.column) for name in table.zone):
             raise wrong(
                 self.place("column"),
@@ -174,12 +196,32 @@ class UnitParts:
             self.check_type(kinds.get(fold(self.column)), table)
 
     def check_type(self, kind: SqlType | None, table: Table) -> None:
-        """Raise `PolicyError` unless the column is there and has dates; its type is known from the source."""
+        """Raise `PolicyError` unless the column is there and has dates, or values that are known."""
         if kind is None:
             raise wrong(self.place("column"), f"{table.name} has no column {self.column!r}")
-        if kind not in (DATE, TIMESTAMP, TIMESTAMPTZ):
+        dates = kind in (DATE, TIMESTAMP, TIMESTAMPTZ)
+        if dates and self.every is None:
+            raise wrong(self.place("every"), f"{self.column} is {kind}", 'write every = "week"')
+        if dates or (self.every is None and (kind == BOOLEAN or kind.integer)):
+            return
+        if self.every is not None:
             raise wrong(
-                self.place("column"), f"{self.column} is {kind}: parts are periods of a DATE or a TIMESTAMP"
+                self.place("column"),
+                f"{self.column} is {kind}: parts are periods of a DATE or a TIMESTAMP",
+                "leave every out if each value is a part"
+                if kind in (VARCHAR, BOOLEAN) or kind.integer
+                else "",
+            )
+        if kind != VARCHAR:
+            raise wrong(
+                self.place("column"),
+                f"{self.column} is {kind}: parts are periods, or values of VARCHAR, BOOLEAN or integers",
+            )
+        if not any(fold(name) == fold(self.column) for name in table.domain):
+            raise wrong(
+                self.place("column"),
+                f"the values of {self.column} are not listed",
+                f'write {self.column} = ["..", ".."] in [{table.place("domain")}]: each value is a part',
             )
 
 
@@ -253,7 +295,7 @@ def read_parts(top: Section) -> dict[str, UnitParts]:
     found = {}
     for kind, raw in (top.optional("parts", dict) or {}).items():
         section = Section(raw, ("parts", kind), KEYS["[parts.KIND]"])
-        for name, example in (("table", "signups"), ("column", "signed_up"), ("every", "week")):
+        for name, example in (("table", "signups"), ("column", "signed_up")):
             section.require(name, f'write {name} = "{example}"')
         found[kind] = UnitParts(kind, **section.values())
     return found

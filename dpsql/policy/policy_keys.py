@@ -54,7 +54,7 @@ KEYS: dict[str, dict[str, Key]] = {
         "parts": Key(
             _several("[parts.KIND]"),
             "none",
-            "the date by which units are in parts, each with the whole budget",
+            "the date, or the value, by which units are in parts, each with the whole budget",
         ),
         "serve": Key(_one("[serve]"), "none", "where and how `dpsql serve` answers analysts"),
         "mcp": Key(_one("[mcp]"), "none", "how `dpsql serve` answers programs by the Model Context Protocol"),
@@ -141,12 +141,17 @@ KEYS: dict[str, dict[str, Key]] = {
     },
     "[parts.KIND]": {
         "table": Key(TEXT, "required", "the table in which each unit of the kind has one row, with its date"),
-        "column": Key(TEXT, "required", "the column of the date: a DATE or a TIMESTAMP"),
+        "column": Key(
+            TEXT,
+            "required",
+            "the column of the date, a DATE or a TIMESTAMP; without `every` a column whose values are the "
+            "parts: a VARCHAR with a `domain`, a BOOLEAN or an integer",
+        ),
         "every": Key(
             TEXT.with_words(
                 "one of " + ", ".join(f"`{every}`" for every in EVERY), {"type": "string", "enum": [*EVERY]}
             ),
-            "required",
+            "required for dates",
             "how long a part is; a week begins on Monday. A unit bears what is asked of its own part",
         ),
         "constant": Key(

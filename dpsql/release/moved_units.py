@@ -1,9 +1,9 @@
 """Notices that units moved from one part to another between versions of the data.
 
 Beside the ledger lie the parts of all units: a Parquet file of 64-bit hashes of the units with the number of
-the period of each, and a file with the key of the hashes. Who has the first alone learns from it how many
-units there are of which part, not who they are. The ledger has the hash of the file, so that one that is
-missing or older is noticed.
+the period of each, or a hash of its value, and a file with the key of the hashes. Who has the first alone
+learns from it how many units there are of which part, not who they are. The ledger has the hash of the file,
+so that one that is missing or older is noticed.
 """
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from dpsql.errors import OperationalError
-from dpsql.kernel.unit_parts import Every
 from dpsql.lazy_dataclass import dataclass
 from dpsql.ledger import Ledger
 from dpsql.ledger.key_file import KeyFile
@@ -32,24 +31,26 @@ _MONTHS = {"month": 1, "quarter": 3, "year": 12}
 
 
 @dataclass(frozen=True, slots=True)
-class PeriodsOfUnits:
-    """The hashes of units, ascending, and the period of each: a private fact."""
+class PartsOfUnits:
+    """The hashes of units, ascending, and the part of each, as a number: a private fact."""
 
     hashes: NDArray[np.uint64]
     periods: NDArray[np.int64]
 
     @classmethod
-    def of(cls, units: Iterable[str], days: NDArray[np.int64], key: bytes, every: Every) -> PeriodsOfUnits:
-        """Return those of units with the day of each, since 1970; `_NO_DATE` for none."""
-        digests = b"".join(
-            hashlib.blake2b(unit.encode("utf-8", "surrogatepass"), key=key, digest_size=8).digest()
-            for unit in units
-        )
-        hashes = np.frombuffer(digests, dtype=np.uint64)
+    def of(cls, rows: pa.Table, key: bytes, every: str | None) -> PartsOfUnits:
+        """Return those of units `u` with a date `d` of each, or with a value, if there is no `every`."""
+        hashes = _hash(rows.column("u").to_pylist(), key, b"")
+        if every is None:
+            values = rows.column("d")
+            hashed = _hash(values.fill_null("").to_pylist(), key, b"value").view(np.int64)
+            found = np.where(values.is_null().to_numpy(), _NO_DATE, hashed)
+        else:
+            found = periods_of(days_of(rows.column("d")), every)
         order = np.argsort(hashes, kind="stable")
-        return cls(hashes[order], periods_of(days, every)[order])
+        return cls(hashes[order], found[order])
 
-    def count_moved(self, later: PeriodsOfUnits) -> int:
+    def count_moved(self, later: PartsOfUnits) -> int:
         """Return how many of these units have another period in a later version, or no row any more."""
         if not len(self.hashes):
             return 0
@@ -60,7 +61,7 @@ class PeriodsOfUnits:
         return int((~there | (later.periods[place] != self.periods)).sum())
 
     def to_bytes(self) -> bytes:
-        """Return the content of a file with these."""
+        """Return the content of a file with the periods of units."""
         import pyarrow.parquet as pq  # noqa: PLC0415  it loads file systems and TLS, and few policies need it
 
         table = pa.table({"unit": pa.array(self.hashes), "period": pa.array(self.periods)})
@@ -69,15 +70,23 @@ class PeriodsOfUnits:
         return sink.getvalue()
 
     @classmethod
-    def read(cls, content: bytes) -> PeriodsOfUnits:
-        """Read the content of a file."""
+    def read(cls, content: bytes) -> PartsOfUnits:
+        """Read the parts of units from a file's content."""
         import pyarrow.parquet as pq  # noqa: PLC0415  as above
 
         table = pq.read_table(io.BytesIO(content))
         return cls(table.column("unit").to_numpy(), table.column("period").to_numpy())
 
 
-def periods_of(days: NDArray[np.int64], every: Every) -> NDArray[np.int64]:
+def _hash(texts: Iterable[str], key: bytes, person: bytes) -> NDArray[np.uint64]:
+    digests = b"".join(
+        hashlib.blake2b(text.encode("utf-8", "surrogatepass"), key=key, digest_size=8, person=person).digest()
+        for text in texts
+    )
+    return np.frombuffer(digests, dtype=np.uint64)
+
+
+def periods_of(days: NDArray[np.int64], every: str) -> NDArray[np.int64]:
     """Return a number for the period of each day since 1970: equal ones are of one period."""
     there = days != _NO_DATE
     if every == "day":
@@ -101,13 +110,12 @@ def days_of(column: pa.ChunkedArray) -> NDArray[np.int64]:
 class KnownUnits:
     """The units of the version of the data that was read last, and the key of their hashes, for the owner."""
 
-    before: PeriodsOfUnits
+    before: PartsOfUnits
     key: bytes
 
-    def count_moved(self, rows: pa.Table, every: Every) -> int:
-        """Return how many of them have another period in rows of units `u` with dates `d`, or no row."""
-        units, days = rows.column("u").to_pylist(), days_of(rows.column("d"))
-        return self.before.count_moved(PeriodsOfUnits.of(units, days, self.key, every))
+    def count_moved(self, rows: pa.Table, every: str | None) -> int:
+        """Return how many of them have another part in rows of units `u` with values `d`, or no row."""
+        return self.before.count_moved(PartsOfUnits.of(rows, self.key, every))
 
 
 class MovedUnits:
@@ -132,13 +140,13 @@ class MovedUnits:
             raise _lost(self._key_file.path) from None
         return hashlib.shake_256(f"moves {text}".encode()).digest(32)
 
-    def compare(self, declared: str, version: str, found: PeriodsOfUnits) -> bool:
+    def compare(self, declared: str, version: str, found: PartsOfUnits) -> bool:
         """Keep the units of a version, unless some have moved since the last one; return whether none has."""
         setting = self._setting()
         if setting.get("declared") == declared:
             if not self._is_whole(setting):
                 raise _lost(self._file)
-            if PeriodsOfUnits.read(self._file.read_bytes()).count_moved(found):
+            if PartsOfUnits.read(self._file.read_bytes()).count_moved(found):
                 return False
         content = found.to_bytes()
         digest = hashlib.sha256(content).hexdigest()
@@ -155,7 +163,7 @@ class MovedUnits:
         setting = self._setting()
         if setting.get("declared") != declared or not self._is_whole(setting) or not self._key_file.exists():
             return None
-        return KnownUnits(PeriodsOfUnits.read(self._file.read_bytes()), self.key())
+        return KnownUnits(PartsOfUnits.read(self._file.read_bytes()), self.key())
 
     def _setting(self) -> dict[str, str]:
         """Return what the ledger has of the file; of a new one, if it was written."""

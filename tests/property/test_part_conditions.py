@@ -17,7 +17,7 @@ import duckdb
 import pytest
 
 from dpsql.analysis.part_conditions import PartConditions, Truths
-from dpsql.analysis.part_guards import _Guards
+from dpsql.analysis.part_guards import Rules, _Guards
 from dpsql.kernel.facts import Home
 from dpsql.kernel.tree import (
     Apply,
@@ -225,7 +225,7 @@ def test_wrong_rules_are_found(wrong: Callable[[PartConditions, Expr], Truths]) 
 @pytest.mark.parametrize("kind", ["DATE", "TIMESTAMP"])
 def test_a_guard_keeps_the_parts_that_it_says(every: Every, kind: str) -> None:
     calendar, random = Calendar(every), Random(every + kind)
-    guards = _Guards(Home("user", "signups", "d", every, kind), frozenset(), lambda _: None, None)
+    guards = _Guards(Home("user", "signups", "d", every, kind), frozenset(), Rules(lambda _: None), None)
     connection = duckdb.connect()
     connection.execute(f"CREATE TABLE t (d {kind}, part INTEGER)")
     shown = [*days(), *(date(y, m, 1) for y in (999, 1000, 1001, 2020, 2999, 3000) for m in (1, 6, 12))]

@@ -21,10 +21,11 @@ import pytest
 
 from dpsql.analysis import part_guards
 from dpsql.analysis.part_conditions import PartConditions
-from dpsql.kernel.check import part_sets, queries, sources
-from dpsql.kernel.check.certificate import NONE, Relation
+from dpsql.kernel.check import part_sets, queries, row_subqueries, sources
+from dpsql.kernel.check.certificate import NONE, Kind, Relation
 from dpsql.kernel.check.derive import unwrap
-from dpsql.kernel.tree import Binary
+from dpsql.kernel.check.proof import reads_of
+from dpsql.kernel.tree import Binary, Case, Not
 from dpsql.kernel.unit_parts import NO_HOME, NULL_PART, Calendar, PartSet
 from dpsql.policy import load
 from dpsql.session import Session
@@ -161,6 +162,7 @@ def statement(random: Random) -> str:
         f"FROM {home} a FULL JOIN (SELECT * FROM signups r WHERE {other}) b ON a.user_id = b.user_id",
         f"FROM visits v WHERE user_id IN (SELECT user_id FROM {home} q)",
         f"FROM visits v WHERE user_id NOT IN (SELECT user_id FROM {home} q)",
+        f"FROM visits v WHERE x = 1 OR user_id IN (SELECT user_id FROM {home} q)",
         f"FROM visits v WHERE EXISTS (SELECT 1 FROM signups s WHERE s.user_id = v.user_id AND {where})",
         f"FROM visits v WHERE NOT EXISTS (SELECT 1 FROM signups s WHERE s.user_id = v.user_id AND {where})",
         f"FROM signups s SEMI JOIN visits v ON s.user_id = v.user_id WHERE {where}",
@@ -315,6 +317,36 @@ def nulls_have_no_week(operand: Any, relation: Relation, *, negated: bool) -> Pa
     return _NULL(operand, relation, negated=not negated)
 
 
+def any_subquery_is_a_condition(expr: Any) -> list[Any]:
+    """What is negated, or one side of OR, is taken for a condition that holds."""
+    node = unwrap(expr)
+    if isinstance(node, Binary) and node.operator in ("AND", "OR"):
+        return any_subquery_is_a_condition(node.left) + any_subquery_is_a_condition(node.right)
+    return any_subquery_is_a_condition(node.operand) if isinstance(node, Not) else [node]
+
+
+def cases_are_columns(query: Any, names: tuple[str, ...]) -> dict[str, str]:
+    """A column that CASE reads is taken for the one that is passed on."""
+    found = _PLACES(query, names)
+    for name, item in zip(names, query.items, strict=True):
+        for each in reads_of(item.expr) if isinstance(unwrap(item.expr), Case) else ():
+            found.setdefault(each, name)
+    return found
+
+
+def public_dates_are_home(proof: Any, scan: Any) -> Relation:
+    """A date of a public table is taken for that of a unit."""
+    made = _SCAN(proof, scan)
+    dates = frozenset(each for each in made.columns if each.endswith(".signed_up"))
+    return made._replace(home=dates) if made.kind is Kind.PUBLIC else made
+
+
+def public_rows_tell_dates(proof: Any, a: Relation, kind: str, b: Relation, conditions: Any) -> Relation:
+    made = _JOIN_PUBLIC(proof, a._replace(home=a.home | b.home), kind, b, conditions)
+    return part_sets.narrow_parts(proof, made._replace(home=made.home | b.home), conditions)
+
+
+_PLACES, _SCAN, _JOIN_PUBLIC = queries._places, sources._scan, sources._join_public
 _POSSIBLE, _NULL = part_sets._possible, part_sets._null
 
 WRONG: dict[str, list[tuple[object, str, object]]] = {
@@ -328,6 +360,11 @@ WRONG: dict[str, list[tuple[object, str, object]]] = {
     "EXCEPT reads what both sides do": [(queries, "parts_of_operation", except_of_the_rest)],
     "OR reads what its left side does": [(part_sets, "_possible", or_reads_the_left)],
     "IS NULL is true of dates": [(part_sets, "_null", nulls_have_no_week)],
+    "NOT IN and OR read what IN does": [(row_subqueries, "conjuncts", any_subquery_is_a_condition)],
+    "a date of a public table is the unit's": [
+        (sources, "_scan", public_dates_are_home),
+        (sources, "_join_public", public_rows_tell_dates),
+    ],
     "a date of the same name is the unit's": [(sources, "relation_at_home", every_date_is_home)],
 }
 
@@ -340,6 +377,16 @@ def test_a_wrong_rule_is_found(session: Session, name: str, monkeypatch: pytest.
         if violations(session, seed, 20)[0]:
             return
     pytest.fail(f"nothing shows that it is wrong: {name}")
+
+
+def test_a_computed_date_is_not_that_of_the_unit(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(queries, "_places", cases_are_columns)
+    text = (
+        "SELECT COUNT(*) FROM (SELECT user_id, CASE WHEN land = 'a' THEN signed_up END AS d FROM signups) v"
+        " WHERE d IS NULL"
+    )
+    monkeypatch.setitem(globals(), "statement", lambda random: text)
+    assert any(violations(session, seed, 1)[0] for seed in range(5))
 
 
 def test_a_guard_that_is_too_narrow_gives_a_wrong_answer_and_no_loss(
@@ -362,6 +409,6 @@ def test_a_guard_that_is_too_narrow_gives_a_wrong_answer_and_no_loss(
 def test_without_guards_less_is_proved_and_nothing_wrong(
     session: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(part_guards._Guards, "_condition", lambda *_: None)
-    monkeypatch.setattr(part_guards, "Paren", lambda made: made)
+    right = part_guards._Guards._narrow
+    monkeypatch.setattr(part_guards._Guards, "_narrow", lambda *of: (right(*of)[0], None))
     assert violations(session, 5, 60)[0] == []

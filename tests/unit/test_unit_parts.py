@@ -13,6 +13,7 @@ from typing import Any
 
 import duckdb
 import numpy as np
+import pyarrow as pa
 import pytest
 
 from dpsql.analysis import compiler
@@ -363,6 +364,68 @@ def test_selections_are_charged_to_the_parts(session: Session) -> None:
     assert parts(session)[2][:2] == ("from 2026-W04", "0")
 
 
+SOME = "signed_up BETWEEN DATE '2026-01-05' AND DATE '2026-01-25'"
+LARGEST = f"signups WHERE {SOME} GROUP BY week ORDER BY n DESC LIMIT 1"
+BY_WEEK = "date_trunc('week', signed_up) AS week, COUNT(*) AS n"
+
+
+@pytest.fixture
+def listed(folder: Path) -> Iterator[Session]:
+    """A session with declared days."""
+    days = "domain.signed_up = { from = 2026-01-05, to = 2026-01-25 }"
+    text = (folder / "dpsql.toml").read_text().replace("domain.land", f"{days}\ndomain.land")
+    (folder / "dpsql.toml").write_text(text)
+    with closing(Session(load(folder / "dpsql.toml"), analyst="ann")) as opened:
+        yield opened
+
+
+def test_of_weeks_all_are_charged_whichever_are_shown(listed: Session) -> None:
+    """Adding a unit to one week may change which other one a top-k shows."""
+    assert listed.run(select(LARGEST, "0.5", BY_WEEK)).table.num_rows == 1
+    assert [row[:2] for row in parts(listed)[:3]] == [
+        ("up to 2026-W01", "0"),
+        ("2026-W02 .. 2026-W04", "0.5"),
+        ("from 2026-W05", "0"),
+    ]
+
+
+@pytest.mark.parametrize("read", ["= (SELECT MAX(week) FROM ({}) AS r)", "IN (SELECT week FROM ({}) AS r)"])
+def test_a_released_week_narrows_nothing(listed: Session, read: str) -> None:
+    """It is not known when the statement is priced; as a literal of a second statement it is."""
+    week = read.format(select(LARGEST, "0.25", BY_WEEK))
+    listed.run(select(f"signups WHERE date_trunc('week', signed_up) {week}", "0.25"))
+    spent = [row[:2] for row in parts(listed)[:2]]
+    assert spent == [("up to 2026-W01", "0.25"), ("2026-W02 .. 2026-W04", "0.5")]
+
+
+@pytest.mark.parametrize("zone", ["Pacific/Kiritimati", "America/Los_Angeles", "UTC"])
+@pytest.mark.parametrize("kind", ["TIMESTAMP", "TIMESTAMPTZ"])
+def test_weeks_begin_where_the_stored_ones_do(
+    folder: Path, kind: str, zone: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Rows around midnight are of the week of UTC, whatever zone sessions, policy and machine have."""
+    monkeypatch.setenv("TZ", zone)
+    with duckdb.connect() as connection:
+        connection.execute("SET TimeZone = 'UTC'")
+        moments = [(f"2026-01-{day} {hour}:30:00", place) for place, (day, hour) in enumerate(_MOMENTS)]
+        units = [(100 * place + i, moment) for moment, place in moments for i in range(100)]
+        rows = ", ".join(f"({unit}, CAST('{moment}' AS {kind}), 'a')" for unit, moment in units)
+        connection.execute(f"CREATE TABLE t AS SELECT * FROM (VALUES {rows}) AS t(user_id, signed_up, land)")
+        connection.execute(f"COPY t TO '{folder / 'signups.parquet'}' (FORMAT parquet)")
+    text = (folder / "dpsql.toml").read_text()
+    (folder / "dpsql.toml").write_text(f'time_zone = "{zone}"\n{text}')
+    with closing(Session(load(folder / "dpsql.toml"), analyst="ann")) as opened:
+        for week, name, expected in ((W2, "2026-W02", 300), (W3, "2026-W03", 100)):
+            in_utc = week.replace("signed_up", "signed_up AT TIME ZONE 'UTC'")
+            read = f"signups WHERE {in_utc if kind == 'TIMESTAMPTZ' else week}"
+            if kind == "TIMESTAMP":
+                assert told(opened, select(read))["parts"].startswith(name)
+            assert abs(one(opened, read, "0.5") - expected) < 50
+
+
+_MOMENTS = [("04", "23"), ("05", "00"), ("05", "08"), ("11", "23"), ("12", "00")]
+
+
 # --- weeks that count as closed ---------------------------------------------------------------------------
 
 
@@ -544,9 +607,8 @@ def test_who_reads_the_file_of_units_without_its_key_finds_nobody(refusing: Sess
     assert {file.stat().st_mode & 0o777 for file in (key, units)} == {0o600}
     with duckdb.connect() as connection:
         hashes = {n for (n,) in connection.execute(f"SELECT unit FROM read_parquet('{units}')").fetchall()}
-    guessed = moved_units.PeriodsOfUnits.of(
-        map(str, range(2800)), np.zeros(2800, np.int64), b"another", "week"
-    )
+    rows = pa.table({"u": [*map(str, range(2800))], "d": pa.array([0] * 2800, pa.date32())})
+    guessed = moved_units.PartsOfUnits.of(rows, b"another", "week")
     assert len(hashes) == 2800
     assert not hashes & {*guessed.hashes.tolist()}
 

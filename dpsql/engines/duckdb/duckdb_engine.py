@@ -346,10 +346,11 @@ class DuckDBEngine:
         found = self._run(lambda cursor: cursor.execute(sql).fetchall(), UNCHARGED, counts_only=False)
         return found == [(0,)]
 
-    def read_dates(self, table: str, unit: str, column: str) -> pa.Table | None:
-        """Return the units of a table as texts, each with the day of a column; None if that fails."""
+    def read_part_values(self, table: str, unit: str, column: str, *, dates: bool) -> pa.Table | None:
+        """Return the units of a table as texts, each with the day or text of a column; None if that fails."""
         reader = self.readers[table]
-        cell, day = f"CAST({quote(unit)} AS VARCHAR)", f"TRY_CAST({quote(column)} AS DATE)"
+        kind = "DATE" if dates else "VARCHAR"
+        cell, day = f"CAST({quote(unit)} AS VARCHAR)", f"TRY_CAST({quote(column)} AS {kind})"
         rows = f"({reader.sql}) AS r WHERE {quote(unit)} IS NOT NULL"
         sql = f"SELECT DISTINCT {cell} AS u, {day} AS d FROM {rows}"
 

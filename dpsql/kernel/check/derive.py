@@ -103,13 +103,13 @@ def ends(sql_type: SqlType) -> tuple[Number, Number]:
 
 @lru_cache(maxsize=1024)
 def floating(sql_type: SqlType) -> bool:
-    """Return whether a type has DOUBLEs in it."""
+    """Return whether a type is DOUBLE, or has DOUBLEs in it."""
     inner = [sql_type.item] if sql_type.item else [kind for _, kind in sql_type.fields]
     return sql_type.name == "DOUBLE" or any(floating(kind) for kind in inner)
 
 
 def exact(sql_type: SqlType) -> bool:
-    """Return whether a type has whole numbers."""
+    """Return whether values of a type are whole numbers."""
     return sql_type.name in _DIGITS
 
 
@@ -377,7 +377,7 @@ def fit(template: Expr, expr: Expr) -> dict[str, Expr] | None:
 
 
 def is_whole(cast: Cast) -> bool:
-    """Return whether a conversion is to whole numbers."""
+    """Return whether a conversion is to a type of whole numbers."""
     return cast.type.integer or cast.type.name == "HUGEINT"
 
 

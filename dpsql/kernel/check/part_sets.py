@@ -1,10 +1,10 @@
 """Which parts of units rows can belong to: what conditions on a unit's date leave of them.
 
-The *part* of a unit u follows from a value h(u), the date in its rows of the home table: `Facts.home` says
-that all of them have one. The *part set* of a relation is a set of parts such that no unit of any other part
-owns a row of it. So no row of it depends on rows of such a unit, by what *owned* means: without these rows
-the relation is the same. A number of its groups is a function of rows with a unit (`unit_numbers`,
-`unit_groups`), so taking away all rows of such a unit changes nothing that is counted.
+The *part* of a unit u follows from a value h(u), the date (or other value) in its rows of the home table:
+`Facts.home` says that all of them have one. The *part set* of a relation is a set of parts such that no unit
+of any other part owns a row of it. So no row of it depends on rows of such a unit, by what *owned* means:
+without these rows the relation is the same. A number of its groups is a function of rows with a unit
+(`unit_numbers`, `unit_groups`), so taking away all rows of such a unit changes nothing that is counted.
 
 Where a unit is what one did in one period (`periods`), its part is that period, and h(u) is any date in it:
 the rules below say of each row which parts its own date leaves.
@@ -26,28 +26,36 @@ AND that is possible where it is for both sides, of OR where it is for one. A co
 a constant is true only of values on one side of it; `IS NULL` of a home column only where h(u) is NULL, but
 of a padded one for any unit; every other comparison of a padded column is true only where it holds h(u). What
 any other expression leaves is not looked at: all parts.
+
+Where each value is a part, `=` and IN with constants are true only of units with one of these values, and NOT
+IN only of others: a value that has a number is equal to no other one, and all that have none are one part. So
+`=` with a value without a number leaves *outside*, and NOT IN never leaves that out. Of whole numbers,
+comparisons leave the values on one side, and numbers far from 0 share a part.
 """
 
 from __future__ import annotations
 
 import re
 from datetime import date, datetime, timedelta
+from functools import reduce
 from typing import TYPE_CHECKING
 
 from dpsql.kernel.check.certificate import NONE, Kind, Names, Relation, name_of
 from dpsql.kernel.check.derive import unwrap
-from dpsql.kernel.tree import Between, Binary, Cast, Column, Constant, InList, IsNull
+from dpsql.kernel.tree import Between, Binary, Cast, Column, Constant, InList, IsNull, Not, Unary
 from dpsql.kernel.unit_parts import (
     ALL_PARTS,
     LATER,
     NO_HOME,
     NULL_PART,
     Calendar,
+    ListedValues,
     PartSet,
+    WholeNumbers,
     both_parts,
     either_parts,
 )
-from dpsql.types import DATE, TIMESTAMP
+from dpsql.types import BOOLEAN, DATE, TIMESTAMP, VARCHAR
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -71,9 +79,16 @@ def relation_at_home(proof: Proof, relation: Relation, table: str, alias: str) -
     return relation._replace(parts=PartSet.of((0, NO_HOME - 1)), home=frozenset((column,)))
 
 
-def narrow_parts(proof: Proof, relation: Relation, conditions: Iterable[Expr]) -> Relation:
-    """Return rows for which conditions hold, with the parts that can then be among them."""
+def narrow_parts(
+    proof: Proof, relation: Relation, conditions: Iterable[Expr], asked: Iterable[PartSet | None] = ()
+) -> Relation:
+    """Return rows for which conditions hold, with the parts that can then be among them.
+
+    `asked` are the parts of what they ask by subqueries, of which a unit has a row (`row_subqueries`).
+    """
     home = proof.facts.home
+    if relation.kind is Kind.OWNED:
+        relation = relation._replace(parts=reduce(both_parts, asked, relation.parts))
     if home is None or relation.kind is not Kind.OWNED or not (relation.home or relation.padded):
         return relation
     found = ALL_PARTS if relation.parts is None else relation.parts
@@ -87,7 +102,7 @@ def narrow_parts(proof: Proof, relation: Relation, conditions: Iterable[Expr]) -
 
 
 def _words(home: Home, parts: PartSet) -> str:
-    return Calendar(home.every).words(parts) or "none"
+    return home.numbering.words(parts) or "none"
 
 
 def parts_of_join(
@@ -173,7 +188,25 @@ def _possible(condition: Expr, relation: Relation, home: Home) -> PartSet:
             return PartSet.of(*(ends for each in sets for ends in (each or ALL_PARTS).ranges))
         case IsNull(operand):
             return _null(unwrap(operand), relation, negated=node.negated)
+        case Not(operand):
+            return _other_values(unwrap(operand), relation, home)
     return ALL_PARTS
+
+
+def _other_values(node: Expr, relation: Relation, home: Home) -> PartSet:
+    """Return the parts of units of which `NOT (x IN (..))` or `NOT (x = ..)` can be true."""
+    found = PartSet.of((0, LATER))
+    if isinstance(node, Binary) and node.operator == "=":
+        node = InList(node.left, (node.right,))
+    numbering = home.numbering
+    if not (isinstance(node, InList) and isinstance(numbering, ListedValues)):
+        return ALL_PARTS
+    for item in node.items:
+        compared = _compared("=", node.operand, item, relation, home)
+        if compared is None:
+            return ALL_PARTS
+        found -= compared & numbering.listed
+    return found
 
 
 _MIRRORED = {"=": "=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
@@ -193,10 +226,23 @@ def _compared(operator: str, column: Expr, other: Expr, relation: Relation, home
     node = unwrap(column)
     if not isinstance(node, Column) or name_of(node) not in relation.home | relation.padded:
         return None
+    calendar = home.numbering
+    if isinstance(calendar, ListedValues):
+        value = unwrap(other)
+        kind, own = (BOOLEAN, bool) if home.type == "BOOLEAN" else (VARCHAR, str)
+        known = value.value if isinstance(value, Constant) and value.type == kind else None
+        return calendar.equal(known) if operator == "=" and isinstance(known, own) else None
+    if isinstance(calendar, WholeNumbers):
+        number = _whole_number(unwrap(other))
+        if number is None:
+            return None
+        here = calendar.number(number + {">": 1, "<": -1}.get(operator, 0))
+        return PartSet.of(
+            (0 if operator in ("<", "<=") else here, LATER if operator in (">", ">=") else here)
+        )
     moment = _moment(unwrap(other))
-    if moment is None:
+    if moment is None or not isinstance(calendar, Calendar):
         return None
-    calendar = Calendar(home.every)
     day = moment.date()
     here = calendar.number(day)
     if operator == "=":
@@ -208,6 +254,15 @@ def _compared(operator: str, column: Expr, other: Expr, relation: Relation, home
     if operator == "<" and moment == datetime(day.year, day.month, day.day) and day > date.min:
         here = calendar.number(day - timedelta(days=1))
     return PartSet.of((0, here))
+
+
+def _whole_number(node: Expr) -> int | None:
+    if isinstance(node, Unary) and node.operator == "-":
+        number = _whole_number(unwrap(node.operand))
+        return None if number is None else -number
+    if not (isinstance(node, Constant) and node.type.integer and isinstance(node.value, int)):
+        return None
+    return int(node.value)
 
 
 def _moment(node: Expr) -> datetime | None:

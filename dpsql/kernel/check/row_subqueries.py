@@ -7,22 +7,34 @@ each of its own rows, to which subqueries in it may be tied. `x IN (SELECT y ..)
 NULL, asks whether the rows have one of the unit x, so it needs no such condition.
 
 Where units are of one period each, rows may ask for standing rows of their person (`periods`).
+
+A condition that is such a subquery, `x IN (..)` or EXISTS, is true only if what is asked has a row, which is
+a row of x: owned by x, or tied to x alone, if no other query is around. So x has one of the parts of what is
+asked (`part_sets`). Of what is aggregated without groups, which always has a row, no parts are known.
 """
 
 from __future__ import annotations
 
 from dpsql.kernel.check.certificate import Kind, Relation
 from dpsql.kernel.check.derive import exact
+from dpsql.kernel.check.orders import conjuncts
 from dpsql.kernel.check.proof import Proof, operand_in, reads_of, subqueries, traits
 from dpsql.kernel.tree import Column, Expr, Query, Select
+from dpsql.kernel.unit_parts import PartSet
 
 
-def check_row(proof: Proof, expr: Expr, relation: Relation) -> bool:
-    """Refuse an expression of a row that depends on other units; return whether it is tied to one."""
+def check_row(
+    proof: Proof, expr: Expr, relation: Relation, asked: list[PartSet | None] | None = None
+) -> bool:
+    """Refuse an expression of a row that depends on other units; return whether it is tied to one.
+
+    Of a condition, `asked` gets the parts of which units are for whose rows it can be true.
+    """
     read = traits(expr)
     if read.bare and relation.kind is Kind.OWNED and not read.bare <= set(relation.columns):
         proof.refuse("a column without the name of its item of FROM", expr)
     tied = False
+    needed = {id(each) for each in conjuncts(expr)} if asked is not None and read.subqueries else ()
     for node, query in subqueries(expr) if read.subqueries else ():
         proof.outer.append(relation)
         proof.path.append("subquery")
@@ -32,6 +44,9 @@ def check_row(proof: Proof, expr: Expr, relation: Relation) -> bool:
         tied |= found.kind is Kind.TIED
         if not found.outside and not _looks_up_unit(proof, node, query, found, relation):
             proof.refuse("a subquery that is not tied to the unit of the row", node)
+        own = found.kind is Kind.OWNED or (found.kind is Kind.TIED and not proof.outer)
+        if asked is not None and id(node) in needed and own and isinstance(query, Select):
+            asked.append(found.parts)
     return tied
 
 

@@ -76,7 +76,7 @@ from dpsql.types import BIGINT, BOOLEAN, DOUBLE
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Checked:
-    """A query that fails on no rows and depends on no order of them.
+    """A query that was proved total: it fails on no rows, and depends on no order of rows.
 
     Attributes
     ----------
@@ -104,7 +104,7 @@ class Checked:
 
 
 def check_total(query: Query, facts: Facts) -> Checked:
-    """Prove that a query fails on no rows and that its result depends on no order of them, or refuse it."""
+    """Prove that a query fails on no rows and that no order of rows changes its result, or refuse it."""
     checking = Walk(facts)
     rows = checking.check_whole(query, None)
     return Checked(rows, checking.scopes, tuple(checking.large), checking.found)

@@ -7,7 +7,8 @@ process can spend twice, and what they paid for.
 ``charging``          the life of a charge, inside one transaction: reserve, step, settle, fail, cancel
 ``scopes``            the caps of a policy, what each scope has spent and admits; a loss is added to all
 ``totals``            the totals of the scopes, and exact amounts as text
-``part_totals``       those of parts of units; ``part_declarations`` what a changed policy does to them
+``part_totals``       those of parts of units; ``part_declarations`` what a changed policy does to them,
+                      ``part_numbers`` the numbers of parts
 ``person_totals``     what one person bears, by years, where units are of one period each
 ``limits``            how many statements may fail or be cancelled, and the slots of those that run; whether
                       the process that holds a reservation is still alive
@@ -84,7 +85,7 @@ class ChargeLedger:
         return StreamsOfLedger(self._store, self._caps, self._guard, self._adopt_facts)
 
     def close(self) -> None:
-        """Close the file."""
+        """Close the ledger's file."""
         self._store.close()
 
     def __enter__(self) -> Self:
@@ -166,7 +167,6 @@ class ChargeLedger:
         shared: Sequence[str] = (),
         stream: bool = False,
         facts: Facts | None = None,
-        report: int | None = None,
     ) -> Reservation:
         """Charge the maximum of all releases of a statement; durable when this returns.
 
@@ -174,8 +174,7 @@ class ChargeLedger:
         request also records that it refines a release, which is possible once for each. `shared` has the keys
         of other analysts' releases, which become the analyst's own as by `share`. `stream`: the one request
         takes its questions one by one; see `reserve_stream`. `facts` are those on which its proofs rest: the
-        newest event `policy` before the charge has their hash. `report` is the number of the registered
-        report for which it is: then each part is charged once.
+        newest event `policy` before the charge has their hash.
 
         Raises
         ------
@@ -200,9 +199,7 @@ class ChargeLedger:
                 asked = [replace(each, parts=None) for each in asked]
             for key in shared:
                 kept_results.share(connection, self._caps, key, name)
-            reservation = charging.reserve(
-                connection, self._caps, name, text, asked, stream=stream, report=report
-            )
+            reservation = charging.reserve(connection, self._caps, name, text, asked, stream=stream)
         if reservation.entry % _ENTRIES_PER_CHECKPOINT == 0:
             self._store.checkpoint()
         return reservation
@@ -380,22 +377,26 @@ class ChargeLedger:
         self._guard.cover(self._store, event)
         return found
 
-    def register_report(self, report: StoredReport) -> StoredReport:
+    def register_report(self, report: StoredReport, blocks: Sequence[StoredReport] = ()) -> StoredReport:
         """Register a report before its first answer; the same one again is the one that is there.
 
-        Raises `ProgrammingError` if another one has its name.
+        `blocks` are reports of its blocks of parts, which are measured and charged on their own: all are
+        registered, or none. Raises `ProgrammingError` if another one has its name.
         """
-        asked = replace(report, analyst=name_of(report.analyst), at=charging.now())
+        at = charging.now()
         with self._store.write() as connection:
             self._guard.hold(connection)
-            self._caps.check_listed(asked.analyst)
-            found = reports.register(connection, self._caps, asked)
+            self._caps.check_listed(name_of(report.analyst))
+            found = [
+                reports.register(connection, self._caps, replace(each, analyst=name_of(each.analyst), at=at))
+                for each in (report, *blocks)
+            ]
             event = events.newest(connection)
         self._guard.cover(self._store, event)
-        return found
+        return found[0]
 
     def end_report(self, name: str) -> None:
-        """End a report: nothing is kept for it any more."""
+        """End a report with those of its blocks: nothing is kept for it any more."""
         with self._store.write() as connection:
             reports.end(connection, name, charging.now())
 

@@ -18,6 +18,7 @@ from typing import Any
 
 from dpsql.kernel.facts import Facts
 from dpsql.kernel.ledger import events, part_totals, person_totals
+from dpsql.kernel.ledger.part_numbers import numbered_values
 from dpsql.kernel.ledger.scopes import Caps
 from dpsql.kernel.ledger.totals import PERSON, Stored, group_scope, total_at_order, write_total
 from dpsql.kernel.loss import Totals
@@ -48,6 +49,8 @@ def is_current(connection: sqlite3.Connection, caps: Caps, facts: Facts | None) 
         return False
     if facts is None or facts.home is None:
         return True
+    if facts.home.values != numbered_values(connection, caps.parts.declared)[: len(facts.home.values)]:
+        return False
     before = _value(connection, _TYPE)
     if before not in ("", None, facts.home.type):
         spend_in_all(connection, "the column of the parts has another type")

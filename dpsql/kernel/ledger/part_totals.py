@@ -18,6 +18,7 @@ from __future__ import annotations
 import math
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import closing
 from fractions import Fraction
 from typing import Final, NamedTuple
 
@@ -87,7 +88,7 @@ class Amounts(NamedTuple):
         return Amounts(*(a - b for a, b in zip(self, other, strict=True)))
 
     def largest(self, other: Amounts) -> Amounts:
-        """Return the larger one of each amount."""
+        """Return the larger of two amounts, number by number."""
         return Amounts(*map(max, zip(self, other, strict=True)))
 
 
@@ -291,12 +292,14 @@ def _walk_node(
             (name, level - 1, 16 * place, 16 * place + 15),
         )
     }
+    if level == 1:
+        for child in (part for first, last in here.ranges for part in range(first, last + 1)):
+            leaf = children.get(child)
+            yield child, child, own if leaf is None else own.plus(Amounts(*leaf[:4]))
+        return
     for child in range(16 * place, 16 * place + 16):
         below_row = children.get(child, (0,) * 8)
         yield from _walk_node(connection, name, here, (level - 1, child), below_row, own, whole=whole)
-
-
-# The trees, and the entries that they add up.
 
 
 def touches(connection: sqlite3.Connection, entry: int) -> PartSet | None:
@@ -429,15 +432,12 @@ def find_wrong_trees(connection: sqlite3.Connection, schema: str) -> Iterator[st
     """Yield the scopes whose nodes are not those of their entries; `schema` makes the tables of nodes."""
     for name in scopes_with_trees(connection):
         _, order = order_of_tree(connection, name)
-        anew = sqlite3.connect(":memory:", isolation_level=None)
-        try:
+        with closing(sqlite3.connect(":memory:", isolation_level=None)) as anew:
             anew.executescript(schema)
             for parts, amounts in list_charges(connection, name, order):
                 add(anew, name, parts, amounts)
             if _nodes(anew, name) != _nodes(connection, name):
                 yield name
-        finally:
-            anew.close()
     for (name,) in connection.execute("SELECT DISTINCT scope FROM node EXCEPT SELECT scope FROM tree"):
         yield name
 

@@ -12,6 +12,7 @@ from dpsql.errors import OperationalError, PolicyError
 from dpsql.kernel.ledger import part_totals
 from dpsql.kernel.ledger.budget_errors import budget_error, gaussian_budget_error
 from dpsql.kernel.ledger.limits import Limits
+from dpsql.kernel.ledger.part_numbers import PartBudgets
 from dpsql.kernel.ledger.totals import (
     POLICY,
     Stored,
@@ -34,7 +35,7 @@ from dpsql.kernel.ledger.totals import (
 )
 from dpsql.kernel.loss import Charge, Filter, PrivacyLoss, Totals
 from dpsql.kernel.loss.charge import largest_epsilon
-from dpsql.kernel.unit_parts import ALL_PARTS, Calendar, PartSet
+from dpsql.kernel.unit_parts import ALL_PARTS, PartSet
 from dpsql.lazy_dataclass import dataclass
 
 ANYBODY = "*"
@@ -43,27 +44,10 @@ ANYBODY = "*"
 
 @dataclass(frozen=True, slots=True)
 class GroupCap:
-    """The cap on what several analysts spend together."""
+    """The cap on what the analysts of a group spend together."""
 
     members: tuple[str, ...]
     cap: Charge
-
-
-@dataclass(frozen=True, slots=True)
-class PartBudgets:
-    """The budgets of the parts of a kind of units: what was asked of one part is not spent in another one."""
-
-    kind: str
-    calendar: Calendar
-    declared: str
-    """What the policy declares, as text: where it changes, parts are other ones."""
-    periods: bool = False
-    """Whether a unit is what one did in one period, which is its part."""
-
-    def words(self, parts: PartSet) -> str:
-        """Name parts, with the period before them: `week 2026-W48`."""
-        named = self.calendar.words(parts)
-        return f"{self.calendar.every} {named}" if named[:1].isdigit() else named
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +88,7 @@ class Caps:
 
     @property
     def content(self) -> dict[str, Any]:
-        """The caps as an event tells them."""
+        """The caps as the events of the audit log tell them."""
         return {
             "total": write_charge(self.total),
             "per_query": None if self.per_query is None else write(self.per_query),
@@ -157,7 +141,7 @@ class ScopeBudget:
     """The parts whose total it is, in words; empty: all parts'."""
 
     def admits(self, loss: PrivacyLoss) -> bool:
-        """Whether a statement with this loss may run."""
+        """Return whether a statement with a privacy loss may run in the scope."""
         return self.filter.admits(self.totals, loss)
 
     @property
@@ -199,7 +183,7 @@ class Scope:
     def budget(self, connection: sqlite3.Connection, parts: PartSet = ALL_PARTS) -> ScopeBudget:
         """Return the budget; by parts, with the largest total of any of some."""
         most = part_totals.largest(connection, self._scopes, parts)
-        return ScopeBudget(self.name, self.filter, self.whole + self._totals(most))
+        return self.budget_with(most)
 
     @property
     def _scopes(self) -> list[tuple[str, Fraction | None]]:
@@ -223,27 +207,22 @@ class Scope:
         costs need not be largest in the same part.
         """
         read = ALL_PARTS if parts is None else parts
-        most = ScopeBudget(
-            self.name,
-            self.filter,
-            self.whole + self._totals(part_totals.largest(connection, self._scopes, read)),
-        )
-        if most.admits(loss):
+        if self.budget(connection, read).admits(loss):
             return
         found = part_totals.segments(connection, self._scopes, read)
         for low, high, amounts in found:
             where = ""
             if caps.parts is not None and (parts is not None or len(found) > 1):
-                where = caps.parts.words(PartSet(((low, high),)))
-            totals = self.whole + self._totals(amounts)
-            admit(ScopeBudget(self.name, self.filter, totals, where), loss, price)
+                where = caps.parts.words(connection, PartSet(((low, high),)))
+            admit(replace(self.budget_with(amounts), where=where), loss, price)
 
-    def segments(self, connection: sqlite3.Connection) -> list[tuple[int, int, ScopeBudget]]:
-        """Return the budget of each part, from the first to the last; equal neighbours are one."""
-        return [
-            (low, high, ScopeBudget(self.name, self.filter, self.whole + self._totals(amounts)))
-            for low, high, amounts in part_totals.segments(connection, self._scopes)
-        ]
+    def segments(self, connection: sqlite3.Connection) -> list[part_totals.Segment]:
+        """Return what was charged to each part alone, in order; equal neighbours are one."""
+        return part_totals.segments(connection, self._scopes)
+
+    def budget_with(self, amounts: part_totals.Amounts) -> ScopeBudget:
+        """Return the budget of a part to which some amounts were charged alone."""
+        return ScopeBudget(self.name, self.filter, self.whole + self._totals(amounts))
 
 
 def policy_scope(connection: sqlite3.Connection, caps: Caps) -> Scope:
@@ -277,7 +256,7 @@ def scope_of_group(connection: sqlite3.Connection, caps: Caps, name: str, group:
 
 
 def policy_budget(connection: sqlite3.Connection, caps: Caps) -> ScopeBudget:
-    """Return the budget of the policy's scope."""
+    """Return the budget of the scope of the whole policy."""
     return policy_scope(connection, caps).budget(connection)
 
 

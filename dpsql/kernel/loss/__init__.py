@@ -229,7 +229,7 @@ class Filter:
 
     @property
     def mechanism_delta(self) -> Fraction:
-        """The part of delta that mechanisms share."""
+        """The part of delta that the mechanisms of statements share."""
         return self.delta - self.conversion_delta
 
     def amounts(self, loss: PrivacyLoss) -> Totals:

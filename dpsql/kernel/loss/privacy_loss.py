@@ -78,7 +78,7 @@ class Gaussian:
 
     @property
     def epsilon(self) -> None:
-        """None: basic composition cannot add it."""
+        """None: a Gaussian mechanism has no epsilon that basic composition could add."""
 
     def cost(self, order: Fraction) -> Fraction:
         """Return what all of them cost at an order of Renyi divergence above 1."""
@@ -239,7 +239,7 @@ class PrivacyLoss:
         return PrivacyLoss(self.parts + other.parts, self.delta + other.delta)
 
     def repeated(self, times: int) -> PrivacyLoss:
-        """Return the loss of so many runs."""
+        """Return the loss of several runs of the mechanism that has this loss."""
         if times == 0:
             return PrivacyLoss()
         parts = tuple(replace(part, times=part.times * times) for part in self.parts)

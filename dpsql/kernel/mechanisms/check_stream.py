@@ -200,7 +200,7 @@ class CheckStreamPlan(Mechanism[Off]):
         )
 
     def realised_loss(self, units: int) -> PrivacyLoss:
-        """Return the loss of a run with so many misses, each of them answered."""
+        """Return the loss of a run with a given number of misses, each of them answered."""
         return PrivacyLoss.of(self.threshold_epsilon + units * (self.check_epsilon + self.answer_epsilon))
 
     def run(self, counts: OrderedCounts, source: NoiseSource = SYSTEM) -> Off:
@@ -335,7 +335,7 @@ class CheckStream(ChargedByMiss):
 
     @property
     def used(self) -> int:
-        """How many misses are used."""
+        """How many misses the checks have used."""
         return int(self._checks.used[0])
 
     def use(self) -> Fraction:

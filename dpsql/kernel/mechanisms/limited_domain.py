@@ -142,7 +142,7 @@ class LimitedDomain(NoisyOrder[LimitedTopK]):
 
     @property
     def reads(self) -> int:
-        """How many groups with the largest counts it reads."""
+        """How many groups the mechanism reads, those with the largest counts."""
         return self.groups + 1
 
     def covers(self, taken: Taken) -> bool:
@@ -307,7 +307,7 @@ class LimitedThenStable(Mechanism[OrderedThenSet]):
 
     @property
     def reads(self) -> int:
-        """How many groups with the largest counts it reads."""
+        """How many groups the mechanism reads, those with the largest counts."""
         return self.limited.reads
 
     def covers(self, taken: Taken) -> bool:

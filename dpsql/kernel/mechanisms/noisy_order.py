@@ -160,7 +160,7 @@ _LN2 = Fraction(7, 10)
 
 @dataclass(frozen=True, slots=True)
 class EmptyGroups:
-    """Noise of one law, in grid steps, of so many empty groups of each trial."""
+    """Noise of one law, in grid steps, of a given number of empty groups of each trial."""
 
     noise: Noise
     scale: Fraction

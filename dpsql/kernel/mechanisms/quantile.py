@@ -350,7 +350,7 @@ class Extreme(Mechanism[Extremes]):
 
 
 def near_reach(histogram: Histogram, units: int, cells: int, *, lowest: bool) -> Ramps:
-    """Return the distances of all cells from being reached by so many units, as in `Extreme`."""
+    """Return the distances of all cells from being reached by a given number of units, as in `Extreme`."""
     number, cell = histogram.cut_to(most_rows(cells, 1)), histogram.cell
     reach = np.append(0, np.cumsum(number)) if lowest else np.append(np.cumsum(number[::-1])[::-1], 0)
     beyond, up_to = np.minimum(reach[:-1], reach[1:]), np.maximum(reach[:-1], reach[1:])

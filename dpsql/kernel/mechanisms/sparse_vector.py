@@ -266,7 +266,7 @@ class SparseVectorByRounds(SparseVectorPlan):
         )
 
     def realised_loss(self, units: int) -> PrivacyLoss:
-        """Return the loss of a run of so many rounds."""
+        """Return the loss of a run of a given number of rounds."""
         return PrivacyLoss.of(self.loss.charge.epsilon / self.hits, times=units)
 
     def run(self, counts: OrderedCounts, source: NoiseSource = SYSTEM) -> SparseVector:

@@ -238,7 +238,7 @@ class HybridTopK(NoisyOrder[Hybrid]):
         return self.k * taken.span <= (self.loss.epsilon or 0) * self.scale
 
     def realised_loss(self, units: int) -> PrivacyLoss:
-        """Return the loss of a run that placed so many items."""
+        """Return the loss of a run that placed a given number of items."""
         if not self.k:
             return PrivacyLoss()
         return PrivacyLoss.of(self.loss.charge.epsilon * units / self.k)
@@ -425,7 +425,7 @@ class PeeledTopK(NoisyOrder["TopK[PeeledTopK]"]):
         return TopK(self, np.concatenate(chosen), np.concatenate(gaps))
 
     def _round(self, groups: int) -> NoisyTopK:
-        """Return noisy max over so many groups that are left."""
+        """Return noisy max over a given number of groups that are left."""
         one = PrivacyLoss.of(self.loss.charge.epsilon / min(self.k, self.groups - 1))
         return NoisyTopK(groups, 1, self.noise, self.scale, self.resolution, self.lowest, loss=one)
 

@@ -117,7 +117,7 @@ class Weights:
         return group, taken
 
     def _floors(self, group: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return floor(w) of each group, cached."""
+        """Return floor(w) of the weight w of each group, cached."""
         new = group[self._known[group] == 0]
         if len(new):
             distances, which = np.unique(self._distance[new], return_inverse=True)

@@ -40,7 +40,7 @@ class Table(InverseCDF):
     size: int | None
 
     def digits(self, j: int, bits: int) -> int:
-        """Compute floor(2^bits F_j) with certified bounds."""
+        """Compute floor(2^bits F_j) for the distribution function F at value j, with certified bounds."""
         return _digits(self.rate, self.size, j, bits)
 
     def decide(self, words: NDArray[np.uint64], entropy: Entropy) -> NDArray[np.int64]:

@@ -207,7 +207,7 @@ def _numbers(
 
 
 def _sums(sums: Sums, last: Expr, fine: int | None, total: str) -> tuple[Expr, ...]:
-    """Return the sums over units with one last bound that they exceed."""
+    """Return the sums over the units that have the same last bound which they exceed."""
     if sums is Sums.NONE:
         return ()
     size, signed = (huge(Aggregate("SUM", (Column("w", name),))) for name in ("a", total))
@@ -225,7 +225,7 @@ def _sums(sums: Sums, last: Expr, fine: int | None, total: str) -> tuple[Expr, .
 
 
 def _without(total: Expr, times: Expr, last: Expr) -> Expr:
-    """Return a sum less so many times the last bound that its units exceed."""
+    """Return a sum less a multiple of the last bound that its units exceed."""
     return saturate(Paren(Binary("-", total, Paren(Binary("*", huge(times), huge(last))))))
 
 

@@ -203,7 +203,7 @@ class Steps(Expr):
 
     @property
     def wide(self) -> bool:
-        """Whether the steps need more than 64 bits."""
+        """Whether numbers of steps of the grid need more than 64 bits."""
         return max(-self.low, self.high) >= 1 << 63
 
     def _own_facts(self) -> Facts:

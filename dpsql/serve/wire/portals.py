@@ -51,7 +51,7 @@ class KeptByName(MutableMapping[str, _One]):
         """The bytes of all of them."""
 
     def check_room(self, size: int) -> None:
-        """Raise if there is no room for so many bytes more."""
+        """Raise if there is no room for a given number of bytes more."""
         if self.size + size > self.most_bytes:
             raise WireError("54000", self.too_long)
 

@@ -398,6 +398,12 @@ SELECT page, COUNT(DISTINCT user_id) AS n FROM visits WHERE user_id IN (SELECT u
 -- hint: IN or EXISTS
 SELECT page, COUNT(DISTINCT user_id) AS n FROM visits WHERE user_id >= ALL (SELECT user_id FROM users) GROUP BY page ORDER BY n DESC LIMIT 2
 
+-- R4324 EXISTS of an aggregate
+-- error: an aggregate has a row in any case, so EXISTS of it is always true
+-- at: COUNT #2
+-- hint: EXISTS (SELECT 1 FROM ..)
+SELECT COUNT(DISTINCT user_id) AS n FROM visits v WHERE EXISTS (SELECT COUNT(*) FROM users u WHERE u.user_id = v.user_id)
+
 -- R45 EXISTS correlated by another column
 -- error: a subquery over private rows must be tied to the row's own
 -- at: 1

@@ -19,7 +19,6 @@ from dpsql.kernel.unit_parts import (
     Calendar,
     Every,
     PartSet,
-    split_range,
 )
 
 
@@ -89,4 +88,5 @@ def test_parts_that_are_no_period_have_words_of_their_own() -> None:
     assert weeks.words(ALL_PARTS) == "every week, NULL, no row"
     assert weeks.words(PartSet.of((0, here), (NULL_PART, NO_HOME))) == "up to 2026-W48, NULL, no row"
     assert weeks.words(PartSet.of((here, here + 1))) == "2026-W48 .. 2026-W49"
-    assert [*split_range((here, NO_HOME))] == [(here, LATER), (NULL_PART, NULL_PART), (NO_HOME, NO_HOME)]
+    ends = [(here, LATER), (NULL_PART, NULL_PART), (NO_HOME, NO_HOME)]
+    assert [*weeks.split((here, NO_HOME))] == ends

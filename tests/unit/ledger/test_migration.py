@@ -15,8 +15,8 @@ import pytest
 from dpsql.errors import OperationalError
 from dpsql.kernel.facts import ByRow, Facts, TableFacts
 from dpsql.kernel.ledger import part_totals
+from dpsql.kernel.ledger.part_numbers import PartBudgets
 from dpsql.kernel.ledger.schema import VERSION
-from dpsql.kernel.ledger.scopes import PartBudgets
 from dpsql.kernel.ledger.totals import PERSON
 from dpsql.kernel.loss import Charge, Filter, PrivacyLoss, PureDP, Realised, Stream
 from dpsql.kernel.unit_parts import ALL_PARTS, Calendar

@@ -3,25 +3,29 @@
 from __future__ import annotations
 
 import itertools
+import math
 import os
 import signal
 import sqlite3
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import pytest
 
 from dpsql.errors import BudgetExceeded, OperationalError
 from dpsql.kernel.facts import Facts, Home
 from dpsql.kernel.ledger import part_totals
-from dpsql.kernel.ledger.scopes import PartBudgets
-from dpsql.kernel.loss import Charge, Filter, PrivacyLoss
+from dpsql.kernel.ledger.part_numbers import PartBudgets
+from dpsql.kernel.ledger.scopes import Scope, ScopeBudget
+from dpsql.kernel.loss import Charge, Filter, Gaussian, PrivacyLoss, Totals
 from dpsql.kernel.unit_parts import ALL_PARTS, NO_HOME, PARTS, Calendar, PartSet
-from dpsql.ledger import GroupCap, Ledger, Request, Reservation, Settled
+from dpsql.ledger import GroupCap, Ledger, Request, Reservation, Settled, list_fullest
 from dpsql.ledger.ledger import Opening
 
 WEEKS = PartBudgets("user", Calendar("week"), "signups by week")
@@ -167,6 +171,34 @@ def test_caps_are_kept_by_parts(path: Path) -> None:
         ask(ledger, Fraction(1, 4), only(A), "bob")
         ask(ledger, HALF, PartSet.of((A, B)), "cem")
         assert ledger.check() == []
+
+
+def test_what_would_be_spent_without_parts_is_of_the_scope_that_is_shown(path: Path) -> None:
+    """Its statements, whoever asked them where the policy's budget is shown, and what was lost."""
+    with opened(path, total=Charge(Fraction(9))) as ledger:
+        ask(ledger, HALF, only(A), "ann")
+        ask(ledger, ONE, only(B), "bob")
+        ask(ledger, ONE, None, "bob")
+        assert [ledger.total_in_sequence(each) for each in ("ann", "bob", None)] == [Fraction(5, 2)] * 3
+        assert ledger.budget("ann").spent.epsilon == 2
+    with opened(path, total=Charge(Fraction(9)), analysts={"*": Charge(Fraction(3))}) as ledger:
+        assert [ledger.total_in_sequence(each) for each in ("ann", "bob")] == [HALF, 2]
+        ledger.spend_in_all_parts()
+        assert [ledger.total_in_sequence(each) for each in ("ann", "bob")] == [HALF, 2], "once"
+
+
+@pytest.mark.parametrize("total", [Charge(Fraction(9)), Charge(Fraction(9), Fraction(1, 10**6))])
+@pytest.mark.parametrize("analysts", [{}, {"*": Charge(Fraction(3))}])
+def test_the_fullest_parts_are_those_with_least_left(
+    path: Path, total: Charge, analysts: dict[str, Charge]
+) -> None:
+    random = Random(1)
+    with opened(path, total=total, analysts=analysts) as ledger:
+        for part in range(A, A + 25):
+            ask(ledger, Fraction(random.randrange(1, 9), 10), only(part), "ann")
+        found = ledger.budget_by_parts("ann")
+        left = sorted(each.budget.remaining.epsilon for each in found)
+        assert [each.budget.remaining.epsilon for each in list_fullest(found, 10)] == left[:10]
 
 
 def test_a_group_is_judged_part_by_part(path: Path) -> None:
@@ -318,7 +350,7 @@ def largest_only(
 
 
 def test_no_unit_bears_more_than_the_budget() -> None:
-    assert worst_loss(4, every_part) == ONE
+    assert worst_loss(5, every_part) == ONE
 
 
 @pytest.mark.parametrize(("wrong", "found"), [(first_part, 2), (divided, 2), (largest_only, 4)])
@@ -344,6 +376,77 @@ def test_the_ledger_charges_as_the_theorem_says(tmp_path: Path) -> None:
                     totals = after
                 assert {part: spent(ledger, part) for part in totals} == totals
             assert ledger.check() == []
+
+
+def bears_too_much(path: Path, seed: int, filter_of: Callable[[Charge], Filter]) -> bool:
+    """Return whether a part admits what its own statements do not, by a model that adds up each part."""
+    budget = Charge(Fraction(10), DELTA)
+    random, admits = Random(seed), filter_of(budget)
+    known = [A, A + 1, A + 15, A + 16, A + 300]
+    node, above = A - A % 16, A - A % 256
+    ranges = [(A, A), (A, A + 1), (node, node + 15), (above, above + 511), (0, A + 20)]
+    totals = dict.fromkeys(known, Totals())
+    with opened(path, total=budget, filter_of=filter_of, high_water=False) as ledger:
+        for _ in range(25):
+            low, high = random.choice(ranges)
+            delta, size = random.choice([*[Fraction(0)] * 11, DELTA / 8]), random.randrange(1, 5)
+            loss = PrivacyLoss.of(Fraction(size, 2), delta)
+            if admits.order_way is not None:
+                loss = PrivacyLoss((Gaussian(Fraction(size, 16)),), delta)
+            expected = all(admits.admits(totals[part], loss) for part in known if low <= part <= high)
+            asked = [Request("r", "m", Charge(ONE, delta), loss=loss, parts=PartSet(((low, high),)))]
+            try:
+                ledger.reserve_all(analyst="ann", statement="s", requests=asked)
+            except BudgetExceeded:
+                continue
+            if not expected:
+                return True
+            for part in known:
+                if low <= part <= high:
+                    totals[part] += admits.amounts(loss)
+    return False
+
+
+DELTA = Fraction(1, 10**6)
+WAYS: list[Callable[[Charge], Filter]] = [Filter.of, lambda cap: Filter.of(cap, "zcdp")]
+
+
+@pytest.mark.parametrize("way", [0, 1])
+def test_no_part_admits_what_its_own_statements_do_not(tmp_path: Path, way: int) -> None:
+    for seed in range(12):
+        assert not bears_too_much(tmp_path / f"{seed}.sqlite", seed, WAYS[way])
+
+
+def without_ancestors(*of: Any, whole: bool) -> Iterator[Any]:
+    """What was charged to whole nodes above a part is forgotten."""
+    *others, _ = of
+    yield from _WALK_NODE(*others, part_totals.Amounts(), whole=whole)
+
+
+def with_what_is_left_of_delta(scope: Scope, amounts: part_totals.Amounts) -> ScopeBudget:
+    """What mechanisms left of a part's delta serves the conversion of its costs."""
+    found = _BUDGET_WITH(scope, amounts)
+    own, way = found.filter, found.filter.order_way
+    assert way is not None
+    gain = math.log((own.delta - found.totals.delta) / own.conversion_delta) / float(way.order - 1)
+    return replace(found, filter=replace(own, order_way=replace(way, limit=way.limit + Fraction(gain))))
+
+
+_WALK_NODE, _BUDGET_WITH = part_totals._walk_node, Scope.budget_with
+
+
+@pytest.mark.parametrize(
+    ("where", "what", "wrong", "way"),
+    [
+        (part_totals, "_walk_node", without_ancestors, 0),
+        (Scope, "budget_with", with_what_is_left_of_delta, 1),
+    ],
+)
+def test_constants_by_history_and_sums_without_ancestors_are_found(
+    tmp_path: Path, where: object, what: str, wrong: object, way: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(where, what, wrong)
+    assert any(bears_too_much(tmp_path / f"{seed}.sqlite", seed, WAYS[way]) for seed in range(40))
 
 
 # --- parts that become other ones ---------------------------------------------------------------------------

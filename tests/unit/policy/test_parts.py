@@ -100,7 +100,16 @@ def test_a_policy_without_parts_is_what_it_was(written: Path) -> None:
     ("kind", "changes", "told"),
     [
         ("user", {"every": '"fortnight"'}, "is no period"),
-        ("user", {"every": None}, 'every: is required.*write every = "week"'),
+        ("user", {"every": None}, 'every: signed_up is DATE.*write every = "week"'),
+        ("user", {"every": None, "column": '"land"'}, "the values of land are not listed.*write land = "),
+        ("user", {"every": None, "column": '"user_id"', "until": "false"}, "until: is of parts by dates"),
+        ("user", {"every": None, "column": '"user_id"', "closed_after": '"1 days"'}, "is of parts by dates"),
+        ("user", {"column": '"user_id"'}, "user_id is BIGINT: parts are periods.*leave every out"),
+        (
+            "user",
+            {"every": None, "table": '"visits"', "column": '"day"'},
+            "a user of visits may have several values of day",
+        ),
         ("user", {"until": '"yesterday"'}, 'expected "now" or false'),
         ("user", {"closed_after": '"two weeks"'}, 'expected a number of days.*"14 days"'),
         ("user", {"moves": '"perhaps"'}, 'expected "refuse" or "trusted"'),
