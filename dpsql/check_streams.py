@@ -18,11 +18,20 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 import pyarrow as pa
 
 from dpsql.composition.asked_checks import AskedCheck
-from dpsql.composition.checked_numbers import check_tolerance, most_checked, plan_stream
-from dpsql.composition.explained_streams import explain_command
-from dpsql.composition.prepared import PreparedCheck, PreparedCommand
+from dpsql.composition.asked_questions import AskedQuestion, plan_opened
+from dpsql.composition.boards import (
+    AskedSubmission,
+    find_best,
+    prepare_again,
+)
+from dpsql.composition.checked_numbers import check_tolerance, most_checked
+from dpsql.composition.explained_streams import explain_command, show_stream
+from dpsql.composition.model_numbers import count_models, weights_of
+from dpsql.composition.opened_streams import opened_as, plan_stored, terms_of
+from dpsql.composition.prepared import PreparedCheck, PreparedCommand, PreparedQuestion
 from dpsql.composition.release_words import round_up
 from dpsql.composition.show_describe import show_streams
+from dpsql.composition.stream_parts import check_stream_parts, written_parts
 from dpsql.engines import running_statement
 from dpsql.errors import OperationalError, PriceNotAgreed, ProgrammingError
 from dpsql.kernel.charged_work import ChargedCheck, CheckResult
@@ -31,11 +40,18 @@ from dpsql.kernel.ledger.lasting_streams import (
     CheckRequest,
     StoredStream,
     StreamBusy,
-    StreamTerms,
+    StreamMoved,
 )
 from dpsql.kernel.loss import Charge
+from dpsql.kernel.mechanisms import CheckStream, StableStream
 from dpsql.kernel.threshold_noise import ThresholdKey
-from dpsql.language import OpenChecks, StatementText, StreamCommand
+from dpsql.language import (
+    OpenBoard,
+    OpenChecks,
+    OpenStable,
+    StreamCommand,
+    Submission,
+)
 from dpsql.ledger.key_file import KeyFile
 from dpsql.release import reuse_key
 from dpsql.release.check_answers import CheckAnswer, check_key
@@ -44,10 +60,11 @@ from dpsql.release.reuse import CHANGING
 from dpsql.session_api import StatementResult
 
 if TYPE_CHECKING:
+    from dpsql.composition.planned_count import PlannedCount
     from dpsql.composition.planner import Planner
     from dpsql.database import Database
+    from dpsql.estimates import ModelWeights
     from dpsql.kernel.facts import Facts
-    from dpsql.kernel.mechanisms import CheckStream, CheckStreamPlan
     from dpsql.ledger import Ledger
 
 _T = TypeVar("_T")
@@ -72,40 +89,6 @@ class _Session(Protocol):
         """The facts that the owner declares of the data, as the kernel has them."""
 
 
-def opened_as(stream: StoredStream) -> OpenChecks:
-    """Return the statement that opened a stream, as it was read."""
-    known, terms = stream.terms.options, stream.terms
-    tolerance = known["tolerance"]
-    return OpenChecks(
-        StatementText(terms.statement),
-        terms.name,
-        terms.charge.epsilon,
-        terms.misses,
-        Fraction(known["answers"]),
-        known["sides"],
-        None if tolerance is None else Fraction(tolerance),
-        known["at_once"],
-    )
-
-
-def _terms_of(opened: OpenChecks, plan: CheckStreamPlan) -> StreamTerms:
-    tolerance = opened.tolerance
-    options = {
-        "kind": "checks",
-        "answers": str(opened.answers),
-        "sides": opened.sides,
-        "tolerance": None if tolerance is None else str(tolerance),
-        "at_once": opened.at_once,
-    }
-    each = plan.check_epsilon + plan.answer_epsilon
-    return StreamTerms(opened.name, opened.misses, plan.threshold_epsilon, each, opened.source.text, options)
-
-
-def _plan_of(stream: StoredStream) -> CheckStreamPlan:
-    terms = stream.terms
-    return plan_stream(opened_as(stream), terms.first / terms.charge.epsilon)
-
-
 class CheckStreams:
     """The streams of checks of one analyst, by name."""
 
@@ -120,17 +103,19 @@ class CheckStreams:
 
         With `most`, refuse to charge more than that.
         """
-        plan = plan_stream(opened)
+        plan = plan_opened(opened)
         if most is not None and not plan.loss.charge.fits(most):
             raise PriceNotAgreed(
                 f"the stream costs epsilon {round_up(opened.epsilon)} now, and less was agreed",
                 hint="ask for its price again",
             )
-        key = self._read_key(opened.name, make=True)
+        key, terms = self._read_key(opened.name, make=True), terms_of(opened, plan)
+        parts = written_parts(opened, self._session.database.policy)
+        terms = replace(terms, options={**terms.options, **parts})
         found = self._wait(
             lambda: self._ledger.open(
                 self._session.analyst,
-                _terms_of(opened, plan),
+                terms,
                 lambda *place: key.seal(plan, *place),
                 self._session.facts,
                 refill=refill,
@@ -145,7 +130,9 @@ class CheckStreams:
             before = opened_as(stream)
             misses = before.misses if statement.misses is None else statement.misses
             again = replace(before, misses=misses, source=statement.source)
-            if most is not None and not Charge(again.epsilon).fits(most):
+            if isinstance(again, OpenBoard):
+                again = replace(again, start=find_best(self._session.database, stream).value)
+            if most is not None and not plan_opened(again).loss.charge.fits(most):
                 raise OperationalError(
                     "another stream was opened under this name meanwhile: nothing was charged"
                 )
@@ -157,58 +144,131 @@ class CheckStreams:
     def explain(self, prepared: PreparedCommand, *, json: bool) -> pa.Table:
         """Return what a statement of a stream costs and means; nothing is read or charged."""
         command = prepared.command
-        name = command.check.name if isinstance(command, PreparedCheck) else getattr(command, "name", "")
+        name = getattr(command, "name", "")
+        if isinstance(command, (PreparedCheck, PreparedQuestion)):
+            name = command.check.name if isinstance(command, PreparedCheck) else command.ask.name
         stream = self._ledger.find(self._session.analyst, name)
-        return explain_command(prepared, None if stream is None else opened_as(stream), json=json)
+        opened, guess = None if stream is None else opened_as(stream), None
+        if isinstance(command, PreparedCheck) and command.check.expected.models and stream and opened:
+            models = count_models(command, opened)
+            if not command.keys:
+                guess = self._weights_of(stream, opened).find_median(models.values(()))
+        return explain_command(prepared, opened, guess, json=json)
+
+    def show_one(self, name: str) -> pa.Table:
+        """Return what became of a stream, and how it was opened."""
+        found = self._find(name)
+        return show_stream(found, opened_as(found))
 
     def show(self) -> pa.Table:
         """Return the streams of the analyst."""
         return show_streams(self._ledger.list(self._session.analyst))
 
     def check(self, prepared: PreparedCheck) -> StatementResult:
-        """Check the numbers of a statement, in order: each that is off is answered, and uses a miss."""
+        """Check the numbers of a statement, in order: each that is off is answered, and uses a miss.
+
+        What follows from earlier answers is found anew if another check has ended meanwhile.
+        """
+        while True:
+            try:
+                return self._check(prepared)
+            except StreamMoved:
+                prepared = prepare_again(self._session.planner, prepared)
+
+    def _check(self, prepared: PreparedCheck) -> StatementResult:
         stream = self._find(prepared.check.name)
         if stream.state != "open":
             state = f"the stream {stream.terms.name} is {stream.state}"
-            raise ProgrammingError(f"{state}: OPEN CHECKS opens it again")
+            raise ProgrammingError(f"{state}: OPEN {stream.terms.options['kind'].upper()} opens it again")
         opened = opened_as(stream)
+        if isinstance(opened, OpenStable):
+            raise ProgrammingError(f"the stream {opened.name} answers questions: ASK {opened.name} SELECT ..")
         self._check_side(prepared, opened)
+        models = count_models(prepared, opened) if prepared.check.expected.models else None
         check_tolerance(prepared, opened.tolerance)
         counting = prepared.counting
         if not counting.current():
             raise OperationalError(CHANGING)
-        last = self._find_last(stream, prepared, opened)
-        key = self._key_of(prepared, opened, last)
-        if not prepared.check.query.options.fresh and (known := self._find_known(stream, key)) is not None:
-            return known
-        if not stream.left:
-            raise OperationalError(
-                f"all {opened.misses} misses of {opened.name} are used up: "
-                f"REFILL STREAM {opened.name} charges {round_up(opened.epsilon)} again"
+        last, best = self._find_last(stream, prepared, opened), None
+        if isinstance(opened, OpenBoard) is not isinstance(prepared.check, Submission):
+            raise OperationalError("another stream was opened under this name meanwhile: nothing is checked")
+        if isinstance(opened, OpenBoard):
+            best = find_best(self._session.database, stream)
+            if best.expectation != prepared.check.expected:
+                raise StreamMoved("the board has another best")
+        guesses = None if models is None else models.digest(self._weights_of(stream, opened))
+        key = self._key_of(prepared, opened, last, guesses)
+        most = max(min(most_checked(prepared), opened.at_once), 1)
+        after = stream.asked if best is not None or prepared.check.expected.last or models else None
+        text, series = prepared.check.source.text, prepared.check.series
+        request = CheckRequest(text, key or "", series, most, after)
+
+        def ask(stream: StoredStream, confirm: Callable[[], None], most: int) -> CheckResult:
+            checks = self._resume(stream)  # another check may have used misses while this one waited
+            assert isinstance(checks, CheckStream)  # noqa: S101  as it was opened
+            # They may have changed meanwhile: then no check has the key of this one again.
+            weights = self._weights_of(stream, opened) if opened.models else None
+            given = self._session.planner, prepared, opened, last, most, models, weights
+            asked = AskedCheck(*given) if best is None else AskedSubmission(best, *given)
+            return asked.ask(checks, confirm)
+
+        return self._asked(stream, counting, request, ask, fresh=bool(prepared.check.query.options.fresh))
+
+    def ask(self, prepared: PreparedQuestion) -> StatementResult:
+        """Answer a question without noise if no unit could change the answer; else it uses a miss."""
+        stream, counting = self._find(prepared.ask.name), prepared.counting
+        if stream.state != "open" or stream.terms.options["kind"] != "stable":
+            raise ProgrammingError(f"the stream {stream.terms.name} is {stream.state}, or has no questions")
+        if not counting.current():
+            raise OperationalError(CHANGING)
+        key = None
+        if counting.engines.versions.tell(counting.reads):
+            counted = reuse_key(
+                counting.plan, counting.policy, counting.engines.versions, Charge(Fraction(1))
             )
+            key = check_key(counted, ["question", repr(prepared.question)], None, None)
+
+        def ask(stream: StoredStream, confirm: Callable[[], None], most: int) -> CheckResult:
+            del most
+            tests = self._resume(stream)
+            assert isinstance(tests, StableStream)  # noqa: S101  as it was opened
+            return AskedQuestion(prepared, opened_as(stream)).ask(tests, confirm)
+
+        request = CheckRequest(prepared.ask.source.text, key or "", "", 1)
+        return self._asked(stream, counting, request, ask, fresh=bool(prepared.ask.query.options.fresh))
+
+    def _asked(
+        self,
+        stream: StoredStream,
+        counting: PlannedCount,
+        request: CheckRequest,
+        ask: Callable[[StoredStream, Callable[[], None], int], CheckResult],
+        *,
+        fresh: bool,
+    ) -> StatementResult:
+        """Return the stored answer of an equal request; else write it down, ask, and store the answer.
+
+        `ask` gets the stream as it is then, what confirms that the work may read, and the misses it may use.
+        """
+        key = request.key or None
+        check_stream_parts(stream.terms.options, opened_as(stream), counting)
+        if not fresh and (known := self._find_known(stream, key)) is not None:
+            return known
         self._resume(stream)
         self._session.database.vet(counting.engines, counting.plan.compiled.tables)
-        most = max(min(most_checked(prepared), opened.at_once), 1)
-        text = prepared.check.source.text
-        request = CheckRequest(text, key or "", prepared.check.series, most)
         facts = counting.engines.facts
 
         def begin() -> BegunCheck | StatementResult:
             # While it waited, another process may have asked the same.
-            known = None if prepared.check.query.options.fresh else self._find_known(stream, key)
+            known = None if fresh else self._find_known(stream, key)
+            # Misses that a check which runs could use are not used up before it has ended.
             return known or self._ledger.begin(stream.entry, request, facts)
 
         begun = self._wait(begin)
         if isinstance(begun, StatementResult):
             return begun
         work = ChargedCheck(self._session.ledger, begun, running_statement)
-
-        def ask() -> CheckResult:
-            checks = self._resume(begun.stream)  # another check may have used misses while this one waited
-            asked = AskedCheck(self._session.planner, prepared, opened, last, begun.most)
-            return asked.ask(checks, work.confirm)
-
-        found = CheckAnswer.read(work.run(ask))
+        found = CheckAnswer.read(work.run(lambda: ask(begun.stream, work.confirm, begun.most)))
         return StatementResult(found.table, None, found.notes)
 
     def _find(self, name: str) -> StoredStream:
@@ -247,10 +307,10 @@ class CheckStreams:
         except (OSError, ValueError):
             raise OperationalError(f"{file.path.name} is missing or unreadable: bring it back") from None
 
-    def _resume(self, stream: StoredStream) -> CheckStream:
+    def _resume(self, stream: StoredStream) -> CheckStream | StableStream:
         """Return a stream with its own threshold; refuse to go on without it."""
         try:
-            found = self._read_key(stream.terms.name).resume(_plan_of(stream), stream)
+            found = self._read_key(stream.terms.name).resume(plan_stored(stream), stream)
         except OperationalError as error:
             raise _without_key(stream, str(error)) from None
         if found is None:
@@ -271,7 +331,14 @@ class CheckStreams:
             raise ProgrammingError(f"the stream {opened.name} answers nothing, so there is no LAST")
         return last
 
-    def _key_of(self, prepared: PreparedCheck, opened: OpenChecks, last: pa.Table | None) -> str | None:
+    def _weights_of(self, stream: StoredStream, opened: OpenChecks) -> ModelWeights:
+        """Return the weights of a stream's models, as its latest answer has them."""
+        found = self._ledger.find_last(stream)
+        return weights_of(opened, None if found is None else CheckAnswer.read(found.payload).models)
+
+    def _key_of(
+        self, prepared: PreparedCheck, opened: OpenChecks, last: pa.Table | None, models: str | None
+    ) -> str | None:
         """Return what equal checks of equal data have in common; None: a change of the data may not show."""
         counting, check = prepared.counting, prepared.check
         policy, versions = counting.policy, counting.engines.versions
@@ -279,7 +346,7 @@ class CheckStreams:
             return None
         wanted, expected = check.expected, check.expected
         asked = [
-            *(check.kind, check.column, prepared.keys, expected.last),
+            *(check.kind, check.column, prepared.keys, expected.last, *([models] if models else [])),
             *(
                 str(each)
                 for each in (wanted.low, wanted.high, wanted.tolerance, wanted.share, opened.tolerance)
@@ -301,7 +368,11 @@ class CheckStreams:
         expected, sides = prepared.check.expected, opened.sides
         open_side = {"AT_MOST": expected.low, "AT_LEAST": expected.high}.get(sides)
         if sides != "BOTH" and (
-            open_side is not None or expected.table or expected.last or prepared.check.kind != "sum"
+            open_side is not None
+            or expected.table
+            or expected.last
+            or expected.models
+            or prepared.check.kind != "sum"
         ):
             words = sides.replace("_", " ")
             raise ProgrammingError(

@@ -58,7 +58,7 @@ class FairCache(Generic[_Key, _Value]):
             return found.value
 
     def put(self, key: _Key, value: _Value, owner: str, size: int = 0) -> None:
-        """Keep a value of so many bytes, unless it alone is larger than all may be."""
+        """Keep a value of a given number of bytes, unless it alone is larger than all may be."""
         if self._most_bytes is not None and size > self._most_bytes:
             return
         with self._lock:

@@ -22,7 +22,7 @@
     ``composition.composed_statements`` runs the outer query over the released rows.
 
 Public statements run in the schema database (``engines``). EXPLAIN, SHOW and DESCRIBE are answered by
-``composition.explain`` and ``composition.show_describe``; streams of checked counts are in ``checked``.
+``composition.explain`` and ``composition.show_describe``; streams of checks by ``check_streams``.
 """
 
 from __future__ import annotations
@@ -30,14 +30,11 @@ from __future__ import annotations
 from contextlib import contextmanager
 from dataclasses import replace
 from fractions import Fraction
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
-from dpsql.analysis import CompiledQuery, complete_options, is_private
-from dpsql.check_streams import CheckStreams
-from dpsql.checked import CheckedCounts, MedianCounts, plain_array
+from dpsql.analysis import CompiledQuery
 from dpsql.composition import Releasing, ends, run_composed, schema_of, with_ends
 from dpsql.composition.explain import certificate_table, explain
-from dpsql.composition.planned_count import PlannedCount
 from dpsql.composition.planner import Planner
 from dpsql.composition.prepared import (
     Command,
@@ -48,26 +45,24 @@ from dpsql.composition.prepared import (
     PreparedComposed,
     PreparedPrivate,
     PreparedPublic,
+    PreparedQuestion,
     PreparedReport,
 )
-from dpsql.composition.refused_with_periods import check_stream
 from dpsql.composition.show_describe import empty_table, show_facts
 from dpsql.database import Database
 from dpsql.engines import RunningStatement, running_statement
-from dpsql.errors import InterfaceError, InternalError, OperationalError, ProgrammingError
-from dpsql.kernel.loss import Charge, exact
+from dpsql.errors import InterfaceError, InternalError, OperationalError
+from dpsql.kernel.loss import Charge
 from dpsql.language import (
     Describe,
     OpenChecks,
     Options,
-    Query,
     ReportCommand,
     Set,
     Show,
     StreamCommand,
     copy_parameters,
     copy_text,
-    copy_whole,
 )
 from dpsql.release import Release, from_bytes, tell_opening, write_cell
 from dpsql.release.reuse import CHANGING
@@ -78,18 +73,17 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     import pyarrow as pa
-    from numpy.typing import ArrayLike
 
+    from dpsql.check_streams import CheckStreams
     from dpsql.kernel.facts import Facts
-    from dpsql.kernel.loss import Number
     from dpsql.language import Parameters
     from dpsql.ledger import Budget
     from dpsql.policy import Policy
     from dpsql.reports import SessionReports
+    from dpsql.uploads import Uploads
 
 
 _ATTEMPTS = 5
-_Stream = TypeVar("_Stream", CheckedCounts, MedianCounts)
 
 
 class Session:
@@ -110,9 +104,9 @@ class Session:
         self.closed = False
         self._running = RunningStatement()
         self._beside: tuple[CompiledQuery, ...] = ()
-        self._streams: list[CheckedCounts | MedianCounts] = []
-        self._checks = CheckStreams(self)
+        self._streams: CheckStreams | None = None
         self._reports: SessionReports | None = None
+        self._uploads: Uploads | None = None
         try:
             self.analyst = self.ledger.check_analyst("analyst" if analyst is None else analyst)
         except BaseException:
@@ -151,6 +145,14 @@ class Session:
 
             self._reports = SessionReports(self)
         return self._reports
+
+    @property
+    def _checks(self) -> CheckStreams:
+        if self._streams is None:
+            from dpsql.check_streams import CheckStreams  # noqa: PLC0415  few sessions have streams of checks
+
+            self._streams = CheckStreams(self)
+        return self._streams
 
     @property
     def planner(self) -> Planner:
@@ -282,6 +284,8 @@ class Session:
         match command:
             case PreparedCheck():
                 return self._checks.check(command)
+            case PreparedQuestion():
+                return self._checks.ask(command)
             case OpenChecks():
                 return self._checks.open(command, most)
             case StreamCommand():
@@ -303,6 +307,8 @@ class Session:
                 return explain(command.prepared, budget, json=command.form == "JSON")
             case Show(what="streams"):
                 return self._checks.show()
+            case Show(what="stream"):
+                return self._checks.show_one(command.name)
             case Show(what="reports"):
                 return self.reports.show()
             case Show():
@@ -337,42 +343,17 @@ class Session:
             raise InterfaceError("a statement runs on the database on which it was prepared")
         return Releasing(self.database, self.ledger, self.analyst, most)
 
-    # -- streams of checked counts
-
-    def checked(self, *, tolerance: Number, epsilon: Number, misses: int) -> CheckedCounts:
-        """Open a stream of counts answered by guesses; its largest charge is reserved now."""
-        wanted = exact(tolerance), exact(epsilon), copy_whole(misses)
-        check_stream(self.policy)
-        with self.statement():
-            return self._keep(CheckedCounts(self, *wanted))
-
-    def median_oracle(
-        self, hypotheses: ArrayLike, *, tolerance: Number, epsilon: Number, misses: int | None = None
-    ) -> MedianCounts:
-        """Open a stream of counts guessed by the median of hypotheses."""
-        wanted = plain_array(hypotheses), exact(tolerance), exact(epsilon), copy_whole(misses)
-        check_stream(self.policy)
-        with self.statement():
-            return self._keep(MedianCounts(self, *wanted))
-
-    def _keep(self, stream: _Stream) -> _Stream:
-        """Remember an open stream, which is settled when the session closes."""
-        self._streams = [*(other for other in self._streams if other.open), stream]
-        return stream
-
-    def plan_count(self, text: str, parameters: Parameters) -> PlannedCount:
-        """Analyse a count for a stream, which runs it as a statement and charges for it; vet its source."""
-        engines, query = self.database.engines(), self.planner.parsed(text, parameters)
-        if not isinstance(query, Query) or not is_private(query, self.policy):
-            raise ProgrammingError("a checked count is one count of a private table without GROUP BY")
-        options = complete_options(
-            query.options, replace(self.defaults, epsilon=self.defaults.epsilon or Fraction(1), error=None)
-        )
-        counting = PlannedCount.of(query, self.policy, engines, options)
-        self.database.vet(engines, counting.plan.compiled.tables)
-        return counting
-
     # -- the rest
+
+    def upload(self, name: str, rows: pa.Table, key: str | None = None) -> int:
+        """Keep a public table under a name for statements that the session prepares from now on."""
+        from dpsql.uploads import Uploads  # noqa: PLC0415  few sessions upload
+
+        with self.statement():
+            self._uploads = self._uploads or Uploads(self.database)
+            self.database = self._uploads.add(name, rows, key)
+            self.policy = self.database.policy
+        return int(rows.num_rows)
 
     @property
     def facts(self) -> Facts:
@@ -396,18 +377,16 @@ class Session:
         self._running.cancel()
 
     def close(self) -> None:
-        """Settle open streams, and close a database that the session opened; wait for a running statement."""
+        """Close a database that the session opened; wait for a running statement."""
         with self.turn:
             if self.closed:
                 return
             self.closed = True
-            try:
-                for stream in self._streams:
-                    stream.settle()
-            finally:
-                self._leave()
+            self._leave()
 
     def _leave(self) -> None:
+        if self._uploads is not None:
+            self.database = self._uploads.close()
         self.database.users.discard(self)
         if self._owns_database:
             self.database.close()

@@ -19,8 +19,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from dpsql.checked import CheckedCounts
-    from dpsql.kernel.loss import Charge, Number
+    from dpsql.kernel.loss import Charge
     from dpsql.language import Parameters
     from dpsql.ledger import Budget
     from dpsql.policy import Policy
@@ -122,8 +121,8 @@ class AnyAnalystSession(Protocol[_Prepared]):
     def pricing(self) -> AbstractContextManager[None]:
         """Undo each SET of the block at its end."""
 
-    def checked(self, *, tolerance: Number, epsilon: Number, misses: int) -> CheckedCounts:
-        """Open a stream of counts answered by guesses."""
+    def upload(self, name: str, rows: pa.Table, key: str | None = None) -> int:
+        """Keep a public table under a name for the session's statements; return its number of rows."""
 
     def together(self, statements: Sequence[_Prepared]) -> AbstractContextManager[None]:
         """Let prepared statements, which are executed in the block, be counted by few queries if they can."""

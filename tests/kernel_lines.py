@@ -38,6 +38,7 @@ READING = {
     "unit_tables": "the same of searches of bounds and what they bound, by what units have",
     "levels": "numbers that a further release goes on from",
     "release": "the steps that run mechanisms on counts",
+    "stable_questions": "answers that no unit could change, and how far they are from that",
     "parted": "steps in each of several partitions, and numbers that follow from a search of bounds",
     "mechanisms": "what is released of counts",
     "ledger": "what was spent",
@@ -49,6 +50,7 @@ READING = {
 DECIDES = (
     *("unit_parts", "facts", "check", "exact_bounds", "loss", "public_order"),
     *("sealed", "changes", "counts", "kept", "levels", "release", "parted"),
+    "stable_questions",
 )
 """The parts that decide what may be released, and what it costs."""
 

@@ -183,8 +183,20 @@ __all__ = [
 
 Pass = Callable[[Draft], None]
 
+def _check_combining(draft: Draft) -> None:
+    """Refuse `combine = TRUE`: statements of a report, which have it, are planned without it."""
+    with draft.compiler.part():
+        if draft.options.combine == "TRUE":
+            raise draft.query.source.refuse(
+                "combine = TRUE is for statements of a report, whose numbers are fixed before they are seen",
+                draft.options.at.get("combine"),
+                "CREATE REPORT name AS $$ .. $$, or dpsql -f FILE --together",
+            )
+
+
 CHECKS: tuple[Pass, ...] = (
     compile_outer_block,
+    _check_combining,
     check_unit_option,
     measure_domain,
     find_partitions,
@@ -275,7 +287,7 @@ def complete_options(options: Options, defaults: Options) -> Options:
     An error takes the place of the default epsilon, and an epsilon that of the default error. Where both have
     a default, the error holds. What is added up from releases is planned as if it cost 1.
     """
-    if options.combine is not None and (options.epsilon or options.error) is None:
+    if options.combine == "ONLY" and (options.epsilon or options.error) is None:
         options = replace(options, epsilon=Fraction(1))
     kept = ["at"]
     if options.epsilon is not None:

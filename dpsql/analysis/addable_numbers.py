@@ -96,7 +96,7 @@ class AddableNumbers:
 
     @property
     def written(self) -> dict[str, Any]:
-        """What a stored release has of it, as values that JSON has."""
+        """What a stored release keeps of the addable numbers, as values of JSON."""
         return {
             "rows": self.rows,
             "where": {column: values.to_data() for column, values in self.where.items()},
@@ -189,7 +189,7 @@ def find_addable(
 
 
 def keep_addable(found: AddableNumbers | None, kept: int | None) -> AddableNumbers | None:
-    """Return what numbers are sums over where each unit is kept to so many groups; None: to none."""
+    """Return what numbers are sums over where each unit is kept to a number of groups; None: to none."""
     return found if found is None or kept is None else found.alike(kept)
 
 

@@ -23,7 +23,7 @@ from dpsql.types import BIGINT, DOUBLE, SqlType
 
 
 class Contribution(Enum):
-    """What of a unit a bound is for."""
+    """What one unit contributes that a bound limits: rows, groups or the total of a column."""
 
     TOTAL = "total"
     """Its absolute total; in groups, the sum of the absolute values of its rows, which bounds all of them."""
@@ -89,7 +89,7 @@ class Ladder:
 
     @property
     def bounds(self) -> tuple[int, ...]:
-        """The bounds in steps, in ascending order."""
+        """The bounds that a ladder measures, in steps of the grid, in ascending order."""
         return _list_powers(self.top)[self.of not in _EXTREMES :]
 
     @property

@@ -120,7 +120,7 @@ def _bucket_of_double(
 
 
 def compile_instant(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> Typed:
-    """Compile TO_TIMESTAMP(seconds): the instant so many seconds after 1970 began in UTC."""
+    """Compile TO_TIMESTAMP(seconds): the instant a given number of seconds after 1970 began in UTC."""
     if len(node.expressions) != 1:
         raise compiler.source.refuse(
             "TO_TIMESTAMP takes seconds since 1970", node, "TRY_STRPTIME(x, '%Y-%m-%d'), of a text"

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from decimal import Decimal
+from fractions import Fraction
 
 from sqlglot import exp
 
@@ -26,9 +27,15 @@ from dpsql.analysis.nested_queries import SUBQUERY_RULES
 from dpsql.analysis.public_domains import make_literal_domain
 from dpsql.analysis.released_values import VALUE_RULES
 from dpsql.analysis.scalar_functions import is_failing_on_samples
-from dpsql.analysis.scalar_rules import RULES, build_typed, compile_condition, convert_to_common
+from dpsql.analysis.scalar_rules import (
+    RULES,
+    build_typed,
+    compile_condition,
+    convert_to_common,
+    make_canonical,
+)
 from dpsql.analysis.syntax_rules import SYNTAX_RULES, ZONE_RULES, compile_lambda_call, compile_timezone_call
-from dpsql.analysis.typed_expression import Literal, Typed, bounds_of_constant, make_constant
+from dpsql.analysis.typed_expression import Bounds, Literal, Typed, bounds_of_constant, make_constant
 from dpsql.analysis.window_functions import WINDOW_RULES
 from dpsql.kernel.tree import (
     Apply,
@@ -49,6 +56,7 @@ from dpsql.types import (
     BOOLEAN,
     DATE,
     DOUBLE,
+    HUGEINT,
     INTEGER,
     INTERVAL,
     JSON,
@@ -227,6 +235,25 @@ def _concat_call(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> T
     return build_typed(Apply(concatenated(len(values)), tuple(v.node for v in values)), VARCHAR, *values)
 
 
+TIE = "\x00tie"
+"""The name of a function that orders rows with one value; no statement can spell it."""
+TIES = 1 << 16
+"""How many numbers such a function has: from 0 on."""
+
+
+def _break_tie(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> Typed:
+    """Compile a hash of several values as a number from 0 to below `TIES`."""
+    values = [make_canonical(compiler.expression(argument, scope)) for argument in node.expressions]
+    most, made = (
+        Constant(TIES, INTEGER),
+        Call("hash", (*(v.guarded_node for v in values), Constant(0, INTEGER))),
+    )
+    # Twice: where an engine's hash is negative, so is the first remainder.
+    first = Paren(Binary("+", Paren(Binary("%", Cast(made, HUGEINT), most)), most))
+    number = Cast(Paren(Binary("%", first, most)), BIGINT)
+    return build_typed(number, BIGINT, *values, bounds=Bounds(Fraction(0), Fraction(TIES - 1)))
+
+
 _SPECIAL: dict[str, Callable[[StatementCompiler, exp.Expr, Scope], Typed]] = {
     "coalesce": _choice,
     "ifnull": _choice,
@@ -244,6 +271,7 @@ _SPECIAL: dict[str, Callable[[StatementCompiler, exp.Expr, Scope], Typed]] = {
     "to_timestamp": compile_instant,
     "from_unixtime": compile_local_time,
     "age": compile_age,
+    TIE: _break_tie,
 }
 
 _PATH = frozenset({"this", "expression", "only_json_types", "scalar_only", "expressions"})

@@ -64,16 +64,16 @@ class ColumnTruths:
     false: ValueSet | None
 
     def negate(self) -> ColumnTruths | None:
-        """Return those of NOT; None: they are not known."""
+        """Return where the NOT of a condition on one column holds; None where that is not known."""
         return None if self.false is None else ColumnTruths(self.column, self.false, self.true)
 
     def both(self, other: ColumnTruths) -> ColumnTruths:
-        """Return those of AND."""
+        """Return where the AND of two conditions on one column holds."""
         false = None if self.false is None or other.false is None else self.false | other.false
         return ColumnTruths(self.column, self.true & other.true, false)
 
     def either(self, other: ColumnTruths) -> ColumnTruths:
-        """Return those of OR."""
+        """Return where the OR of two conditions on one column holds."""
         false = None if self.false is None or other.false is None else self.false & other.false
         return ColumnTruths(self.column, self.true | other.true, false)
 

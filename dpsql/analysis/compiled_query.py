@@ -277,7 +277,7 @@ class CompiledQuery:
 
     @property
     def places(self) -> tuple[str, ...]:
-        """The columns `o0`, ..., in order."""
+        """The names `o0`, `o1`, .. of the query's columns, in order."""
         if self.sparse is not None:
             return self.sparse.columns
         return () if self.order is None else self.order.places

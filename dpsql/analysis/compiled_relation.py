@@ -176,7 +176,7 @@ class Scope:
         return replace(self, merged=dict(self.merged), aliases=dict(self.aliases), memo={})
 
     def join(self, origin: Origin) -> Scope:
-        """Return the scope of these rows joined with a relation."""
+        """Return the scope of the rows of this one joined with a relation."""
         return Scope(self.source, (*self.origins, origin), dict(self.merged))
 
     @property
@@ -221,9 +221,9 @@ class Scope:
             first, *others = dict.fromkeys(alias for alias, _ in found)
             if not others:
                 raise self.source.refuse(f"column {name} occurs twice", node, "give one of them another name")
-            raise self.source.refuse(
-                f"column {name} is in several tables", node, f"write {first}.{name} or {others[0]}.{name}"
-            )
+            alone = isinstance(node.parent, exp.Join)  # ON has nothing but the column
+            hint = f"USING ({name})" if alone else f"write {first}.{name} or {others[0]}.{name}"
+            raise self.source.refuse(f"column {name} is in several tables", node, hint)
         if found:
             return found[0][1]
         if table is None and key in self.aliases:

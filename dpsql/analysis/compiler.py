@@ -122,7 +122,7 @@ class StatementCompiler:
     """The compiled nodes, kept alive so that no other node gets the `id` of one of them."""
 
     def alias(self) -> str:
-        """Return the next generated table name."""
+        """Return the next generated name of a table of the compiled query."""
         self.tables += 1
         return f"t{self.tables}"
 
@@ -144,7 +144,7 @@ class StatementCompiler:
             raise self.source.refuse(f"the statement expands to more than {MAX_NODES:,} expressions", at)
 
     def level(self, depth: int, at: exp.Expr) -> None:
-        """Refuse subqueries nested beyond the limit."""
+        """Enter a subquery; refuse the statement if they are nested beyond the limit."""
         if depth > MAX_LEVELS:
             raise self.source.refuse(f"subqueries are nested more than {MAX_LEVELS} deep", at)
 

@@ -21,7 +21,7 @@ from dpsql.analysis.schema_catalog import Catalog
 from dpsql.analysis.total_forms import widen_integer
 from dpsql.analysis.typed_expression import Literal, Typed
 from dpsql.kernel.tree import OPAQUE, Cast, Constant, IsNull, duckdb_sql, literal_sql
-from dpsql.language import StatementText
+from dpsql.language import StatementText, copy_tree
 from dpsql.policy import Assumed, zones
 from dpsql.types import BIGINT, DOUBLE, HUGEINT, TIMESTAMP, TIMESTAMPTZ, VARCHAR, SqlType
 
@@ -29,10 +29,10 @@ _DATE = r"[+-]?\d{1,6}[-/\\ ]\d{1,2}[-/\\ ]\d{1,2}(?:\s*\(BC\))?"
 _CLOCK = r"\d{1,2}:\d{1,2}(?::\d{1,2}(?:\.\d*)?)?"
 _WORD = re.compile(r"\s*[+-]?(epoch|infinity|inf)\s*", re.IGNORECASE)
 _NAIVE = re.compile(rf"\s*(?:{_DATE})?(?:(?:\s+|T)?{_CLOCK})?\s*", re.IGNORECASE)
-_MOMENT = re.compile(
-    rf"\s*(?P<naive>{_DATE}(?:(?:\s+|T)(?P<clock>{_CLOCK}))?)\s*(?P<zone>Z|[+-][\d:]+|[A-Z][\w/+-]*)?\s*",
-    re.IGNORECASE,
+_MOMENT = (
+    rf"(?i:\s*(?P<naive>{_DATE}(?:(?:\s+|T)(?P<clock>{_CLOCK}))?)\s*(?P<zone>Z|[+-][\d:]+|[A-Z][\w/+-]*)?\s*)"
 )
+"""It is compiled when a text is first read."""
 _OFFSET = re.compile(r"([+-])(\d{1,2})(?::?(\d{2}))?(?::?(\d{2}))?")
 
 OF_UTC = Assumed("days and hours of a TIMESTAMPTZ are those of UTC")
@@ -54,7 +54,7 @@ def is_offset(text: str) -> bool:
     >>> is_offset("2024-07-02 10:00+02"), is_offset("2024-07-02 10:00 Europe/Berlin")
     (True, False)
     """
-    found = _MOMENT.fullmatch(text)
+    found = re.fullmatch(_MOMENT, text)
     zone = found["zone"] if found else None
     return zone is not None and (zone.upper() in ("Z", "UTC") or _OFFSET.fullmatch(zone) is not None)
 
@@ -78,7 +78,7 @@ def convert_to_instant(catalog: Catalog, value: Typed) -> Typed | None:
         return _read_in_zone(catalog, local, catalog.time_zone, value.notes)
     if _WORD.fullmatch(text):
         return _evaluate_constant(catalog, f"CAST({literal_sql(text)} AS TIMESTAMP)", ())
-    found = _MOMENT.fullmatch(text)
+    found = re.fullmatch(_MOMENT, text)
     local = (
         _read_microseconds(catalog, f"CAST({literal_sql(found['naive'])} AS TIMESTAMP)") if found else None
     )
@@ -183,7 +183,7 @@ def _evaluate_constant(catalog: Catalog, sql: str, notes: tuple[Assumed, ...]) -
 
 def refuse_text(source: StatementText, text: str, sql_type: SqlType, at: exp.Expr) -> Exception:
     """Return the refusal of a text that is no value of a type; of one with an offset, for that reason."""
-    if sql_type != TIMESTAMPTZ and has_zone(text) and _MOMENT.fullmatch(text):
+    if sql_type != TIMESTAMPTZ and has_zone(text) and re.fullmatch(_MOMENT, text):
         beside = [at, at.parent] if isinstance(at.parent, exp.Predicate) else [at]
         named = next((n for node in beside for n in _name_sides(node) if n != "x"), "ts")
         zoned = f", or say in which zone the column is: {named} AT TIME ZONE 'UTC'"
@@ -369,6 +369,18 @@ def _common_integer(a: SqlType, b: SqlType, *, compare: bool) -> SqlType:
     return HUGEINT if compare else DOUBLE
 
 
+def _compare_year(at: exp.Expr) -> str | None:
+    """Return the comparison of the year of a date with a literal that is written as if it were a date."""
+    made = copy_tree(at)
+    sides = (made.args.get("this"), made.args.get("expression"))
+    year = next((s for s in sides if isinstance(s, exp.Literal) and re.fullmatch("(19|20)..", s.this)), None)
+    day = next((s for s in sides if isinstance(s, exp.Column)), None)
+    if year is None or day is None:
+        return None
+    day.replace(exp.Anonymous(this="YEAR", expressions=[copy_tree(day)]))
+    return made.sql("duckdb")
+
+
 def _refuse_mismatch(source: StatementText, left: Typed, right: Typed, at: exp.Expr) -> Exception:
     texts = [v.text for v in (left, right) if v.text is not None and v.type == VARCHAR]
     times = [v.type for v in (left, right) if v.type.moment or v.type.name in ("DATE", "TIME")]
@@ -382,6 +394,9 @@ def _refuse_mismatch(source: StatementText, left: Typed, right: Typed, at: exp.E
         return source.refuse(f"this text is not a valid {left.type}", at, f"write the text as a {left.type}")
     if left.literal is not None:
         left, right = right, left
+    year = _compare_year(at) if left.type in times and right.type.integer else None
+    if year is not None:
+        raise source.refuse(f"{left.type} is compared with a year", at, year)
     target = right.type if right.type.name != "NULL" else VARCHAR
     if left.type == VARCHAR and right.literal is None:
         target = right.type

@@ -329,7 +329,7 @@ class CountedGroups:
 
     @property
     def limit(self) -> int | None:
-        """How many groups are counted, those with the largest numbers; None: all."""
+        """How many groups are counted, those with the largest numbers; None: all groups."""
         return None if self.largest is None else self.largest[1] + 1
 
     def merge(self, others: Sequence[CountedGroups]) -> CountedGroups:

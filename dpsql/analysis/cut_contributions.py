@@ -11,6 +11,7 @@ from fractions import Fraction
 
 from dpsql.analysis.bound_ladders import KEPT, Contribution, Ladder
 from dpsql.analysis.released import write_ends
+from dpsql.analysis.released.few_groups import FewGroups
 from dpsql.analysis.released.quantiles import CellRows, Quantile
 from dpsql.analysis.released.released_numbers import (
     CallArgument,
@@ -94,7 +95,7 @@ def _describe_value_cut(argument: CallArgument, formula: Formula | None, unit: s
 
 
 def describe_quantile(quantile: Quantile, part: CellRows) -> str:
-    """Return what a quantile or extreme is."""
+    """Return the words for a quantile, or for MIN and MAX."""
     if part.extreme:
         word = "largest" if part.extreme == "greatest" else "least"
         return f"{word} of {quantile.argument} that enough units reach"
@@ -140,6 +141,8 @@ def _describe_count(part: UnitNumber, unit: str) -> str:
     match part:
         case OwnedValues() | DistinctValues():
             return "number of different values"
+        case FewGroups():
+            return "number of groups"
         case SingleRows() | BoundedRows():
             return "number of rows"
         case Units():
@@ -157,7 +160,7 @@ def _describe_cut(part: UnitNumber, unit: str) -> str:
             return f"{_describe_argument(most, 'row', unit)} in each group, rows beyond do not"
         case DistinctValues(most=most, kept=True):
             return f"{_describe_argument(most, 'value', unit)} in each group, so that some may be missed"
-        case UnitsOfFew(most=most):
+        case UnitsOfFew(most=most) | FewGroups(most=most):
             return f"a {unit} counts in {with_noun(most, 'group')}, chosen by a hash"
         case UnitMean():
             return f"each {unit} weighs the same"
@@ -211,12 +214,12 @@ class Excess:
 
     @property
     def limit(self) -> int:
-        """B in steps of the search."""
+        """The bound above which contributions are cut, in steps of the search."""
         return self.of.ladder.bounds[self.bound]
 
     @property
     def most(self) -> int:
-        """The most by which one unit moves it, in its steps; it is measured as 0 if it is not known."""
+        """The most by which one unit moves the excess, in its steps; an unknown excess is measured as 0."""
         found = max(self.times, 1) * self.limit / self.size
         if found.denominator != 1:
             raise InternalError("a bound is a whole number of steps")
@@ -234,7 +237,7 @@ class Excess:
 
     @property
     def rows(self) -> bool:
-        """Whether it is of rows; else of totals."""
+        """Whether numbers of rows are cut; else totals of a column."""
         return self.of.ladder.of is Contribution.ROWS
 
 

@@ -73,7 +73,7 @@ class EpsilonDivision:
         return Charge(min(found, self.epsilon), loss.delta)
 
     def pure_epsilon(self, share: Fraction = Fraction(1), times: int = 1) -> Fraction:
-        """Return the epsilon of each of so many pure mechanisms that cost a share together.
+        """Return the epsilon of each of a given number of pure mechanisms that cost a share together.
 
         In the order way it is the largest one of 12 decimals; 0 if there is none. A single mechanism has the
         epsilon of the statement.
@@ -87,7 +87,7 @@ class EpsilonDivision:
         return most if self.order is None else largest_epsilon(most, self.order)
 
     def ranged_epsilon(self, share: Fraction = Fraction(1), times: int = 1) -> Fraction:
-        """Return the epsilon of each of so many selections of bounded range that cost a share together."""
+        """Return the epsilon of each of a number of bounded-range selections that cost a share together."""
         most = share * self.cost / times
         if self.order is None:
             return most

@@ -40,6 +40,8 @@ from dpsql.types import SqlType
 if TYPE_CHECKING:
     import pyarrow as pa
 
+NO_CANDIDATES = "no value in the public domain of the keys meets WHERE"
+"""The refusal of a statement that can have no groups, as public values alone tell."""
 MAX_DOMAIN = 10_000_000
 """The most groups that are counted all, also the empty ones."""
 MAX_LIST = 10_000_000
@@ -125,14 +127,12 @@ def check_domain(
                 None if few else f"ORDER BY n DESC LIMIT 10, which selects among up to {MAX_SPARSE:,}",
             )
     if block.keys and size == 0:
-        raise query.source.refuse(
-            "no value in the public domain of the keys meets WHERE", query.tree.args.get("group")
-        )
+        raise query.source.refuse(NO_CANDIDATES, query.tree.args.get("group"))
     return size
 
 
 def is_too_large(size: int | None) -> bool:
-    """Return whether a domain of so many groups is too large to count the empty ones."""
+    """Return whether a domain of a given number of groups is too large to count the empty ones."""
     return size is not None and size > MAX_DOMAIN
 
 
@@ -371,7 +371,7 @@ def make_partitions(
         parts, largest = _count_partitions(compiler, candidates, selection.keys)
         number, size = number * parts, size * largest
     if number == 0:
-        raise query.source.refuse("no value in the public domain of the keys meets WHERE", at)
+        raise query.source.refuse(NO_CANDIDATES, at)
     if number > MAX_PARTITIONS:
         raise query.source.refuse(f"there are more than {MAX_PARTITIONS:,} partitions", at)
     fact = all(block.facts[place] for place in selection.keys)

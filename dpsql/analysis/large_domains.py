@@ -67,7 +67,7 @@ class DomainPart:
 
     @property
     def numbered(self) -> Numbered:
-        """The candidates as the kernel's tree has them."""
+        """The candidates of the part as a node of the kernel's tree."""
         first = self.first + (self.null == self.first)
         ends = first, first + self.size - 1 - (self.null is not None)
         return Numbered(self.keys, self.query, self.nullable, ends, self.null)
@@ -89,7 +89,7 @@ class SparseDomain:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The columns of the numbers of each part."""
+        """The columns that hold the number of a group's candidate in each part."""
         return tuple(f"o{i}" for i in range(len(self.parts)))
 
 
@@ -100,12 +100,12 @@ def count_values(catalog: Catalog, domain: KeyDomain) -> int:
 
 
 def count_groups(catalog: Catalog, domains: Sequence[Candidates]) -> int:
-    """Return how many groups candidates make together."""
+    """Return how many groups the candidates of all keys make: the product of their numbers."""
     return math.prod(count_values(catalog, each.domain) for each in domains)
 
 
 def is_selection_of_few(selection: Selection) -> bool:
-    """Return whether a selection shows so many groups at most, so that the empty ones need not be counted."""
+    """Return whether a selection shows so few groups that the empty ones need not be counted."""
     return isinstance(selection, TopK) or (
         isinstance(selection, AboveThreshold) and selection.limit is not None
     )
@@ -189,7 +189,7 @@ _SEEN = 0.25
 
 @dataclass(frozen=True, slots=True)
 class CommonNoise:
-    """The counts that one noise measures, and the differences of two of them, which are free."""
+    """Counts that one draw of noise measures, and the differences of two of them, which are free."""
 
     measured: tuple[int, ...]
     """Places among the counts of the plan."""

@@ -67,6 +67,8 @@ def _block_around(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> 
 
 def _compile_in(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> Typed:
     subquery = node.args.get("query")
+    if (only := node.args.get("field")) is not None:
+        raise compiler.source.refuse("IN takes a list", only, f"IN ({only.sql('duckdb')})")
     if subquery is None:
         check_arguments(compiler.source, node, frozenset({"this", "expressions"}))
         return compile_in_list(compiler, node, scope)
@@ -237,13 +239,19 @@ def _compile_scalar(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -
 
 
 def _refuse_comparison(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> Typed:
+    around, listed = node.parent, node.this.unnest() if node.this is not None else None
+    if isinstance(around, (exp.Like, exp.ILike)) and isinstance(listed, exp.Tuple):
+        word = " OR " if isinstance(node, exp.Any) else " AND "
+        left, like = around.this.sql("duckdb"), "LIKE" if isinstance(around, exp.Like) else "ILIKE"
+        hint = word.join(f"{left} {like} {each.sql('duckdb')}" for each in listed.expressions)
+        raise compiler.source.refuse("LIKE takes one pattern", node, hint)
     raise compiler.source.refuse(
         "comparisons with ALL or ANY of a subquery are not supported", node, "IN or EXISTS"
     )
 
 
 SUBQUERY_RULES = (
-    Rule(exp.In, _compile_in, frozenset({"this", "expressions", "query"})),
+    Rule(exp.In, _compile_in, frozenset({"this", "expressions", "query", "field"})),
     Rule(exp.Exists, _compile_exists, frozenset({"this"})),
     Rule(exp.Subquery, _compile_scalar, frozenset({"this"})),
     Rule(exp.All, _refuse_comparison, frozenset({"this"})),

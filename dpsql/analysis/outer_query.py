@@ -105,7 +105,7 @@ def is_laplace_better(values: int, bound: int, epsilon: Fraction) -> bool:
 def is_one_number(
     parsed: tuple[Selection, list[exp.Expr], list[exp.Expr]] | None, calls: list[exp.Expr]
 ) -> bool:
-    """Return whether a statement releases one number, of one group or of all of them."""
+    """Return whether a statement releases a single number, of one group or of all groups together."""
     selects = parsed is None or not isinstance(parsed[0], (Scalar, AllGroups))
     return bool(calls) and not selects and all(call == calls[0] for call in calls)
 
@@ -188,7 +188,7 @@ class OuterQuery:
 
     @property
     def own_keys(self) -> tuple[Typed, ...]:
-        """The keys of the statement."""
+        """The keys by which the outer query itself groups."""
         return self.keys if self.values is None else self.keys[:-1]
 
     @property

@@ -358,7 +358,7 @@ class _Guards:
         return made
 
     def _first(self, calendar: Calendar, part: int) -> Expr:
-        """Return the moment at which a part begins."""
+        """Return the moment at which a part of units begins."""
         day = calendar.first_day(part)
         if self.home.dates:
             return Cast(Constant(day.isoformat(), VARCHAR), DATE, bounded=True)

@@ -51,6 +51,7 @@ from dpsql.analysis.outer_query import (
 )
 from dpsql.analysis.period_refusals import check_found_keys
 from dpsql.analysis.released import find_default_groups, find_default_rows, find_ladder_groups, state_groups
+from dpsql.analysis.released.few_groups import find_few_groups
 from dpsql.analysis.released.quantiles import CellRows
 from dpsql.analysis.released.released_calls import SORTED_AFTERWARDS, find_cells
 from dpsql.analysis.released.released_numbers import ReleasedAggregate
@@ -61,6 +62,7 @@ from dpsql.analysis.whole_tables import (
     find_cut_values,
     find_groups_left_out,
     find_left_out,
+    find_units_at_least,
 )
 from dpsql.language import AboveThreshold, AllGroups, Options, Query, TopK, TopPerPartition
 from dpsql.lazy_dataclass import dataclass
@@ -115,7 +117,7 @@ def compile_outer_block(draft: Draft) -> None:
         own = "error" in options.at
         compiler.error, compiler.default_error = (options.error, None) if own else (None, options.error)
     compiler.each_value &= may_count_units(options)
-    draft.block = compile_outer_query(compiler, draft.query, combines=options.combine is not None)
+    draft.block = compile_outer_query(compiler, draft.query, combines=options.combine == "ONLY")
 
 
 def check_unit_option(draft: Draft) -> None:
@@ -149,7 +151,7 @@ def measure_domain(draft: Draft) -> None:
 
 
 def find_partitions(draft: Draft) -> None:
-    """Find the partitions of a selection that takes the largest groups of each of them."""
+    """Find the partitions of a selection that takes the largest groups of each partition."""
     draft.partitions = make_partitions(draft.compiler, draft.query, draft.block, draft.options)
 
 
@@ -250,7 +252,7 @@ def state_plan(draft: Draft) -> Plan:
         ("not declared" if size is None else origins) if block.own_keys else "one group",
         owner,
         owner.words,
-        _find_units_at_least(draft.policy, compiler),
+        find_units_at_least(draft.policy, compiler),
         1 if block.one_group else kept,
         kept,
         tuple(compiler.assumed),
@@ -392,12 +394,6 @@ def _choose_bound_for_cells(
     return most
 
 
-def _find_units_at_least(policy: Policy, compiler: StatementCompiler) -> int | None:
-    """Return the least bound that the policy states for a table of the statement; None if it states none."""
-    tables = (policy.table(name) for name in compiler.used)
-    return min((t.units_at_least for t in tables if t is not None and t.units_at_least), default=None)
-
-
 def _count_partitions(block: OuterQuery, options: Options, partitions: Partitions) -> CountingQuery:
     """Build the counting query of partitions; a unit counts in a bounded number of them."""
     selection, domains, rows = block.selection, block.domains, block.rows
@@ -413,9 +409,9 @@ def _count_partitions(block: OuterQuery, options: Options, partitions: Partition
 
 
 def _choose_groups(draft: Draft) -> CountedGroups | None:
-    """Return the groups that are counted, a unit in `kept` of them; None for partitions and for cells."""
+    """Return the groups that are counted, a unit in `kept` of them; None where they are no groups."""
     block, options = draft.block, draft.options
-    if draft.partitions is not None or find_cells(block.counts) is not None:
+    if draft.partitions or find_few_groups(block.counts) or find_cells(block.counts) is not None:
         return None
     largest = None
     if find_undeclared_keys(block) and block.existence is None:
@@ -426,12 +422,15 @@ def _choose_groups(draft: Draft) -> CountedGroups | None:
 
 
 def _build_counting(draft: Draft) -> CountingQuery:
-    """Build the counting query of partitions, of cells, or of a sparse domain."""
+    """Build the counting query of partitions, of cells, of a number of groups, or of a sparse domain."""
     block, sparse, most = draft.block, draft.sparse, draft.kept
     domains, part = block.domains, find_cells(block.counts)
     if draft.partitions is not None:
         return _count_partitions(block, draft.options, draft.partitions)
     rows = block.rows
+    if (few := find_few_groups(block.counts)) is not None:  # it has the bound on groups as its own
+        draft.options = replace(draft.options, max_groups_contributed=None)
+        return CountingQuery(few.build_query(rows.query), order=())
     if not block.keys and part is not None:
         return count_cells_of_one(rows, part)
     if find_undeclared_keys(block):

@@ -76,7 +76,7 @@ class Candidates:
 
     @property
     def listed(self) -> tree.Candidates:
-        """The candidates as the kernel's tree has them."""
+        """The candidates for the groups as a node of the kernel's tree."""
         return tree.Candidates(self.domain.query, self.keys, self.domain.null, self.domain.ordered)
 
     @property

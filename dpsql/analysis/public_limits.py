@@ -175,7 +175,7 @@ def limit_texts(tree: exp.Expr) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Call:
-    """A call that may lengthen its texts."""
+    """A function call whose text may be longer than its arguments."""
 
     arguments: Sequence[exp.Expr]
     make: Callable[[Sequence[exp.Expr]], exp.Expr]
@@ -188,7 +188,7 @@ class _Call:
 
     @property
     def short(self) -> bool:
-        """Whether constants alone decide how long the result can be, and it is within the limit."""
+        """Whether constants alone decide the greatest length of the result, and that is within the limit."""
         sizes = [_measure_text(argument) for argument in self.arguments]
         if self.inserted is not None:
             sizes = [sizes[0], sizes[self.inserted]]
@@ -234,7 +234,7 @@ class _Call:
 
 @dataclass(frozen=True, slots=True)
 class _Chain:
-    """Terms with `||` between them."""
+    """Several expressions that `||` joins to one text."""
 
     terms: Sequence[exp.Expr]
 

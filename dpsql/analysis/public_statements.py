@@ -23,6 +23,7 @@ from dpsql.errors import QueryRefused
 from dpsql.kernel.tree import listed_forms, literal_sql
 from dpsql.language import (
     MARK,
+    Ask,
     Check,
     Clauses,
     Explain,
@@ -59,7 +60,7 @@ _MORE = split_words(
     """
     coalesce ifnull nullif if greatest least concat concat_ws now random today row_number rank dense_rank
     percent_rank cume_dist ntile lag lead first_value last_value nth_value stddev variance position lpad
-    rpad version list_value
+    rpad version list_value map
     """
 )
 
@@ -266,6 +267,9 @@ def put_views(statement: _Statement, policy: Policy) -> _Statement:
     """
     if isinstance(statement, Explain):
         return replace(statement, query=put_views(statement.query, policy))
+    if isinstance(statement, Ask):
+        check = put_views(statement.check, policy) if isinstance(statement.check, Check) else statement.check
+        return replace(statement, query=put_views(statement.query, policy), check=check)
     if isinstance(statement, Check):
         query, statistics = (put_views(each, policy) for each in (statement.query, statement.statistics))
         return replace(statement, query=query, statistics=statistics)

@@ -44,6 +44,7 @@ from dpsql.kernel.tree import (
     Unary,
 )
 from dpsql.kernel.tree.forms import LONGEST, NEGATED, UTC_OFFSET
+from dpsql.language import copy_tree
 from dpsql.types import (
     BIGINT,
     BOOLEAN,
@@ -70,10 +71,21 @@ def compile_condition(compiler: StatementCompiler, node: exp.Expr, scope: Scope)
     if value.type.integer:
         return build_comparison("<>", *unify(compiler.source, compiler.catalog, value, _ZERO, node))
     if value.type != BOOLEAN:
-        raise compiler.source.refuse(
-            f"a condition must be BOOLEAN, this is {value.type}", node, "compare it with something"
-        )
+        hint = _repeat_comparison(node) or "compare it with something"
+        raise compiler.source.refuse(f"a condition must be BOOLEAN, this is {value.type}", node, hint)
     return value
+
+
+def _repeat_comparison(node: exp.Expr) -> str | None:
+    """Return the comparison that is meant by the second text of `x LIKE 'a' OR 'b'`; None for others."""
+    around = node.parent
+    other = around.this if isinstance(around, (exp.Or, exp.And)) and around.expression is node else None
+    compares = isinstance(other, (exp.EQ, exp.NEQ, exp.Like, exp.ILike)) and isinstance(node, exp.Literal)
+    if other is None or not compares or not isinstance(other.this, exp.Column):
+        return None
+    made = copy_tree(other)
+    made.set("expression", copy_tree(node))
+    return str(made.sql("duckdb"))
 
 
 def build_typed(
@@ -142,7 +154,7 @@ def _between(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> Typed
 
 
 def compile_in_list(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> Typed:
-    """Compile IN over a list of values."""
+    """Compile `x IN (..)` over a list of values."""
     value = compiler.expression(node.this, scope)
     _check_comparable(compiler, value, node.this)
     if not node.expressions:
@@ -183,7 +195,8 @@ def _is(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> Typed:
     if isinstance(what, exp.Boolean):
         value = compile_condition(compiler, node.this, scope)
         return build_typed(Paren(IsTruth(value.node, bool(what.this))), BOOLEAN, value)
-    raise compiler.source.refuse("IS takes NULL, TRUE or FALSE", node)
+    hint = f"= {what.sql('duckdb')}" if isinstance(what, exp.Literal) else None
+    raise compiler.source.refuse("IS takes NULL, TRUE or FALSE", node, hint)
 
 
 def convert_to_common(
@@ -236,6 +249,10 @@ _PLAIN_ITEMS = frozenset({"VARCHAR", "BIGINT", "INTEGER", "DATE", "BOOLEAN"})
 """Item types whose equal values have one text, so that equal lists have equal texts."""
 
 
+_PARTS = frozenset({"year", "quarter", "month", "week", "day", "hour"})
+"""What is no type, but a part of time to which moments are cut."""
+
+
 def _cast(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> Typed:
     value = compiler.expression(node.this, scope)
     text = node.args["to"].sql("duckdb")
@@ -246,7 +263,9 @@ def _cast(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> Typed:
     try:
         sql_type = column_type(text)
     except ValueError as error:
-        raise compiler.source.refuse(str(error), node) from None
+        part, moment = text.lower(), value.type.moment or value.type.name == "DATE"
+        hint = f"date_trunc('{part}', {node.this.sql('duckdb')})" if moment and part in _PARTS else None
+        raise compiler.source.refuse(str(error), node, hint) from None
     if sql_type.name in ("LIST", "STRUCT", "ENUM", "BLOB") or value.type in (JSON, INTERVAL):
         raise compiler.source.refuse(f"{value.type} is not cast to {sql_type.name}", node)
     if value.type.name == "STRUCT" or (

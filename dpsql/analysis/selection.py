@@ -148,7 +148,7 @@ class _Parser:
         return len(self.items) + self.hidden.index(node)
 
     def _is_value(self, place: int) -> bool:
-        """Return whether a measure is no count."""
+        """Return whether the measure is a number of values, not a count of units or rows."""
         size = len(self.items)
         return is_value(self.items[place].node if place < size else self.hidden[place - size])
 

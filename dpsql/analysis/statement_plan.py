@@ -41,7 +41,7 @@ def count_candidates(k: int, options: Options) -> int:
 
     It does not depend on which mechanism AUTO chooses.
     """
-    return options.candidates or (k if options.mechanism == "TOP_STABLE" else 10 * k)
+    return options.candidates or (k if options.mechanism in ("TOP_STABLE", "FIRST_STABLE") else 10 * k)
 
 
 _ACCOUNTINGS: dict[str | None, Accounting | None] = {None: None, "BASIC": "basic", "ORDER": "order"}
@@ -98,11 +98,11 @@ class Partitions:
 
     @property
     def bounded(self) -> bool:
-        """Whether the compiled query keeps a unit's rows in so many partitions only."""
+        """Whether the compiled query keeps a unit's rows in a given number of partitions only."""
         return not self.fact and self.per_unit < self.number
 
     def find_charge(self, epsilon: Fraction, one: Charge) -> Charge:
-        """Return what a selection in every partition costs for an epsilon if each costs so much."""
+        """Return what the selections in all partitions cost together for an epsilon, by the cost of each."""
         return Charge(epsilon, self.per_unit * one.delta) if one.epsilon else Charge()
 
 
@@ -238,7 +238,7 @@ class Plan:
 
     @property
     def groups(self) -> int:
-        """Size of the public domain."""
+        """How many groups the public domain of the statement has."""
         if self.domain_size is None:
             raise InternalError("these keys have no public domain")
         return self.domain_size

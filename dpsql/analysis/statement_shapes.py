@@ -20,6 +20,7 @@ from dpsql.analysis.compiled_relation import Block, Cte, Scope
 from dpsql.analysis.compiler import StatementCompiler
 from dpsql.analysis.from_joins import compile_from
 from dpsql.analysis.public_domains import DP_DOMAIN
+from dpsql.analysis.released import find_default
 from dpsql.analysis.scalar_rules import make_canonical
 from dpsql.analysis.schema_catalog import Catalog
 from dpsql.analysis.typed_expression import UnitRole, tells_units
@@ -331,6 +332,11 @@ class Provenance:
         """Return whether values of a block are each of one unit, and whether they are declared."""
         found = self.make_compiler().expression(value, self.find_scope(select, ctes))
         return bool(found.link) or found.unit.names_units, found.domain is not None
+
+    def find_bound_on_groups(self, select: exp.Select, ctes: tuple[Cte, ...]) -> int | None:
+        """Return how many groups of rows of a block a unit is in, as the policy says; None: it does not."""
+        rows = compile_from(self.make_compiler(), select, ctes, 1).source
+        return find_default(self.policy, rows, "groups") or find_default(self.policy, rows, "rows_per_unit")
 
     def is_numeric(self, select: exp.Select, ctes: tuple[Cte, ...]) -> bool:
         """Return whether no aggregate of a block has values that are no numbers, such as the latest day."""

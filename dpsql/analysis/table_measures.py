@@ -194,7 +194,7 @@ def _group_by_unit(made: From, row: Expr | None, aggregate: Expr) -> Select:
 
 
 def _convert_to_steps(total: Expr, scale: int) -> Expr:
-    """Return a total of values with so many decimals in steps, 0 for NULL."""
+    """Return a total of values with a given number of decimals in steps, 0 for NULL."""
     return within(to_least_steps(total, scale), BEYOND)
 
 

@@ -63,12 +63,12 @@ class UnitRole(Enum):
 
     @property
     def held(self) -> bool:
-        """Whether it holds the unit of the row, or NULL."""
+        """Whether the expression holds the unit of the row, or NULL."""
         return self in (UnitRole.EXACT, UnitRole.NULLABLE)
 
     @property
     def names_units(self) -> bool:
-        """Whether its values name units, or those of whom units are."""
+        """Whether the values of the expression name units, or owners of units."""
         return self.held or self in (UnitRole.PARTIAL, UnitRole.PERSON)
 
     @property
@@ -78,7 +78,7 @@ class UnitRole(Enum):
 
     @property
     def fixed(self) -> bool:
-        """Whether it holds one value for each unit, by what it is."""
+        """Whether the expression's kind alone gives it one value for each unit."""
         return self in (UnitRole.EXACT, UnitRole.PERSON, UnitRole.PERIOD, UnitRole.LONGER)
 
     def beside_nulls(self) -> UnitRole:
@@ -201,7 +201,7 @@ class Bounds:
 
     @property
     def declared(self) -> bool:
-        """Whether the policy says them, at least of a part, so that values may lie outside."""
+        """Whether the policy declares the bounds, or one of them, so that values may lie outside."""
         return "the declared " in self.origin
 
 
@@ -282,7 +282,7 @@ class Typed:
 
     @property
     def reads(self) -> frozenset[str]:
-        """The generated columns that it depends on (`t1.c0`), and `OPAQUE`."""
+        """The generated columns that the expression depends on (`t1.c0`), and `OPAQUE`."""
         return facts(self.node).reads
 
     @property
@@ -299,12 +299,12 @@ class Typed:
 
     @property
     def is_column(self) -> bool:
-        """Whether it is a column, so that its value is stored, not computed."""
+        """Whether the expression is a column, so that its value is stored, not computed."""
         return isinstance(self.node, Column)
 
     @property
     def groups_units(self) -> bool:
-        """Whether groups by it belong to one unit each: it is the unit, or a unique key of a private table.
+        """Whether each group by the expression belongs to one unit: it is the unit, or a unique key.
 
         A key with public values is none: its groups may be released. The hidden unit is a key beside it.
         """
@@ -312,7 +312,7 @@ class Typed:
 
     @property
     def is_period(self) -> bool:
-        """Whether it holds the period of the unit."""
+        """Whether the expression holds the period of the unit."""
         return self.unit is UnitRole.PERIOD or (self.unit is UnitRole.IN_DAY and self.type == DATE)
 
     def column_span(self) -> Span | None:
@@ -321,7 +321,7 @@ class Typed:
 
     @property
     def is_total(self) -> bool:
-        """Whether it fails on no row, apart from parts that are put into TRY."""
+        """Whether the expression fails on no row, apart from parts inside TRY."""
         return total(self.node)
 
     def guard(self) -> Typed:

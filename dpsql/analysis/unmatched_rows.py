@@ -97,7 +97,7 @@ def _has_rows(compiler: StatementCompiler, made: From, conditions: Sequence[Expr
 
 
 def _list_calls(node: exp.Expr) -> list[exp.Expr]:
-    """Return the calls that a measure consists of."""
+    """Return the aggregates that a measure is computed from."""
     node = node.unnest()
     return [*_list_calls(node.this), *_list_calls(node.expression)] if isinstance(node, exp.Sub) else [node]
 

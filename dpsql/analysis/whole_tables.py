@@ -156,7 +156,7 @@ def _has_only(node: exp.Expr, parts: set[str]) -> bool:
 
 
 def _has_some(star: exp.Star) -> bool:
-    """Whether a star leaves out or changes columns."""
+    """Return whether a star leaves out columns, or changes some (EXCLUDE, REPLACE)."""
     return any(star.args.values())
 
 
@@ -278,3 +278,9 @@ def find_cut_values(compiler: StatementCompiler, count: ReleasedAggregate) -> Cu
     if beyond is None or (beyond.low, beyond.high) != (of.low, of.high):
         return found
     return replace(found, kept=kept)
+
+
+def find_units_at_least(policy: Policy, compiler: StatementCompiler) -> int | None:
+    """Return the least bound that the policy states for a table of the statement; None if it states none."""
+    tables = (policy.table(name) for name in compiler.used)
+    return min((t.units_at_least for t in tables if t is not None and t.units_at_least), default=None)

@@ -337,7 +337,7 @@ class Hoist:
 
     @property
     def unit(self) -> Expr | None:
-        """The hidden unit of the block's rows."""
+        """The hidden column with the unit of each row of the block."""
         return Column(self.alias, "u") if self.source.unit is not None else None
 
     def rows(self) -> Derived:

@@ -243,12 +243,13 @@ def read(result: object, trials: int) -> Outputs:
         array = np.asarray(part)
         if array.ndim not in (1, 2) or len(array) != trials:
             raise ProgrammingError(f"{name} does not hold one output for each of {trials} runs")
+        number, whole = array.dtype.kind == "f", array.dtype.kind in "biu"
+        if array.size == 0:  # what no run of a batch has is missing in all, as it is in one run of another
+            array = np.full((trials, 1), np.nan if number else -1 if whole else "")
         array = array.reshape(trials, -1)
-        if array.shape[1] == 0:
-            continue
-        if array.dtype.kind == "f":
+        if number:
             values[name] = array.astype(np.float64, copy=False)
-        elif array.dtype.kind in "biu":
+        elif whole:
             labels[name] = array.astype(np.int64, copy=False)
         else:
             labels[name] = array.astype(np.str_)

@@ -88,13 +88,21 @@ def _of_each(every: str | None) -> str:
 @click.argument("name")
 @click.option("--part", metavar="PART", help="The part of units, such as 2026-W48, if the report has parts.")
 @click.option("--dry-run", is_flag=True, help="Show the price; run nothing.")
+@click.option(
+    "--at-release",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Measure nothing, and look at releases up to this one alone: the same answer again.",
+)
 @click.pass_obj
-def run_command(settings: CliSettings, /, *, name: str, part: str | None, dry_run: bool) -> int:
+def run_command(
+    settings: CliSettings, /, *, name: str, part: str | None, dry_run: bool, at_release: int | None
+) -> int:
     """Measure what is not measured yet, and answer all statements; the same part again costs nothing."""
     with settings.answers() as output:
         session = _open(settings)
         try:
-            planned = session.reports.plan_run(name, part)
+            planned = session.reports.plan_run(name, part, at_release)
             narrate.note(f"this run costs {price(planned.price)}")
             if dry_run:
                 return ExitCode.OK

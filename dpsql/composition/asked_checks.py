@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +17,11 @@ from dpsql.composition.checked_numbers import (
     plan_answer,
     statistic_of,
 )
+from dpsql.composition.composed_statements import run_composed
+from dpsql.composition.model_numbers import state_of
+from dpsql.composition.prepared import PreparedComposed
 from dpsql.composition.running import count_and_run
+from dpsql.composition.stream_parts import parts_of_stream
 from dpsql.errors import InternalError
 from dpsql.kernel.charged_work import CheckResult
 from dpsql.kernel.loss.composing import Spending
@@ -27,7 +32,9 @@ from dpsql.release.check_answers import CheckAnswer
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from dpsql.composition.model_numbers import ModelNumbers
     from dpsql.composition.prepared import PreparedCheck
+    from dpsql.estimates import ModelWeights
     from dpsql.kernel.mechanisms import CheckStream, CheckStreamPlan
     from dpsql.language import OpenChecks
     from dpsql.release import Release
@@ -43,22 +50,31 @@ class AskedCheck:
         opened: OpenChecks,
         last: pa.Table | None,
         most: int,
+        models: ModelNumbers | None,
+        weights: ModelWeights | None,
     ) -> None:
-        """`last` has what is known of earlier checks of the series; `most` misses may be used."""
+        """`last` has what is known of earlier checks of the series; `most` misses may be used.
+
+        `models` have what is expected, if the check expects that; `weights` are those of the stream's models.
+        """
         self._planner, self._prepared, self._opened = planner, prepared, opened
         self._last, self._most = last, most
+        self._models, self._weights = models, weights
 
     def ask(self, stream: CheckStream, confirm: Callable[[], None]) -> CheckResult:
         """Count, check and answer; return the answer as it is stored."""
         prepared = self._prepared
         counting, before = prepared.counting, stream.used
-        run = Run(counting.count(unchanged=True), Spending(stream.plan.loss))
+        parts = parts_of_stream(self._opened, counting.policy)
+        run = Run(counting.count(unchanged=True), Spending(stream.plan.loss, parts))
         confirm()
         rows = run.every()
         keys = run.keys(rows)
         groups = len(rows) - counting.plan.outside
         shown = [key.slice(0, groups) for key in keys]
-        expected = expected_of(prepared, shown, groups, self._opened.tolerance, self._last)
+        expected = expected_of(
+            prepared, shown, groups, self._opened.tolerance, self._last, self._guess if self._models else None
+        )
         statistics = [statistic_of(prepared, each) for each in expected]
         gaps = run.check_all(stream, rows.take(_places(expected)), statistics, self._most)
         answers = {
@@ -68,16 +84,51 @@ class AskedCheck:
         }
         table = self._table(stream.plan, keys, expected, gaps, answers)
         notes = self._notes(groups, expected, len(gaps))
-        return CheckResult(stream.used - before, CheckAnswer(table, notes, self._keep_last(table)).to_bytes())
+        weights = self._learn(table, expected, answers, stream.plan)
+        state = None if weights is None else state_of(self._opened, weights)
+        answer = replace(self.tell(table, notes), models=state)
+        return CheckResult(stream.used - before, answer.to_bytes())
+
+    def tell(self, table: pa.Table, notes: tuple[str, ...]) -> CheckAnswer:
+        """Return the answer of a check as it is stored, with what later ones expect as LAST."""
+        return CheckAnswer(table, notes, self._keep_last(table))
+
+    def _guess(self, keys: tuple[Any, ...]) -> Fraction:
+        """Return what the models expect of a group."""
+        if self._models is None or self._weights is None:
+            raise InternalError("a stream without models has no expectation of theirs")
+        return self._weights.find_median(self._models.values(keys))
+
+    def _learn(
+        self,
+        table: pa.Table,
+        expected: Sequence[Expected],
+        answers: dict[int, Release],
+        plan: CheckStreamPlan,
+    ) -> ModelWeights | None:
+        """Return the weights of the models after what was answered, in order."""
+        weights, count = self._weights, len(self._prepared.keys)
+        if weights is None or self._models is None:
+            return weights
+        for i, release in answers.items():
+            value, guess = _number_of(release)[0], expected[i].low
+            if value is None or guess is None:
+                continue
+            keys = tuple(table.column(place)[i].as_py() for place in range(count))
+            scale = bound_of(self._prepared) / plan.answer_epsilon
+            values = self._models.values(keys)
+            weights = weights.learn(values, guess, Fraction(value), expected[i].tolerance, scale)
+        return weights
 
     def _answer(self, plan: CheckStreamPlan, keys: Sequence[Any]) -> Release:
         """Release the number of a group that is off; the stream's charge has its epsilon."""
         check, engines = self._prepared.check, self._prepared.counting.engines
         made = plan_answer(self._planner, self._prepared, keys, plan.answer_epsilon, engines)
-        paid = count_and_run(check.source.text, made, None)  # a stream is charged to all parts of units
+        (part,), parts = made.parts, parts_of_stream(self._opened, self._planner.policy)
+        paid = count_and_run(check.source.text, part, parts)
         if paid.charge.delta or paid.charge.epsilon > plan.answer_epsilon:
             raise InternalError("an answer costs more than its miss pays for")
-        return paid.value
+        return run_composed(made, (paid.value,)) if isinstance(made, PreparedComposed) else paid.value
 
     def _keep_last(self, table: pa.Table) -> pa.Table:
         """Return the values that were accepted or answered, and older ones of other groups."""
@@ -103,8 +154,12 @@ class AskedCheck:
         answers: dict[int, Release],
     ) -> pa.Table:
         """Return the answer: keys, value, checked, expected, low, high and gap of each group."""
-        prepared = self._prepared
-        slack = Fraction(plan.slack()) * bound_of(prepared)
+        prepared, rows = self._prepared, self._opened.rows
+        slack: Fraction | None = Fraction(plan.slack()) * bound_of(prepared)
+        if prepared.check.kind == "average" and slack is not None:  # it is of the sum, and so of rows
+            slack = None if rows is None else slack / rows
+        elif prepared.check.kind == "quantile":
+            slack = None
         found: list[tuple[Any, ...]] = []
         for i, each in enumerate(expected):
             ends = {end for end in (each.low, each.high) if end is not None}
@@ -112,7 +167,7 @@ class AskedCheck:
             if i >= len(gaps):
                 found.append((None, "not checked", wanted, None, None, None))
             elif gaps[i] is None:
-                room = None if prepared.check.kind != "sum" else each.tolerance + slack
+                room = None if slack is None else each.tolerance + slack
                 low = None if each.low is None or room is None else float(each.low - room)
                 high = None if each.high is None or room is None else float(each.high + room)
                 value = wanted if each.low is not None and each.high is not None else None

@@ -7,6 +7,7 @@ expressions, HAVING, QUALIFY, windows, ORDER BY, OFFSET, LIMIT.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -79,6 +80,10 @@ def separate(
         return query, None
     columns = ReleasedColumns(name, names, query.source.position)
     clauses = BlockClauses(select, names, columns, query.clause.by)
+    window = next((n for each in clauses.having for n in nodes(each) if isinstance(n, exp.Window)), None)
+    if window is not None:
+        written = re.sub(f"(?i){MARK}", "", select.args["having"].this.sql("duckdb"))
+        raise query.source.refuse("HAVING has no window functions", window, f"QUALIFY {written}")
     plainly = [each for each in readers if not has_windows(each)]
     counted = any(counts_all(node, names.scope) for item in names.items for node in nodes(item.node))
     placing = any(map(windows_read_places, [*readers, select])) and clauses.largest() is None
@@ -208,7 +213,7 @@ class _BlockSplit:
         return replace(plain, clause=replace(clause, by=by)), outer
 
     def _one_group(self) -> Separated:
-        """Order and limit nothing: there is one row."""
+        """Drop ORDER BY and LIMIT: the block has one row."""
         clauses = self.clauses
         judged = clauses.having or clauses.offset or self.select.args.get("qualify") is not None
         if not clauses.plain_items or judged or clauses.terms:

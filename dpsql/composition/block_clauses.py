@@ -107,7 +107,7 @@ class Written:
         skipped = {*_SHARED, *(("error",) if own.epsilon is not None else ())}
         values = {n: getattr(self.total, n) for n in _NAMES if n not in skipped and getattr(own, n) is None}
         found = replace(own, **values, at={**self.total.at, **own.at})
-        if found.combine is not None and (found.epsilon or found.error) is None:
+        if found.combine == "ONLY" and (found.epsilon or found.error) is None:
             return replace(found, epsilon=Fraction(1))  # it costs nothing, and takes no share
         return found
 
@@ -264,7 +264,7 @@ class BlockClauses:
         return None if isinstance(node.unnest(), exp.Literal) else self.columns.measure(node)
 
     def same(self, one: exp.Expr, other: exp.Expr) -> bool:
-        """Return whether two measures are one."""
+        """Return whether two measures of a block are one and the same."""
         return self.names.normal(self.names.as_row(one)) == self.names.normal(self.names.as_row(other))
 
     def threshold(self) -> exp.Expr | None:

@@ -13,7 +13,7 @@ So no private number of rows is needed, and each statistic is a sum that the ker
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from math import isfinite
@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import pyarrow as pa
 from sqlglot import exp
 
-from dpsql.analysis import complete_options
+from dpsql.analysis import complete_options, is_private, put_views
 from dpsql.composition.planned_count import PlannedCount
 from dpsql.composition.prepared import PreparedCheck, PreparedComposed, PreparedPrivate, PreparedPublic
 from dpsql.errors import ProgrammingError
@@ -37,14 +37,14 @@ if TYPE_CHECKING:
     from dpsql.policy import Policy
 
 _DIRECTIONS: dict[str, Direction] = {"BOTH": "BOTH", "AT_MOST": "UP", "AT_LEAST": "DOWN"}
-_BOUNDS = ("max_rows_contributed", "max_groups_contributed", "fresh")
-"""The options of the SELECT of a check."""
+_BOUNDS = ("max_rows_contributed", "fresh")
+"""The options of the SELECT of a check; its answer is of one group, so of groups there is no bound."""
 MOST_GROUPS = 10_000
 """How many groups one statement checks at most."""
 
 
 class CheckPlanner(Protocol):
-    """The part of a planner that checks use."""
+    """What checks of numbers need of the planner of statements."""
 
     @property
     def policy(self) -> Policy:
@@ -81,19 +81,21 @@ def expected_of(
     groups: int,
     tolerance: Fraction | None,
     last: pa.Table | None = None,
+    guess: Callable[[tuple[Any, ...]], Fraction] | None = None,
 ) -> list[Expected]:
     """Return what is expected of the groups that are checked, in the order of checking.
 
     `keys` are those of all groups of the domain; `tolerance` is that of checks that say none. `last` has the
-    last values of groups, for a check that expects them: groups that have none come last.
+    last values of groups, for a check that expects them: groups that have none come last. `guess` returns
+    what models expect of a group.
     """
     check = prepared.check
-    if check.expected.last:
+    if check.expected.last or guess is not None:
         rows = zip(*(k.to_pylist() for k in keys), strict=True) if keys else [()] * groups
         places = {row: place for place, row in enumerate(rows)}
-        known = _last_values(last)
+        known = _last_values(last) if guess is None else {row: guess(row) for row in places}
         found = [
-            Expected(places[row], value, value, _tolerance_of_last(check, value, tolerance))
+            Expected(places[row], value, value, _tolerance_of_moving(check, value, tolerance))
             for row, value in known.items()
             if row in places
         ]
@@ -127,7 +129,7 @@ def _last_values(last: pa.Table | None) -> dict[tuple[Any, ...], Fraction]:
     return {row[:-1]: Fraction(row[-1]) for row in zip(*columns, strict=True)}
 
 
-def _tolerance_of_last(check: Check, value: Fraction, usual: Fraction | None) -> Fraction:
+def _tolerance_of_moving(check: Check, value: Fraction, usual: Fraction | None) -> Fraction:
     share = check.expected.share
     return _tolerance(check.expected.tolerance, usual) if share is None else abs(value) * share
 
@@ -254,16 +256,19 @@ def _read_expectations(
     from dpsql.language import parse  # noqa: PLC0415
 
     name, source = check.expected.table, check.source
-    own = planner.policy.table(name)
-    if own is None or not own.public:
+    written = name.startswith("(")
+    own = None if written else planner.policy.table(name)
+    parsed = parse(f"SELECT * FROM {name if written else write_name(name)}")
+    if written and isinstance(parsed, Query):
+        parsed = put_views(parsed, planner.policy)
+    public = written or (own is not None and own.public)
+    if not isinstance(parsed, Query) or not public or is_private(parsed, planner.policy):
         raise source.refuse(
             f"{name[:60]} is no public table: expectations are public, or a unit could be in them",
             check.expected.at,
         )
-    parsed = parse(f"SELECT * FROM {write_name(name)}")
-    assert isinstance(parsed, Query)  # noqa: S101  as written
     prepared = planner.query(parsed.source.text, parsed, engines)
-    assert isinstance(prepared, PreparedPublic)  # noqa: S101  of a public table
+    assert isinstance(prepared, PreparedPublic)  # noqa: S101  it reads no private table
     found = engines.schema_database.run(prepared.sql, prepared.text)
     known = {column.lower() for column in found.column_names}
     missing = [key for key in (*keys, check.column) if key.lower() not in known]
@@ -301,10 +306,11 @@ def plan_answer(
     keys: Sequence[Any] | None,
     epsilon: Fraction,
     engines: Engines,
-) -> PreparedPrivate:
+) -> PreparedPrivate | PreparedComposed:
     """Prepare the release that answers a check which is off: the number of one group, at this epsilon.
 
-    It is the statement's own SELECT with the group's keys as constants; without keys it is of all rows.
+    It is the statement's own SELECT with the group's keys as constants; without keys it is of all rows. A
+    share is computed from what is released.
     """
     query = prepared.check.query
     tree = copy_tree(query.tree)
@@ -320,9 +326,12 @@ def plan_answer(
     options = replace(query.options, epsilon=epsilon, noise=noise, fresh=True)
     asked = replace(query, tree=tree, options=options, has_options=True)
     made = planner.query(query.source.text, asked, engines)
-    if not isinstance(made, PreparedPrivate) or made.method.quote.loss.charge != made.method.quote.charge:
+    if isinstance(made, PreparedPublic) or len(made.parts) != 1:
         raise query.source.refuse("a check is one SELECT of a number", None)
-    if made.method.quote.charge.delta or made.method.quote.charge.epsilon > epsilon:
+    quote = made.parts[0].method.quote
+    if quote.loss.charge != quote.charge:
+        raise query.source.refuse("a check is one SELECT of a number", None)
+    if quote.charge.delta or quote.charge.epsilon > epsilon:
         raise query.source.refuse("the answer of a check costs no delta", None)
     return made
 

@@ -26,7 +26,7 @@ from dpsql.analysis.aggregate_functions import aggregate_name
 from dpsql.analysis.compiler import find_cte, function_name, list_conjuncts, read_whole_number
 from dpsql.analysis.released_values import TYPES
 from dpsql.analysis.statement_shapes import Provenance
-from dpsql.composition.existence_by_value import read_exists
+from dpsql.composition.existence_by_value import read_anti_join, read_exists
 from dpsql.composition.kinds import Kinds, ReadValue, below
 from dpsql.composition.planned_count import columns_of
 from dpsql.engines import UnboundQuery
@@ -60,7 +60,7 @@ def with_chosen_public_rows(query: Query, policy: Policy, catalog: Catalog) -> e
     tree: exp.Query = query.tree
     provenance = Provenance(query.source, policy, catalog)
     for select in find_nodes(tree, exp.Select):
-        found = _read(select, policy, catalog)
+        found = _read(read_anti_join(select) or select, policy, catalog)
         if found is None or provenance.find_unit(found.listed, ()) is None:
             continue
         if not _is_found_once(query, found, policy, catalog):
@@ -351,12 +351,16 @@ class ValueTypes:
     """The releases that were taken out so far, by the names that stand for them."""
     judged: bool = False
     """Whether the blocks are only listed, for a statement that was refused."""
+    numbers: dict[str, bool] = field(default_factory=dict)
+    """Which of the releases are one row of numbers."""
 
     def find_type(self, select: exp.Select, value: ReadValue) -> SqlType:
         """Return the type that a value has as a constant: that of its column over the releases before it."""
         made, types = copy_tree(select), dict[str, Columns]()
         named = [table for table in find_nodes(made, exp.Table) if table.name.startswith(VALUE_MARK)]
-        if not value.listed and all(self._is_one_number(self.marked.get(table.name)) for table in named):
+        for name in {table.name for table in named} - self.numbers.keys():
+            self.numbers[name] = self._is_one_number(self.marked.get(name))
+        if not value.listed and all(self.numbers[table.name] for table in named):
             return DOUBLE
         for table in named:
             name = f"r{table.name.removeprefix(VALUE_MARK)}"

@@ -24,6 +24,7 @@ from dpsql.composition.derived import (
     with_details,
 )
 from dpsql.composition.existence import describe_existence, leaves_out, with_groups
+from dpsql.composition.found_values import OF_NO_ROWS, put_least
 from dpsql.composition.half_way_thresholds import (
     ColumnSteps,
     compare_half_way,
@@ -47,7 +48,6 @@ from dpsql.composition.prepared import (
 from dpsql.composition.refusals import refuse_unbound
 from dpsql.composition.release_words import total_guarantee
 from dpsql.composition.statement_parts import Parts
-from dpsql.composition.values_of_rows import OF_NO_ROWS, put_least
 from dpsql.engines import UnboundQuery
 from dpsql.engines.schema_database import SchemaDatabase
 from dpsql.kernel.loss import Charge
@@ -386,7 +386,7 @@ def _add_details(
 
 
 def _join_facts(prepared: PreparedComposed, releases: tuple[Release, ...]) -> Release:
-    """Return one release with the facts of several."""
+    """Return one release of a composed statement that has the facts of several."""
     first = releases[0]
     if len(releases) == 1:
         place = places_of(first).ordering

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from dpsql.composition.hidden_columns import Hidden, SumOfNumbers, floats, leaves_of
 from dpsql.composition.released_terms import CallTerm, Known, LinearTerm, NoIntervalError, Term, value_of
-from dpsql.estimates.noise_laws import Linear, NoiseDraw, Quotient
+from dpsql.estimates.noise_laws import Linear, NoiseDraw, Quotient, Weighted
 from dpsql.estimates.noise_terms import (
     DRAWS,
     CutSides,
@@ -52,7 +52,7 @@ _SAME = 1.02
 
 @dataclass(slots=True, eq=False)
 class _ReleasedNumber:
-    """A released number, all rows."""
+    """The values of a released number in all rows of an answer."""
 
     value: FloatArray
     stddev: FloatArray
@@ -320,7 +320,7 @@ class DerivedErrors:
         number, at = self._number(name)
         made = number.noise.made if number.noise is not None else None
         assert isinstance(made, Quotient)  # noqa: S101  the caller has looked
-        x, y = (sum(w * m.value[at] for w, m in part.terms) for part in (made.above, made.below))
+        x, y = (part.value[at] for part in (made.above, made.below))
         denominator = np.where(y - below > 0, y - below, np.nan)
         found = np.clip((x - above) / denominator, made.low, made.high)
         if np.isnan(found).any():
@@ -338,7 +338,7 @@ class DerivedErrors:
             for name, weight in form.weights.items():
                 number, at = self._number(name)
                 made = None if number.noise is None else number.noise.made
-                if isinstance(made, Linear):
+                if isinstance(made, Linear | Weighted):
                     _add(own, number.release, made, at, weight)
                 elif isinstance(made, Quotient):
                     quotients[name] = None
@@ -362,8 +362,8 @@ class DerivedErrors:
             number, at = self._number(name)
             found -= weight * float(number.value[at])
             made = None if number.noise is None else number.noise.made
-            if isinstance(made, Linear):
-                found += weight * sum(w * float(each.value[at]) for w, each in made.terms)
+            if isinstance(made, Linear | Weighted):
+                found += weight * float(made.value[at])
         return found
 
     def _sides(self, forms: list[SumOfNumbers]) -> CutSides:
@@ -411,7 +411,7 @@ class DerivedErrors:
     def _is_single(self, number: _ReleasedNumber) -> bool:
         """Whether a number's intervals hold for one number alone, although noise chooses what is shown."""
         made = None if number.noise is None else number.noise.made
-        if not isinstance(made, Linear) or not len(number.value):
+        if not isinstance(made, Linear | Weighted) or not len(number.value):
             return False
         own: dict[Key, tuple[NoiseDraw, float]] = {}
         _add(own, number.release, made, 0, 1.0)
@@ -420,10 +420,22 @@ class DerivedErrors:
         return bool(half <= _SAME * half_width(join_terms([own]), self.confidence))
 
 
-def _add(own: dict[Key, tuple[NoiseDraw, float]], release: int, made: Linear, at: int, weight: float) -> None:
-    for factor, each in made.terms:
-        key = (release, each.place, at)
-        source = each.sources[int(each.source[at])]
+def _add(
+    own: dict[Key, tuple[NoiseDraw, float]], release: int, made: Linear | Weighted, at: int, weight: float
+) -> None:
+    found: list[tuple[Key, NoiseDraw, float]] = []
+    if isinstance(made, Weighted):
+        row = made.weights[at]
+        found += (
+            ((-1 - made.names[i][0], made.names[i][1], 0), made.sources[i], float(row[i]))
+            for i in np.flatnonzero(row)
+        )
+    else:
+        found += (
+            ((release, each.place, at), each.sources[int(each.source[at])], factor)
+            for factor, each in made.terms
+        )
+    for key, source, factor in found:
         own[key] = (source, own[key][1] + weight * factor if key in own else weight * factor)
 
 

@@ -3,6 +3,9 @@
 `EXISTS (SELECT 1 FROM visits v WHERE v.code = d.code AND v.cost > 9)` holds of the rows whose code is among
 those of the rows inside that meet the rest. A row without a code is in no list, and NOT EXISTS holds of it:
 an equality with NULL is never true. So NOT EXISTS differs from NOT IN, where NULL decides nothing.
+
+``LEFT JOIN visits v ON v.code = d.code WHERE v.code IS NULL`` has the rows of NOT EXISTS with that condition:
+in a row with a partner v.code is equal to something, so it is not NULL.
 """
 
 from __future__ import annotations
@@ -63,3 +66,46 @@ def read_exists(
     if rest:
         listed.set("where", exp.Where(this=exp.and_(*(copy_tree(each) for each in rest), copy=False)))
     return around[0], listed
+
+
+def read_anti_join(select: exp.Select) -> exp.Select | None:
+    """Return a SELECT with NOT EXISTS in the place of a LEFT JOIN without partners; None for others."""
+    made = copy_tree(select)
+    joins, where = made.args.get("joins") or [], made.args.get("where")
+    left = [join for join in joins if str(join.args.get("side") or "").upper() == "LEFT"]
+    if len(left) != 1 or where is None or left[0].args.get("on") is None or left[0].args.get("kind"):
+        return None
+    item, on, rest = left[0].this, left[0].args["on"], list[exp.Expr]()
+    if not isinstance(item, exp.Table):
+        return None
+    name, absent = fold(item.alias_or_name), list[exp.Column]()
+    for part in list_conjuncts(where.this):
+        node = part.unnest()
+        column = node.this.unnest() if isinstance(node, exp.Is) else None
+        if (
+            isinstance(column, exp.Column)
+            and isinstance(node.expression, exp.Null)
+            and fold(column.table) == name
+        ):
+            absent.append(column)
+        else:
+            rest.append(part)
+    equated = [
+        side.unnest().sql()
+        for part in list_conjuncts(on)
+        if isinstance(part.unnest(), exp.EQ)
+        for side in (part.unnest().this, part.unnest().expression)
+    ]
+    joined = [node for part in (*rest, *made.expressions) for node in find_nodes(part, exp.Column)]
+    if not absent or any(each.sql() not in equated for each in absent):
+        return None
+    if any(fold(node.table) == name for node in joined):
+        return None
+    inner = exp.Select(expressions=[exp.Literal.number(1)])
+    inner.meta["select"] = -1
+    inner.set("from_", exp.From(this=copy_tree(item)))
+    inner.set("where", exp.Where(this=copy_tree(on)))
+    made.set("joins", [join for join in joins if join is not left[0]] or None)
+    conditions = [*map(copy_tree, rest), exp.Not(this=exp.Exists(this=inner))]
+    made.set("where", exp.Where(this=exp.and_(*conditions, copy=False)))
+    return made

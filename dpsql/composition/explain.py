@@ -342,7 +342,7 @@ def _together(found: Together, certificate: Certificate) -> tuple[str, str]:
 
 
 def _number(change: Change, certificate: Certificate) -> str:
-    """Say how far one unit changes a number."""
+    """Say for EXPLAIN how far one unit changes a number."""
     where = "" if certificate.most_groups == 1 or not certificate.columns else " in each group"
     text = f"one unit changes {change.column} by {change.low:,} to {change.high:,}{where}"
     if change.total is not None and where:

@@ -137,7 +137,7 @@ class ExpressionReader:
     # -- names
 
     def handed(self, item: FromItem, place: int) -> Term:
-        """Return a column of an item of FROM."""
+        """Return the column of an item of FROM that a name means."""
         names = item.names or ()
         if item.traced is not None:
             rows: FollowedRows = item.traced  # type: ignore[assignment]  # so it is made
@@ -189,7 +189,7 @@ class ExpressionReader:
     # -- expressions
 
     def term(self, node: exp.Expr) -> Term:
-        """Return an expression as a term."""
+        """Return an expression as a term over released numbers."""
         if isinstance(node, (exp.Paren, exp.Alias)):
             return self.term(node.this)
         if isinstance(node, exp.Column):
@@ -393,7 +393,7 @@ class ExpressionReader:
         return Fold(op, map_sql(inner[0], lambda sql: over(f"list({sql}) {there}")))
 
     def _over(self, window: exp.Window, sql: str) -> str:
-        """Return other SQL over the same window."""
+        """Return a window function with other SQL, over the same window."""
         return released_terms.around(window, "this", sql)
 
     # -- subqueries

@@ -5,13 +5,14 @@ a key is a constant of the set. Epsilon is divided among the sets as among all r
 
 `GROUP BY d.code` of a public table with unique codes has one label in each group, so `d.label` is a key
 beside it, and MIN, MAX and ANY_VALUE of it are the label itself. The groups stay the same, and so do the
-candidates, which are computed from the rows of the public table.
+candidates, which are computed from the rows of the public table. A label of a private table is such a key,
+too, if the owner declares it (`determines`): the groups are those of both, whether that is true or not.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
 
 from sqlglot import exp
@@ -20,7 +21,7 @@ from dpsql.analysis.aggregate_functions import aggregate_calls, is_aggregate
 from dpsql.analysis.compiled_relation import Scope
 from dpsql.analysis.compiler import function_name, list_conjuncts, read_whole_number
 from dpsql.analysis.released.released_calls import is_released
-from dpsql.language import copy_tree, title_of, walk_tree
+from dpsql.language import copy_tree, find_nodes, title_of, walk_tree
 from dpsql.policy import Policy, Table, fold
 
 _SEVERAL = (exp.Rollup, exp.Cube, exp.GroupingSets)
@@ -70,6 +71,43 @@ def divide_grouping_sets(select: exp.Select) -> exp.Select | None:
     made.set("from_", exp.From(this=exp.Subquery(this=united, alias=alias)))
     made.meta.update(select.meta)
     return made
+
+
+def leave_out_sets(branches: Sequence[exp.Select]) -> None:
+    """Take releases of sets that can have no groups out of the unions in which they stand.
+
+    Of each union at least one release is left, which says so.
+    """
+    for branch in branches:
+        union = branch.parent
+        if not isinstance(union, exp.Union):
+            continue
+        other = union.expression if union.this is branch else union.this
+        for rest in find_nodes(other, exp.Select):
+            rest.meta.setdefault("note", "of GROUP BY the sets whose keys no public value meets have no rows")
+        union.replace(other)
+
+
+def is_of_public_rows(select: exp.Select, scope: Scope, policy: Policy) -> bool:
+    """Return whether all keys of a block are columns of public rows that are there for each row of it.
+
+    If no public row has values of such keys that meet WHERE, no row meets WHERE.
+    """
+    group, joins = select.args.get("group"), select.args.get("joins") or ()
+    if group is None or any(join.args.get("side") for join in joins):
+        return False
+    public = {
+        fold(item.alias_or_name) for item in _list_items(select) if _find_public(item, policy) is not None
+    }
+    held = [(fold(o.alias), {fold(name) for name in o.names}) for o in scope.origins]
+
+    def is_public(key: exp.Expr) -> bool:
+        if not isinstance(key, exp.Column):
+            return False
+        having = [alias for alias, names in held if fold(key.name) in names]
+        return {fold(key.table)} <= public if key.table else len(having) == 1 and having[0] in public
+
+    return all(map(is_public, group.expressions))
 
 
 def _name_item(item: exp.Expr, made: exp.Expr) -> exp.Expr:
@@ -151,7 +189,7 @@ class _Names:
         return self._given[place]
 
     def replaced(self, node: exp.Expr) -> exp.Expr:
-        """Return an expression over the united releases."""
+        """Return an expression of the statement, written over the united releases."""
         whole = exp.Paren(this=copy_tree(node))
         self._replace(whole.this)
         found: exp.Expr = whole.this
@@ -208,7 +246,7 @@ class _Names:
         return False
 
     def branch(self, select: exp.Select, place: int) -> exp.Select:
-        """Return the release of one set."""
+        """Return the release that answers one set of keys of GROUPING SETS."""
         there = self.sets[place]
         items: list[exp.Expr] = []
         for i, key in enumerate(self.keys):
@@ -256,7 +294,10 @@ def may_fix_columns(select: exp.Select, policy: Policy) -> bool:
     first = select.args.get("from_")
     if first is None or select.args.get("group") is None:
         return False
-    return any(_find_public(item, policy) is not None for item in _list_items(select))
+    return any(
+        _find_public(item, policy) is not None or _find_determined(item, policy)
+        for item in _list_items(select)
+    )
 
 
 def _list_items(select: exp.Select) -> list[exp.Expr]:
@@ -268,6 +309,13 @@ def _find_public(item: exp.Expr, policy: Policy) -> Table | None:
     known = isinstance(item, exp.Table) and item.name.isascii() and "cte" not in item.meta
     table = policy.table(item.name) if known else None
     return table if table is not None and table.public and table.unique else None
+
+
+def _find_determined(item: exp.Expr, policy: Policy) -> Mapping[str, tuple[str, ...]]:
+    """Return the columns of an item of FROM that determine others, as the owner declares."""
+    known = isinstance(item, exp.Table) and item.name.isascii() and "cte" not in item.meta
+    table = policy.table(item.name) if known else None
+    return table.determines if table is not None else {}
 
 
 def add_fixed_columns(select: exp.Select, scope: Scope, policy: Policy) -> None:
@@ -326,6 +374,12 @@ class _Columns:
             if table is not None and alias in self.named:
                 self.unique[alias] = [frozenset(map(fold, names)) for names in table.unique]
         self.links = [*self._links()]
+        self.labels = dict[_Name, set[_Name]]()
+        """Columns of private items with those that they determine, which are then keys beside them."""
+        for item in _list_items(select):
+            alias = fold(item.alias_or_name)
+            for column, others in _find_determined(item, policy).items():
+                self.labels[(alias, fold(column))] = {(alias, fold(name)) for name in others}
 
     def name_of(self, node: object) -> _Name | None:
         """Return which column of which item a node names; None for what is no column, or one of several."""
@@ -343,10 +397,12 @@ class _Columns:
         while len(known) > before:
             before = len(known)
             known |= {b for a, b in self.links if a in known}
+            known |= {label for a in known & self.labels.keys() for label in self.labels[a]}
             for alias, sets in self.unique.items():
                 if any(all((alias, name) in known for name in names) for names in sets):
                     known |= {(alias, name) for name in self.named[alias]}
-        return {(alias, name) for alias, name in known if alias in self.unique}
+        labels = set[_Name]().union(*self.labels.values())
+        return {each for each in known if each[0] in self.unique or each in labels}
 
     def _links(self) -> Iterator[tuple[_Name, _Name]]:
         """Yield pairs of columns of which the first, where it is known, fixes the second."""

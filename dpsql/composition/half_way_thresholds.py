@@ -150,13 +150,13 @@ class _Lattice:
     """Whether it aggregates numbers of several groups."""
 
     def plus(self, other: _Lattice, sign: int = 1) -> _Lattice:
-        """Return the sum or the difference."""
+        """Return the lattice of sums or differences of values of two lattices."""
         step = _common(self.step, other.step)
         merged = self.merged or other.merged
         return _Lattice(self.constant + sign * other.constant, step, self.of | other.of, merged)
 
     def times(self, factor: Fraction) -> _Lattice:
-        """Return the product with a constant."""
+        """Return the lattice of multiples of the values by a constant."""
         return _Lattice(self.constant * factor, abs(self.step * factor), self.of, self.merged)
 
 

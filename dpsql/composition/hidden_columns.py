@@ -255,7 +255,7 @@ class SumOfNumbers:
 
     @property
     def key(self) -> tuple[object, ...]:
-        """A key that equal sums have in common."""
+        """What equal sums of released numbers have in common."""
         return self.value, *self.weights.items()
 
 

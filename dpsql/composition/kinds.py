@@ -30,7 +30,7 @@ from dpsql.policy import Policy
 
 
 class BlockKind(Enum):
-    """What the rows of a block are."""
+    """What one row of a SELECT block stands for."""
 
     PUBLIC = "public"
     """Rows of public tables and constants."""

@@ -5,9 +5,11 @@ written                                          is
 ===============================================  ==========================================================
 ``MODE(x)``                                      the largest group of ``GROUP BY x``
 ``APPROX_TOP_K(x, 3)``, ``APPROX_TOP_COUNT``     the list of the three largest groups
+``HISTOGRAM(x)``                                 the map of the groups that have rows to their numbers
 ``STRING_AGG(DISTINCT x, ',')``, ``LIST`` ..     the list of the values that are found, sorted
 ``QUANTILE_CONT(x, [.25, .75])``                 the list of the two quantiles, in one release
-``SELECT x .. INTERSECT SELECT x ..``            the same of the values that are found; EXCEPT, UNION
+``SELECT x .. INTERSECT SELECT x ..``            the same of the values that are found; EXCEPT, UNION,
+                                                 and of several columns of the rows of these
 ===============================================  ==========================================================
 
 Rows without x are in none of them. A value is found as one of a list of IN is: each unit speaks for one of
@@ -27,7 +29,7 @@ from dpsql.analysis.aggregate_functions import aggregate_name, contains_aggregat
 from dpsql.analysis.compiled_relation import Cte
 from dpsql.analysis.compiler import find_cte, function_name, read_number, read_whole_number
 from dpsql.analysis.statement_shapes import Provenance
-from dpsql.composition.values_of_rows import OF_NO_ROWS, list_ctes_of, list_found_values, say_absent, word_of
+from dpsql.composition.found_values import OF_NO_ROWS, list_ctes_of, list_found_values, say_absent, word_of
 from dpsql.errors import QueryRefused
 from dpsql.language import (
     MARK,
@@ -48,6 +50,8 @@ _BESIDE = frozenset({"expressions", "from_", "joins", "where", "with_", "kind"})
 _TEXTS = frozenset({"string_agg", "group_concat", "listagg"})
 _LISTS = frozenset({"array_agg", "list"})
 _LARGEST = frozenset({"approx_top_k", "approx_top_count"})
+_OF_GROUPS = frozenset({"mode", "histogram"})
+"""Calls of one value, of which a release has the groups."""
 _QUANTILES = frozenset({"quantile", "quantile_cont", "quantile_disc", "percentile_cont", "percentile_disc"})
 MOST_QUANTILES = 20
 """The most quantiles of a list."""
@@ -93,9 +97,11 @@ def with_lists(query: Query, policy: Policy, catalog: Catalog) -> Query:
             assert values is not None  # noqa: S101  as seen
             number = _NUMBER - len(inner)
             listed = list_found_values(branch, values[0], number, negated=False)
-            name = branch.expressions[0].alias_or_name
-            listed.set("expressions", [exp.alias_(exp.column("k", quoted=True), name, quoted=True)])
-            say_absent(listed, f"Rows without a {name} are left out")
+            names = [item.alias_or_name or title_of(item) for item in branch.expressions]
+            shown = zip(listed.expressions, names, strict=True)
+            listed.set("expressions", [exp.alias_(item, name, quoted=True) for item, name in shown])
+            if len(names) == 1:
+                say_absent(listed, f"Rows without a {names[0]} are left out")
             mechanism = "LAPLACE" if values[1] else None
             inner[number] = Clauses(Options(max_groups_contributed=1, mechanism=mechanism), has_options=True)
             branch.replace(listed)
@@ -145,10 +151,10 @@ def _is_public(branch: exp.Select, policy: Policy) -> bool:
 def _read_branch(branch: exp.Select, of: Provenance) -> tuple[exp.Column, bool] | None:
     """Return the unit of the rows of a branch, and whether its values are declared; None if it is no list."""
     given = {name for name, value in branch.args.items() if value}
-    if given - _BESIDE - {"distinct"} or "with_" in given or len(branch.expressions) != 1:
+    if given - _BESIDE - {"distinct"} or "with_" in given:
         return None
-    item, distinct = branch.expressions[0], branch.args.get("distinct")
-    if item.is_star or contains_aggregate(item) or not item.alias_or_name:
+    items, distinct = branch.expressions, branch.args.get("distinct")
+    if any(item.is_star or contains_aggregate(item) for item in items):
         return None
     if distinct is not None and distinct.args.get("on") is not None:
         return None
@@ -157,10 +163,10 @@ def _read_branch(branch: exp.Select, of: Provenance) -> tuple[exp.Column, bool] 
     if unit is None:
         return None
     try:
-        owned, declared = of.read_values(branch, item.unalias(), ctes)
+        found = [of.read_values(branch, item.unalias(), ctes) for item in items]
     except QueryRefused:
         return None
-    return None if owned else (unit, declared)
+    return None if any(owned for owned, _ in found) else (unit, all(declared for _, declared in found))
 
 
 def _list_ctes(select: exp.Select, of: Provenance) -> tuple[Cte, ...]:
@@ -171,7 +177,7 @@ def _list_calls(item: exp.Expr) -> list[exp.Expr]:
     """Return the outermost aggregates of an item, and the calls of other systems that this file reads."""
     found = list[exp.Expr]()
     for node in walk_tree(item, lambda each: isinstance(each, exp.Query) or aggregate_name(each) is not None):
-        if aggregate_name(node) is None and (function_name(node) or "").lower() not in _LARGEST | {"mode"}:
+        if aggregate_name(node) is None and (function_name(node) or "").lower() not in _LARGEST | _OF_GROUPS:
             continue
         call = node
         while isinstance(call, (exp.Filter, exp.WithinGroup)):
@@ -198,7 +204,8 @@ def _read(call: exp.Expr) -> _Call | None:
         order = call.parent.expression.expressions
         if name == "mode" and not arguments and len(order) == 1:
             return _Call(node, name, order[0].this, where, bounds=bounds)
-    if name == "mode" and len(arguments) == 1 and not isinstance(arguments[0], (exp.Distinct, exp.Order)):
+    plain = len(arguments) == 1 and not isinstance(arguments[0], (exp.Distinct, exp.Order))
+    if name in _OF_GROUPS and plain:
         return _Call(node, name, arguments[0], where, bounds=bounds)
     if name in _LARGEST and len(arguments) == 2:
         size = read_whole_number(arguments[1]) or 0
@@ -245,7 +252,7 @@ def _write(
         kept = [copy_tree(call.where), *([] if where is None else [where.this])]
         made.set("where", exp.Where(this=exp.and_(*kept, copy=False)))
     made.set("expressions", [copy_tree(call.value)])
-    if call.name == "mode" or call.name in _LARGEST:
+    if call.name in _OF_GROUPS | _LARGEST:
         selects = made.args.get("where") is not None
         largest = _largest(call, made)
         if call.name == "mode" and (selects or rows.args.get("joins")):
@@ -280,25 +287,38 @@ def _largest(call: _Call, rows: exp.Select) -> exp.Select:
     there = exp.Not(this=exp.Is(this=copy_tree(call.value), expression=exp.Null()))
     where = rows.args.get("where")
     rows.set("where", exp.Where(this=there if where is None else exp.and_(where.this, there, copy=False)))
-    k, n = exp.column("k", quoted=True), exp.column("n", quoted=True)
-    listed = [exp.alias_(copy_tree(call.value), "k", quoted=True)]
+    name = word_of(call.value) if call.name == "histogram" else "k"
+    k, n = exp.column(name, quoted=True), exp.column("n", quoted=True)
+    listed = [exp.alias_(copy_tree(call.value), name, quoted=True)]
     by: exp.Expr = count
     if call.name != "mode":
         listed.append(exp.alias_(copy_tree(count), "n", quoted=True))
         by = exp.column("n", quoted=True)
     rows.set("expressions", listed)
     rows.set("group", exp.Group(expressions=[copy_tree(call.value)]))
-    rows.set("order", exp.Order(expressions=[exp.Ordered(this=by, desc=True)]))
-    rows.set("limit", exp.Limit(expression=exp.Literal.number(call.size)))
     rows.meta["select"] = -1
+    if call.name != "histogram":
+        rows.set("order", exp.Order(expressions=[exp.Ordered(this=by, desc=True)]))
+        rows.set("limit", exp.Limit(expression=exp.Literal.number(call.size)))
     if call.name == "mode":
         return rows
-    items = exp.Order(this=k, expressions=[exp.Ordered(this=n, desc=True)])
-    outer = exp.Select(expressions=[exp.Anonymous(this=f"{MARK}LIST", expressions=[items])])
+    outer = exp.Select(expressions=[_list_of(k, n, desc=True)])
+    if call.name == "histogram":
+        whole = [_list_of(k, k, desc=False), _list_of(n, k, desc=False)]
+        outer.set("expressions", [exp.Anonymous(this=f"{MARK}MAP", expressions=whole)])
+        some = exp.GT(this=copy_tree(n), expression=exp.Literal.number("0.5"))
+        outer.set("where", exp.Where(this=some))
+        rows.meta["note"] = f"{title_of(call.node)}: values whose number rounds to 0 are left out"
     alias = exp.TableAlias(this=exp.to_identifier("s", quoted=True))
     outer.set("from_", exp.From(this=exp.Subquery(this=rows, alias=alias)))
     outer.meta["select"] = -1
     return outer
+
+
+def _list_of(value: exp.Expr, by: exp.Expr, *, desc: bool) -> exp.Expr:
+    """Return the list of the values of rows, in the order of another."""
+    items = exp.Order(this=copy_tree(value), expressions=[exp.Ordered(this=copy_tree(by), desc=desc)])
+    return exp.Anonymous(this=f"{MARK}LIST", expressions=[items])
 
 
 def _divide_quantiles(root: exp.Select) -> None:

@@ -99,7 +99,7 @@ def parameters_of(
 
 
 class _Around:
-    """What stands around the parameters of one statement."""
+    """The text around the parameters of a statement that have no values yet."""
 
     def __init__(self, tokens: Sequence[Token], policy: Policy, database: SchemaDatabase) -> None:
         self.tokens, self.database = tokens, database

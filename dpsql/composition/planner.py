@@ -30,7 +30,6 @@ from dpsql.composition import (
     schema_of,
     selected_parts,
 )
-from dpsql.composition.checked_numbers import plan_stream, prepare_check
 from dpsql.composition.kept_plans import KeptPlans, list_parameters, plan_key, scopes
 from dpsql.composition.open_parameters import OpenParameter, parameters_of
 from dpsql.composition.planned_count import PlannedCount
@@ -44,15 +43,17 @@ from dpsql.composition.prepared import (
     PreparedPublic,
     parts_read,
 )
+from dpsql.composition.prepared_streams import StreamStatement, prepare_stream_statement
 from dpsql.composition.refining import Refining
 from dpsql.composition.refusals import Amounts, is_paid, keep_tried, rewrite, with_beside, with_own_hints
-from dpsql.composition.refused_with_periods import check_stream, check_sums
+from dpsql.composition.refused_with_periods import check_sums
 from dpsql.composition.show_describe import describe_table
 from dpsql.engines import Untranslatable, running_statement
 from dpsql.errors import Fix, QueryRefused, QuerySyntaxError
 from dpsql.kernel.loss import Charge
 from dpsql.kernel.unit_parts import NO_PARTS, Calendar
 from dpsql.language import (
+    Ask,
     Check,
     Describe,
     Explain,
@@ -192,8 +193,8 @@ class Planner:
                 return made
             case Explain():
                 asked = statement.query
-                if isinstance(asked, (OpenChecks, Check, StreamCommand)):
-                    of_stream = self._of_stream(text, asked, engines)
+                if isinstance(asked, StreamStatement):
+                    of_stream = prepare_stream_statement(self, text, asked, engines)
                     return PreparedCommand(text, Explained(of_stream, statement.form))
                 planned = (
                     self._refinement(text, asked, engines, parameters)
@@ -201,27 +202,13 @@ class Planner:
                     else self.query(text, asked, engines)
                 )
                 return PreparedCommand(text, Explained(planned, statement.form))
-            case Check() | OpenChecks() | StreamCommand():
-                return self._of_stream(text, statement, engines)
+            case Ask() | Check() | OpenChecks() | StreamCommand():
+                return prepare_stream_statement(self, text, statement, engines)
             case Refine():
                 return self._refinement(text, statement, engines, parameters)
             case Describe():
                 self.described(statement)
         return PreparedCommand(text, statement)
-
-    def _of_stream(
-        self, text: str, statement: Check | OpenChecks | StreamCommand, engines: Engines
-    ) -> PreparedCommand:
-        """Prepare a statement of a stream; opening it again costs what the ledger has of it."""
-        check_stream(self.policy, statement)
-        if isinstance(statement, Check):
-            return PreparedCommand(text, prepare_check(self, statement, engines))
-        if isinstance(statement, OpenChecks):
-            plan_stream(statement)
-            return PreparedCommand(text, statement, Charge(statement.epsilon))
-        found = self.database.ledger.streams.find(self.analyst, statement.name)
-        again = statement.what == "refill" and found is not None
-        return PreparedCommand(text, statement, found.terms.charge if again and found else Charge())
 
     def _key(self, text: str, parameters: Parameters) -> PlanKey:
         filters = scopes(self.policy, self.analyst)
@@ -439,7 +426,7 @@ class Planner:
         return replace(self, defaults=replace(self.defaults, epsilon=None, error=None))
 
     def described(self, statement: Describe) -> pa.Table:
-        """Return the result of DESCRIBE."""
+        """Return the result that DESCRIBE shows of a statement."""
         catalog = self.database.engines().schema_database
         view = self.policy.views.get(statement.table) if statement.table.isascii() else None
         if view is not None:

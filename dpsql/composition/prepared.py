@@ -14,8 +14,10 @@ from dpsql.analysis import Plan
 from dpsql.composition.planned_count import PlannedCount, ReleasedValue
 from dpsql.database import Engines
 from dpsql.kernel.loss import Charge
+from dpsql.kernel.stable_questions import StableQuestion
 from dpsql.kernel.unit_parts import NO_PARTS, PartSet, either_parts
 from dpsql.language import (
+    Ask,
     Check,
     Describe,
     ExplainForm,
@@ -71,7 +73,7 @@ class PreparedPrivate:
     @property
     def combines(self) -> bool:
         """Whether it is added up from stored releases, and costs nothing."""
-        return self.plan.options.combine is not None
+        return self.plan.options.combine == "ONLY"
 
     @property
     def reusable(self) -> bool:
@@ -80,12 +82,12 @@ class PreparedPrivate:
 
     @property
     def full_price(self) -> Charge:
-        """The largest charge if nothing is stored."""
+        """The largest charge of the statement if nothing of it is stored."""
         return Charge() if self.combines else self.method.quote.charge
 
     @property
     def parts(self) -> tuple[PreparedPrivate, ...]:
-        """The releases of the statement: itself."""
+        """The releases of the statement: this one alone."""
         return (self,)
 
     @property
@@ -162,7 +164,7 @@ class PreparedComposed:
 
     @property
     def full_price(self) -> Charge:
-        """The largest charge if nothing is stored."""
+        """The largest charge of all releases of the statement if nothing is stored."""
         return sum((part.full_price for part in self.parts), Charge())
 
 
@@ -286,6 +288,17 @@ class PreparedCheck:
 
 
 @dataclass(frozen=True, slots=True)
+class PreparedQuestion:
+    """A question of a stream of exact answers, analysed; nothing is read, and its stream pays for it."""
+
+    ask: Ask
+    counting: PlannedCount
+    place: int
+    """Of the numbers that decide on the answer."""
+    question: StableQuestion
+
+
+@dataclass(frozen=True, slots=True)
 class PreparedReport:
     """A statement of reports, with what `reports` has planned of it."""
 
@@ -295,8 +308,8 @@ class PreparedReport:
 
 
 Command: TypeAlias = (
-    "Explained | Show | Describe | Set | OpenChecks | StreamCommand | PreparedCheck | ReportCommand"
-    " | PreparedReport"
+    "Explained | Show | Describe | Set | OpenChecks | StreamCommand | PreparedCheck | PreparedQuestion"
+    " | ReportCommand | PreparedReport"
 )
 """What a command has that is run; of a check, what is analysed of it; of a report, what is planned of it."""
 
@@ -313,7 +326,7 @@ class PreparedCommand:
     @property
     def private(self) -> bool:
         """Whether it charges a budget, or asks what a stream has paid for."""
-        return isinstance(self.command, PreparedCheck) or self.price != Charge()
+        return isinstance(self.command, (PreparedCheck, PreparedQuestion)) or self.price != Charge()
 
     @property
     def full_price(self) -> Charge:

@@ -118,7 +118,7 @@ def keep_tried(
 
 
 def _texts(fix: Fix) -> list[str]:
-    """Return what a fix writes."""
+    """Return the SQL that the suggested corrections of a refusal write."""
     return [text for each in (fix, *fix.also) if (text := each.text.strip())]
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dpsql.errors import NotSupportedError
-from dpsql.language import Check, OpenChecks, StatementText, StreamCommand
+from dpsql.language import Ask, Check, OpenChecks, StatementText, StreamCommand
 from dpsql.policy import Policy, UnitPeriods
 
 
@@ -18,7 +18,7 @@ def check_no_periods(policy: Policy, what: str, instead: str, source: StatementT
     raise NotSupportedError(f"{words}: {instead}")
 
 
-def check_stream(policy: Policy, statement: Check | OpenChecks | StreamCommand | None = None) -> None:
+def check_stream(policy: Policy, statement: Check | Ask | OpenChecks | StreamCommand | None = None) -> None:
     """Refuse a stream, which would ask about all periods, for long; it may be closed."""
     if isinstance(statement, StreamCommand) and statement.what == "close":
         return

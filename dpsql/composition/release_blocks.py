@@ -19,10 +19,11 @@ from typing import Any
 from sqlglot import exp
 
 from dpsql.analysis.compiler import function_name, list_conjuncts, read_whole_number, split_arguments
-from dpsql.analysis.output_columns import find_free_kind
+from dpsql.analysis.output_columns import find_free_kind, rewrite_selection
 from dpsql.analysis.released.released_calls import is_quantile, is_released
 from dpsql.composition.block_columns import is_measure
 from dpsql.composition.kinds import BlockKind, Kinds, ReleaseBlock
+from dpsql.errors import QueryRefused
 from dpsql.language import Clause, Options, Query, copy_tree, find_nodes
 from dpsql.lazy_dataclass import dataclass
 from dpsql.policy import fold
@@ -155,6 +156,30 @@ def _table(name: str, alias: str) -> exp.Table:
 
 
 _RELEASED = (BlockKind.RELEASE, BlockKind.POST)
+
+
+def list_around(select: exp.Select) -> Iterator[exp.Select]:
+    """Yield the SELECTs around a block, also around the common table expression that it is."""
+    node = select.parent
+    while node is not None:
+        if isinstance(node, exp.Select):
+            yield node
+        node = node.parent
+
+
+def name_releases(
+    tree: exp.Query, marks: dict[str, tuple[int, tuple[str, ...]]], names: dict[int, str]
+) -> None:
+    """Name the released relations in a tree; columns of an equal block get the names used in this one."""
+    for table in find_nodes(tree, exp.Table):
+        columns = marks[table.name][1] if table.name in marks else ()
+        if columns:
+            listed = [exp.to_identifier(c, quoted=True) for c in columns]
+            alias = exp.to_identifier(table.alias, quoted=True) if table.alias else copy_tree(table.this)
+            table.set("alias", exp.TableAlias(this=alias, columns=listed))
+    for identifier in find_nodes(tree, exp.Identifier):
+        if identifier.this in marks:
+            identifier.set("this", names[marks[identifier.this][0]])
 
 
 def everything(name: str, at: int) -> exp.Select:
@@ -396,3 +421,19 @@ def _condition(outer: exp.Select, measures: dict[str, exp.Expr]) -> exp.Expr | N
     made: exp.Expr = copy_tree(parts[0])
     made.set("this", copy_tree(named))
     return made
+
+
+def is_arg_max(query: Query) -> bool:
+    """Return whether a statement is another spelling of one release: ARG_MAX over counted groups."""
+    if not isinstance(query.tree, exp.Select) or query.inner:
+        return False
+    try:
+        return rewrite_selection(query.source, query.tree).only is not None
+    except QueryRefused:
+        return False
+
+
+def position_of(query: Query, select: exp.Select) -> int:
+    """Return where a block stands in the text, or what stands for that."""
+    at: int = select.meta["select"]
+    return at if at >= 0 else query.source.position(select)

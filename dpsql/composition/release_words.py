@@ -110,7 +110,7 @@ def _share(scope: Filter, loss: PrivacyLoss) -> float:
 
 
 def _up(value: Fraction) -> str:
-    """Write a number with four digits, rounded up."""
+    """Write a number with four significant digits, rounded up."""
     if not value:
         return "0"
     unit = Fraction(10) ** (math.floor(math.log10(value)) - 3)

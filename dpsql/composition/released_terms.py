@@ -63,7 +63,7 @@ class Fold:
 
 @dataclass(frozen=True, slots=True)
 class Opaque:
-    """A value whose error is not known."""
+    """A value of an answer whose error is not known."""
 
     why: str
     """The step that has no error, in words."""
@@ -104,7 +104,7 @@ def _times(form: str, factor: str) -> str:
 
 
 def scale(term: LinearTerm, factor: str, value: str) -> LinearTerm:
-    """Return a multiple of a sum."""
+    """Return a sum of released numbers times a constant."""
     return LinearTerm(value, tuple((_product(own, factor), form) for own, form in term.parts))
 
 
@@ -115,7 +115,7 @@ def _product(one: str, other: str) -> str:
 
 
 def arithmetic(op: str, left: Term, right: Term, value: str) -> Term:
-    """Return a sum, difference, product or quotient."""
+    """Return the sum, difference, product or quotient of two terms."""
     opaque = first_opaque(left, right)
     if opaque is not None:
         return opaque
@@ -205,7 +205,7 @@ def named(alias: str, name: str) -> str:
 
 
 def sql_of(node: exp.Expr) -> str:
-    """Return the SQL of an expression."""
+    """Return the SQL that computes a term."""
     return write_engine_sql(copy_tree(node))
 
 
@@ -220,7 +220,7 @@ FloatArray = NDArray[np.float64]
 
 
 class NoIntervalError(Exception):
-    """A value has no interval."""
+    """A value of an answer cannot have an interval."""
 
 
 _FUNCTIONS: dict[str, Callable[..., FloatArray]] = {
@@ -340,7 +340,7 @@ class FollowedRows(Protocol):
 
 
 class QueryFollower(Protocol):
-    """What reads queries inside of expressions."""
+    """What an expression reader calls for the queries inside of expressions."""
 
     released: Mapping[str, Mapping[int, int | str]]
     width: int

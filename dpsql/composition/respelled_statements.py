@@ -10,10 +10,13 @@ from dpsql.analysis import Catalog
 from dpsql.analysis.compiler import read_whole_number
 from dpsql.composition.chosen_public_rows import with_chosen_public_rows
 from dpsql.composition.equivalent_blocks import with_counts
+from dpsql.composition.few_groups import with_few_groups
+from dpsql.composition.found_values import with_found_values
 from dpsql.composition.lists_of_values import with_lists
 from dpsql.composition.pair_statistics import write_pair_statistics
 from dpsql.composition.rank_quantiles import with_quantiles
-from dpsql.composition.values_of_rows import with_clock, with_covered, with_distinct_rows, with_found_values
+from dpsql.composition.tiles_of_rows import with_tiles
+from dpsql.composition.values_of_rows import with_clock, with_covered, with_distinct_rows
 from dpsql.language import Query, copy_tree, find_nodes
 from dpsql.policy import Policy
 
@@ -32,15 +35,17 @@ def respell_statement(query: Query, policy: Policy, catalog: Catalog) -> Query:
     if nested and any(table.covers for table in policy.tables.values()):
         tree = with_covered(tree, policy)
     if nested and find_nodes(tree, exp.Window):
-        tree = with_quantiles(replace(query, tree=tree))
+        tree = with_tiles(replace(query, tree=with_quantiles(replace(query, tree=tree))), policy, catalog)
     distinct = find_nodes(tree, exp.Distinct)
     values = [value for each in distinct for value in each.expressions]
     if (nested and distinct) or not all(isinstance(value, exp.Column) for value in values):
         tree = with_distinct_rows(replace(query, tree=tree), policy, catalog)
+    if nested and find_nodes(tree, exp.Group):
+        tree = with_few_groups(replace(query, tree=tree), policy, catalog)
     query = with_lists(replace(query, tree=tree), policy, catalog)
     tree = query.tree
     listing = any(node.args.get("query") is not None for node in find_nodes(tree, exp.In))
-    if listing or find_nodes(tree, exp.Exists):
+    if listing or find_nodes(tree, exp.Exists) or any(j.args.get("side") for j in find_nodes(tree, exp.Join)):
         query = replace(query, tree=with_chosen_public_rows(query, policy, catalog))
     if listing:
         query = with_found_values(query, policy, catalog)

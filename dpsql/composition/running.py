@@ -54,8 +54,8 @@ class Releasing:
     analyst: str
     most: Charge | None = None
     """The largest charge that was agreed; None if any price was."""
-    report: int | None = None
-    """The number of the registered report for which it is."""
+    reports: tuple[int | None, ...] = ()
+    """For each release the number of the registered report for which it is; none: it is for none."""
 
     def stored(self, prepared: PreparedPrivate | PreparedComposed) -> tuple[Release, ...] | None:
         """Return the releases of a statement, if all are stored; else None."""
@@ -122,7 +122,7 @@ class Releasing:
             # What is shared is known after the charge: too late for a release that reads its value.
             if part.reusable
             and self.database.policy.share_releases
-            and self.report is None  # each analyst's own report is measured for it alone
+            and not any(self.reports)  # each analyst's own report is measured for it alone
             and not any(each.values for each in parts.values())
             and self.ledger.is_shareable(part.key)
         }
@@ -208,10 +208,12 @@ class Releasing:
         reservation = self.ledger.reserve_all(
             analyst=self.analyst,
             statement=text,
-            requests=[_request_of(part, place + 1, places) for place, part in parts.items()],
+            requests=[
+                _request_of(part, place + 1, places, self.reports[place] if self.reports else None)
+                for place, part in parts.items()
+            ],
             shared=shared,
             facts=facts,
-            report=self.report,
         )
         touched |= zip(parts, reservation.touches, strict=True)
         work = [partial(run, place, part) for place, part in parts.items()]
@@ -294,7 +296,7 @@ def _add_note(release: Release, note: str) -> Release:
     return replace(release, warnings=(note, *release.warnings)) if note else release
 
 
-def _request_of(part: PreparedPrivate, place: int, places: int) -> Request:
+def _request_of(part: PreparedPrivate, place: int, places: int, report: int | None) -> Request:
     quote = part.method.quote
     selection = words_of_selection(part.plan)
     return Request(
@@ -307,6 +309,7 @@ def _request_of(part: PreparedPrivate, place: int, places: int) -> Request:
         quote.loss,
         part.plan.unit_parts,
         of_person=not part.plan.compiled.certificate.periods,
+        report=report,
     )
 
 

@@ -57,7 +57,7 @@ class ReleasedRelation:
 
 @dataclass(frozen=True, slots=True)
 class SelectedByNoise:
-    """What an outer query shows because of noise."""
+    """What an outer query shows because noise decided it."""
 
     releases: ReleaseNames = NONE
     """The released relations of which noise decides what is shown of their intervals."""

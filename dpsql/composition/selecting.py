@@ -30,7 +30,7 @@ from dpsql.policy import fold
 
 
 class NotFollowedError(Exception):
-    """A query is not understood."""
+    """The reader of dependences does not understand a query."""
 
 
 _KNOWN = frozenset(
@@ -98,7 +98,7 @@ class DependenceReader:
     # -- queries
 
     def query(self, node: exp.Expr, around: QueryContext) -> RelationRows:
-        """Return the rows of a query."""
+        """Return the rows of a query, with what they depend on."""
         around = self._with(node, around)
         if isinstance(node, exp.Select):
             return self._select(node, around)

@@ -37,6 +37,7 @@ from dpsql.composition.prepared import (
     PreparedComposed,
     PreparedPrivate,
     PreparedPublic,
+    PreparedQuestion,
 )
 from dpsql.composition.release_words import add_exact_facts, round_down, round_up
 from dpsql.composition.statement_parts import parts_of
@@ -57,7 +58,7 @@ from dpsql.policy import Policy, Table, UnitColumn, View, describe_protected, fo
 from dpsql.release import places_of
 
 if TYPE_CHECKING:
-    from dpsql.analysis import Output
+    from dpsql.analysis import Output, Plan
     from dpsql.kernel.ledger.lasting_streams import StoredStream
     from dpsql.places import Places
     from dpsql.release import Release
@@ -251,6 +252,7 @@ _SHOW = {
     "tables": ("table", "unit", "protects"),
     "releases": ("number", "when", "selection", "epsilon", "part", "statement"),
     "release": ("release",),
+    "stream": _EXPLAIN,
 }
 _DESCRIBE = ("column", "type", "domain")
 """The columns of commands; all are texts but the number of a release."""
@@ -331,8 +333,11 @@ def _added(places: Places, shown: int) -> list[int]:
 
 
 def _of_release(prepared: PreparedPrivate) -> pa.Schema:
-    database = prepared.engines.schema_database
-    keys = prepared.plan.key_types
+    return _of_plan(prepared.plan, prepared.engines.schema_database)
+
+
+def _of_plan(plan: Plan, database: SchemaDatabase) -> pa.Schema:
+    keys = plan.key_types
     return pa.schema(
         (
             output.name,
@@ -340,12 +345,12 @@ def _of_release(prepared: PreparedPrivate) -> pa.Schema:
             if output.kind == "key"
             else _of_number(output, database),
         )
-        for output in prepared.plan.outputs
+        for output in plan.outputs
     )
 
 
 def _of_number(output: Output, database: SchemaDatabase) -> pa.DataType:
-    """Return the type of a released number."""
+    """Return the SQL type in which a released number is shown."""
     if output.quantile is not None:
         kind = output.quantile.type
         return pa.int64() if kind.integer else database.arrow_type(str(kind))
@@ -364,6 +369,8 @@ def _of_command(prepared: PreparedCommand) -> pa.Schema:
             return STREAMS
         case PreparedCheck() as check:
             return _of_check(check)
+        case PreparedQuestion(counting=counting):
+            return _of_plan(counting.plan, counting.engines.schema_database)
         case Show() as show:
             names = _SHOW[show.what]
         case Describe():

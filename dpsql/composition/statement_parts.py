@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Sequence
 from contextlib import suppress
 from dataclasses import replace
 
@@ -20,7 +20,7 @@ from dpsql.analysis import (
     mark_value,
 )
 from dpsql.analysis.aggregate_functions import contains_aggregate
-from dpsql.analysis.output_columns import rewrite_selection
+from dpsql.analysis.group_rules import NO_CANDIDATES
 from dpsql.analysis.released.released_calls import is_quantile
 from dpsql.composition.block import separate
 from dpsql.composition.block_clauses import Written, share_epsilon
@@ -28,11 +28,21 @@ from dpsql.composition.chosen_public_rows import VALUE_MARK, PlacedValue, ValueT
 from dpsql.composition.derived import Asked, take_details
 from dpsql.composition.equivalent_blocks import with_existing
 from dpsql.composition.existence import EXISTENCE, readers
-from dpsql.composition.grouping_sets import add_fixed_columns, divide_grouping_sets, may_fix_columns
+from dpsql.composition.grouping_sets import (
+    add_fixed_columns,
+    divide_grouping_sets,
+    is_of_public_rows,
+    leave_out_sets,
+    may_fix_columns,
+)
 from dpsql.composition.kinds import Kinds, ReleaseBlock, below
 from dpsql.composition.release_blocks import (
     everything,
     fuse,
+    is_arg_max,
+    list_around,
+    name_releases,
+    position_of,
     put,
     remove_private_clauses,
     select_alone,
@@ -50,7 +60,6 @@ from dpsql.language import (
     Query,
     TopK,
     TopPerPartition,
-    copy_tree,
     find_nodes,
     walk_tree,
 )
@@ -109,7 +118,14 @@ def parts_of(
     scopes that are charged, where costs are added beside epsilons.
     """
     with query.source.limited_depth():
-        return _Splitter(query, policy, catalog, defaults, filters).parts([] if blocks is None else blocks)
+        splitter = _Splitter(query, policy, catalog, defaults, filters)
+        try:
+            return splitter.parts([] if blocks is None else blocks)
+        except QueryRefused as refused:
+            if not splitter.sets or refused.message != NO_CANDIDATES:
+                raise
+        splitter = _Splitter(query, policy, catalog, defaults, filters, no_sets=splitter.find_empty_sets())
+        return splitter.parts([] if blocks is None else blocks)
 
 
 def release_blocks(query: Query, policy: Policy, catalog: Catalog) -> list[Query]:
@@ -142,7 +158,10 @@ class _Splitter:
         catalog: Catalog,
         defaults: Options,
         filters: tuple[Filter, ...] = (),
+        no_sets: Collection[int] = (),
     ) -> None:
+        self.sets = False
+        """Whether blocks with several groupings were written as a release for each."""
         self.query = with_existing(respell_statement(query, policy, catalog), policy, catalog)
         self.policy, self.catalog, self.defaults = policy, catalog, defaults
         self.source, self.filters = query.source, filters
@@ -153,7 +172,7 @@ class _Splitter:
         if anchored is not None:
             self.query = anchored
             self.kinds = Kinds.of(anchored, policy, catalog)
-        self._divide()
+        self._divide(no_sets)
         for release in (*self.kinds.releases, *self.kinds.unused):
             if not may_fix_columns(release.select, policy):
                 continue
@@ -173,9 +192,10 @@ class _Splitter:
         """What `Parts.existence` has, with the marks of the releases."""
         self.planned = False
         """Whether anything was analysed, which depends on the defaults."""
+        self.plans: dict[int, tuple[Query, Plan]] = {}  # by the `id` of the query
 
-    def _divide(self) -> None:
-        """Write the blocks with several groupings as a release for each."""
+    def _divide(self, no_sets: Collection[int]) -> None:
+        """Write the blocks with several groupings as a release for each, but for the sets without groups."""
         tree, groups = self.query.tree, list[exp.Expr]()
         for release in (*self.kinds.releases, *self.kinds.unused):
             made = divide_grouping_sets(release.select)
@@ -184,7 +204,7 @@ class _Splitter:
                 tree = put(made, release.select, tree)
         if not groups:
             return
-        self.query = replace(self.query, tree=tree)
+        self.sets, self.query = True, replace(self.query, tree=tree)
         try:
             self.kinds = Kinds.of(self.query, self.policy, self.catalog)
         except QueryRefused:  # a set by the privacy unit has private rows, beside the released ones of others
@@ -193,6 +213,25 @@ class _Splitter:
                 groups[0],
                 "leave the privacy unit out of GROUP BY",
             ) from None
+        if no_sets:
+            leave_out_sets([self.kinds.releases[i].select for i in no_sets])
+            self.kinds = Kinds.of(self.query, self.policy, self.catalog)
+
+    def find_empty_sets(self) -> list[int]:
+        """Return the places of the releases that can have no groups, as public values alone tell."""
+        blocks, find = self.kinds.releases, self.kinds.provenance.find_scope
+        found = [i for i, block in enumerate(blocks) if self._is_empty(block, i)]
+        asked = [(blocks[i].select, find(blocks[i].select, blocks[i].ctes)) for i in found]
+        if any(is_of_public_rows(select, scope, self.policy) for select, scope in asked):
+            return [i for i, block in enumerate(blocks) if block.select.args.get("group") is not None]
+        return found
+
+    def _is_empty(self, release: ReleaseBlock, place: int) -> bool:
+        try:
+            self._plan(self._separate(release, _mark(place))[0][0])
+        except QueryRefused as refused:
+            return refused.message == NO_CANDIDATES
+        return False
 
     def parts(self, plain: list[Query]) -> Parts:
         """Return the parts of the statement; append to `plain` what `queries` returns.
@@ -203,7 +242,7 @@ class _Splitter:
             for query in self._separate(release, "unused")[0]:
                 self._plan(query)
         tree = self.query.tree
-        if not self.kinds.releases or _is_arg_max(self.query):
+        if not self.kinds.releases or is_arg_max(self.query):
             return Parts((ReleasePart("r0", replace(self.query, inner={})),))
         # A release inside another one stands before it.
         blocks: list[_BlockPart] = []
@@ -213,7 +252,7 @@ class _Splitter:
             queries, rest = self._separate(release, _mark(number))
             if rest is None and release.select is tree and not self.values:
                 return Parts((ReleasePart("r0", replace(queries[0], inner={}), release.note),))
-            at = _position(self.query, release.select)
+            at = position_of(self.query, release.select)
             marks = (_mark(number), *(f"{_mark(number)}.{i}" for i in range(1, len(queries))))
             self.marked |= dict(zip(marks, queries, strict=True))
             blocks[:0] = [_BlockPart(release, q, at, mark) for q, mark in zip(queries, marks, strict=True)]
@@ -227,7 +266,7 @@ class _Splitter:
 
     def queries(self) -> list[Query]:
         """Return the release blocks as statements of their own."""
-        if not self.kinds.releases or _is_arg_max(self.query):
+        if not self.kinds.releases or is_arg_max(self.query):
             return [replace(self.query, inner={})]
         found, tree = [], self.query.tree
         self.judged = True
@@ -243,15 +282,15 @@ class _Splitter:
 
     def _take_values(self, releases: int, tree: exp.Query) -> None:
         """Take the values over so many releases out of the tree; a release reads each as a constant."""
+        types = ValueTypes(
+            self.query, self.policy, self.catalog, self.kinds, self._plan, self.marked, self.judged
+        )
         for value in self.kinds.values[len(self.values) :]:
             if value.after > releases:
                 break
             select, place = value.subquery.unnest(), len(self.values)
             assert isinstance(select, exp.Select)  # noqa: S101  so it was judged
             alone = select_alone(select, tree, self.kinds)
-            types = ValueTypes(
-                self.query, self.policy, self.catalog, self.kinds, self._plan, self.marked, self.judged
-            )
             sql_type = types.find_type(alone, value)
             at = value.subquery
             if not sql_type.numeric and not value.listed:
@@ -275,7 +314,9 @@ class _Splitter:
             titles = [item.alias for item in releases[0].tree.expressions]
             places = tuple(titles.index(title) for title in decided[0])
             self.existence.append((name, places, decided[1]))
-        if any(contains_aggregate(item) for block in _around(release.select) for item in block.expressions):
+        if any(
+            contains_aggregate(item) for block in list_around(release.select) for item in block.expressions
+        ):
             self._check_groups(releases)
         return releases, rest
 
@@ -330,7 +371,10 @@ class _Splitter:
         self.planned = True
         with running_statement() as running:
             running.check()
-        return analyse(query, self.policy, self.catalog, complete_options(query.options, self.defaults))
+        if id(query) not in self.plans:
+            options = complete_options(query.options, self.defaults)
+            self.plans[id(query)] = query, analyse(query, self.policy, self.catalog, options)
+        return self.plans[id(query)][1]
 
     def _is_declared(self, query: Query) -> bool:
         """Return whether a plain block releases the groups of declared keys."""
@@ -349,7 +393,7 @@ class _Splitter:
         marks = {block.mark: same[i] for i, block in enumerate(blocks)}
         details = take_details(outer)
         for tree in (outer, *(value.query for value in self.values)):
-            _name_releases(tree, marks, names)
+            name_releases(tree, marks, names)
             check_outer(self.query, self.policy, tree, names.values())
         shares = [blocks[i].release.select.meta.get(EPSILON) for i in kept]
         own = [
@@ -402,44 +446,5 @@ class _Splitter:
         return prefix
 
 
-def _around(select: exp.Select) -> Iterator[exp.Select]:
-    """Yield the SELECTs around a block, also around the common table expression that it is."""
-    node = select.parent
-    while node is not None:
-        if isinstance(node, exp.Select):
-            yield node
-        node = node.parent
-
-
-def _name_releases(
-    tree: exp.Query, marks: dict[str, tuple[int, tuple[str, ...]]], names: dict[int, str]
-) -> None:
-    """Name the released relations in a tree; columns of an equal block get the names used in this one."""
-    for table in find_nodes(tree, exp.Table):
-        columns = marks[table.name][1] if table.name in marks else ()
-        if columns:
-            listed = [exp.to_identifier(c, quoted=True) for c in columns]
-            alias = exp.to_identifier(table.alias, quoted=True) if table.alias else copy_tree(table.this)
-            table.set("alias", exp.TableAlias(this=alias, columns=listed))
-    for identifier in find_nodes(tree, exp.Identifier):
-        if identifier.this in marks:
-            identifier.set("this", names[marks[identifier.this][0]])
-
-
 def _mark(number: int) -> str:
     return f"{VALUE_MARK}{number}"
-
-
-def _position(query: Query, select: exp.Select) -> int:
-    at: int = select.meta["select"]
-    return at if at >= 0 else query.source.position(select)
-
-
-def _is_arg_max(query: Query) -> bool:
-    """Return whether a statement is another spelling of one release: ARG_MAX over counted groups."""
-    if not isinstance(query.tree, exp.Select) or query.inner:
-        return False
-    try:
-        return rewrite_selection(query.source, query.tree).only is not None
-    except QueryRefused:
-        return False

@@ -52,7 +52,7 @@ CLEAN = Dependence()
 
 @dataclass(frozen=True, slots=True)
 class RelationRows:
-    """The rows of a relation."""
+    """The rows of a relation: their columns, and the released numbers that these depend on."""
 
     columns: tuple[tuple[str, Dependence], ...] | None
     """The folded names of its columns and their values; None: they are not known."""
@@ -63,7 +63,7 @@ class RelationRows:
 
     @property
     def values(self) -> tuple[Dependence, ...]:
-        """The values of all columns."""
+        """What the values of all columns depend on, together."""
         return (self.others,) if self.columns is None else tuple(value for _, value in self.columns)
 
     def value(self, name: str) -> Dependence | None:
@@ -95,17 +95,17 @@ class SelectScope:
 
     @property
     def values(self) -> list[Dependence]:
-        """The values of all columns."""
+        """What the values of all columns depend on, together."""
         return [value for _, rows in self.items for value in rows.values]
 
     @property
     def order(self) -> ReleaseNames:
-        """The noise that orders the rows."""
+        """What the order of the rows depends on."""
         return frozenset[str]().union(*(rows.order for _, rows in self.items))
 
     @property
     def present(self) -> ReleaseNames:
-        """The noise by which rows are there."""
+        """What decides which rows are there."""
         return frozenset[str]().union(*(rows.present for _, rows in self.items))
 
 

@@ -49,7 +49,7 @@ def write_condition(cell: Cell, numbers: AddableNumbers) -> str:
         known = _known(numbers, column)
         if values != known & numbers.where.get(column, known):
             name, kind = write_name(numbers.titles.get(column, column)), numbers.kind(column)
-            found.append(" OR ".join(_terms(values, name, kind)))
+            found.append(" OR ".join(write_terms(values, name, kind)))
     return " AND ".join(f"({each})" if " OR " in each else each for each in found)
 
 
@@ -67,7 +67,8 @@ def _list_names(values: ValueSet) -> tuple[list[str | bool], bool]:
     return found, others
 
 
-def _terms(values: ValueSet, name: str, kind: str) -> Iterator[str]:
+def write_terms(values: ValueSet, name: str, kind: str) -> Iterator[str]:
+    """Yield conditions, by OR, that a column has a value of a set; of a column of the kind of `CellKey`."""
     if kind not in _IN_ORDER:
         names, others = _list_names(values)
         listed = ", ".join(sorted(map(_write_name, names)))

@@ -1,4 +1,4 @@
-"""Subqueries over private rows: the first and last day of a table, values that rows have, different rows.
+"""Subqueries over private rows: the first and last day of a table, and how many different rows there are.
 
 Where the owner declares the days that a table covers, its MIN and MAX are literals, and free. Otherwise the
 last day is a release: the last of the declared days that clearly has some units, found from the end. One
@@ -13,18 +13,6 @@ of each column its length and its value, or that it is NULL, so that two rows ha
 equal as DISTINCT compares them, where NULL is a value like any other. `COUNT(DISTINCT (a, b))` is the same
 number. One unit adds the rows that it alone has, at most as many as it keeps: it is bounded and released as
 every number of different values is.
-
-The only unit that has a value would move the rows of all others who have it, so the list is a release of
-its own: the values that are surely there. Each unit speaks for one of its values, the first by a hash of unit
-and value, so it moves one number of speakers by one, however many there are. A value is found if its speakers
-with their noise reach tau: with G candidates and noise of scale s, tau = s ln G, so that at most one half of
-a value that nobody has is to be expected. Values that are not declared are found as groups of undeclared keys
-are, with delta. What is counted among the rows afterwards is another release, which reads the list as a
-constant.
-
-A list of other units' values chooses rows of a unit only through that constant. Values of few units may be
-missed, so the interval of the count is that of its noise alone, and the answer says so. Lists of values that
-belong to one unit each are no such lists: they stay within the unit.
 """
 
 from __future__ import annotations
@@ -37,14 +25,13 @@ from fractions import Fraction
 
 from sqlglot import exp
 
-from dpsql.analysis import Catalog, Plan
+from dpsql.analysis import Catalog
 from dpsql.analysis.aggregate_functions import aggregate_calls, aggregate_name, contains_aggregate
-from dpsql.analysis.compiled_relation import Cte
 from dpsql.analysis.compiler import find_cte, function_name
 from dpsql.analysis.statement_shapes import Provenance
 from dpsql.composition.kinds import Kinds, ReleaseBlock
 from dpsql.errors import QueryRefused
-from dpsql.language import MARK, Clause, Clauses, Options, Query, copy_tree, find_nodes, keep_title, walk_tree
+from dpsql.language import MARK, Clauses, Options, Query, copy_tree, find_nodes, keep_title, walk_tree
 from dpsql.lazy_dataclass import dataclass
 from dpsql.policy import Assumed, Policy, RangeDomain, Table
 
@@ -204,7 +191,7 @@ def _is_inside(node: exp.Expr, selects: Collection[int]) -> bool:
 
 
 def _put_anchor(select: exp.Select, extreme: _Extreme, unit: exp.Column, least: int) -> None:
-    """Make a SELECT of MIN or MAX that of the first day, or the last, that has so many units."""
+    """Make a SELECT of MIN or MAX that of the first day, or the last, that has a given number of units."""
     item = select.expressions[0]
     name = item.alias or f"{'max' if extreme.last else 'min'}({extreme.column.name})"
     day = copy_tree(extreme.column)
@@ -266,11 +253,19 @@ def _read(select: exp.Select) -> exp.Select | None:
         return None
     if not all(isinstance(each, exp.Kwarg) for each in arguments[1:]):
         return None
-    if not isinstance(inner, exp.Select) or set(_given_rows(inner)) - _INNER:
+    if not isinstance(inner, exp.Select) or set(_given_rows(inner)) - _INNER - {"order"}:
         return None
     distinct = inner.args.get("distinct")
-    if distinct is None or distinct.args.get("on") is not None:
+    if distinct is None:
         return None
+    on = distinct.args.get("on")
+    if on is not None:  # each row of DISTINCT ON is that of one value, whichever row it is
+        listed = on.expressions if isinstance(on, exp.Tuple) else [on.unnest()]
+        renamed = {i.alias for i in inner.expressions if isinstance(i, exp.Alias)} - {""}
+        if not all(isinstance(each, exp.Column) and each.name not in renamed for each in listed):
+            return None
+        inner = copy_tree(inner, "expressions", "distinct", "order")
+        inner.set("expressions", [copy_tree(each) for each in listed])
     plain = not any(each.is_star or contains_aggregate(each) for each in inner.expressions)
     return inner if plain else None
 
@@ -304,146 +299,3 @@ def _text_of(value: exp.Expr) -> exp.Expr:
         ifs=[exp.If(this=null, true=exp.Literal.string("-"))], default=exp.DPipe(this=colon, expression=text)
     )
     return exp.Paren(this=case)
-
-
-FOUND = "found"
-"""The meta of a literal that stands for the least number of speakers, with the column that they speak for."""
-ABSENT = "absent"
-"""The meta of that literal which says what the list leaves out."""
-OF_NO_ROWS = "of no rows is some value of its domain, where SQL has NULL: COUNT beside it tells"
-"""What an answer says of MODE, if the values are declared: which rows there are is not known."""
-_READ = frozenset({"expressions", "from_", "joins", "where", "distinct", "group", "kind"})
-_FIRST = -100
-"""The position that the first SELECT of speakers has: that of no SELECT in the text."""
-
-
-def with_found_values(query: Query, policy: Policy, catalog: Catalog) -> Query:
-    """Return a statement with released lists in the place of values of private rows; its tree is changed."""
-    if query.clause != Clause():
-        return query
-    provenance, inner = Provenance(query.source, policy, catalog), dict(query.inner)
-    for node in find_nodes(query.tree, exp.In):
-        listed, around = node.args.get("query"), node.find_ancestor(exp.Select)
-        select = listed.unnest() if isinstance(listed, exp.Subquery) else listed
-        if around is None or not isinstance(select, exp.Select) or set(_given(select)) - _READ:
-            continue
-        try:
-            ctes = list_ctes_of(select, provenance)
-            unit = _find_speakers(node, select, around, provenance, ctes)
-        except QueryRefused:
-            continue
-        if unit is not None and listed is not None:
-            number = _FIRST - len(inner)
-            mechanism = "LAPLACE" if unit[1] else None
-            inner[number] = Clauses(Options(max_groups_contributed=1, mechanism=mechanism), has_options=True)
-            listed.replace(
-                exp.Subquery(
-                    this=list_found_values(select, unit[0], number, negated=isinstance(node.parent, exp.Not))
-                )
-            )
-    return query if inner == query.inner else replace(query, inner=inner)
-
-
-def _given(node: exp.Expr) -> list[str]:
-    return [name for name, value in node.args.items() if value]
-
-
-def list_ctes_of(node: exp.Expr, provenance: Provenance) -> tuple[Cte, ...]:
-    """Return the common table expressions that a query within a statement may name."""
-    around = list[exp.Expr]()
-    parent = node.parent
-    while parent is not None:
-        if isinstance(parent, exp.Query) and parent.args.get("with_") is not None:
-            around.append(parent)
-        parent = parent.parent
-    ctes: tuple[Cte, ...] = ()
-    for each in reversed(around):
-        ctes = provenance.list_ctes(each, ctes)
-    return ctes
-
-
-def _find_speakers(
-    node: exp.In, select: exp.Select, around: exp.Select, of: Provenance, ctes: tuple[Cte, ...]
-) -> tuple[exp.Column, bool] | None:
-    """Return the unit of the rows whose values are listed, and whether these are declared.
-
-    None if the list does not choose rows of other units.
-    """
-    items, group = select.expressions, select.args.get("group")
-    if len(items) != 1 or contains_aggregate(items[0]) or items[0].is_star:
-        return None
-    value = items[0].unalias()
-    if group is not None and [each.sql() for each in group.expressions] not in ([value.sql()], ["1"]):
-        return None
-    distinct = select.args.get("distinct")
-    if distinct is not None and distinct.args.get("on") is not None:
-        return None
-    unit = of.find_unit(select, ctes)
-    if unit is None or of.find_unit(around, ctes) is None or of.find_outer_column(select, ctes) is not None:
-        return None
-    owned, declared = of.read_values(select, value, ctes)
-    return None if owned else (unit, declared)
-
-
-def list_found_values(select: exp.Select, unit: exp.Column, number: int, *, negated: bool) -> exp.Select:
-    """Return the SELECT of the values of rows for which enough units speak."""
-    value = select.expressions[0].unalias()
-    counted = exp.Select(
-        expressions=[
-            exp.alias_(copy_tree(value), "k", quoted=True),
-            exp.alias_(
-                exp.Anonymous(this=f"{MARK}COUNT", expressions=[exp.Distinct(expressions=[unit])]),
-                "n",
-                quoted=True,
-            ),
-        ]
-    )
-    where = select.args.get("where")
-    there = exp.Not(this=exp.Is(this=copy_tree(value), expression=exp.Null()))
-    both = there if where is None else exp.and_(copy_tree(where.this), there, copy=False)
-    for name in ("from_", "joins"):
-        part = select.args.get(name)
-        made = [copy_tree(each) for each in part] if isinstance(part, list) else part and copy_tree(part)
-        counted.set(name, made or None)
-    counted.set("where", exp.Where(this=both))
-    counted.set("group", exp.Group(expressions=[copy_tree(value)]))
-    counted.meta["select"] = number
-    outer = exp.Select(expressions=[exp.column("k", quoted=True)])
-    least = exp.Literal.number(1)
-    least.meta[FOUND] = word = word_of(value)
-    if negated:
-        least.meta[ABSENT] = f"NOT IN: rows without a {word} are left out; with one, SQL's NOT IN is empty"
-    alias = exp.TableAlias(this=exp.to_identifier("s", quoted=True))
-    outer.set("from_", exp.From(this=exp.Subquery(this=counted, alias=alias)))
-    outer.set("where", exp.Where(this=exp.GTE(this=exp.column("n", quoted=True), expression=least)))
-    outer.meta["select"] = -1
-    return outer
-
-
-def word_of(value: exp.Expr) -> str:
-    """Return the name of a column as a sentence has it; "value" for what is computed."""
-    return ("" if isinstance(value, exp.Anonymous) else value.name) or "value"
-
-
-def say_absent(listed: exp.Select, text: str) -> None:
-    """Let the answer say of a list of found values what is not in it."""
-    for literal in find_nodes(listed.args["where"], exp.Literal):
-        if FOUND in literal.meta:
-            literal.meta[ABSENT] = text
-
-
-def put_least(tree: exp.Expr, plan: Plan, scale: float) -> str:
-    """Put the least number of speakers into the SQL of a list; return what the answer says of it, if any."""
-    said = ""
-    for node in find_nodes(tree, exp.Literal):
-        name = node.meta.get(FOUND)
-        if name is None:
-            continue
-        least = 1 if plan.domain_size is None else max(1, math.ceil(scale * math.log(plan.domain_size)))
-        absent = node.meta.get(ABSENT)
-        node.replace(exp.Literal.number(least))
-        from_ = f"counts as there from about {least:,} units that speak for it"
-        how = "is found as a group of undeclared keys is" if plan.domain_size is None else from_
-        said = f"found: a {name} {how}; rarer ones are more often missed, so intervals are of the noise alone"
-        said = f"{said}. {absent}" if absent else said
-    return said

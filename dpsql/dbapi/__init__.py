@@ -3,7 +3,7 @@
 `connect` opens a policy's database for one analyst, or a connection to a server; the `Connection` returns
 by `explain` the price of a statement before it runs (`Explanation`). Its `Cursor` (``cursor``) runs
 statements and returns rows, Arrow data and the `Release`. ``named_streams`` has streams of checks,
-``rows`` PEP 249's types, and the rows of a result.
+``named_boards`` boards and holdouts, ``rows`` PEP 249's types, and the rows of a result.
 """
 
 from __future__ import annotations
@@ -52,9 +52,9 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from dpsql.checked import CheckedCounts
     from dpsql.database import Database
-    from dpsql.dbapi.named_streams import NamedStream
+    from dpsql.dbapi.named_boards import NamedBoard, NamedHoldout
+    from dpsql.dbapi.named_streams import NamedStream, UnnamedStream
     from dpsql.kernel.loss import Number
     from dpsql.language import Parameters
     from dpsql.ledger import Budget
@@ -230,6 +230,7 @@ class Connection:
 
     def __init__(self, session: AnalystSession) -> None:
         self._session = session
+        self._unnamed: list[UnnamedStream] = []
         self.messages = [(errors.Warning, errors.Warning(text)) for text in session.messages]
 
     def cursor(self) -> Cursor:
@@ -277,19 +278,23 @@ class Connection:
             raise
         return Explanation.of(found.table, self._session.budget().remaining)
 
-    def checked(self, *, tolerance: Number, epsilon: Number, misses: int) -> CheckedCounts:
-        """Open a stream of counts that are answered by guesses; only rejected guesses are charged.
+    def checked(
+        self, *, tolerance: Number, epsilon: Number, misses: int, **options: Number | str
+    ) -> UnnamedStream:
+        """Open a stream of checks without a name, which is closed with the connection or a `with` block.
 
         Parameters
         ----------
         tolerance
-            A guess is accepted if its error is smaller, in counts (up to noise).
-        epsilon
-            The most the stream can cost, reserved now; what is not spent is given back on `close`.
-        misses
-            How many rejected guesses the stream can answer.
+            A number is as expected if its error is smaller (up to noise); a check may say another one.
+        epsilon, misses, options
+            As for `checks`.
         """
-        return self._session.checked(tolerance=tolerance, epsilon=epsilon, misses=misses)
+        from dpsql.dbapi.named_streams import open_unnamed  # noqa: PLC0415  seldom
+
+        found = open_unnamed(self._session, epsilon, misses, {"tolerance": tolerance, **options})
+        self._unnamed.append(found)
+        return found
 
     def checks(
         self,
@@ -310,11 +315,90 @@ class Connection:
         misses
             How many checks may be off.
         options
-            Others of OPEN CHECKS: `answers`, `sides`, `tolerance`, `at_once`.
+            Others of OPEN CHECKS: `answers`, `sides`, `tolerance`, `at_once`, `rows`, `models`, `scales`.
         """
         from dpsql.dbapi.named_streams import open_named  # noqa: PLC0415  seldom
 
         return open_named(self._session, name, epsilon, misses, options)
+
+    def stable(
+        self,
+        name: str,
+        *,
+        epsilon: Number | None = None,
+        delta: Number | None = None,
+        unstable: int | None = None,
+        questions: int = 1000,
+    ) -> NamedStream:
+        """Open a stream of exact answers (`NamedStream.ask`); without options, return one that is open.
+
+        Parameters
+        ----------
+        name
+            Its name, among the streams of the analyst.
+        epsilon, delta
+            What it costs at most, charged now; what is not used of epsilon is given back by `close`.
+        unstable
+            How many questions may be unstable: these alone use a part of epsilon.
+        questions
+            How many are asked at most, for all of which delta is.
+        """
+        from dpsql.dbapi.named_streams import open_named  # noqa: PLC0415  seldom
+
+        given = {} if delta is None else {"delta": delta, "questions": questions}
+        return open_named(self._session, name, epsilon, unstable, given)
+
+    def board(self, name: str, **options: Number | str) -> NamedBoard:
+        """Open a board, on which scores are compared with the best; without options, return one that is open.
+
+        Parameters
+        ----------
+        name
+            Its name, among those of the analyst's streams.
+        options
+            Those of OPEN BOARD: `epsilon`, `improvements`, `step`, `best` ("LOWEST" or "HIGHEST"), `start`,
+            `rows`.
+        """
+        from dpsql.dbapi.named_boards import open_board  # noqa: PLC0415  seldom
+
+        return open_board(self._session, name, options)
+
+    def holdout(
+        self, name: str, *, table: str | None = None, where: str | None = None, **options: Number | str
+    ) -> NamedHoldout:
+        """Open a holdout, on which training scores are checked; without options, return one that is open.
+
+        Parameters
+        ----------
+        name
+            Its name, among those of the analyst's streams.
+        table, where
+            The table that has its rows, and a condition of them, for `NamedHoldout.score`.
+        options
+            Those of OPEN HOLDOUT: `epsilon`, `misses`, `training` ("other units" or "private"), `answers`,
+            `at_once`, `rows`.
+        """
+        from dpsql.dbapi.named_boards import open_holdout  # noqa: PLC0415  seldom
+
+        return open_holdout(self._session, name, options, table, where)
+
+    def upload(self, name: str, data: object, *, key: str | None = None) -> int:
+        """Keep a public table, such as a model's predictions, for the statements of this connection.
+
+        It costs nothing. Return its number of rows.
+
+        Parameters
+        ----------
+        name
+            What statements call it; no table of the policy has this name.
+        data
+            An Arrow table, a DataFrame, or a mapping of columns: numbers, texts, BOOLEAN, dates and times.
+        key
+            The column by which statements join it, which has each value once; None: the first one.
+        """
+        from dpsql.uploads import to_table  # noqa: PLC0415  seldom
+
+        return self._session.upload(name, to_table(data), key)
 
     def release(self, number: int) -> Release:
         """Read one of the analyst's own releases back, by its number in SHOW RELEASES; it costs nothing."""
@@ -342,7 +426,11 @@ class Connection:
     def close(self) -> None:
         """Close the connection. Closing twice is an error, as PEP 249's compliance suite wants."""
         self._session.check()
-        self._session.close()
+        try:
+            for stream in self._unnamed:
+                stream.close()
+        finally:
+            self._session.close()
 
     def __enter__(self) -> Self:
         self._session.check()

@@ -1,9 +1,13 @@
-"""`NamedStream`: a stream of checks in Python, which writes the statements that SQL has for it."""
+"""`NamedStream`, `UnnamedStream`: streams of checks in Python, which write the statements that SQL has."""
 
 from __future__ import annotations
 
+from contextlib import suppress
+from datetime import date, datetime
+from decimal import Decimal
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, Literal
+from itertools import count
+from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias
 
 from dpsql.errors import InterfaceError, ProgrammingError
 from dpsql.kernel.loss import exact
@@ -11,13 +15,15 @@ from dpsql.language import Query, parse, write_name
 from dpsql.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     import pyarrow as pa
 
     from dpsql.kernel.loss import Number
     from dpsql.language import Parameters
     from dpsql.session_api import AnalystSession
 
-    Expected = Number | tuple[Number | None, Number | None] | Literal["last"]
+    Expected: TypeAlias = Number | tuple[Number | None, Number | None] | Literal["last", "models"] | pa.Table
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +36,12 @@ class CheckedRows:
     @property
     def off(self) -> bool:
         """Whether any number is off."""
-        return "off" in self.table.column("checked").to_pylist()
+        return "checked" in self.table.column_names and "off" in self.table.column("checked").to_pylist()
+
+    @property
+    def stable(self) -> bool:
+        """Of a question of exact answers: whether it was answered, if with no row."""
+        return not any(note.startswith("unstable:") for note in self.notes)
 
     def df(self) -> Any:  # noqa: ANN401  pandas has no types
         """Return the rows as a pandas DataFrame."""
@@ -64,8 +75,9 @@ class NamedStream:
         sql
             A SELECT of one number, by groups of a public domain or without.
         expect
-            A number; a pair, the least and the most (None: that side is open); or "last", what the stream
-            last accepted or answered of the same SELECT.
+            A number; a pair, the least and the most (None: that side is open); "last", what the stream
+            last accepted or answered of the same SELECT; "models", the weighted median of its models; or a
+            DataFrame or Arrow table, with the keys of groups and what is expected of each.
         table
             A public table with the keys of the groups and what is expected of each, in place of `expect`.
         tolerance, within
@@ -83,6 +95,15 @@ class NamedStream:
         name = write_name(_last_column(sql, parameters) if column is None else column)
         text = f"CHECK {self.name} {sql.rstrip().rstrip(';')}\nEXPECT {name} {wanted}{width}"
         found = self._session.run(text, parameters)
+        return CheckedRows(found.table, found.notices)
+
+    def ask(self, sql: str, parameters: Parameters = None) -> CheckedRows:
+        """Ask what the stream was opened for.
+
+        With models, the last column is checked by what they expect. Of exact answers, it is a SELECT of keys
+        or of a quantile, which is answered if no unit could change the answer.
+        """
+        found = self._session.run(f"ASK {self.name} {sql}", parameters)
         return CheckedRows(found.table, found.notices)
 
     def refill(self, misses: int | None = None) -> None:
@@ -112,6 +133,63 @@ class NamedStream:
         return f"NamedStream({self.name!r})"
 
 
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """The answer to one count: the guess if that was good enough (`hit`), else a fresh count."""
+
+    hit: bool
+    value: float
+    gap: float | None
+    """By how much the guess was beyond the tolerance, with noise; None if it was not."""
+
+
+class UnnamedStream(NamedStream):
+    """A stream of checks that is closed with its connection, or at the end of a `with` block."""
+
+    def count(self, sql: str, guess: Number, parameters: Parameters = None) -> Checked:
+        """Answer one count: the guess if it is good enough, else a fresh noisy count, which uses a miss.
+
+        The guess may depend on public data and on earlier answers, on nothing else.
+        """
+        rows = self.check(sql, guess, parameters=parameters).table.to_pylist()
+        if len(rows) != 1:
+            raise ProgrammingError("a count has no groups: `check` returns them, and these are stored")
+        return Checked(rows[0]["checked"] != "off", next(iter(rows[0].values())), rows[0]["gap"])
+
+    def close(self) -> None:
+        """Settle the stream; harmless if it is closed."""
+        with suppress(ProgrammingError):  # it was closed by its name
+            super().close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        # A child of a fork leaves the block as well; the stream is its parent's.
+        if self._session.turn.in_own_process and not self._session.closed:
+            self.close()
+
+
+def open_unnamed(
+    session: AnalystSession, epsilon: Number, misses: int, options: dict[str, Any]
+) -> UnnamedStream:
+    """Open a stream under a name that no stream of the analyst has had."""
+    while True:
+        name = _find_free_name(session)
+        try:
+            open_named(session, name, epsilon, misses, options)
+        except ProgrammingError:
+            if _find_free_name(session) == name:
+                raise
+            continue  # another process has opened it meanwhile
+        return UnnamedStream(session, name)
+
+
+def _find_free_name(session: AnalystSession) -> str:
+    known = session.run("SHOW STREAMS").table.column("stream").to_pylist()
+    return next(name for number in count(1) if (name := f"unnamed_{number}") not in known)
+
+
 def open_named(
     session: AnalystSession, name: str, epsilon: Number | None, misses: int | None, options: dict[str, Any]
 ) -> NamedStream:
@@ -123,18 +201,56 @@ def open_named(
     if epsilon is None or misses is None:
         raise InterfaceError("a stream is opened with its epsilon and its misses")
     given = {"epsilon": epsilon, "misses": misses, **options}
-    written = ", ".join(
-        f"{key} = {value if isinstance(value, str) else _write(value)}" for key, value in given.items()
-    )
-    session.run(f"OPEN CHECKS {name} OPTIONS ({written})")
+    kind = "STABLE" if "delta" in given else "CHECKS"
+    session.run(f"OPEN {kind} {name} OPTIONS ({write_options(given)})".replace("misses =", _MISSES[kind]))
     return found
 
 
+_MISSES = {"CHECKS": "misses =", "STABLE": "unstable ="}
+
+
+def write_options(given: Mapping[str, Number | str]) -> str:
+    """Write the options of OPEN, each with its value."""
+    return ", ".join(f"{name} = {_write_option(name, value)}" for name, value in given.items())
+
+
+def _write_rows(rows: Any) -> str:  # noqa: ANN401  pandas has no types
+    """Write the rows of a DataFrame or an Arrow table as a relation of SQL."""
+    import pyarrow as pa  # noqa: PLC0415  loaded where rows are
+
+    table = rows if isinstance(rows, pa.Table) else pa.Table.from_pandas(rows, preserve_index=False)
+    if not table.num_rows:
+        raise InterfaceError("the table of what is expected has no rows")
+    written = ", ".join(
+        "(" + ", ".join(map(_write_value, row)) + ")"
+        for row in zip(*(column.to_pylist() for column in table.columns), strict=True)
+    )
+    return f"(VALUES {written}) AS expected({', '.join(map(write_name, table.column_names))})"
+
+
+def _write_value(value: Any) -> str:  # noqa: ANN401  whatever a table has
+    if value is None or value != value:  # noqa: PLR0124  NaN is how pandas has NULL
+        return "NULL"
+    if isinstance(value, bool):
+        return str(value).upper()
+    if isinstance(value, (int, float, Decimal)):
+        text = f"{Decimal(repr(value) if isinstance(value, float) else value):f}"
+        return text.rstrip("0").rstrip(".") if "." in text else text
+    text = "'" + str(value).replace("'", "''") + "'"
+    if isinstance(value, datetime):
+        return f"TIMESTAMP {text}"
+    return f"DATE {text}" if isinstance(value, date) else text
+
+
 def _write_expected(expect: Expected | None, table: str | None, per: str | None) -> str:
+    if hasattr(expect, "columns"):
+        return f"FROM {_write_rows(expect)}"
     if (expect is None) == (table is None):
         raise InterfaceError("a check has what is expected, or a table of it")
     if table is not None:
         return f"FROM {write_name(table)}"
+    if expect == "models":
+        return "= MODELS"
     if expect == "last":
         return "= LAST" if per is None else "= LAST PER '" + per.replace("'", "''") + "'"
     if isinstance(expect, tuple):
@@ -149,13 +265,26 @@ def _write_expected(expect: Expected | None, table: str | None, per: str | None)
     return f"= {_write(expect)}"
 
 
+def _write_option(key: str, value: Any) -> str:  # noqa: ANN401  whatever OPEN CHECKS takes
+    if key in ("models", "scales", "training"):
+        words = value if isinstance(value, str) else ", ".join(map(str, value))
+        return "'" + words.replace("'", "''") + "'"
+    return value if isinstance(value, str) else _write(value)
+
+
 def _write(number: Number) -> str:
-    """Write a number exactly: whole, or as a division."""
+    """Write a number exactly: as a decimal, or as a division of whole numbers."""
     value: Fraction = exact(number)
-    if value.denominator == 1:
-        return str(value.numerator)
+    digits = next((n for n in range(_DIGITS) if not (value * 10**n).denominator - 1), None)
     sign = "-" if value < 0 else ""
-    return f"{sign}{abs(value.numerator)}/{value.denominator}"
+    if digits is None:
+        return f"{sign}{abs(value.numerator)}/{value.denominator}"
+    text = f"{abs(value.numerator) * 10**digits // value.denominator:0{digits + 1}d}"
+    return sign + (f"{text[:-digits]}.{text[-digits:]}" if digits else text)
+
+
+_DIGITS = 30
+"""How many decimals a number has that is written as one."""
 
 
 def _last_column(sql: str, parameters: Parameters) -> str:

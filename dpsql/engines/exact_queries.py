@@ -80,6 +80,11 @@ class ExactQueries:
         rows = self.rows(table, "t")
         return int(self._fetch_one(select_several(rows, self.quote(unit.column), self.quote(column)))[0])
 
+    def count_undetermined(self, table: str, column: str, other: str) -> int:
+        """Return how many values of a column stand in rows with several of another, or NULL beside one."""
+        rows = self.rows(table, "t")
+        return int(self._fetch_one(select_several(rows, self.quote(column), self.quote(other)))[0])
+
     def count_nulls(self, table: str, columns: Sequence[str]) -> tuple[dict[str, int], int]:
         """Return for each column in how many rows with a unit it is NULL, and how many rows have one."""
         listed = ", ".join(f"n{i}" for i in range(len(columns) + 1))

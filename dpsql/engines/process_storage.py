@@ -185,7 +185,7 @@ class KeptCounts:
 
     @property
     def size(self) -> int:
-        """The bytes that are kept."""
+        """How many bytes of counts are kept."""
         return self._size
 
     def __len__(self) -> int:
@@ -288,7 +288,7 @@ class CountedColumns:
 
     @classmethod
     def of(cls, compiled: CompiledQuery) -> CountedColumns:
-        """Return what a compiled query counts."""
+        """Return the columns that a compiled query counts."""
         groups = compiled.groups
         if groups is None:
             return cls(compiled.sql, tuple(range(compiled.counts)), compiled.places, None)
@@ -318,7 +318,7 @@ class _Entry:
     """Whether few groups are counted: then the rows of all are kept, too."""
 
     def counts(self, compiled: CompiledQuery) -> Counts:
-        """Return the counts of a compiled query."""
+        """Return the counts of a compiled query out of those that are kept."""
         return self.counted.take(self.copy, compiled)
 
 

@@ -230,7 +230,7 @@ class RemoteEngine(ABC):
     def count_few(
         self, compiled: CompiledQuery, check: Callable[[], None], kept: KeptFew | None = None
     ) -> Counts | None:
-        """Return None: all groups are counted."""
+        """Return None: the engine counts all groups at once."""
         del compiled, check, kept
         return None
 

@@ -46,16 +46,16 @@ class UnboundQuery(Exception):  # noqa: N818  a refusal of the statement
     def missing_name(self) -> tuple[Unknown, str]:
         """The kind and the name of what does not exist; empty texts if that is not the reason."""
         for what, pattern in _MISSING.items():
-            found = pattern.search(self.message)
+            found = re.search(pattern, self.message)
             if found is not None:
                 return what, found[1]
         return "", ""
 
 
-_MISSING: dict[Unknown, re.Pattern[str]] = {
-    "column": re.compile(r'(?:Referenced column|does not have a column named) "([^"\n]{1,100})"'),
-    "function": re.compile(r"Function with name \"?([^\"\s]{1,100})\"? does not exist"),
-    "table": re.compile(r"Table with name \"?([^\"\s!]{1,100})\"? does not exist"),
+_MISSING: dict[Unknown, str] = {
+    "column": r'(?:Referenced column|does not have a column named) "([^"\n]{1,100})"',
+    "function": r"Function with name \"?([^\"\s]{1,100})\"? does not exist",
+    "table": r"Table with name \"?([^\"\s!]{1,100})\"? does not exist",
 }
 """How DuckDB reports a name that does not exist, by what the name would mean."""
 
@@ -101,7 +101,7 @@ class RunningStatement:
         """
 
     def end_within(self, seconds: float) -> None:
-        """Let engine work that has not ended so many seconds from now fail."""
+        """Let engine work that has not ended a given number of seconds from now fail."""
         self._deadline = time.monotonic() + seconds
 
     @property
@@ -121,7 +121,7 @@ class RunningStatement:
 
     @property
     def timed_out(self) -> bool:
-        """Whether the time is over."""
+        """Whether the statement's time is over."""
         return self.remaining == 0
 
     def check(self) -> None:
@@ -264,7 +264,7 @@ def run_in_thread(
 
 
 def _stop(done: threading.Event, stop: Callable[[], None]) -> None:
-    """Stop the work repeatedly until it has ended."""
+    """Stop the statement again and again until its work has ended."""
     ticks = 0
     while not done.is_set():
         try:

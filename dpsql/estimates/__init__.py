@@ -15,6 +15,7 @@ Pure functions of released values or public parameters; nothing here reads priva
 * `moments`: averages, sums and variances from the noisy moments of a column;
 * `kept_ladder`: bounds on what a unit contributes, and intervals that cover what they cut, from noisy numbers
   of units by size;
+* `model_weights`: what is expected of a count by the weighted median of hypotheses, which learn from answers;
 * `predictions`: budget shares and predicted errors before spending;
 * `sparse_vector_law`: predicted hits, errors, coverage and charge of a sparse vector run;
 * `reports`: the plans and the least squares of reports.
@@ -32,6 +33,7 @@ from dpsql.estimates.combined_counts import (
 )
 from dpsql.estimates.kept_ladder import KeptLadder, Shared, Side, ValuesBeyond
 from dpsql.estimates.linear_estimates import ErrorModel, Estimates, GapNoise, blue, top_k_offsets
+from dpsql.estimates.model_weights import ModelWeights, most_misses
 from dpsql.estimates.moments import Average, Deviation, Formula, RowCount, SumOfRows, Variance
 from dpsql.estimates.noise_laws import (
     BoxNoise,
@@ -80,6 +82,7 @@ __all__ = [
     "LaplaceNoise",
     "Measurement",
     "MeasuringNoise",
+    "ModelWeights",
     "Noise",
     "Offsets",
     "Outlook",
@@ -107,6 +110,7 @@ __all__ = [
     "logistic_gap",
     "lower_bound_offset",
     "measuring_share",
+    "most_misses",
     "noise_variance",
     "offsets",
     "p_value",

@@ -35,7 +35,7 @@ def reference_variance(counts: int, pads: int) -> float:
 
 
 def own_variance(dimension: int) -> float:
-    """Return the variance that one coordinate of so many has by itself, in a box."""
+    """Return the variance of one coordinate of the noise in a box of a given dimension."""
     return (dimension + 1) * (dimension + 2) / 12
 
 
@@ -81,11 +81,15 @@ def simultaneous_half_width(counts: int, pads: int, confidence: float) -> float:
     # Half of the points for the midrange: its law is symmetric.
     centre = (np.arange(_POINTS // 2) + 0.5) / _POINTS
     mass = np.diff((np.arange(_POINTS // 2 + 1) * 2 / _POINTS) ** pads)
+    # Memory that is taken anew for each evaluation costs more than what is computed in it.
+    inside, below = np.empty((2, len(side), len(centre)))
 
     def beyond(width: float) -> float:
         s = width / side[:, None]
-        inside = np.minimum(1.0, centre + s) - np.maximum(0.0, centre - s)
-        return float(1 - weight @ (inside**counts @ mass))
+        np.minimum(1.0, np.add(centre, s, out=inside), out=inside)
+        np.maximum(0.0, np.subtract(centre, s, out=below), out=below)
+        np.power(np.subtract(inside, below, out=inside), counts, out=inside)
+        return float(1 - weight @ (inside @ mass))
 
     # It lies between the half-width of one count and the one by the union bound.
     ends = (box_half_width(counts, pads, 1 - (1 - confidence) / n) for n in (1, counts))

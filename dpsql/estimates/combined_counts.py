@@ -119,7 +119,7 @@ class Combined:
         return cls(np.zeros(0), np.zeros(0), np.zeros(0), np.zeros(0))
 
     def negate(self) -> Combined:
-        """Return the estimates of the negated counts."""
+        """Return the estimates of the counts with the other sign: of -n for each count n."""
         turned = None if self.together is None else (-self.together[1], -self.together[0])
         made = self.made.scale(-1.0) if isinstance(self.made, Linear) else None
         return Combined(-self.value, self.stddev, -self.high, -self.low, turned, made)

@@ -183,7 +183,7 @@ class KeptLadder:
 
     @property
     def price(self) -> Fraction:
-        """The epsilon that the whole ladder cost."""
+        """The epsilon that the whole ladder cost when it was measured."""
         return self.epsilon + (0 if self.beyond is None else self.beyond.epsilon)
 
     def __post_init__(self) -> None:
@@ -215,7 +215,7 @@ class KeptLadder:
 
     @property
     def total(self) -> float:
-        """Estimate the total over all units."""
+        """Estimate the sum of the measured column over all units."""
         return self.cut(0)
 
     @property

@@ -11,7 +11,7 @@ Intervals cover the noise. That values were cut to [low, high], and rows weighte
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 from functools import lru_cache
 
@@ -49,15 +49,25 @@ def mean_interval(
     interval with all such p reaches the end. It may be all of [0, 1]. If no such p is in [0, 1], the sum is
     taken as what it would be for the nearest one: a p near an end is covered a little more often.
     """
-    parts = len(moments)
     rows = np.asarray(sum(moments), dtype=np.float64)
+    return enclose_ratio(
+        first_moment(moments), rows, lambda p: scale * mean_width(len(moments), confidence, p)
+    )
+
+
+def enclose_ratio(
+    first: FloatArray, rows: FloatArray, width: Callable[[FloatArray], FloatArray]
+) -> tuple[FloatArray, FloatArray]:
+    """Return the ends of the interval of each ratio p in [0, 1] of two numbers, as `mean_interval` says.
+
+    `width` returns the convex Q(p), half the width of the interval of `first` - p `rows`, which is noise.
+    """
     rows = np.where(rows > 0, rows, np.nan)
-    start = np.clip(first_moment(moments) / rows, 0, 1)
+    start = np.clip(first / rows, 0, 1)
 
     def near(p: FloatArray, first: FloatArray) -> NDArray[np.bool_]:
-        return np.asarray(np.abs(first - p * rows) <= scale * mean_width(parts, confidence, p))
+        return np.asarray(np.abs(first - p * rows) <= width(p))
 
-    first = first_moment(moments)
     first = np.where(near(start, first), first, start * rows)
     ends = []
     for side in (0.0, 1.0):
@@ -78,7 +88,7 @@ def first_moment(moments: Sequence[FloatArray]) -> FloatArray:
 
 
 def mean_width(parts: int, confidence: float, p: FloatArray) -> FloatArray:
-    """Return Q(p) for so many moments with noise of scale 1, by interpolation to 1e-6."""
+    """Return Q(p) for a given number of moments with noise of scale 1, by interpolation to 1e-6."""
     at, width = _table(parts, confidence)
     return np.interp(p, at, width)
 
@@ -114,11 +124,11 @@ class RowCount:
         return scale * laplace_stddev((1.0,) * self.parts)
 
     def half_width(self, scale: float, confidence: Fraction) -> float:
-        """Predict half the width of the interval."""
+        """Predict half the width of the interval of a number of rows."""
         return scale * laplace_half_width((1.0,) * self.parts, check_confidence(confidence))
 
     def describe_prediction(self, scale: float, confidence: Fraction, parts: int) -> str:
-        """Write the predicted error, of a number from so many moments."""
+        """Write the predicted error, of a number from a given number of moments."""
         del parts
         return error_words(self.stddev(scale), self.half_width(scale, confidence))
 
@@ -135,15 +145,15 @@ class SumOfRows:
         return _linear(moments, self._weights(len(moments)), scale, confidence)
 
     def stddev(self, scale: float, parts: int = 2) -> float:
-        """Predict the standard deviation, for a sum from so many moments."""
+        """Predict the standard deviation, for a sum from a given number of moments."""
         return scale * laplace_stddev(self._weights(parts))
 
     def half_width(self, scale: float, confidence: Fraction, parts: int = 2) -> float:
-        """Predict half the width of the interval, for a sum from so many moments."""
+        """Predict half the width of the interval, for a sum from a given number of moments."""
         return scale * laplace_half_width(self._weights(parts), check_confidence(confidence))
 
     def describe_prediction(self, scale: float, confidence: Fraction, parts: int) -> str:
-        """Write the predicted error, of a number from so many moments."""
+        """Write the predicted error, of a number from a given number of moments."""
         return error_words(self.stddev(scale, parts), self.half_width(scale, confidence, parts))
 
     def _weights(self, parts: int) -> tuple[float, ...]:
@@ -192,14 +202,14 @@ class Average:
         return float(self.high - self.low) * scale * float(mean_width(parts, level, np.array([share]))[0])
 
     def describe_prediction(self, scale: float, confidence: Fraction, parts: int) -> str:
-        """Write the predicted error, of a number from so many moments; n is the number of rows."""
+        """Write the predicted error, of a number from a given number of moments; n is the number of rows."""
         width = self.half_width_times_n(scale, confidence, parts)
         return error_words(self.stddev_times_n(scale, parts), width, per_row=True)
 
 
 @dataclass(frozen=True, slots=True)
 class Variance:
-    """VAR_POP of the rows, or VAR_SAMP with `sample`."""
+    """The statistic VAR_POP of the values of the rows, or VAR_SAMP with `sample`."""
 
     low: Fraction
     high: Fraction

@@ -86,11 +86,11 @@ class MeasuredNumber:
 
     @classmethod
     def of(cls, place: int, value: NDArray[np.float64], source: NoiseDraw) -> MeasuredNumber:
-        """Return the values of one draw."""
+        """Return the noisy values of the number, a row for each group, out of one draw of all noise."""
         return cls(place, value, (source,), np.zeros(len(value), dtype=np.int64))
 
     def take(self, rows: NDArray[np.int64]) -> MeasuredNumber:
-        """Return some rows, in the given order."""
+        """Return the number in some of the groups, in the given order."""
         return replace(self, value=self.value[rows], source=self.source[rows])
 
     def append(self, other: MeasuredNumber) -> MeasuredNumber:
@@ -111,24 +111,26 @@ class Linear:
 
     @classmethod
     def alone(cls, place: int, value: NDArray[np.float64], source: NoiseDraw) -> Linear:
-        """Return a number that was measured itself."""
+        """Return a linear number that is one measured number, unchanged."""
         return cls(((1.0, MeasuredNumber.of(place, value, source)),))
 
     @property
     def value(self) -> NDArray[np.float64]:
-        """The measured number of each row."""
+        """The value of the linear number in each group."""
         return np.asarray(sum(weight * each.value for weight, each in self.terms), dtype=np.float64)
 
     def scale(self, factor: float) -> Linear:
-        """Return a multiple of the number."""
+        """Return a multiple of the linear number."""
         return Linear(tuple((weight * factor, each) for weight, each in self.terms))
 
     def take(self, rows: NDArray[np.int64]) -> Linear:
-        """Return some rows, in the given order."""
+        """Return the linear number in some of the groups, in the given order."""
         return Linear(tuple((weight, each.take(rows)) for weight, each in self.terms))
 
-    def append(self, other: Linear) -> Linear | None:
+    def append(self, other: Made) -> Linear | None:
         """Return the rows of both; None if they are not made of the same numbers."""
+        if not isinstance(other, Linear):
+            return None
         pairs = list(zip(self.terms, other.terms, strict=False))
         same = all(w == v and a.place == b.place for (w, a), (v, b) in pairs)
         if not same or len(self.terms) != len(other.terms):
@@ -137,23 +139,58 @@ class Linear:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class Weighted:
+    """A number that is a sum of many measured values, with other weights in each row: an estimate.
+
+    Attributes
+    ----------
+    value
+        The number of each row.
+    names, sources
+        Of each measured value its release and its place there, and the draw of its noise.
+    weights
+        float64[rows, measured values].
+    """
+
+    value: NDArray[np.float64]
+    names: tuple[tuple[int, int], ...]
+    sources: tuple[NoiseDraw, ...]
+    weights: NDArray[np.float64]
+
+    def scale(self, factor: float) -> Weighted:
+        """Return a multiple of the number."""
+        return replace(self, value=self.value * factor, weights=self.weights * factor)
+
+    def take(self, rows: NDArray[np.int64]) -> Weighted:
+        """Return some rows, in the given order."""
+        return replace(self, value=self.value[rows], weights=self.weights[rows])
+
+    def append(self, other: Made) -> Weighted | None:
+        """Return the rows of both; None if they are not made of the same numbers."""
+        if not isinstance(other, Weighted) or self.names != other.names:
+            return None
+        value = np.concatenate([self.value, other.value])
+        return replace(self, value=value, weights=np.concatenate([self.weights, other.weights]))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Quotient:
     """A number that is one sum of measured values over another, cut to an interval."""
 
-    above: Linear
-    below: Linear
+    above: Linear | Weighted
+    below: Linear | Weighted
     low: float
     high: float
 
     def scale(self, factor: float) -> Quotient:
-        """Return a positive multiple of the number."""
+        """Return a positive multiple of the quotient."""
         return Quotient(self.above.scale(factor), self.below, self.low * factor, self.high * factor)
 
     def take(self, rows: NDArray[np.int64]) -> Quotient:
-        """Return some rows, in the given order."""
+        """Return the quotient in some of the groups, in the given order."""
         return replace(self, above=self.above.take(rows), below=self.below.take(rows))
 
-    def append(self, other: Linear | Quotient) -> Quotient | None:
+    def append(self, other: Made) -> Quotient | None:
         """Return the rows of both; None if they are not made of the same numbers."""
         if not isinstance(other, Quotient):
             return None
@@ -161,17 +198,13 @@ class Quotient:
         return None if above is None or below is None else replace(self, above=above, below=below)
 
 
-Made = Linear | Quotient
+Made = Linear | Quotient | Weighted
 """What a released number is made of."""
 
 
 def join_laws(first: Made | None, second: Made | None) -> Made | None:
     """Return the rows of two numbers of different groups; None where what one is made of is not known."""
-    if first is None or second is None:
-        return None
-    if isinstance(first, Quotient):
-        return first.append(second)
-    return first.append(second) if isinstance(second, Linear) else None
+    return None if first is None or second is None else first.append(second)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -197,7 +230,7 @@ class NumberNoise:
     bound: float | None = None
 
     def take(self, rows: NDArray[np.int64]) -> NumberNoise:
-        """Return some rows, in the given order."""
+        """Return the noise of the number in some of the groups, in the given order."""
         found = {name: getattr(self, name) for name in NOISE_ARRAYS}
         kept = {name: None if values is None else values[rows] for name, values in found.items()}
         return replace(self, made=None if self.made is None else self.made.take(rows), **kept)
@@ -272,7 +305,7 @@ def _geometric(rate: float) -> float:
 
 
 def check_noise(noise: str) -> None:
-    """Raise `ValueError` for an unknown kind of noise."""
+    """Raise `ValueError` if a kind of noise is not one that measurements have."""
     if noise not in get_args(Noise):
         raise ValueError(f"noise must be one of {', '.join(get_args(Noise))}, not {noise!r}")
 
@@ -313,7 +346,7 @@ class SharedNoise:
 
     @property
     def variance(self) -> float:
-        """Variance of the measurement of one count."""
+        """Variance of the noise that the measurement of one count adds."""
         return self.own + self.shared
 
 
@@ -345,7 +378,7 @@ class Measurement:
     """The place of the number among those that were measured."""
 
     def counts(self) -> NDArray[np.float64]:
-        """Return the values as an array."""
+        """Return the measured counts as an array, a number for each group."""
         return np.asarray(self.value, dtype=np.float64)
 
     def mean(self, k: int) -> float:

@@ -38,7 +38,7 @@ class NoiseTerm:
 
     @property
     def variance(self) -> float:
-        """Variance of the sum of the `count` noises."""
+        """Variance of the sum of `count` independent noises of this term."""
         return self.count * self.scale * self.scale * (2 if self.laplace else 1)
 
 

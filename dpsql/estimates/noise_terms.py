@@ -54,7 +54,7 @@ class TermWeights:
 
     @property
     def terms(self) -> int:
-        """How many terms there are."""
+        """How many independent noises the weights are for."""
         return len(self.weights)
 
     def combine(self, *factors: float) -> TermWeights:
@@ -80,7 +80,7 @@ class TermWeights:
 
 
 def stddev(term: TermWeights) -> float:
-    """Return the standard deviation of one term."""
+    """Return the standard deviation of one independent noise."""
     return math.sqrt(float(_covariance(term)[0, 0]))
 
 

@@ -31,12 +31,15 @@ from dpsql.estimates.noise_quantiles import (
 )
 from dpsql.kernel.mechanisms import (
     Box,
+    FirstStable,
     Gaussian,
     GumbelTopK,
     Joint,
     Laplace,
     LimitedThenStable,
     SparseVectorByRounds,
+    StableAnswers,
+    TopStable,
 )
 from dpsql.kernel.mechanisms.mechanism import Mechanism
 from dpsql.kernel.mechanisms.noisy_order import NoisyOrder
@@ -265,6 +268,21 @@ def _(mechanism: GumbelTopK, confidence: Fraction) -> float | None:
 @clear_gap.register
 def _(mechanism: LimitedThenStable, confidence: Fraction) -> float | None:
     return clear_gap(mechanism.limited, confidence)
+
+
+@clear_gap.register
+def _(mechanism: TopStable, confidence: Fraction) -> float | None:
+    return None if mechanism.choice is None else clear_gap(mechanism.choice, confidence)
+
+
+@clear_gap.register(FirstStable)
+@clear_gap.register(StableAnswers)
+def _(mechanism: FirstStable | StableAnswers, confidence: Fraction) -> float | None:
+    """Return the distance at which the test of a query passes."""
+    tests = mechanism.tests
+    scales = tests.threshold_scale, tests.scale
+    lacking = lower_bound_offset(tests.law, *scales, confidence, resolution=tests.resolution)
+    return float(tests.threshold) + lacking
 
 
 @clear_gap.register

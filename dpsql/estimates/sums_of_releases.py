@@ -99,7 +99,7 @@ class SumEstimates:
 
     @classmethod
     def of(cls, sums: Sequence[Sum], confidence: float) -> SumEstimates:
-        """Estimate sums, with intervals of a level each."""
+        """Estimate sums of released numbers, with intervals of a level each."""
         terms = [join_terms([_weights(each)]) for each in sums]
         bounds = {number.noise.bound for each in sums for number in each}
         values = (

@@ -114,14 +114,14 @@ class ValueSet:
         return self & other == self
 
     def complement(self) -> ValueSet:
-        """Return all other values."""
+        """Return the set of all values that this one has not."""
         ends = [BEFORE_ALL, *(cut for interval in self.intervals for cut in interval), AFTER_ALL]
         pairs = zip(ends[::2], ends[1::2], strict=True)
         return ValueSet(tuple((low, high) for low, high in pairs if low < high), not self.null)
 
     @property
     def known(self) -> ValueSet:
-        """The same values without NULL."""
+        """The same set without NULL."""
         return ValueSet(self.intervals)
 
     def to_data(self) -> list[Any]:
@@ -135,7 +135,7 @@ class ValueSet:
         return cls(tuple((read_cut(low), read_cut(high)) for low, high in intervals), bool(null))
 
     def cuts(self) -> list[Cut]:
-        """Return the ends of the intervals, in order."""
+        """Return the ends of the set's intervals, in ascending order."""
         return [cut for interval in self.intervals for cut in interval]
 
 

@@ -13,6 +13,7 @@
 ``unweighted``      texts of sums and counts of rows: only those of few units are weighed
 ``unit_tables``     texts of searches of bounds and what they bound: what units have is kept
 ``release``         the steps that run mechanisms on counts; ``parted`` those in several partitions
+``stable_questions``  answers that no unit could change, and the step that releases them
 ``filled_domains``  counts over ranges: an engine has the groups with rows, the others are filled in
 ``levels``          from what number a refinement goes on
 ``noise``           exact samplers over the operating system's generator; ``threshold_noise`` the noise of a

@@ -32,7 +32,7 @@ class NumberChange:
 
     @property
     def most(self) -> int:
-        """The most by which it changes in a group, up or down."""
+        """The most by which one unit changes the number in a group, up or down."""
         return max(-self.low, self.high)
 
 
@@ -115,14 +115,14 @@ class UnitChanges:
         return min(found if self.groups is None else [*found, self.groups], default=None)
 
     def beside(self, others: UnitChanges) -> UnitChanges:
-        """Return the changes of these numbers and, behind them, of others: of one group each."""
+        """Return the changes of these numbers, then those of other numbers: of one group each."""
         parts = either_parts(self.parts, others.parts)
         return replace(self, numbers=self.numbers + others.numbers, parts=parts)
 
 
 @dataclass(frozen=True)
 class Taken:
-    """How far one unit changes what a mechanism takes: some numbers of each of so many groups."""
+    """How far one unit changes what a mechanism takes: some numbers of each of a given number of groups."""
 
     numbers: tuple[NumberChange, ...]
     groups: int
@@ -132,17 +132,17 @@ class Taken:
 
     @property
     def low(self) -> int:
-        """The least change of any of them, at most 0."""
+        """The least change of any number, at most 0."""
         return min((each.low for each in self.numbers), default=0)
 
     @property
     def high(self) -> int:
-        """The greatest change of any of them, at least 0."""
+        """The greatest change of any number, at least 0."""
         return max((each.high for each in self.numbers), default=0)
 
     @property
     def most(self) -> int:
-        """The greatest one, up or down."""
+        """The greatest change of any of the numbers, up or down."""
         return max(-self.low, self.high)
 
     @property

@@ -1,6 +1,6 @@
 """Runs private work under a reservation: charged before, and settled, failed or cancelled after.
 
-Statements, streams of checked counts and the median oracle all use `ChargedWork`. The result of the work is
+Statements and checks of streams all use `ChargedWork`. The result of the work is
 written to the ledger before anybody can see it. Work that raises ends the reservation as failed or
 cancelled, by what the engine reported. Work runs inside `_run`, so that no error holds a frame of it:
 frames keep exact counts and answers that nobody paid for, and tools that report errors show them.
@@ -11,7 +11,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, suppress
-from dataclasses import dataclass
 from enum import Enum
 from typing import Generic, NoReturn, Protocol, TypeVar
 
@@ -31,6 +30,7 @@ from dpsql.kernel.ledger.limits import OwnerProcess
 from dpsql.kernel.levels import Level, refined_by, with_level
 from dpsql.kernel.loss import Charge, PrivacyLoss
 from dpsql.kernel.unit_parts import PartSet
+from dpsql.lazy_dataclass import dataclass
 
 _T = TypeVar("_T")
 
@@ -54,11 +54,11 @@ class Cancelled(OperationalError):  # noqa: N818  an event, as `KeyboardInterrup
 
 
 class EngineWork(Protocol):
-    """What engines tell of a statement that runs."""
+    """What the kernel asks an engine about a statement that runs."""
 
     @property
     def cancelled(self) -> bool:
-        """Whether a person cancelled it."""
+        """Whether a person cancelled the statement."""
 
     @property
     def failed(self) -> bool:
@@ -156,8 +156,6 @@ class ChargedWork:
         self._begin_statement = begin
         self._owner_process = OwnerProcess("reservation")
         self._state = _State.OPEN
-        self._steps = 0
-        self._spent = Charge()
         self._writing = False
 
     @property
@@ -198,27 +196,6 @@ class ChargedWork:
             return [(one.value, number) for one, number in zip(paid, numbers, strict=True)], event
 
         return self._run_busy(settle_each)
-
-    def step(self, work: Callable[[], Paid[_T]]) -> _T:
-        """Run a part of the work; the charge of all parts so far is durable before the value is returned."""
-
-        def write_step() -> _T:
-            paid = work()
-            self._writing = True
-            if paid.charge != self._spent:
-                self._ledger.step(self._reservation, self._steps + 1, paid.charge)
-                self._steps += 1
-                self._spent = paid.charge
-            self._state = _State.OPEN
-            return paid.value
-
-        return self._run_busy(write_step)
-
-    def close(self, charge: Charge) -> None:
-        """Settle the charge of all steps; no further step may run."""
-        self._begin()
-        self._ledger.settle(self._reservation, charge)
-        self._state = _State.ENDED
 
     def _begin(self) -> None:
         """Mark the reservation as busy; raise if it is busy already or has ended."""
@@ -271,8 +248,9 @@ class ChargedCheck(ChargedWork):
     """One check of a lasting stream: its stream is charged, and the misses that it could use are used."""
 
     def __init__(self, ledger: ChargeLedger, begun: BegunCheck, begin: Begin) -> None:
-        """Take over a check that was just begun."""
-        loss = PrivacyLoss.of(begun.stream.terms.charge.epsilon)
+        """Take over a check of a stream that was just begun in the ledger."""
+        charge = begun.stream.terms.charge
+        loss = PrivacyLoss.of(charge.epsilon, charge.delta)
         super().__init__(ledger, Reservation(begun.stream.entry, loss, stream=True), begin)
         self._streams, self._begun = ledger.streams, begun
 

@@ -7,7 +7,7 @@ in which an engine returned them. What is released of them is what `dpsql.kernel
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
@@ -18,6 +18,7 @@ from dpsql.kernel.changes import NumberChange, UnitChanges
 from dpsql.kernel.check.certificate import Certificate, Keys
 from dpsql.kernel.public_order import OrderedCounts, SparseCounts, ranks, sorted_cells, sorted_rows
 from dpsql.kernel.sealed import Sealed, seal, unseal
+from dpsql.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -39,11 +40,11 @@ class DomainPart(Protocol):
 
     @property
     def size(self) -> int:
-        """How many candidates the part has."""
+        """How many candidates for groups the part of the domain has."""
 
     @property
     def first(self) -> int:
-        """The number of the part's first candidate."""
+        """The number of the first candidate of this part of the domain."""
 
     @property
     def descending(self) -> bool:
@@ -136,7 +137,7 @@ class Counts(Sealed):
         return cls.of(no_keys(len(made[0]) if made else 0), made, certificate, order)
 
     def take(self, wanted: Wanted) -> Counts:
-        """Return what another query counts of these."""
+        """Return those of the counts that another query would count, without counting again."""
         found: Exact | CountedLater = unseal(self)
         return seal(Counts(), found.take(wanted))
 
@@ -192,12 +193,12 @@ class Exact:
         return len(self.n[0]) if self.n else self.keys.num_rows
 
     def take(self, wanted: Wanted) -> Exact:
-        """Return what another query counts of these: its numbers, groups, order and changes."""
+        """Return those of the counts that another query would count: numbers, groups, order and changes."""
         n = tuple(self.n[place][: wanted.limit] for place in wanted.numbers)
         return replace(self.take_groups(wanted), n=n)
 
     def take_groups(self, wanted: Wanted) -> Exact:
-        """Return the groups that another query counts of these, without numbers."""
+        """Return the groups that another query would count, without numbers."""
         return Exact(
             self.keys.slice(0, wanted.limit),
             (),
@@ -355,7 +356,7 @@ class CountedLater(Protocol):
         """Return the exact counts of one number for the groups at some positions, counted if need be."""
 
     def take(self, wanted: Wanted) -> CountedLater:
-        """Return what another query counts of these."""
+        """Return those of the counts that another query would count, without counting again."""
 
 
 def exact(counts: Counts) -> Exact:
@@ -413,7 +414,7 @@ def _arrow(values: Integers) -> pa.Array:
 
 
 def _whole(column: pa.ChunkedArray) -> pa.Array:
-    """Return a short column as one array."""
+    """Return a column of a short table as one array, not in chunks."""
     import pyarrow as pa  # noqa: PLC0415  loaded when rows are
 
     return pa.concat_arrays(column.chunks) if column.num_chunks else column.combine_chunks()
@@ -421,7 +422,7 @@ def _whole(column: pa.ChunkedArray) -> pa.Array:
 
 @lru_cache(maxsize=4)
 def no_keys(rows: int) -> pa.Table:
-    """Return a table of so many rows without columns."""
+    """Return a table of a given number of rows without columns."""
     import pyarrow as pa  # noqa: PLC0415  loaded when rows are
 
     return pa.Table.from_arrays([pa.nulls(rows)], names=["n"]).select([])

@@ -12,11 +12,12 @@ from __future__ import annotations
 import hashlib
 import string
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import lru_cache
 
 from dpsql.errors import InternalError
 from dpsql.kernel.unit_parts import Calendar, Every, ListedValues, PartIs, WholeNumbers
+from dpsql.lazy_dataclass import dataclass
 from dpsql.types import SqlType
 
 # str.lower() would fold characters from outside ASCII onto ASCII ones (the Kelvin sign onto k), so that two
@@ -43,7 +44,7 @@ class ByColumn:
 
 @dataclass(frozen=True, slots=True)
 class ByRow:
-    """Each row is a unit of its own."""
+    """The unit of a table each of whose rows is a unit of its own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +110,7 @@ class TableFacts:
 
     @property
     def public(self) -> bool:
-        """Whether its rows are public."""
+        """Whether the table's rows are public."""
         return self.unit is None
 
 
@@ -159,7 +160,7 @@ class Home:
 
     @property
     def dates(self) -> bool:
-        """Whether the column is a DATE, as those of all others; else it is a TIMESTAMP, of UTC."""
+        """Whether the column that tells a unit's part is a DATE; else it is a TIMESTAMP, of UTC."""
         return self.type.partition(",")[0] == "DATE"
 
     def column_of(self, table: str) -> str | None:
@@ -168,7 +169,7 @@ class Home:
 
     @property
     def words(self) -> str:
-        """Say what the parts are."""
+        """Say in words what the parts of units are, and which column tells them."""
         if self.periods:
             listed = ", ".join(f"{c} in {t}" for t, c in ((self.table, self.column), *self.others))
             return f"a unit is what a {self.kind} did in one {self.every}: of {listed} ({self.type})"
@@ -239,7 +240,7 @@ class Facts:
 
     @property
     def digest(self) -> str:
-        """A hash of all facts."""
+        """A hash of all facts about the tables, by which a certificate names them."""
         return hashlib.sha256("\n".join(self.lines()).encode()).hexdigest()
 
 

@@ -17,7 +17,7 @@ numbers. So an answer without `MISSING` is the certified one, whatever the range
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -48,6 +48,7 @@ from dpsql.kernel.tree import (
     walk,
 )
 from dpsql.kernel.tree.exact import whole
+from dpsql.lazy_dataclass import dataclass
 from dpsql.types import BIGINT
 
 if TYPE_CHECKING:
@@ -91,7 +92,7 @@ class UnitFacts(Sealed):
         return without_frames(lambda: cls.of(*ask(sql)[0]))
 
     def has_rows(self, fewest: int) -> bool:
-        """Whether there are so many rows: for the choice of a text alone."""
+        """Whether a table has at least a given number of rows: for the choice of a text alone."""
         return bool(unseal(self)[0] >= fewest)
 
 
@@ -114,7 +115,7 @@ class Room:
     memory: int
 
     def has(self, rows: int, wide: int, numbers: int) -> bool:
-        """Whether so many numbers with a range so wide are counted faster by bits, and take no more."""
+        """Whether there is memory to count some numbers over a range of units by bits, and it is faster."""
         taken = (self.threads + 3) * numbers * self.groups * wide // 8
         fits = 0 < wide <= WIDEST and taken <= self.memory
         return rows >= FEWEST and fits and wide * self.groups <= SPARSEST * rows
@@ -170,7 +171,7 @@ def units_at_most(facts: Sequence[UnitFacts]) -> int | None:
 
 
 def rows_at_most(facts: Sequence[UnitFacts]) -> int:
-    """Return how many rows the largest table has, likewise."""
+    """Return an upper bound of how many rows the largest table of a query has."""
     return max((int(unseal(each)[0]) for each in facts), default=0)
 
 
@@ -194,7 +195,7 @@ def bits_form(query: Query, kind: SqlType) -> str:
 
 
 def by_bits(query: Query, least: int, greatest: int, kind: SqlType) -> Query | None:
-    """Return a query that counts units by bits, of a range with these ends; None if it counts none.
+    """Return a query that counts units by bits over a range with these ends; None: it counts no units.
 
     Units are cast to `kind`, which has all values of theirs.
     """
@@ -224,7 +225,7 @@ def by_bits(query: Query, least: int, greatest: int, kind: SqlType) -> Query | N
 
 
 def rows_of(query: Query) -> Select | None:
-    """Return the SELECT that counts rows, of all groups, of those of a domain, or of few of them."""
+    """Return the SELECT that counts the rows of all groups, of a domain's groups, or of a few groups."""
     found = query.counts if isinstance(query, OnDomain) else query
     if isinstance(found, Select):
         return found

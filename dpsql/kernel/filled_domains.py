@@ -19,7 +19,6 @@ number, a place beyond the last), no counts are made: then the query itself is c
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import date
 from math import prod
 from typing import TYPE_CHECKING, Any
@@ -54,6 +53,7 @@ from dpsql.kernel.tree import (
     items,
 )
 from dpsql.kernel.tree.exact import whole
+from dpsql.lazy_dataclass import dataclass
 from dpsql.types import BIGINT, DATE, INTEGER, SqlType
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ _MARK = "m"
 
 
 class FilledDomain:
-    """A certified query of the groups of a domain, and the text of those that have rows.
+    """A certified query of a domain's groups, and the text that counts only the groups with rows.
 
     Attributes
     ----------
@@ -203,7 +203,7 @@ class _Part:
 
     @property
     def size(self) -> int:
-        """How many candidates there are."""
+        """How many candidates for groups the part of the domain has."""
         return self.stop - self.start + self.nullable
 
     @property
@@ -213,7 +213,7 @@ class _Part:
 
     @property
     def there(self) -> Expr:
-        """Whether a group's key is a candidate."""
+        """Return whether the key of a group is one of the candidates."""
         inside = Between(self.key, self._value(self.start), self._value(self.stop - 1))
         return Paren(Binary("OR", inside, IsNull(self.key))) if self.nullable else inside
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -11,6 +10,7 @@ import numpy as np
 from dpsql.kernel.changes import UnitChanges
 from dpsql.kernel.counts import Counts, Exact, Wanted, exact
 from dpsql.kernel.sealed import Sealed, seal, unseal
+from dpsql.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -36,7 +36,7 @@ class KeptCopy(Sealed):
         places: Mapping[str, NDArray[np.int64]],
         limit: int,
     ) -> KeptCopy | None:
-        """Copy keys, numbers and places of groups, likewise."""
+        """Copy keys, numbers and places of groups into memory that is overwritten, or None: too large."""
         if int(keys.nbytes) + sum(n.nbytes for n in (*numbers, *places.values())) > limit:
             return None
         written = _written(keys)
@@ -50,7 +50,7 @@ class KeptCopy(Sealed):
 
     @property
     def size(self) -> int:
-        """The bytes that it takes, for the limit of the process alone."""
+        """The bytes that the copy takes, for the limit of the process alone."""
         return sum(map(len, _memory_of(self).parts()))
 
     def take(self, wanted: Wanted) -> Counts:
@@ -80,7 +80,7 @@ class _Memory:
         return self.keys, *self.numbers, *self.places.values()
 
     def wipe(self) -> None:
-        """Overwrite what nothing reads any more."""
+        """Overwrite the memory that nothing reads any more."""
         for part in self.parts():
             wipe(part)
 

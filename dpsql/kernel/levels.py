@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +23,7 @@ from dpsql.errors import InternalError
 from dpsql.kernel.mechanisms import Box, Laplace, Refinement
 from dpsql.kernel.sealed import Sealed, seal, unseal
 from dpsql.kernel.tree import duckdb_sql
+from dpsql.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
     from dpsql.kernel.mechanisms.mechanism import Mechanism

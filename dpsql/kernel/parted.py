@@ -25,7 +25,6 @@ are where they were. What is released is put in the order of the keys of its par
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from enum import Enum
 from fractions import Fraction
 from functools import reduce
@@ -47,6 +46,7 @@ from dpsql.kernel.release import Rows, Run, positions_of, released_at, with_cell
 from dpsql.kernel.sealed import Sealed, seal, unseal, without_frames
 from dpsql.kernel.tree import Above
 from dpsql.kernel.unit_parts import either_parts
+from dpsql.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -10,11 +10,12 @@ here and not in an engine, whose order of rows is no proof.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+
+from dpsql.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -62,7 +63,7 @@ class SparseCounts:
         return "SparseCounts(...)"  # as above
 
     def dense(self) -> NDArray[np.int64]:
-        """Return the counts of all groups."""
+        """Return the counts of all groups, 0 where a group has no rows."""
         every = np.zeros((*self.values.shape[:-1], self.size), dtype=np.int64)
         every[..., self.positions] = self.values
         return every
@@ -106,7 +107,7 @@ class BoundedCounts:
         return "BoundedCounts(...)"  # as above
 
     def complete(self) -> NDArray[np.int64]:
-        """Return the counts of all groups."""
+        """Return the exact counts of all groups; those not counted yet are counted now."""
         return self.exact(np.arange(self.upper.size)).reshape(self.upper.shape)
 
     def take(self, positions: NDArray[np.int64]) -> BoundedCounts:
@@ -163,7 +164,7 @@ def ranks(column: pa.ChunkedArray | NDArray[np.int64], *, descending: bool = Fal
 
 
 def _nulls(column: pa.ChunkedArray) -> NDArray[np.bool_]:
-    """Return which values are NULL."""
+    """Return for each value of an array whether it is NULL."""
     if not column.null_count:
         return np.zeros(len(column), dtype=np.bool_)
     import pyarrow as pa  # noqa: PLC0415  as below

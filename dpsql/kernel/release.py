@@ -15,8 +15,8 @@ changes by what `UnitChanges` says. So they compose adaptively, and the loss is 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
@@ -26,18 +26,15 @@ from dpsql.errors import InternalError
 from dpsql.kernel.changes import NumberChange, Taken, UnitChanges
 from dpsql.kernel.counts import Counts, Exact, exact, groups_of, numbers_at
 from dpsql.kernel.levels import Level, level_of, steps_before
-from dpsql.kernel.loss import Number, PrivacyLoss
+from dpsql.kernel.loss import PrivacyLoss
 from dpsql.kernel.loss.composing import Spending
 from dpsql.kernel.mechanisms import (
     FULL,
-    Checked,
     CheckStream,
     Existing,
     Extreme,
-    GuessAndCheck,
     Histograms,
     Ladder,
-    MedianOracle,
     OrderedThenSet,
     Quantile,
     Refinement,
@@ -48,10 +45,11 @@ from dpsql.kernel.mechanisms import (
 from dpsql.kernel.public_order import OrderedCounts
 from dpsql.kernel.rows_first import counted_later
 from dpsql.kernel.sealed import Sealed, seal, unseal, without_frames
+from dpsql.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from numpy.typing import ArrayLike, NDArray
+    from numpy.typing import NDArray
 
     from dpsql.kernel.mechanisms.mechanism import Mechanism
 
@@ -73,7 +71,7 @@ class Rows(Sealed):
         return self._size
 
     def take(self, index: NDArray[np.int64] | slice) -> Rows:
-        """Return some of them, by their places among these."""
+        """Return some of the rows, by their places."""
         own = _of(self)
         places = np.arange(self._size)[index]
         if len(np.unique(places)) < len(places):  # its number would be measured twice, and counted once
@@ -128,7 +126,7 @@ class Run:
 
     @property
     def loss(self) -> PrivacyLoss:
-        """The privacy loss of all steps until now."""
+        """The privacy loss of all steps that have run."""
         return self.spending.loss
 
     # Groups and their keys.
@@ -144,7 +142,7 @@ class Run:
         return without_frames(find_all)
 
     def keys(self, rows: Rows, places: Sequence[int] | None = None) -> list[pa.Array]:
-        """Return the keys of released groups, or some of them."""
+        """Return the keys of all released groups, or of some."""
         return without_frames(lambda: groups_of(self.counts).keys_at(self._at(rows), places))
 
     def _hold(
@@ -225,7 +223,7 @@ class Run:
             found, at = _run_selection(mechanism, self.counts, place)
             ordered = len(at)
             if isinstance(found, (StableSet, OrderedThenSet)):
-                ordered = int(found.ordered) if isinstance(found, OrderedThenSet) else 0
+                ordered = int(found.ordered)
             at = np.concatenate([at[:ordered], at[ordered:][own.key_order(at[ordered:])]])
             return replace(found, index=np.arange(len(at))), self._hold(at)
 
@@ -313,24 +311,6 @@ class Run:
         self.level = level_of(query, place, mechanism, float(found.value[0]), before)
         return found.value
 
-    def check(self, checker: GuessAndCheck, guess: Number) -> Checked:
-        """Check a guess of the one number; what all checks have cost is the checker's `charge`."""
-        return self._ask(checker, lambda: checker.check(_one(exact(self.counts)), guess))
-
-    def ask(self, oracle: MedianOracle, cells: ArrayLike) -> Checked:
-        """Answer the one number by hypotheses; likewise."""
-        return self._ask(oracle.checker, lambda: oracle.ask(_one(exact(self.counts)), cells))
-
-    def _ask(self, checker: GuessAndCheck, ask: Callable[[], Checked]) -> Checked:
-        """Ask a checker, and spend what the question costs; it may cost all that is left to the checker."""
-        before = checker.charge.epsilon
-        left = PrivacyLoss.of(checker.plan.loss.charge.epsilon - before)
-        self._admit(checker.plan, self.changes.of((0,), 1), left)
-        self._check_one_group()
-        found = without_frames(ask)
-        self.spending.add(PrivacyLoss.of(checker.charge.epsilon - before))
-        return found
-
     def check_all(
         self, stream: CheckStream, rows: Rows, statistics: Sequence[Statistic], most: int
     ) -> list[Fraction | None]:
@@ -377,7 +357,7 @@ class Run:
     # Searches of bounds, and numbers that follow from what they have counted.
 
     def search(self, mechanism: Ladder, bounds: int) -> int:
-        """Choose one of so many bounds, by the scores of units that exceed each (`RungBins`)."""
+        """Choose one of a given number of bounds, by the scores of units that exceed each (`RungBins`)."""
         if len(self.changes.bounds) != bounds:  # of more it would fail on some rows
             raise InternalError("these are no scores of so many bounds")
         self._admit(mechanism, Taken((NumberChange(0, score_change(self.changes)),), 1))
@@ -416,14 +396,14 @@ def positions_of(rows: Rows, counts: Counts) -> NDArray[np.int64]:
 
 
 def _one(own: Exact) -> int:
-    """Return the one number of counts."""
+    """Return the number of a query whose result is a single number."""
     return int(own.n[0][0])
 
 
 def _numbers(
     counts: Counts, places: Sequence[int], rows: NDArray[np.int64], *, by_group: bool
 ) -> NDArray[np.int64]:
-    """Return numbers of some groups as a mechanism takes them."""
+    """Return numbers of some groups in the form in which mechanisms take counts."""
     found = [numbers_at(counts, place, rows) for place in places]
     return np.stack(found, axis=1).reshape(-1) if by_group else np.concatenate(found)
 

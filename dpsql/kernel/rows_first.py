@@ -21,7 +21,7 @@ on them.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -56,6 +56,7 @@ from dpsql.kernel.tree import (
     items,
 )
 from dpsql.kernel.tree.exact import whole
+from dpsql.lazy_dataclass import dataclass
 from dpsql.types import BIGINT, NULL
 
 if TYPE_CHECKING:
@@ -148,7 +149,7 @@ def _bounds(numbers: Sequence[Item], prefix: str = "n") -> tuple[Item, ...] | No
 
 
 class CountedSoFar:
-    """The numbers of all groups as far as they are counted; several statements may count them."""
+    """The numbers of all groups, as far as they are counted; several statements may count further."""
 
     __slots__ = ("_all", "_asked", "_fetch", "_whole", "keys", "n", "units", "upper")
 
@@ -231,7 +232,7 @@ class FewCounts:
     __slots__ = ("_counting", "_numbers", "groups")
 
     def __init__(self, groups: Exact, counting: CountedSoFar, numbers: tuple[int, ...]) -> None:
-        """Take groups, and which of the numbers that are counted of them."""
+        """Take the groups, and which of the numbers that are counted belong to this query."""
         self.groups, self._counting, self._numbers = groups, counting, numbers
 
     def __repr__(self) -> str:
@@ -239,7 +240,7 @@ class FewCounts:
 
     @property
     def upper(self) -> tuple[Integers, ...]:
-        """The rows that bound each number."""
+        """For each number, how many rows its groups have: upper bounds of the exact numbers."""
         return tuple(self._counting.upper[i] for i in self._numbers)
 
     def bound(self, place: int) -> BoundedCounts:
@@ -259,7 +260,7 @@ class FewCounts:
         return replace(self.groups, n=tuple(numbers[i] for i in self._numbers))
 
     def take(self, wanted: Wanted) -> FewCounts:
-        """Return what another query counts of these."""
+        """Return those of the counts that another query would count, without counting again."""
         numbers = tuple(self._numbers[place] for place in wanted.numbers)
         return FewCounts(self.groups.take_groups(wanted), self._counting, numbers)
 
@@ -280,7 +281,7 @@ def _expect_units(rows: Integers, units: int) -> Integers:
 
 
 class KeptFew(Sealed):
-    """What is kept of counts of few groups, while a statement uses it."""
+    """Kept counts of which few groups are exact, while a statement uses them."""
 
     __slots__ = ()
 
@@ -324,7 +325,7 @@ def seal_few(
 
 
 def is_few(counts: Counts) -> bool:
-    """Return whether few groups of counts are counted."""
+    """Return whether only some groups of these counts are counted exactly."""
     return counted_later(counts) is not None
 
 

@@ -14,35 +14,48 @@ from __future__ import annotations
 import hashlib
 import hmac
 import json
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from dpsql.kernel.ledger.lasting_streams import StoredStream
-from dpsql.kernel.mechanisms import CheckStream, CheckStreamPlan, NoiseSource
+from dpsql.kernel.mechanisms import CheckStream, CheckStreamPlan, NoiseSource, StableAnswers, StableStream
 from dpsql.kernel.noise import KeyedEntropy
+from dpsql.lazy_dataclass import dataclass
+
+StreamPlan = CheckStreamPlan | StableAnswers
+"""What is planned of a stream: of checks, or of exact answers."""
+
+
+def _begin(
+    plan: StreamPlan, threshold: NoiseSource, *, used: int = 0, asked: int = 0
+) -> CheckStream | StableStream:
+    if isinstance(plan, StableAnswers):
+        return StableStream(plan, threshold=threshold, used=used, asked=asked)
+    return CheckStream(plan, threshold=threshold, used=used)
 
 
 @dataclass(frozen=True, slots=True)
 class ThresholdKey:
-    """The key of a ledger's thresholds."""
+    """The key from which a ledger draws the noise of its thresholds."""
 
     ledger: str
     """The random identifier of the ledger."""
     key: bytes = field(repr=False)
 
-    def seal(self, plan: CheckStreamPlan, entry: int, number: int, opening: str) -> str:
+    def seal(self, plan: StreamPlan, entry: int, number: int, opening: str) -> str:
         """Return the seal of the threshold of a stream: of an entry and a round, opened by an event."""
-        checks = CheckStream(plan, threshold=self._source(entry, number, opening))
-        figures = [str(plan.threshold_scale), str(plan.scale), plan.resolution, plan.noise]
-        told = json.dumps([checks.threshold_steps, figures])
+        begun = _begin(plan, self._source(entry, number, opening))
+        law, more = (plan, []) if isinstance(plan, CheckStreamPlan) else (plan.tests, [plan.tests.cutoff])
+        figures = [str(law.threshold_scale), str(law.scale), law.resolution, law.noise, *more]
+        told = json.dumps([begun.threshold_steps, figures])
         return self._hash("seal", entry, number, opening, told).hex()
 
-    def resume(self, plan: CheckStreamPlan, stream: StoredStream) -> CheckStream | None:
+    def resume(self, plan: StreamPlan, stream: StoredStream) -> CheckStream | StableStream | None:
         """Return a stream with its own threshold and the misses that are used; None: the seal is another."""
         found = self.seal(plan, stream.entry, stream.round, stream.opening)
         if not hmac.compare_digest(found, stream.seal):
             return None
         source = self._source(stream.entry, stream.round, stream.opening)
-        return CheckStream(plan, threshold=source, used=stream.used)
+        return _begin(plan, source, used=stream.used, asked=stream.asked)
 
     def _source(self, entry: int, number: int, opening: str) -> NoiseSource:
         return NoiseSource(KeyedEntropy(self._hash("threshold", entry, number, opening, "")))

@@ -12,11 +12,12 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import date, timedelta
 from typing import Final, Literal, get_args
 
 from dpsql.errors import InternalError
+from dpsql.lazy_dataclass import dataclass
 
 Every = Literal["day", "week", "month", "quarter", "year"]
 """How long a part is; a week begins on Monday."""

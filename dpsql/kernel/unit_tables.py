@@ -16,7 +16,7 @@ is the version afterwards, as in `unweighted`.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from dpsql.kernel.sealed import Sealed, seal, unseal, without_frames
@@ -47,6 +47,7 @@ from dpsql.kernel.tree import (
 )
 from dpsql.kernel.tree.bounding import LINEAR
 from dpsql.kernel.unweighted import UnweightedText, Version
+from dpsql.lazy_dataclass import dataclass
 from dpsql.types import HUGEINT
 
 if TYPE_CHECKING:
@@ -90,12 +91,12 @@ class UnitTable(Sealed):
 
     @property
     def serves(self) -> bool:
-        """Whether it has so many units that a text can be faster."""
+        """Whether the table has so many units that a faster text is worth while."""
         return int(unseal(self).table.num_rows) >= FEWEST_UNITS
 
     @property
     def size(self) -> int:
-        """The bytes that it takes, for the limit of the process alone."""
+        """The bytes that the table of units takes, for the limit of the process alone."""
         return int(unseal(self).table.nbytes)
 
 

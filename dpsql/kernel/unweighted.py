@@ -20,7 +20,7 @@ there is no number. An engine tells no version (None) where equal ones would not
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -50,6 +50,7 @@ from dpsql.kernel.tree import (
 )
 from dpsql.kernel.tree.bounding import OF_FEW_ROWS
 from dpsql.kernel.tree.exact import whole
+from dpsql.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -111,7 +112,7 @@ class RowFacts(Sealed):
 
     @property
     def serves(self) -> bool:
-        """Whether a table has so many rows that a text can be faster."""
+        """Whether a table has so many rows that a faster text is worth while."""
         known: _Known = unseal(self)
         return int(known.sizes @ known.numbers) >= FEWEST
 
@@ -224,7 +225,7 @@ class UnweightedText(Sealed):
 
 
 def _list_units(known: _Known, most: int, units: Query, ask: Ask) -> pa.Table | None:
-    """Return the units that have more rows, with these; None if they are too many."""
+    """Return the units that have more rows than most, with their numbers; None if they are too many."""
     large = known.sizes > most
     above = int(known.numbers[large].sum())
     if (

@@ -1,7 +1,8 @@
 """The parser: text to `Statement`. Private clauses are removed from the tokens, the rest is standard SQL.
 
 `parse` (``parse``) runs these, in this order; ``check_statements`` reads those about streams of checks,
-and ``check_rewrites`` makes what they count; ``report_statements`` reads those about reports:
+``stable_statements`` those about streams of exact answers, ``board_statements`` those about boards and
+holdouts, and ``check_rewrites`` makes what checks count; ``report_statements`` reads those about reports:
 
 ``tokens``         the tokens of a statement, and limits on its size
 ``clauses``        those of other dialects as dpsql reads them, by ``clause_forms``; the private clauses,
@@ -10,10 +11,13 @@ and ``check_rewrites`` makes what they count; ``report_statements`` reads those 
 ``options``        the options of the private clause
 ``dialect_forms``  functions and clauses of other dialects, in the parsed tree
 
-``statement`` has the types, and errors with a position in the text; ``syntax_trees`` searches and copies the
-parser's trees; ``repair`` changes the text of a statement that was refused.
+``statement`` has the types, and errors with a position in the text; ``stream_statements`` has those of
+streams, ``all_statements`` all of them; ``syntax_trees`` searches and copies the parser's trees; ``repair``
+changes the text of a statement that was refused.
 """
 
+from dpsql.language.all_statements import Explain, ExplainForm, Statement
+from dpsql.language.board_statements import OpenBoard, OpenHoldout, Submission
 from dpsql.language.dialect_forms import READ, READINGS, fill_form
 from dpsql.language.options import DIALECTS
 from dpsql.language.parameters import (
@@ -26,19 +30,15 @@ from dpsql.language.parameters import (
 )
 from dpsql.language.parse import keep_title, name_columns, parse, title_of
 from dpsql.language.repair import BlockText, Outline, call_end, refuse_unclear, repair
+from dpsql.language.stable_statements import OpenStable
 from dpsql.language.statement import (
     CUTS,
     AboveThreshold,
     AllGroups,
-    Check,
     Clause,
     Clauses,
     Cut,
     Describe,
-    Expectation,
-    Explain,
-    ExplainForm,
-    OpenChecks,
     Options,
     Query,
     Refine,
@@ -47,14 +47,13 @@ from dpsql.language.statement import (
     Selection,
     Set,
     Show,
-    Statement,
     StatementText,
-    StreamCommand,
     TopK,
     TopPerPartition,
     replace_name,
     write_name,
 )
+from dpsql.language.stream_statements import Ask, Check, Expectation, OpenChecks, StreamCommand
 from dpsql.language.syntax_trees import (
     copy_tree,
     find_nodes,
@@ -73,6 +72,7 @@ __all__ = [
     "READINGS",
     "AboveThreshold",
     "AllGroups",
+    "Ask",
     "BlockText",
     "Check",
     "Clause",
@@ -82,7 +82,10 @@ __all__ = [
     "Expectation",
     "Explain",
     "ExplainForm",
+    "OpenBoard",
     "OpenChecks",
+    "OpenHoldout",
+    "OpenStable",
     "Options",
     "Outline",
     "Parameters",
@@ -96,6 +99,7 @@ __all__ = [
     "Statement",
     "StatementText",
     "StreamCommand",
+    "Submission",
     "TopK",
     "TopPerPartition",
     "call_end",

@@ -5,7 +5,7 @@ Of an average and a quantile it counts sums that are above 0 where it is off (`c
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from typing import Literal
 
@@ -13,7 +13,8 @@ from sqlglot.tokenizer_core import Token, TokenType
 
 from dpsql.kernel.loss import exact
 from dpsql.language.options import MAX_NUMBER
-from dpsql.language.statement import Expectation, StatementText
+from dpsql.language.statement import StatementText
+from dpsql.language.stream_statements import Expectation
 from dpsql.language.tokens import Cursor, find_closing_parenthesis
 
 _AVERAGES = {"AVG", "MEAN"}
@@ -54,6 +55,23 @@ def read_number(source: StatementText, at: Cursor, tokens: Sequence[Token]) -> F
 
 def find_item(query: Sequence[Token], column: str) -> tuple[int, int] | None:
     """Return the begin and the end of the outermost SELECT's item with a name, without the name."""
+    for begin, end in find_items(query):
+        name = name_of_item(query, begin, end)
+        if name >= 0 and query[name].text.lower() == column.lower():
+            return begin, end_without_name(query, name)
+    return None
+
+
+def list_items(query: Sequence[Token]) -> Iterator[tuple[Token, int, int]]:
+    """Yield the named items of the outermost SELECT: the name, the begin, and the end without the name."""
+    for begin, end in find_items(query):
+        name = name_of_item(query, begin, end)
+        if name >= 0:
+            yield query[name], begin, end_without_name(query, name)
+
+
+def find_items(query: Sequence[Token]) -> list[tuple[int, int]]:
+    """Return the begin and the end of each item of the outermost SELECT, with its name."""
     depth, begin = 0, -1
     items = list[tuple[int, int]]()
     for i, token in enumerate([*query, None]):
@@ -65,16 +83,20 @@ def find_item(query: Sequence[Token], column: str) -> tuple[int, int] | None:
             items.append((begin, i))
             begin = i + 1 if kind == TokenType.COMMA else -1
         depth += (kind == TokenType.L_PAREN) - (kind == TokenType.R_PAREN)
-    for begin, end in items:
-        if end - begin > 2 and query[end - 2].token_type == TokenType.ALIAS and _same(query[end - 1], column):
-            return begin, end - 2
-        if (
-            end - begin > 1
-            and query[end - 2].token_type == TokenType.R_PAREN
-            and _same(query[end - 1], column)
-        ):
-            return begin, end - 1
-    return None
+    return items
+
+
+def name_of_item(query: Sequence[Token], begin: int, end: int) -> int:
+    """Return where the name of an item stands, behind AS or behind a parenthesis; -1 if it has none."""
+    if end - begin > 2 and query[end - 2].token_type == TokenType.ALIAS:
+        return end - 1
+    behind = end - begin > 1 and query[end - 2].token_type == TokenType.R_PAREN
+    return end - 1 if behind and query[end - 1].token_type != TokenType.R_PAREN else -1
+
+
+def end_without_name(query: Sequence[Token], name: int) -> int:
+    """Return the end of an item without its name, which stands there."""
+    return name - 1 if query[name - 1].token_type == TokenType.ALIAS else name
 
 
 def _behind_options(query: Sequence[Token], i: int) -> int:
@@ -85,10 +107,6 @@ def _behind_options(query: Sequence[Token], i: int) -> int:
         return i
     end = find_closing_parenthesis(query, i + 3) if at.word(2) == "OPTIONS" else i + 1
     return max(end, i + 1) + 1
-
-
-def _same(token: Token, name: str) -> bool:
-    return token.text.lower() == name.lower()
 
 
 def rewrite_item(
@@ -110,8 +128,9 @@ def rewrite_item(
         )
     if word in _SUMS:
         return "sum", None
-    if expected.table or expected.last:
-        what = "LAST is" if expected.last else "expectations from a table are"
+    if expected.table or expected.last or expected.models:
+        word = "LAST" if expected.last else "MODELS"
+        what = "expectations from a table are" if expected.table else f"{word} is"
         raise source.refuse(f"{what} of counts and sums", expected.at, "EXPECT .. BETWEEN a AND b")
     low, high = expected.low, expected.high
     if word in _AVERAGES:

@@ -1,26 +1,29 @@
-"""Parse the statements of streams of checks: OPEN CHECKS, CHECK .. EXPECT, REFILL STREAM and CLOSE STREAM."""
+"""Parse the statements of streams: OPEN CHECKS, CHECK .. EXPECT, ASK, REFILL STREAM and CLOSE STREAM."""
 
 from __future__ import annotations
 
 import difflib
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from datetime import date
 from fractions import Fraction
 
 from sqlglot.tokenizer_core import Token, TokenType
 
-from dpsql.errors import Fix
-from dpsql.language.check_rewrites import find_item, read_number, rewrite_item
-from dpsql.language.options import read_value, split_options
-from dpsql.language.statement import (
-    SIDES,
-    Check,
-    Expectation,
-    OpenChecks,
-    Query,
-    StatementText,
-    StreamCommand,
+from dpsql.errors import Fix, QueryRefused
+from dpsql.kernel.loss import exact
+from dpsql.language.board_statements import (
+    BEST,
+    SCORES,
+    TRAINING,
+    parse_open_scores,
+    parse_submission,
 )
+from dpsql.language.check_rewrites import find_item, list_items, read_number, rewrite_item
+from dpsql.language.options import read_value, split_options
+from dpsql.language.stable_statements import parse_open_stable
+from dpsql.language.statement import Query, StatementText, write_name
+from dpsql.language.stream_statements import SIDES, Ask, Check, Expectation, OpenChecks, StreamCommand
 from dpsql.language.tokens import Cursor, find_closing_parenthesis
 
 Parse = Callable[[list[Token]], Query]
@@ -28,8 +31,8 @@ Parse = Callable[[list[Token]], Query]
 
 def parse_stream_statement(
     source: StatementText, tokens: list[Token], parse: Parse
-) -> OpenChecks | Check | StreamCommand:
-    """Parse a statement that begins with OPEN, CHECK, REFILL or CLOSE; values stand for its parameters.
+) -> OpenChecks | Check | Ask | StreamCommand:
+    """Parse a statement that begins with OPEN, CHECK, ASK, REFILL or CLOSE; values stand for its parameters.
 
     `parse` parses the tokens of a SELECT.
     """
@@ -37,7 +40,13 @@ def parse_stream_statement(
     word = at.text().upper()
     if word == "CHECK":
         return _parse_check(source, tokens, parse)
+    if word == "ASK":
+        return _parse_ask(source, tokens, parse)
+    if (word, at.word()) == ("OPEN", "STABLE"):
+        return parse_open_stable(source, at, _read_name, _read_options)
     wanted = {"OPEN": "CHECKS", "REFILL": "STREAM", "CLOSE": "STREAM"}[word]
+    if word == "OPEN" and at.word() in SCORES:
+        return parse_open_scores(source, at, _read_name, _read_options)
     if at.word() != wanted:
         examples = {
             "OPEN": "OPEN CHECKS daily OPTIONS (epsilon = 1, misses = 8)",
@@ -48,11 +57,12 @@ def parse_stream_statement(
     at.i += 1
     name = _read_name(source, at, tokens)
     options = _read_options(
-        source, at, _OPEN if word == "OPEN" else {"misses"} if word == "REFILL" else set()
+        source, at, _OPEN if word == "OPEN" else set(_MISSES) if word == "REFILL" else set()
     )
     if at.kind() is not None:
         raise source.syntax(f"cannot read `{at.text()[:40]}` here", tokens[at.i - 1].start)
     if word != "OPEN":
+        options = {"misses": next((options[each] for each in _MISSES if each in options), None)}
         return StreamCommand(source, "close" if word == "CLOSE" else "refill", name, options.get("misses"))  # type: ignore[arg-type]  # as read
     if not {"epsilon", "misses"} <= options.keys():
         raise source.syntax(
@@ -63,7 +73,10 @@ def parse_stream_statement(
     return OpenChecks(source, name, **options)  # type: ignore[arg-type]  # as read
 
 
-_OPEN = {"epsilon", "misses", "answers", "sides", "tolerance", "at_once"}
+_OPEN = {"epsilon", "misses", "answers", "sides", "tolerance", "at_once", "models", "scales", "parts", "rows"}
+_MISSES = ("misses", "improvements", "unstable")
+_WORDS: dict[str, tuple[str, ...]] = {"sides": SIDES, "best": BEST, "training": TRAINING}
+"""The options whose values are words."""
 
 
 def _read_name(source: StatementText, at: Cursor, tokens: Sequence[Token]) -> str:
@@ -98,22 +111,85 @@ def _read_options(source: StatementText, at: Cursor, known: set[str]) -> dict[st
 
 
 def _read_option(source: StatementText, name: str, tokens: list[Token]) -> object:
-    if name == "epsilon":
-        return read_value(source, "epsilon", tokens)
-    if name == "sides":
-        word = tokens[0].text.upper()
-        if len(tokens) > 1 or word not in SIDES:
-            raise source.syntax("option sides: expected one of " + ", ".join(SIDES), tokens[0].start)
+    if name in ("epsilon", "delta"):
+        return read_value(source, name, tokens)
+    if name in _WORDS:
+        word = tokens[0].text.upper().replace(" ", "_")
+        if len(tokens) > 1 or word not in _WORDS[name]:
+            raise source.syntax(f"option {name}: expected one of " + ", ".join(_WORDS[name]), tokens[0].start)
         return word
+    if name == "parts":
+        return _read_days(source, tokens)
+    if name in ("models", "scales"):
+        return _read_list(source, name, tokens)
     value = read_number(source, Cursor([*tokens]), tokens)
-    if name in ("misses", "at_once"):
-        if value.denominator != 1 or not 1 <= value <= 10_000:
-            raise source.syntax(f"option {name}: expected a whole number from 1 to 10,000", tokens[0].start)
+    if name in (*_MISSES, "at_once", "questions"):
+        most = 1_000_000 if name == "questions" else 10_000
+        if value.denominator != 1 or not 1 <= value <= most:
+            words = f"option {name}: expected a whole number from 1 to {most:,}"
+            raise source.syntax(words, tokens[0].start)
         return int(value)
-    if value < 0 or (name == "answers" and value >= 1):
+    if (value < 0 and name != "start") or (name == "answers" and value >= 1):
         limits = "at least 0 and less than 1" if name == "answers" else "at least 0"
         raise source.syntax(f"option {name}: it must be {limits}", tokens[0].start)
     return value
+
+
+def _read_days(source: StatementText, tokens: list[Token]) -> tuple[date, date] | None:
+    """Read the first and the last day of parts; None: ALL of them."""
+    if len(tokens) == 1 and tokens[0].text.upper() == "ALL":
+        return None
+    words = tokens[0].text.upper().split(" TO ") if tokens[0].token_type == TokenType.STRING else []
+    try:
+        first, last = map(date.fromisoformat, map(str.strip, words))
+        valid = first <= last and len(tokens) == 1
+    except ValueError:
+        valid = False
+    if not valid:
+        raise source.syntax(
+            "option parts: expected ALL, or two days", tokens[0].start, "parts = '2026-01-05 TO 2026-12-27'"
+        )
+    return first, last
+
+
+def _read_list(source: StatementText, name: str, tokens: list[Token]) -> tuple[object, ...]:
+    """Read the names of models, or what their numbers are multiplied by, in one text."""
+    what = "models = '2023, synth'" if name == "models" else "scales = '0.9, 1, 1.1'"
+    if len(tokens) > 1 or tokens[0].token_type != TokenType.STRING:
+        raise source.syntax(f"option {name} takes a list in quotes", tokens[0].start, what)
+    words = [word.strip() for word in tokens[0].text.split(",")]
+    found: list[object] = [*words]
+    if name == "scales":
+        try:
+            found = [exact(word) for word in words]
+        except ValueError:
+            found = []
+        if not all(0 < each <= 1_000 for each in found):  # type: ignore[operator]  # fractions
+            found = []
+    if not all(words) or not found or len({*found}) < len(found):
+        raise source.syntax(f"option {name} is a list of different ones", tokens[0].start, what)
+    return tuple(found)
+
+
+def _parse_ask(source: StatementText, tokens: list[Token], parse: Parse) -> Ask:
+    at = Cursor(tokens)
+    at.i = 1
+    name = _read_name(source, at, tokens)
+    query = tokens[at.i :]
+    if not query or query[0].text.upper() not in ("SELECT", "WITH"):
+        example = f"ASK {name} SELECT COUNT(DISTINCT patient_id) AS n FROM visits WHERE minutes > 30"
+        raise source.syntax("ASK takes the name of a stream and a SELECT", tokens[0].start, example)
+    named = [item[0] for item in list_items(query)]
+    expected = Expectation(at=tokens[0].start, models=True)
+    check: Check | QueryRefused
+    if not named:
+        check = source.refuse("the number that is asked for has no name", query[0].start, "name it: .. AS n")
+    else:
+        try:
+            check = _make_check(source, name, query, named[-1], expected, None, parse)
+        except QueryRefused as refused:
+            check = refused
+    return Ask(source, name, check.query if isinstance(check, Check) else parse(query), check)
 
 
 def _parse_check(source: StatementText, tokens: list[Token], parse: Parse) -> Check:
@@ -121,6 +197,8 @@ def _parse_check(source: StatementText, tokens: list[Token], parse: Parse) -> Ch
     at.i = 1
     name = _read_name(source, at, tokens)
     expect = _find_expect(tokens)
+    if expect < 0 and at.word() in ("SELECT", "WITH"):
+        return parse_submission(source, name, [*tokens[at.i :]], parse)
     query = tokens[at.i : expect]
     if expect < 0 or not query or query[0].text.upper() not in ("SELECT", "WITH"):
         raise source.syntax(
@@ -132,10 +210,9 @@ def _parse_check(source: StatementText, tokens: list[Token], parse: Parse) -> Ch
     if at.kind() in (None, TokenType.STRING, TokenType.NUMBER):
         raise source.syntax("EXPECT takes the name of a column", tokens[expect].start)
     place = tokens[at.i]
-    column = at.text()
+    at.i += 1
     expected = _read_expectation(source, at, tokens)
-    texts = (repr(each.text) if each.token_type == TokenType.STRING else each.text for each in query)
-    series = " ".join(["select", *texts, column.lower()])
+    series = None
     if expected.last and at.word() == "PER":
         at.i += 1
         if at.kind() != TokenType.STRING:
@@ -146,6 +223,22 @@ def _parse_check(source: StatementText, tokens: list[Token], parse: Parse) -> Ch
     expected = _read_width(source, at, tokens, expected)
     if at.kind() is not None:
         raise source.syntax(f"cannot read `{tokens[at.i].text[:40]}` here", tokens[at.i].start)
+    return _make_check(source, name, query, place, expected, series, parse)
+
+
+def _make_check(
+    source: StatementText,
+    name: str,
+    query: list[Token],
+    place: Token,
+    expected: Expectation,
+    series: str | None,
+    parse: Parse,
+) -> Check:
+    """Return the check of the column that is named at a place; `series` is the name of PER, if it has one."""
+    column = place.text
+    texts = (repr(each.text) if each.token_type == TokenType.STRING else each.text for each in query)
+    series = series or " ".join(["select", *texts, column.lower()])
     item = find_item(query, column)
     if item is None:
         raise source.refuse(
@@ -167,12 +260,14 @@ def _find_expect(tokens: Sequence[Token]) -> int:
 
 
 def _read_expectation(source: StatementText, at: Cursor, tokens: Sequence[Token]) -> Expectation:
-    """Read what is expected, up to its tolerance."""
+    """Read the expectation of a CHECK statement, up to its tolerance."""
     start = tokens[min(at.i, len(tokens) - 1)].start
     word = at.word()
     low: Fraction | None = None
     high: Fraction | None = None
     if at.take(TokenType.FROM):
+        if at.kind() == TokenType.L_PAREN:
+            return Expectation(table=_read_relation(source, at), at=start)
         if at.kind() in (None, TokenType.STRING, TokenType.NUMBER):
             raise source.syntax("EXPECT .. FROM takes a public table", start)
         return Expectation(table=at.text(), at=start)
@@ -180,6 +275,9 @@ def _read_expectation(source: StatementText, at: Cursor, tokens: Sequence[Token]
         if at.word() == "LAST":
             at.i += 1
             return Expectation(last=True, at=start)
+        if at.word() == "MODELS":
+            at.i += 1
+            return Expectation(models=True, at=start)
         low = high = read_number(source, at, tokens)
     elif at.take(TokenType.BETWEEN):
         low = read_number(source, at, tokens)
@@ -197,24 +295,44 @@ def _read_expectation(source: StatementText, at: Cursor, tokens: Sequence[Token]
         raise source.syntax(
             "EXPECT says what a column is",
             start,
-            "EXPECT n = 1200 TOLERANCE 50, = LAST, BETWEEN a AND b, AT MOST a, AT LEAST a, FROM a_table",
+            "EXPECT n = 1200 TOLERANCE 50, = LAST, = MODELS, BETWEEN a AND b, AT MOST a, AT LEAST a, FROM t",
         )
     return Expectation(low, high, at=start)
+
+
+def _read_relation(source: StatementText, at: Cursor) -> str:
+    """Return a relation in parentheses, with the names behind it, as SQL: parameters are values by now."""
+    begin, end = at.i, find_closing_parenthesis(at.tokens, at.i)
+    if end > 0 and at.tokens[end + 1 : end + 2] and at.tokens[end + 1].token_type == TokenType.ALIAS:
+        end += 2
+        if at.tokens[end + 1 : end + 2] and at.tokens[end + 1].token_type == TokenType.L_PAREN:
+            end = find_closing_parenthesis(at.tokens, end + 1)
+    if end < 0 or end >= len(at.tokens):
+        raise source.syntax("a parenthesis is not closed", at.tokens[begin].start)
+    at.i = end + 1
+    return " ".join(_write_token(token) for token in at.tokens[begin : at.i])
+
+
+def _write_token(token: Token) -> str:
+    if token.token_type == TokenType.STRING:
+        return "'" + token.text.replace("'", "''") + "'"
+    return write_name(token.text) if token.token_type == TokenType.IDENTIFIER else token.text
 
 
 def _read_width(
     source: StatementText, at: Cursor, tokens: Sequence[Token], expected: Expectation
 ) -> Expectation:
-    """Read the tolerance of an expectation."""
+    """Read the tolerance of a CHECK statement's expectation."""
     low, high = expected.low, expected.high
     if at.word() == "WITHIN":
         start = tokens[at.i].start
         at.i += 1
         part = read_number(source, at, tokens)
-        one = expected.last or (low is not None and low == high)
+        moving = expected.last or expected.models
+        one = moving or (low is not None and low == high)
         if not one or part < 0 or not at.take(TokenType.MOD):
             raise source.syntax("WITHIN takes a percentage of one number", start, "EXPECT n = 1200 WITHIN 5%")
-        if expected.last:
+        if moving:
             return replace(expected, share=part / 100)
         return replace(expected, tolerance=abs(low or Fraction(0)) * part / 100)
     tolerance = _read_tolerance(source, at, tokens)

@@ -158,7 +158,7 @@ class _Select:
 
 
 class _Lifter(Cursor):
-    """One pass over the tokens of a statement."""
+    """One pass over a statement's tokens that takes the private clauses out."""
 
     def __init__(
         self, source: StatementText, tokens: list[Token], parse: Callable[[list[Token]], exp.Expr]

@@ -104,7 +104,7 @@ def _is_whole(node: exp.Expr) -> bool:
 
 
 def _take_out(paren: exp.Paren) -> exp.Expr:
-    """Return what is in a parenthesis, without it."""
+    """Return the text in a pair of parentheses, without them."""
     found: exp.Expr = paren.this
     found.pop()
     return found
@@ -117,8 +117,8 @@ class Unclear(NamedTuple):
     hint: str
     same: bool = False
     """Whether the hint can stand in the place of the call."""
-    asks: str = ""
-    """What it asks then, if that is one of several meanings."""
+    guess: str = ""
+    """What it means then, if that is one of several meanings."""
 
 
 def explain_unclear(node: exp.Expr) -> Unclear | None:
@@ -159,7 +159,7 @@ def explain_unclear(node: exp.Expr) -> Unclear | None:
             if capitals is not None:
                 what = "TO_CHAR writes this name in capitals in PostgreSQL, and as Jan in Snowflake"
                 written = f"strftime({_write_node(value)}, '{capitals}')"
-                return Unclear(what, written, True, "names as Jan, of which UPPER(..) has the capitals")
+                return Unclear(what, written, True, "Jan rather than JAN, which is UPPER of it,")
             what = "this format is not constant, pads its parts, or depends on the locale"
             return Unclear(what, f"strftime({_write_node(value)}, '%Y-%m-%d')")
     return None

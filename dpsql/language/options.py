@@ -25,6 +25,7 @@ MECHANISMS = (
     "LIMITED_DOMAIN",
     "TOP_STABLE",
     "LIMITED_THEN_STABLE",
+    "FIRST_STABLE",
     "LAPLACE",
     "BOX",
     "JOINT",
@@ -53,7 +54,8 @@ KEYWORDS = (
     *("DP_GAP()", "DP_STDDEV", "DP_INTERVAL_LOW", "DP_INTERVAL_HIGH", "DP_PVALUE()", "DP_RANK()"),
     *("DP_LEFT_OUT", "DP_BOUND"),
     *("OPEN CHECKS", "CHECK", "EXPECT", "TOLERANCE", "WITHIN", "AT MOST", "AT LEAST", "LAST PER"),
-    *("REFILL STREAM", "CLOSE STREAM", "SHOW STREAMS"),
+    *("REFILL STREAM", "CLOSE STREAM", "SHOW STREAMS", "SHOW STREAM", "OPEN STABLE"),
+    *("OPEN BOARD", "OPEN HOLDOUT"),
 )
 """The words of the language that front ends complete."""
 OPTION_VALUES = {
@@ -62,7 +64,7 @@ OPTION_VALUES = {
     "measure_strategy": MEASURE_STRATEGIES,
     "intervals": INTERVALS,
     "measure": ("AUTO",),
-    "combine": ("ONLY",),
+    "combine": ("ONLY", "TRUE"),
     "fresh": ("TRUE", "FALSE"),
     "dialect": DIALECTS,
 }
@@ -118,7 +120,7 @@ def parse_options(source: StatementText, tokens: Sequence[Token]) -> Options:
 
 def _check_combining(source: StatementText, values: Mapping[str, object], at: Mapping[str, int]) -> None:
     """Refuse options that have no meaning where stored numbers are added up, or where they are not."""
-    if "combine" in values:
+    if values.get("combine") == "ONLY":
         for name in ("epsilon", "delta", "fresh"):
             if name in values:
                 raise source.refuse(
@@ -313,6 +315,10 @@ _TABLE: dict[str, tuple[Callable[[Token, str], object], str]] = {
         _read_count,
         "for keys without a declared domain: the number of largest groups to select from",
     ),
+    "order_share": (
+        _make_fraction_reader("at least 0 and less than 1", open_low=False),
+        "the share of the selection's epsilon with which `TOP_STABLE` orders the groups of its set",
+    ),
     "max_groups_contributed": (
         _read_count,
         "in how many groups one unit may count when all groups are released",
@@ -354,8 +360,9 @@ _TABLE: dict[str, tuple[Callable[[Token, str], object], str]] = {
     ),
     "privacy_unit_column": (_read_name, "the unit's column; may only repeat what the policy declares"),
     "combine": (
-        _make_word_reader("ONLY"),
-        "`ONLY` adds numbers of your releases up, which costs nothing; refused where they do not tell it",
+        _make_word_reader("ONLY", "TRUE"),
+        "`ONLY` adds numbers of your releases up, which costs nothing; refused where they do not tell it; "
+        "`TRUE`, in a report: its estimate answers it, or it is refused",
     ),
     "at_release": (
         _read_count,

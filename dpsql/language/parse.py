@@ -14,27 +14,22 @@ from sqlglot.tokenizer_core import Token, TokenType
 
 from dpsql.errors import Fix
 from dpsql.language import parameters as params
+from dpsql.language.all_statements import Explain, ExplainForm, Statement
 from dpsql.language.check_statements import parse_stream_statement
 from dpsql.language.clauses import lift_clauses, standardize_tokens
 from dpsql.language.dialect_forms import drop_limit_casts, standardize_forms
 from dpsql.language.options import read_value
 from dpsql.language.parameters import Parameters
-from dpsql.language.report_statements import parse_report_statement
 from dpsql.language.statement import (
-    Check,
     Clauses,
     Describe,
-    Explain,
-    ExplainForm,
-    OpenChecks,
     Query,
     Refine,
     Set,
     Show,
-    Statement,
     StatementText,
-    StreamCommand,
 )
+from dpsql.language.stream_statements import Ask, Check, OpenChecks, StreamCommand
 from dpsql.language.syntax_trees import (
     find_nodes,
     rename_public_schema,
@@ -130,7 +125,7 @@ def write_titles(source: StatementText, tokens: Sequence[Token], tree: exp.Expr)
 
 
 def _is_named(node: exp.Expr) -> bool:
-    return isinstance(node, (exp.Alias, exp.Column, exp.Star))
+    return isinstance(node, (exp.Alias, exp.Column, exp.Star)) or bool(node.args.get("alias"))
 
 
 def _find_items(tokens: Sequence[Token], i: int, end: int) -> Iterator[tuple[int, int]]:
@@ -186,7 +181,7 @@ def _normalize_spaces(text: str) -> str:
 
 _OF_REPORTS = {"CREATE", "EXPLAIN", "EXECUTE", "DROP"}
 _QUERY = {"SELECT", "FROM", "WITH", "VALUES", "("}
-_STREAMS = ("OPEN", "CHECK", "REFILL", "CLOSE")
+_STREAMS = ("OPEN", "CHECK", "ASK", "REFILL", "CLOSE")
 _STATEMENTS = ("SELECT", "FROM", "WITH", "VALUES", "EXPLAIN", "SHOW", "DESCRIBE", "SET", "REFINE", *_STREAMS)
 _EXPLAIN = re.compile(r"\s*EXPLAIN\b(\s*\(\s*FORMAT\s+(?P<format>\w+)\s*\))?", re.IGNORECASE)
 _SHOWN: dict[str, Literal["budget", "tables", "releases", "streams", "reports"]] = {
@@ -213,17 +208,17 @@ def parse(text: str, parameters: Parameters = None, dialect: str | None = None) 
     10
     """
     first = _read_first_word(text)
-    report = parse_report_statement(text) if first in _OF_REPORTS else None
-    if report is not None:
-        return report
+    if first in _OF_REPORTS:
+        from dpsql.language.report_statements import parse_report_statement  # noqa: PLC0415  few are
+
+        if (report := parse_report_statement(text)) is not None:
+            return report
     source = StatementText(text)
     explain = _EXPLAIN.match(_blank_comments(text)) if first == "EXPLAIN" else None
     if explain is not None:
         return _parse_explain(source, explain, parameters, dialect)
     tokens = standardize_tokens(source, tokenize(source))
-    if not tokens:
-        raise source.syntax("there is no statement")
-    if tokens[-1].token_type == TokenType.SEMICOLON:
+    if tokens and tokens[-1].token_type == TokenType.SEMICOLON:
         tokens = tokens[:-1]
     for token in tokens:
         if token.token_type == TokenType.SEMICOLON:
@@ -284,9 +279,9 @@ def _parse_explain(
         )
     # Another EXPLAIN is not read, nor one within that.
     query = None if _read_first_word(rest) == "EXPLAIN" else parse(rest, parameters, dialect)
-    if not isinstance(query, (Query, Refine, OpenChecks, Check, StreamCommand)):
+    if not isinstance(query, (Query, Refine, OpenChecks, Check, Ask, StreamCommand)):
         raise source.refuse(
-            "EXPLAIN takes a SELECT, a REFINE RELEASE, or OPEN CHECKS, CHECK, REFILL STREAM or CLOSE STREAM",
+            "EXPLAIN takes a SELECT, a REFINE RELEASE, or OPEN, CHECK, ASK, REFILL STREAM or CLOSE STREAM",
             len(rest) - len(rest.lstrip()),
         )
     return Explain(source, query, form)
@@ -407,13 +402,11 @@ def _parse_show(source: StatementText, tokens: list[Token]) -> Show:
         return Show(source, "parts", every=words[-1] == "ALL")
     if words[:1] == ["RELEASE"] and len(words) == 2 and re.fullmatch("[0-9]{1,9}", words[1]):
         return Show(source, "release", int(words[1]))
+    if words[:1] == ["STREAM"] and len(words) == 2 and tokens[2].token_type != TokenType.STRING:
+        return Show(source, "stream", name=tokens[2].text.lower())
+    forms = "SHOW PRIVACY BUDGET (BY PARTS), SHOW TABLES, SHOW RELEASES, SHOW RELEASE 1, SHOW STREAMS, SHOW "
     at = tokens[1].start if len(tokens) > 1 else tokens[0].start
-    raise source.syntax(
-        "SHOW does not support this",
-        at,
-        "SHOW PRIVACY BUDGET (BY PARTS), SHOW TABLES, SHOW RELEASES, SHOW RELEASE 1, SHOW STREAMS or SHOW"
-        " REPORTS",
-    )
+    raise source.syntax("SHOW does not support this", at, f"{forms}STREAM daily or SHOW REPORTS")
 
 
 def _parse_describe(source: StatementText, tokens: list[Token]) -> Describe:

@@ -116,7 +116,7 @@ class Outline:
         return text
 
     def end(self) -> int:
-        """Return the place behind the statement."""
+        """Return the place in the text behind the statement."""
         return self.tokens[-1].end + 1
 
     def span(self, node: exp.Expr) -> tuple[int, int] | None:
@@ -289,7 +289,7 @@ def refuse_unclear(source: StatementText, node: exp.Expr) -> QueryRefused | None
         return None
     start = source.position(node)
     end = call_end(source, start) + 1 if doubt.same else -1
-    fix = Fix(doubt.hint, start, end, asks=doubt.asks) if doubt.same else None
+    fix = Fix(doubt.hint, start, end, guess=doubt.guess) if doubt.same else None
     return source.refuse(doubt.what, node, doubt.hint, fix)
 
 
@@ -389,7 +389,8 @@ def _find_repairs(text: str, tokens: list[Token], at: int) -> Iterator[_Repair]:
         yield _make_insertion(" BY", before.end + 1), ""
     if before.token_type == TokenType.COMMA:
         yield Fix("", before.start, before.end + 1), ""
-    for token in tokens[max(i - 2, 0) : i][::-1]:
+    yield from _complete_words(text, tokens, i)
+    for token in tokens[max(i - 2, 0) : i][:: 1 if here.token_type == TokenType.L_PAREN else -1]:
         yield _make_insertion(",", token.end + 1), ""
     if here.token_type == TokenType.R_PAREN:
         yield Fix("", here.start, here.end + 1), ""
@@ -397,6 +398,27 @@ def _find_repairs(text: str, tokens: list[Token], at: int) -> Iterator[_Repair]:
     for word in (")", " END") if "CASE" in words else (")",):
         yield _make_insertion(word, before.end + 1), ""
         yield _make_insertion(word, tokens[-1].end + 1), ""
+
+
+def _complete_words(text: str, tokens: list[Token], i: int) -> Iterator[_Repair]:
+    """Yield what some words need behind them: EXTRACT a FROM, CASE an END, ROLLUP parentheses."""
+    here, words = tokens[i], [token.text.upper() for token in tokens]
+    if words[max(i - 2, 0) : i] == ["EXTRACT", "("]:
+        yield _make_insertion(" FROM", here.end + 1), ""
+    closed = next((t for t in tokens[i:] if t.token_type == TokenType.R_PAREN), None)
+    if words.count("CASE") > words.count("END") and closed is not None:
+        yield _make_insertion(" END", closed.start), f"{text[here.start : closed.start]} END"
+    if i and words[i - 1] in ("ROLLUP", "CUBE"):
+        rest = [n for n, token in enumerate(tokens[i:], i) if token.text.upper() in _KEYWORDS]
+        end = tokens[rest[0] - 1 if rest else -1].end + 1
+        listed = f"({text[here.start : end]})"
+        yield Fix(listed, here.start, end), f"{words[i - 1]} {listed}"
+    if words[i] == "NULLS":
+        yield _make_insertion(" LAST", here.end + 1), "NULLS LAST"
+    if words[i] == "," and "BETWEEN" in words[max(i - 3, 0) : i]:
+        yield Fix(" AND", here.start, here.end + 1), ""
+    if words[i] in ("=>", "=<"):
+        yield Fix({"=>": ">=", "=<": "<="}[words[i]], here.start, here.end + 1), ""
 
 
 def _find_spellings(token: Token) -> Iterator[_Repair]:

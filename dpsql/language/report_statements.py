@@ -19,7 +19,9 @@ _CREATE = re.compile(
 )
 _OPTION = re.compile(r"\s*(\w+)\s*=\s*(\S+)\s*")
 _RUN = re.compile(
-    rf"\s+{_NAME}\s*(?:\(\s*(?:DATE\s*)?'(?P<part>[^']*)'\s*\)\s*)?(?:STATEMENT\s+(?P<statement>[0-9]{{1,4}})\s*)?"
+    rf"\s+{_NAME}\s*(?:\(\s*(?:DATE\s*)?'(?P<part>[^']*)'\s*\)\s*)?"
+    r"(?:OPTIONS\s*\(\s*at_release\s*=\s*(?P<release>[0-9]{1,15})\s*\)\s*)?"
+    rf"(?:STATEMENT\s+(?P<statement>[0-9]{{1,4}})\s*)?"
     rf";?{_COMMENTS}*",
     re.IGNORECASE | re.DOTALL,
 )
@@ -44,12 +46,20 @@ def parse_report_statement(text: str) -> ReportCommand | None:
         return None
     source, word, rest = StatementText(text), begun["word"].upper(), text[begun.end() :]
     found = (_CREATE if word == "CREATE" else _RUN).fullmatch(rest)
-    if found is None or (word == "DROP" and (found["part"] or found["statement"])):
+    unread = ("release", "part", "statement") if word == "DROP" else ("release",) if word == "EXPLAIN" else ()
+    if found is None or any(found[each] for each in unread):
         raise source.syntax(f"cannot read this {word} REPORT", begun.end(), _EXAMPLES[word])
     name = found["name"].lower()
     if word != "CREATE":
-        number = found["statement"]
-        return ReportCommand(source, word, name, part=found["part"], statement=number and int(number))  # type: ignore[arg-type]  # a word
+        number, release = (int(found[each]) if found[each] else None for each in ("statement", "release"))
+        return ReportCommand(
+            source,
+            word,  # type: ignore[arg-type]  # a word
+            name,
+            part=found["part"],
+            statement=number,
+            at_release=release,
+        )
     quoted = _DOLLARS.fullmatch(found["text"])
     text = found["text"] if quoted is None else quoted["text"]
     command = ReportCommand(source, "CREATE", name, text)

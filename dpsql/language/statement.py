@@ -127,6 +127,7 @@ class Options:
     base_hits: int | None = None
     threshold_share: Fraction | None = None
     candidates: int | None = None
+    order_share: Fraction | None = None
     max_groups_contributed: int | None = None
     group_selection_strategy: str | None = None
     max_rows_contributed: int | None = None
@@ -140,8 +141,8 @@ class Options:
     layout: Literal["BASIC", "ORDER"] | None = None
     dialect: str | None = None
     """The dialect that decides the meaning of calls that several have."""
-    combine: Literal["ONLY"] | None = None
-    """Whether it is answered from stored releases alone."""
+    combine: Literal["ONLY", "TRUE"] | None = None
+    """Whether it is answered from stored releases alone, or from the estimate of a report."""
     at_release: int | None = None
     """Of these, the newest that is looked at."""
     price: Fraction | None = None
@@ -203,7 +204,7 @@ class AboveThreshold:
 
 @dataclass(frozen=True, slots=True)
 class Scalar:
-    """Counts of the whole table: no GROUP BY."""
+    """The form of a statement that counts the whole table: without GROUP BY."""
 
     spelling: str = "a count without GROUP BY"
 
@@ -265,107 +266,6 @@ class Refine:
     epsilon_at: int
 
 
-Sides = Literal["BOTH", "AT_MOST", "AT_LEAST"]
-"""What the checks of a stream may ask: any; or one side alone, of counts, with half the noise."""
-SIDES: tuple[Sides, ...] = get_args(Sides)
-
-
-@dataclass(frozen=True, slots=True)
-class OpenChecks:
-    """OPEN CHECKS name OPTIONS (..): begins a stream, whose whole epsilon is charged.
-
-    Attributes
-    ----------
-    epsilon, misses
-        What the stream costs, and how many checks may be off.
-    answers
-        The share of a miss's budget for a fresh answer; 0: none.
-    sides
-        What its checks may ask.
-    tolerance
-        That of checks which say none; None: they have to.
-    at_once
-        After so many that are off in one statement, the rest of it is not checked.
-    """
-
-    source: StatementText
-    name: str
-    epsilon: Fraction
-    misses: int
-    answers: Fraction = Fraction(1, 3)
-    sides: Sides = "BOTH"
-    tolerance: Fraction | None = None
-    at_once: int = 2
-
-
-@dataclass(frozen=True, slots=True)
-class Expectation:
-    """What is expected of a column.
-
-    Attributes
-    ----------
-    low, high
-        The number is at least `low` - tolerance and at most `high` + tolerance; None: that side is open.
-    tolerance
-        None: that of the stream.
-    table
-        The public table that has the expectations of groups, beside their keys; "" if there is none.
-    last
-        The number is what the stream last accepted or answered of the same SELECT, or of the same name (PER).
-    share
-        The tolerance as a share of that number; None: it is `tolerance`.
-    """
-
-    low: Fraction | None = None
-    high: Fraction | None = None
-    tolerance: Fraction | None = None
-    table: str = ""
-    at: int = 0
-    last: bool = False
-    share: Fraction | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Check:
-    """CHECK name SELECT .. EXPECT column ..: compares numbers with what is expected of them.
-
-    Attributes
-    ----------
-    query
-        The SELECT as written.
-    statistics
-        The SELECT that counts how far its column is from what is expected: on the low side and, behind it, on
-        the high one, as far as there are such sides. The same as `query` for counts and sums, which are
-        compared themselves.
-    kind
-        Of the column: a count or sum, an average, or a quantile.
-    column
-        Its name.
-    series
-        What finds its results for later checks that expect LAST: its SELECT and column, or the name of PER.
-    """
-
-    source: StatementText
-    name: str
-    query: Query
-    statistics: Query
-    kind: Literal["sum", "average", "quantile"]
-    column: str
-    expected: Expectation
-    series: str
-
-
-@dataclass(frozen=True, slots=True)
-class StreamCommand:
-    """REFILL STREAM name, CLOSE STREAM name."""
-
-    source: StatementText
-    what: Literal["refill", "close"]
-    name: str
-    misses: int | None = None
-    """Of REFILL: another number of misses."""
-
-
 @dataclass(frozen=True, slots=True)
 class ReportCommand:
     """CREATE REPORT name AS .., EXPLAIN REPORT, EXECUTE REPORT name (part) STATEMENT n, DROP REPORT.
@@ -379,6 +279,8 @@ class ReportCommand:
         the mean error is least.
     part, statement
         The part of units; and the statement, from 1, whose answer is returned.
+    at_release
+        Of EXECUTE: the newest release that is looked at; nothing is measured then.
     """
 
     source: StatementText
@@ -389,32 +291,21 @@ class ReportCommand:
     part: str | None = None
     statement: int | None = None
     per: Literal["STATEMENT", "NUMBER"] = "STATEMENT"
-
-
-ExplainForm = Literal["TABLE", "JSON", "CERTIFICATE"]
-"""What EXPLAIN returns."""
-
-
-@dataclass(frozen=True, slots=True)
-class Explain:
-    """EXPLAIN of a SELECT, a REFINE RELEASE or a statement of a stream of checks."""
-
-    source: StatementText
-    query: Query | Refine | OpenChecks | Check | StreamCommand
-    form: ExplainForm = "TABLE"
-    """One JSON text; the proofs of what is counted; or a table of properties."""
+    at_release: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Show:
-    """SHOW PRIVACY BUDGET (BY PARTS), TABLES, RELEASES, RELEASE n, STREAMS, REPORTS."""
+    """SHOW PRIVACY BUDGET (BY PARTS), TABLES, RELEASES, RELEASE n, STREAMS, STREAM name, REPORTS."""
 
     source: StatementText
-    what: Literal["budget", "parts", "tables", "releases", "release", "streams", "reports"]
+    what: Literal["budget", "parts", "tables", "releases", "release", "streams", "stream", "reports"]
     number: int = 0
     """The number of the release that is shown."""
     every: bool = False
     """Whether all parts are shown, however many they are."""
+    name: str = ""
+    """The name of the stream that is shown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -439,8 +330,3 @@ class Set:
         if self.name == "epsilon":
             defaults = replace(defaults, error=None)
         return replace(defaults, **{self.name: self.value})  # type: ignore[arg-type]  # typed when it was read
-
-
-Statement = (
-    Query | Explain | Show | Describe | Set | Refine | OpenChecks | Check | StreamCommand | ReportCommand
-)

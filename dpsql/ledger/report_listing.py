@@ -27,7 +27,8 @@ class ReportRelease:
 def list_report_releases(connection: sqlite3.Connection, digest: str, analyst: str) -> list[ReportRelease]:
     """Return what was released for the reports of a text, which an analyst has registered."""
     rows = connection.execute(
-        "SELECT e.release, COALESCE(p.place, 1), e.entry, a.reuse_key FROM report_run u"
+        "SELECT e.release, ROW_NUMBER() OVER (PARTITION BY COALESCE(p.first, e.entry) ORDER BY p.place),"
+        " e.entry, a.reuse_key FROM report_run u"
         " JOIN report r ON r.number = u.report JOIN entry e ON e.entry = u.entry"
         " JOIN release a ON a.number = e.release LEFT JOIN part p ON p.entry = e.entry"
         " WHERE r.digest = ? AND r.analyst = ? AND e.state = 'settled' ORDER BY e.release",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
 from collections.abc import Iterator, Mapping
 from fractions import Fraction
@@ -9,16 +10,16 @@ from typing import Any
 
 from dpsql.kernel.ledger import lasting_streams
 from dpsql.kernel.ledger.totals import read, read_charge, read_loss
-from dpsql.kernel.loss import Charge
+from dpsql.kernel.loss import Charge, PrivacyLoss
 
 
 def list_wrong_streams(connection: sqlite3.Connection) -> Iterator[str]:
     """Return a sentence for each stream that is charged less than its checks, or whose misses fall."""
     rows = connection.execute(
-        "SELECT s.entry, s.misses, s.first, s.each, e.state, e.holder, e.reserved_loss, e.charged_loss"
-        " FROM stream s JOIN entry e ON e.entry = s.entry ORDER BY s.entry"
+        "SELECT s.entry, s.misses, s.first, s.each, s.options, e.state, e.holder, e.reserved_loss,"
+        " e.charged_loss FROM stream s JOIN entry e ON e.entry = s.entry ORDER BY s.entry"
     ).fetchall()
-    for entry, misses, first, each, state, holder, reserved, charged in rows:
+    for entry, misses, first, each, options, state, holder, reserved, charged in rows:
         asked = connection.execute(
             "SELECT step, used, state FROM asked WHERE entry = ? ORDER BY step", (entry,)
         ).fetchall()
@@ -27,10 +28,14 @@ def list_wrong_streams(connection: sqlite3.Connection) -> Iterator[str]:
             yield f"the checks of the stream of entry {entry} are not in order"
         most = used[-1] if used else 0
         cost = read(first) + most * read(each) if asked else 0
-        whole = read(first) + misses * read(each)
-        if most > misses or whole != read_loss(reserved).epsilon or holder != "lasting":
+        known = json.loads(options)
+        whole = Charge(read(first) + misses * read(each), Fraction(known.get("delta", 0)))
+        if most > misses or len(asked) > known.get("questions", len(asked)):
+            yield f"the stream of entry {entry} was asked more than is paid for"
+        if PrivacyLoss.of(whole.epsilon, whole.delta) != read_loss(reserved) or holder != "lasting":
             yield f"the stream of entry {entry} is not what was charged for it"
-        if (read_loss(charged).epsilon or 0) < cost:
+        found = read_loss(charged)
+        if (found.epsilon or 0) < cost or (asked and found.delta < whole.delta):
             yield f"the stream of entry {entry} is charged less than its checks have cost"
         if any(each == "begun" for *_, each in asked) and state != "reserved":
             yield f"the stream of entry {entry} has ended, and a check of it has not"

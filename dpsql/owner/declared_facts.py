@@ -172,6 +172,7 @@ def verify_rows(report: Report, inspector: ExactQueries, policy: Policy, table: 
     if parts is not None and parts.constant and fold(parts.table) == fold(table.name):
         _verify_constant(report, inspector, table, parts)
     _verify_covers(report, inspector, table)
+    _verify_determines(report, inspector, table)
     if isinstance(table.unit, UnitColumn):
         _report_single(report, inspector, policy, table, table.unit.column)
     if table.cut == "NOISE_ONLY":
@@ -233,6 +234,19 @@ def _verify_covers(report: Report, inspector: ExactQueries, table: Table) -> Non
             report.add("wrong", place, f"is not so: {', '.join(said)}")
         else:
             report.add("ok", place, "there are rows on both days, and none beyond")
+
+
+def _verify_determines(report: Report, inspector: ExactQueries, table: Table) -> None:
+    """Report the values of which rows have several values of a column that they are to determine."""
+    for column, others in table.determines.items():
+        for other in others:
+            varying = inspector.count_undetermined(table.name, column, other)
+            if varying:
+                text = f"{number_of(varying, 'value')} of {column} have several values of {other}"
+                report.add("wrong", table.place("determines", column), f"{text}: groups are of both")
+            else:
+                text = f"each {column} has one {other}"
+                report.add("ok", table.place("determines", column), text)
 
 
 def _report_single(report: Report, inspector: ExactQueries, policy: Policy, table: Table, unit: str) -> None:

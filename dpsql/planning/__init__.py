@@ -11,6 +11,7 @@ Nothing here decides what is private or what is charged: the kernel checks each 
 ``measuring``            the numbers of groups that are already selected
 ``top_k_selection``      the largest groups of a domain; ``threshold_selection`` those above a threshold
 ``unknown_keys``         groups of keys without a declared domain
+``stable_selections``    exact answers that no unit could change, or none
 ``all_groups``           all groups of a public domain, of which ``shown_groups`` are shown
 ``divided_methods``      methods for each share of epsilon, and for each partition
 ``column_values``        quantiles of a column, and how many different values it has

@@ -137,7 +137,7 @@ class BoundSearches(KeepsQuote):
 
     @property
     def _averages(self) -> bool:
-        """Whether all that is measured is for averages."""
+        """Return whether every measured number is for an average."""
         numbers = [output.formula for output in self.plan.outputs if output.kind == "count"]
         return bool(numbers) and all(isinstance(each, Average) for each in numbers)
 
@@ -227,7 +227,7 @@ class BoundSearches(KeepsQuote):
         return search.cut(plan_requests.confidence_of(self.plan)) + (rungs - 1) * float(search.penalty)
 
     def run(self, run: Run) -> NoisyResult:
-        """Refuse to run: bounds come first."""
+        """Refuse to run: bounds must be found before the statement is planned."""
         raise InternalError("bounds are found before the counts")
 
 

@@ -222,7 +222,7 @@ def _part(plan: Plan) -> CellRows:
 
 
 def _quantiles_of(plan: Plan) -> list[tuple[Output, Quantile]]:
-    """Return the columns that show quantiles, and these."""
+    """Return the columns that show quantiles, and the quantiles."""
     return [(o, o.quantile) for o in plan.outputs if o.quantile is not None]
 
 

@@ -94,7 +94,7 @@ def widen_formula(
 
 
 def move_ends(found: Combined, below: float, above: NDArray[np.float64] | float) -> Combined:
-    """Return estimates whose intervals reach farther."""
+    """Return estimates whose intervals also cover what was cut."""
     ends = None if found.together is None else (found.together[0] - below, found.together[1] + above)
     return replace(found, low=found.low - below, high=found.high + above, together=ends)
 
@@ -178,7 +178,7 @@ def put_in_slots(found: dict[str, list[str]], assumed: Sequence[str]) -> dict[st
 
 
 def add_sentence(found: dict[str, str], name: str, text: str) -> dict[str, str]:
-    """Return sentences with one more."""
+    """Return the notes of an answer with one more sentence."""
     return {**found, name: "; ".join(filter(None, (found.get(name, ""), text)))}
 
 

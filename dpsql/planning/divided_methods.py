@@ -212,7 +212,7 @@ class LargestOfPartitions:
         return self.methods[size]
 
     def _joined(self, rows: Rows, found: list[NoisyResult]) -> NoisyResult:
-        """Return all partitions as one result."""
+        """Return the results of all partitions as one result."""
         sizes = [len(each.rows) for each in found]
         estimates: list[Combined | None] = []
         for place in range(len(self.plan.counts)):
@@ -261,7 +261,7 @@ def _details(parts: list[NDArray[np.float64] | None], sizes: list[int]) -> NDArr
 
 
 def _check(plan: Plan, partitions: Partitions) -> None:
-    """Refuse options that have no meaning for partitions."""
+    """Refuse options that mean nothing where each partition has its own largest groups."""
     source, options = plan.query.source, plan.options
     if options.intervals == "SIMULTANEOUS":
         raise source.refuse(

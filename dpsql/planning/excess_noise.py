@@ -58,14 +58,14 @@ class _NoiseOfNumbers(ABC):
 
     @property
     def sources(self) -> list[NoiseDraw]:
-        """The draws of all numbers."""
+        """The draws of noise of all numbers."""
         law = law_of(self.noise)
         return [source_of(self.noise, law, number) for number in range(self.size)]
 
 
 @dataclass(frozen=True, slots=True)
 class BoxOfAll(_NoiseOfNumbers):
-    """One box, or cube, of numbers and of the excesses after them."""
+    """One draw of noise in a box, or cube, for numbers and for the excesses after them."""
 
     noise: mechanisms.Box
     numbers: int
@@ -91,7 +91,7 @@ class BoxOfAll(_NoiseOfNumbers):
         return self.numbers
 
     def leads(self, excess: int) -> bool:
-        """Whether an excess is measured as twice the excess less the number that it belongs to."""
+        """Whether an excess is measured as twice the excess less its number, which takes less noise."""
         return False
 
     def excess_of(self, found: FloatArray, excess: int, number: int, worth: float) -> float:
@@ -115,7 +115,7 @@ class BoxOfAll(_NoiseOfNumbers):
 
 @dataclass(frozen=True, slots=True)
 class GaussianOfEach(_NoiseOfNumbers):
-    """Gaussian noise on numbers, and on the excesses of the bounds of some of them."""
+    """Gaussian noise on numbers, and on the excesses beyond the bounds of some of the numbers."""
 
     noise: mechanisms.Gaussian
     apart: tuple[mechanisms.Gaussian, ...]
@@ -138,7 +138,7 @@ class GaussianOfEach(_NoiseOfNumbers):
 
     @property
     def loss(self) -> PrivacyLoss:
-        """The loss of all."""
+        """The privacy loss of all numbers together."""
         return sum((each.loss for each in self.apart), self.noise.loss)
 
     def run(self, run: Run, numbers: Sequence[int], excesses: Sequence[int]) -> FloatArray:
@@ -155,7 +155,7 @@ class GaussianOfEach(_NoiseOfNumbers):
         return self.noise.size
 
     def leads(self, excess: int) -> bool:
-        """Whether an excess is measured as twice the excess less the number that it belongs to."""
+        """Whether an excess is measured as twice the excess less its number, which takes less noise."""
         return self.along[excess]
 
     def excess_of(self, found: FloatArray, excess: int, number: int, worth: float) -> float:

@@ -395,7 +395,7 @@ def _what_is_bounded(plan: Plan, places: set[int]) -> str:
 
 
 def _is_covered(plan: Plan, output: Output) -> bool:
-    """Whether the interval of a number of values has what bounds cut from them."""
+    """Whether the interval of a number already covers the values that bounds cut from it."""
     if isinstance(output.formula, (Variance, Deviation)):
         return False
     if output.kind != "count" or isinstance(output.formula, (Average, RowCount)):

@@ -178,7 +178,7 @@ def _divided(plan: Plan) -> list[tuple[list[int], Fraction]]:
 
 @dataclass(frozen=True, slots=True)
 class Pairs:
-    """Numbers that share a part of epsilon, and the excess of the bounds on some of them, in one noise.
+    """Numbers that share a part of epsilon, with the excesses beyond some bounds, under one noise.
 
     Attributes
     ----------
@@ -233,7 +233,7 @@ class WithExcess(KeepsQuote):
 
     @property
     def leads(self) -> frozenset[int]:
-        """The places of the excesses that are measured as twice of them less the number beside them."""
+        """The places of the excesses that are measured as twice the excess less the number beside them."""
         every = ((pair, i, j) for pair in self.pairs for j, i in enumerate(pair.excesses))
         return frozenset(i for pair, i, j in every if pair.noise.leads(j))
 
@@ -282,7 +282,7 @@ class WithExcess(KeepsQuote):
         )
 
     def _cut(self, place: int, found: tuple[Pairs, FloatArray]) -> MeasuredCut:
-        """Return what is known of an excess."""
+        """Return what the measured excess tells about values that were cut."""
         (pair, noisy), own, level = found, self.found[place], plan_requests.confidence_of(self.plan)
         number = next(at for at, each in enumerate(pair.places) if each in own.places)
         at, worth = pair.excesses.index(place), float(own.step / self.plan.counts[pair.places[number]].step)

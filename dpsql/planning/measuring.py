@@ -118,7 +118,7 @@ class ShareMeasuring:
         return found.or_less(other, most)
 
     def or_less(self, other: ShareMeasuring, most: int) -> ShareMeasuring:
-        """Return another measuring of so many groups if that is possible with less noise, else this one."""
+        """Return another way to measure some groups if one has less noise, else this one."""
         try:
             less = other.predicted(most, None)[0] < self.predicted(most, None)[0]
         except ValueError:
@@ -127,7 +127,7 @@ class ShareMeasuring:
 
     @property
     def loss(self) -> PrivacyLoss:
-        """The largest loss of a run."""
+        """The largest privacy loss of a run of the measurement."""
         if not self.places:
             return PrivacyLoss()
         if self.gaussian:
@@ -138,11 +138,11 @@ class ShareMeasuring:
 
     @property
     def _by_cost(self) -> bool:
-        """Whether a cost is divided among all counts of all groups, of which those selected are charged."""
+        """Whether a cost is divided among all counts of all groups; only selected ones are charged."""
         return self.strategy == "EACH" and not self.together and self.plan.epsilon_division.order is not None
 
     def box(self, size: int) -> mechanisms.Box | mechanisms.Gaussian:
-        """Return the one noise of all counts of so many groups, the groups of a count together."""
+        """Return the one noise of all counts of a given number of groups, the groups of a count together."""
         counts = [self.plan.counts[place] for place in self.places]
         if self.gaussian:
             return gaussian_noise(
@@ -161,7 +161,7 @@ class ShareMeasuring:
         )
 
     def laplace(self, size: int) -> dict[int, mechanisms.Laplace]:
-        """Return the noise of each count, by place, for so many groups."""
+        """Return the noise of each count, by place, for a given number of groups."""
         if not self.places or self.together:
             return {}
         if self._by_cost:
@@ -188,11 +188,11 @@ class ShareMeasuring:
 
     @property
     def together(self) -> bool:
-        """Whether the numbers are moments of one column."""
+        """Whether all numbers are moments of one column, measured together."""
         return any(self.plan.counts[place].noise_group is not None for place in self.places[1:])
 
     def block(self, size: int) -> LaplaceBlock:
-        """Return the moments of one column, for so many groups."""
+        """Return the moments of one column, for a given number of groups."""
         move = largest_change(self.plan, self.places[0], size)
         return LaplaceBlock(self.plan, tuple(self.places), LaplaceShare(self.epsilon, move), move)
 
@@ -240,7 +240,7 @@ class ShareMeasuring:
         return found, wider
 
     def predicted(self, size: int, gaps: GapNoise | None) -> tuple[float, float]:
-        """Predict the largest standard deviation and half width of a count, for so many groups.
+        """Predict the largest standard deviation and half width of a count, for a given number of groups.
 
         `gaps` is the noise of the gaps that help to estimate the ordering count, if there are any.
         """
@@ -341,7 +341,7 @@ class Measuring:
         return tuple(estimates.get(place) for place in range(len(self.plan.counts))), values
 
     def predicted(self, size: int, gaps: GapNoise | None) -> tuple[float | None, float | None]:
-        """Predict the largest standard deviation and half width of a count, for so many groups.
+        """Predict the largest standard deviation and half width of a count, for a given number of groups.
 
         They are those of the numbers that order the groups, else of the counts; None if there are none.
         `gaps` is the noise of the gaps that help to estimate the ordering count, if there are any.
@@ -356,7 +356,7 @@ class Measuring:
 
     @property
     def loss(self) -> PrivacyLoss:
-        """The largest loss of a run."""
+        """The largest privacy loss of a run of all measurements."""
         return sum((part.loss for part in self.parts), PrivacyLoss())
 
     def errors(self, size: int, gaps: GapNoise | None) -> dict[Output, str]:

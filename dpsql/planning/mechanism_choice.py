@@ -31,6 +31,7 @@ from dpsql.planning.mechanism_rules import (
 from dpsql.planning.method import Considered, Method
 from dpsql.planning.noise_shares import is_counts_only
 from dpsql.planning.plan_requests import check_layout, check_options
+from dpsql.planning.stable_selections import NAME, StableSelection
 from dpsql.planning.threshold_selection import SparseVectors
 from dpsql.planning.top_k_selection import LargestGroups
 from dpsql.planning.unknown_keys import GroupsByUnits
@@ -59,7 +60,7 @@ def choose(plan: Plan) -> Method:
 
 
 def needs_few_counts(method: Method) -> bool:
-    """Return whether a method needs exact counts of few groups, given its noise and bounds on all of them."""
+    """Return whether a method, given its noise and upper bounds of all counts, needs few exact counts."""
     if not isinstance(method, (LargestGroups, SparseVectors)):
         return False
     return method.mechanism.bounded or method.mechanism.reads > 0
@@ -89,6 +90,8 @@ def quote_candidates(plan: Plan) -> list[Considered]:
 def _choose_candidate(plan: Plan, compared: dict[Candidate, Method] | None = None) -> tuple[Candidate, str]:
     """Return the chosen candidate, and what decided in a few words; `compared` gets what was compared."""
     asked, fact = plan.options.mechanism or "AUTO", "another one was named"
+    if asked == NAME:
+        return Candidate((NAME,), StableSelection.of, only="only by name"), "asked for by name"
     found = candidates_of(plan)
     if asked == "AUTO":
         try:

@@ -121,7 +121,7 @@ def _choose_least_gaussian(plan: Plan) -> tuple[str, str]:
 
 
 def _choose_top_k_by_rounds(plan: Plan) -> tuple[str, str]:
-    """Select round by round, or measure all of them, by the smaller error."""
+    """Select round by round, or measure all groups, whichever has the smaller error."""
     asked, rounds = needs_selecting(plan), _rounds(plan)
     if asked:
         return rounds, asked

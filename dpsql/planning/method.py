@@ -86,7 +86,7 @@ class AtDistance:
     """Expected charge of a hit, as a share of that of a base hit; None if there is none."""
 
     def __str__(self) -> str:
-        """Write it for a cell of EXPLAIN."""
+        """Write what to expect at a distance from the threshold, for a cell of EXPLAIN."""
         parts = [f"{self.distance:+.3g}: {with_noun(f'{self.rows:.3g}', 'row')}", f"hit {self.hit:.2g}"]
         if self.stddev is not None:
             parts.append(f"stddev {self.stddev:.3g}")
@@ -144,7 +144,7 @@ class Method(Protocol):
 
 
 class KeepsQuote:
-    """The base of methods whose quote is computed when it is first read."""
+    """The base class of methods whose quote is computed when it is first read, then kept."""
 
     __slots__ = ("_quote",)
     _quote: Quote

@@ -125,11 +125,11 @@ class LaplaceShare:
 
     @property
     def scale(self) -> Fraction:
-        """The scale of the noise."""
+        """The scale of the Laplace noise that the share of epsilon pays for."""
         return self.sensitivity / self.epsilon
 
     def noise(self, size: int, *, resolution: int | None = None, total: bool = False) -> mechanisms.Laplace:
-        """Return the noise of so many values, or of their total; of fewer it costs less, and is the same."""
+        """Return the noise of a number of values, or of their total; of fewer values it costs less."""
         moved = 1 if total else max(min(self.times, size), 1)
         return mechanisms.Laplace.plan(
             size,
@@ -206,7 +206,7 @@ def asks_for_gaussian(plan: Plan) -> bool:
 def gaussian_noise(
     plan: Plan, places: Sequence[int], size: int, epsilon: Fraction, *, by_group: bool, monotone: bool
 ) -> mechanisms.Gaussian:
-    """Return the Gaussian noise of some counts of so many groups, at the cost of an epsilon.
+    """Return the Gaussian noise of some counts of a given number of groups, at the cost of an epsilon.
 
     The counts of a group stand together if `by_group`, else the groups of a count. Raises `ValueError` if the
     noise would be too large.
@@ -227,7 +227,7 @@ def gaussian_noise(
 
 
 def _groups_changed(plan: Plan, place: int, size: int) -> int:
-    """Return in how many of so many groups one unit can change a count by its bound.
+    """Return in how many of a given number of groups one unit can change a count by its bound.
 
     Where all of its changes together are bounded, their squares add up to at most those of so many changes by
     the bound.
@@ -277,7 +277,7 @@ class LaplaceBlock:
     planned: dict[int, mechanisms.Laplace] = field(default_factory=dict, compare=False, repr=False)
 
     def noise(self, groups: int) -> mechanisms.Laplace:
-        """Return the noise for so many groups."""
+        """Return the noise of a block of numbers for a number of groups."""
         if groups not in self.planned:
             size = groups * len(self.places)
             self.planned[groups] = self.share.noise(size, resolution=self.resolution)

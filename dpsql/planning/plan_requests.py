@@ -80,7 +80,7 @@ def asked_share(plan: Plan) -> Fraction | None:
 
 
 def largest_change(plan: Plan, place: int, groups: int) -> int:
-    """Return the most by which one unit can change a count in so many groups together."""
+    """Return the most by which one unit can change a count in a given number of groups together."""
     every, total = max(groups, 1) * plan.counts[place].bound, plan.l1_over_groups(place)
     return every if total is None else min(every, total)
 
@@ -203,6 +203,12 @@ def check_options(plan: Plan) -> None:
             options.at.get("candidates"),
             "leave it out",
         )
+    if options.order_share is not None and options.mechanism != "TOP_STABLE":
+        raise source.refuse(
+            "option order_share orders the set of Top Stable",
+            options.at.get("order_share"),
+            "OPTIONS (.., mechanism = TOP_STABLE)" if plan.domain_size is None else "leave it out",
+        )
     if isinstance(selection, TopK) and plan.domain_size is None:
         _check_candidates(plan, selection)
     _check_outputs(plan)
@@ -276,7 +282,8 @@ def _check_limit(plan: Plan) -> None:
         )
     if asked == "HYBRID_TOP_K" and sparse:
         raise source.refuse(f"HYBRID_TOP_K has {sparse}", at, "leave mechanism out")
-    if selection.limit is not None or options.base_hits is not None or asked in _EVERY_GROUP:
+    of_all = (*_EVERY_GROUP, "FIRST_STABLE")
+    if selection.limit is not None or options.base_hits is not None or asked in of_all:
         return
     if asked != "AUTO":
         message = f"{asked} needs LIMIT k: its noise depends on how many groups may pass"

@@ -89,7 +89,7 @@ class KnowsKeys(Protocol):
     """What has the keys of released groups: a run, or the public groups of an estimate."""
 
     def keys(self, rows: Any, /, places: Sequence[int] | None = None) -> Sequence[pa.Array]:  # noqa: ANN401  of its own
-        """Return the keys of groups, or some of them, by their places."""
+        """Return the keys of all groups, or of some by their places."""
 
 
 def build_rows(plan: Plan, answer: NoisyResult, run: KnowsKeys) -> pa.Table:

@@ -117,7 +117,7 @@ class SparseVectors:
 
     @property
     def _most(self) -> int:
-        """The most groups that can be found."""
+        """The greatest number of groups that the search can find."""
         limit = self.selection.limit if isinstance(self.selection, AboveThreshold) else self.selection.k
         return min(limit or self.plan.groups, self.plan.groups)
 

@@ -113,9 +113,6 @@ NOISE: dict[str, Noise] = {
 WithGaps = mechanisms.NoisyTopK | mechanisms.HybridTopK | mechanisms.LimitedDomain
 """Mechanisms whose gaps estimate the counts of several groups."""
 
-Gapless = mechanisms.TopStable | mechanisms.Joint | mechanisms.GumbelTopK
-"""Mechanisms that release groups alone."""
-
 ByRounds = mechanisms.PeeledTopK | mechanisms.GumbelTopK
 """Mechanisms whose rounds are charged one by one; they are for statements whose cost is divided."""
 
@@ -180,7 +177,7 @@ class LargestGroups:
             )
 
         estimates, values = self.measuring.run(run, rows, combine)
-        if isinstance(self.mechanism, Gapless):
+        if _is_gapless(self.mechanism):
             return NoisyResult(rows, estimates, values)
         gap = np.full(size, np.nan)
         gap[: len(gaps)] = gaps
@@ -192,8 +189,17 @@ def _most(plan: Plan, selection: TopK) -> int:
     return selection.k if plan.domain_size is None else min(selection.k, plan.domain_size)
 
 
+def _is_gapless(mechanism: Selecting) -> bool:
+    """Whether a mechanism releases groups alone."""
+    if isinstance(mechanism, mechanisms.TopStable):
+        return mechanism.choice is None
+    return isinstance(mechanism, (mechanisms.Joint, mechanisms.GumbelTopK))
+
+
 def _gap_noise(mechanism: Selecting) -> GapNoise | None:
     """Return the noise of gaps that estimate counts; None if there are no such gaps."""
+    if isinstance(mechanism, mechanisms.TopStable) and mechanism.choice is not None:
+        mechanism = mechanism.choice
     if not isinstance(mechanism, WithGaps) or not mechanism.scale:
         return None
     return GapNoise(mechanism.noise, mechanism.scale, mechanism.resolution)
@@ -241,6 +247,8 @@ def _p_values(mechanism: Selecting, gap: NDArray[np.float64]) -> NDArray[np.floa
             return _significance(gap, mechanism.scale, mechanism.noise)
         case mechanisms.LimitedThenStable(limited=limited):
             return _significance(gap, limited.scale, limited.noise)
+        case mechanisms.TopStable(choice=mechanisms.NoisyTopK() as choice):
+            return _significance(gap, choice.scale, choice.noise)
         case mechanisms.Exponential():
             return exponential_mechanism_p_value(gap, mechanism.scale) if mechanism.scale else gap
     return None

@@ -20,6 +20,7 @@ from dpsql.estimates.predictions import half_width, stddev
 from dpsql.kernel import mechanisms
 from dpsql.kernel.loss import Charge, PrivacyLoss
 from dpsql.kernel.mechanisms import LimitedDomain, LimitedThenStable, TopStable
+from dpsql.kernel.mechanisms.top_stable import ORDER_SHARE
 from dpsql.kernel.release import Run
 from dpsql.language import AllGroups, TopK
 from dpsql.lazy_dataclass import dataclass
@@ -46,11 +47,12 @@ def _check(plan: Plan, selection: TopK, name: str) -> None:
     """Refuse options and outputs that the mechanism does not support, and a statement without a delta."""
     source, options = plan.query.source, plan.options
     ordered = _needs_order(plan, selection)
-    if name != "LIMITED_DOMAIN" and ordered is not None:
+    orders = name == "TOP_STABLE" and selection.threshold is None
+    if name != "LIMITED_DOMAIN" and ordered is not None and not (orders and _order_share(plan, selection)):
         raise source.refuse(
             f"{ordered} needs groups in order, and {name} releases a set without order",
             options.at.get("mechanism"),
-            "mechanism = LIMITED_DOMAIN",
+            "OPTIONS (.., order_share = 0.25)" if orders else "mechanism = LIMITED_DOMAIN",
         )
     if name != "TOP_STABLE" and options.noise == "LAPLACE":
         raise source.refuse(
@@ -65,6 +67,12 @@ def _check(plan: Plan, selection: TopK, name: str) -> None:
             "mechanism = LIMITED_DOMAIN",
         )
     _delta(plan)
+
+
+def _order_share(plan: Plan, selection: TopK) -> Fraction:
+    """Return the share of the selection's epsilon with which Top Stable orders its set."""
+    usual = ORDER_SHARE if (plan.options.candidates or 0) > selection.k else Fraction(0)
+    return usual if plan.options.order_share is None else plan.options.order_share
 
 
 def _needs_order(plan: Plan, selection: TopK) -> str | None:
@@ -147,6 +155,7 @@ def plan_unknown(plan: Plan, selection: TopK, epsilon: Fraction) -> Unknown:
         delta,
         candidates=options.candidates or selection.k,
         sensitivity=bound,
+        order_share=_order_share(plan, selection),
         noise="laplace" if options.noise == "LAPLACE" else "one-sided",
         resolution=_resolution(plan),
     )
@@ -154,6 +163,8 @@ def plan_unknown(plan: Plan, selection: TopK, epsilon: Fraction) -> Unknown:
 
 def notes(mechanism: Unknown) -> tuple[str, ...]:
     """Return what the analyst is told of the rows."""
+    if isinstance(mechanism, TopStable) and mechanism.choice is not None:
+        return NOTE, f"epsilon {float(mechanism.choice.loss.charge.epsilon):g} of it orders the rows"
     return (NOTE, SET_NOTE) if isinstance(mechanism, LimitedThenStable) else (NOTE,)
 
 
@@ -241,7 +252,7 @@ class GroupsByUnits(KeepsQuote):
 
     @property
     def _loss(self) -> PrivacyLoss:
-        """The largest loss of a run: a unit is in so many groups, all of which may be shown."""
+        """The largest loss of a run: a unit is in a given number of groups, all of which may be shown."""
         numbers = (block.noise(self.existing.groups_per_unit).loss for block in self.blocks)
         return sum(numbers, self.existing.loss)
 
@@ -252,7 +263,7 @@ class GroupsByUnits(KeepsQuote):
         return any(equal[p] == equal[self.units] for p in plan_requests.places_to_measure(self.plan, 0))
 
     def _law(self) -> mechanisms.Laplace:
-        """Return the noise of the number of units."""
+        """Return the law of the noise of the number of units."""
         existing = self.existing
         return mechanisms.Laplace.plan(
             1,

@@ -8,6 +8,7 @@
 ``table_parts``          the parts of a table: its files, unit and domains
 ``column_values``        the bounds and domains of a column; conversion of values to the column's type
 ``references``           paths of rows to their unit, the checks of tables against each other, and views
+``model_tables``         public tables that stand for private ones
 ``part_declarations``    the date by which units are in parts, or of which they have a period
 ``zones``                the offsets of local times from UTC
 ``policy_keys``          the keys of each TOML table, with kinds, defaults and meanings; ``table_keys`` has
@@ -50,6 +51,7 @@ from dpsql.policy.table_parts import (
     UnitColumn,
     UnitRow,
     UnitVia,
+    UploadedSource,
     Value,
     ValuesDomain,
     ViewSource,
@@ -94,6 +96,7 @@ __all__ = [
     "UnitPeriods",
     "UnitRow",
     "UnitVia",
+    "UploadedSource",
     "Value",
     "ValuesDomain",
     "View",

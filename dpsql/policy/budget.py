@@ -34,7 +34,7 @@ class PersonBudget:
 
     @property
     def charge(self) -> Charge:
-        """The limit."""
+        """The limit on what one person bears, as a charge."""
         return Charge(self.epsilon, self.delta)
 
     def check(self, accounting: str) -> None:
@@ -176,7 +176,7 @@ class AnalystPolicy:
 
     @property
     def charge(self) -> Charge:
-        """The cap as a charge."""
+        """The cap on what the analyst spends, as a charge."""
         return Charge(self.epsilon, self.delta)
 
     def check(self) -> None:
@@ -200,7 +200,7 @@ class GroupPolicy:
 
     @property
     def charge(self) -> Charge:
-        """The cap as a charge."""
+        """The cap on what the group spends together, as a charge."""
         return Charge(self.epsilon, self.delta)
 
     def check(self, analysts: Mapping[str, AnalystPolicy]) -> None:

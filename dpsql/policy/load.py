@@ -21,6 +21,7 @@ from dpsql.kernel.facts import fold
 from dpsql.policy.budget import read_analysts, read_budget, read_groups
 from dpsql.policy.column_values import ColumnBounds
 from dpsql.policy.model import Policy
+from dpsql.policy.model_tables import read_models
 from dpsql.policy.names import key_path, wrong
 from dpsql.policy.part_declarations import UnitPeriod, read_parts
 from dpsql.policy.policy_keys import KEYS
@@ -79,6 +80,8 @@ def read_table(name: str, raw: object, base: Path, kinds: Mapping[str, str]) -> 
     section = Section(raw, ("tables", name), KEYS["[tables.NAME]"])
     simple = section.values()
     kind, stable = simple.pop("unit_kind", None), simple.pop("stable", False)
+    simple.pop("stands_for", None)
+    simple.pop("model", None)  # `read_models` has them
     same = {column: _split_column(text) for column, text in simple.pop("same_unit", {}).items()}
     if simple.get("public") and kind is not None:
         raise wrong(section.place("unit_kind"), "a public table has no privacy unit")
@@ -383,6 +386,7 @@ def _read_policy(raw: dict[str, object], file: Path) -> Policy:
         views=read_views(top.raw("views") or {}, KEYS["[views.NAME]"], chosen.dialect),
         groups=read_groups(top),
         parts=read_parts(top),
+        models=read_models(top.get("tables", dict, {})),
         serve=read_serving(top, file),
         **read_database,
         **engine.values(),

@@ -17,6 +17,7 @@ from typing import Protocol
 from dpsql.kernel.facts import ByColumn, ByParent, ByPeriod, ByRow, Facts, Home, TableFacts, Unit, fold
 from dpsql.lazy_dataclass import dataclass
 from dpsql.policy.budget import AnalystPolicy, BudgetPolicy, GroupPolicy
+from dpsql.policy.model_tables import Models, check_models
 from dpsql.policy.names import check_engine, check_names, key_path, wrong
 from dpsql.policy.part_declarations import UnitParts, UnitPeriod, UnitPeriods, check_parts, find_periods
 from dpsql.policy.references import View, check_owned_keys, check_tables, check_views
@@ -30,6 +31,7 @@ from dpsql.policy.table_parts import (
     UnitColumn,
     UnitRow,
     UnitVia,
+    UploadedSource,
     read_zone,
 )
 from dpsql.policy.toml_values import KEEP, LONGEST, read_keep, read_length
@@ -70,6 +72,8 @@ class Policy:
     """Caps on several analysts together."""
     parts: Mapping[str, UnitParts] = field(default_factory=dict)
     """By the kind of a unit, the date by which units of that kind are in parts; at most one kind has one."""
+    models: Models = field(default_factory=dict)
+    """Public tables that stand for private ones. No private answer depends on them."""
     serve: ServeConfig | None = None
     """Where and how analysts are served; None if the policy does not say."""
     time_zone: str = "UTC"
@@ -103,6 +107,7 @@ class Policy:
                 raise wrong(key_path("groups", name), f"holds a group named {group.name!r}")
             group.check(self.analysts)
         check_parts(self.parts, tables, self.budget, self.engine)
+        check_models(self.models, tables)
         object.__setattr__(self, "time_zone", read_zone(self.time_zone, "time_zone"))
         object.__setattr__(self, "longest_value", read_length(self.longest_value))
         object.__setattr__(self, "keep", read_keep(self.keep))
@@ -188,6 +193,8 @@ def _to_texts(thing: object, base: Path | None) -> object:
         return [[str(name), _to_texts(item, base)] for name, item in thing.items()]
     if isinstance(thing, Path):
         return ["path", Path(os.path.relpath(thing, base)).as_posix() if base else thing.as_posix()]
+    if isinstance(thing, UploadedSource):
+        return ["uploaded", thing.digest]
     if dataclasses.is_dataclass(thing) and not isinstance(thing, type):
         parts = [_to_texts(getattr(thing, f.name), base) for f in dataclasses.fields(thing)]
         return [type(thing).__name__, *parts]

@@ -35,7 +35,7 @@ class UnitPeriod(UnitColumn):
 
     @property
     def period(self) -> Every:
-        """The length of a period."""
+        """The length of one period."""
         return next(each for each in EVERY if each == self.every)
 
 

@@ -55,7 +55,7 @@ class McpConfig:
 
     @property
     def addresses(self) -> tuple[tuple[str, Address], ...]:
-        """The addresses, each with its key."""
+        """The addresses that the MCP server listens on, each with the key that sets it."""
         return () if self.listen is None else (("mcp.listen", self.listen),)
 
 
@@ -85,7 +85,7 @@ class HttpConfig:
 
     @property
     def addresses(self) -> tuple[tuple[str, Address], ...]:
-        """The addresses, each with its key."""
+        """The addresses that the HTTP server listens on, each with the key that sets it."""
         given = (("http.listen", self.listen), ("http.owner", self.owner))
         return tuple((key, address) for key, address in given if address is not None)
 

@@ -68,6 +68,8 @@ class Table:
         Columns each value of which the owner declares to belong to one unit.
     covers
         Columns of dates with the first and the last day that rows have, as the owner declares.
+    determines
+        Columns with others of which the owner declares that rows with one value of them have one value.
     trust_source
         Skip reading the source once through its declared types.
     zone
@@ -92,6 +94,7 @@ class Table:
     same_unit: Mapping[str, tuple[str, str]] = field(default_factory=Names)
     owned: tuple[str, ...] = ()
     covers: Mapping[str, tuple[date, date]] = field(default_factory=Names)
+    determines: Mapping[str, tuple[str, ...]] = field(default_factory=Names)
 
     def __post_init__(self) -> None:
         if problem := name_problem(self.name):
@@ -109,6 +112,7 @@ class Table:
         self._check_not_null()
         self._check_owned()
         self._check_covers()
+        self._check_determines()
         domain = {}
         for column, values in check_names(self.domain, self.place("domain"), self._suggest_name).items():
             place = self.place("domain", column)
@@ -289,6 +293,19 @@ class Table:
             sql_type = self.declared_type(column, place)
             if sql_type is not None and sql_type.name != "DATE":
                 raise wrong(place, f"is for columns of type DATE, and this one is {sql_type}", "leave it out")
+
+    def _check_determines(self) -> None:
+        """Check the columns that others have one value of each."""
+        made = check_names(self.determines, self.place("determines"), self._suggest_name)
+        object.__setattr__(self, "determines", made)
+        for column, others in made.items():
+            place = self.place("determines", column)
+            if self.public:
+                raise wrong(place, "what a public column determines is seen in its rows", "write unique")
+            for name in (column, *others):
+                self.declared_type(name, place)
+            if not others or len({fold(name) for name in (column, *others)}) <= len(others):
+                raise wrong(place, "names a column twice, or none", 'write { station_id = ["station_name"] }')
 
     def _check_unique(self, columns: tuple[str, ...], place: str) -> None:
         if not columns:

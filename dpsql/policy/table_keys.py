@@ -5,6 +5,7 @@ from __future__ import annotations
 from dpsql.language import CUTS
 from dpsql.policy.toml_values import (
     COLUMNS,
+    COLUMNS_OF_COLUMNS,
     COLUMNS_OF_TABLES,
     FLAG,
     MOST,
@@ -87,12 +88,26 @@ TABLE_KEYS: dict[str, Key] = {
         "columns each value of which belongs to one unit, as the owner declares, such as the number of an "
         "order with several rows: the table is then joined with itself on them. No guarantee depends on it",
     ),
+    "stands_for": Key(
+        TEXT,
+        "none",
+        "the private table of which this public one is a model, with the same columns: synthetic rows, or "
+        "what was published of another year. A stream of checks may expect what is counted of it",
+    ),
+    "model": Key(TEXT, "the table's name", "the name of the model; tables of one model are read together"),
     "covers": Key(
         RANGES_OF_DAYS,
         "none",
         "columns of dates with the first and the last day that rows have, as the owner declares: there are "
         "rows on both, and none beyond. `covers = { visit_date = [2023-01-01, 2024-12-31] }`: MIN and MAX of "
         "the column over the whole table are these days, free. They are never to be taken from the rows",
+    ),
+    "determines": Key(
+        COLUMNS_OF_COLUMNS,
+        "none",
+        "columns with others of which all rows with one value of them have one value, as the owner declares: "
+        '`determines = { station_id = ["station_name"] }`. `GROUP BY station_id` may then show station_name, '
+        "or `MAX(station_name)`: it is a key beside it. No guarantee depends on it",
     ),
     "not_null": Key(
         COLUMNS,

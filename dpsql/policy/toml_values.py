@@ -37,7 +37,7 @@ _WORDS: tuple[tuple[type, str], ...] = (
 
 @dataclass(frozen=True, slots=True)
 class ValueKind:
-    """What the value of a key may be."""
+    """What values a key of the policy file may have."""
 
     words: str
     """The allowed values, in words."""
@@ -126,6 +126,16 @@ def _read_sets_of_columns(value: object, place: str, _: Path) -> tuple[tuple[str
 
 def _are_texts(value: object) -> TypeGuard[list[str]]:
     return isinstance(value, list) and all(isinstance(text, str) for text in value)
+
+
+def _read_columns_of_columns(value: object, place: str, _: Path) -> dict[str, tuple[str, ...]]:
+    check_type(value, dict, place)
+    assert isinstance(value, dict)  # noqa: S101  just checked
+    for column, others in value.items():
+        if not _are_texts(others):
+            at, hint = f"{place}.{key_path(column)}", 'write determines = { station_id = ["station_name"] }'
+            raise wrong(at, f"expected a list of columns, found {describe(others)}", hint)
+    return {column: tuple(others) for column, others in value.items()}
 
 
 def _read_columns_of_tables(value: object, place: str, _: Path) -> dict[str, str]:
@@ -227,6 +237,9 @@ NULLS = ValueKind("a text, or a list of texts", {"anyOf": [_STRING, STRINGS]}, _
 RENAMED = ValueKind("a table of names", each(_STRING), _read_renames)
 ZONES = ValueKind("a table of names and time zones", each(_STRING))
 COLUMNS = ValueKind("a list of columns", STRINGS, _read_columns)
+COLUMNS_OF_COLUMNS = ValueKind(
+    "a table of columns, each with a list of columns", each(STRINGS), _read_columns_of_columns
+)
 COLUMNS_OF_TABLES = ValueKind(
     "a table of columns, each with `TABLE.COLUMN`", each(_STRING), _read_columns_of_tables
 )

@@ -44,7 +44,7 @@ class Steps:
     offsets: tuple[int, ...]
 
     def at(self, seconds: int) -> int:
-        """Return the offset at a time."""
+        """Return the zone's offset from UTC at a time."""
         return self.offsets[bisect_right(self.starts, seconds)]
 
     @property

@@ -21,15 +21,18 @@ class CheckAnswer:
     notes: tuple[str, ...]
     last: pa.Table
     """What later checks of the series expect as LAST: the keys of groups and, behind them, their values."""
+    models: dict[str, Any] | None = None
+    """What a stream with models knows of them now (`composition.model_numbers`)."""
 
     def to_bytes(self) -> bytes:
-        """Write it as the ledger stores it."""
-        parts = [json.dumps({"notes": self.notes}).encode(), stream(self.table), stream(self.last)]
+        """Write the answer of a check as the ledger stores it."""
+        said = {"notes": self.notes} | ({} if self.models is None else {"models": self.models})
+        parts = [json.dumps(said).encode(), stream(self.table), stream(self.last)]
         return b"".join(len(part).to_bytes(8, "big") + part for part in parts)
 
     @classmethod
     def read(cls, payload: bytes) -> CheckAnswer:
-        """Read a stored answer."""
+        """Read the answer of a check that the ledger stored."""
         import pyarrow as pa  # noqa: PLC0415  loaded only where an answer is read
 
         parts, at = list[bytes](), 0
@@ -38,7 +41,8 @@ class CheckAnswer:
             parts.append(payload[at + 8 : at + 8 + size])
             at += 8 + size
         table, last = (pa.ipc.open_stream(part).read_all() for part in parts[1:])
-        return cls(table, tuple(json.loads(parts[0])["notes"]), last)
+        said = json.loads(parts[0])
+        return cls(table, tuple(said["notes"]), last, said.get("models"))
 
 
 def check_key(counted: str, asked: list[Any], table: pa.Table | None, last: pa.Table | None) -> str:

@@ -78,6 +78,7 @@ _NOT_READ: dict[str, Any] = {
     "same_unit": {},
     "owned": (),
     "covers": {},
+    "determines": {},
     "trust_source": False,
     **dict.fromkeys(("units_at_least", "rows_per_unit", "groups", "cut")),
 }

@@ -16,7 +16,6 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from dpsql.errors import OperationalError
@@ -62,7 +61,9 @@ class PartsOfUnits:
         return int((~there | (later.periods[place] != self.periods)).sum())
 
     def to_bytes(self) -> bytes:
-        """Return the content of a file with these."""
+        """Return the content of a file with the periods of units."""
+        import pyarrow.parquet as pq  # noqa: PLC0415  it loads file systems and TLS, and few policies need it
+
         table = pa.table({"unit": pa.array(self.hashes), "period": pa.array(self.periods)})
         sink = io.BytesIO()
         pq.write_table(table, sink, compression="zstd")
@@ -70,7 +71,9 @@ class PartsOfUnits:
 
     @classmethod
     def read(cls, content: bytes) -> PartsOfUnits:
-        """Read the content of a file."""
+        """Read the parts of units from a file's content."""
+        import pyarrow.parquet as pq  # noqa: PLC0415  as above
+
         table = pq.read_table(io.BytesIO(content))
         return cls(table.column("unit").to_numpy(), table.column("period").to_numpy())
 

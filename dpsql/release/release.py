@@ -117,9 +117,11 @@ class _Writer:
                 found[name] = self._column(f"{name}_{place}", values)
         if isinstance(number.made, Linear):
             found["terms"] = self._linear(number.made)
-        elif number.made is not None:
-            made = number.made
-            found["over"] = [self._linear(made.above), self._linear(made.below), made.low, made.high]
+        elif isinstance(number.made, Quotient):
+            made, parts = number.made, (number.made.above, number.made.below)
+            linear = [self._linear(each) for each in parts if isinstance(each, Linear)]
+            if len(linear) == len(parts):  # estimates of reports are not stored
+                found["over"] = [*linear, made.low, made.high]
         return found
 
     def _linear(self, made: Linear) -> list[tuple[float, int]]:
@@ -216,7 +218,7 @@ class Release:
 
     @property
     def has_intervals(self) -> bool:
-        """Whether it shows intervals of numbers."""
+        """Whether the release shows intervals of numbers."""
         return bool(places_of(self).numbers)
 
     @property
@@ -334,7 +336,7 @@ def release_of(facts: dict[str, Any], rows: pa.Table, table: pa.Table) -> Releas
 
 
 def stream(table: pa.Table) -> bytes:
-    """Write a table as an Arrow stream."""
+    """Write a table as a stream of Arrow's IPC format."""
     import pyarrow as pa  # noqa: PLC0415  loaded only where a release is stored
 
     sink = pa.BufferOutputStream()

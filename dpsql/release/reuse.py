@@ -250,6 +250,8 @@ def reuse_key(plan: Plan, policy: Policy, versions: Versions, charge: Charge, *,
         options["layout"] = repr(layout.order)
     if plan.options.combine is not None:  # it is another answer, and no stored one
         options |= {name: repr(getattr(plan.options, name)) for name in _COMBINING}
+    if plan.options.order_share is None:  # releases of before have none
+        del options["order_share"]
     if not charge.delta:
         options["delta"] = repr(None)
     if plan.apart > 1:  # its intervals are wider

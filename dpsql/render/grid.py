@@ -177,7 +177,7 @@ def _find_shortest(words: list[str], seen: Counter[str], cells: int, ellipsis: s
 
 
 def _find_windows(size_to: Sequence[int], end: int, space: int) -> Iterator[tuple[int, int]]:
-    """Yield the longest runs of words before `end` that take at most so many cells."""
+    """Yield the longest runs of words before `end` that take at most a given number of cells."""
     stop = 1
     for start in range(1, end):
         stop = max(stop, start)

@@ -75,7 +75,7 @@ def _write_heading(estimates: Estimates, ends: tuple[float, float], left_of_zero
 
 
 def _draw_bar(estimate: Estimate, end: float, cells: int, style: Style) -> str:
-    """Draw the bar of an estimate to the right of zero, where so many cells reach to `end`."""
+    """Draw the bar of an estimate to the right of zero, where a given number of cells reach to `end`."""
     if not cells:
         return ""
     solid, shade = ("#", "-") if style.plain else ("█", "▒")

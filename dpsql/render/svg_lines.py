@@ -78,7 +78,7 @@ def _curve(
 
 
 def _time_ticks(picture: Picture, x: Callable[[float], float]) -> list[tuple[float, str]]:
-    """Return labels of the axis of time that do not meet: each so many-th."""
+    """Return labels of the axis of time that do not meet: every n-th label."""
     room = max(map(measure_text, picture.labels)) + 12
     places = [x(at) for at in picture.at]
     for step in range(1, len(places)):

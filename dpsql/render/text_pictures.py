@@ -72,7 +72,7 @@ def _text(picture: Picture, estimate: Estimate | None, style: Style) -> str:
 
 
 def _places(ends: tuple[float, float], cells: int) -> Callable[[float], int]:
-    """Return the function from numbers to one of so many cells."""
+    """Return the function from numbers to one of a given number of cells."""
     bottom, top = ends
 
     def at(value: float) -> int:

@@ -1,13 +1,13 @@
 """The numbers of a linear release as sets along axes, one axis for each column that the release names.
 
-A listed column is followed by its values: every key and condition is evaluated on each of them, in the schema
-database. The date that divides units into parts is followed by the parts for which conditions can be true and
-false (`analysis.part_conditions`): a release whose conditions cut a part in two stays out.
+A column is followed by its values (`column_sets`). The date that divides units into parts is followed by the
+parts for which conditions can be true and false (`analysis.part_conditions`): a release whose conditions cut
+a part in two stays out.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import date, datetime
 from functools import reduce
 from typing import Any
@@ -20,22 +20,22 @@ from dpsql.analysis import Catalog, Plan
 from dpsql.analysis.part_conditions import PartConditions, Truths
 from dpsql.estimates.reports.marginals import Axis, Marginal
 from dpsql.estimates.value_sets import ValueSet, unite
-from dpsql.kernel.tree import Column, Expr, duckdb_sql, mapped
+from dpsql.kernel.tree import Column, Expr, duckdb_sql
 from dpsql.kernel.unit_parts import ALL_PARTS, NO_HOME, NULL_PART, Calendar, PartSet
 from dpsql.lazy_dataclass import dataclass
 from dpsql.planning.result_table import order_by_terms
 from dpsql.policy import Policy, Table
-from dpsql.reports.linear_releases import CellSums, StaysOutError, column_of, home_of
+from dpsql.reports.column_sets import (
+    MOST_VALUES,
+    Followed,
+    KeyValues,
+    evaluate_in,
+    find_on,
+    follow_column,
+    over_values,
+)
+from dpsql.reports.linear_releases import CellSums, StaysOutError, ZerosAndOnes, home_of
 from dpsql.types import DATE
-
-MOST_VALUES = 2_000
-"""The most values or parts of one column: the estimate takes no more of a key."""
-
-_NAMED = 3
-"""How many values of a condition are named."""
-
-KeyValues = tuple[Any, ...]
-"""The values of all keys that read one column."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -57,8 +57,12 @@ class LinearRelease:
     """The keys of its rows, in the order of the release."""
     size: int
     numbers: tuple[Numbers, ...]
+    """For each count of the plan, then for what formulas are of."""
+    formulas: tuple[ZerosAndOnes, ...]
     parts: PartSet | None
     """The parts of units whose rows it adds up; None: the table has no date that divides them."""
+    outside: tuple[tuple[Marginal, ...], ...] | None = None
+    """For each number, what makes up its rows in no group; None: it shows none."""
 
 
 def linear_release(plan: Plan, made: CellSums, policy: Policy, catalog: Catalog) -> LinearRelease:
@@ -69,37 +73,45 @@ def linear_release(plan: Plan, made: CellSums, policy: Policy, catalog: Catalog)
     columns = [
         _home_column(column, made, policy, table, catalog)
         if column == home
-        else _listed_column(column, made, table, catalog)
+        else follow_column(column, made, table, catalog)
         for column in made.columns
     ]
     keys, size = _rows(plan, catalog)
     shown = [key.to_pylist() for key in keys]
+    columns = [each.put_outside(shown) if each.open and each.keys else each for each in columns]
     numbers = tuple(_numbers(made, columns, shown, size, number) for number in range(len(made.own)))
     parts = next((each.parts for each in columns if each.parts is not None), None)
     if home is not None and parts is None:
         raise StaysOutError(f"reads every {_every(policy)}, also those before the first one of the report")
-    return LinearRelease(plan, table, keys, size, numbers, parts)
+    outside = tuple(tuple(_list_outside(columns, number)) for number in range(len(made.own)))
+    if not plan.outside and any(outside):
+        raise StaysOutError("has rows in no group that it does not tell")
+    told = outside if plan.outside else None
+    return LinearRelease(plan, table, keys, size, numbers, made.formulas, parts, told)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Followed:
-    """A column: the values of its keys, with the sets of its values for each number."""
-
-    name: str
-    keys: tuple[int, ...]
-    """The places of the keys that read it."""
-    rows: tuple[KeyValues, ...]
-    sets: tuple[tuple[ValueSet, ...], ...]
-    """For each number, the values of each row."""
-    whole: tuple[bool, ...]
-    """For each number, whether its one row has every value that there is."""
-    names: tuple[str, ...] = ()
-    """For each number, what its one row is called, if no key reads the column."""
-    parts: PartSet | None = None
+def _list_outside(columns: Sequence[Followed], number: int) -> Iterator[Marginal]:
+    """Yield disjoint sets of rows that are in no group: with another value of one key, of the next, .."""
+    keyed = [each for each in columns if each.keys]
+    for place, other in enumerate(keyed):
+        if not other.has_outside:
+            continue
+        axes = list[Axis]()
+        for each in columns:
+            sets = each.sets[number]
+            before = each.keys and keyed.index(each) < place and each.has_outside
+            own = sets[-1] if each is other else unite(sets[:-1] if before else sets)
+            if not own:
+                break
+            if each.keys or not each.whole[number]:
+                label = other.label(len(other.rows) - 1) if each is other else each.name.rpartition(".")[2]
+                axes.append(Axis.of_condition(each.name, own, label))
+        else:
+            yield Marginal(tuple(axes))
 
 
 def _numbers(
-    made: CellSums, columns: Sequence[_Followed], shown: Sequence[Sequence[Any]], size: int, number: int
+    made: CellSums, columns: Sequence[Followed], shown: Sequence[Sequence[Any]], size: int, number: int
 ) -> Numbers:
     axes: list[Axis] = []
     places = np.zeros(size, dtype=np.int64)
@@ -120,67 +132,16 @@ def _numbers(
         empty |= own < 0
         if not there:
             continue
-        axes.append(Axis(each.name, tuple(sets[i] for i in there), tuple(_label(each, i) for i in there)))
+        axes.append(Axis(each.name, tuple(sets[i] for i in there), tuple(map(each.label, there))))
         places = places * len(there) + np.maximum(own, 0)
     return Numbers(Marginal(tuple(axes)), np.where(empty, -1, places))
 
 
-def _label(each: _Followed, row: int) -> str:
-    return ", ".join(map(str, each.rows[row]))
-
-
-def _list(column: str, values: Sequence[Any]) -> str:
-    few = ", ".join(map(str, values[:_NAMED]))
-    return few if len(values) <= _NAMED else f"{len(values)} values of {column}"
-
-
-def _on(made: CellSums, column: str) -> tuple[list[int], list[Expr], list[list[Expr]]]:
-    """Return the keys of a column, the conditions on it, and those of each number."""
-    keys = [place for place, key in enumerate(made.keys) if column_of(key) == column]
-    where = [each for each in made.where if column_of(each) == column]
-    own = [[each for each in conditions if column_of(each) == column] for conditions in made.own]
-    return keys, where, own
-
-
-def _listed_column(column: str, made: CellSums, table: Table, catalog: Catalog) -> _Followed:
-    keys, where, own = _on(made, column)
-    domain = catalog.domain(table.name, column)
-    assert domain is not None  # noqa: S101  as `cell_sums_of` has seen
-    conditions = list(dict.fromkeys([*where, *(each for number in own for each in number)]))
-    wanted = [*(made.keys[key] for key in keys), *conditions]
-    listed = ", ".join(f"{duckdb_sql(_over(each))} AS e{i}" for i, each in enumerate(wanted))
-    sql = f"SELECT d.v AS v{', ' + listed if listed else ''} FROM ({duckdb_sql(domain)}) AS d"
-    found = catalog.run(f"{sql} LIMIT {MOST_VALUES + 1}")
-    if found.num_rows > MOST_VALUES:
-        raise StaysOutError(f"names {column}, which has more than {MOST_VALUES:,} values")
-    values, *evaluated = (each.to_pylist() for each in found.columns)
-    named = [*zip(*evaluated[: len(keys)], strict=True)] if keys else [()] * len(values)
-    true = {each: evaluated[len(keys) + i] for i, each in enumerate(conditions)}
-    rows, sets, whole, names = list[KeyValues](dict.fromkeys(named)), [], [], []
-    for number in own:
-        holds = [all(true[each][i] is True for each in (*where, *number)) for i in range(len(values))]
-        of_row: dict[KeyValues, list[Any]] = {row: [] for row in rows}
-        for value, row, there in zip(values, named, holds, strict=True):
-            if there:
-                of_row[row].append(value)
-        sets.append(tuple(ValueSet.of_values(of_row[row]) for row in rows))
-        whole.append(all(holds))
-        names.append(_list(column, [value for value, there in zip(values, holds, strict=True) if there]))
-    return _Followed(
-        f"{table.name}.{column}", tuple(keys), tuple(rows), tuple(sets), tuple(whole), names=tuple(names)
-    )
-
-
-def _over(expr: Expr) -> Expr:
-    """Return an expression over the values `v` of a domain `d` in the place of the column."""
-    return Column("d", "v") if isinstance(expr, Column) else mapped(expr, _over)
-
-
-def _home_column(column: str, made: CellSums, policy: Policy, table: Table, catalog: Catalog) -> _Followed:
-    keys, where, own = _on(made, column)
+def _home_column(column: str, made: CellSums, policy: Policy, table: Table, catalog: Catalog) -> Followed:
+    keys, where, own = find_on(made, column)
     calendar, every = Calendar(_every(policy)), _every(policy)
     kind = {name.lower(): kind for name, kind in catalog.columns(table.name)}[column]
-    rule = PartConditions(calendar, {Column("", column): False}, kind == DATE, _evaluate(catalog))
+    rule = PartConditions(calendar, {Column("", column): False}, kind == DATE, evaluate_in(catalog))
     for key in keys:
         if not rule.keeps_parts(made.keys[key]):
             raise StaysOutError(f"groups {column} by periods that are no unions of {every}s")
@@ -206,7 +167,7 @@ def _home_column(column: str, made: CellSums, policy: Policy, table: Table, cata
     )
     names = tuple(map(calendar.words, chosen))
     name = f"{table.name}.{column}"
-    return _Followed(name, tuple(keys), tuple(rows), sets, (False,) * len(own), names, every_part)
+    return Followed(name, tuple(keys), tuple(rows), sets, (False,) * len(own), names, every_part)
 
 
 def dates_of(parts: PartSet, calendar: Calendar, *, dates: bool) -> ValueSet:
@@ -269,7 +230,7 @@ def _keys_of_parts(
         return [()] * len(parts)
     kind = "DATE" if dates else "TIMESTAMP"
     days = ", ".join(f"({i}, {kind} '{calendar.first_day(part)}')" for i, part in enumerate(parts))
-    listed = ", ".join(f"{duckdb_sql(_over(key))} AS e{i}" for i, key in enumerate(keys))
+    listed = ", ".join(f"{duckdb_sql(over_values(key))} AS e{i}" for i, key in enumerate(keys))
     found = catalog.run(f"SELECT {listed} FROM (VALUES {days}) AS d(i, v) ORDER BY d.i")
     return [*zip(*(each.to_pylist() for each in found.columns), strict=True)]
 
@@ -279,20 +240,13 @@ def _every(policy: Policy) -> Any:  # noqa: ANN401  a word of `kernel.unit_parts
     return policy.unit_parts.period
 
 
-def _evaluate(catalog: Catalog) -> Any:  # noqa: ANN401  as `part_conditions.Evaluate` has it
-    def evaluate(expr: Expr) -> object:
-        try:
-            return catalog.evaluate(duckdb_sql(expr))
-        except ValueError:
-            return None
-
-    return evaluate
-
-
 def _rows(plan: Plan, catalog: Catalog) -> tuple[tuple[pa.Array, ...], int]:
     """Return the keys of all groups and their number: as the query has them on tables without rows."""
     found = catalog.run(plan.compiled.sql)
     size = len(plan.key_types)
+    if plan.outside:
+        mark = found.column(f"o{size}").to_pylist()
+        found = found.take(pa.array([i for i, outside in enumerate(mark) if not outside], pa.int64()))
     keys = [found.column(f"k{i}").combine_chunks() for i in range(size)]
     keys = [key.combine_chunks() if isinstance(key, pa.ChunkedArray) else key for key in keys]
     order = order_by_terms(keys, getattr(plan.selection, "order", ()))

@@ -12,11 +12,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from dpsql.analysis import Catalog, Plan, ReleasedAggregate
+from dpsql.analysis import Plan, ReleasedAggregate
+from dpsql.analysis.released.released_numbers import GroupSum, Moment, RowSum, Vector
 from dpsql.analysis.released.unit_counts import SingleRows, Units
+from dpsql.estimates import Average, Formula, RowCount, SumOfRows
 from dpsql.kernel.tree import (
     Binary,
     Column,
+    Constant,
     Derived,
     Expr,
     IsNull,
@@ -25,6 +28,7 @@ from dpsql.kernel.tree import (
     Query,
     Scan,
     Select,
+    Window,
     facts,
     mapped,
     parts,
@@ -32,6 +36,17 @@ from dpsql.kernel.tree import (
 from dpsql.language import AllGroups, Scalar
 from dpsql.lazy_dataclass import dataclass
 from dpsql.policy import Policy, Table, UnitColumn, UnitRow, fold
+from dpsql.types import BIGINT
+
+
+@dataclass(frozen=True, slots=True)
+class ZerosAndOnes:
+    """What is computed of a column of zeros and ones: by which counts and formula, and from which numbers."""
+
+    uses: tuple[int, ...]
+    formula: Formula
+    rows: int
+    ones: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,13 +62,18 @@ class CellSums:
     where
         The conditions on the rows of all numbers, each of one column.
     own
-        For each number, the conditions on its rows alone.
+        For each number, the conditions on its rows alone: for the counts of the plan, then for what formulas
+        are of.
+    formulas
+        For each sum or average of zeros and ones, what the plan calls it, and the places of the number of its
+        rows and of its ones.
     """
 
     table: str
     keys: tuple[Expr, ...]
     where: tuple[Expr, ...]
     own: tuple[tuple[Expr, ...], ...]
+    formulas: tuple[ZerosAndOnes, ...] = ()
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -66,31 +86,25 @@ class StaysOutError(Exception):
     """A release is not linear in common cells; the text says why, after the word "it"."""
 
 
-def cell_sums_of(plan: Plan, policy: Policy, catalog: Catalog) -> CellSums:
+def cell_sums_of(plan: Plan, policy: Policy) -> CellSums:
     """Return what the numbers of a release are sums of; raise `StaysOutError` if they are not linear."""
     groups = plan.compiled.groups
     if plan.ladders or groups is None or not isinstance(groups.rows.query, Select):
         raise StaysOutError("is no count of rows")
     if not isinstance(plan.selection, (AllGroups, Scalar)) or getattr(plan.selection, "limit", None):
         raise StaysOutError("selects groups by noise")
-    if plan.options.intervals == "SIMULTANEOUS":
-        raise StaysOutError("asks for intervals that hold for all numbers at once")
     if plan.options.mechanism is not None or plan.options.noise is not None:
         raise StaysOutError("names its mechanism or its noise")
     if plan.domain_size is None:
         raise StaysOutError("has keys without declared values")
-    if plan.outside:
-        raise StaysOutError("has rows in no group: a domain of its keys is not complete = true")
     if plan.groups_kept is not None or plan.values is not None:
         raise StaysOutError("keeps a part of the rows of a unit, or counts different values")
     table, bases, where = _rows_of(groups.rows.query, policy)
     keys = tuple(_put_columns(item.expr, bases) for item in groups.rows.query.items[1 : 1 + groups.rows.keys])
-    own = tuple(tuple(_put_columns(each, bases) for each in _conditions_of(number)) for number in plan.counts)
-    found = CellSums(table.name, keys, tuple(where), own)
-    for column in found.columns:
-        if column != home_of(table, policy):
-            _check_column(table, column, catalog)
-    return found
+    own = [_conditions_of(number) for number in plan.counts]
+    formulas = tuple(_list_formulas(plan, own))
+    put = tuple(tuple(_put_columns(each, bases) for each in conditions) for conditions in own)
+    return CellSums(table.name, keys, tuple(where), put, formulas)
 
 
 def home_of(table: Table, policy: Policy) -> str | None:
@@ -113,7 +127,7 @@ def column_of(expr: Expr) -> str:
 
 
 def conjuncts(condition: Expr | None) -> Iterator[Expr]:
-    """Yield the conditions that hold together."""
+    """Yield the conditions that AND joins in a condition."""
     while isinstance(condition, Paren):
         condition = condition.inner
     if isinstance(condition, Binary) and condition.operator == "AND":
@@ -123,29 +137,37 @@ def conjuncts(condition: Expr | None) -> Iterator[Expr]:
         yield condition
 
 
-def _rows_of(rows: Select, policy: Policy) -> tuple[Table, dict[str, Column], list[Expr]]:
+def _rows_of(rows: Select, policy: Policy) -> tuple[Table, dict[str, Expr], list[Expr]]:
     """Return the one table that is read, its columns by the names of the rows, and the conditions on them."""
     source = rows.source
-    if not isinstance(source, Derived) or not isinstance(source.query, Select):
-        raise StaysOutError("reads several tables")
-    scan = source.query
-    if not isinstance(scan.source, Scan) or scan.group or scan.distinct or scan.limit is not None:
-        raise StaysOutError("reads several tables, or a subquery")
-    table = policy.table(scan.source.table)
-    if table is None or table.public or rows.distinct or rows.group:
-        raise StaysOutError("reads several tables, or a subquery")
-    bases: dict[str, Column] = {}
-    for item in scan.items:
-        if isinstance(item.expr, Column):
-            bases[f"{source.alias}.{item.column}"] = Column("", fold(item.expr.name))
-    names = {f"{scan.source.alias}.{base.name}": base for base in bases.values()}
-    own = {f"{each.table}.{each.name}": Column("", fold(each.name)) for each in _columns_of(scan)}
-    where = [_put_columns(each, bases) for each in conjuncts(rows.where)]
-    where += [_put_columns(each, own | names) for each in conjuncts(scan.where)]
-    if not _has_one_row(table):
-        raise StaysOutError(f"counts rows of which a unit may have several in {table.name}")
+    if not isinstance(source, Derived) or not isinstance(source.query, Select) or not _is_plain(rows):
+        raise StaysOutError("reads several tables, or rows that are no stored ones")
+    inner = source.query
+    if isinstance(inner.source, Scan):
+        if not _is_plain(inner):
+            raise StaysOutError("reads rows that are no stored ones")
+        table = policy.table(inner.source.table)
+        if table is None or table.public:
+            raise StaysOutError("reads several tables, or a subquery")
+        if not _has_one_row(table):
+            raise StaysOutError(f"counts rows of which a unit may have several in {table.name}")
+        own: dict[str, Expr] = {
+            f"{each.table}.{each.name}": Column("", fold(each.name)) for each in _columns_of(inner)
+        }
+        where = [_put_columns(each, own) for each in conjuncts(inner.where)]
+    else:
+        table, own, where = _rows_of(inner, policy)
+    bases = {f"{source.alias}.{item.column}": _put_columns(item.expr, own) for item in inner.items}
+    where += [_put_columns(each, bases) for each in conjuncts(rows.where)]
     unit = fold(table.unit.column) if isinstance(table.unit, UnitColumn) else ""
     return table, bases, [each for each in where if not _is_owned(each, unit)]
+
+
+def _is_plain(rows: Select) -> bool:
+    """Return whether rows are those of their source, one by one."""
+    return not (rows.group or rows.distinct or rows.limit is not None) and not any(
+        isinstance(node, Window) for item in rows.items for node in _nodes(item.expr)
+    )
 
 
 def _columns_of(scan: Select) -> Iterator[Column]:
@@ -171,14 +193,49 @@ def _is_owned(condition: Expr, unit: str) -> bool:
 
 
 def _conditions_of(number: ReleasedAggregate) -> tuple[Expr, ...]:
-    """Return the conditions on the rows that a number counts."""
+    """Return the conditions on the rows that a number counts.
+
+    Of values of which each is 0 or 1 in steps of its grid, a sum is the number of ones, and a moment that of
+    zeros, of ones, or of rows without a value.
+    """
     part = number.parts[0]
+    if len(number.parts) == 1:
+        match part:
+            case Moment(row=(value, *more), vector=of, place=place) if _is_binary(of):
+                told = (Binary("=", value, _ZERO), Binary("=", value, _ONE), IsNull(value))
+                return told[place], *(each for row in more if place > 1 for each in conjuncts(row))
+            case RowSum(row=(value,), most=1) | GroupSum(row=(value,)) if _is_sum_of_ones(part):
+                return (Binary(">=", value, _ONE),)
     if len(number.parts) > 1 or type(part) not in (SingleRows, Units):
         raise StaysOutError("has a number that is no plain count of rows")
     return tuple(each for row in part.row for each in conjuncts(row))
 
 
-def _put_columns(expr: Expr, columns: dict[str, Column]) -> Expr:
+_ZERO, _ONE = Constant(0, BIGINT), Constant(1, BIGINT)
+
+
+def _is_binary(vector: Vector) -> bool:
+    return (vector.degree, vector.grid.width, vector.most, vector.single) == (1, 1, 1, True)
+
+
+def _is_sum_of_ones(part: RowSum | GroupSum) -> bool:
+    return (part.single, part.grid.low, part.grid.high) == (True, 0, 1)
+
+
+def _list_formulas(plan: Plan, own: list[tuple[Expr, ...]]) -> Iterator[ZerosAndOnes]:
+    """Yield the formulas of a plan, and add the conditions of the numbers that they are of to `own`."""
+    for uses, formula in dict.fromkeys((o.uses, o.formula) for o in plan.outputs if o.formula is not None):
+        part = plan.counts[uses[0]].parts[0] if uses else None
+        is_known = isinstance(formula, (RowCount, Average)) or (
+            isinstance(formula, SumOfRows) and formula.low == 0
+        )
+        if not isinstance(part, Moment) or formula is None or not is_known:
+            raise StaysOutError("has a number that is no plain count of rows")
+        own.append(own[uses[2]][1:] if len(uses) > 2 else (IsNull(part.row[0], negated=True),))
+        yield ZerosAndOnes(uses, formula, len(own) - 1, uses[1])
+
+
+def _put_columns(expr: Expr, columns: dict[str, Expr]) -> Expr:
     """Return an expression over the columns of the table."""
     if isinstance(expr, Column):
         found = columns.get(f"{expr.table}.{expr.name}") or columns.get(f"{expr.table}.{fold(expr.name)}")
@@ -194,12 +251,3 @@ def _nodes(expr: Expr) -> Iterator[Node]:
         node = waiting.pop()
         yield node
         waiting += parts(node)
-
-
-def _check_column(table: Table, column: str, catalog: Catalog) -> None:
-    """Refuse a column of which rows may have a value that nobody measures."""
-    listed = catalog.domain(table.name, column) is not None
-    if not listed or not catalog.complete(table.name, column) or not catalog.not_null(table.name, column):
-        raise StaysOutError(
-            f"names {column}, whose values are not all declared: domain.{column} = {{ .., complete = true }}"
-        )

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from dpsql.analysis import Catalog
+from dpsql.composition.untold_cells import write_terms
 from dpsql.errors import InternalError, OperationalError
 from dpsql.estimates.noise_laws import Linear
 from dpsql.estimates.reports.marginals import Axis, Marginal, ReleasedMarginal
@@ -20,6 +21,7 @@ from dpsql.lazy_dataclass import dataclass
 from dpsql.policy import Policy, Table
 from dpsql.release import Release, places_of
 from dpsql.reports.axes import dates_of, moment_of
+from dpsql.reports.column_sets import is_declared, list_open, read_column, write_always
 from dpsql.reports.linear_releases import home_of
 from dpsql.types import DATE, SqlType
 
@@ -72,30 +74,31 @@ class MeasuredQuery:
 
 
 def measured_query(
-    marginal: Marginal, table: Table, policy: Policy, catalog: Catalog, parts: PartSet | None
+    marginal: Marginal, table: Table, policy: Policy, catalog: Catalog, sets: Sequence[PartSet] | None
 ) -> MeasuredQuery:
     """Return the statement that measures a marginal of the rows of a table, in some parts of units.
 
-    Where the marginal has no axis for the parts, and they are several, each has numbers of its own: no unit
-    is in two, so that costs the same.
+    Where the marginal has no axis for the parts, each of the sets of parts has numbers of its own: no unit is
+    in two, so that costs the same.
     """
     home, kinds = home_of(table, policy), {name.lower(): kind for name, kind in catalog.columns(table.name)}
     where, keys, axes = list[str](), list[_Key](), list[Axis]()
     own = None if home is None else marginal.axis(f"{table.name}.{home}")
-    if parts is not None and home is not None:
+    if sets is not None and home is not None:
         days = _Days(quote(home), Calendar(policy.unit_parts.period), kinds[home])  # type: ignore[union-attr]
         if own is None:
-            own = days.axis(f"{table.name}.{home}", [PartSet.of((p, p)) for p in _each(parts)])
+            own = days.axis(f"{table.name}.{home}", sets)
         axes.append(own)
-        days.add(own, parts, where, keys)
+        days.add(own, reduce(PartSet.__or__, sets), where, keys)
     for axis in marginal.axes:
         if axis is own:
             continue
         column = axis.column.removeprefix(f"{table.name}.")
         domain = catalog.domain(table.name, column)
-        if domain is None:
-            raise InternalError(f"{column} has no values to measure")
-        _add_axis(axis, column, kinds[column], _list_values(domain, catalog), where, keys)
+        if domain is None or not is_declared(table.name, column, catalog):
+            _add_open_axis(axis, table, column, catalog, where, keys)
+        else:
+            _add_axis(axis, column, kinds[column], _list_values(domain, catalog), where, keys)
         axes.append(axis)
     selected = [f"{key.sql} AS k{i}" for i, key in enumerate(keys)]
     text = (
@@ -106,17 +109,23 @@ def measured_query(
     return MeasuredQuery(Marginal(tuple(axes)), text, tuple(keys))
 
 
-def universe_of(marginals: Iterable[Marginal], table: str, catalog: Catalog) -> dict[str, ValueSet]:
-    """Return the values that rows can have in the columns of marginals: those that are declared.
+def universe_of(
+    marginals: Iterable[Marginal], name: str, policy: Policy, catalog: Catalog
+) -> dict[str, ValueSet]:
+    """Return the values that rows can have in the columns of marginals of a table.
 
     Of the date that divides units into parts it is the parts that marginals name: each of them names some.
     """
+    table = policy.table(name)
+    home = None if table is None else home_of(table, policy)
     found: dict[str, ValueSet] = {}
     named = dict.fromkeys(axis for marginal in marginals for axis in marginal.axes)
     for axis in named:
-        column = axis.column.removeprefix(f"{table}.")
-        domain = catalog.domain(table, column) if catalog.complete(table, column) else None
-        if domain is None:
+        column = axis.column.removeprefix(f"{name}.")
+        domain = catalog.domain(name, column) if catalog.complete(name, column) else None
+        if column != home and not is_declared(name, column, catalog):
+            found[axis.column] = list_open(name, column, catalog)
+        elif domain is None:
             found[axis.column] = unite((found.get(axis.column, ValueSet.of_values(())), *axis.rows))
         elif axis.column not in found:
             found[axis.column] = ValueSet.of_values(_list_values(domain, catalog))
@@ -149,6 +158,28 @@ def _add_axis(
     keys.append(_Key(f"CASE {cases} END", tuple(range(len(sets)))))
 
 
+def _add_open_axis(
+    axis: Axis, table: Table, column: str, catalog: Catalog, where: list[str], keys: list[_Key]
+) -> None:
+    """Add the key or the condition of an axis over a column whose values are not all declared.
+
+    A key that reads declared columns alone would have their values as groups. So it also reads another one,
+    in a condition that always holds, and its groups are all branches of a CASE.
+    """
+    if not axis.is_apart():
+        raise InternalError("a measured marginal has a unit in two numbers")
+    reader, always = read_column(table.name, column, catalog), write_always(table, catalog)
+    if always is None:
+        raise InternalError("a table has no column without declared values")
+    kind, every = reader.kind(reader.columns[f".{column}"].type), list_open(table.name, column, catalog)
+    terms = [" OR ".join(write_terms(row & every, quote(column), kind)) for row in axis.rows]
+    if not every <= unite(axis.rows):
+        where.append(f"({' OR '.join(terms)})")
+    if len(terms) > 1:
+        cases = " ".join(f"WHEN ({term}) AND {always} THEN {i}" for i, term in enumerate(terms[:-1]))
+        keys.append(_Key(f"CASE {cases} ELSE {len(terms) - 1} END", tuple(range(len(terms)))))
+
+
 def _list_values(domain: Query, catalog: Catalog) -> list[Any]:
     found: list[Any] = catalog.run(f"SELECT v FROM ({duckdb_sql(domain)}) AS d").column(0).to_pylist()
     return found
@@ -163,7 +194,7 @@ class _Days:
     kind: SqlType
 
     def axis(self, name: str, sets: Sequence[PartSet]) -> Axis:
-        """Return the axis of some sets of parts."""
+        """Return the axis of some sets of parts, by the days that they begin."""
         dates = self.kind == DATE
         days = tuple(dates_of(each, self.calendar, dates=dates) for each in sets)
         return Axis(name, days, tuple(map(self.calendar.words, sets)))
@@ -202,6 +233,11 @@ class _Days:
     def _range(self, low: int, high: int) -> str:
         kind, column, day = self.kind.name, self.column, self.calendar.first_day
         return f"{column} >= {kind} '{day(low)}' AND {column} < {kind} '{day(high + 1)}'"
+
+
+def list_parts(parts: PartSet) -> list[PartSet]:
+    """Return some parts one by one."""
+    return [PartSet.of((part, part)) for part in _each(parts)]
 
 
 def _each(parts: PartSet) -> list[int]:

@@ -19,9 +19,10 @@ from dpsql.composition.kept_plans import scopes
 from dpsql.composition.prepared import PreparedPrivate
 from dpsql.errors import InternalError, OperationalError
 from dpsql.estimates.reports.marginals import Axis, Marginal
-from dpsql.estimates.reports.plan_candidates import Wanted
+from dpsql.estimates.reports.plan_candidates import Wanted, list_candidates
 from dpsql.estimates.reports.report_plan import Per, plan_report
 from dpsql.estimates.reports.report_plan import Plan as Weights
+from dpsql.kernel.loss.charge import largest_epsilon
 from dpsql.kernel.unit_parts import Calendar, PartSet, either_parts
 from dpsql.language import Query
 from dpsql.lazy_dataclass import dataclass
@@ -35,9 +36,54 @@ if TYPE_CHECKING:
 Way = Literal["pure", "gaussian"]
 """Whether epsilons are divided and noise is Laplace's, or costs at an order and noise is Gaussian."""
 
+BLOCKS: dict[str, tuple[tuple[int, ...], ...]] = {
+    "day": ((7,), (30,), (7, 28), (7, 91)),
+    "week": ((4,), (13,), (4, 12)),
+    "month": ((3,), (12,), (3, 12)),
+    "quarter": ((4,),),
+    "year": (),
+}
+"""How many parts blocks may have together in a plan; the best plan is taken."""
+_HORIZONS = {"day": 364}
+"""Over how many parts what is since the beginning is planned; 52 of others."""
+_HORIZON = 52
 _STEPS = 1000
 """Shares of several tables are multiples of one over this."""
 _DECIMALS = 10**9
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """What is measured of each block of parts, when it is over.
+
+    Attributes
+    ----------
+    length
+        How many parts a block has.
+    first
+        The first part of one of them.
+    measured
+        The marginals, each with its share of the whole report.
+    """
+
+    length: int
+    first: int
+    measured: tuple[tuple[Marginal, Fraction], ...]
+
+    def list_within(self, parts: PartSet | None) -> list[PartSet]:
+        """Return the blocks of which all parts are among some parts.
+
+        >>> Block(4, 2, ()).list_within(PartSet.of((3, 13))) == [PartSet.of((6, 9)), PartSet.of((10, 13))]
+        True
+        """
+        found = []
+        for low, high in () if parts is None else parts.ranges:
+            start = low + (self.first - low) % self.length
+            found += [
+                PartSet.of((p, p + self.length - 1))
+                for p in range(start, high - self.length + 2, self.length)
+            ]
+        return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +98,8 @@ class TablePlan:
         How amounts are divided.
     measured
         The marginals, each with its share of the whole report; within a part of units, if the report has one.
+    blocks
+        What is measured of blocks of parts; a part is in one block of each length.
     deviation
         The predicted root of the mean over statements of the mean variance of their numbers.
     even
@@ -63,6 +111,7 @@ class TablePlan:
     measured: tuple[tuple[Marginal, Fraction], ...]
     deviation: float
     even: float
+    blocks: tuple[Block, ...] = ()
 
     def words(self) -> str:
         """Say what is measured, and what errors are predicted."""
@@ -73,18 +122,24 @@ class TablePlan:
 
     def lines(self) -> list[str]:
         """Name the marginals with their shares of the table."""
-        total = sum((share for _, share in self.measured), Fraction(0))
+        told = [(each.describe(), share) for each, share in self.measured]
+        for block in self.blocks:
+            told += [
+                (f"{each.describe()} of each {block.length} when they are over", share)
+                for each, share in block.measured
+            ]
+        total = sum((share for _, share in told), Fraction(0))
         return [
-            f"{each.describe().replace(f'{self.table}.', '')} ({round(100 * share / total)}%)"
-            for each, share in self.measured
+            f"{text.replace(f'{self.table}.', '')} ({round(100 * share / total)}%)" for text, share in told
         ]
 
     def to_data(self) -> dict[str, Any]:
-        """Return it as values of JSON, exactly."""
+        """Return the plan of a table's measurements as values of JSON, exactly."""
         return {
             "table": self.table,
             "way": self.way,
-            "measured": [[each.to_data(), str(share)] for each, share in self.measured],
+            "measured": _write_shares(self.measured),
+            "blocks": [[each.length, each.first, _write_shares(each.measured)] for each in self.blocks],
             "deviation": self.deviation,
             "even": self.even,
         }
@@ -92,8 +147,19 @@ class TablePlan:
     @classmethod
     def from_data(cls, data: Mapping[str, Any]) -> TablePlan:
         """Return the plan that `to_data` wrote."""
-        measured = tuple((Marginal.from_data(each), Fraction(share)) for each, share in data["measured"])
-        return cls(data["table"], data["way"], measured, data["deviation"], data["even"])
+        blocks = tuple(
+            Block(length, first, _read_shares(each)) for length, first, each in data.get("blocks", ())
+        )
+        measured = _read_shares(data["measured"])
+        return cls(data["table"], data["way"], measured, data["deviation"], data["even"], blocks)
+
+
+def _write_shares(measured: Sequence[tuple[Marginal, Fraction]]) -> list[list[Any]]:
+    return [[each.to_data(), str(share)] for each, share in measured]
+
+
+def _read_shares(data: Sequence[Sequence[Any]]) -> tuple[tuple[Marginal, Fraction], ...]:
+    return tuple((Marginal.from_data(each), Fraction(share)) for each, share in data)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -130,27 +196,48 @@ def round_down(epsilon: Fraction) -> Fraction:
 
 
 def plan_tables(
-    planner: Planner, releases: Sequence[WantedNumbers], epsilon: Fraction, per: Per = "STATEMENT"
+    planner: Planner,
+    releases: Sequence[WantedNumbers],
+    epsilon: Fraction,
+    per: Per = "STATEMENT",
+    every: str | None = None,
 ) -> tuple[TablePlan, ...]:
     """Divide what linear releases may cost among marginals of their tables.
 
-    The mean variance over statements is least, or (`per` NUMBER) that over all their numbers.
+    The mean variance over statements is least, or (`per` NUMBER) that over all their numbers. `every` is how
+    long the parts of the report are, if it has parts: then blocks of them may be measured, too.
     """
     tables: dict[str, list[WantedNumbers]] = {}
     for each in releases:
         tables.setdefault(each.linear.table.name, []).append(each)
     found: list[tuple[float, tuple[TablePlan, ...]]] = []
     for way, layout in _ways(planner, epsilon):
-        plans = {name: _weights(planner, name, own, way, per) for name, own in tables.items()}
+        plans = {name: _weights(planner, name, own, way, per, every) for name, own in tables.items()}
         weights = {name: sum((each.share for each in own), Fraction(0)) for name, own in tables.items()}
         shares = _shares(weights, plans, way)
-        made = tuple(_table_plan(name, plans[name], shares[name], layout, way) for name in tables)
+        made = tuple(
+            _table_plan(name, plans[name], shares[name], layout, way, _first_part(tables[name]))
+            for name in tables
+        )
         error = sum(float(weights[each.table]) * each.deviation**2 for each in made)
         found.append((error, made))
     return min(found, key=lambda each: each[0])[1]
 
 
-def _weights(planner: Planner, table: str, releases: Sequence[WantedNumbers], way: Way, per: Per) -> Weights:
+def _first_part(releases: Sequence[WantedNumbers]) -> int:
+    """Return the first part of what is added up since the beginning."""
+    parts = [each.linear.parts for each in releases if each.window is None]
+    return min((each.ranges[0][0] for each in parts if each), default=0)
+
+
+def _weights(
+    planner: Planner,
+    table: str,
+    releases: Sequence[WantedNumbers],
+    way: Way,
+    per: Per,
+    every: str | None,
+) -> Weights:
     """Plan what is measured of a table.
 
     Of a report without parts an axis with all parts that it reads, as one set, tells nothing: it is left
@@ -158,7 +245,7 @@ def _weights(planner: Planner, table: str, releases: Sequence[WantedNumbers], wa
     """
     wanted = [one for each in releases for one in each.wanted()]
     catalog = planner.database.engines().schema_database
-    universe = universe_of([each.marginal for each in wanted], table, catalog)
+    universe = universe_of([each.marginal for each in wanted], table, planner.policy, catalog)
 
     def tells(axis: Axis) -> bool:
         return len(axis.rows) > 1 or axis.rows[0] != universe.get(axis.column)
@@ -167,7 +254,20 @@ def _weights(planner: Planner, table: str, releases: Sequence[WantedNumbers], wa
         replace(each, marginal=Marginal(tuple(axis for axis in each.marginal.axes if tells(axis))))
         for each in wanted
     ]
-    plan = plan_report(plain, universe=universe, way=way, per=per)
+    chains = BLOCKS[every] if every is not None and any(each.window is None for each in plain) else ()
+    sizes = [float(each.weight) * (each.marginal.size if per == "NUMBER" else 1) for each in plain]
+    plans = [
+        plan_report(
+            plain,
+            list_candidates(plain, blocks, universe),
+            universe,
+            way=way,
+            per=per,
+            horizon=_HORIZONS.get(every or "", _HORIZON),
+        )
+        for blocks in ((), *chains)
+    ]
+    plan = min(plans, key=lambda each: sum(w * d * d for w, d in zip(sizes, each.deviations, strict=True)))
     home = within_of(planner, releases[0].linear)
     if home is None or home not in universe:
         return plan
@@ -188,10 +288,19 @@ def _weights(planner: Planner, table: str, releases: Sequence[WantedNumbers], wa
 
 
 def _ways(planner: Planner, epsilon: Fraction) -> list[tuple[Way, EpsilonDivision]]:
+    """Return the ways to divide an epsilon.
+
+    Gaussian noise takes of the limit of costs the part that the epsilon is of the budget's, and at most what
+    one pure mechanism of this epsilon costs: else a large part of a budget would cost more than all of it.
+    """
     filters = scopes(planner.policy, planner.analyst)
     found: list[tuple[Way, EpsilonDivision]] = [("pure", EpsilonDivision(epsilon))]
     if filters and all(each.order_way is not None for each in filters):
-        found.append(("gaussian", divide_epsilon(epsilon, *filters, accounting="order")))
+        limit = filters[0].order_way
+        assert limit is not None  # noqa: S101  all have one
+        most = largest_epsilon(limit.limit * epsilon / filters[0].epsilon, limit.order)
+        if most > 0:
+            found.append(("gaussian", divide_epsilon(min(epsilon, most), *filters, accounting="order")))
     return found
 
 
@@ -212,35 +321,47 @@ def _shares(weights: Mapping[str, Fraction], plans: Mapping[str, Weights], way: 
     return {name: pool * Fraction(each, sum(steps.values())) for name, each in steps.items()}
 
 
-def _table_plan(table: str, plan: Weights, share: Fraction, layout: EpsilonDivision, way: Way) -> TablePlan:
+def _table_plan(
+    table: str, plan: Weights, share: Fraction, layout: EpsilonDivision, way: Way, first: int
+) -> TablePlan:
     size = float(share * layout.epsilon) if way == "pure" else float(layout.gaussian_rho(share) or 0) ** 0.5
     if not size:
         raise OperationalError("this epsilon is too small for a report")
-    measured = tuple((candidate.marginal, share * part) for candidate, part in plan.shares)
-    errors = (_mean_variance(each) ** 0.5 / size for each in (plan.deviations, plan.even))
-    return TablePlan(table, way, measured, *errors)
+    levels: dict[int, list[tuple[Marginal, Fraction]]] = {1: []}
+    for candidate, part in plan.shares:
+        levels.setdefault(candidate.parts, []).append((candidate.marginal, share * part))
+    one, *longer = [(length, tuple(each)) for length, each in sorted(levels.items())]
+    deviation, even = (_mean_variance(each) ** 0.5 / size for each in (plan.deviations, plan.even))
+    blocks = tuple(Block(length, first, each) for length, each in longer)
+    return TablePlan(table, way, one[1], deviation, even, blocks)
 
 
 def measure(
-    planner: Planner, plan: TablePlan, epsilon: Fraction, parts: PartSet | None
+    planner: Planner,
+    plan: TablePlan,
+    epsilon: Fraction,
+    sets: Sequence[PartSet] | None,
+    block: Block | None = None,
 ) -> tuple[Measured, ...]:
-    """Prepare the statements that measure the marginals of a plan, in some parts of units."""
+    """Prepare the statements that measure the marginals of a plan, in some parts of units, or in blocks."""
     layout = dict(_ways(planner, epsilon)).get(plan.way)
     if layout is None:
         raise OperationalError("the budget has no limit of costs any more, by which this report was planned")
     found = []
-    for marginal, share in plan.measured:
-        query = query_of(planner, plan.table, marginal, parts)
+    for marginal, share in (plan if block is None else block).measured:
+        query = query_of(planner, plan.table, marginal, sets)
         found.append(Measured(plan.table, query, _prepare(planner, query, share, layout, plan.way)))
     return tuple(found)
 
 
-def query_of(planner: Planner, name: str, marginal: Marginal, parts: PartSet | None) -> MeasuredQuery:
-    """Return the statement that measures a marginal of a table, in some parts of units."""
+def query_of(
+    planner: Planner, name: str, marginal: Marginal, sets: Sequence[PartSet] | None
+) -> MeasuredQuery:
+    """Return the statement that measures a marginal of a table, in some parts of units or blocks of them."""
     table, catalog = planner.policy.table(name), planner.database.engines().schema_database
     if table is None:
         raise OperationalError(f"the table {name} of this report is not in the policy any more")
-    return measured_query(marginal, table, planner.policy, catalog, parts)
+    return measured_query(marginal, table, planner.policy, catalog, sets)
 
 
 def _prepare(

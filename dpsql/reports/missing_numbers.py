@@ -16,15 +16,19 @@ from dpsql.errors import OperationalError
 from dpsql.estimates.noise_laws import Law, NoiseDraw
 from dpsql.estimates.reports.marginal_estimate import Estimate, Undetermined
 from dpsql.estimates.reports.marginals import ReleasedMarginal
+from dpsql.policy import Policy
 from dpsql.reports.measured import MeasuredQuery, universe_of
 from dpsql.reports.planned import ReportStatement
 
 
 def check_told(
-    statements: Sequence[ReportStatement], measured: Sequence[tuple[str, MeasuredQuery]], catalog: Catalog
+    statements: Sequence[ReportStatement],
+    measured: Sequence[tuple[str, MeasuredQuery]],
+    policy: Policy,
+    catalog: Catalog,
 ) -> None:
     """Raise unless all numbers of statements follow from what is measured of tables."""
-    estimates = {table: _estimate(table, measured, catalog) for table, _ in measured}
+    estimates = {table: _estimate(table, measured, policy, catalog) for table, _ in measured}
     for place, statement in enumerate(statements, 1):
         for linear in statement.estimated:
             for wanted in dict.fromkeys(number.wanted for number in linear.numbers):
@@ -36,10 +40,12 @@ def check_told(
                     )
 
 
-def _estimate(table: str, measured: Sequence[tuple[str, MeasuredQuery]], catalog: Catalog) -> Estimate:
+def _estimate(
+    table: str, measured: Sequence[tuple[str, MeasuredQuery]], policy: Policy, catalog: Catalog
+) -> Estimate:
     made = [
         ReleasedMarginal(i, each.marginal, np.zeros(each.marginal.size), NoiseDraw(Law("laplace"), 1.0))
         for i, (name, each) in enumerate(measured)
         if name == table
     ]
-    return Estimate.of(made, universe_of([each.marginal for each in made], table, catalog))
+    return Estimate.of(made, universe_of([each.marginal for each in made], table, policy, catalog))

@@ -24,6 +24,7 @@ from dpsql.language.options import MAX_EPSILON, MIN_EPSILON
 from dpsql.lazy_dataclass import dataclass
 from dpsql.reports.axes import LinearRelease, linear_release
 from dpsql.reports.linear_releases import StaysOutError, cell_sums_of
+from dpsql.reports.measured import list_parts
 from dpsql.reports.measurement_plan import (
     Measured,
     TablePlan,
@@ -52,13 +53,13 @@ class ReportStatement:
 
     @property
     def others(self) -> list[PreparedPrivate]:
-        """The releases that stay out of the estimate."""
+        """The releases of the statement that stay out of the report's estimate."""
         parts = () if isinstance(self.prepared, PreparedPublic) else self.prepared.parts
         return [part for part, linear in zip(parts, self.linear, strict=True) if isinstance(linear, str)]
 
     @property
     def estimated(self) -> list[LinearRelease]:
-        """The releases that an estimate answers."""
+        """The releases of the statement that the report's estimate answers."""
         return [each for each in self.linear if isinstance(each, LinearRelease)]
 
 
@@ -117,7 +118,8 @@ def plan_statements(
     measured: list[Measured] = []
     for plan in plans:
         parts = [each.linear.parts for each in wanted if each.linear.table.name == plan.table]
-        measured += measure(planner, plan, epsilon, reduce(either_parts, parts))
+        together = reduce(either_parts, parts)
+        measured += measure(planner, plan, epsilon, None if together is None else list_parts(together))
     others = [part for each in statements for part in each.others]
     prepared = prepare_releases(planner, text, digest, measured, others)
     return PlannedReport(text, digest, tuple(statements), plans, tuple(measured), prepared)
@@ -161,7 +163,7 @@ def read_statements(
     own = round_down(epsilon / max(count, 1))
     sharing = replace(planner, defaults=replace(planner.defaults, epsilon=own, error=None))
     pairs = zip(texts, queries, strict=True)
-    return [_statement(sharing, text, query, i) for i, (text, query) in enumerate(pairs, 1)]
+    return [_read(sharing, text, query, i) for i, (text, query) in enumerate(pairs, 1)]
 
 
 def _parse(planner: Planner, text: str, number: int, parameters: Mapping[str, object] | None) -> Query:
@@ -174,12 +176,27 @@ def _parse(planner: Planner, text: str, number: int, parameters: Mapping[str, ob
                 f"statement {number} names its {name}, but a report has one epsilon for all statements",
                 hint=f"leave {name} out of its OPTIONS, or run it by itself",
             )
-    if statement.options.combine is not None:
+    if statement.options.combine == "ONLY":
         raise QueryRefused(
             f"statement {number} has combine = ONLY, but a report answers from its own releases",
             hint="leave combine out of its OPTIONS, or run it by itself",
         )
     return statement
+
+
+def _read(planner: Planner, text: str, query: Query, number: int) -> ReportStatement:
+    """Analyse a statement; refuse one with `combine = TRUE` that the estimate does not answer."""
+    options = query.options
+    if options.combine is None:
+        return _statement(planner, text, query, number)
+    found = _statement(planner, text, replace(query, options=replace(options, combine=None)), number)
+    if found.reasons:
+        raise query.source.refuse(
+            f"statement {number} has combine = TRUE, but it {found.reasons[0]}",
+            options.at.get("combine"),
+            "leave combine out, so that it is released by itself",
+        )
+    return found
 
 
 def _statement(planner: Planner, text: str, query: Query, number: int) -> ReportStatement:
@@ -196,7 +213,7 @@ def _statement(planner: Planner, text: str, query: Query, number: int) -> Report
     for part in prepared.parts:
         catalog = engines.schema_database
         try:
-            made = cell_sums_of(part.plan, planner.policy, catalog)
+            made = cell_sums_of(part.plan, planner.policy)
             linear.append(linear_release(part.plan, made, planner.policy, catalog))
         except StaysOutError as out:
             linear.append(str(out))

@@ -12,7 +12,7 @@ import pyarrow as pa
 from dpsql.composition import Releasing, schema_of
 from dpsql.composition.prepared import PreparedCommand, PreparedComposed, PreparedReport
 from dpsql.composition.refused_with_periods import check_report
-from dpsql.errors import Error, InterfaceError, OperationalError, ProgrammingError
+from dpsql.errors import BudgetExceeded, Error, InterfaceError, OperationalError, ProgrammingError
 from dpsql.estimates.reports.report_plan import Per
 from dpsql.kernel.loss import Charge, Number, exact
 from dpsql.kernel.unit_parts import ALL_PARTS
@@ -26,12 +26,11 @@ from dpsql.reports.missing_numbers import check_told
 from dpsql.reports.planned import PlannedReport, plan_statements
 from dpsql.reports.registered import (
     PlannedRegistration,
-    PlannedRun,
     ReportText,
     plan_registration,
-    plan_run,
     share_of,
 )
+from dpsql.reports.report_runs import PlannedRun, plan_run
 from dpsql.session_api import StatementResult
 
 if TYPE_CHECKING:
@@ -76,15 +75,16 @@ class SessionReports:
             planner = self._session.planner
             planned = plan_statements(planner, words, amount, per)
             measured = [(each.table, each.query) for each in planned.measured]
-            check_told(planned.statements, measured, planner.database.engines().schema_database)
+            catalog = planner.database.engines().schema_database
+            check_told(planned.statements, measured, planner.policy, catalog)
             return planned
 
     def run(self, planned: PlannedReport) -> list[StatementResult]:
         """Measure what is not stored, under one reservation, and return the answer of each statement."""
         with self._session.statement():
-            releases = self._release(planned.prepared, None)
+            releases = self._release(planned.prepared, ())
             with tell_opening(*releases):
-                return answer_report(planned, releases)
+                return answer_report(planned, releases, self._session.planner.policy)
 
     # -- registered
 
@@ -106,14 +106,19 @@ class SessionReports:
 
     def register(self, planned: PlannedRegistration, *, keep: bool = False) -> StoredReport:
         """Register a report before its first answer; `keep` what a run costs in each part for it."""
-        kept = planned.loss if keep else None
-        return self._session.ledger.register_report(planned.text.to_stored(self._session.analyst, kept))
+        text, analyst = planned.text, self._session.analyst
+        stored = text.to_stored(analyst, planned.own if keep else None)
+        blocks = text.list_blocks(analyst, planned.of_blocks if keep else None)
+        return self._session.ledger.register_report(stored, blocks)
 
-    def plan_run(self, name: str, part: str | None = None) -> PlannedRun:
-        """Plan and price a run of a registered report, for a part of units if it has them."""
+    def plan_run(self, name: str, part: str | None = None, at_release: int | None = None) -> PlannedRun:
+        """Plan and price a run of a registered report, for a part of units if it has them.
+
+        With `at_release` it measures nothing, and looks at releases up to that one: the same answer again.
+        """
         with self._session.statement():
             check_report(self._session.planner.policy)
-            return plan_run(self._session.planner, self.find(name), part)
+            return plan_run(self._session.planner, self.find(name), part, at_release)
 
     def execute(self, planned: PlannedRun) -> list[StatementResult]:
         """Measure what a run needs and was not measured, and return the answer of each statement."""
@@ -123,7 +128,7 @@ class SessionReports:
     def find(self, name: str) -> StoredReport:
         """Return one of the analyst's registered reports."""
         for each, _ in self._session.ledger.reports():
-            if each.name == name and each.analyst == self._session.analyst:
+            if each.name == name and each.analyst == self._session.analyst and "(" not in name:
                 return each
         raise ProgrammingError(f"you have no report {name[:60]!r}")
 
@@ -155,20 +160,28 @@ class SessionReports:
         return ReportHistory(name, texts, last, tuple(answers[-1]) if answers else (), after, price, lines)
 
     def _execute(self, planned: PlannedRun, most: Charge | None = None) -> list[StatementResult]:
-        releases = self._release(planned.prepared, planned.number, most)
+        try:
+            releases = self._release(planned.prepared, planned.numbers, most)
+        except BudgetExceeded:
+            if not planned.has_blocks:
+                raise
+            stored = self.find(planned.text.name)
+            planned = plan_run(self._session.planner, stored, planned.part, with_blocks=False)
+            releases = self._release(planned.prepared, planned.numbers, most)
         with tell_opening(*releases):
             catalog = self._session.database.engines().schema_database
-            return answer_run(planned, releases, self._session.release, catalog)
+            policy = self._session.planner.policy
+            return answer_run(planned, releases, self._session.release, policy, catalog)
 
     def _release(
-        self, prepared: PreparedComposed | None, report: int | None, most: Charge | None = None
+        self, prepared: PreparedComposed | None, numbers: tuple[int | None, ...], most: Charge | None = None
     ) -> tuple[Release, ...]:
         if prepared is None:
             return ()
         session = self._session
         if prepared.engines.versions is not session.database.versions:
             raise InterfaceError("a report runs on the database on which it was planned")
-        releasing = Releasing(session.database, session.ledger, session.analyst, most, report)
+        releasing = Releasing(session.database, session.ledger, session.analyst, most, numbers)
         found = releasing.releases(prepared)
         if found is None:
             raise OperationalError(CHANGING)
@@ -192,7 +205,7 @@ class SessionReports:
                 )
             planned = plan_registration(planner, command.name, command.text, epsilon, command.per)
         elif command.what == "EXECUTE":
-            run = plan_run(planner, self.find(command.name), command.part)
+            run = plan_run(planner, self.find(command.name), command.part, command.at_release)
             if command.statement is not None and not 1 <= command.statement <= len(run.statements):
                 raise ProgrammingError(f"report {command.name} has {len(run.statements)} statements")
             planned, price = run, run.price
@@ -237,9 +250,9 @@ class SessionReports:
     def show(self) -> pa.Table:
         """Return the analyst's reports: what a run costs, what is kept, and which parts are measured."""
         session, names = self._session, ("report", "statements", "epsilon", "kept", "since", "measured")
-        rows = []
-        for each, parts in session.ledger.reports():
-            if each.analyst != session.analyst:
+        rows, every = [], session.ledger.reports()
+        for each, parts in every:
+            if each.analyst != session.analyst or "(" in each.name:
                 continue
             text, calendar = ReportText.of(each), session.ledger.parts
             measured = (
@@ -249,7 +262,9 @@ class SessionReports:
                 if parts == ALL_PARTS or calendar is None
                 else session.ledger.name_parts(parts)
             )
-            kept = "" if each.kept is None else shown(each.kept.epsilon or Fraction(0), up=True)
+            losses = [one.kept for one, _ in every if one is each or one.name.startswith(f"{each.name} (")]
+            amount = sum((loss.epsilon or Fraction(0) for loss in losses if loss is not None), Fraction(0))
+            kept = "" if each.kept is None else shown(amount, up=True)
             rows.append((each.name, len(text.texts), shown(text.epsilon, up=True), kept, each.at, measured))
         kinds = [pa.int64() if name == "statements" else pa.string() for name in names]
         columns = list(zip(*rows, strict=True)) or [()] * len(names)
@@ -278,6 +293,10 @@ class SessionReports:
         return pa.table({"property": [key for key, _ in rows], "value": [value for _, value in rows]})
 
 
+def _to_float(value: Any) -> float | None:  # noqa: ANN401  a number of any type
+    return None if value is None else float(value)
+
+
 def table_of(answers: Sequence[StatementResult]) -> pa.Table:
     """Return all numbers of several answers as one table, a row each."""
     rows: list[tuple[Any, ...]] = []
@@ -291,7 +310,7 @@ def table_of(answers: Sequence[StatementResult]) -> pa.Table:
             label = ", ".join(str(key[row].as_py()) for key in keys)
             for number in places.numbers:
                 found = [
-                    None if at is None else table.column(at)[row].as_py()
+                    None if at is None else _to_float(table.column(at)[row].as_py())
                     for at in (number.place, *number.details)
                 ]
                 rows.append((place, label, table.column_names[number.place], *found))

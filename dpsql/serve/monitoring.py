@@ -129,7 +129,7 @@ class _Lines:
             self._changed.notify_all()
 
     def wait(self, seconds: float) -> bool:
-        """Wait until no line waits, for so many seconds at most; return whether none does."""
+        """Wait until no line waits, for a given number of seconds at most; return whether none does."""
         with self._changed:
             return self._changed.wait_for(lambda: not (self._waiting or self._writing), seconds)
 

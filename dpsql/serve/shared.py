@@ -167,7 +167,7 @@ class FairPool:
             del job, tell  # its result may be large
 
     def close(self, within: float | None = None) -> bool:
-        """Take no more work, and return whether all of it has ended within so many seconds.
+        """Take no more work, and return whether all of it has ended within a given number of seconds.
 
         What waits still runs. None: wait for it, however long it takes. The threads that have not ended then
         do not keep the process alive.

@@ -33,7 +33,7 @@ class ActiveStatement:
     """A statement that is asked now, which can be cancelled wherever it is. Made on the event loop."""
 
     def __init__(self, analyst: str, limit: ResultLimit, seconds: float) -> None:
-        """Begin its time: so many seconds."""
+        """Begin its time: a given number of seconds."""
         self.analyst = analyst
         self.running = RunningStatement(limit)
         self.running.end_within(seconds)

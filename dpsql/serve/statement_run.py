@@ -11,7 +11,6 @@ from dpsql.composition.kept_plans import plan_key, scopes
 from dpsql.composition.open_parameters import attempts
 from dpsql.composition.prepared import (
     Explained,
-    PreparedCheck,
     PreparedCommand,
     PreparedComposed,
     PreparedPrivate,
@@ -207,7 +206,7 @@ class StatementRun:
         match prepared:
             case PreparedCommand():
                 self.kind = "private" if prepared.private else "command"
-                streams = isinstance(prepared.command, (PreparedCheck, OpenChecks, StreamCommand))
+                streams = isinstance(prepared.command, (OpenChecks, StreamCommand))  # checks are private
                 if streams or prepared.private:
                     self.price = prepared.price
                     return Pending("heavy", lambda: self._run_command(prepared, most))

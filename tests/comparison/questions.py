@@ -8,8 +8,8 @@ TOP = 5
 
 
 class Question(NamedTuple):
-    """What is asked, in words, and the SQL of the exact answer: a key (0 where there is one number) and "
-    "the number."""
+    """What is asked, in words, and the SQL of the exact answer: a key (0 where there is one number) and
+    the number."""
 
     words: str
     exact: str
@@ -35,5 +35,5 @@ QUESTIONS = {
         "SELECT item, COUNT(DISTINCT unit) FROM data GROUP BY 1",
     ),
 }
-"""Of `undeclared` a group that is not shown counts as 0. `top` is measured against the counts of the "
-"groups that it names."""
+"""Of `undeclared` a group that is not shown counts as 0. `top` is measured against the counts of the
+groups that it names."""

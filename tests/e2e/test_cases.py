@@ -1,5 +1,5 @@
-"""The case studies of the documents: every command runs and says something, in short form; what they show "
-"is what was said."""
+"""The case studies of the documents: every command runs and says something, in short form; what they show
+is what was said."""
 
 from __future__ import annotations
 

@@ -112,26 +112,17 @@ def _quantiles() -> Iterator[object]:
         yield from _told(plan.run(counts, NoiseSource(SeededEntropy(seed))))
 
 
-def _guesses() -> Iterator[object]:
-    """Yield the answers of a stream of guesses, until the misses are used up."""
+def _checks() -> Iterator[object]:
+    """Yield the gaps of a stream of checks, until the misses are used up."""
     for seed in range(5):
-        stream = mechanisms.GuessAndCheck(4, 1, 3, source=NoiseSource(SeededEntropy(seed)))
+        stream = mechanisms.CheckStream(
+            mechanisms.CheckStreamPlan.plan(1, 3), NoiseSource(SeededEntropy(seed))
+        )
         for count in range(0, 400, 7):
             if stream.exhausted:
                 break
-            yield from _told(stream.check(count, 20))
+            yield str(stream.check(Fraction(count - 24)))
         yield str(stream.charge)
-
-
-def _medians() -> Iterator[object]:
-    """Yield the answers of hypotheses of which those that do not fit are left out."""
-    hypotheses = np.arange(64).reshape(16, 4)
-    oracle = mechanisms.MedianOracle(hypotheses, 3, 2, source=NoiseSource(SeededEntropy(3)))
-    for bits in product((0, 1), repeat=4):
-        if oracle.exhausted or not oracle.hypotheses_left:
-            break
-        yield from _told(oracle.ask(int(np.dot((50, 3, 7, 22), bits)), bits))
-    yield str(oracle.charge)
 
 
 def _refined() -> Iterator[object]:
@@ -144,8 +135,7 @@ def _refined() -> Iterator[object]:
 
 _ASKED: dict[str, Callable[[], Iterator[object]]] = {
     "quantiles_of_groups": _quantiles,
-    "guesses_one_by_one": _guesses,
-    "medians_one_by_one": _medians,
+    "checks_one_by_one": _checks,
     "refined": _refined,
 }
 

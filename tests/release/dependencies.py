@@ -22,8 +22,8 @@ ROOT = Path(__file__).parents[2]
 LOCK = ROOT / "requirements.lock"
 PAGE = ROOT / "docs" / "pages" / "reference" / "dependencies.md"
 EXTRAS = ("serve", "http", "repl")
-"""The extras whose packages are in the lock: what `dpsql serve` and the shell use. Other extras bring "
-"engines and tools."""
+"""The extras whose packages are in the lock: what `dpsql serve` and the shell use. Other extras bring
+engines and tools."""
 PERMISSIVE = {
     "0BSD", "Apache-2.0", "BSD License", "BSD-2-Clause", "BSD-3-Clause", "CC0-1.0", "MIT", "MIT License",
     "MIT-0", "PSF-2.0", "Zlib",
@@ -71,8 +71,8 @@ def _applies(requirement: Requirement) -> bool:
 
 
 def read_licence(name: str) -> str:
-    """Return the licence as the package states it: an expression, else a field of one line, else its "
-    "classifier."""
+    """Return the licence as the package states it: an expression, else a field of one line, else its
+    classifier."""
     told = metadata(name)
     if told["License-Expression"]:
         return str(told["License-Expression"])

@@ -144,3 +144,11 @@ SELECT d.day, COUNT(DISTINCT v.user_id) AS n FROM (SELECT DISTINCT day FROM visi
 -- C2211 the same through common table expressions, with a limit
 -- releases: 1/2 1/2
 WITH seen AS (SELECT DISTINCT user_id, page FROM visits), p AS (SELECT DISTINCT page AS k FROM seen) SELECT p.k, COUNT(DISTINCT seen.user_id) AS n FROM p JOIN seen ON seen.page >= p.k GROUP BY 1 ORDER BY p.k DESC LIMIT 3
+
+-- C2212 buckets of NTILE: cut points first, and equal rows are divided
+-- releases: 1/2 1/2
+SELECT tile, COUNT(DISTINCT user_id) AS n FROM (SELECT user_id, NTILE(2) OVER (ORDER BY age, user_id) AS tile FROM users WHERE age > 0) GROUP BY tile ORDER BY tile
+
+-- C2213 scores of users by NTILE, and a public table
+-- releases: 1/3 1/3 1/3
+WITH scored AS (SELECT user_id, NTILE(2) OVER (ORDER BY MAX(day) DESC) AS r, NTILE(2) OVER (ORDER BY COUNT(*)) AS f FROM visits GROUP BY user_id) SELECT r, f, COUNT(*) AS n FROM scored GROUP BY r, f ORDER BY r, f

@@ -281,3 +281,83 @@ SELECT region, STRING_AGG(DISTINCT clinic, ', ') FROM visits JOIN patients USING
 -- M70 the condition on a count of one patient
 -- meant: SELECT total, COUNT(*) AS units FROM (SELECT patient_id, SUM(cost) AS total FROM visits GROUP BY patient_id HAVING SUM(cost) > 1000) GROUP BY total ORDER BY units DESC LIMIT 10
 SELECT patient_id, SUM(cost) AS total FROM visits GROUP BY patient_id HAVING SUM(cost) > 1000
+
+-- M71 the alias of a count that was not given
+-- meant: SELECT clinic, COUNT(*) AS n FROM visits GROUP BY clinic ORDER BY n DESC LIMIT 5
+SELECT clinic, COUNT(*) AS n FROM visits GROUP BY clinic ORDER BY count DESC LIMIT 5
+
+-- M72 a comma forgotten before a call
+-- meant: SELECT clinic, COUNT(*) FROM visits GROUP BY clinic
+SELECT clinic COUNT(*) FROM visits GROUP BY clinic
+
+-- M73 CASE without END
+-- meant: SELECT clinic, SUM(CASE WHEN cost > 50 THEN 1 END) AS n FROM visits GROUP BY clinic
+SELECT clinic, SUM(CASE WHEN cost > 50 THEN 1) AS n FROM visits GROUP BY clinic
+
+-- M74 EXTRACT without FROM
+-- meant: SELECT EXTRACT(MONTH FROM visit_date), COUNT(*) FROM visits GROUP BY 1
+SELECT EXTRACT(MONTH visit_date), COUNT(*) FROM visits GROUP BY 1
+
+-- M75 ROLLUP without parentheses
+-- meant: SELECT clinic, COUNT(*) n FROM visits GROUP BY ROLLUP (clinic)
+SELECT clinic, COUNT(*) n FROM visits GROUP BY ROLLUP clinic
+
+-- M76 NULLS without an end
+-- meant: SELECT clinic, COUNT(*) FROM visits GROUP BY clinic ORDER BY clinic DESC NULLS LAST
+SELECT clinic, COUNT(*) FROM visits GROUP BY clinic ORDER BY clinic DESC NULLS
+
+-- M77 BETWEEN with a comma
+-- meant: SELECT COUNT(*) FROM visits WHERE cost BETWEEN 10 AND 20
+SELECT COUNT(*) FROM visits WHERE cost BETWEEN 10, 20
+
+-- M78 a comparison the other way round
+-- meant: SELECT COUNT(*) FROM visits WHERE cost >= 10
+SELECT COUNT(*) FROM visits WHERE cost => 10
+
+-- M79 a second text without its comparison
+-- meant: SELECT diagnosis_code, COUNT(*) FROM visits WHERE diagnosis_code LIKE 'C%' OR diagnosis_code LIKE 'D%' GROUP BY diagnosis_code
+SELECT diagnosis_code, COUNT(*) FROM visits WHERE diagnosis_code LIKE 'C%' OR 'D%' GROUP BY diagnosis_code
+
+-- M80 IN without parentheses
+-- meant: SELECT COUNT(*) FROM visits WHERE clinic IN ('Summit')
+SELECT COUNT(*) FROM visits WHERE clinic IN 'Summit'
+
+-- M81 a date compared with a year
+-- meant: SELECT COUNT(*) FROM visits WHERE YEAR(visit_date) = 2024
+SELECT COUNT(*) FROM visits WHERE visit_date = 2024
+
+-- M82 a date cast to its month
+-- meant: SELECT date_trunc('month', visit_date), COUNT(*) FROM visits GROUP BY 1
+SELECT visit_date::month, COUNT(*) FROM visits GROUP BY 1
+
+-- M83 a window in HAVING
+-- meant: SELECT clinic, AVG(cost) FROM visits GROUP BY clinic QUALIFY AVG(cost) > AVG(AVG(cost)) OVER ()
+SELECT clinic, AVG(cost) FROM visits GROUP BY clinic HAVING AVG(cost) > AVG(AVG(cost)) OVER ()
+
+-- M84 the percentile in percent
+-- meant: SELECT clinic, PERCENTILE(cost, 0.5) FROM visits GROUP BY clinic
+SELECT clinic, PERCENTILE(cost, 50) FROM visits GROUP BY clinic
+
+-- M85 a join on one column alone
+-- meant: SELECT clinic, COUNT(*) FROM visits AS v JOIN patients AS p USING (patient_id) GROUP BY clinic
+SELECT clinic, COUNT(*) FROM visits AS v JOIN patients AS p ON patient_id GROUP BY clinic
+
+-- M86 IS with a text
+-- meant: SELECT COUNT(*) FROM visits WHERE clinic = 'Summit'
+SELECT COUNT(*) FROM visits WHERE clinic IS 'Summit'
+
+-- M87 several patterns behind LIKE
+-- meant: SELECT clinic, COUNT(*) FROM visits WHERE clinic LIKE 'S%' OR clinic LIKE 'B%' GROUP BY clinic
+SELECT clinic, COUNT(*) FROM visits WHERE clinic LIKE ANY ('S%', 'B%') GROUP BY clinic
+
+-- M88 buckets within groups
+-- meant: SELECT clinic, PERCENTILE_CONT(0.5) WITHIN GROUP (ORDER BY cost) FROM visits GROUP BY clinic
+SELECT quartile, COUNT(*) FROM (SELECT NTILE(4) OVER (PARTITION BY clinic ORDER BY cost) AS quartile FROM visits) GROUP BY quartile
+
+-- M89 a key that is not grouped by
+-- meant: SELECT YEAR(visit_date), MONTH(visit_date), COUNT(*) FROM visits GROUP BY YEAR(visit_date), MONTH(visit_date)
+SELECT YEAR(visit_date), MONTH(visit_date), COUNT(*) FROM visits GROUP BY YEAR(visit_date)
+
+-- M90 how often each note occurs
+-- meant: SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (max_groups_contributed = 16) HISTOGRAM(note) FROM visits
+SELECT HISTOGRAM(note) FROM visits

@@ -15,6 +15,7 @@ from dpsql import connect
 from dpsql.analysis import CompiledQuery, check_sealed
 from dpsql.composition.planned_count import PlannedCount
 from dpsql.dbapi import Connection
+from dpsql.dbapi.named_streams import open_unnamed
 from dpsql.engines.duckdb.duckdb_engine import DuckDBEngine
 from dpsql.errors import Error, InternalError
 from dpsql.kernel.check import NotCertified
@@ -56,14 +57,8 @@ def run(text: str) -> Callable[[Session], object]:
 
 
 def answer_by_a_stream(session: Session) -> None:
-    with session.checked(tolerance=5, epsilon=1, misses=1) as stream:
+    with open_unnamed(session, 1, 1, {"tolerance": 5}) as stream:
         stream.count(COUNT, 3)
-
-
-def answer_by_hypotheses(session: Session) -> None:
-    hypotheses = [[1, 2, 3], [4, 5, 6]]
-    with session.median_oracle(hypotheses, tolerance=5, epsilon=1, misses=1) as stream:
-        stream.count(f"{COUNT} WHERE page = 'a'", [True, False, False])
 
 
 def keep_ladders(session: Session) -> None:
@@ -85,7 +80,6 @@ DOORS: dict[str, Callable[[Session], object]] = {
     "a value of another release": run(READS),
     "explain": run(f"EXPLAIN {SUM}"),
     "a stream of checked counts": answer_by_a_stream,
-    "a median of hypotheses": answer_by_hypotheses,
     "kept ladders": keep_ladders,
     "the connector": answer_by_the_connector,
 }
@@ -122,9 +116,7 @@ def test_what_is_not_certified_is_neither_counted_nor_charged(
     assert session.budget() == before
 
 
-@pytest.mark.parametrize(
-    "door", [door for door in DOORS if door not in ("explain", "a median of hypotheses")]
-)
+@pytest.mark.parametrize("door", [door for door in DOORS if door != "explain"])
 def test_what_is_counted_is_certified(session: Session, counted: list[object], door: str) -> None:
     DOORS[door](session)
     assert counted

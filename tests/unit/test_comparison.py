@@ -1,5 +1,5 @@
-"""The comparison with other systems: its figures by hand, and a page that has no number but those of the "
-"results."""
+"""The comparison with other systems: its figures by hand, and a page that has no number but those of the
+results."""
 
 from __future__ import annotations
 
@@ -52,8 +52,8 @@ def test_the_page_is_that_of_the_results() -> None:
 
 
 def test_the_results_are_whole() -> None:
-    """Every system that is compared has all questions of each data set that it was asked about, or why "
-    "not."""
+    """Every system that is compared has all questions of each data set that it was asked about, or why
+    not."""
     results = json.loads(RESULTS.read_text("utf-8"))
     assert set(results["data"]) == set(DATA_SETS) == set(results["systems"]["with_dpsql"]["figures"])
     assert set(results["systems"]) == set(SYSTEMS) == set(NAMES)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator
+from fractions import Fraction
 from pathlib import Path
 from types import FunctionType, MethodType, ModuleType
 from typing import Any
@@ -15,6 +16,7 @@ import pytest
 
 from dpsql.composition import running as running_module
 from dpsql.composition.prepared import PreparedComposed, PreparedPrivate
+from dpsql.dbapi.named_streams import open_unnamed
 from dpsql.engines import CANCELLED, Cancelled
 from dpsql.errors import Error, OperationalError
 from dpsql.kernel.counts import Counts
@@ -180,22 +182,22 @@ def test_a_statement_that_ends_badly(
 
 
 def checking(session: Session, error: BaseException, patch: pytest.MonkeyPatch) -> None:
-    from dpsql.kernel.mechanisms import GuessAndCheck
+    from dpsql.kernel.mechanisms import CheckStream
 
-    true = GuessAndCheck.check
+    true = CheckStream.check
 
-    def check(self: GuessAndCheck, true_count: int, guess: Any) -> object:
-        true(self, true_count, guess)
+    def check(self: CheckStream, statistic: Fraction) -> object:
+        true(self, statistic)
         raise error
 
-    patch.setattr(GuessAndCheck, "check", check)
+    patch.setattr(CheckStream, "check", check)
 
 
 def stepping(session: Session, error: BaseException, patch: pytest.MonkeyPatch) -> None:
     def fails(*_: object, **__: object) -> None:
         raise error
 
-    patch.setattr(session.ledger, "step", fails, raising=False)
+    patch.setattr(session.ledger.streams, "finish", fails)
 
 
 @pytest.mark.parametrize("breaking", [checking, stepping, counting])
@@ -204,7 +206,7 @@ def test_a_stream_that_ends_badly(
 ) -> None:
     session.run(COUNT)
     for error in ERRORS:
-        stream = session.checked(tolerance=1, epsilon=1, misses=1)
+        stream = open_unnamed(session, 1, 1, {"tolerance": 1})
         with monkeypatch.context() as patch:
             breaking(session, error, patch)
             with pytest.raises(BaseException) as caught:

@@ -44,6 +44,7 @@ CORE = BASE | {
     "kernel.unit_tables",
     "kernel.release",
     "kernel.parted",
+    "kernel.stable_questions",
     "kernel.charged_work",
     "kernel.threshold_noise",
     "fair_cache",
@@ -59,6 +60,7 @@ CORE = BASE | {
     "composition",
     "check_streams",
     "checked",
+    "uploads",
 }
 
 MAY_IMPORT: dict[str, set[str]] = {
@@ -135,6 +137,16 @@ MAY_IMPORT: dict[str, set[str]] = {
         "kernel.rows_first",
         "kernel.sealed",
     },
+    "kernel.stable_questions": {
+        "errors",
+        "kernel.changes",
+        "kernel.counts",
+        "kernel.loss",
+        "kernel.mechanisms",
+        "kernel.noise",
+        "kernel.release",
+        "kernel.sealed",
+    },
     "kernel.parted": {
         "errors",
         "kernel.changes",
@@ -193,6 +205,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "kernel.parted",
         "kernel.public_order",
         "kernel.release",
+        "kernel.stable_questions",
         "language",
         "render",
     },
@@ -223,6 +236,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "kernel.levels",
         "kernel.mechanisms",
         "kernel.release",
+        "kernel.stable_questions",
         "kernel.tree",
         "language",
         "ledger",
@@ -242,12 +256,14 @@ MAY_IMPORT: dict[str, set[str]] = {
         "language",
         "ledger",
     },
+    "uploads": BASE | {"database", "policy"},
     "session_api": BASE | {"checked", "kernel.ledger", "language", "ledger", "policy", "release"},
     "check_streams": BASE
     | {
         "composition",
         "database",
         "engines",
+        "estimates",
         "kernel.charged_work",
         "kernel.facts",
         "kernel.ledger",
@@ -290,7 +306,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "release",
     },
     # The front ends.
-    "remote": BASE | {"language", "ledger", "login", "release", "session_api"},
+    "remote": BASE | {"language", "ledger", "login", "release", "session_api", "uploads"},
     "dbapi": BASE
     | {
         "checked",
@@ -303,6 +319,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "render",
         "session",
         "session_api",
+        "uploads",
     },
     "sqlalchemy": {"dbapi", "types"},
     "notebook": {"dbapi", "errors"},
@@ -331,6 +348,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "render",
         "session",
         "session_api",
+        "uploads",
     },
     "cli": BASE
     | {

@@ -19,12 +19,12 @@ import pyarrow as pa
 import pytest
 
 from dpsql import connect
+from dpsql.dbapi.named_streams import Checked, open_unnamed
 from dpsql.engines import Cancelled
 from dpsql.engines.duckdb.duckdb_engine import DuckDBEngine
 from dpsql.errors import BudgetExceeded, Error, InterfaceError, OperationalError, ProgrammingError
 from dpsql.kernel.ledger.schema import VERSION
 from dpsql.kernel.loss import Charge, exact
-from dpsql.kernel.mechanisms import Checked
 from dpsql.language import copy_parameters
 from dpsql.policy import load
 from dpsql.session import Session
@@ -66,12 +66,6 @@ def session(folder: Path) -> Iterator[Session]:
 
 def spent(session: Session) -> Fraction:
     return session.budget().spent.epsilon
-
-
-def steps(session: Session) -> list[Fraction]:
-    with session.ledger._store.read() as connection:
-        rows = connection.execute("SELECT epsilon FROM progress ORDER BY entry, step").fetchall()
-    return [Fraction(text) for (text,) in rows]
 
 
 def states(session: Session) -> list[str]:
@@ -175,10 +169,10 @@ class Closing(list):  # type: ignore[type-arg]
 def test_parameters_that_close_their_stream_get_nothing_for_free(session: Session) -> None:
     answered = 0
     for _ in range(4):
-        stream = session.checked(tolerance=5, epsilon=1, misses=1)
+        stream = open_unnamed(session, 1, 1, {"tolerance": 5})
         given = Closing(["a"])
         given.act = stream.close
-        with contextlib.suppress(InterfaceError):
+        with contextlib.suppress(ProgrammingError):
             stream.count(WHERE, 1000, given)
             answered += 1
         stream.close()
@@ -188,7 +182,7 @@ def test_parameters_that_close_their_stream_get_nothing_for_free(session: Sessio
 
 
 def test_parameters_that_ask_again_are_read_before_anything_is_decided(session: Session) -> None:
-    with session.checked(tolerance=5, epsilon=1, misses=1) as stream:
+    with open_unnamed(session, 1, 1, {"tolerance": 5}) as stream:
         given = Closing(["a"])
         inner: list[Checked] = []
 
@@ -197,14 +191,14 @@ def test_parameters_that_ask_again_are_read_before_anything_is_decided(session: 
                 inner.append(stream.count(WHERE, 1000, ["b"]))
 
         given.act = again
-        with pytest.raises(OperationalError, match="misses are used up"):
+        with pytest.raises(OperationalError, match="1 misses of unnamed_1 are used up"):
             stream.count(WHERE, 1000, given)
     assert len(inner) == 1
     assert spent(session) == 1
 
 
 def test_a_guess_never_meets_the_count(session: Session) -> None:
-    with session.checked(tolerance=5, epsilon=1, misses=Whole(1)) as stream:
+    with open_unnamed(session, 1, Whole(1), {"tolerance": 5}) as stream:
         assert stream.count(COUNT, Whole(1000)).hit is False
 
 
@@ -228,7 +222,7 @@ def waiting(session: Session, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple
 
 
 def test_closing_waits_for_the_count_in_flight(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
-    stream = session.checked(tolerance=5, epsilon=1, misses=2)
+    stream = open_unnamed(session, 1, 2, {"tolerance": 5})
     said: list[Checked] = []
     with waiting(session, monkeypatch) as (inside, go):
         asker = threading.Thread(target=lambda: said.append(stream.count(COUNT, 1000)))
@@ -243,8 +237,8 @@ def test_closing_waits_for_the_count_in_flight(session: Session, monkeypatch: py
         closer.join()
     assert said[0].hit is False
     assert states(session) == ["settled"]
-    assert spent(session) == stream._mechanism.charge.epsilon > 0
-    with pytest.raises(InterfaceError, match="closed"):
+    assert 0 < float(spent(session)) == pytest.approx(float(stream.facts["charged"]), abs=1e-8)
+    with pytest.raises(ProgrammingError, match="closed"):
         stream.count(COUNT, 1000)
 
 
@@ -252,10 +246,10 @@ def test_closing_waits_for_the_count_in_flight(session: Session, monkeypatch: py
 def test_closing_from_a_thread_never_settles_below_what_was_answered(session: Session, delay: float) -> None:
     answers: list[Checked] = []
     for _ in range(3):
-        stream = session.checked(tolerance=5, epsilon=1, misses=1)
+        stream = open_unnamed(session, 1, 1, {"tolerance": 5})
         timer = threading.Timer(delay, stream.close)
         timer.start()
-        with contextlib.suppress(InterfaceError):
+        with contextlib.suppress(ProgrammingError):
             answers.append(stream.count(COUNT, 1000))
         timer.join()
     assert spent(session) == len(answers)
@@ -266,7 +260,7 @@ def test_closing_from_a_thread_never_settles_below_what_was_answered(session: Se
 def test_a_signal_handler_cannot_use_what_is_in_use(
     session: Session, monkeypatch: pytest.MonkeyPatch, what: str
 ) -> None:
-    stream = session.checked(tolerance=5, epsilon=1, misses=2)
+    stream = open_unnamed(session, 1, 2, {"tolerance": 5})
     refused: list[type[BaseException]] = []
     acts: dict[str, Callable[[], object]] = {
         "close": stream.close,
@@ -293,9 +287,9 @@ def test_a_signal_handler_cannot_use_what_is_in_use(
         assert stream.count(COUNT, 1000).hit is False
     finally:
         signal.signal(signal.SIGUSR1, before)
-    assert refused == [InterfaceError]
+    assert {*refused} == {InterfaceError}
     stream.close()
-    assert spent(session) == stream._mechanism.charge.epsilon > 0
+    assert 0 < float(spent(session)) == pytest.approx(float(stream.facts["charged"]), abs=1e-8)
 
 
 def test_a_forks_child_gets_nothing_from_its_parents_objects(folder: Path) -> None:
@@ -319,7 +313,6 @@ def test_a_forks_child_gets_nothing_from_its_parents_objects(folder: Path) -> No
         lambda: session.execute(prepared),
         session.close,
         lambda: engine_of(session).count(prepared.plan.compiled),
-        lambda: stream._run.close(Charge()),
     ]
     for act in acts:
         assert in_a_child(act) == "InterfaceError"
@@ -331,7 +324,7 @@ def test_a_forks_child_gets_nothing_from_its_parents_objects(folder: Path) -> No
     assert in_a_child(lambda: [None, stream.count(COUNT, 1000)]) == "InterfaceError"
     assert stream.count(COUNT, 1000).hit is False
     with pytest.raises(OperationalError, match="used up"):
-        stream.count(COUNT, 1000)
+        stream.count(COUNT, 1001)
     con.close()
     with connect(folder / "dpsql.toml") as again:
         assert again.budget().spent == Charge(Fraction(1))
@@ -340,80 +333,43 @@ def test_a_forks_child_gets_nothing_from_its_parents_objects(folder: Path) -> No
 # --- what is durable -------------------------------------------------------------------------------------
 
 
-def test_every_miss_is_written_before_it_is_handed_out(session: Session) -> None:
-    with session.checked(tolerance=5, epsilon=1, misses=3) as stream:
-        assert steps(session) == []
-        assert stream.count(COUNT, UNITS, None).hit in (True, False)
-        for _ in range(3):
-            if stream.exhausted:
-                break
-            stream.count(COUNT, 10**6)
-            assert steps(session)[-1] == stream._mechanism.charge.epsilon
-    written = steps(session)
-    assert written == sorted(set(written))
-    assert len(written) in (3, 4)  # the first check and each miss
-    assert spent(session) == written[-1] == 1
-
-
-def test_hits_write_nothing_after_the_first(session: Session) -> None:
-    with session.checked(tolerance=10**6, epsilon=1, misses=1) as stream:
-        for _ in range(5):
-            assert stream.count(COUNT, UNITS).hit
-    assert len(steps(session)) == 1
-    assert 0 < spent(session) == steps(session)[0] < 1
-
-
 def test_an_answer_that_cannot_be_written_down_is_not_given(
     session: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    stream = session.checked(tolerance=5, epsilon=1, misses=2)
+    """Its miss is used, and the stream goes on."""
+    stream = open_unnamed(session, 1, 2, {"tolerance": 5})
 
     def full(*_: object) -> None:
         raise OperationalError("the ledger cannot be written: the disk is full")
 
-    monkeypatch.setattr(session.ledger, "step", full)
+    monkeypatch.setattr(session.ledger.streams, "finish", full)
     with pytest.raises(OperationalError, match="disk is full"):
         stream.count(COUNT, 10**6)
     monkeypatch.undo()
-    with pytest.raises(InterfaceError, match="closed"):
-        stream.count(COUNT, 10**6)
+    assert stream.left == 1
+    assert stream.count(COUNT, 10**6).hit is False
     stream.close()
-    assert states(session) == ["failed"]
-    assert spent(session) == 1
-
-
-def test_two_users_of_one_reservation_are_told_apart_by_the_ledger(session: Session) -> None:
-    """The wall behind the locks: what one has written, the other cannot write again."""
-    stream = session.checked(tolerance=5, epsilon=1, misses=2)
-    session.ledger.step(stream._run._reservation, 1, Charge(Fraction(1, 2)))
-    with pytest.raises(Error):
-        stream.count(COUNT, 10**6)
-    assert states(session) == ["failed"]
-    assert spent(session) == 1
-
-
-def test_a_session_settles_its_open_streams(folder: Path) -> None:
-    session = Session(load(folder / "dpsql.toml"))
-    streams = [session.checked(tolerance=5, epsilon=1, misses=2) for _ in range(3)]
-    streams[0].count(COUNT, 10**6)
-    with pytest.raises(OperationalError, match="3 of your private statements and streams are running"):
-        session.run(COUNT)
-    session.close()
-    with Session(load(folder / "dpsql.toml")).ledger as ledger:
-        assert [entry.state for entry in ledger.entries()] == ["settled"] * 3
-        assert ledger.budget().spent.epsilon == streams[0]._mechanism.charge.epsilon < 1
-
-
-def test_the_median_oracle_goes_the_same_way(session: Session) -> None:
-    with session.median_oracle(np.array([[10, 0], [0, 10], [5, 5]]), tolerance=5, epsilon=1) as oracle:
-        for wrong in ([1], [2, 0], ["a", "b"]):
-            with pytest.raises(ValueError, match=r"cells|numbers"):
-                oracle.count(COUNT, wrong)
-        said = oracle.count(COUNT, [1, 1])
-        assert said.hit is False
-        assert steps(session) == [oracle._mechanism.charge.epsilon]
     assert states(session) == ["settled"]
-    assert spent(session) == oracle._mechanism.charge.epsilon
+    assert spent(session) == 1
+
+
+def test_a_connection_settles_its_unnamed_streams(folder: Path) -> None:
+    con = connect(folder / "dpsql.toml")
+    streams = [con.checked(tolerance=5, epsilon=1, misses=2) for _ in range(3)]
+    con.checks("daily", epsilon=1, misses=1)
+    assert len({stream.name for stream in streams}) == 3
+    streams[0].count(COUNT, 10**6)
+    streams[1].close()
+    streams[1].close()
+    con.execute(f"CLOSE STREAM {streams[2].name}")
+    charged = float(streams[0].facts["charged"])
+    con.close()
+    with connect(folder / "dpsql.toml") as again:
+        states = {row[0]: row[1] for row in again.execute("SELECT 1").execute("SHOW STREAMS").fetchall()}
+        assert states == dict.fromkeys((stream.name for stream in streams), "closed") | {"daily": "open"}
+        assert 2 > float(again.budget().spent.epsilon) == pytest.approx(1 + charged, abs=1e-8)
+        with again.checked(tolerance=5, epsilon=1, misses=1) as other:
+            assert other.name not in states
 
 
 # --- how it ended ----------------------------------------------------------------------------------------
@@ -626,7 +582,7 @@ def test_a_ledger_of_the_first_version_is_brought_up_to_date(folder: Path) -> No
     assert session.ledger.budget().spent.epsilon == Fraction(7, 2)
     assert session.ledger.count_failures("analyst") == 1
     assert session.ledger.check() == []
-    with session.checked(tolerance=5, epsilon=1, misses=1) as stream:
+    with open_unnamed(session, 1, 1, {"tolerance": 5}) as stream:
         assert stream.count(COUNT, 10**6).hit is False
     assert session.run(COUNT).release is not None
     assert session.ledger.budget().spent.epsilon == Fraction(11, 2)

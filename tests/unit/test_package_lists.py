@@ -1,4 +1,5 @@
-"""The docstring of a package names each of its modules; no file has leftovers of a merge."""
+"""The docstring of a package names each of its modules; no file has leftovers of a merge, no text of a
+tool that wrapped its lines."""
 
 from __future__ import annotations
 
@@ -15,6 +16,8 @@ CORE = (
     *("composition", "policy", "release", "ledger", "reports"),
 )
 LEFTOVER = re.compile(r"^(<{7}|>{7}) \S", re.M)
+WRAPPED = re.compile(r' "\n *"[^"\n]*"""')
+"""A docstring that was wrapped as a string of two parts: its quotes would be shown."""
 MIDDLE = re.compile(r"^={7}$", re.M)
 
 
@@ -38,3 +41,9 @@ def test_no_file_has_leftovers_of_a_merge() -> None:
     marks = [str(p.relative_to(ROOT)) for p in texts if LEFTOVER.search(p.read_text("utf-8"))]
     marks += [str(p) for p in texts if p.suffix == ".py" and MIDDLE.search(p.read_text("utf-8"))]
     assert marks == []
+
+
+def test_no_docstring_has_quotes_of_a_wrapped_string() -> None:
+    assert WRAPPED.search('"""One thing, and "\n"another."""')
+    files = [p for folder in ("dpsql", "tests", "docs", "examples") for p in (ROOT / folder).rglob("*.py")]
+    assert [str(p.relative_to(ROOT)) for p in files if WRAPPED.search(p.read_text("utf-8"))] == []

@@ -11,6 +11,7 @@ import duckdb
 import pytest
 
 from dpsql.composition.prepared import PreparedPrivate
+from dpsql.dbapi.named_streams import open_unnamed
 from dpsql.errors import BudgetExceeded, NotSupportedError, OperationalError, PolicyError, QueryRefused
 from dpsql.policy import Policy, load
 from dpsql.session import Session
@@ -208,8 +209,8 @@ def test_what_has_no_rule_yet_is_refused(session: Session, text: str) -> None:
 
 
 def test_streams_and_reports_of_programs_are_refused(session: Session) -> None:
-    with pytest.raises(NotSupportedError, match="no stream is opened"):
-        session.checked(tolerance=100, epsilon="0.5", misses=3)
+    with pytest.raises(QueryRefused, match="no stream is opened"):
+        open_unnamed(session, "0.5", 3, {"tolerance": 100})
     with pytest.raises(NotSupportedError, match="there are no reports"):
         session.reports.plan(["SELECT COUNT(*) FROM visits"], "0.5")
 

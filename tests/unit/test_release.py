@@ -1,5 +1,5 @@
-"""A release says what is true: version, dependencies with licences, the container, the table of what is "
-"supported."""
+"""A release says what is true: version, dependencies with licences, the container, the table of what is
+supported."""
 
 from __future__ import annotations
 

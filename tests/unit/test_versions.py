@@ -14,6 +14,7 @@ import duckdb
 import pytest
 
 from dpsql.analysis import CompiledQuery
+from dpsql.dbapi.named_streams import open_unnamed
 from dpsql.engines import Engine
 from dpsql.errors import OperationalError
 from dpsql.kernel.counts import Counts
@@ -298,7 +299,7 @@ def test_no_answer_rests_on_a_fact_that_is_false_in_a_replaced_file(
         return count(compiled)
 
     engine_of(session).count = disturbed  # type: ignore[method-assign]  # the test disturbs it
-    checked = session.checked(tolerance=10, epsilon=1, misses=1)
+    checked = open_unnamed(session, 1, 1, {"tolerance": 10})
     text = "SELECT COUNT(*) AS n FROM visits WHERE page = 'a'"
     with pytest.raises(OperationalError, match="the data changed"):
         _ = checked.count(text, guess=100) if stream else session.run(text)

@@ -202,7 +202,7 @@ def _count_units(
 
 
 def count_rows(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
-    """Count rows that would be shown."""
+    """Write a query that counts the rows which a listing of rows would show."""
     select = of.query.tree
     counted = any(
         aggregate_name(n) or isinstance(n, exp.WithinGroup) for e in select.expressions for n in walk_tree(e)

@@ -20,8 +20,6 @@ _VALUES = frozenset(
 )
 """Aggregates that show values of single units."""
 _TESTS = frozenset({"bool_or", "logical_or", "bool_and", "logical_and"})
-_LISTS = frozenset({"histogram"})
-"""Aggregates of the values of a column and how often each occurs."""
 
 
 def advise_on_values(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
@@ -32,7 +30,7 @@ def advise_on_values(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Adv
         return None
     start, end, arguments = call
     select = node.find_ancestor(exp.Select)
-    divided = name == "mode" and select is not None and select.args.get("group") is not None
+    divided = name in ("mode", "histogram") and select is not None and select.args.get("group") is not None
     if (name in _VALUES or divided) and arguments and "privacy unit" not in one.message:
         value = re.sub(r"(?i)^DISTINCT\s+", "", arguments[0].split(" ORDER BY ")[0])
         return _add_group_key(of, node, value, start, end)
@@ -47,7 +45,7 @@ def advise_on_values(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Adv
         asks = f"how many rows {'meet' if name.endswith('or') else 'do not meet'} the condition"
         written = f"COUNT_IF({condition})"
         return written, Fix(written, start, end, asks=asks)
-    return _count_values(of, node, arguments[0]) if name in _LISTS else None
+    return None
 
 
 def advise_on_aggregate(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
@@ -87,25 +85,6 @@ def _qualify_unit(of: RefusedStatement, select: exp.Select, unit: str) -> str:
     """Return a unit's column, with its table where there are several."""
     named = of.list_tables(select)
     return next(f"{n.alias}.{unit}" for n in named if n.unit == unit) if len(named) > 1 else unit
-
-
-def _count_values(of: RefusedStatement, node: exp.Expr, value: str) -> Advice | None:
-    """Count the rows of each value, as HISTOGRAM does."""
-    select, block = node.find_ancestor(exp.Select), of.outermost(node)
-    if select is None or block is None or block.from_ is None or of.has_options:
-        return None
-    alone = len(select.expressions) == 1 and select.expressions[0].unalias() is node
-    read = {clause.token_type for clause in block.clauses} - {TokenType.WHERE}
-    if (
-        not alone
-        or read
-        or select.args.get("with_")
-        or sum(1 for i in select.expressions for _ in aggregate_calls(i)) != 1
-    ):
-        return None
-    rows = of.text[block.from_.start : block.end].strip()
-    whole = f"SELECT {value}, COUNT(*) AS n {rows} GROUP BY {value}"
-    return whole, Fix(of.text[: block.select.start] + whole, 0, len(of.text))
 
 
 _SAME_PARTS = {
@@ -183,11 +162,16 @@ def _ask_quantile(of: RefusedStatement, one: Obstacle, window: exp.Window, rows:
     order = window.args.get("order")
     terms = order.expressions if order is not None else []
     span = of.outline.span(terms[0].this) if len(terms) == 1 else None
-    if span is None or window.args.get("partition_by"):
+    keys = [of.outline.span(key) for key in window.args.get("partition_by") or ()]
+    if span is None or None in keys:
         return None
-    value = of.text[span[0] : span[1]]
-    statement = f"SELECT PERCENTILE_CONT(0.5) WITHIN GROUP (ORDER BY {value}) {rows}"
-    return _replace_statement(of, one, statement, f"the {value} that half of the rows are below")
+    value, by = of.text[span[0] : span[1]], ", ".join(of.text[k[0] : k[1]] for k in keys if k is not None)
+    quantile = f"PERCENTILE_CONT(0.5) WITHIN GROUP (ORDER BY {value})"
+    if not by:
+        asks = f"the {value} that half of the rows are below"
+        return _replace_statement(of, one, f"SELECT {quantile} {rows}", asks)
+    asks = f"the {value} that half of the rows of each {by} are below"
+    return _replace_statement(of, one, f"SELECT {by}, {quantile} {rows} GROUP BY {by}", asks)
 
 
 def _ask_aggregate(of: RefusedStatement, one: Obstacle, window: exp.Window, rows: str) -> Advice | None:

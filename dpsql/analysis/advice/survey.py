@@ -39,7 +39,7 @@ class Obstructed(QueryRefused):
 
 
 class _SurveyedPart(RecoveryPoint):
-    """A part whose refusal is written down."""
+    """A part of a refused statement, with what its own refusal says."""
 
     def __init__(self, surveyor: Surveyor, name: str, *, of_from: bool) -> None:
         self.surveyor, self.name, self.of_from = surveyor, name, of_from

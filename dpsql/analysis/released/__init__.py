@@ -4,6 +4,7 @@ Bounds are as declared, by default, or found privately.
 
 ``released_calls``       which calls are released; those of SUM, AVG, VARIANCE and STDDEV, with their bounds
 ``unit_counts``          counts, of units, rows or different values
+``few_groups``           the number of groups of undeclared keys, of which one unit changes few
 ``unit_values``          the numbers that are released for sums, averages and variances, on `analysis.grids`
 ``quantiles``            the calls of quantiles and extremes, and the cells of which the rows are counted
 ``conditional_counts``   counts by conditions, also where they are written as sums or means of zeros and ones
@@ -49,7 +50,7 @@ def bound_rows(compiler: StatementCompiler, source: From, *, beyond: str = "weig
         return compiler.max_rows
     known = compiler.rows_per_unit.get(id(source))
     if known is None:
-        default = _find_default(compiler.policy, source.source, "rows_per_unit")
+        default = find_default(compiler.policy, source.source, "rows_per_unit")
         known = compiler.rows_per_unit[id(source)] = source, default, {}
     _, found, assumed = known
     if found is not None and beyond not in assumed:
@@ -66,7 +67,7 @@ def bound_values(compiler: StatementCompiler, source: From, *, declared: int | N
 
     No more are counted than are `declared`: a unit with more has some that no key can have.
     """
-    found = _find_default(compiler.policy, source.source, "rows_per_unit")
+    found = find_default(compiler.policy, source.source, "rows_per_unit")
     if found is not None:
         found = found if declared is None else max(1, min(found, declared))
         of = f"different value{'s' * (found != 1)} of a {name_unit(source)} in a group"
@@ -76,12 +77,12 @@ def bound_values(compiler: StatementCompiler, source: From, *, declared: int | N
 
 def find_default_rows(policy: Policy, source: From) -> int | None:
     """Return how many rows of a unit count, as the policy says; None if it does not."""
-    return _find_default(policy, source.source, "rows_per_unit")
+    return find_default(policy, source.source, "rows_per_unit")
 
 
 def find_default_groups(compiler: StatementCompiler, source: From, selection: Selection) -> int | None:
     """Return in how many groups a unit counts where the statement does not say it; None: nobody does."""
-    return find_ladder_groups(compiler, selection) or _find_default(compiler.policy, source.source, "groups")
+    return find_ladder_groups(compiler, selection) or find_default(compiler.policy, source.source, "groups")
 
 
 def find_ladder_groups(compiler: StatementCompiler, selection: Selection) -> int | None:
@@ -104,11 +105,11 @@ def bound_groups(
 
 
 def state_groups(source: From, groups: int) -> Assumed:
-    """Return the assumption that a unit counts in so many groups."""
+    """Return the assumption that a unit counts in a given number of groups."""
     return Assumed(f"group{'s' * (groups != 1)} of a {name_unit(source)}", f"at most {groups:,}", "policy")
 
 
-def _find_default(policy: Policy, source: Node, name: str) -> int | None:
+def find_default(policy: Policy, source: Node, name: str) -> int | None:
     """Return the largest bound of the private tables of FROM that have one, else the bound in `[defaults]`.
 
     None if there is no number, also where one of the tables says AUTO.

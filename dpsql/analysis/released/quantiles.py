@@ -177,7 +177,7 @@ class Quantile:
 
     @property
     def searched(self) -> bool:
-        """Whether a search finds the bounds, so that `ends` and `cells` are not those that will hold."""
+        """Whether a search finds the bounds, so that `ends` and `cells` are preliminary."""
         return self.origin == SEARCHED
 
 

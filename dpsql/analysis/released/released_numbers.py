@@ -73,7 +73,7 @@ SEARCHED = "found privately"
 
 @dataclass(frozen=True, slots=True)
 class CallArgument:
-    """What a sum or an average is of, and how it is cut: for EXPLAIN."""
+    """What a sum or an average aggregates, and the bounds at which values are cut: for EXPLAIN."""
 
     text: str
     """The argument as the statement writes it."""
@@ -93,7 +93,7 @@ class CallArgument:
 
     @property
     def searched(self) -> bool:
-        """Whether a search finds the bounds, so that `low` and `high` are not those that will hold."""
+        """Whether a search finds the bounds, so that `low` and `high` are preliminary."""
         return self.origin == SEARCHED
 
 
@@ -213,7 +213,7 @@ class AggregateCall:
         return self.compiler.expression(node, self.source.scope)
 
     def where(self, node: exp.Expr) -> None:
-        """Add a condition on the rows."""
+        """Add a condition on the rows that the aggregate reads."""
         self.conditions.append(compile_condition(self.compiler, node, self.source.scope).guarded_node)
 
     def refuse(
@@ -352,7 +352,7 @@ class Vector:
 
     @property
     def size(self) -> int:
-        """The number of moments, and of what counts NULL beside them."""
+        """The number of moments of a column, with the count of NULL beside them."""
         return self.degree + 1 + self.nulls
 
     @property

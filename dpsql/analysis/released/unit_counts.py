@@ -17,6 +17,7 @@ from dpsql.analysis.released import (
     write_argument,
     write_bound,
 )
+from dpsql.analysis.released.few_groups import GROUPS, CountedKeys, compile_few_groups
 from dpsql.analysis.released.released_numbers import AggregateCall, UnitNumber
 from dpsql.analysis.scalar_rules import make_canonical
 from dpsql.analysis.total_forms import widen_integer
@@ -176,7 +177,10 @@ def compile_count_if(call: AggregateCall) -> UnitNumber:
 
 
 def compile_count(call: AggregateCall) -> UnitNumber:
-    """Compile COUNT(*), COUNT(x), COUNT(DISTINCT unit) or COUNT(DISTINCT x)."""
+    """Compile COUNT(*), of rows or of their groups, COUNT(x), COUNT(DISTINCT unit) or COUNT(DISTINCT x)."""
+    groups = call.node.meta.get(GROUPS)
+    if isinstance(groups, CountedKeys):
+        return compile_few_groups(call, groups)
     bound, arguments = _read_bound(call)
     if arguments and isinstance(arguments[0], exp.Distinct):
         distinct = arguments[0]

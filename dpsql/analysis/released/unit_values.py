@@ -108,7 +108,7 @@ class ValueCall:
 
     @property
     def formula(self) -> Formula:
-        """How the statistic follows from moments."""
+        """How the statistic follows from sums of powers of the values."""
         match self.statistic:
             case "sum":
                 return SumOfRows(self.low, self.high)

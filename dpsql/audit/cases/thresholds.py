@@ -18,12 +18,10 @@ from dpsql.audit.cases import (
     around,
     at_least_k,
     direction,
-    levels,
     queries,
     stairs,
 )
 from dpsql.kernel.mechanisms.check_stream import CheckStreamPlan
-from dpsql.kernel.mechanisms.guess_and_check import GuessAndCheckPlan
 from dpsql.kernel.mechanisms.limited_domain import LimitedDomain, LimitedThenStable
 from dpsql.kernel.mechanisms.mechanism import Noise
 from dpsql.kernel.mechanisms.sparse_vector import (
@@ -123,16 +121,6 @@ HYBRID_SPARSE_VECTOR = (
         "the largest groups above a threshold, with gaps over it",
         partial(HybridSparseVector.plan, monotone=False, noise="laplace"),
         arguments=around(1, 2),
-    ),
-)
-
-
-GUESS_AND_CHECK = (
-    AuditCase(
-        "guess and check, exponential",
-        "guesses checked at no cost, a fresh count for each miss (lecture, section 2)",
-        of_any_size(partial(GuessAndCheckPlan.plan, guess=1)),
-        arguments=lambda epsilon: {"tolerance": levels(epsilon, -4, -1, 0, 1, 4), "misses": [1, 2]},
     ),
 )
 
@@ -283,7 +271,6 @@ THRESHOLD_CASES = (
     *SPARSE_VECTOR,
     *SPARSE_VECTOR_ROUNDS,
     *HYBRID_SPARSE_VECTOR,
-    *GUESS_AND_CHECK,
     *CHECK_STREAM,
     *LIMITED_DOMAIN,
     *TOP_STABLE,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from dataclasses import field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -201,7 +202,12 @@ def _write_table(table: DeclaredTable, base: Path) -> str:
                 "one word for the same people; tables of different kinds never join",
             )
         )
-    lines += [*_write_unique(table), *_write_not_null(table), *_write_same_unit(table)]
+    lines += [
+        *_write_unique(table),
+        *_write_not_null(table),
+        *_write_same_unit(table),
+        *_write_determines(table),
+    ]
     sections = [_write_section(key, lines)]
     if found.csv is not None and found.csv != CsvFormat():
         sections.append(_write_section(f"{key}.csv", list(_write_csv_format(found.csv))))
@@ -271,6 +277,24 @@ def _write_same_unit(table: DeclaredTable) -> Iterator[tuple[str, str]]:
             f"{mark}same_unit = {{ {listed} }}",
             escape_controls(said if sure else f"if {said}; `dpsql check` verifies it")[:140],
         )
+
+
+def _write_determines(table: DeclaredTable) -> Iterator[tuple[str, str]]:
+    """Propose the columns that may have one value for each value of another, as their names say."""
+    if table.unit is None:
+        return
+    names = [c.name for c in table.found.columns if c.name != table.unit]
+    stems = {
+        name: found[1] for name in names if (found := re.fullmatch(r"(?i)(\w+)_(?:id|code|key|no)", name))
+    }
+    labels = {
+        name: [other for other in names if other.lower() in (f"{stem}_name".lower(), f"{stem}_label".lower())]
+        for name, stem in stems.items()
+    }
+    listed = ", ".join(f"{key_path(n)} = {json.dumps(others)}" for n, others in labels.items() if others)
+    if listed:
+        said = "if rows with one value have one name; `dpsql check` verifies it"
+        yield f"# determines = {{ {listed} }}", said
 
 
 def _write_csv_format(form: CsvFormat) -> Iterator[tuple[str, str]]:

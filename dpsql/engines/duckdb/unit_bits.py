@@ -50,7 +50,7 @@ class Attempt(Protocol):
     def __call__(
         self, work: Callable[[duckdb.DuckDBPyConnection], _Result], *, counts_only: bool
     ) -> _Result | None:
-        """Run the work."""
+        """Run the work of one statement."""
 
 
 class UnitBits:
@@ -163,7 +163,7 @@ class UnitBits:
         return found if any(facts.has_rows(FEWEST) for facts in found) else None
 
     def keep(self, table: str, facts: UnitFacts) -> None:
-        """Keep what `vet` found of a table."""
+        """Keep the facts that `vet` found of a table's units."""
         self._facts[table] = facts
 
     def _read(self, table: str, column: str | None, attempt: Attempt) -> UnitFacts | None:

@@ -299,7 +299,7 @@ class SparkCatalog:
         write_scan(table, name, physical, declared_columns(table, physical), longest, padded_columns(schema))
 
     def describe_statistics(self, table: Table) -> str:
-        """Say nothing: no plan depends on statistics."""
+        """Return nothing: no plan of Spark here depends on statistics."""
         del table
         return ""
 

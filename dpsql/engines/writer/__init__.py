@@ -73,7 +73,7 @@ class WrittenQuery:
 
     @property
     def cost(self) -> Cost:
-        """The cost of the whole query."""
+        """What the whole query costs, as the limits on generated SQL count it."""
         return sum((column.cost for column in self.columns), self.rest)
 
 

@@ -39,7 +39,7 @@ class Cost:
         return Cost(self.words + other.words, self.size + other.size, self.micros + other.micros)
 
     def most(self, other: Cost) -> Cost:
-        """Return the higher one of each cost."""
+        """Return the higher one of each of two costs."""
         words, size = max(self.words, other.words), max(self.size, other.size)
         return Cost(words, size, max(self.micros, other.micros))
 
@@ -252,7 +252,7 @@ class Form:
     value_range: RangeRule | None = None
 
     def apply(self, values: list[Value]) -> Value:
-        """Write the call with these arguments."""
+        """Write the function call with given arguments."""
         value_range = self.value_range(values) if self.value_range is not None else None
         text = self.text.format(*(v.sql for v in values)) if isinstance(self.text, str) else self.text(values)
         return Value(f"({text})", self.type if self.type is not None else values[0].type, value_range)
@@ -308,7 +308,7 @@ def _within_doubles(low: float, high: float) -> Range:
 
 
 def first_range(values: list[Value]) -> Range:
-    """Return the range of the first argument."""
+    """Return the range of a function's result that is the range of its first argument."""
     return values[0].value_range
 
 
@@ -324,7 +324,7 @@ def sum_range(values: list[Value]) -> Range:
 
 
 def product_range(values: list[Value]) -> Range:
-    """Return the range of a product."""
+    """Return the range of the product of a function's arguments."""
     a, b = (v.value_range for v in values)
     return None if a is None or b is None else _within_doubles(a[0] * b[0], a[1] * b[1])
 

@@ -59,7 +59,7 @@ class AnswerParts:
         self._parts: list[_Part] = []
 
     def answer(self) -> BlockAnswer:
-        """Return the numbers."""
+        """Return the numbers that the parts of an answer add up to."""
         shape = tuple(axis.rows for axis in self.maps)
         values, variances = np.zeros(shape), np.zeros(shape)
         determined = np.ones(shape, dtype=np.bool_)
@@ -188,6 +188,15 @@ class AnswerParts:
                     total += self._weigh_release(each, part, found, within, kinds) / (own * each.scale)
             flat = total.reshape(len(total), -1)
             yield each, flat - shared[each.draw][:, None] if each.draw in shared else flat
+
+    def all_weights(self) -> Iterator[tuple[MeasuredMarginal, FloatArray]]:
+        """Yield for each release the weights of its numbers in each wanted number."""
+        maps = [AxisMap(m.order, m.between[m.kind], np.arange(m.rows), m.inside) for m in self.maps]
+        apart = AnswerParts(self.system, maps)
+        apart.answer()
+        places = np.unravel_index(np.arange(math.prod(apart.kinds)), apart.kinds) if maps else ()
+        for each, weights in apart.weights(places):
+            yield each, weights / each.scale
 
     def _weigh_release(
         self,

@@ -42,7 +42,7 @@ class ColumnAtoms:
 
     @classmethod
     def of(cls, sets: Iterable[ValueSet], universe: ValueSet) -> ColumnAtoms:
-        """Return the atoms of some sets."""
+        """Return the atoms that some sets of values of a column consist of."""
         listed = list(dict.fromkeys(sets))
         cuts = tuple(sorted(_ends(listed)))
         inside = np.flatnonzero(_find_pieces_with_rows(universe, cuts))
@@ -123,7 +123,7 @@ class AxisMap:
 
     @property
     def rows(self) -> int:
-        """How many rows the axis has."""
+        """How many rows the matrix from atoms to sets of the axis has."""
         return len(self.kind)
 
     def gram(self) -> FloatArray:
@@ -137,7 +137,7 @@ class AxisMap:
         return np.asarray(counts @ self.between)
 
     def first_rows(self) -> Ints:
-        """Return the first row of each kind."""
+        """Return the first row of each kind of rows that are equal."""
         return np.unique(self.kind, return_index=True)[1]
 
 
@@ -181,7 +181,7 @@ class ColumnClasses:
 
     @property
     def size(self) -> int:
-        """How many classes there are."""
+        """How many classes of atoms the column has."""
         return len(self.sizes)
 
     def map_sum(self) -> AxisMap:

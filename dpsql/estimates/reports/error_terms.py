@@ -92,7 +92,7 @@ class ErrorTerms:
         return cls(joined[0], joined[1], boxes, joined[2])
 
     def take(self, errors: Ints) -> ErrorTerms:
-        """Return some of the errors."""
+        """Return the error terms of some of the numbers."""
         boxes = tuple(BoxTerm(box.law, box.weights[errors], box.variance[errors]) for box in self.boxes)
         return ErrorTerms(self.laplace[errors], self.normal[errors], boxes, self.grid[errors])
 

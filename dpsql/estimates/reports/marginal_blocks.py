@@ -80,13 +80,13 @@ class MeasuredMarginal:
 
     @property
     def scale(self) -> float:
-        """The scale of the noise."""
+        """The scale of the noise of each number of the marginal."""
         return self.released.draw.scale
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Draw:
-    """The noise of one draw at scale 1: covariance own I + shared 11' over so many numbers."""
+    """The noise of one draw at scale 1: covariance own I + shared 11' over a given number of numbers."""
 
     law: Law
     own: float
@@ -146,7 +146,7 @@ class Solver:
 
     @classmethod
     def of(cls, matrix: FloatArray) -> Solver:
-        """Return the solver of a matrix."""
+        """Return what solves least squares with a matrix, which is factored once."""
         diagonal = np.diag(matrix)
         there = diagonal[diagonal > 0]
         scale = np.sqrt(np.where(diagonal > 0, diagonal, there.min() if len(there) else 1.0))

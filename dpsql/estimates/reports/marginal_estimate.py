@@ -7,7 +7,8 @@ Nothing is rounded or cut at 0. What does not follow from the released numbers i
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -221,6 +222,26 @@ class Estimate:
         """Return the variances of the numbers of a marginal, which do not depend on released values."""
         found = self._compute(wanted, with_errors=False)
         return found if isinstance(found, Undetermined) else found[1]
+
+    def weigh(self, wanted: Marginal) -> Iterator[tuple[ReleasedMarginal, FloatArray]]:
+        """Yield for each release the weights of its numbers in those of a marginal that is determined.
+
+        They are float64[numbers, numbers of the release].
+        """
+        numbers = np.arange(wanted.size).reshape(wanted.shape)
+        held, _ = self._find_rows(wanted)
+        for group in self._groups.values():
+            rows = np.flatnonzero(held[:, group.touched].any(axis=1))
+            if not len(rows):
+                continue
+            part, index = self._take_rows(wanted, rows)
+            parts, _ = self._answer_group(group, part)
+            order = np.arange(math.prod(each.rows for each in parts.maps))
+            place = self._arrange(group, part, order.reshape([each.rows for each in parts.maps]))
+            for each, weights in parts.all_weights():
+                found = np.zeros((wanted.size, each.released.marginal.size))
+                found[numbers[index].ravel()] = weights[place.ravel()]
+                yield each.released, found
 
     def _compute(
         self, wanted: Marginal, *, with_errors: bool = True

@@ -46,7 +46,7 @@ class Axis:
 
     @classmethod
     def of_condition(cls, column: str, values: ValueSet, label: str) -> Axis:
-        """Return the axis of a condition: one set."""
+        """Return the axis of a condition: its one set of values."""
         return cls(column, (values,), (label,))
 
     @classmethod
@@ -68,7 +68,7 @@ class Axis:
         return Axis(self.column, tuple(row for row, _ in kept), tuple(label for _, label in kept))
 
     def take(self, places: Sequence[int]) -> Axis:
-        """Return some of its sets."""
+        """Return the axis with some of its sets of values."""
         rows, labels = tuple(self.rows[i] for i in places), tuple(self.labels[i] for i in places)
         return Axis(self.column, rows, labels)
 
@@ -94,17 +94,17 @@ class Marginal:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The columns that it names."""
+        """The columns whose sets the marginal counts."""
         return tuple(axis.column for axis in self.axes)
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """How many sets each axis has."""
+        """How many sets each axis of the marginal has."""
         return tuple(len(axis.rows) for axis in self.axes)
 
     @property
     def size(self) -> int:
-        """How many numbers it has."""
+        """How many numbers the marginal has: the product of its shape."""
         return math.prod(self.shape)
 
     def axis(self, column: str) -> Axis | None:
@@ -119,7 +119,7 @@ class Marginal:
         return f"{by} of {', '.join(single)}" if single else by
 
     def to_data(self) -> list[dict[str, Any]]:
-        """Return it as values of JSON, exactly."""
+        """Return the marginal as values of JSON, exactly."""
         return [
             {
                 "column": axis.column,
@@ -173,5 +173,5 @@ class ReleasedMarginal:
             raise ValueError(f"{self.marginal.size} values expected, {np.size(self.values)} given")
 
     def tensor(self) -> NDArray[np.float64]:
-        """Return the values in the marginal's shape."""
+        """Return the released values as an array of the marginal's shape."""
         return np.asarray(self.values, dtype=np.float64).reshape(self.marginal.shape)

@@ -58,15 +58,22 @@ class Candidate:
             raise ValueError("a block has at least one part")
 
 
-def list_candidates(statements: Sequence[Wanted], blocks: Sequence[int] = ()) -> tuple[Candidate, ...]:
+def list_candidates(
+    statements: Sequence[Wanted],
+    blocks: Sequence[int] = (),
+    universe: Mapping[str, ValueSet] | None = None,
+) -> tuple[Candidate, ...]:
     """Return all groupings below those of some statements, and those of blocks of parts of given lengths.
+
+    With `universe`, the values that rows may have in some columns, what conditions on a column leave is one
+    more group of it, which costs nothing.
 
     >>> sex = Axis.of_groups("sex", ["f", "m"])
     >>> [each.marginal.columns for each in list_candidates([Wanted(Marginal((sex,)))])]
     [('sex',), ()]
     """
     own = list(dict.fromkeys(_order(each.marginal) for each in statements))
-    finer = _list_finer_axes(own)
+    finer = _list_finer_axes(own, universe or {})
     options = [_list_options(each, finer) for each in own]
     if sum(math.prod(len(axes) for axes in each) for each in options) > MOST_CANDIDATES:
         options = [[axes[:1] for axes in each] for each in options]
@@ -99,7 +106,9 @@ def _list_options(marginal: Marginal, finer: Mapping[str, Sequence[Axis]]) -> li
     return found
 
 
-def _list_finer_axes(marginals: Sequence[Marginal]) -> dict[str, list[Axis]]:
+def _list_finer_axes(
+    marginals: Sequence[Marginal], universe: Mapping[str, ValueSet]
+) -> dict[str, list[Axis]]:
     """Return for each column the axes whose sets are apart, and that of all their sets together.
 
     Conditions that no unit meets together are measured at once for the price of one.
@@ -112,6 +121,10 @@ def _list_finer_axes(marginals: Sequence[Marginal]) -> dict[str, list[Axis]]:
                 known.append(axis)
     for column, axes in found.items():
         together = _divide(column, axes)
+        if together is not None and column in universe:
+            rest = universe[column] - unite(together.rows)
+            if rest:
+                together = Axis(column, (*together.rows, rest), (*together.labels, "other values"))
         if together is not None and all(set(together.rows) != set(axis.rows) for axis in axes):
             axes.append(together)
     return found

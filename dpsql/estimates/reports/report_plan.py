@@ -93,7 +93,7 @@ def plan_report(
     """
     if not statements:
         raise ValueError("a report has at least one statement")
-    measured = tuple(list_candidates(statements) if candidates is None else candidates)
+    measured = tuple(list_candidates(statements, (), universe) if candidates is None else candidates)
     _check(measured)
     lengths = sorted({1, *(each.parts for each in measured)})
     columns = _find_columns(measured, universe or {})

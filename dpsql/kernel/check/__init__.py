@@ -9,7 +9,8 @@
 ``arithmetic``      ends of numbers; ``functions`` functions and lists; ``aggregates`` with windows
 ``sources``         relations of items of FROM; ``queries`` those of SELECT and set operations;
                     ``row_subqueries`` what an expression of a row may ask
-``unit_groups``     rules of groups; ``unit_numbers`` what one unit changes of their numbers
+``unit_groups``     rules of groups; ``unit_numbers`` what one unit changes of their numbers; ``few_rows``
+                    rows without a unit, of which one unit changes few
 ``part_sets``       which parts of units rows belong to; ``periods`` units of one period each
 ``orders``          which rows an order leaves tied
 ``totality``        that a query never fails, and has one result; ``words`` that its text is its tree
@@ -64,7 +65,7 @@ def _fold_name(node: Node) -> Node:
 
 
 def _list_once(query: Query) -> list[Node]:
-    """Return the nodes of a query, those that stand at several places once."""
+    """Return the nodes of a query, each once, also where it stands at several places."""
     seen, found = {id(query)}, list[Node]((query,))
     for node in found:
         for part in parts(node):
@@ -139,7 +140,7 @@ def _certify_as(query: Query, written: Query, facts: Facts) -> Certificate:
 
 
 def _bound_total(changes: Together, most: int | None) -> Together:
-    """Return changes of several numbers in all groups, if a unit changes so many."""
+    """Return changes of several numbers in all groups together, for a unit in at most some groups."""
     if most is None:
         return changes
     total = most * changes.each

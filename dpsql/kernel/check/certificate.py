@@ -8,6 +8,7 @@ Let D be the data, and D - u the data without all rows of the unit u. A relation
 *owned*    if each of its rows has a unit, or none (NULL; where each row of a table is a unit, that is no
            column), so that the rows of each unit are a function of that unit's own rows and of public ones.
            Then the rows of D - u are those of D without those of u, except rows without a unit;
+*few*      if no unit owns its rows, and u changes a bounded number of them (`few_rows`);
 *groups*   if each row is one group of rows of many units, with numbers of which `Number` says what u changes;
 *children* a declared table whose rows get their unit by a join with `parents`;
 *parents*  for each value of a key of a declared table, the unit of its rows.
@@ -19,13 +20,14 @@ unit* hold for the rows of each unit by itself, and say nothing of rows without 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import InitVar, dataclass, field
+from dataclasses import InitVar, field
 from enum import Enum
 from typing import NamedTuple
 
 from dpsql.errors import InternalError
 from dpsql.kernel.tree import Column, Expr, Node, Query, duckdb_sql
 from dpsql.kernel.unit_parts import PartSet
+from dpsql.lazy_dataclass import dataclass
 
 _SEAL = object()
 _SHOWN = 200
@@ -49,14 +51,14 @@ class NotCertified(InternalError):  # noqa: N818  what it says, as in the docume
 
     @property
     def shown(self) -> str:
-        """The beginning of the SQL of the node."""
+        """The first characters of the SQL of the node that has no certificate."""
         if self.node is None:
             return ""
         return duckdb_sql(self.node)[:_SHOWN]
 
 
 class Keys(Enum):
-    """Which groups a counting query has."""
+    """Which groups a counting query returns, as its certificate states."""
 
     ONE = "one group"
     DECLARED = "every group of a public domain, once, whatever the rows are"
@@ -107,7 +109,7 @@ class Together:
 
 @dataclass(frozen=True, slots=True)
 class Most:
-    """Only so many of the groups that have rows are there: those with the largest numbers.
+    """Only a given number of the groups that have rows is there: those with the largest numbers.
 
     Attributes
     ----------
@@ -126,7 +128,7 @@ class Most:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One step of a proof."""
+    """One step of the proof in a certificate: a rule, and what it concludes about a part of the tree."""
 
     rule: str
     """The name of the rule, as the documents list it."""
@@ -223,7 +225,7 @@ class Certificate:
         return min(found, default=None)
 
     def ordered_by(self, columns: frozenset[str]) -> bool:
-        """Return whether some columns tell all groups apart."""
+        """Return whether an order by some columns has no ties: they tell all groups apart."""
         return any(names <= columns for names in self.distinct)
 
 
@@ -234,11 +236,12 @@ NONE: Names = frozenset()
 
 
 class Kind(Enum):
-    """What the rows of a relation are."""
+    """What each row of a relation belongs to, for the rules of the checker."""
 
     PUBLIC = "public"
     TIED = "rows of the unit of an outer row"
     OWNED = "rows of units"
+    FEW = "rows of which a unit changes few"
     GROUPS = "groups"
     CHILDREN = "rows that have no unit yet"
     PARENTS = "units of the values of a key"
@@ -266,7 +269,7 @@ class Number:
 
 @dataclass(frozen=True, slots=True)
 class Largest:
-    """Only so many groups are left, those with the largest numbers, among groups of equal `within`."""
+    """Of the groups of equal `within` only a number of those with the largest numbers is left."""
 
     number: str
     most: int
@@ -356,6 +359,8 @@ class Relation(NamedTuple):
         Columns that hold the date of the row's unit, and those that hold it or NULL.
     periods, person
         Whether a unit is what a person did in one period (`periods`); then expressions that are the person.
+    changes, alters
+        Of few rows: how many one unit changes at most; and whether it may delete or alter some, not only add.
     """
 
     kind: Kind
@@ -374,6 +379,8 @@ class Relation(NamedTuple):
     padded: Names = NONE
     periods: bool = False
     person: frozenset[Expr] = frozenset()
+    changes: int = 0
+    alters: bool = False
 
     @property
     def outside(self) -> bool:

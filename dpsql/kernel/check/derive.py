@@ -13,7 +13,7 @@ round, there is no rule here, and the query is refused.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from fractions import Fraction
 from functools import lru_cache
 from types import MappingProxyType
@@ -22,6 +22,7 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 from dpsql.kernel.check.certificate import NotCertified
 from dpsql.kernel.check.words import CHECKS
 from dpsql.kernel.tree import Cast, Column, Constant, Expr, Node, Paren, Query, Unary
+from dpsql.lazy_dataclass import dataclass
 from dpsql.types import BIGINT, DOUBLE, HUGEINT, INTEGER, NULL, TIMESTAMP, VARCHAR, SqlType
 
 INFINITY = float("inf")
@@ -102,13 +103,13 @@ def ends(sql_type: SqlType) -> tuple[Number, Number]:
 
 @lru_cache(maxsize=1024)
 def floating(sql_type: SqlType) -> bool:
-    """Return whether a type has DOUBLEs in it."""
+    """Return whether a type is DOUBLE, or has DOUBLEs in it."""
     inner = [sql_type.item] if sql_type.item else [kind for _, kind in sql_type.fields]
     return sql_type.name == "DOUBLE" or any(floating(kind) for kind in inner)
 
 
 def exact(sql_type: SqlType) -> bool:
-    """Return whether a type has whole numbers."""
+    """Return whether values of a type are whole numbers."""
     return sql_type.name in _DIGITS
 
 
@@ -376,7 +377,7 @@ def fit(template: Expr, expr: Expr) -> dict[str, Expr] | None:
 
 
 def is_whole(cast: Cast) -> bool:
-    """Return whether a conversion is to whole numbers."""
+    """Return whether a conversion is to a type of whole numbers."""
     return cast.type.integer or cast.type.name == "HUGEINT"
 
 

@@ -49,7 +49,7 @@ class From(NamedTuple):
     single: bool = False
 
     def key(self, column: Column) -> object:
-        """Return what stands for a column of these rows in sets, also if it names no item of FROM."""
+        """Return what stands for a column of the rows in sets of columns, also without a name in FROM."""
         alias = column.table or (next(iter(self.items)) if len(self.items) == 1 else "")
         return token(Column(alias, column.name, stored=column.stored))
 

@@ -8,7 +8,7 @@ c holds. Both are followed through queries that pass them on to the query that c
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import NamedTuple, NoReturn
 
 from dpsql.kernel.check.certificate import NONE, Names, NotCertified, Relation, Step, name_of
@@ -43,12 +43,13 @@ from dpsql.kernel.tree import (
     plain,
     walk,
 )
+from dpsql.lazy_dataclass import dataclass
 from dpsql.types import SqlType
 
 
 @dataclass(slots=True)
 class Proof:
-    """What is known so far, and how it was concluded.
+    """The state of a proof: what is known of a query so far, and by which steps it was concluded.
 
     Attributes
     ----------
@@ -126,7 +127,7 @@ class Proof:
         return kind is not None and _injective(one.type, kind)
 
     def rows(self, query: Query) -> Rows:
-        """Return what is known of all rows of a query, whosever they are."""
+        """Return what is known of all rows of a query, of every unit and of none."""
         return self.values.found[id(plain(query))]
 
     def _type_of(self, expr: Expr) -> Value:
@@ -204,7 +205,7 @@ def aggregates_of(expr: Expr) -> list[Aggregate]:
 
 
 class Traits(NamedTuple):
-    """What an expression has among its nodes, those of its subqueries aside."""
+    """Which traits the nodes of an expression have, without those of its subqueries."""
 
     aggregates: bool
     """Whether it aggregates rows, beside in windows."""

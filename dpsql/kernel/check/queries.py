@@ -1,8 +1,8 @@
 """Relations of the results of queries: of SELECT and its windows, of UNION, INTERSECT and EXCEPT.
 
-*WHERE* keeps a row or not by what `sources.check_row` allows, so what is owned stays owned. Of conditions,
-`x = c` and `x = y` add what follows from what, and `u IS NOT NULL` leaves out rows without a unit. In a
-subquery, a condition `u = x` with the unit x of an outer row leaves the rows of that unit: they are tied.
+*WHERE* keeps a row or not by what `check_row` allows, so what is owned stays owned. Of conditions, `x = c`
+and `x = y` add what follows from what, `u IS NOT NULL` leaves out rows without a unit; in a subquery, `u = x`
+with the unit x of an outer row leaves the rows of that unit: they are tied.
 
 *Projection* keeps the unit of each row as a column; a whole number is the same in a type that has all of the
 values. Without it each row still has one, but no column tells which. A column is equal in two rows (of a
@@ -30,6 +30,7 @@ from typing import Any
 
 from dpsql.kernel.check.certificate import NONE, Kind, Names, Relation, name_of
 from dpsql.kernel.check.derive import exact, unwrap
+from dpsql.kernel.check.few_rows import relation_of_groups, relation_over_few
 from dpsql.kernel.check.orders import conjuncts
 from dpsql.kernel.check.part_sets import narrow_parts, parts_of_operation, projected_columns
 from dpsql.kernel.check.periods import check_same_sort, common_person, reads_within
@@ -145,7 +146,7 @@ def relation_of_operation(proof: Proof, query: SetOperation) -> Relation:
 
 
 def _check_written(proof: Proof, query: SetOperation) -> None:
-    """Refuse operands that the text would not have as the tree has them: it has no parentheses."""
+    """Refuse operands whose text would be read as another tree, since it has no parentheses."""
     for side in (query.left, query.right):
         if isinstance(side, Select) and (side.order or side.limit is not None):
             proof.refuse("an ordered operand of a set operation", query)
@@ -271,10 +272,9 @@ def _relation_of_select(proof: Proof, query: Select) -> Relation:
     source = relation_of(proof, query.source)
     proof.path.pop()
     names = tuple(item.column for item in query.items)
-    known = [name for name in names if name]
-    for name in known:
+    for name in names:
         check_name(proof, name, query)
-    if len(set(known)) < len(known):
+    if any(names.count(name) > 1 for name in filter(None, names)):
         proof.refuse("two columns of one name", query)
     if proof.outer:
         _check_aliases(proof, query, source)
@@ -289,13 +289,16 @@ def _relation_of_select(proof: Proof, query: Select) -> Relation:
         return _relation_of_outside(proof, query, source, names, aggregated)
     if query.limit is not None:
         proof.refuse("LIMIT of the rows of units", query)
+    group = tuple(_find_term(query, expr) for expr in query.group)
+    given = (proof, query, source, names, group)
+    if source.kind is Kind.FEW:
+        return relation_over_few(*given)
     if not aggregated:
         return _relation_of_rows(proof, query, source, names)
-    group = tuple(_find_term(query, expr) for expr in query.group)
     if any(expr in source.unit for expr in group) and not source.by_row:
-        return relation_of_units(proof, query, source, names, group)
-    parents = relation_of_parents(proof, query, source, names, group)
-    return parents or proof.refuse("groups of rows of many units that no node counts", query)
+        return relation_of_units(*given)
+    made = relation_of_parents(*given) or relation_of_groups(*given)
+    return made or proof.refuse("groups of rows of many units that no node counts", query)
 
 
 def _check_aliases(proof: Proof, query: Select, source: Relation) -> None:
@@ -343,9 +346,7 @@ def _relation_of_outside(
 ) -> Relation:
     """Return the relation of a query of public rows, or of rows of one unit, which is of the same kind."""
     tied = source.kind is Kind.TIED
-    for item in query.items:
-        tied |= check_row(proof, item.expr, source)
-    for expr in query.group:
+    for expr in (*(item.expr for item in query.items), *query.group):
         tied |= check_row(proof, expr, source)
     made = project(proof, query, source, names) if not aggregated else Relation(source.kind, names)
     return made._replace(kind=Kind.TIED if tied else Kind.PUBLIC, unique=proof.unique(query))

@@ -149,7 +149,7 @@ def _relation_of_list(alias: str, names: tuple[str, ...]) -> Relation:
 
 
 def _values(proof: Proof, source: Values) -> Relation:
-    """Return the relation of listed rows."""
+    """Return the relation of the listed rows of VALUES."""
     for row in source.rows:
         for cell in row:
             if subqueries(cell):

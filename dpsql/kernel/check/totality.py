@@ -18,7 +18,7 @@ lists of them are as they are stored.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from dpsql.kernel.check.certificate import NotCertified
 from dpsql.kernel.check.derive import (
@@ -70,12 +70,13 @@ from dpsql.kernel.tree import (
     plain,
     walk,
 )
+from dpsql.lazy_dataclass import dataclass
 from dpsql.types import BIGINT, BOOLEAN, DOUBLE
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Checked:
-    """A query that fails on no rows and depends on no order of them.
+    """A query that was proved total: it fails on no rows, and depends on no order of rows.
 
     Attributes
     ----------
@@ -103,7 +104,7 @@ class Checked:
 
 
 def check_total(query: Query, facts: Facts) -> Checked:
-    """Prove that a query fails on no rows and that its result depends on no order of them, or refuse it."""
+    """Prove that a query fails on no rows and that no order of rows changes its result, or refuse it."""
     checking = Walk(facts)
     rows = checking.check_whole(query, None)
     return Checked(rows, checking.scopes, tuple(checking.large), checking.found)

@@ -292,7 +292,7 @@ def _grouped(
 
 
 def _groups_of(proof: Proof, query: Query, keys: int, numbers: int) -> tuple[Relation, Groups, list[Value]]:
-    """Return groups with so many keys and numbers, and what is known of the keys."""
+    """Return groups with a given number of keys and numbers, and what is known of the keys."""
     found = proof.query(query, "counts")
     groups, own = found.groups, [f"k{i}" for i in range(keys)]
     if groups is None or proof.outer or groups.decides is not None:
@@ -362,7 +362,7 @@ def relation_of_on_domain(proof: Proof, node: OnDomain) -> Relation:
 
 
 def relation_of_decided(proof: Proof, node: Decided) -> Relation:
-    """Return the groups that a number decides."""
+    """Return the relation of the groups that are there because a number of theirs is above 0."""
     found, groups, values = _groups_of(proof, node.counts, node.keys, node.numbers)
     if len(groups.keys) > node.keys or groups.numbers[f"n{node.place}"].low < 0:
         return proof.refuse("a number that can be negative decides which groups there are", node)

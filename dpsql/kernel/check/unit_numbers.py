@@ -108,7 +108,7 @@ def relation_of_scores(proof: Proof, node: Scores) -> Relation:
 
 
 def relation_of_above(proof: Proof, node: Above) -> Relation:
-    """Return the numbers of units above ends."""
+    """Return the relation that holds by how much each unit's number is above each bound."""
     made = plain(node)
     assert isinstance(made, Select)  # noqa: S101  as it is written
     numbers = {item.column: Number(0, 1) for item in made.items}
@@ -279,7 +279,7 @@ class _Rule:
         return Claim(found.low, found.high)
 
     def _check_scale(self, part: Counted, scale: int) -> Value:
-        """Return the values of a part, if they have so many decimals, or are whole numbers."""
+        """Return the values of a part, if they have a given number of decimals, or are whole numbers."""
         x = self._x(part)
         if scale != (x.type.scale if x.type.name == "DECIMAL" else 0 if exact(x.type) else -1):
             self.proof.refuse("a sum in steps that are not those of its values", part)

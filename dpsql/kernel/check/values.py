@@ -366,7 +366,7 @@ def _within(value: Value, other: Value, operator: str) -> Value:
 
 
 def _meet(one: _Known, two: _Known) -> _Known:
-    """Return what is known where two conditions are."""
+    """Return what is known of values where two conditions hold."""
     made = {**one, **two}
     for node in one.keys() & two.keys():
         x, y = one[node], two[node]

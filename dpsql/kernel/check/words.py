@@ -78,7 +78,7 @@ from dpsql.types import SqlType
 
 
 def has_known_words(node: Node) -> bool:
-    """Return whether the words of a node are those that it may have."""
+    """Return whether the texts in a node are among those that a node of its kind may have."""
     rule = _RULES.get(type(node))
     if rule is None and isinstance(node, (Lowered, Counted)):
         rule = _fields

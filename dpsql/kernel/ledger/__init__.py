@@ -85,7 +85,7 @@ class ChargeLedger:
         return StreamsOfLedger(self._store, self._caps, self._guard, self._adopt_facts)
 
     def close(self) -> None:
-        """Close the file."""
+        """Close the ledger's file."""
         self._store.close()
 
     def __enter__(self) -> Self:
@@ -167,7 +167,6 @@ class ChargeLedger:
         shared: Sequence[str] = (),
         stream: bool = False,
         facts: Facts | None = None,
-        report: int | None = None,
     ) -> Reservation:
         """Charge the maximum of all releases of a statement; durable when this returns.
 
@@ -175,8 +174,7 @@ class ChargeLedger:
         request also records that it refines a release, which is possible once for each. `shared` has the keys
         of other analysts' releases, which become the analyst's own as by `share`. `stream`: the one request
         takes its questions one by one; see `reserve_stream`. `facts` are those on which its proofs rest: the
-        newest event `policy` before the charge has their hash. `report` is the number of the registered
-        report for which it is: then each part is charged once.
+        newest event `policy` before the charge has their hash.
 
         Raises
         ------
@@ -201,9 +199,7 @@ class ChargeLedger:
                 asked = [replace(each, parts=None) for each in asked]
             for key in shared:
                 kept_results.share(connection, self._caps, key, name)
-            reservation = charging.reserve(
-                connection, self._caps, name, text, asked, stream=stream, report=report
-            )
+            reservation = charging.reserve(connection, self._caps, name, text, asked, stream=stream)
         if reservation.entry % _ENTRIES_PER_CHECKPOINT == 0:
             self._store.checkpoint()
         return reservation
@@ -381,22 +377,26 @@ class ChargeLedger:
         self._guard.cover(self._store, event)
         return found
 
-    def register_report(self, report: StoredReport) -> StoredReport:
+    def register_report(self, report: StoredReport, blocks: Sequence[StoredReport] = ()) -> StoredReport:
         """Register a report before its first answer; the same one again is the one that is there.
 
-        Raises `ProgrammingError` if another one has its name.
+        `blocks` are reports of its blocks of parts, which are measured and charged on their own: all are
+        registered, or none. Raises `ProgrammingError` if another one has its name.
         """
-        asked = replace(report, analyst=name_of(report.analyst), at=charging.now())
+        at = charging.now()
         with self._store.write() as connection:
             self._guard.hold(connection)
-            self._caps.check_listed(asked.analyst)
-            found = reports.register(connection, self._caps, asked)
+            self._caps.check_listed(name_of(report.analyst))
+            found = [
+                reports.register(connection, self._caps, replace(each, analyst=name_of(each.analyst), at=at))
+                for each in (report, *blocks)
+            ]
             event = events.newest(connection)
         self._guard.cover(self._store, event)
-        return found
+        return found[0]
 
     def end_report(self, name: str) -> None:
-        """End a report: nothing is kept for it any more."""
+        """End a report with those of its blocks: nothing is kept for it any more."""
         with self._store.write() as connection:
             reports.end(connection, name, charging.now())
 

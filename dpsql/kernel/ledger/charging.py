@@ -68,7 +68,7 @@ def begin(
 
 
 def paid_before(connection: sqlite3.Connection, number: int) -> Fraction:
-    """Return the epsilon of a release and of those that it refines; 0 if it has none or is not there."""
+    """Return the epsilon of a release and of the releases that it refines; 0 if it is not in the ledger."""
     row = connection.execute(
         "SELECT e.entry, e.charged_loss FROM release r JOIN entry e ON e.entry = r.entry WHERE r.number = ?",
         (number,),
@@ -100,7 +100,7 @@ def problem_of(
 
 
 def step_of(connection: sqlite3.Connection, entry: int) -> RefinementStep | None:
-    """Return what an entry refines; None: nothing."""
+    """Return the entry that a refinement refines, and its epsilon; None if the entry is no refinement."""
     row = connection.execute("SELECT parent, epsilon FROM refinement WHERE entry = ?", (entry,)).fetchone()
     return None if row is None else RefinementStep(row[0], read(row[1]))
 
@@ -117,14 +117,12 @@ def reserve(
     requests: Sequence[Request],
     *,
     stream: bool = False,
-    report: int | None = None,
     lasting: bool = False,
 ) -> Reservation:
     """Charge the maximum of all releases of a statement if every cap allows their sum.
 
     Else it raises, having written nothing. The releases hold one slot: together they fail at most once. One
-    that is `lasting` belongs to no process and holds none; what is asked under it does. `report` is the
-    number of the report for which it is.
+    that is `lasting` belongs to no process and holds none; what is asked under it does.
     """
     price = sum((request.charge for request in requests), Charge())
     if not requests or any(request.charge.epsilon <= 0 for request in requests) or price.delta >= 1:
@@ -144,11 +142,10 @@ def reserve(
     together: dict[PartSet | None, list[PrivacyLoss]] = {parts: [] for parts in touches}
     for parts, each in zip(touches, losses, strict=True):
         together[parts].append(each)
-    if report is not None:
-        reports.check_run(connection, caps, report, touches)
+    runs = reports.check_runs(connection, caps, requests, touches)
     for parts, own in together.items():
         each = sum(own, PrivacyLoss())
-        reports.check_kept(connection, caps, each, price, parts, report)
+        reports.check_kept(connection, caps, each, price, parts, runs)
         spend_own(connection, caps, analyst, each, price=price, parts=parts, entries=own)
         spend_total(connection, caps, each, price, parts, entries=own)
     for times, each, request in zip(persons, losses, requests, strict=True):
@@ -164,8 +161,8 @@ def reserve(
         if request.places > 1:
             place = (entries[-1], entries[0], request.place, request.places)
             connection.execute("INSERT INTO part VALUES (?, ?, ?, ?)", place)
-        if report is not None:
-            connection.execute("INSERT INTO report_run VALUES (?, ?)", (entries[-1], report))
+        if request.report is not None:
+            connection.execute("INSERT INTO report_run VALUES (?, ?)", (entries[-1], request.report))
     if not lasting:
         limits.take_slot(connection, analyst)
     content = {"entries": [entry_content(connection, entry) for entry in entries]}

@@ -14,7 +14,6 @@ import hashlib
 import json
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from fractions import Fraction
 from typing import Any
@@ -24,6 +23,7 @@ from dpsql.kernel.ledger.totals import BOUNDS, PERSON, POLICY, DamagedError, Row
 from dpsql.kernel.levels import Level
 from dpsql.kernel.loss import Charge, PrivacyLoss
 from dpsql.kernel.unit_parts import PartSet
+from dpsql.lazy_dataclass import dataclass
 
 _BEGINNING = "0" * 64
 """Stands for the hash before the first event."""
@@ -107,7 +107,7 @@ def stored_total(connection: sqlite3.Connection, name: str) -> Row | None:
 
 
 def stored_totals(connection: sqlite3.Connection) -> dict[str, Row]:
-    """Return the totals of all scopes as they are stored."""
+    """Return the totals of all scopes as the ledger stores them."""
     rows = connection.execute("SELECT name, epsilon, delta, cost, alpha FROM total ORDER BY name")
     found: dict[str, Row] = {name: tuple(total) for name, *total in rows}
     for name in scopes_with_trees(connection):
@@ -186,10 +186,12 @@ class Request:
     """The parts of units on which it depends; None: all."""
     of_person: bool = False
     """Whether its unit is a person, though other tables have units of one period each."""
+    report: int | None = None
+    """The number of the registered report for which it is: that charges each part once."""
 
     @property
     def reserved(self) -> PrivacyLoss:
-        """The largest loss."""
+        """The largest privacy loss that the request may have."""
         return PrivacyLoss.of(self.charge.epsilon, self.charge.delta) if self.loss is None else self.loss
 
 
@@ -223,7 +225,7 @@ class Reservation:
 
     @property
     def entries(self) -> tuple[tuple[int, PrivacyLoss], ...]:
-        """Entry and largest loss of each release."""
+        """The entry in the ledger and the largest loss of each release of the reservation."""
         return self.parts or ((self.entry, self.loss),)
 
 

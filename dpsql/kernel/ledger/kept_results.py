@@ -75,7 +75,7 @@ def check_room(connection: sqlite3.Connection, caps: Caps, loss: PrivacyLoss) ->
         refusing.append(ScopeBudget(PERSON, Filter.of(caps.person), borne))
     if refusing:
         raise _ladder_budget_error(loss.charge, refusing)
-    reports.check_kept(connection, caps, loss, loss.charge, None, None)
+    reports.check_kept(connection, caps, loss, loss.charge, None)
 
 
 def settle(connection: sqlite3.Connection, reservation: LadderReservation, payload: bytes) -> StoredLadder:

@@ -14,7 +14,6 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from fractions import Fraction
 from typing import Any, Final, Literal
@@ -25,6 +24,8 @@ from dpsql.kernel.ledger.events import Event, Request, Reservation, Settled
 from dpsql.kernel.ledger.scopes import Caps
 from dpsql.kernel.ledger.totals import DamagedError, names_of, read, read_loss, write
 from dpsql.kernel.loss import Charge
+from dpsql.kernel.unit_parts import PartSet
+from dpsql.lazy_dataclass import dataclass
 
 _TOLD: Final = ("entry", "analyst", "name", "round", "options", "misses", "first", "each")
 _OPENED: Final = ", ".join((*_TOLD, "event", "seal"))
@@ -34,6 +35,10 @@ _FIXED: Final = ("entry", "step", "at", "statement", "series", "key", "holder")
 
 class StreamBusy(OperationalError):  # noqa: N818  an event: whoever waits asks again
     """A check of the stream runs, in this process or another one."""
+
+
+class StreamMoved(OperationalError):  # noqa: N818  likewise: whoever follows from its answers asks anew
+    """A check has ended since those on which the one that is to begin rests."""
 
 
 IsRunning = Callable[[int, int], bool]
@@ -56,13 +61,35 @@ class StreamTerms:
 
     @property
     def charge(self) -> Charge:
-        """The largest charge."""
-        return Charge(self.first + self.misses * self.each)
+        """The largest charge of the stream, if all its misses are used."""
+        return Charge(self.first + self.misses * self.each, self.delta)
+
+    @property
+    def word(self) -> str:
+        """What its misses are called: those of a board are improvements."""
+        return "improvements" if self.options.get("kind") == "board" else "misses"
+
+    @property
+    def delta(self) -> Fraction:
+        """What is charged once anything was asked, and not given back: of exact answers."""
+        return Fraction(self.options.get("delta", 0))
+
+    @property
+    def unit_parts(self) -> PartSet | None:
+        """The parts of units on which its checks may depend; None: all."""
+        found = self.options.get("unit_parts")
+        return None if found is None else PartSet(tuple((low, high) for low, high in found))
+
+    @property
+    def questions(self) -> int | None:
+        """How often it may be asked, for which that delta is; None: that has no limit."""
+        found: int | None = self.options.get("questions")
+        return found
 
 
 @dataclass(frozen=True, slots=True)
 class StoredStream:
-    """A stream as the ledger has it."""
+    """A stream of checks as the ledger stores it: its terms, what is used, whether it is open."""
 
     entry: int
     analyst: str
@@ -90,7 +117,7 @@ class StoredStream:
 
     @property
     def left(self) -> int:
-        """How many misses are left."""
+        """How many misses of the stream are left."""
         return self.terms.misses - self.used
 
 
@@ -105,6 +132,8 @@ class CheckRequest:
     """What its results are found by for later checks that refer to them."""
     most: int
     """How many misses it could use."""
+    after: int | None = None
+    """How many checks there were when it was made, if it follows from their answers."""
 
 
 @dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
@@ -119,7 +148,7 @@ class BegunCheck:
 
 @dataclass(frozen=True, slots=True)
 class StoredCheck:
-    """A check that was answered."""
+    """A check of a stream that was answered, as the ledger stores it."""
 
     entry: int
     step: int
@@ -152,7 +181,9 @@ def open_stream(
             )
         close(connection, last.entry, is_running)
     number = 1 if last is None else last.round + 1
-    request = Request(f"checks {terms.name}", "stream of checks", terms.charge)
+    kind = terms.options.get("kind", "checks")
+    called = "stream of exact answers" if kind == "stable" else "stream of checks"
+    request = Request(f"{kind} {terms.name}", called, terms.charge, parts=terms.unit_parts)
     reservation = charging.reserve(
         connection, caps, analyst, terms.statement, [request], stream=True, lasting=True
     )
@@ -195,7 +226,7 @@ def list_streams(connection: sqlite3.Connection, analyst: str | None) -> list[St
 
 
 def find_entry(connection: sqlite3.Connection, entry: int) -> StoredStream | None:
-    """Return the stream of an entry."""
+    """Return the stream that an entry of the ledger paid for."""
     row = connection.execute(
         f"SELECT {', '.join(f's.{name}' for name in _OPENED.split(', '))}, e.state, e.charged_loss, e.at,"
         " e.statement, v.hash FROM stream s JOIN entry e ON e.entry = s.entry"
@@ -229,14 +260,23 @@ def begin(
 ) -> BegunCheck:
     """Begin a check, which uses all the misses that it could use until it has ended.
 
-    It holds a slot of those that may fail or be cancelled. `StreamBusy`: another one runs.
+    It holds a slot of those that may fail or be cancelled. `StreamBusy`: another one runs. `StreamMoved`: its
+    expectation follows from answers that are not the last ones any more.
     """
     _make_free(connection, _find_open(connection, entry), is_running)
     stream = _find_open(connection, entry)
     if request.most < 1:
         raise InternalError("a check may be off")
+    if request.after not in (None, stream.asked):
+        raise StreamMoved("another check has ended: ask again")
     if not stream.left:
-        raise OperationalError(f"all {stream.terms.misses} misses of {stream.terms.name} are used up")
+        name = stream.terms.name
+        raise OperationalError(
+            f"all {stream.terms.misses} {stream.terms.word} of {name} are used up: "
+            f"REFILL STREAM {name} is charged again"
+        )
+    if stream.terms.questions is not None and stream.asked >= stream.terms.questions:
+        raise OperationalError(f"all {stream.terms.questions:,} questions of {stream.terms.name} are asked")
     caps.check_listed(stream.analyst)
     limits.check(connection, caps.limits, stream.analyst)
     most, step = min(request.most, stream.left), stream.asked + 1
@@ -252,7 +292,7 @@ def begin(
 def _find_open(connection: sqlite3.Connection, entry: int) -> StoredStream:
     stream = find_entry(connection, entry)
     if stream is None or stream.state != "open":
-        raise ProgrammingError("the stream is closed: OPEN CHECKS opens another one")
+        raise ProgrammingError("the stream is closed: OPEN opens another one")
     return stream
 
 
@@ -357,7 +397,8 @@ def close(
     stream = _find_open(connection, entry)
     (loss,) = connection.execute("SELECT reserved_loss FROM entry WHERE entry = ?", (entry,)).fetchone()
     reservation = Reservation(entry, read_loss(loss), stream=True)
-    return charging.settle(connection, reservation, [Settled(Charge(stream.charged))])[1]
+    charge = Charge(stream.charged, stream.terms.delta if stream.asked else Fraction(0))
+    return charging.settle(connection, reservation, [Settled(charge)])[1]
 
 
 def end_all(connection: sqlite3.Connection) -> list[list[int]]:
@@ -369,9 +410,12 @@ def end_all(connection: sqlite3.Connection) -> list[list[int]]:
 
 
 def find_check(
-    connection: sqlite3.Connection, entries: Sequence[int], column: Literal["key", "series"], value: str
+    connection: sqlite3.Connection,
+    entries: Sequence[int],
+    column: Literal["key", "series", "state"],
+    value: str,
 ) -> StoredCheck | None:
-    """Return the latest answered check of some streams with a key, or of a series."""
+    """Return the latest answered check of some streams with a key, of a series, or of all."""
     row = connection.execute(
         "SELECT a.entry, a.step, a.at, a.statement, a.used, a.payload, v.n, v.hash FROM asked a"
         f" JOIN event v ON v.n = a.event WHERE a.{column} = ? AND a.state = 'answered' AND a.entry IN"

@@ -16,11 +16,11 @@ import platform
 import re
 import sqlite3
 import sys
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
 from dpsql.errors import InterfaceError, TooManyFailures
+from dpsql.lazy_dataclass import dataclass
 
 
 def current() -> str:

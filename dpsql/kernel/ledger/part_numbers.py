@@ -10,11 +10,11 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from dpsql.errors import InternalError
 from dpsql.kernel.ledger import events
 from dpsql.kernel.unit_parts import Calendar, ListedValues, Numbering, PartSet, WholeNumbers
+from dpsql.lazy_dataclass import dataclass
 
 _VALUES = "parts values "
 """What stands before a declaration of parts, in the name of the setting with its values."""

@@ -88,7 +88,7 @@ class Amounts(NamedTuple):
         return Amounts(*(a - b for a, b in zip(self, other, strict=True)))
 
     def largest(self, other: Amounts) -> Amounts:
-        """Return the larger one of each amount."""
+        """Return the larger of two amounts, number by number."""
         return Amounts(*map(max, zip(self, other, strict=True)))
 
 

@@ -5,13 +5,14 @@ statements are admitted only if the budget admits this loss beside them. So a re
 refuse more; what is charged for it is charged as for every statement.
 
 Each part is measured once: a second run, in another process or later, is refused before it is charged.
+Blocks of parts that a report measures when they are over are a report of their own, named after it.
 """
 
 from __future__ import annotations
 
 import sqlite3
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Final
 
 from dpsql.errors import BudgetExceeded, OperationalError, ProgrammingError
@@ -20,6 +21,7 @@ from dpsql.kernel.ledger.scopes import Caps, order_of, policy_scope
 from dpsql.kernel.ledger.totals import added_amounts, read_loss, shown
 from dpsql.kernel.loss import Charge, PrivacyLoss
 from dpsql.kernel.unit_parts import ALL_PARTS, NO_PARTS, PartSet
+from dpsql.lazy_dataclass import dataclass
 
 _FIXED: Final = ("number", "name", "analyst", "at", "digest", "statements", "plan", "kept", "event")
 """The columns of a report that never change."""
@@ -83,14 +85,14 @@ def register(connection: sqlite3.Connection, caps: Caps, report: StoredReport) -
 
 
 def end(connection: sqlite3.Connection, name: str, at: str) -> None:
-    """End a report: nothing is kept for it, and it is not run any more."""
-    found = find(connection, name)
-    if found is None:
+    """End a report and those of its blocks: nothing is kept for it, and it is not run any more."""
+    if find(connection, name) is None or "(" in name:
         raise ProgrammingError(f"there is no report {name!r}")
-    connection.execute(
-        "UPDATE report SET ended = ? WHERE number = ?", (events.newest(connection).n + 1, found.number)
-    )
-    events.append(connection, "report-end", {"at": at, "report": found.number})
+    for found in active(connection):
+        if found.name == name or found.name.startswith(f"{name} ("):
+            ended = events.newest(connection).n + 1, found.number
+            connection.execute("UPDATE report SET ended = ? WHERE number = ?", ended)
+            events.append(connection, "report-end", {"at": at, "report": found.number})
 
 
 def find(connection: sqlite3.Connection, name: str) -> StoredReport | None:
@@ -99,7 +101,7 @@ def find(connection: sqlite3.Connection, name: str) -> StoredReport | None:
 
 
 def active(connection: sqlite3.Connection) -> list[StoredReport]:
-    """Return the reports that have not ended."""
+    """Return the registered reports that have not ended."""
     rows = connection.execute(
         "SELECT number, name, analyst, at, digest, statements, plan, kept FROM report WHERE ended IS NULL"
         " ORDER BY number"
@@ -132,26 +134,34 @@ def parts_of(connection: sqlite3.Connection, number: int, *, measured: bool = Fa
     return found
 
 
-def check_run(
-    connection: sqlite3.Connection, caps: Caps, number: int, touches: Sequence[PartSet | None]
-) -> None:
-    """Raise unless a report has measured none of these parts yet."""
-    known = next((each for each in active(connection) if each.number == number), None)
-    if known is None:
-        raise OperationalError("this report has ended; nothing was charged")
-    asked = NO_PARTS
-    for parts in touches:
-        asked |= ALL_PARTS if parts is None else parts
-    again = asked & parts_of(connection, number, measured=True)
-    if again:
-        where = (
-            f" for {caps.parts.words(connection, again)}"
-            if caps.parts is not None and again != ALL_PARTS
-            else ""
-        )
-        raise OperationalError(
-            f"report {known.name} was measured{where}, or is now; nothing was charged, ask for it again"
-        )
+def check_runs(
+    connection: sqlite3.Connection,
+    caps: Caps,
+    requests: Sequence[events.Request],
+    touches: Sequence[PartSet | None],
+) -> frozenset[int]:
+    """Return the reports for which releases are; raise unless none has measured their parts yet."""
+    asked: dict[int, PartSet] = {}
+    for request, parts in zip(requests, touches, strict=True):
+        if request.report is not None:
+            known = asked.get(request.report, NO_PARTS)
+            asked[request.report] = known | (ALL_PARTS if parts is None else parts)
+    names = {each.number: each.name for each in active(connection)} if asked else {}
+    for number, parts in asked.items():
+        if number not in names:
+            raise OperationalError("this report has ended; nothing was charged")
+        again = parts & parts_of(connection, number, measured=True)
+        if again:
+            where = (
+                f" for {caps.parts.words(connection, again)}"
+                if caps.parts is not None and again != ALL_PARTS
+                else ""
+            )
+            raise OperationalError(
+                f"report {names[number]} was measured{where}, or is now; nothing was charged, ask for it"
+                " again"
+            )
+    return frozenset(asked)
 
 
 def check_kept(
@@ -160,12 +170,15 @@ def check_kept(
     loss: PrivacyLoss,
     price: Charge,
     parts: PartSet | None,
-    report: int | None,
+    runs: frozenset[int] = frozenset(),
 ) -> None:
-    """Raise `BudgetExceeded` if the policy's budget does not admit a loss beside what is kept for reports."""
+    """Raise `BudgetExceeded` if the policy's budget does not admit a loss beside what is kept for reports.
+
+    What is kept for those whose `runs` it is of is not counted.
+    """
     found: list[tuple[PartSet, PrivacyLoss, tuple[str, ...]]] = [(parts or ALL_PARTS, PrivacyLoss(), ())]
     for each in active(connection):
-        if each.kept is None or each.number == report:
+        if each.kept is None or each.number in runs:
             continue
         spent, now = parts_of(connection, each.number), []
         for where, kept, names in found:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import astuple, dataclass, field, replace
+from dataclasses import astuple, field, replace
 from fractions import Fraction
 from typing import Any
 
@@ -36,6 +36,7 @@ from dpsql.kernel.ledger.totals import (
 from dpsql.kernel.loss import Charge, Filter, PrivacyLoss, Totals
 from dpsql.kernel.loss.charge import largest_epsilon
 from dpsql.kernel.unit_parts import ALL_PARTS, PartSet
+from dpsql.lazy_dataclass import dataclass
 
 ANYBODY = "*"
 """Stands for every analyst whom the policy does not name."""
@@ -43,7 +44,7 @@ ANYBODY = "*"
 
 @dataclass(frozen=True, slots=True)
 class GroupCap:
-    """The cap on what several analysts spend together."""
+    """The cap on what the analysts of a group spend together."""
 
     members: tuple[str, ...]
     cap: Charge
@@ -87,7 +88,7 @@ class Caps:
 
     @property
     def content(self) -> dict[str, Any]:
-        """The caps as an event tells them."""
+        """The caps as the events of the audit log tell them."""
         return {
             "total": write_charge(self.total),
             "per_query": None if self.per_query is None else write(self.per_query),
@@ -140,7 +141,7 @@ class ScopeBudget:
     """The parts whose total it is, in words; empty: all parts'."""
 
     def admits(self, loss: PrivacyLoss) -> bool:
-        """Whether a statement with this loss may run."""
+        """Return whether a statement with a privacy loss may run in the scope."""
         return self.filter.admits(self.totals, loss)
 
     @property
@@ -255,7 +256,7 @@ def scope_of_group(connection: sqlite3.Connection, caps: Caps, name: str, group:
 
 
 def policy_budget(connection: sqlite3.Connection, caps: Caps) -> ScopeBudget:
-    """Return the budget of the policy's scope."""
+    """Return the budget of the scope of the whole policy."""
     return policy_scope(connection, caps).budget(connection)
 
 

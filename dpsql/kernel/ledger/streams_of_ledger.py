@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Final
+from typing import Final, Literal
 from weakref import WeakValueDictionary
 
 from dpsql.errors import InternalError
@@ -77,7 +77,7 @@ class StreamsOfLedger:
         self._guard.cover(self._store, event)
 
     def fail(self, begun: BegunCheck, *, failed: bool) -> None:
-        """End a check without a result; see `fail`."""
+        """End a check that has no result: its miss stays charged."""
         with self._ends(begun), self._store.write() as connection:
             lasting_streams.fail(connection, begun, failed=failed)
 
@@ -113,11 +113,12 @@ class StreamsOfLedger:
             found = lasting_streams.find_check(connection, [stream.entry], "key", key)
         return self._covered(found)
 
-    def find_last(self, stream: StoredStream, series: str) -> StoredCheck | None:
-        """Return the latest answered check of a series, in any round of the stream."""
+    def find_last(self, stream: StoredStream, series: str | None = None) -> StoredCheck | None:
+        """Return the latest answered check of a series, in any round of the stream; without one, of all."""
         with self._store.read() as connection:
             rounds = lasting_streams.list_rounds(connection, stream.analyst, stream.terms.name)
-            found = lasting_streams.find_check(connection, rounds, "series", series)
+            column: Literal["series", "state"] = "state" if series is None else "series"
+            found = lasting_streams.find_check(connection, rounds, column, series or "answered")
         return self._covered(found)
 
     def _covered(self, found: StoredCheck | None) -> StoredCheck | None:

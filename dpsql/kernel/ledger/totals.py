@@ -11,7 +11,7 @@ import re
 import sqlite3
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from fractions import Fraction
 from functools import lru_cache
@@ -20,6 +20,7 @@ from typing import Final
 
 from dpsql.errors import OperationalError
 from dpsql.kernel.loss import Charge, Part, PrivacyLoss, PureDP, Realised, Stream, Totals
+from dpsql.lazy_dataclass import dataclass
 
 
 class DamagedError(ValueError):
@@ -67,7 +68,7 @@ def read_charge(epsilon: object, delta: object) -> Charge:
 
 
 def write_charge(charge: Charge) -> tuple[str, str]:
-    """Return epsilon and delta as they are stored."""
+    """Return epsilon and delta of a charge as the ledger's columns store them."""
     return write(charge.epsilon), write(charge.delta)
 
 
@@ -148,7 +149,7 @@ Row = tuple[str | None, str, str | None, str | None]
 
 
 def scope(analyst: str) -> str:
-    """Return the name of an analyst's own scope."""
+    """Return the name of the scope that counts what one analyst spends."""
     return f"analyst {analyst}"
 
 
@@ -199,7 +200,7 @@ class Stored:
 
     @property
     def row(self) -> Row:
-        """The total as it is stored."""
+        """The total as a row of the ledger's table."""
         totals, order = self.totals, self.order
         return (
             None if totals.epsilon is None else write(totals.epsilon),
@@ -209,7 +210,7 @@ class Stored:
         )
 
     def settle(self, reserved: PrivacyLoss, charged: PrivacyLoss) -> Stored:
-        """Return the total after an entry was settled."""
+        """Return the total after an entry's final charge took the place of its reserved one."""
         try:
             less = added_amounts(reserved, reserved, self.order)
             totals = self.totals - less + added_amounts(reserved, charged, self.order)
@@ -262,7 +263,7 @@ def ladder_total(connection: sqlite3.Connection, order: Fraction | None) -> Tota
 
 
 def write_total(connection: sqlite3.Connection, name: str, total: Stored) -> None:
-    """Write the total of a scope."""
+    """Write the total of a scope into the ledger."""
     connection.execute("INSERT OR REPLACE INTO total VALUES (?, ?, ?, ?, ?)", (name, *total.row))
 
 

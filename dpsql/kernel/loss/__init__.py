@@ -26,7 +26,6 @@ A budget of (epsilon, delta)-differential privacy is converted to a limit on cos
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 from typing import Literal, Self
@@ -35,6 +34,7 @@ from dpsql.kernel.exact_bounds import log_bounds
 from dpsql.kernel.loss.charge import Charge, Number, exact
 from dpsql.kernel.loss.composing import is_within, largest_loss, settle
 from dpsql.kernel.loss.privacy_loss import BoundedRange, Gaussian, Part, PrivacyLoss, PureDP, Realised, Stream
+from dpsql.lazy_dataclass import dataclass
 
 PARTS = 64
 """Orders are multiples of 1/64."""
@@ -229,7 +229,7 @@ class Filter:
 
     @property
     def mechanism_delta(self) -> Fraction:
-        """The part of delta that mechanisms share."""
+        """The part of delta that the mechanisms of statements share."""
         return self.delta - self.conversion_delta
 
     def amounts(self, loss: PrivacyLoss) -> Totals:

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
 from functools import lru_cache
 from operator import index
 
 from dpsql.kernel.exact_bounds import exp_bounds, log1p_bounds
+from dpsql.lazy_dataclass import dataclass
 
 Number = int | str | float | Fraction | Decimal
 """What a user may give for epsilon or delta."""

@@ -82,7 +82,7 @@ def _reserved_epsilons(parts: Iterable[Part]) -> list[_Amount] | None:
 
 
 def _fit_among(amounts: list[_Amount] | None, most: list[_Amount] | None) -> bool:
-    """Whether amounts can be divided among larger ones."""
+    """Return whether each of some amounts can be charged to a larger one of the others."""
     if amounts is None or most is None:
         return False
     return all(
@@ -206,7 +206,7 @@ def _settle_part(reserved: Part, realised: Part) -> Part | None:
 
 
 def _settle_pure(reserved: PureDP, epsilon: Fraction, times: int, *, stream: bool) -> Part | None:
-    """Return what so many rounds of a pure mechanism cost that realised an epsilon each."""
+    """Return what a given number of rounds of a pure mechanism cost that realised an epsilon each."""
     if epsilon > reserved.epsilon:
         raise InternalError("a mechanism's realised epsilon is more than what was reserved for it")
     if epsilon == reserved.epsilon:
@@ -246,12 +246,12 @@ class Spending:
         self.check(self.loss + most)
 
     def check(self, total: PrivacyLoss) -> None:
-        """Refuse steps that cost so much in all."""
+        """Raise `InternalError` if a total loss is above what is reserved for the release."""
         if not is_within(total, self.limit):
             raise InternalError("a step would cost more than what is reserved for its release")
 
     def add(self, loss: PrivacyLoss) -> None:
-        """Add what a step has cost."""
+        """Add the loss of a step that has run."""
         last = self._spent[-1] if self._spent else None
         if isinstance(last, PrivacyLoss):
             self._spent[-1] = last + loss

@@ -7,12 +7,13 @@ is public: a bound, or what the release itself tells. Each mechanism may be chos
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 from typing import Self
 
 from dpsql.errors import InternalError
 from dpsql.kernel.loss.charge import Charge, gaussian_cost, pure_cost, range_cost
+from dpsql.lazy_dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +78,7 @@ class Gaussian:
 
     @property
     def epsilon(self) -> None:
-        """None: basic composition cannot add it."""
+        """None: a Gaussian mechanism has no epsilon that basic composition could add."""
 
     def cost(self, order: Fraction) -> Fraction:
         """Return what all of them cost at an order of Renyi divergence above 1."""
@@ -238,7 +239,7 @@ class PrivacyLoss:
         return PrivacyLoss(self.parts + other.parts, self.delta + other.delta)
 
     def repeated(self, times: int) -> PrivacyLoss:
-        """Return the loss of so many runs."""
+        """Return the loss of several runs of the mechanism that has this loss."""
         if times == 0:
             return PrivacyLoss()
         parts = tuple(replace(part, times=part.times * times) for part in self.parts)

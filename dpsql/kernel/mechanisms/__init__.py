@@ -10,12 +10,12 @@ Measuring what was selected: `Box` (one noise for all counts), `Gaussian` (noise
 `Laplace` (each count, or their total), `Refinement` (a count again with less noise).
 On a public grid of values: `Quantile`, `Extreme`. Among powers of two, a bound of contributions: `Ladder`;
 how many units contribute how much up to it: `Bins`.
-Interactive queries that are charged only if a public expectation is off: `CheckStream`, `GuessAndCheck`,
-`MedianOracle`.
+Exact answers that no unit could change: `FirstStable`, `StableAnswers`, `StableStream`.
+Interactive queries that are charged only if a public expectation is off: `CheckStream`.
 Their files: ``top_k`` (also `PeeledTopK`, `HybridTopK`), ``sparse_vector`` with ``sparse_vector_plan``,
 ``exponential`` (with `GumbelTopK`), ``joint``, ``limited_domain`` (with `LimitedThenStable`), ``top_stable``,
 ``unknown_domain`` (`Existing`); ``measure`` (`Box`, `Laplace`, `Refinement`), ``gaussian``; ``quantile`` (and
-`Extreme`), ``ladder`` (with `Bins`); ``check_stream``, ``guess_and_check``, ``median_oracle``.
+`Extreme`), ``ladder`` (with `Bins`); ``check_stream``, ``stable_queries``.
 ``mechanism`` has the base classes, checks of public facts, and the grid; ``weights`` samples;
 ``noisy_order`` finds the largest noisy counts of a large domain, or of counts that are known from above.
 Every mechanism can be used on its own (`dpsql.mechanisms`) and does not depend on SQL. The proof stands in
@@ -37,7 +37,6 @@ from dpsql.kernel.mechanisms.check_stream import (
 )
 from dpsql.kernel.mechanisms.exponential import Exponential, GumbelChoice, GumbelTopK
 from dpsql.kernel.mechanisms.gaussian import Gaussian, GaussianMeasured
-from dpsql.kernel.mechanisms.guess_and_check import Checked, GuessAndCheck, GuessAndCheckPlan, Misses
 from dpsql.kernel.mechanisms.joint import Joint, JointTopK
 from dpsql.kernel.mechanisms.ladder import (
     FULL,
@@ -57,7 +56,6 @@ from dpsql.kernel.mechanisms.limited_domain import (
 )
 from dpsql.kernel.mechanisms.measure import Box, BoxMeasured, Laplace, Measured, Refined, Refinement
 from dpsql.kernel.mechanisms.mechanism import Noise, NoiseSource, usual_grid
-from dpsql.kernel.mechanisms.median_oracle import MedianOracle
 from dpsql.kernel.mechanisms.noisy_order import TopK, check_sparse
 from dpsql.kernel.mechanisms.quantile import Extreme, Extremes, Quantile, Quantiles
 from dpsql.kernel.mechanisms.sparse_vector import (
@@ -66,6 +64,13 @@ from dpsql.kernel.mechanisms.sparse_vector import (
     SparseVectorByRounds,
 )
 from dpsql.kernel.mechanisms.sparse_vector_plan import SparseVector, best_share
+from dpsql.kernel.mechanisms.stable_queries import (
+    FirstStable,
+    StableAnswers,
+    StableQueries,
+    StableQuery,
+    StableStream,
+)
 from dpsql.kernel.mechanisms.top_k import Hybrid, HybridTopK, NoisyTopK, PeeledTopK
 from dpsql.kernel.mechanisms.top_stable import StabilityTests, StableSet, TopStable
 from dpsql.kernel.mechanisms.unknown_domain import Existing, ExistingGroups
@@ -82,17 +87,15 @@ __all__ = [
     "BoxMeasured",
     "CheckStream",
     "CheckStreamPlan",
-    "Checked",
     "Direction",
     "Existing",
     "ExistingGroups",
     "Exponential",
     "Extreme",
     "Extremes",
+    "FirstStable",
     "Gaussian",
     "GaussianMeasured",
-    "GuessAndCheck",
-    "GuessAndCheckPlan",
     "GumbelChoice",
     "GumbelTopK",
     "Histograms",
@@ -107,8 +110,6 @@ __all__ = [
     "LimitedThenStable",
     "LimitedTopK",
     "Measured",
-    "MedianOracle",
-    "Misses",
     "Noise",
     "NoiseSource",
     "NoisyTopK",
@@ -126,7 +127,11 @@ __all__ = [
     "SparseVector",
     "SparseVectorByRounds",
     "StabilityTests",
+    "StableAnswers",
+    "StableQueries",
+    "StableQuery",
     "StableSet",
+    "StableStream",
     "Statistic",
     "TopK",
     "TopStable",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import threading
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import Literal, Protocol, Self
 
@@ -31,6 +30,7 @@ from dpsql.kernel.mechanisms.mechanism import (
 )
 from dpsql.kernel.mechanisms.sparse_vector_plan import mean_noise
 from dpsql.kernel.public_order import OrderedCounts
+from dpsql.lazy_dataclass import dataclass
 
 ANSWERS = Fraction(1, 3)
 """The usual share of a miss's budget for its answer: then check and answer have noise of the same size."""
@@ -200,7 +200,7 @@ class CheckStreamPlan(Mechanism[Off]):
         )
 
     def realised_loss(self, units: int) -> PrivacyLoss:
-        """Return the loss of a run with so many misses, each of them answered."""
+        """Return the loss of a run with a given number of misses, each of them answered."""
         return PrivacyLoss.of(self.threshold_epsilon + units * (self.check_epsilon + self.answer_epsilon))
 
     def run(self, counts: OrderedCounts, source: NoiseSource = SYSTEM) -> Off:
@@ -335,7 +335,7 @@ class CheckStream(ChargedByMiss):
 
     @property
     def used(self) -> int:
-        """How many misses are used."""
+        """How many misses the checks have used."""
         return int(self._checks.used[0])
 
     def use(self) -> Fraction:

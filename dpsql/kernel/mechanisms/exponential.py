@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
@@ -28,6 +27,7 @@ from dpsql.kernel.mechanisms.mechanism import (
 )
 from dpsql.kernel.mechanisms.noisy_order import TopK
 from dpsql.kernel.mechanisms.weights import Weights, distinct
+from dpsql.lazy_dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +93,7 @@ class Exponential(Mechanism["TopK[Exponential]"]):
         return pays_for(self, taken.span)
 
     def run(self, counts: ArrayLike, source: NoiseSource = SYSTEM) -> TopK[Exponential]:
-        """Choose from counts in any order."""
+        """Choose groups at random: larger counts have exponentially more weight."""
         array = as_counts(counts, self.groups, trials=True)
         if not self.scale:
             index = np.zeros(array.shape, dtype=np.int64)
@@ -199,7 +199,7 @@ class GumbelChoice(Result["GumbelTopK"]):
 
 @dataclass(frozen=True, slots=True)
 class GumbelTopK(Mechanism[GumbelChoice]):
-    """Chooses k groups one by one, each with probability proportional to e^(count/scale) of those left.
+    """Chooses k groups one by one, of those left each with probability proportional to e^(count/scale).
 
     This is the law of the k largest of counts + Gumbel noise of this scale, in order. There are no gaps and
     no p-values. The scale is c/e, or 2 c/e if not monotone, for rounds of epsilon e: by basic composition
@@ -272,7 +272,7 @@ class GumbelTopK(Mechanism[GumbelChoice]):
         return pays_for(self, taken.span, min(self.k, self.groups - 1))
 
     def run(self, counts: ArrayLike, source: NoiseSource = SYSTEM) -> GumbelChoice:
-        """Choose from counts in any order."""
+        """Choose the groups with the largest counts plus Gumbel noise; counts in any order."""
         array = as_counts(counts, self.groups, trials=True)
         if not self.scale:
             return GumbelChoice(self, np.zeros(array.shape, dtype=np.int64))

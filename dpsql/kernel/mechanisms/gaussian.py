@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 
@@ -26,6 +25,7 @@ from dpsql.kernel.mechanisms.mechanism import (
     positive,
     whole,
 )
+from dpsql.lazy_dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ class Changes:
     unit: int
 
     def rho(self, own: int, shared: int) -> Fraction:
-        """Return the largest rho of a change, for noises of these variances; 0: nothing is shared.
+        """Return the largest rho of a change of counts, for given variances of noise; 0: nothing is shared.
 
         Notes
         -----
@@ -252,12 +252,12 @@ class Gaussian(Mechanism[GaussianMeasured]):
         return cls(bounds, unit, own, shared, repeats, places, loss=PrivacyLoss.gaussian(budget))
 
     def step(self, place: int) -> float:
-        """Return the grid step of one count."""
+        """Return the step of the grid on which one count is released."""
         return math.ldexp(1 / (self.unit // self.bounds[place % len(self.bounds)]), self.places)
 
     @property
     def rounding(self) -> float:
-        """How far a count may be from what it is rounded to."""
+        """The greatest distance from a count to what it is rounded to."""
         return math.ldexp(0.5, self.places) if self.places else 0.0
 
     def covers(self, taken: Taken) -> bool:
@@ -289,7 +289,7 @@ class Gaussian(Mechanism[GaussianMeasured]):
         return cost <= 2 * self.own * rho
 
     def run(self, counts: ArrayLike, source: NoiseSource = SYSTEM) -> GaussianMeasured:
-        """Add the noise to the counts, clamped."""
+        """Add Gaussian noise to the counts; sums that leave 64 bits are clamped."""
         array = as_counts(counts, self.size, trials=True)
         if not self.size:
             return GaussianMeasured(self, array.astype(np.float64))

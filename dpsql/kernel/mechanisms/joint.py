@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
@@ -26,6 +25,7 @@ from dpsql.kernel.mechanisms.mechanism import (
     whole,
 )
 from dpsql.kernel.mechanisms.weights import distinct
+from dpsql.lazy_dataclass import dataclass
 
 _BITS = 60
 _WORD = 64
@@ -136,7 +136,7 @@ class Levels:
                 return False
 
     def _bounds(self, block: int, digits: int) -> tuple[int, int, int]:
-        """Return low, high and places with low <= 2^places mass <= high, to so many digits."""
+        """Return low, high and places with low <= 2^places mass <= high, to a given number of digits."""
         start, width = int(self.start[block]), int(self.width[block])
         low, high, places = 1 << digits, 1 << digits, digits
         if start:
@@ -179,7 +179,7 @@ class Levels:
             width[cut + np.arange(len(cut))] = half
 
     def _log(self, level: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Return ln N of each level, approximately."""
+        """Return the logarithm of the number of sequences of each level, approximately."""
         found: NDArray[np.float64] = np.log(self.choices(level)).sum(axis=1)
         return found
 
@@ -265,7 +265,7 @@ class Joint(Mechanism[JointTopK]):
         return pays_for(self, 2 * taken.span)
 
     def run(self, counts: ArrayLike, source: NoiseSource = SYSTEM) -> JointTopK:
-        """Choose from counts in any order."""
+        """Choose a sequence of k groups by the joint exponential mechanism; counts in any order."""
         array = as_counts(counts, self.groups, trials=True)
         values = to_steps(array, 0, negated=self.lowest).reshape(math.prod(array.shape[:-1]), self.groups)
         index = np.zeros((len(values), self.k), dtype=np.int64)
@@ -275,7 +275,7 @@ class Joint(Mechanism[JointTopK]):
         return JointTopK(self, index.reshape(*array.shape[:-1], self.k))
 
     def _runs(self, counts: NDArray[np.int64], size: int, entropy: exact_noise.Entropy) -> NDArray[np.int64]:
-        """Run `size` times on the same counts."""
+        """Run the mechanism `size` times on the same counts."""
         order = np.argsort(-counts)
         sorted_ = counts[order]
         levels = Levels(sorted_[0] - sorted_, self.k, 1 / self.scale)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
@@ -26,6 +25,7 @@ from dpsql.kernel.mechanisms.mechanism import (
     whole,
 )
 from dpsql.kernel.mechanisms.noisy_order import NoisyOrder
+from dpsql.lazy_dataclass import dataclass
 
 _LEAST, _LEAST_RANGED = Fraction(5, 2), Fraction(7, 2)
 """What a rung costs at least, times epsilon, by the law of the noise."""
@@ -113,7 +113,7 @@ class Ladder(NoisyOrder[Rung]):
     def plan(
         cls, rungs: int, epsilon: Number, *, noise: Number = 0, sensitivity: int = 1, ranged: bool = False
     ) -> Ladder:
-        """Plan a choice among so many rungs; free if there is only one.
+        """Plan a choice among a given number of rungs; free if there is only one.
 
         `noise` is the scale of the Laplace noise that the sums get, as a multiple of the bound; 0: what is
         measured is not known, and a rung costs the least that it may. `ranged`: with Gumbel noise.
@@ -132,7 +132,7 @@ class Ladder(NoisyOrder[Rung]):
         return cls(rungs, 1, "exponential", scale, bits, costs, int(moved), ranged, loss=loss)
 
     def cut(self, confidence: Fraction) -> float:
-        """Predict how many units are cut at most, of those that twice the bound would not cut.
+        """Predict the greatest number of units that the chosen bound cuts and twice that bound would not.
 
         Where it is more by t, the noise of the rung exceeded that of the next one by t, which has the
         probability e^(-t/scale)/2; with Gumbel noise, 1/(1 + e^(t/scale)). By excess scores, units that are
@@ -155,7 +155,7 @@ class Ladder(NoisyOrder[Rung]):
         return taken.span <= (self.loss.epsilon or 0) * self.scale
 
     def run(self, counts: ArrayLike, source: NoiseSource = SYSTEM) -> Rung:
-        """Choose by the numbers of units that exceed the bounds of the rungs, or by the scores of these."""
+        """Choose a rung by how many units exceed each rung's bound, or by the rungs' scores."""
         array = as_counts(counts, self.groups, trials=True)
         if not self.scale:
             return Rung(self, np.zeros((*array.shape[:-1], 1), dtype=np.int64))
@@ -238,7 +238,7 @@ class RungBins:
         return scores[1:]
 
     def clipped(self, bounds: Sequence[int], place: int, *, step: int = 1, fine: int | None = None) -> int:
-        """Return the sum over units of what they have, each cut to -B .. B, B being one of the bounds.
+        """Return the sum over units of their values, each cut to -B .. B, where B is one of the bounds.
 
         It is in steps that divide B, and rounded down. With `fine`, `totals` of a row have steps, too: the
         last bound that its units exceed divided by `fine`, at least 1; they are rounded to whole steps.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import Self
 
@@ -29,6 +28,7 @@ from dpsql.kernel.mechanisms.mechanism import (
 from dpsql.kernel.mechanisms.noisy_order import NoisyOrder
 from dpsql.kernel.mechanisms.top_stable import TopStable
 from dpsql.kernel.mechanisms.unknown_domain import exponential_cutoff, largest_groups
+from dpsql.lazy_dataclass import dataclass
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -142,7 +142,7 @@ class LimitedDomain(NoisyOrder[LimitedTopK]):
 
     @property
     def reads(self) -> int:
-        """How many groups with the largest counts it reads."""
+        """How many groups the mechanism reads, those with the largest counts."""
         return self.groups + 1
 
     def covers(self, taken: Taken) -> bool:
@@ -307,7 +307,7 @@ class LimitedThenStable(Mechanism[OrderedThenSet]):
 
     @property
     def reads(self) -> int:
-        """How many groups with the largest counts it reads."""
+        """How many groups the mechanism reads, those with the largest counts."""
         return self.limited.reads
 
     def covers(self, taken: Taken) -> bool:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 
@@ -28,6 +27,7 @@ from dpsql.kernel.mechanisms.mechanism import (
     positive,
     whole,
 )
+from dpsql.lazy_dataclass import dataclass
 
 _HALF = 31
 """Bits of the lower halves of numbers, of which 2^31 have a sum below 2^63, and of the upper halves."""
@@ -205,7 +205,7 @@ class Refinement(Mechanism[Refined]):
 
     @property
     def further(self) -> PrivacyLoss:
-        """The loss of the last level by itself, where those before it are paid.
+        """The loss of the last level by itself, where the levels before it are paid.
 
         The log-ratio of both values' laws given the first one is only known to be within the sum of both
         epsilons, so it costs so much at an order; where epsilons add, it is their difference.
@@ -215,7 +215,7 @@ class Refinement(Mechanism[Refined]):
         return PrivacyLoss((Stream(last - paid, last + paid),))
 
     def run(self, counts: ArrayLike, source: NoiseSource = SYSTEM) -> Refined:
-        """Release each count at every level."""
+        """Release each count at every level of precision."""
         placed = exact_noise.place(as_counts(counts, self.groups, trials=True), self.resolution)
         noise = source.draw("laplace", self.scales[0], self.resolution, placed.shape)
         levels = [placed + noise]
@@ -254,7 +254,7 @@ class BoxMeasured(Result["Box"]):
 
 @lru_cache(maxsize=4096)
 def pads(counts: int) -> int:
-    """Return the number of pads with the smallest variance for so many counts, about (6 k)^(1/3).
+    """Return the number of pads with the smallest variance for a given number of counts, about (6 k)^(1/3).
 
     The variance is that of `estimates.box.box_variance`, times 12: how exact it is matters to no proof.
 
@@ -355,7 +355,7 @@ class Box(Mechanism[BoxMeasured]):
         return made
 
     def step(self, place: int) -> float:
-        """Return the grid step of one count."""
+        """Return the step of the grid on which one count is released."""
         return 1 / (self.unit // self.bounds[place % len(self.bounds)])
 
     def covers(self, taken: Taken) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any, ClassVar, Generic, Literal, Protocol, TypeVar, cast, get_args
@@ -17,6 +17,7 @@ from dpsql.kernel import noise as exact_noise
 from dpsql.kernel.changes import Taken
 from dpsql.kernel.loss import Charge, Number, Part, PrivacyLoss, PureDP, exact, settle
 from dpsql.kernel.public_order import BoundedCounts, OrderedCounts, SparseCounts
+from dpsql.lazy_dataclass import dataclass
 
 Noise = Literal["exponential", "laplace", "geometric"]
 """Law of the noise; geometric noise is exponential noise on the grid of integers."""
@@ -40,7 +41,7 @@ def as_counts(counts: ArrayLike, groups: int | None = None, *, trials: bool = Fa
 
 
 def as_sparse_counts(counts: SparseCounts, groups: int) -> SparseCounts:
-    """Check the counts of a domain of so many groups, of which some are listed."""
+    """Check the counts of a domain of a given number of groups, of which some are listed."""
     values, positions = as_counts(counts.values, trials=True), as_counts(counts.positions)
     if counts.size != groups or values.shape[-1] != len(positions):
         raise ValueError(f"planned for {groups} counts")
@@ -96,7 +97,7 @@ def bound(sensitivity: Number) -> Fraction:
 
 
 def kind(noise: str) -> Noise:
-    """Check the name of a noise law."""
+    """Return the name of a noise law; `ValueError` if there is none of that name."""
     for known in get_args(Noise):
         if noise == known:
             return cast("Noise", known)
@@ -166,7 +167,7 @@ class NoiseSource:
         return exact_noise.reaching(band, trials, entropy=self.entropy)
 
     def draw_below(self, noise: Noise, scale: Fraction, bits: int, size: int, high: int) -> NDArray[np.int64]:
-        """Draw noise that is below `high`."""
+        """Draw noise under the condition that it is below `high`."""
         rate = exact_noise.rate(scale, bits)
         return exact_noise.below(rate, high, size, two_sided=noise == "laplace", entropy=self.entropy)
 
@@ -321,12 +322,12 @@ class Mechanism(ABC, Generic[R]):
 
     @property
     def bounded(self) -> bool:
-        """Whether `run` takes counts of which most are known from above alone, as it needs no others."""
+        """Whether `run` takes counts most of which are known by an upper bound alone."""
         return False
 
     @property
     def reads(self) -> int:
-        """How many groups it reads where those with the largest counts are enough; 0: it reads all."""
+        """How many groups with the largest counts are enough for the mechanism; 0: it reads all groups."""
         return 0
 
     def covers(self, taken: Taken) -> bool:
@@ -340,7 +341,7 @@ class Mechanism(ABC, Generic[R]):
         return False
 
     def admits(self, taken: Taken) -> bool:
-        """Whether it may run on such counts: it is one of the kernel's, with a loss of a kind that is proved.
+        """Whether the mechanism may run on given counts: it is one of the kernel's, with a proved loss.
 
         Whoever plans it may have made it without `plan`, or changed it: `covers` has the rest.
         """

@@ -28,7 +28,7 @@ law changes, and no proof is touched. Which J it is decides on the work only.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 from functools import partial
 
@@ -38,6 +38,7 @@ from numpy.typing import NDArray
 from dpsql.kernel import noise as exact_noise
 from dpsql.kernel.mechanisms.mechanism import M, Mechanism, Noise, NoiseSource, R, Result
 from dpsql.kernel.public_order import BoundedCounts, SparseCounts
+from dpsql.lazy_dataclass import dataclass
 
 _CONTENDERS_BLOCK = 1 << 15
 BELOW_ALL = -(1 << 62)
@@ -159,7 +160,7 @@ _LN2 = Fraction(7, 10)
 
 @dataclass(frozen=True, slots=True)
 class EmptyGroups:
-    """Noise of one law, in grid steps, of so many empty groups of each trial."""
+    """Noise of one law, in grid steps, of a given number of empty groups of each trial."""
 
     noise: Noise
     scale: Fraction

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
@@ -18,6 +17,7 @@ from dpsql.kernel.changes import Taken
 from dpsql.kernel.loss import BoundedRange, Number, PrivacyLoss, PureDP, exact
 from dpsql.kernel.mechanisms.mechanism import SYSTEM, Mechanism, NoiseSource, Result, positive, whole
 from dpsql.kernel.mechanisms.weights import MOST_CELLS, Histogram, Histograms, Ramps, given, level, most_rows
+from dpsql.lazy_dataclass import dataclass
 
 PARTS = 256
 """Into how many parts a cell's rows may be split between two quantiles, if there are several."""
@@ -350,7 +350,7 @@ class Extreme(Mechanism[Extremes]):
 
 
 def near_reach(histogram: Histogram, units: int, cells: int, *, lowest: bool) -> Ramps:
-    """Return the distances of all cells from being reached by so many units, as in `Extreme`."""
+    """Return the distances of all cells from being reached by a given number of units, as in `Extreme`."""
     number, cell = histogram.cut_to(most_rows(cells, 1)), histogram.cell
     reach = np.append(0, np.cumsum(number)) if lowest else np.append(np.cumsum(number[::-1])[::-1], 0)
     beyond, up_to = np.minimum(reach[:-1], reach[1:]), np.maximum(reach[:-1], reach[1:])

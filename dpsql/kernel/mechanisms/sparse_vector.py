@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Self
 
 import numpy as np
@@ -24,6 +23,7 @@ from dpsql.kernel.mechanisms.mechanism import (
 from dpsql.kernel.mechanisms.noisy_order import ascending
 from dpsql.kernel.mechanisms.sparse_vector_plan import Hits, SparseVector, SparseVectorPlan, hits_of
 from dpsql.kernel.public_order import BoundedCounts, OrderedCounts, SparseCounts
+from dpsql.lazy_dataclass import dataclass
 
 _BLOCK = 1 << 15
 """Counts of a trial that are compared at once, before it is known whether the scan goes on."""
@@ -266,7 +266,7 @@ class SparseVectorByRounds(SparseVectorPlan):
         )
 
     def realised_loss(self, units: int) -> PrivacyLoss:
-        """Return the loss of a run of so many rounds."""
+        """Return the loss of a run of a given number of rounds."""
         return PrivacyLoss.of(self.loss.charge.epsilon / self.hits, times=units)
 
     def run(self, counts: OrderedCounts, source: NoiseSource = SYSTEM) -> SparseVector:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import NamedTuple, Self
 
@@ -37,6 +36,7 @@ from dpsql.kernel.mechanisms.mechanism import (
 )
 from dpsql.kernel.mechanisms.noisy_order import skipping
 from dpsql.kernel.public_order import BoundedCounts, SparseCounts
+from dpsql.lazy_dataclass import dataclass
 
 MOST_BRANCHES = 16
 """Most branches: each further one halves the budget of a hit."""
@@ -81,7 +81,7 @@ class Hits(NamedTuple):
         return cls(*np.zeros((4, 0), dtype=np.int64))
 
     def take(self, which: NDArray[np.intp] | NDArray[np.bool_]) -> Hits:
-        """Return some of the hits."""
+        """Return some of the groups that were found above the threshold."""
         return Hits(*(part[which] for part in self))
 
 
@@ -229,7 +229,7 @@ class SparseVectorPlan(Mechanism[SparseVector]):
 
     @property
     def bounded(self) -> bool:
-        """Whether groups above the threshold are looked for."""
+        """Whether the search ends after a number of groups above the threshold."""
         return not self.below
 
     def bounded_hits(
@@ -334,7 +334,7 @@ def hits_of(plan: SparseVectorPlan, counts: SparseCounts, level: int, source: No
 
 
 def _segment(plan: SparseVectorPlan, level: int) -> int:
-    """Return a number of groups of which few are hits if all of them are empty."""
+    """Return a number of groups among which few are hits if all of them are empty."""
     halvings = min(
         _halvings(plan, scale, cutoff + level)
         for scale, cutoff in zip(plan.scales, plan.cutoffs, strict=True)
@@ -348,7 +348,7 @@ def _halvings(plan: SparseVectorPlan, scale: Fraction, need: int) -> int:
 
 
 def empty_hits(plan: SparseVectorPlan, level: int, size: int, source: NoiseSource) -> Hits:
-    """Try so many empty groups in each branch, as `SparseVectorPlan.passing` tries counts of 0."""
+    """Try a given number of empty groups in each branch, as `SparseVectorPlan.passing` tries counts of 0."""
     found = [Hits.none()]
     for j, (scale, cutoff) in enumerate(zip(plan.scales, plan.cutoffs, strict=True)):
         need, law = cutoff + level, (plan.noise, scale, plan.resolution)

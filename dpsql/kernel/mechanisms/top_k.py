@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
@@ -37,6 +36,7 @@ from dpsql.kernel.mechanisms.noisy_order import (
     to_sparse_steps,
 )
 from dpsql.kernel.public_order import BoundedCounts, SparseCounts
+from dpsql.lazy_dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,7 +238,7 @@ class HybridTopK(NoisyOrder[Hybrid]):
         return self.k * taken.span <= (self.loss.epsilon or 0) * self.scale
 
     def realised_loss(self, units: int) -> PrivacyLoss:
-        """Return the loss of a run that placed so many items."""
+        """Return the loss of a run that placed a given number of items."""
         if not self.k:
             return PrivacyLoss()
         return PrivacyLoss.of(self.loss.charge.epsilon * units / self.k)
@@ -425,7 +425,7 @@ class PeeledTopK(NoisyOrder["TopK[PeeledTopK]"]):
         return TopK(self, np.concatenate(chosen), np.concatenate(gaps))
 
     def _round(self, groups: int) -> NoisyTopK:
-        """Return noisy max over so many groups that are left."""
+        """Return noisy max over a given number of groups that are left."""
         one = PrivacyLoss.of(self.loss.charge.epsilon / min(self.k, self.groups - 1))
         return NoisyTopK(groups, 1, self.noise, self.scale, self.resolution, self.lowest, loss=one)
 

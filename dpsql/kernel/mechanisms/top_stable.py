@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 from typing import Literal, Self, get_args
 
@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from dpsql.kernel import noise as exact_noise
 from dpsql.kernel.changes import Taken
-from dpsql.kernel.loss import Number, PrivacyLoss
+from dpsql.kernel.loss import Number, PrivacyLoss, exact
 from dpsql.kernel.mechanisms.mechanism import (
     SYSTEM,
     Mechanism,
@@ -27,6 +27,7 @@ from dpsql.kernel.mechanisms.mechanism import (
 from dpsql.kernel.mechanisms.sparse_vector_plan import mean_noise
 from dpsql.kernel.mechanisms.top_k import NoisyTopK
 from dpsql.kernel.mechanisms.unknown_domain import laplace_cutoff, largest_groups, one_sided_cutoff
+from dpsql.lazy_dataclass import dataclass
 
 StableNoise = Literal["one-sided", "laplace"]
 """Law of the noise of stability tests; the one-sided one is geometric on the grid."""
@@ -87,7 +88,7 @@ class StabilityTests:
         resolution: int | None = None,
         paid: int = 1,
     ) -> Self:
-        """Plan so many `tests`, of which `paid` are paid for.
+        """Plan a given number of `tests`, of which `paid` are paid for.
 
         Parameters
         ----------
@@ -116,10 +117,14 @@ class StabilityTests:
         return cls(noise, first, each, delta, *scales, bits, _cutoff(noise, delta, tests, scales, bits))
 
     @property
+    def law(self) -> Literal["exponential", "laplace"]:
+        """The law of the noise by which a source draws it: on a grid, exponential noise is geometric."""
+        return "laplace" if self.noise == "laplace" else "exponential"
+
+    @property
     def threshold(self) -> Fraction:
         """What is added to a gap, in counts, for an unbiased estimate of the distance."""
-        law: Literal["exponential", "laplace"] = "laplace" if self.noise == "laplace" else "exponential"
-        means = [mean_noise(law, scale, self.resolution) for scale in (self.threshold_scale, self.scale)]
+        means = [mean_noise(self.law, scale, self.resolution) for scale in (self.threshold_scale, self.scale)]
         return Fraction(self.cutoff, 1 << self.resolution) + means[0] - means[1]
 
     def cover(self, most: int, tests: int) -> bool:
@@ -142,10 +147,9 @@ class StabilityTests:
 
         A test passes if its margin is not negative. Negative distances are treated as 0.
         """
-        law: Literal["exponential", "laplace"] = "laplace" if self.noise == "laplace" else "exponential"
         steps = exact_noise.place(np.maximum(distances, 0), self.resolution)
-        steps -= self.cutoff + source.draw(law, self.threshold_scale, self.resolution, (len(steps), 1))
-        steps += source.draw(law, self.scale, self.resolution, steps.shape)
+        steps -= self.cutoff + source.draw(self.law, self.threshold_scale, self.resolution, (len(steps), 1))
+        steps += source.draw(self.law, self.scale, self.resolution, steps.shape)
         return steps
 
 
@@ -172,8 +176,8 @@ def first_test(steps: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.
     return np.where(found, at, -1), np.where(found, gap, 0)
 
 
-Choose = Literal["top-k", "uniform"]
-"""How to choose k groups of a larger stable set."""
+ORDER_SHARE = Fraction(1, 4)
+"""The usual share of epsilon for choosing k groups of a larger stable set."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -186,6 +190,8 @@ class StableSet(Result["TopStable"]):
         int64, positions of the groups in the counts, at most k. Ascending if noisy top-k did not order them:
         then only the *set* is private. Where positions are in order of the counts, sort the groups by key, or
         shuffle them, before anything is released: the order of the counts reveals more than was charged for.
+    ordered
+        How many of them are in order: all or none.
     stable
         Size of the stable set, which identifies the test that passed; 0 if none did.
     margin
@@ -193,10 +199,12 @@ class StableSet(Result["TopStable"]):
         margin + `plan.lead` estimates the lead of the smallest group of the stable set over the largest one
         outside, in counts; unbiased apart from selection bias.
     gap
-        float64, if noisy top-k chose among a larger stable set: the gaps of its choice.
+        float64, if noisy top-k ordered the groups: the gap of each to the next one of the stable set. With at
+        most k groups in the set, the last of them has none.
     """
 
     index: NDArray[np.int64]
+    ordered: NDArray[np.int64]
     stable: NDArray[np.int64]
     margin: NDArray[np.float64]
     gap: NDArray[np.float64]
@@ -218,7 +226,8 @@ class TopStable(Mechanism[StableSet]):
     tests
         The stability tests, one for each size of a set.
     choice
-        Noisy top-k among a stable set of more than k groups; None for a choice at random, at no charge.
+        Noisy top-k among the groups of the stable set, which chooses k of them if there are more, and orders
+        them; None for a set without order, and for a choice at random, at no charge.
 
     Notes
     -----
@@ -228,10 +237,11 @@ class TopStable(Mechanism[StableSet]):
 
     *Private:* as `FirstStable`, for d_i > 0 means that the i largest groups are the same on every
     neighbour, and h_i - h_(i+1) changes by c at most, up or down. Given the same stable set on both
-    sides, it is a public domain for noisy top-k. Empty places are groups of count 0; of a set only the
-    real groups are released. A stable set ends where counts differ, so its members do not depend on ties or
-    positions. The charge is that of the tests, the threshold's share if
-    all failed, and `choosing` of epsilon if noisy top-k chose.
+    sides, it is a public domain for noisy top-k (epsilon_EM of the paper): charges add. Its noise is for
+    min(k, candidates - 1) places, and a smaller set has fewer. Empty places are groups of count 0; of a set
+    only the real groups are released. A stable set ends where counts differ, so its members do not depend on
+    ties or positions. The charge is that of the tests, the threshold's share if
+    all failed, and `order_share` of epsilon if noisy top-k ordered two or more groups.
     """
 
     undeclared = True
@@ -252,8 +262,7 @@ class TopStable(Mechanism[StableSet]):
         candidates: int | None = None,
         noise: StableNoise = "one-sided",
         share: Number | None = None,
-        choose: Choose = "top-k",
-        choosing: Number = Fraction(1, 4),
+        order_share: Number | None = None,
         sensitivity: Number = 1,
         resolution: int | None = None,
     ) -> Self:
@@ -271,11 +280,9 @@ class TopStable(Mechanism[StableSet]):
             "one-sided", or "laplace" as in the paper.
         share
             Part of the tests' epsilon for their threshold's noise: .15 by default, .37 with Laplace noise.
-        choose
-            How to choose k groups if the stable set is larger, which requires `candidates` > k: by noisy
-            "top-k" among them, or "uniform", at no charge.
-        choosing
-            Share of epsilon reserved for noisy top-k, if `candidates` > k.
+        order_share
+            Share of epsilon for noisy top-k inside the stable set: 1/4 with `candidates` > k, else 0. With 0,
+            k groups of a larger stable set are chosen at random, and no group has an order.
         sensitivity, resolution
             As in `Mechanism`.
         """
@@ -283,10 +290,10 @@ class TopStable(Mechanism[StableSet]):
         many = k if candidates is None else whole(candidates, "candidates")
         if many < k:
             raise ValueError("candidates must be at least k")
-        if choose not in get_args(Choose):
-            raise ValueError("choose must be 'top-k' or 'uniform'")
-        part, choice = between(choosing, "choosing"), None
-        if many > k and choose == "top-k":
+        part, choice = ORDER_SHARE if many > k else Fraction(0), None
+        if order_share is not None:
+            part = exact(order_share) and between(order_share, "order_share")
+        if part and many > 1:
             choice = NoisyTopK.plan(many, k, budget * part, sensitivity=moved, resolution=resolution)
             budget *= 1 - part
         tests = StabilityTests.plan(
@@ -307,7 +314,7 @@ class TopStable(Mechanism[StableSet]):
 
     @property
     def reads(self) -> int:
-        """How many groups with the largest counts it reads."""
+        """How many groups the mechanism reads, those with the largest counts."""
         return self.candidates + 1
 
     def covers(self, taken: Taken) -> bool:
@@ -319,11 +326,11 @@ class TopStable(Mechanism[StableSet]):
             return False
         if self.choice is None:
             return self.loss == self.tests.loss(1)
-        chosen = self.choice.groups == self.candidates and self.choice.admits(taken)
-        return chosen and self.loss == self.tests.loss(1) + self.choice.loss
+        chosen = (self.choice.groups, self.choice.k) == (self.candidates, self.k)
+        return chosen and self.choice.admits(taken) and self.loss == self.tests.loss(1) + self.choice.loss
 
     def realised_loss(self, units: int) -> PrivacyLoss:
-        """Return the loss of a run in which no test passed (0), one did (1), and noisy top-k chose (2)."""
+        """Return the loss of a run in which no test passed (0), one did (1), and noisy top-k ran (2)."""
         return self.loss if units == 2 else self.tests.loss(units)
 
     def run(self, counts: ArrayLike, source: NoiseSource = SYSTEM) -> StableSet:
@@ -341,23 +348,28 @@ class TopStable(Mechanism[StableSet]):
         index = np.where(np.arange(self.k) < real[:, None], position[:, : self.k], -1)
         gap = np.full((len(index), self.k if self.choice else 0), np.nan)
         units = (at >= 0).astype(np.int64)
-        for many in np.unique(real[real > self.k]).tolist():
+        least = 1 if self.choice else self.k
+        for many in np.unique(real[real > least]).tolist():
             rows = np.flatnonzero(real == many)
             members = position[rows, :many]
             if self.choice:
                 among = kept[0, :many] if single else kept[rows, :many]
                 chosen = replace(self.choice, groups=many).run(among, source)
-                index[rows] = np.take_along_axis(members, np.atleast_2d(chosen.index), axis=1)
-                gap[rows], units[rows] = chosen.gap, 2
+                index[rows, : min(many, self.k)] = np.take_along_axis(
+                    members, np.atleast_2d(chosen.index), axis=1
+                )
+                gap[rows, : min(many - 1, self.k)], units[rows] = chosen.gap, 2
             else:
                 index[rows] = members[source.ranks(many, trials=len(rows)) < self.k].reshape(-1, self.k)
         last = np.iinfo(np.int64).max
         ascending = np.sort(np.where(index < 0, last, index), axis=1)
         index = np.where(units[:, None] < 2, np.where(ascending == last, -1, ascending), index)
+        ordered = np.where(units == 2, np.minimum(real, self.k), 0)
         if single:
-            shown = (index[0, : int(real[0])], stable[0], margin[0], gap[0, : self.k * (units[0] == 2)])
+            gaps = gap[0, : min(int(real[0]) - 1, self.k) * (units[0] == 2)]
+            shown = (index[0, : int(real[0])], ordered[0], stable[0], margin[0], gaps)
             return StableSet(self, *shown, units=int(units[0]))
-        return StableSet(self, index, stable, margin, gap, units=units)
+        return StableSet(self, index, ordered, stable, margin, gap, units=units)
 
 
 def leads(kept: NDArray[np.int64], sensitivity: Fraction) -> NDArray[np.int64]:

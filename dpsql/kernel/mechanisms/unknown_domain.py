@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 from typing import TYPE_CHECKING, Self
@@ -27,6 +26,7 @@ from dpsql.kernel.mechanisms.mechanism import (
     whole,
 )
 from dpsql.kernel.noise import LARGEST, STEP_LIMIT, exp_bounds
+from dpsql.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -6,7 +6,6 @@ It takes as long for millions of groups, and any number of cells.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 
@@ -15,6 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from dpsql.kernel import noise as exact_noise
 from dpsql.kernel.mechanisms.mechanism import as_counts
+from dpsql.lazy_dataclass import dataclass
 
 _BITS = 62
 _WORD = 64
@@ -117,7 +117,7 @@ class Weights:
         return group, taken
 
     def _floors(self, group: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return floor(w) of each group, cached."""
+        """Return floor(w) of the weight w of each group, cached."""
         new = group[self._known[group] == 0]
         if len(new):
             distances, which = np.unique(self._distance[new], return_inverse=True)

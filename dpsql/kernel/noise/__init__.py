@@ -19,7 +19,6 @@ the operating system's, except in audits and tests. No result depends on floatin
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 
@@ -58,6 +57,7 @@ from dpsql.kernel.noise.shared_noise import (
     cube,
     gaussian,
 )
+from dpsql.lazy_dataclass import dataclass
 
 __all__ = [
     "FINEST",
@@ -136,7 +136,7 @@ class Gaps:
     prefixes: NDArray[np.uint64]
 
     def draw(self, n: int, entropy: Entropy) -> NDArray[np.int64]:
-        """Draw so many gaps; one of 2^h or more is drawn as at least 2^h."""
+        """Draw a given number of gaps; one of 2^h or more is drawn as at least 2^h."""
         found = np.zeros(n, dtype=np.int64)
         for digit, prefix in enumerate(self.prefixes):
             words = entropy.words(n)
@@ -192,7 +192,7 @@ def _attempt(band: Band, digits: int, bits: int, places: int) -> list[int | None
 
 
 def successes(band: Band, trials: int, entropy: Entropy) -> NDArray[np.int64]:
-    """Return the places of the successes among so many independent trials, ascending."""
+    """Return the places of the successes among a given number of independent trials, ascending."""
     gaps, found, at = _gaps(band, trials.bit_length()), [], 0
     low, _ = band.failure(WORD)
     # So many are expected; the rest is drawn in further rounds.

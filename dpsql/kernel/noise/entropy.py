@@ -11,16 +11,17 @@ from __future__ import annotations
 import hashlib
 import os
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dpsql.lazy_dataclass import dataclass
+
 
 class Entropy(Protocol):
-    """A source of independent, uniformly random bits."""
+    """A source of independent, uniformly distributed random bits."""
 
     def words(self, n: int) -> NDArray[np.uint64]:
         """Return `n` fresh words of 64 independent fair bits."""
@@ -66,7 +67,7 @@ class KeyedEntropy:
         self._secret, self._calls = secret, 0
 
     def words(self, n: int) -> NDArray[np.uint64]:
-        """Return the next `n` words of 64 bits."""
+        """Return the next `n` words of 64 bits of the stream that the key determines."""
         block = self._calls.to_bytes(8, "big") + self._secret
         self._calls += 1
         return np.frombuffer(hashlib.shake_256(block).digest(8 * n), dtype="<u8").astype(np.uint64)
@@ -156,7 +157,7 @@ class InverseCDF(ABC):
 
     @abstractmethod
     def digits(self, j: int, bits: int) -> int:
-        """Compute floor(2^bits F_j) with certified bounds."""
+        """Compute floor(2^bits F_j) for the distribution function F at value j, with certified bounds."""
 
     def compare(self, words: NDArray[np.uint64], entropy: Entropy) -> NDArray[np.int64]:
         """Count the entries below each U, whose first 64 bits are given.

@@ -6,7 +6,6 @@ A draw uses as many random bits as it needs.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 
@@ -24,6 +23,7 @@ from dpsql.kernel.noise.entropy import (
     index_prefixes,
     positive_rational,
 )
+from dpsql.lazy_dataclass import dataclass
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -40,7 +40,7 @@ class Table(InverseCDF):
     size: int | None
 
     def digits(self, j: int, bits: int) -> int:
-        """Compute floor(2^bits F_j) with certified bounds."""
+        """Compute floor(2^bits F_j) for the distribution function F at value j, with certified bounds."""
         return _digits(self.rate, self.size, j, bits)
 
     def decide(self, words: NDArray[np.uint64], entropy: Entropy) -> NDArray[np.int64]:

@@ -6,7 +6,6 @@ The upper digits of Gaussian noise are drawn by an inverse-CDF table. The box or
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 
@@ -26,6 +25,7 @@ from dpsql.kernel.noise.entropy import (
     uniform,
 )
 from dpsql.kernel.noise.geometric_noise import LARGEST, geometric
+from dpsql.lazy_dataclass import dataclass
 
 _LARGEST_SUM = 1 << 56
 _LARGEST_SCALE = 1 << 50
@@ -167,17 +167,17 @@ class GaussianTable(InverseCDF):
 
     @property
     def rate(self) -> Fraction:
-        """The rate of the envelope."""
+        """The rate of the geometric law that the sampler draws from and rejects by."""
         return 2 * self.unit * self.size
 
     def digits(self, j: int, bits: int) -> int:
-        """Compute floor(2^bits F_j) with certified bounds."""
+        """Compute floor(2^bits F_j) for the distribution function F at value j, with certified bounds."""
         return _certified(self.unit, self.size, bits)[j - 1]
 
 
 @lru_cache(maxsize=32)
 def gaussian_table(unit: Fraction, size: int) -> GaussianTable:
-    """Return the cached table of a law."""
+    """Return the cached table of digits of a discrete Gaussian law."""
     return GaussianTable(*index_prefixes(list(_certified(unit, size, WORD))), unit, size)
 
 
@@ -310,7 +310,7 @@ class Sampler:
                 open_ = open_[~kept]
 
     def _try(self, n: int, entropy: Entropy) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-        """Return tries, and which of them are kept; each takes one word: 16 bits, 16 bits, a sign and l."""
+        """Return proposals, and which are accepted; each takes one word: 16 bits, 16 bits, a sign and l."""
         words = entropy.words(n)
         cells = words.astype(np.uint16)
         high = self.table.guide.take(cells).astype(np.int64)

@@ -7,7 +7,6 @@ all units together, of those above ends and of those beyond an interval.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from enum import Enum
 from functools import lru_cache, reduce
 from itertools import pairwise
@@ -18,6 +17,7 @@ from dpsql.kernel.tree.expressions import Aggregate, Binary, Call, Case, Cast, C
 from dpsql.kernel.tree.node import Expr, Lowered, Query
 from dpsql.kernel.tree.relations import Derived, Item, Join, Select, Values, columns, items
 from dpsql.kernel.tree.writer import with_text
+from dpsql.lazy_dataclass import dataclass
 from dpsql.types import BIGINT
 
 
@@ -207,7 +207,7 @@ def _numbers(
 
 
 def _sums(sums: Sums, last: Expr, fine: int | None, total: str) -> tuple[Expr, ...]:
-    """Return the sums over units with one last bound that they exceed."""
+    """Return the sums over the units that have the same last bound which they exceed."""
     if sums is Sums.NONE:
         return ()
     size, signed = (huge(Aggregate("SUM", (Column("w", name),))) for name in ("a", total))
@@ -225,7 +225,7 @@ def _sums(sums: Sums, last: Expr, fine: int | None, total: str) -> tuple[Expr, .
 
 
 def _without(total: Expr, times: Expr, last: Expr) -> Expr:
-    """Return a sum less so many times the last bound that its units exceed."""
+    """Return a sum less a multiple of the last bound that its units exceed."""
     return saturate(Paren(Binary("-", total, Paren(Binary("*", huge(times), huge(last))))))
 
 

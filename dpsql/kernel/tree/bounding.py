@@ -31,7 +31,7 @@ steps must be the least. A sum that would be cut where all rows are added up is 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial, reduce
 
 from dpsql.kernel.tree.counted import (
@@ -65,6 +65,7 @@ from dpsql.kernel.tree.expressions import (
 )
 from dpsql.kernel.tree.node import Expr, Lowered, Query, Source
 from dpsql.kernel.tree.relations import Derived, Item, Join, Select, SetOperation, columns, conjunction, items
+from dpsql.lazy_dataclass import dataclass
 from dpsql.types import BIGINT, NULL
 
 _COUNT = Aggregate("COUNT")
@@ -122,7 +123,7 @@ class Sampled(Lowered):
 
     @property
     def single(self) -> Select:
-        """The rows that count if `one`."""
+        """The query of the rows that count if a unit counts in one group (`one`)."""
         if self.one == "rows":
             return self.counted
         by = (Column("s", "u"), *columns("s", "k", self.keys))
@@ -210,17 +211,17 @@ class Weighted(Lowered):
 
     @property
     def parts(self) -> Parts:
-        """The different parts of the numbers."""
+        """The parts that the numbers of a query are computed from, each once."""
         return tuple(dict.fromkeys(part for number in self.numbers for part in number))
 
     @property
     def by_rows(self) -> bool:
-        """Whether it is written by rows."""
+        """Whether every part is a sum over rows, so that no query groups by unit."""
         return all(part.of_rows(_unit(), part.row) is not None for part in self.parts)
 
     @property
     def weighed(self) -> Parts:
-        """The parts that are weighed, if it is not written by rows."""
+        """The parts that the query weighs by units, if it is not written by rows."""
         return tuple(p for p in self.parts if p.weighs and (self.keys or p.weighs_one_group))
 
     @property

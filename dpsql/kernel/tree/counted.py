@@ -14,7 +14,6 @@ counts of the unit in the group. A unit whose `size`, at least a, is at most C c
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partial, reduce
 from typing import ClassVar
 
@@ -22,6 +21,7 @@ from dpsql.kernel.tree.exact import BEYOND, absolute, furthest, huge, saturate, 
 from dpsql.kernel.tree.expressions import Aggregate, Argument, Binary, Call, Case, Cast, IsNull, Paren
 from dpsql.kernel.tree.node import Expr, Node, replaced
 from dpsql.kernel.tree.relations import kept
+from dpsql.lazy_dataclass import dataclass
 from dpsql.types import BIGINT, HUGEINT, SqlType
 
 Exprs = tuple[Expr, ...]
@@ -43,7 +43,7 @@ class Counted(Node):
 
     @property
     def in_full(self) -> int | None:
-        """The size of a unit up to which it counts in full; None: nobody says it."""
+        """The size of a unit up to which it counts in full; None: no bound is known."""
         return None
 
     def of_rows(self, unit: Expr, row: Exprs) -> Expr | None:
@@ -89,7 +89,7 @@ class Weighed(Counted):
 
     @property
     def in_full(self) -> int | None:
-        """The size of a unit up to which it counts in full: so many rows, or values."""
+        """The size of a unit up to which it counts in full: a given number of rows, or values."""
         return self.most
 
 
@@ -156,7 +156,7 @@ class CappedRows(Counted):
         return (Aggregate("COUNT", row if self.different else (kept(unit, row),), distinct=self.different),)
 
     def of_units(self, unit: Expr, values: Exprs) -> Expr:
-        """Return the sum over units of these numbers, each cut to `most`."""
+        """Return the sum over units of their numbers of rows, each cut to `most`."""
         return sum_of_rows(Call("LEAST", (values[0], whole(self.most))))
 
 
@@ -246,11 +246,11 @@ class UnitValue(Counted):
         return (Aggregate("SUM", row),)
 
     def compute(self, values: Exprs) -> Expr:
-        """Return the value of a unit."""
+        """Return the expression of a unit's value."""
         return _fill(self.value, values)
 
     def of_units(self, unit: Expr, values: Exprs) -> Expr:
-        """Return the sum over units of `value`."""
+        """Return the expression of the sum of the units' values."""
         return saturate(Aggregate("SUM", (self.compute(values),)))
 
 

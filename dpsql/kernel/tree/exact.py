@@ -58,7 +58,7 @@ def whole(number: int) -> Expr:
 
 
 def huge(value: Expr) -> Expr:
-    """Return an integer as HUGEINT."""
+    """Return an integer constant of type HUGEINT."""
     return Cast(value, HUGEINT)
 
 
@@ -112,7 +112,7 @@ def to_least_steps(value: Expr, scale: int) -> Expr:
 
 
 def exact_steps(value: Expr, scale: int) -> Expr:
-    """Return a sum of exact values with so many decimals in least steps, by its 38 digits."""
+    """Return a sum of exact values with a given number of decimals in least steps, by its 38 digits."""
     if not scale:
         return huge(value)
     return huge(Unscaled(value, SqlType("DECIMAL", 38, scale)))
@@ -131,7 +131,7 @@ def near_steps(value: Expr, scale: int) -> tuple[Expr, Expr] | None:
 
 
 def constant_of(number: int, kind: SqlType) -> Expr:
-    """Return so many least steps of a type, as a constant to compare its values with."""
+    """Return a given number of least steps of a type, as a constant to compare its values with."""
     if not kind.scale:
         return whole(number)
     value = Constant(Decimal(f"{abs(number)}E-{kind.scale}"), kind)

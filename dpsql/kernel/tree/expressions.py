@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from fractions import Fraction
 from functools import lru_cache
 from typing import ClassVar
 
 from dpsql.kernel.tree.forms import Form
 from dpsql.kernel.tree.node import OPAQUE, Expr, Facts, Node, Query, facts
+from dpsql.lazy_dataclass import dataclass
 from dpsql.types import BIGINT, SqlType
 
 _ALONE = Facts(frozenset(), 1)
@@ -202,7 +203,7 @@ class Steps(Expr):
 
     @property
     def wide(self) -> bool:
-        """Whether the steps need more than 64 bits."""
+        """Whether numbers of steps of the grid need more than 64 bits."""
         return max(-self.low, self.high) >= 1 << 63
 
     def _own_facts(self) -> Facts:

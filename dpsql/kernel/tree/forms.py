@@ -25,10 +25,11 @@ from __future__ import annotations
 import csv
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cache, lru_cache
 from pathlib import Path
 
+from dpsql.lazy_dataclass import dataclass
 from dpsql.types import SqlType, column_type
 
 LONGEST = 65_536

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import Field, dataclass
+from dataclasses import Field
 from operator import attrgetter
 from typing import ClassVar, TypeVar, cast
+
+from dpsql.lazy_dataclass import dataclass
 
 OPAQUE = "?"
 """A member of `Facts.reads` if the expression contains a subquery or a window."""
@@ -99,7 +101,7 @@ class Lowered(Query):
 
     @property
     def lowered(self) -> Query:
-        """The query that an engine gets, made once."""
+        """The plain query that an engine gets in place of the node, made once."""
         found: Query | None = getattr(self, "_lowered", None)
         if found is None:
             found = self._lower()
@@ -181,7 +183,7 @@ def _alike(one: tuple[object, ...], other: tuple[object, ...]) -> bool:
 
 
 class _Readers(dict[type[KeptHash], Callable[[KeptHash], tuple[object, ...]]]):
-    """What reads the fields of an object, but those of some types, by its type; made at the first use."""
+    """Functions that read the fields of an object of a type, made at the first use of the type."""
 
     def __init__(self, *without: str) -> None:
         self.without = without

@@ -9,7 +9,6 @@ with generated names.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from functools import partial, reduce
 
 from dpsql.kernel.tree.exact import whole
@@ -25,6 +24,7 @@ from dpsql.kernel.tree.expressions import (
     Window,
 )
 from dpsql.kernel.tree.node import Expr, Lowered, Node, Query, Source
+from dpsql.lazy_dataclass import dataclass
 from dpsql.types import BOOLEAN, NULL
 
 DOMAIN_SCHEMA = "dpsql_domain"
@@ -40,7 +40,7 @@ class Item(Node):
 
     @property
     def column(self) -> str:
-        """The name of the column that it is; "" for an expression without a name."""
+        """The name of the column that the item is; "" for an expression without a name."""
         return self.name or (self.expr.name if isinstance(self.expr, Column) else "")
 
 
@@ -163,7 +163,7 @@ class Candidates(Node):
     ordered: bool
 
     def columns(self, table: str) -> dict[int, Column]:
-        """Return the column of each key."""
+        """Return for each key of the domain the column that holds its candidates."""
         names = ["v"] if len(self.keys) == 1 else [f"v{i}" for i in range(len(self.keys))]
         return {key: Column(table, name) for key, name in zip(self.keys, names, strict=True)}
 
@@ -202,7 +202,7 @@ class OnDomain(Lowered):
 
     @property
     def keys(self) -> int:
-        """The number of keys with candidates."""
+        """How many keys of the groups have listed candidates."""
         return sum(len(each.keys) for each in self.domains)
 
     def _lower(self) -> Query:
@@ -301,7 +301,7 @@ class Numbered(Node):
     null: int | None = None
 
     def columns(self, table: str) -> dict[int, Column]:
-        """Return the column of each key."""
+        """Return for each key of the domain the column that holds its candidates."""
         return dict(zip(self.keys, columns(table, "v", len(self.keys)), strict=True))
 
 

@@ -72,7 +72,7 @@ def quote(name: str) -> str:
 
 
 def _join_nodes(nodes: Iterable[Node], separator: str = ", ") -> list[str | Node]:
-    """Return nodes with a separator between them."""
+    """Return the nodes of several lists in one, with a separator between two lists."""
     pieces: list[str | Node] = []
     for node in nodes:
         pieces += (separator, node) if pieces else (node,)
@@ -253,7 +253,7 @@ _ENDS = {
 
 
 def _nines(sql_type: SqlType) -> tuple[str, str]:
-    """Return the ends of a DECIMAL."""
+    """Return the least and the greatest value of a DECIMAL type."""
     digits = Decimal(10**sql_type.precision - 1).scaleb(-sql_type.scale)
     return f"TRY_CAST('-{digits:f}' AS {sql_type})", f"TRY_CAST('{digits:f}' AS {sql_type})"
 

@@ -359,7 +359,7 @@ def _texts_facts(columns: list[TextColumn], places: Iterable[int]) -> list[JsonO
 
 
 def _slice_release(release: Release, first: int, rows: int) -> Release:
-    """Return so many rows of a release, from one on."""
+    """Return a given number of rows of a release, from one on."""
     return replace(release, rows=release.rows.slice(first, rows), table=release.table.slice(first, rows))
 
 

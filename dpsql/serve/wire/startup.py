@@ -192,7 +192,7 @@ class Pace:
         """The time by which what each analyst has sent would have come at the rate."""
 
     def delay(self, analyst: str, size: int) -> float:
-        """Count a message of so many bytes; return the seconds to wait, 0 within the burst.
+        """Count a message of a given number of bytes; return the seconds to wait, 0 within the burst.
 
         >>> pace = Pace(100, 200, lambda: 7.0)
         >>> pace.delay("ann", 36), pace.delay("ann", 136), pace.delay("bob", 100)

@@ -1,5 +1,5 @@
-"""diffprivlib: its tools on one value of each unit, its mechanisms on exact counts; bounds are kept by "
-"hand in pandas."""
+"""diffprivlib: its tools on one value of each unit, its mechanisms on exact counts; bounds are kept by
+hand in pandas."""
 
 from __future__ import annotations
 

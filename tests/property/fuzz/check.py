@@ -11,6 +11,7 @@ import re
 from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import date, datetime
 from fractions import Fraction
 from time import perf_counter
 from typing import Any
@@ -20,6 +21,7 @@ import pyarrow as pa
 
 from dpsql.analysis import Plan, analyse, complete_options, put_values
 from dpsql.analysis.released.unit_counts import DistinctValues
+from dpsql.analysis.released_values import Known, Value, ValueMark, list_marks
 from dpsql.composition import parts_of
 from dpsql.errors import QueryRefused, QuerySyntaxError
 from dpsql.language import AboveThreshold, Options, Query, TopK, TopPerPartition, parse
@@ -78,6 +80,13 @@ DEFAULTS = Options(epsilon=Fraction(1))
 
 NUMBERS = (0.0, 1.5, -2.0, 3.0, 7.25, 1e300, float("nan"), float("-inf"), None)
 """What stands for numbers of earlier releases."""
+
+_OTHERS: dict[str, tuple[Value, ...]] = {
+    "BIGINT": (0, 1, 3, -5, (1 << 63) - 1),
+    "VARCHAR": ("a", "DE", "", "é", "'"),
+    "DATE": (date(2024, 1, 3), date(2024, 1, 5), date(2024, 2, 29), date.max),
+    "TIMESTAMP": (datetime(2024, 1, 4, 22, 30), datetime(2024, 2, 1), datetime.min),
+}
 
 CONSTRUCTS = (
     "weighted rows",
@@ -153,7 +162,9 @@ def compile_statement(world: World, made: Statement, tried: Tried) -> Plan | Non
     return found[0][1] if len(found) == 1 and "measures apart" not in found[0][0].saw else None
 
 
-def compile_releases(world: World, made: Statement, tried: Tried) -> list[tuple[Statement, Plan]]:
+def compile_releases(
+    world: World, made: Statement, tried: Tried, defaults: Options = DEFAULTS
+) -> list[tuple[Statement, Plan]]:
     """Compile the releases of a statement, each with the rules that it reaches.
 
     A refusal is counted, any other exception is a finding.
@@ -162,13 +173,13 @@ def compile_releases(world: World, made: Statement, tried: Tried) -> list[tuple[
     try:
         query = parse(made.text)
         assert isinstance(query, Query)
-        parts = parts_of(query, world.policy, world.schema_database, DEFAULTS)
+        parts = parts_of(query, world.policy, world.schema_database, defaults)
         plans = [
             analyse(
                 part.query,
                 world.policy,
                 world.schema_database,
-                complete_options(part.query.options, DEFAULTS),
+                complete_options(part.query.options, defaults),
             )
             for part in parts.releases
         ]
@@ -176,7 +187,7 @@ def compile_releases(world: World, made: Statement, tried: Tried) -> list[tuple[
         plans = [
             put_values(
                 plan,
-                {place: NUMBERS[(len(made.text) + place) % len(NUMBERS)] for place in part.values},
+                {mark.place: constant_for(mark, len(made.text)) for mark in list_marks(part.query.tree)},
                 world.policy,
                 world.schema_database,
             )
@@ -203,6 +214,15 @@ def compile_releases(world: World, made: Statement, tried: Tried) -> list[tuple[
     found = [(replace(made, saw=made.saw | whole | _reached(plan)), plan) for plan in plans]
     tried.saw.update(set[str]().union(*(each.saw for each, _ in found)))
     return found
+
+
+def constant_for(mark: ValueMark, seed: int) -> Known:
+    """Return what stands for a value of an earlier release, or for a list of them, at times an empty one."""
+    values = _OTHERS.get(mark.type.name, NUMBERS)
+    place = (seed + mark.place) % (len(values) + 1)
+    if mark.listed:
+        return tuple(value for value in values[:place] if value is not None)
+    return values[place] if place < len(values) else None
 
 
 def _misdrawn(plans: list[Plan]) -> str:

@@ -32,11 +32,17 @@ SELECT country, STRING_AGG(page, ','), COUNT(DISTINCT user_id) FROM visits GROUP
 SELECT country, MODE(page) FROM visits WHERE ms > 1 GROUP BY country
 
 -- R3417 how often each value occurs
+-- error: a user_id can have many rows here: say how many may count
+-- at: HISTOGRAM
+-- hint: HISTOGRAM(page, contribution_bounds_per_group => (0, 20)), or COUNT(DISTINCT user_id) for units
+-- rewrite: SELECT HISTOGRAM(page, contribution_bounds_per_group => (0, 20)) FROM visits -- 20 is a guess
+SELECT HISTOGRAM(page) FROM visits
+
+-- R3447 how often each value occurs in each group
 -- error: HISTOGRAM over many units is not released: counts, sums, averages and quantiles are
 -- at: HISTOGRAM
--- hint: SELECT page, COUNT(*) AS n FROM visits GROUP BY page
--- rewrite: SELECT page, COUNT(*, contribution_bounds_per_group => (0, 20)) AS n FROM visits GROUP BY page -- 20 is a guess
-SELECT HISTOGRAM(page) FROM visits
+-- hint: SELECT country, page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY country, page -- asks something else: one row for each page
+SELECT country, HISTOGRAM(page) FROM visits GROUP BY country
 
 -- R3418 whether some row meets a condition
 -- error: BOOL_OR over many units is not released: counts, sums, averages and quantiles are

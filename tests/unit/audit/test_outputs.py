@@ -48,6 +48,16 @@ def test_truth_values_and_text_are_labels() -> None:
     assert outputs.labels["page"].tolist() == [["home"], ["cart"]]
 
 
+def test_what_no_run_has_is_missing_as_in_a_run_of_others() -> None:
+    """Else data on which a run in a hundred finds a day were told from data on which none does."""
+    none = {"day": np.full((3, 0), ""), "gap": np.full((3, 0), np.nan), "place": np.full((3, 0), -1)}
+    one = {"day": np.array(["", "5", ""]), "gap": np.array([np.nan, 1.5, np.nan]), "place": [-1, 2, -1]}
+    for outputs in (read(none, 3), read(one, 3)):
+        assert outputs.label("day", 1)[0] == [""]
+        assert outputs.label("place", 1)[0] == [-1]
+        assert np.isnan(outputs.value("gap", 1)[0])
+
+
 def test_a_mapping_may_tell_the_charge() -> None:
     told = read(MIXED, 3)
     assert told.epsilon is not None

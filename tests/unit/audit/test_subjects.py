@@ -14,7 +14,7 @@ from scipy import stats
 
 from dpsql import mechanisms, noise
 from dpsql.audit import CATALOGUE, Subject, read
-from dpsql.kernel.mechanisms import GuessAndCheck, GuessAndCheckPlan, NoiseSource
+from dpsql.kernel.mechanisms import CheckStream, CheckStreamPlan, NoiseSource
 from dpsql.kernel.public_order import in_public_order
 
 E = Fraction(3, 2)
@@ -25,17 +25,17 @@ COUNTS = np.array([3, 1, 4, 2, 2])
 def one_by_one(
     epsilon: Fraction,
 ) -> tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.float64]]:
-    """Runs of the interactive mechanism, with one guess: misses, their values and gaps, and charges."""
+    """Runs of the interactive mechanism: misses, their gaps, and charges."""
     source = NoiseSource(noise.SeededEntropy(21))
-    index, numbers, charges = np.full((RUNS, 2), -1), np.full((RUNS, 4), np.nan), np.zeros(RUNS)
+    index, numbers, charges = np.full((RUNS, 2), -1), np.full((RUNS, 2), np.nan), np.zeros(RUNS)
     for run in range(RUNS):
-        checking, used = GuessAndCheck(2, epsilon, 2, source=source), 0
+        checking, used = CheckStream(CheckStreamPlan.plan(epsilon, 2, answers=0), source), 0
         for place, count in enumerate(COUNTS.tolist()):
             if checking.exhausted:
                 break
-            said = checking.check(count, 1)
-            if not said.hit:
-                index[run, used], numbers[run, [used, 2 + used]] = place, (said.value, said.gap)
+            gap = checking.check(Fraction(count))
+            if gap is not None:
+                index[run, used], numbers[run, used] = place, gap
                 used += 1
         charges[run] = float(checking.charge.epsilon)
     return index, numbers, charges
@@ -45,7 +45,7 @@ def least_p(epsilon: Fraction) -> float:
     """The least p-value of the comparisons of single checks with a batch, times their number."""
     index, numbers, charges = one_by_one(epsilon)
     rows = in_public_order(np.tile(COUNTS, (8 * RUNS, 1)))
-    done = GuessAndCheckPlan.plan(2, E, 2, guess=1).run(rows, NoiseSource(noise.SeededEntropy(22)))
+    done = CheckStreamPlan.plan(E, 2, answers=0).run(rows, NoiseSource(noise.SeededEntropy(22)))
     _, which = np.unique(np.concatenate([index, done.index]), axis=0, return_inverse=True)
     ps = [frequencies(which.reshape(-1))]
     if epsilon == E:
@@ -53,7 +53,7 @@ def least_p(epsilon: Fraction) -> float:
             float(done.plan.realised_loss(units).charge.epsilon) for units in np.asarray(done.units).tolist()
         ]
         ps.append(frequencies(np.unique(np.concatenate([charges, spent]), return_inverse=True)[1]))
-    for columns in zip(numbers.T, np.hstack([done.value, done.gap]).T, strict=True):
+    for columns in zip(numbers.T, done.gap.T, strict=True):
         a, b = (column[~np.isnan(column)] for column in columns)
         assert min(len(a), len(b)) > 50
         ps.append(stats.ks_2samp(a, b).pvalue)
@@ -135,7 +135,7 @@ def test_the_catalogue_has_every_mechanism() -> None:
         "box",
         "box, unequal bounds",
         "cube",
-        "guess and check",
+        "stream of checks",
         "quantile, median",
         "quantile, 3 rows a unit",
         "quantiles, three at once",

@@ -119,7 +119,7 @@ def test_misses_that_are_used_up(shell: Shell, folder: Path) -> None:
         (["checks", "run", "daily.sql", "--report", "no/day.html"], "there is no folder"),
         (["checks", "run", "daily.sql", "--set", "day"], "NAME=VALUE"),
         (["--format", "csv", "checks", "run", "daily.sql"], "as a table or as JSON"),
-        (["checks", "run", "other.sql"], "the file has OPEN CHECKS"),
+        (["checks", "run", "other.sql"], "the file has OPEN, CHECK"),
     ],
 )
 def test_wrong_use_asks_nothing(shell: Shell, folder: Path, arguments: list[str], message: str) -> None:

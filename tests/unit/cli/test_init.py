@@ -511,3 +511,14 @@ def test_a_folder_named_as_a_partition_is_no_name(run: Run, here: Path) -> None:
         assert run("init", source, "--unit", "user_id").code == ExitCode.OK
         assert [table.lower() for table in load("dpsql.toml").tables] == [re.sub(r"\W", "_", name).lower()]
         Path("dpsql.toml").unlink()
+
+
+def test_labels_of_keys_are_proposed_as_determined(run: Run) -> None:
+    rides = "SELECT i AS person, i % 4 AS station_id, 'n' AS Station_Name, 3 AS zone_code FROM range(9) t(i)"
+    duckdb.sql(f"COPY ({rides}) TO 'rides.parquet'")
+    assert run("init", "rides.parquet", "--unit", "person").code == ExitCode.OK
+    lines = Path("dpsql.toml").read_text("utf-8").splitlines()
+    (line,) = [line for line in lines if "determines" in line]
+    assert line.startswith('# determines = { station_id = ["Station_Name"] }')
+    Path("dpsql.toml").write_text("\n".join(lines).replace("# determines", "determines"), "utf-8")
+    assert load("dpsql.toml").tables["rides"].determines == {"station_id": ("Station_Name",)}

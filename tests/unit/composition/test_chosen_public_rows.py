@@ -62,6 +62,9 @@ BY_EXISTS = [
     "SELECT COUNT(*) AS n FROM shelf s WHERE NOT EXISTS (SELECT 1 FROM rental r WHERE r.item_id = s.item_id AND r.late)",
     "SELECT room, COUNT(*) AS n FROM shelf s WHERE NOT EXISTS (SELECT 1 FROM rental r WHERE r.item_id = s.item_id AND r.late) GROUP BY room ORDER BY room",
     "SELECT f.kind, COUNT(*) AS n FROM film f JOIN item i ON i.film_id = f.film_id WHERE EXISTS (SELECT 1 FROM rental r JOIN film g ON r.user_id % 9 = g.film_id WHERE g.kind = 'x' AND r.item_id = i.item_id) GROUP BY f.kind ORDER BY f.kind",
+    "SELECT COUNT(*) AS n FROM shelf s LEFT JOIN rental r ON r.item_id = s.item_id AND r.late WHERE r.item_id IS NULL",
+    "SELECT room, COUNT(*) AS n FROM shelf s LEFT JOIN rental r ON late AND s.item_id = r.item_id WHERE r.item_id IS NULL AND room > 0 GROUP BY room ORDER BY room",
+    "SELECT f.kind, COUNT(*) AS n FROM film f JOIN item i ON i.film_id = f.film_id LEFT JOIN rental r ON r.item_id = i.item_id WHERE r.item_id IS NULL GROUP BY f.kind ORDER BY f.kind",
 ]
 
 
@@ -92,6 +95,21 @@ def test_existence_by_value_is_that_of_sql_with_null(session: Session, sql: str)
 def test_other_existence_of_public_rows_is_refused(session: Session, inner: str) -> None:
     with pytest.raises(QueryRefused):
         session.prepare(f"SELECT COUNT(*) FROM item i WHERE NOT EXISTS ({inner})")
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT COUNT(*) FROM shelf s LEFT JOIN rental r ON r.item_id = s.item_id WHERE r.late IS NULL",
+        "SELECT COUNT(*) FROM shelf s LEFT JOIN rental r ON r.item_id = s.item_id WHERE r.item_id IS NULL OR r.late",
+        "SELECT COUNT(*) FROM shelf s LEFT JOIN rental r ON r.item_id = s.item_id OR r.late WHERE r.item_id IS NULL",
+        "SELECT COUNT(*) FROM shelf s LEFT JOIN rental r ON r.item_id > s.item_id WHERE r.item_id IS NULL",
+        "SELECT COUNT(*) FROM shelf s LEFT JOIN (SELECT * FROM rental LIMIT 3) r ON r.item_id = s.item_id WHERE r.item_id IS NULL",
+    ],
+)
+def test_other_joins_of_public_rows_are_no_anti_join(session: Session, sql: str) -> None:
+    with pytest.raises(QueryRefused):
+        session.prepare(sql)
 
 
 @pytest.fixture(scope="module")

@@ -38,6 +38,8 @@ COUNTED = [
     "COUNT(*) AS n FROM (SELECT DISTINCT page, ms FROM visits)",
     "COUNT(*) AS n FROM (SELECT DISTINCT page, note FROM visits WHERE ms > 2)",
     "COUNT(*) AS n FROM (SELECT DISTINCT page FROM visits)",
+    "COUNT(*) AS n FROM (SELECT DISTINCT ON (page) page, ms FROM visits)",
+    "COUNT(*) AS n FROM (SELECT DISTINCT ON (page, ms) note FROM visits ORDER BY page, ms, day DESC)",
     "COUNT(*) AS n FROM (SELECT DISTINCT v.day, v.ms + 1 AS m FROM visits v JOIN visits w USING (visit) WHERE w.ms < 5)",
     "COUNT(DISTINCT (page, note)) AS n FROM visits",
     "COUNT(DISTINCT ROW(page, ms)) AS n FROM visits WHERE day > DATE '2024-01-01'",
@@ -84,6 +86,8 @@ def test_a_bound_is_asked_for_and_the_hint_is_accepted(session: Session) -> None
     [
         "SELECT COUNT(*) FROM (SELECT DISTINCT page, ms FROM visits LIMIT 3)",
         "SELECT COUNT(DISTINCT page, ms) FROM visits",
+        "SELECT COUNT(*) FROM (SELECT DISTINCT ON (page) ms AS page FROM visits ORDER BY page)",
+        "SELECT COUNT(ms) FROM (SELECT DISTINCT ON (page) page, ms FROM visits ORDER BY page, ms)",
         "SELECT * FROM (SELECT DISTINCT page, ms FROM visits)",
     ],
 )

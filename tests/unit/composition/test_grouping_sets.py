@@ -137,3 +137,24 @@ def test_columns_may_have_the_names_of_places(session: Session) -> None:
     statement = f"SELECT {items} FROM {rows} GROUP BY CUBE (g0, k0) ORDER BY g0, k0, n"
     for one, other in zip(rows_of(session, statement), exact(statement), strict=True):
         assert all(map(is_near, one, other)), (one, other)
+
+
+@pytest.mark.parametrize("where", ["k.class = 'none'", "city > 'Z'"])
+def test_sets_that_can_have_no_groups_are_left_out(session: Session, where: str) -> None:
+    """Where no public row meets WHERE, no row does."""
+    joined = "sales JOIN (VALUES ('a', 'new'), ('b', 'old')) AS k(code, class) ON item = k.code"
+    sets = "(code, class), (item), ()" if "class" in where else "(city), (item), ()"
+    key = "class" if "class" in where else "city"
+    statement = f"SELECT {key}, COUNT(*) AS n FROM {joined} WHERE {where} GROUP BY GROUPING SETS ({sets})"
+    release = present(session.run(statement).release)
+    found = [tuple(row.values()) for row in release.rows.to_pylist()]
+    assert len(found) == (1 if "class" in where else 3)
+    assert all(map(is_near, row, (None, 0)) for row in found)
+    assert "of GROUP BY the sets whose keys no public value meets have no rows" in release.warnings
+
+
+def test_groups_of_one_set_without_values_stay_refused(session: Session) -> None:
+    statement = "SELECT city, COUNT(*) FROM sales WHERE city > 'Z' GROUP BY ROLLUP (city) HAVING city > 'Z'"
+    assert len(rows_of(session, statement)) == 0
+    with pytest.raises(QueryRefused, match="no value in the public domain"):
+        session.prepare("SELECT city, COUNT(*) FROM sales WHERE city > 'Z' GROUP BY GROUPING SETS ((city))")

@@ -59,6 +59,10 @@ LIKE_SQL = [
     "SELECT note FROM visits WHERE cost < 20 INTERSECT SELECT note FROM visits WHERE cost > 80 ORDER BY note",
     "SELECT COUNT(*) AS n FROM (SELECT code FROM visits WHERE user_id < 9000 AND code < 30 EXCEPT SELECT DISTINCT code FROM visits WHERE code > 20) AS t",
     "SELECT COUNT(*) AS n FROM ((SELECT place FROM visits WHERE user_id < 9000 AND place IS NOT NULL) UNION SELECT note FROM visits WHERE user_id < 9000) AS t",
+    "SELECT place, note FROM visits WHERE cost < 20 AND user_id < 9000 INTERSECT SELECT place, note FROM visits WHERE cost > 30 ORDER BY ALL",
+    "SELECT COUNT(*) AS n FROM (SELECT place, code % 5 AS k FROM visits WHERE user_id < 9000 EXCEPT SELECT place, code % 5 FROM visits WHERE code > 20) AS t",
+    "SELECT place, code > 20 AS high, cost // 50 AS half FROM visits WHERE user_id < 9000 UNION SELECT place, FALSE, 7 FROM visits WHERE user_id < 9000 ORDER BY ALL",
+    "SELECT COUNT(*) AS n FROM (SELECT code, code // 9 AS k FROM codes EXCEPT SELECT code, code // 9 FROM visits) AS t",
     "SELECT place, COUNT(*) AS n FROM visits WHERE place = 'north' GROUP BY place ORDER BY n DESC LIMIT 5 OFFSET 0",
     "WITH v AS (SELECT * FROM visits WHERE cost > 10) SELECT MODE(place), STRING_AGG(DISTINCT place ORDER BY place) FROM v WHERE user_id < 9000",
 ]
@@ -98,6 +102,21 @@ def test_lists_of_largest_groups_and_of_quantiles(session: Session, sql: str, me
     assert found == [pytest.approx(v, abs=2) if isinstance(v, int) else v for v in meant]
 
 
+def test_a_histogram_is_a_map_of_the_groups_that_have_rows(session: Session) -> None:
+    asked = "SELECT HISTOGRAM(place) AS h, COUNT(*) AS n FROM visits WHERE cost < 50 AND user_id < 9000"
+    answer = session.run(asked)
+    assert answer.table.column_names[:2] == ["h", "n"]
+    with duckdb.connect() as raw:
+        raw.execute(f"CREATE TABLE visits AS {VISITS}")
+        ((exact, _),) = raw.execute(asked).fetchall()
+    found = dict(answer.table.to_pylist()[0]["h"])
+    assert found == {place: pytest.approx(n, abs=0.4) for place, n in exact.items()}
+    assert "west" not in found
+    assert (
+        "HISTOGRAM(place): values whose number rounds to 0 are left out" in present(answer.release).warnings
+    )
+
+
 def test_from_how_many_units_on_a_value_is_listed_is_told(session: Session) -> None:
     asked = "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 0.5) STRING_AGG(DISTINCT place) FROM visits"
     said = present(
@@ -117,6 +136,8 @@ def test_one_user_speaks_for_one_value(session: Session) -> None:
 
 
 def test_branches_are_found_apart_and_what_is_left_out_is_told(session: Session) -> None:
+    both = "SELECT place, note FROM visits INTERSECT SELECT place, note FROM visits WHERE cost < 50"
+    assert any("row of place, note" in each for each in present(session.run(both).release).warnings)
     asked = "SELECT place FROM visits EXCEPT SELECT place FROM visits WHERE cost < 50"
     prepared = of_type(session.prepare(asked), PreparedComposed)
     assert [part.plan.compiled.certificate.most_groups for part in prepared.parts] == [1, 1]
@@ -171,7 +192,7 @@ def test_what_shows_rows_or_single_units_is_refused(session: Session, items: str
         "SELECT place FROM visits UNION ALL SELECT place FROM visits",
         "SELECT user_id FROM visits INTERSECT SELECT user_id FROM visits",
         "SELECT visit FROM visits EXCEPT SELECT visit FROM visits",
-        "SELECT place, note FROM visits INTERSECT SELECT place, note FROM visits",
+        "SELECT place, user_id FROM visits INTERSECT SELECT place, user_id + 1 FROM visits",
         "SELECT * FROM visits EXCEPT SELECT * FROM visits",
         "SELECT MAX(place) FROM visits EXCEPT SELECT place FROM visits",
     ],

@@ -113,7 +113,7 @@ REFUSED = [
     SHARE + "(SELECT income, RANK() OVER (ORDER BY income) AS rn, COUNT(*) OVER () AS n FROM pay)",
     SHARE + f"{BY_TEAM}",
     f"SELECT MIN(CASE WHEN rn < 0.5 * n THEN 9999 ELSE income END) + MAX(rn) AS q FROM {RANKED}",
-    "SELECT MAX(CASE WHEN tile = 4 THEN income END) AS q FROM (SELECT income, NTILE(4) OVER (ORDER BY income DESC) AS tile FROM pay)",
+    "SELECT MAX(CASE WHEN tile = 4 THEN income END) AS q FROM (SELECT income, NTILE(4) OVER (ORDER BY income DESC, age) AS tile FROM pay)",
 ]
 
 

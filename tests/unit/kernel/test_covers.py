@@ -17,7 +17,6 @@ from dpsql.kernel.changes import NumberChange, Taken, UnitChanges
 from dpsql.kernel.loss import PrivacyLoss
 from dpsql.kernel.loss.composing import Spending
 from dpsql.kernel.mechanisms.gaussian import rounded_squares
-from dpsql.kernel.mechanisms.guess_and_check import GuessAndCheckPlan
 from dpsql.kernel.mechanisms.mechanism import Mechanism
 from dpsql.kernel.noise import SystemEntropy
 from dpsql.kernel.parted import Figure, Of
@@ -161,7 +160,6 @@ CASES: dict[str, tuple[Mechanism[Any], Sequence[Taken], Sequence[Taken]]] = {
         [taken(UP, groups=1), taken(BOTH, groups=1)],
         [taken((0, 4), groups=1)],
     ),
-    "GuessAndCheck": (GuessAndCheckPlan.plan(4, 1, 2, sensitivity=3), [taken(BOTH)], [taken((-4, 3))]),
     "CheckStreamPlan": (m.CheckStreamPlan.plan(1, 2), [taken((-1, 1))], [taken((-2, 1)), taken((0, 2))]),
     "Bins": (m.Bins.plan(16, 1), [taken((0, 1, 1))], [taken((0, 1, 2))]),
 }
@@ -226,7 +224,8 @@ REFUSED = "less than one unit is known to change"
 def test_nothing_is_drawn_for_less_than_is_known(monkeypatch: pytest.MonkeyPatch, always: bool) -> None:
     """Each verb asks, before a random word is read; with a mechanism that takes anything, it draws."""
     drawn: list[int] = []
-    checker, oracle = m.GuessAndCheck(2, 1, 1), m.MedianOracle([[1, 2], [3, 4]], 2, 1)
+    rising = m.CheckStream(m.CheckStreamPlan.plan(1, 1, direction="UP"))
+    falls = m.Statistic(((0, Fraction(-1), Fraction(0)),))
 
     def words(_: object, n: int) -> Any:
         drawn.append(n)
@@ -253,8 +252,7 @@ def test_nothing_is_drawn_for_less_than_is_known(monkeypatch: pytest.MonkeyPatch
         lambda: celled.draw(m.Quantile.plan(16, 1), celled.groups_of_cells()),
         lambda: run_on(searched, 3).search(m.Ladder.plan(9, 1, sensitivity=m.FULL), 9),
         lambda: run_on(wide, groups=1).refine(m.Refinement.plan(1, [1, 2], resolution=0), 0, first),
-        lambda: run_on(wide, groups=1).check(checker, 4),
-        lambda: run_on(wide, groups=1).ask(oracle, [1, 0]),
+        lambda: run.check_all(rising, run.every(), [falls] * 9, 1),
     ]
     if always:
         for kind in {type(mechanism) for mechanism, _, _ in CASES.values()}:

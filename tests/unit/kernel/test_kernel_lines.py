@@ -7,16 +7,17 @@ from pathlib import Path
 
 import pytest
 
+from dpsql import lazy_dataclass
 from tests import kernel_lines
 from tests.kernel_lines import DECIDES, KERNEL, READING, code_lines, files, lines_of, lines_of_one_answer
 from tests.unit.test_imports import imported
 
-MOST, MOST_OF_ONE_ANSWER, MOST_THAT_DECIDE = 17_150, 15_250, 6_410
+MOST, MOST_OF_ONE_ANSWER, MOST_THAT_DECIDE = 17_500, 15_600, 6_450
 """Lines of code; they shall be 8,200, 6,000 and 2,800, the 1,900 of the ledger, 900 for parts, 500 for
-streams that last, 180 for reports, and 400 for periods."""
+streams that last, 180 for reports, and 400 for periods. The first two have those of `lazy_dataclass`."""
 
 PACKAGES = {"numpy", "pyarrow", "duckdb"}
-OWN = ("dpsql.errors", "dpsql.types", "dpsql.kernel")
+OWN = ("dpsql.errors", "dpsql.types", "dpsql.lazy_dataclass", "dpsql.kernel")
 
 
 def forbidden(source: str, path: Path) -> list[str]:
@@ -44,7 +45,6 @@ def test_the_kernel_imports_nothing_that_would_have_to_be_read() -> None:
         "from dpsql.policy import Policy",
         "from dpsql import analysis",
         "import dpsql",
-        "from dpsql.lazy_dataclass import dataclass",
         "import sqlglot",
         "from ..analysis import seal",
         "def f():\n    import scipy",
@@ -58,8 +58,9 @@ def test_what_the_kernel_may_not_import_is_found(source: str) -> None:
 
 def test_the_kernel_has_no_more_lines_than_are_promised() -> None:
     found = files()
-    assert lines_of(found) <= MOST
-    assert lines_of_one_answer(found) <= MOST_OF_ONE_ANSWER
+    late = code_lines(Path(lazy_dataclass.__file__).read_text("utf-8"))
+    assert lines_of(found) + late <= MOST
+    assert lines_of_one_answer(found) + late <= MOST_OF_ONE_ANSWER
     assert lines_of(found, DECIDES) <= MOST_THAT_DECIDE
     assert lines_of(found, DECIDES) > 0
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
 
@@ -76,34 +75,27 @@ def test_a_run_has_the_changes_of_its_counts() -> None:
 
 
 @pytest.mark.parametrize("declared", [True, False])
-@pytest.mark.parametrize(
-    "step",
-    [
-        lambda one: one.refine(m.Refinement.plan(2, [1, 2]), 0, LEVEL),
-        lambda one: one.check(m.GuessAndCheck(2, 1, 1), 4),
-        lambda one: one.ask(m.MedianOracle([[1, 2], [3, 4]], 2, 1), [1, 0]),
-    ],
-    ids=["refine", "check", "ask"],
-)
-def test_steps_on_one_number_take_no_counts_of_groups(step: Callable[[Run], object], declared: bool) -> None:
+def test_a_number_that_is_refined_is_of_one_group(declared: bool) -> None:
     """A unit may be in each of them, and which of them is the first one is private."""
     known = UnitChanges((ONE,), declared=declared)
     with pytest.raises(InternalError, match="one group"):
-        step(Run(counts(known, [5, 6]), ample()))
+        Run(counts(known, [5, 6]), ample()).refine(m.Refinement.plan(2, [1, 2]), 0, LEVEL)
 
 
 def test_what_checks_are_charged_is_spent() -> None:
     one = run(UnitChanges((ONE,)), [1000])
-    checker = m.GuessAndCheck(2, 1, 1)
-    assert not one.check(checker, 0).hit
-    assert one.loss.charge == checker.charge
+    far, plan = [m.Statistic(((0, Fraction(1), Fraction(0)),))], m.CheckStreamPlan.plan(1, 1)
+    stream = m.CheckStream(plan)
+    (gap,) = one.check_all(stream, one.every(), far, 1)
+    assert gap is not None
+    assert one.loss.charge == stream.charge
     assert one.loss.charge.epsilon == 1
     with pytest.raises(InternalError, match="more than what is reserved"):
-        one.check(m.GuessAndCheck(2, 1, 1), 0)
+        one.check_all(m.CheckStream(plan), one.every(), far, 1)
 
 
 def test_a_checker_costs_no_more_than_it_says() -> None:
-    plan = m.GuessAndCheck(2, 1, 1).plan
+    plan = m.CheckStreamPlan.plan(1, 1)
     taken = UnitChanges((ONE,)).of((0,), 1)
     assert plan.covers(taken)
     assert not replace(plan, loss=PrivacyLoss.of(Fraction(1, 100))).covers(taken)

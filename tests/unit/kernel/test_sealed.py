@@ -7,6 +7,7 @@ import copy
 import pickle
 import sys
 from collections.abc import Callable, Iterator
+from fractions import Fraction
 from pathlib import Path
 from types import FunctionType, MethodType, ModuleType
 from typing import Any
@@ -117,6 +118,7 @@ def steps() -> dict[str, Callable[[], tuple[object, ...]]]:
         rows = made.join_rows([each.rows for each in chosen])
         return made, chosen, rows, whole
 
+    checks, statistic = m.CheckStreamPlan.plan("1/1000", 1), m.Statistic(((0, Fraction(1), Fraction(-4)),))
     figure = Figure(Of.CLIPPED, 0, (1, 2, 4, 8), 1)
     return {
         "counts": lambda: (run, run.counts, KeptCopy.of(run.counts, 10**6)),
@@ -138,8 +140,7 @@ def steps() -> dict[str, Callable[[], tuple[object, ...]]]:
         "a search": lambda: (search, search.search(m.Ladder.plan(4, 1, sensitivity=m.FULL), 4)),
         "figures": lambda: (run_of_figures([search], [figure], ample(), ()),),
         "a refinement": lambda: (one, one.refine(finer, 0, first)),
-        "a check": lambda: (one, one.check(m.GuessAndCheck(2, "1/1000", 1), 4)),
-        "hypotheses": lambda: (one, one.ask(m.MedianOracle([[1, 2], [3, 4]], 2, "1/1000"), [1, 0])),
+        "a check": lambda: (one, one.check_all(m.CheckStream(checks), one.every(), [statistic], 1)),
     }
 
 
@@ -184,7 +185,7 @@ def test_no_frame_of_an_error_holds_what_is_counted(name: str, monkeypatch: pyte
         for act in ("run", "again"):
             if hasattr(kind, act):
                 monkeypatch.setattr(kind, act, fails)
-    monkeypatch.setattr(m.GuessAndCheck, "check", fails)
+    monkeypatch.setattr(m.CheckStream, "check", fails)
     monkeypatch.setattr(m.RungBins, "clipped", fails)
     with pytest.raises(ValueError, match="a mechanism") as caught:
         made()

@@ -88,6 +88,7 @@ CASES: list[tuple[Mechanism[Any], Taken, Sequence[Mechanism[Any]]]] = [
             replace(CHOOSING, tests=lowered(CHOOSING.tests)),
             replace(CHOOSING, loss=CHOOSING.tests.loss(1)),
             replace(CHOOSING, choice=m.NoisyTopK.plan(2, 2, ONE / 4, sensitivity=3)),
+            replace(CHOOSING, choice=m.NoisyTopK.plan(4, 3, ONE / 4, sensitivity=3)),
         ],
     ),
     (

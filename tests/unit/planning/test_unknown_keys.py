@@ -173,6 +173,35 @@ class TestRule:
             mended = asked.replace("LIMITED_THEN_STABLE", "LIMITED_DOMAIN").replace(", noise = LAPLACE", "")
             session.prepare(mended)
 
+    @pytest.mark.parametrize(
+        "shown", ["word, DP_GAP() AS g", "word, DP_RANK() AS r", "word, DP_PVALUE() AS p"]
+    )
+    def test_the_order_of_a_stable_set_is_bought(self, session: Session, shown: str) -> None:
+        text = statement("epsilon = 1, delta = 1e-3, mechanism = TOP_STABLE", shown=shown)
+        with pytest.raises(QueryRefused, match="without order") as caught:
+            session.prepare(text)
+        assert "order_share" in (caught.value.hint or "")
+        bought = text.replace("TOP_STABLE", "TOP_STABLE, order_share = 0.25")
+        facts = explained(session, bought)
+        assert facts["epsilon"] == 1
+        assert "epsilon 0.125 of it orders the rows" in facts["warnings"]
+        assert facts["tells_apart"] > 0
+
+    @pytest.mark.parametrize(
+        ("text", "hint"),
+        [
+            (statement("epsilon = 1, delta = 1e-3, order_share = 0.25"), "mechanism = TOP_STABLE"),
+            (
+                statement("epsilon = 1, delta = 1e-3, mechanism = LIMITED_DOMAIN, order_share = 0"),
+                "mechanism = TOP_STABLE",
+            ),
+        ],
+    )
+    def test_an_order_share_is_for_top_stable(self, session: Session, text: str, hint: str) -> None:
+        with pytest.raises(QueryRefused, match="order_share orders the set of Top Stable") as caught:
+            session.prepare(text)
+        assert hint in (caught.value.hint or "")
+
     def test_no_private_count_enters(self, opened: Open) -> None:
         """EXPLAIN is the same on any two databases of one policy."""
         texts = [keys_alone("epsilon = 1, delta = 3e-4", k) for k in (2, 10, 50)]
@@ -285,6 +314,24 @@ class TestAnswer:
         assert np.mean(covered) == pytest.approx(0.95, abs=off)
         deviations = [float(np.sqrt(np.mean(np.square(errors)))) for errors in spread.values()]
         assert runs < 300 or max(deviations) < 1.4 * min(deviations)
+
+    def test_a_stable_set_in_order(self, session: Session) -> None:
+        """The set of eight, with gaps that estimate the counts beside their measurements."""
+        options = "epsilon = 1, delta = 1e-6, mechanism = TOP_STABLE, order_share = 0.25, measure = 0.5"
+        more = options.replace("order_share = 0.25", "order_share = 0")
+        ordered, unordered = (
+            [self.run(session, statement(o, 12)) for _ in range(30)] for o in (options, more)
+        )
+        for prepared, answer in ordered:
+            assert [self.NAMES[i] for i in answer.rows][:3] == ["m", "c", "x"]
+            gap = present(answer.gap)
+            assert len(answer.rows) == 8
+            assert np.isnan(gap).tolist() == [False] * 7 + [True]
+            assert answer.charge.epsilon == prepared.price.epsilon == 1
+            assert len(present(present(answer.counts[0]).value)) == 8
+        for _, answer in unordered:
+            assert [self.NAMES[i] for i in answer.rows] == sorted(self.NAMES[:8])
+            assert answer.gap is None
 
     def test_what_is_not_spent_is_not_charged(self, session: Session) -> None:
         release = present(session.run(keys_alone(self.TEXT.replace(", measure = 0.5", ""), 12)).release)

@@ -203,11 +203,6 @@ def test_notices_are_kept_where_no_release_says_them(remote: RemoteSession) -> N
     assert remote.run(ASK).notices == ()
 
 
-def test_streams_are_local(remote: RemoteSession) -> None:
-    with pytest.raises(NotSupportedError, match="on this machine"):
-        remote.checked(tolerance=1, epsilon=1, misses=1)
-
-
 def test_a_server_of_another_kind_is_reported(remote: RemoteSession, wire: Any) -> None:
     wire._reply = lambda sent: type(wire)._reply(wire, sent)
     wire._reply = lambda sent: __import__("dpsql.remote.server_wire").remote.server_wire.Reply(

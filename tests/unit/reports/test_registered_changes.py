@@ -15,9 +15,8 @@ from dpsql.errors import BudgetExceeded, OperationalError, ProgrammingError
 from dpsql.kernel.loss import PrivacyLoss
 from dpsql.session import Session
 from tests.unit.reports.conftest import POLICY
-from tests.unit.reports.test_registered import SELECT, TOP, WEEK, register, run, spent
+from tests.unit.reports.test_registered import SELECT, TOP, WEEK, WEEK_ALONE, register, run, spent
 
-WEEK_ALONE = f"{SELECT} country, COUNT(*) AS n FROM signups WHERE {WEEK} GROUP BY country"
 VALUES = 'domain.country = { values = ["a", "b", "c"]'
 
 

@@ -202,3 +202,31 @@ def test_answers_of_many_weeks_take_little_memory() -> None:
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 50e6, peak
+
+
+def test_numbers_are_their_weights_times_what_was_released() -> None:
+    noise = np.random.default_rng(3)
+    rows, columns = (Axis.of_groups(name, range(size)) for name, size in (("a", 4), ("b", 3)))
+    low = Axis.of_condition("a", ValueSet.of_range(0, 2), "low")
+    released = [
+        ReleasedMarginal(number, Marginal(axes), noise.normal(size=Marginal(axes).size), draw)
+        for number, (axes, draw) in enumerate(
+            [
+                ((rows, columns), NoiseDraw(Law("laplace"), 2.0)),
+                ((rows,), NoiseDraw(Law("gaussian"), 1.0)),
+                ((), NoiseDraw(Law("laplace"), 0.5)),
+            ]
+        )
+    ]
+    universe = {"a": ValueSet.of_range(0, 4), "b": ValueSet.of_range(0, 3)}
+    estimate = Estimate.of(released, universe)
+    for wanted in (Marginal((columns, rows)), Marginal((low, columns)), Marginal((rows,)), Marginal()):
+        answer = estimate.answer(wanted)
+        assert isinstance(answer, MarginalAnswer)
+        values, variances = np.zeros(wanted.size), np.zeros(wanted.size)
+        for each, weights in estimate.weigh(wanted):
+            values += weights @ each.tensor().ravel()
+            own = 2 if each.draw.law.kind == "laplace" else 1
+            variances += own * each.draw.scale**2 * np.square(weights).sum(axis=1)
+        assert values == pytest.approx(answer.values.ravel())
+        assert np.sqrt(variances) == pytest.approx(answer.stddev.ravel())

@@ -20,7 +20,7 @@ from dpsql.kernel.loss import (
     Stream,
     largest_loss,
 )
-from dpsql.kernel.mechanisms import GuessAndCheckPlan, Laplace, NoisyTopK
+from dpsql.kernel.mechanisms import CheckStreamPlan, Laplace, NoisyTopK
 
 ORDERS = [1 + Fraction(i, 64) for i in (1, 40, 191, 1500, 65535)]
 AMOUNTS = st.fractions(min_value=Fraction(1, 1000), max_value=20, max_denominator=1000)
@@ -85,7 +85,7 @@ def test_independent_noises_are_separate_parts() -> None:
 
 def test_what_shares_a_threshold_is_one_part() -> None:
     """The threshold's noise is not released: neither it nor a check is a private mechanism by itself."""
-    plan = GuessAndCheckPlan.plan(5, "0.6", 3)
+    plan = CheckStreamPlan.plan("0.6", 3)
     assert plan.loss.parts == (PureDP(Fraction(3, 5)),)
     assert len(plan.realised_loss(2).parts) == 1
 

@@ -1,6 +1,7 @@
 """Limited domain and Top Stable: what they return and what they refuse."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
@@ -10,7 +11,7 @@ from numpy.typing import NDArray
 
 from dpsql import mechanisms
 from dpsql.kernel.loss import Charge
-from dpsql.kernel.mechanisms.top_stable import StableNoise
+from dpsql.kernel.mechanisms.top_stable import StableNoise, leads
 from dpsql.kernel.mechanisms.unknown_domain import largest_groups
 from dpsql.noise import SeededEntropy
 from tests.narrow import of_type, present
@@ -173,19 +174,53 @@ class TestTopStable:
         assert choice.loss.charge == Charge(Fraction(1, 2))
         assert found.charge == Charge(Fraction(2), Fraction(1, 10**6))
         assert found.plan.tests.threshold_scale == 1 / (Fraction(3, 20) * Fraction(3, 2))
-        half = top_stable(counts, 4, 2, "1e-6", candidates=50, choosing="1/2")
+        half = top_stable(counts, 4, 2, "1e-6", candidates=50, order_share="1/2")
         assert present(half.plan.choice).loss.charge == Charge(Fraction(1))
-        # At i <= k nothing is chosen, and its share not spent.
+        # At i <= k they are ordered, too; with none that is stable, nothing of it is spent.
         few = top_stable(FAR, 5, 2, "1e-6", candidates=9)
-        assert (few.index.tolist(), few.gap.tolist()) == ([0, 1, 2, 3, 4], [])
-        assert few.charge == Charge(Fraction(3, 2), Fraction(1, 10**6))
+        assert (few.index.tolist(), few.gap.shape, int(few.ordered)) == ([0, 1, 2, 3, 4], (4,), 5)
+        assert few.charge == Charge(Fraction(2), Fraction(1, 10**6))
+        none = top_stable([5] * 80, 5, 2, "1e-6", candidates=9)
+        assert none.charge == Charge(Fraction(3, 2) * Fraction(3, 20), Fraction(1, 10**6))
+
+    @pytest.mark.parametrize("counts", [[10**6, 9 * 10**5, 8 * 10**5], [9 * 10**5, 10**6, 8 * 10**5]])
+    def test_a_set_of_k_or_fewer_is_ordered_for_a_share(self, counts: list[int]) -> None:
+        found = top_stable([*counts, 5, 4], 3, 1, "1e-6", order_share="1/4")
+        assert found.index.tolist() == sorted(range(3), key=lambda i: -counts[i])
+        assert np.abs(found.gap - 10**5).max() < 1000
+        assert found.charge == Charge(Fraction(1), Fraction(1, 10**6))
+        assert present(found.plan.choice).scale == 8  # of two places: the third follows
+        free = top_stable([*counts, 5, 4], 3, 1, "1e-6", order_share=0)
+        assert (free.index.tolist(), free.gap.tolist(), int(free.ordered)) == ([0, 1, 2], [], 0)
+
+    def test_one_group_has_no_order_to_pay_for(self) -> None:
+        found = top_stable([10**6, 5, 4], 3, 1, "1e-6", order_share="1/4")
+        assert (found.index.tolist(), found.gap.tolist(), int(found.ordered)) == ([0], [], 0)
+        assert found.charge.epsilon == Fraction(3, 4)
+        assert top_stable([10**6, 5], 1, 1, "1e-6", order_share="1/4").plan.choice is None
+
+    @pytest.mark.parametrize("many", range(2, 8))
+    def test_the_order_is_that_of_noisy_top_k_on_the_set_alone(self, many: int) -> None:
+        """Its noise is for the largest set, and a smaller one has no more places: so the charges add."""
+        plan = mechanisms.TopStable.plan(4, 1, "1e-6", candidates=7, order_share="1/3", sensitivity=2)
+        choice = present(plan.choice)
+        least = mechanisms.NoisyTopK.plan(many, 4, "1/3", sensitivity=2)
+        assert choice.scale >= least.scale
+        counts = [1000 * (20 - i) for i in range(many)] + [3] * 5
+        found = plan.run(counts, mechanisms.NoiseSource(SeededEntropy(1)))
+        entropy = SeededEntropy(1)
+        source = mechanisms.NoiseSource(entropy)
+        plan.tests.margins(leads(np.array([[*counts, 0][:8]]), Fraction(2)), source)
+        alone = replace(choice, groups=many).run(counts[:many], source)
+        assert (found.index.tolist(), found.gap.tolist()) == (alone.index.tolist(), alone.gap.tolist())
+        assert found.charge.epsilon == 1
 
     def test_uniform_choice(self) -> None:
         counts = [10**6 - 1000 * i for i in range(6)] + [5] * 80
         seen = np.zeros(6)
         for seed in range(300):
             found = top_stable(
-                counts, 2, 2, "1e-6", candidates=20, choose="uniform", entropy=SeededEntropy(seed)
+                counts, 2, 2, "1e-6", candidates=20, order_share=0, entropy=SeededEntropy(seed)
             )
             assert len(found.index) == 2
             assert found.charge.epsilon == 2
@@ -240,8 +275,8 @@ def test_refused(mechanism: Callable[..., object], arguments: dict[str, Any], sa
         ({"share": 0}, "share must"),
         ({"share": 1}, "share must"),
         ({"noise": "exponential"}, "noise must"),
-        ({"choose": "best"}, "choose must"),
-        ({"choosing": 1}, "choosing must"),
+        ({"order_share": 1}, "order_share must"),
+        ({"order_share": "-1/4"}, "order_share must"),
     ],
 )
 def test_refused_by_top_stable(arguments: dict[str, Any], says: str) -> None:

@@ -1,0 +1,125 @@
+"""The number of groups of rows of many units, of which each unit is kept to few: one number, not one a group.
+
+``COUNT(*) FROM (SELECT note FROM visits GROUP BY note HAVING COUNT(*) > 9)``: a unit that is kept to m groups
+changes m of them at most, so the number changes by at most m (`kernel.check.few_rows`). Groups of undeclared
+keys would be released each by itself, with delta, and those with few units never.
+"""
+
+from __future__ import annotations
+
+from sqlglot import exp
+
+from dpsql.analysis.block_groups import Group
+from dpsql.analysis.compiled_relation import Scope
+from dpsql.analysis.released import name_unit, write_argument
+from dpsql.analysis.released.released_numbers import AggregateCall, ReleasedAggregate, UnitNumber
+from dpsql.analysis.scalar_rules import compile_condition, make_canonical
+from dpsql.analysis.typed_expression import make_column
+from dpsql.errors import InternalError
+from dpsql.kernel.tree import (
+    Aggregate,
+    Bounded,
+    Column,
+    Constant,
+    Counted,
+    Derived,
+    Expr,
+    IsNull,
+    Item,
+    Node,
+    Query,
+    Select,
+    replaced,
+    walk,
+)
+from dpsql.lazy_dataclass import dataclass
+from dpsql.policy import Assumed
+from dpsql.types import INTEGER
+
+GROUPS = "groups"
+"""The meta of a call of COUNT(*) that counts groups of the rows of its block: a `CountedKeys`."""
+
+
+@dataclass(frozen=True, slots=True)
+class CountedKeys:
+    """What makes the groups that a call counts."""
+
+    keys: tuple[exp.Expr, ...]
+    condition: exp.Expr | None
+    """The condition that a group meets, of keys and aggregates."""
+    most: int
+    """How many groups a unit is kept to."""
+    where: str
+    """Where that number is from; "" if the statement says it."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FewGroups(UnitNumber):
+    """The number of groups of rows that meet a condition; the rows of each unit are kept in few groups."""
+
+    keys: tuple[int, ...]
+    """The places of the keys among the expressions of a row."""
+    aggregates: tuple[Expr, ...]
+    """What is computed of a group, of the columns `y.f0`, .. of its rows."""
+    condition: Expr | None
+    """The condition, of the columns `g.k0`, .. and `g.a0`, .. of a group."""
+    most: int
+
+    @property
+    def unit_change(self) -> tuple[int, int]:
+        """The least and the greatest amount by which adding a unit can change the number."""
+        return (-self.most if self.aggregates else 0), self.most
+
+    def build_counted(self, *row: Expr) -> Counted:
+        """Raise: it is no sum of what units add, and has a query of its own."""
+        raise InternalError("this is a bug of dpsql, nothing was run or charged: groups are no sum of units")
+
+    def build_query(self, rows: Query) -> Query:
+        """Return the query of the number, of projected rows with the unit `u` and the expressions `f0`, .."""
+        unit, there = Column("s", "u"), IsNull(Column("s", "u"), negated=True)
+        keys = tuple(Item(Column("s", f"f{place}"), f"k{i}") for i, place in enumerate(self.keys))
+        fields = tuple(Item(Column("s", f"f{i}"), f"f{i}") for i in range(len(self.row)))
+        every = Select((Item(unit, "u"), *keys, *fields), Derived(rows, "s"), there)
+        pairs = Select((Item(unit, "u"), *keys), Derived(rows, "s"), there, distinct=True)
+        by = tuple(item.column for item in keys)
+        kept = Bounded(every, (*by, *(item.column for item in fields)), by, self.most, pairs)
+        listed = (*(Item(Column("y", name), name) for name in by),)
+        listed += tuple(Item(each, f"a{i}") for i, each in enumerate(self.aggregates))
+        places = tuple(Constant(i + 1, INTEGER) for i in range(len(by)))
+        groups = Select(listed, Derived(kept, "y"), group=places)
+        return Select((Item(Aggregate("COUNT"), "n0"),), Derived(groups, "g"), self.condition)
+
+
+def find_few_groups(numbers: tuple[ReleasedAggregate, ...]) -> FewGroups | None:
+    """Return the number of groups among released numbers, which is the only one; None if there is none."""
+    found = [part for number in numbers for part in number.parts if isinstance(part, FewGroups)]
+    return found[0] if len(found) == len(numbers) == 1 else None
+
+
+def compile_few_groups(call: AggregateCall, counted: CountedKeys) -> FewGroups:
+    """Compile a call that counts groups of the rows of its block."""
+    compiler, source = call.compiler, call.source
+    if call.by_row or call.conditions:
+        raise call.refuse("groups are counted of rows that have a unit", call.node)
+    group = Group(compiler, source.scope.copy(), [], "g")
+    keys = [make_canonical(call.expression(key)) for key in counted.keys]
+    for i, key in enumerate(keys):
+        group.keys.setdefault(key.node, make_column("g", f"k{i}", key.type))
+    condition = None
+    if counted.condition is not None:
+        outer = Scope(compiler.source, intercept=group.lookup, block=source.scope.block)
+        condition = compile_condition(compiler, counted.condition, outer).guarded_node
+    aggregates = [make_canonical(each).node for each in group.aggregates]
+    if any(isinstance(node, Query) for each in aggregates for node in walk(each)):
+        raise call.refuse("a subquery in an aggregate of groups is not counted", call.node)
+    read = [node for each in aggregates for node in walk(each) if isinstance(node, Column)]
+    row = tuple(dict.fromkeys((*(key.guarded_node for key in keys), *read)))
+
+    def find_column(node: Node) -> Node:
+        return Column("y", f"f{row.index(node)}") if isinstance(node, Column) else node
+
+    words = " and ".join(write_argument(key) for key in counted.keys)
+    compiler.assume(Assumed(f"{words} of a {name_unit(source)}", f"at most {counted.most:,}", counted.where))
+    made = tuple(replaced(each, find_column) for each in aggregates)
+    places = tuple(row.index(key.guarded_node) for key in keys)
+    return FewGroups(row, places, made, condition, counted.most)

@@ -1,0 +1,216 @@
+"""Selections whose exact answer no single unit could change: keys without noise, or no row.
+
+A statement that names FIRST_STABLE is answered by one stability test (`kernel.stable_questions`). Those of
+an open stream (OPEN STABLE) are the same; the stream has their tests.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from fractions import Fraction
+from math import ceil, floor
+
+import numpy as np
+
+from dpsql.analysis import Plan, bound_on_rows
+from dpsql.errors import Fix, InternalError, QueryRefused
+from dpsql.estimates.predictions import clear_gap
+from dpsql.kernel.loss import Charge
+from dpsql.kernel.mechanisms import FirstStable, StableAnswers, StableStream
+from dpsql.kernel.release import Run
+from dpsql.kernel.stable_questions import (
+    StableAbove,
+    StableAnswer,
+    StableQuantile,
+    StableQuestion,
+    StableTop,
+    ask_stable,
+)
+from dpsql.language import AboveThreshold, Scalar, TopK
+from dpsql.lazy_dataclass import dataclass
+from dpsql.planning import plan_requests
+from dpsql.planning.method import KeepsQuote, NoisyResult, Quote
+
+NAME = "FIRST_STABLE"
+SET_NOTE = "the rows are a set, in the order of their keys: DP_RANK() in the select list asks for a list"
+
+
+def refuse(plan: Plan, message: str, hint: str | None = None, fix: Fix | None = None) -> QueryRefused:
+    """Return the refusal of a statement that cannot be answered without noise."""
+    at = plan.options.at.get("mechanism")
+    return plan.query.source.refuse(f"an exact answer is of keys: {message}", at, hint, fix)
+
+
+def question_of(plan: Plan) -> tuple[int, StableQuestion]:
+    """Return what a statement asks, and the place of the numbers that decide; refuse what has no distance."""
+    if plan.ladders or plan.partitions is not None:
+        raise refuse(plan, "bounds that are searched, and selections in partitions, have noise")
+    for output in plan.outputs:
+        if output.kind not in ("key", "quantile", "rank"):
+            raise refuse(
+                plan,
+                f"{output.name[:60]} is a number, which one {plan.unit} changes everywhere",
+                "leave it out of the select list, or ask with noise",
+            )
+    if plan.cells is not None:
+        return 1, _quantile_of(plan)
+    if plan.values is not None or plan.existence is not None or plan.outside:
+        raise refuse(plan, "all groups, or values, are asked for", "ORDER BY COUNT(..) DESC LIMIT 1")
+    selection = plan.selection
+    match selection:
+        case TopK(threshold=None):
+            listed = any(output.kind == "rank" for output in plan.outputs)
+            question: StableQuestion = StableTop(selection.k, listed=listed, lowest=selection.lowest)
+        case AboveThreshold(limit=None, order=()) if plan.domain_size is not None:
+            step, strict = plan.counts[selection.count].step, selection.strict
+            level = selection.threshold / step
+            question = StableAbove(floor(level) + 1 if strict else ceil(level))
+            if question.threshold < 1:
+                raise refuse(plan, "every group reaches that threshold", "HAVING COUNT(..) >= 100")
+        case TopK() | AboveThreshold():
+            raise refuse(
+                plan,
+                "a threshold selects among all groups of declared keys, without ORDER BY and LIMIT",
+                "HAVING COUNT(..) >= 100 alone, or ORDER BY COUNT(..) DESC LIMIT 3 alone",
+            )
+        case _:
+            raise refuse(plan, "nothing is selected here", "ORDER BY COUNT(..) DESC LIMIT 1")
+    count = plan.counts[selection.count]
+    if count.argument is not None or len(count.parts) != 1 or not count.monotone:
+        raise refuse(plan, "groups are compared by counts alone", "ORDER BY COUNT(DISTINCT ..) DESC LIMIT 1")
+    return selection.count, question
+
+
+def _quantile_of(plan: Plan) -> StableQuantile:
+    found = {output.quantile for output in plan.outputs}
+    quantile = next(iter(found))
+    if len(found) > 1 or quantile is None or not isinstance(plan.selection, Scalar):
+        raise refuse(plan, "one quantile of all rows", "SELECT MEDIAN(..) FROM .. without GROUP BY")
+    if not 0 < quantile.q < 1:
+        raise refuse(plan, "an extreme is one unit's value", "a quantile between 0 and 1")
+    return StableQuantile(quantile.q)
+
+
+def moved_by(plan: Plan, place: int, question: StableQuestion) -> int:
+    """Return how far one unit moves the distance of a question, as the plan claims it."""
+    if isinstance(question, StableQuantile):
+        if plan.cells is None:
+            raise InternalError("a quantile has cells")
+        return max(plan.cells.most, 1)
+    return max(plan.counts[place].bound, 1)
+
+
+def needed_lead(plan: Plan, tests: FirstStable | StableAnswers, moved: int) -> float:
+    """Return how far ahead an answer must be to be shown, at the level of the statement's intervals.
+
+    Of groups it is a lead in counts, of a quantile a distance in rows.
+    """
+    found = clear_gap(tests, plan_requests.confidence_of(plan))
+    if found is None:
+        raise InternalError("a stability test has a distance")
+    return moved * (found + 1)
+
+
+def notes_of(plan: Plan, place: int, question: StableQuestion) -> tuple[str, ...]:
+    """Say what is shown, and of which rows."""
+    found = []
+    if isinstance(question, StableTop) and question.k > 1 and not question.listed:
+        found.append(SET_NOTE)
+    bound = None if isinstance(question, StableQuantile) else bound_on_rows(plan.counts[place])
+    if isinstance(question, StableQuantile) and plan.cells is not None:
+        step = plan.cells.cells.grid.step
+        bound = None if plan.cells.single else plan.cells.most
+        if step != 1:
+            found.append(f"values are rounded to steps of {float(step):g}")
+    if bound is not None:
+        found.append(f"of each {plan.unit} at most {bound:,} rows count: it is exact for these")
+    if plan.groups_kept is not None:
+        found.append(f"of each {plan.unit} at most {plan.groups_kept} groups counted, chosen by a hash")
+    return tuple(found)
+
+
+def delta_of(plan: Plan) -> Fraction:
+    """Return the delta of a statement; refuse one without."""
+    if plan.options.delta is None:
+        raise plan.query.source.refuse(
+            "an exact answer needs a delta: the chance that one is shown which a unit could change",
+            plan.options.at.get("mechanism"),
+            "OPTIONS (.., delta = 1e-6)",
+            Fix("1e-6", option="delta", guess="1e-6"),
+        )
+    return plan.options.delta
+
+
+@dataclass(frozen=True, slots=True)
+class StableSelection(KeepsQuote):
+    """Shows the exact answer of a statement if it is stable, else no row."""
+
+    plan: Plan
+    place: int
+    question: StableQuestion
+    mechanism: FirstStable
+
+    @classmethod
+    def of(cls, plan: Plan) -> StableSelection:
+        """Plan the one test of a statement; raises `ValueError` if a scale is too large."""
+        place, question = question_of(plan)
+        for name in ("measure", "measure_strategy", "candidates", "intervals"):
+            if name in plan.options.at:
+                raise plan.query.source.refuse(
+                    f"option {name} has no meaning for an exact answer", plan.options.at[name], "leave it out"
+                )
+        if plan.options.noise not in (None, "LAPLACE"):
+            raise plan.query.source.refuse(
+                "the noise of stability tests is one-sided, or LAPLACE",
+                plan.options.at.get("noise"),
+                "leave noise out",
+            )
+        mechanism = FirstStable.plan(
+            1,
+            plan.epsilon_division.pure_epsilon(),
+            delta_of(plan),
+            noise="laplace" if plan.options.noise == "LAPLACE" else "one-sided",
+        )
+        return cls(plan, place, question, mechanism)
+
+    def compute_quote(self) -> Quote:
+        """Return the price, and how far ahead an answer must be to be shown."""
+        level = plan_requests.confidence_of(self.plan)
+        plan, mechanism, first = self.plan, self.mechanism, self.mechanism.tests.threshold_epsilon
+        moved = moved_by(plan, self.place, self.question)
+        needed = needed_lead(plan, mechanism, moved)
+        what = "rows" if isinstance(self.question, StableQuantile) else "counts"
+        return Quote(
+            Charge(plan.price, mechanism.loss.delta),
+            "stability test",
+            float(mechanism.tests.scale * moved),
+            f"all for the test; {float(first):.3g} if nothing is shown",
+            None,
+            None,
+            needed,
+            (
+                "no noise: the answer is exact, or there is no row",
+                f"it is shown ({float(level):.0%}) if it leads by about {needed:.4g} {what}",
+                *notes_of(plan, self.place, self.question),
+            ),
+            divided=None if plan.epsilon_division.order is None else mechanism.loss,
+        )
+
+    def run(self, run: Run) -> NoisyResult:
+        """Test the answer, and show it if it passes."""
+        found = ask_stable(run, StableStream(self.mechanism), self.place, self.question)
+        result = NoisyResult(found.rows, (None,) * len(self.plan.counts), notes=say_answer(self.plan, found))
+        return add_cells(self.plan, result, found.cell)
+
+
+def say_answer(plan: Plan, found: StableAnswer) -> tuple[str, ...]:
+    """Say why there is no row."""
+    if not found.stable:
+        return (f"unstable: one {plan.unit} more or less might change the answer, so no row is shown",)
+    return () if len(found.rows) else ("stable: no group reaches the threshold, which is the exact answer",)
+
+
+def add_cells(plan: Plan, result: NoisyResult, cell: np.ndarray) -> NoisyResult:
+    """Return the result with the cell of its quantile, if it has one."""
+    quantiles = {output.quantile for output in plan.outputs if output.quantile is not None}
+    return replace(result, cells=dict.fromkeys(quantiles, cell)) if quantiles else result

@@ -1,0 +1,295 @@
+"""Streams of exact answers in SQL and Python: what is shown, what is used, what lasts and what is refused."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Iterator
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import dpsql
+from dpsql.errors import Error, OperationalError, ProgrammingError, QueryRefused, QuerySyntaxError
+from dpsql.kernel.mechanisms import StableStream
+from dpsql.ledger import Ledger
+from dpsql.policy import load
+from dpsql.session import Session
+from tests.support.world import open_world
+
+POLICY = """
+[budget]
+epsilon = 100
+delta = 0.01
+ledger = "ledger.sqlite"
+max_failures = 3
+[tables.visits]
+source = "visits.parquet"
+unit = "user_id"
+[tables.visits.domain]
+page = { values = ["a", "b", "c", "d"] }
+[tables.visits.bounds]
+minutes = { from = 0, to = 20 }
+"""
+VISITS = """SELECT i AS user_id, CASE WHEN i < 3000 THEN 'a' WHEN i < 4000 THEN 'b' ELSE 'c' END AS page,
+'w' || (CASE WHEN i < 3500 THEN 1 ELSE 2 END) AS word, CASE WHEN i < 3000 THEN 7 ELSE i % 20 END AS minutes
+FROM range(4010) t(i)"""
+OPEN = "OPEN STABLE s OPTIONS (epsilon = 1, delta = 1e-6, unstable = 2, questions = 20)"
+UNITS = "COUNT(DISTINCT user_id)"
+TOP = f"SELECT page FROM visits GROUP BY page ORDER BY {UNITS} DESC LIMIT 1"
+CLOSE = f"SELECT page FROM visits GROUP BY page ORDER BY {UNITS} LIMIT 1"
+FOURTH = f"SELECT page FROM visits GROUP BY page ORDER BY {UNITS} DESC LIMIT 4"
+DELTA = Fraction(1, 10**6)
+
+
+@pytest.fixture
+def session(tmp_path: Path) -> Iterator[Session]:
+    with open_world(tmp_path, POLICY, visits=VISITS):
+        pass
+    old = time.time() - 60  # files that were written a moment ago may change unseen
+    os.utime(tmp_path / "visits.parquet", (old, old))
+    session = Session(load(tmp_path / "dpsql.toml"))
+    yield session
+    session.close()
+
+
+def rows(session: Session, text: str) -> list[dict[str, Any]]:
+    return session.run(text).table.to_pylist()
+
+
+def facts(session: Session, name: str = "s") -> dict[str, Any]:
+    return {row["property"]: row["value"] for row in rows(session, f"SHOW STREAM {name}")}
+
+
+class TestAnswers:
+    def test_stable_answers_are_free_and_others_are_none(self, session: Session) -> None:
+        rows(session, OPEN)
+        assert session.budget().spent.epsilon == 1
+        assert session.budget().spent.delta == DELTA
+        assert rows(session, f"ASK s {TOP}") == [{"page": "a"}]
+        pages = f"SELECT page FROM visits GROUP BY page HAVING {UNITS} >= 500"
+        assert rows(session, f"ASK s {pages}") == [{"page": "a"}, {"page": "b"}]
+        word = TOP.replace("page", "word")
+        assert rows(session, f"ASK s {word}") == [{"word": "w1"}]
+        bound = "WITH DIFFERENTIAL_PRIVACY OPTIONS (max_rows_contributed = 1)"
+        median = f"SELECT {bound} MEDIAN(minutes) AS m FROM visits"
+        assert rows(session, f"ASK s {median}") == [{"m": 7.0}]
+        assert facts(session)["left"] == "2 of 2"
+        found = session.run(f"ASK s {CLOSE}")
+        assert found.table.num_rows == 0
+        assert "unstable" in found.notices[0]
+        assert (facts(session)["left"], facts(session)["asked"]) == ("1 of 2", "5")
+        assert session.budget().spent.epsilon == 1
+
+    def test_an_empty_answer_says_that_it_is_one(self, session: Session) -> None:
+        rows(session, OPEN)
+        found = session.run(f"ASK s SELECT page FROM visits GROUP BY page HAVING {UNITS} >= 4005")
+        assert found.table.num_rows == 0
+        assert found.notices[0].startswith("stable: no group")
+
+    def test_equal_questions_are_answered_once(self, session: Session) -> None:
+        rows(session, OPEN)
+        for _ in range(3):
+            assert rows(session, f"ASK s {CLOSE}") == []
+        assert facts(session)["asked"] == "1"
+        fresh = CLOSE.replace("SELECT", "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (fresh = TRUE)", 1)
+        assert rows(session, f"ASK s {fresh}") == []
+        assert facts(session)["left"] == "0 of 2"
+        with pytest.raises(OperationalError, match="used up: REFILL STREAM s"):
+            rows(session, f"ASK s {TOP}")
+
+    def test_settled_by_what_was_used_and_all_of_delta(self, session: Session) -> None:
+        rows(session, OPEN)
+        rows(session, f"ASK s {TOP}")
+        rows(session, f"ASK s {CLOSE}")
+        terms = session.ledger.streams.list()[0].terms
+        rows(session, "CLOSE STREAM s")
+        spent = session.budget().spent
+        assert spent.epsilon == terms.first + terms.each
+        assert spent.delta == DELTA
+        with pytest.raises(ProgrammingError, match="closed"):
+            rows(session, f"ASK s {TOP}")
+
+    def test_a_stream_that_was_not_asked_costs_nothing(self, session: Session) -> None:
+        rows(session, OPEN)
+        rows(session, "CLOSE STREAM s")
+        assert (session.budget().spent.epsilon, session.budget().spent.delta) == (0, 0)
+
+    def test_no_more_questions_than_delta_is_for(self, session: Session) -> None:
+        rows(session, OPEN.replace("questions = 20", "questions = 2"))
+        rows(session, f"ASK s {TOP}")
+        rows(session, f"ASK s {TOP.replace('page', 'word')}")
+        with pytest.raises(OperationalError, match="all 2 questions of s are asked"):
+            rows(session, f"ASK s {TOP.replace('LIMIT 1', 'LIMIT 2')}")
+
+    def test_refill_is_another_threshold_at_the_whole_price(self, session: Session) -> None:
+        rows(session, OPEN)
+        rows(session, f"ASK s {TOP}")
+        first = session.ledger.streams.list()[0]
+        rows(session, "REFILL STREAM s OPTIONS (unstable = 3)")
+        second = session.ledger.streams.list()[0]
+        assert (second.round, second.terms.misses, second.terms.delta) == (2, 3, DELTA)
+        assert first.seal != second.seal
+        assert session.budget().spent.epsilon == first.terms.first + 1
+        assert session.budget().spent.delta == 2 * DELTA
+
+
+class TestLasting:
+    def test_the_threshold_is_one_noise_in_every_session(self, tmp_path: Path, monkeypatch: Any) -> None:
+        levels = []
+        init = StableStream.__init__
+
+        def kept(self: StableStream, *args: Any, **options: Any) -> None:
+            init(self, *args, **options)
+            levels.append((self.threshold_steps, self.used, self.asked))
+
+        monkeypatch.setattr(StableStream, "__init__", kept)
+        with open_world(tmp_path, POLICY, visits=VISITS) as opened:
+            rows(opened, OPEN)
+            rows(opened, f"ASK s {CLOSE}")
+        again = Session(load(tmp_path / "dpsql.toml"))
+        rows(again, f"ASK s {TOP}")
+        assert facts(again)["left"] == "1 of 2"
+        again.close()
+        assert len({level for level, *_ in levels}) == 1
+        assert levels[-1][1:] == (1, 1)
+
+    def test_another_key_answers_nothing(self, session: Session, tmp_path: Path) -> None:
+        rows(session, OPEN)
+        rows(session, f"ASK s {TOP}")
+        key = tmp_path / "ledger.sqlite.key"
+        key.write_text("0" * 64)
+        with pytest.raises(OperationalError, match="nothing more is checked"):
+            rows(session, f"ASK s {CLOSE}")
+        key.unlink()
+        with pytest.raises(OperationalError, match="nothing more is checked"):
+            rows(session, f"ASK s {CLOSE}")
+        rows(session, "CLOSE STREAM s")
+
+    def test_a_question_that_fails_uses_what_it_could_use(self, session: Session, monkeypatch: Any) -> None:
+        rows(session, OPEN)
+
+        def fail(*_: Any) -> Any:
+            raise RuntimeError("a secret")
+
+        monkeypatch.setattr("dpsql.composition.asked_questions.ask_stable", fail)
+        with pytest.raises(Error) as caught:
+            rows(session, f"ASK s {TOP}")
+        assert "secret" not in str(caught.value)
+        assert (facts(session)["left"], facts(session)["asked"]) == ("1 of 2", "1")
+
+    def test_the_ledger_is_verified(self, session: Session, tmp_path: Path) -> None:
+        rows(session, OPEN)
+        rows(session, f"ASK s {TOP}")
+        rows(session, f"ASK s {CLOSE}")
+        rows(session, "CLOSE STREAM s")
+        ledger = Ledger.of(load(tmp_path / "dpsql.toml"))
+        assert ledger.check() == []
+
+
+class TestWords:
+    def test_explain(self, session: Session) -> None:
+        text = "OPEN STABLE s OPTIONS (epsilon = 1, delta = 1e-6, unstable = {}, questions = 1000)"
+        for unstable, needed in ((5, 246), (10, 458)):
+            found = rows(session, f"EXPLAIN {text.format(unstable)}")
+            said = {row["property"]: row["value"] for row in found}["an answer is shown"]
+            lead = float(said.split("about ")[1].split(" ")[0])
+            assert needed < lead < 1.2 * needed  # needed: where it passes as often as not
+        rows(session, OPEN)
+        (cell,) = session.run(f"EXPLAIN (FORMAT JSON) ASK s {TOP}").table.column(0).to_pylist()
+        assert json.loads(cell)["epsilon"] == "0: its stream has paid"
+        assert session.budget().spent.epsilon == 1
+
+    @pytest.mark.parametrize(
+        ("text", "error", "why"),
+        [
+            (
+                "OPEN STABLE t OPTIONS (epsilon = 1, unstable = 2)",
+                QuerySyntaxError,
+                "needs its epsilon and delta",
+            ),
+            ("OPEN STABLE t OPTIONS (epsilon = 1, delta = 2, unstable = 2)", QuerySyntaxError, "delta"),
+            (
+                "OPEN STABLE t OPTIONS (epsilon = 1, delta = 1e-6, misses = 2)",
+                QuerySyntaxError,
+                "no option misses",
+            ),
+            (f"ASK t {TOP}", ProgrammingError, "you have no stream t"),
+            ("ASK s", QuerySyntaxError, "the name of a stream and a SELECT"),
+            (f"ASK s SELECT {UNITS} AS n FROM visits", QueryRefused, "n is a number"),
+            (
+                f"CHECK s SELECT {UNITS} AS n FROM visits EXPECT n = 3 TOLERANCE 1",
+                ProgrammingError,
+                "ASK s SELECT",
+            ),
+            (
+                "ASK s SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 1) page FROM visits GROUP BY page "
+                f"ORDER BY {UNITS} DESC LIMIT 1",
+                QueryRefused,
+                "has no epsilon",
+            ),
+            ("SHOW STREAM t", ProgrammingError, "you have no stream t"),
+            (OPEN, ProgrammingError, "the stream s is open"),
+        ],
+    )
+    def test_refused(self, session: Session, text: str, error: type[Error], why: str) -> None:
+        rows(session, OPEN)
+        before = session.budget().spent
+        with pytest.raises(error, match=why):
+            rows(session, text)
+        assert session.budget().spent == before
+        assert facts(session)["asked"] == "0"
+
+    def test_an_open_that_does_not_fit_writes_nothing(self, session: Session) -> None:
+        with pytest.raises(Error, match="delta"):
+            rows(session, OPEN.replace("1e-6", "0.5"))
+        assert rows(session, "SHOW STREAMS") == []
+        assert session.budget().spent.epsilon == 0
+
+    def test_a_question_is_asked_with_no_budget_left(self, session: Session) -> None:
+        rows(session, OPEN.replace("epsilon = 1,", "epsilon = 100,"))
+        assert session.budget().remaining.epsilon == 0
+        assert rows(session, f"ASK s {TOP}") == [{"page": "a"}]
+
+
+class TestPython:
+    def test_a_stream_by_name(self, session: Session, tmp_path: Path) -> None:
+        session.close()
+        with dpsql.connect(tmp_path / "dpsql.toml") as con:
+            stream = con.stable("mine", epsilon=1, delta="1e-6", unstable=2, questions=50)
+            found = stream.ask(TOP)
+            assert (found.stable, found.table.to_pylist()) == (True, [{"page": "a"}])
+            close = con.stable("mine").ask(CLOSE)
+            assert (close.stable, close.table.num_rows, close.off) == (False, 0, False)
+            assert stream.left == 1
+            stream.close()
+
+    def test_rows_are_what_is_expected(self, session: Session, tmp_path: Path) -> None:
+        session.close()
+        table = pa.table({"page": ["a", "b", "it's"], "n": [3000, 400.5, 1], "tolerance": [100, 50, None]})
+        with dpsql.connect(tmp_path / "dpsql.toml") as con:
+            stream = con.checks("daily", epsilon=50, misses=3, tolerance=10)
+            groups = f"SELECT page, {UNITS} AS n FROM visits GROUP BY page"
+            for given in (table, table, table.to_pandas()):
+                found = stream.check(groups, given).table.to_pylist()
+                assert [(row["page"], row["checked"]) for row in found] == [
+                    ("a", "as expected"),
+                    ("b", "off"),
+                ]
+            assert stream.left == 1  # the second time it is the stored answer
+
+
+def test_expected_rows_are_public(session: Session) -> None:
+    rows(session, "OPEN CHECKS daily OPTIONS (epsilon = 50, misses = 3, tolerance = 100)")
+    check = f"CHECK daily SELECT page, {UNITS} AS n FROM visits GROUP BY page EXPECT n FROM"
+    found = session.run(f"{check} (VALUES ('a', 3000), ('c', ?)) AS e(page, n)", [10]).table.to_pylist()
+    assert [row["checked"] for row in found] == ["as expected", "as expected"]
+    for private in ("(SELECT page, 1 AS n FROM visits)", "(SELECT 'a' AS page, (SELECT 1 FROM visits) AS n)"):
+        with pytest.raises(QueryRefused, match="is no public table"):
+            rows(session, f"{check} {private} AS e TOLERANCE 5")
+    with pytest.raises(QuerySyntaxError, match="not closed"):
+        rows(session, f"{check} (VALUES ('a', 1)")
