@@ -267,7 +267,7 @@ def test_what_is_added_up_says_which_values_are_missing(folder: Path) -> None:
 
 def test_a_stream_of_some_parts_needs_dates(session: Session) -> None:
     days = "parts = '2026-01-05 TO 2026-12-28'"
-    with pytest.raises(ProgrammingError, match="parts of a stream are days"):
+    with pytest.raises(ProgrammingError, match="parts of units are values of land"):
         session.run(f"OPEN CHECKS daily OPTIONS (epsilon = 0.1, misses = 2, tolerance = 500, {days})")
     session.run("OPEN CHECKS daily OPTIONS (epsilon = 0.1, misses = 2, tolerance = 500)")
     assert shown(session)["DE, FR"] == ("0.1", "0.9")
