@@ -77,7 +77,6 @@ from dpsql.analysis.output_columns import place_columns
 from dpsql.analysis.passes import (
     Draft,
     bound_groups_of_unit,
-    check_combining,
     check_unit_option,
     choose_cut,
     choose_sparse_domain,
@@ -185,9 +184,20 @@ __all__ = [
 
 Pass = Callable[[Draft], None]
 
+def _check_combining(draft: Draft) -> None:
+    """Refuse `combine = TRUE`: statements of a report, which have it, are planned without it."""
+    with draft.compiler.part():
+        if draft.options.combine == "TRUE":
+            raise draft.query.source.refuse(
+                "combine = TRUE is for statements of a report, whose numbers are fixed before they are seen",
+                draft.options.at.get("combine"),
+                "CREATE REPORT name AS $$ .. $$, or dpsql -f FILE --together",
+            )
+
+
 CHECKS: tuple[Pass, ...] = (
     compile_outer_block,
-    check_combining,
+    _check_combining,
     check_unit_option,
     measure_domain,
     find_partitions,

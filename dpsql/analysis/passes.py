@@ -118,17 +118,6 @@ def compile_outer_block(draft: Draft) -> None:
     draft.block = compile_outer_query(compiler, draft.query, combines=options.combine == "ONLY")
 
 
-def check_combining(draft: Draft) -> None:
-    """Refuse `combine = TRUE`: statements of a report, which have it, are planned without it."""
-    with draft.compiler.part():
-        if draft.options.combine == "TRUE":
-            raise draft.query.source.refuse(
-                "combine = TRUE is for statements of a report, whose numbers are fixed before they are seen",
-                draft.options.at.get("combine"),
-                "CREATE REPORT name AS $$ .. $$, or dpsql -f FILE --together",
-            )
-
-
 def check_unit_option(draft: Draft) -> None:
     """Refuse an option `privacy_unit_column` that names another column than the policy."""
     options, compiler = draft.options, draft.compiler
