@@ -60,6 +60,7 @@ CORE = BASE | {
     "composition",
     "check_streams",
     "checked",
+    "uploads",
 }
 
 MAY_IMPORT: dict[str, set[str]] = {
@@ -255,6 +256,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "language",
         "ledger",
     },
+    "uploads": BASE | {"database", "policy"},
     "session_api": BASE | {"checked", "kernel.ledger", "language", "ledger", "policy", "release"},
     "check_streams": BASE
     | {
@@ -304,7 +306,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "release",
     },
     # The front ends.
-    "remote": BASE | {"language", "ledger", "login", "release", "session_api"},
+    "remote": BASE | {"language", "ledger", "login", "release", "session_api", "uploads"},
     "dbapi": BASE
     | {
         "checked",
@@ -317,10 +319,12 @@ MAY_IMPORT: dict[str, set[str]] = {
         "render",
         "session",
         "session_api",
+        "uploads",
     },
     "sqlalchemy": {"dbapi", "types"},
     "notebook": {"dbapi", "errors"},
-    "audit": BASE | {"kernel.mechanisms", "kernel.noise", "kernel.public_order", "mechanisms", "render"},
+    "audit": BASE
+    | {"estimates", "kernel.mechanisms", "kernel.noise", "kernel.public_order", "mechanisms", "render"},
     # Whole statements; the rest of the package audits mechanisms and loads without sessions and engines.
     "audit.end_to_end": CORE | {"audit", "session", "session_api"},
     # `import dpsql` gives the connector; within the product only the front ends import it.
@@ -345,6 +349,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "render",
         "session",
         "session_api",
+        "uploads",
     },
     "cli": BASE
     | {
