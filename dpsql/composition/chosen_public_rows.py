@@ -27,7 +27,7 @@ from dpsql.analysis.compiler import find_cte, function_name, list_conjuncts, rea
 from dpsql.analysis.released_values import TYPES
 from dpsql.analysis.statement_shapes import Provenance
 from dpsql.composition.existence_by_value import read_anti_join, read_exists
-from dpsql.composition.kinds import Kinds, ReadValue, below
+from dpsql.composition.kinds import BY_KEY, Kinds, ReadValue, below
 from dpsql.composition.planned_count import columns_of
 from dpsql.engines import UnboundQuery
 from dpsql.errors import Error, QueryRefused
@@ -321,6 +321,14 @@ def constant_type(found: str, *, listed: bool) -> SqlType | None:
     if _NUMBER.fullmatch(found):
         return DOUBLE
     return next((each for each in TYPES if str(each) == found), None)
+
+
+def put_mark(at: exp.Expr, mark: exp.Expr) -> None:
+    """Put what stands for a value in the place of a subquery; an item of FROM stays one."""
+    if at.meta.get(BY_KEY):
+        at.set("this", mark)
+    else:
+        at.replace(mark)
 
 
 _COMPUTED = (exp.Add, exp.Sub, exp.Paren, exp.Cast, exp.TryCast, exp.Anonymous)

@@ -24,7 +24,7 @@ from dpsql.analysis.group_rules import NO_CANDIDATES
 from dpsql.analysis.released.released_calls import is_quantile
 from dpsql.composition.block import separate
 from dpsql.composition.block_clauses import Written, share_epsilon
-from dpsql.composition.chosen_public_rows import VALUE_MARK, PlacedValue, ValueTypes
+from dpsql.composition.chosen_public_rows import VALUE_MARK, PlacedValue, ValueTypes, put_mark
 from dpsql.composition.derived import Asked, take_details
 from dpsql.composition.equivalent_blocks import with_existing
 from dpsql.composition.existence import EXISTENCE, readers
@@ -296,7 +296,7 @@ class _Splitter:
             if not sql_type.numeric and not value.listed:
                 at, alone, sql_type = types.find_widest(alone, value, sql_type)
             self.values.append(PlacedValue(alone, value.subquery, sql_type, value.listed))
-            at.replace(mark_value(place, sql_type, listed=value.listed))
+            put_mark(at, mark_value(place, sql_type, listed=value.listed))
 
     def _separate(self, release: ReleaseBlock, name: str) -> tuple[list[Query], exp.Select | None]:
         """Return the releases of a release block as plain blocks, and the SELECT over their released rows."""
