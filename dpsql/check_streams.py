@@ -12,17 +12,24 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import replace
-from datetime import date
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 import pyarrow as pa
 
 from dpsql.composition.asked_checks import AskedCheck
-from dpsql.composition.asked_questions import AskedQuestion, opened_stable, plan_opened, stable_terms
+from dpsql.composition.asked_questions import AskedQuestion, plan_opened
+from dpsql.composition.boards import (
+    AskedSubmission,
+    find_best,
+    prepare_again,
+    refuse_without_board,
+    series_of,
+)
 from dpsql.composition.checked_numbers import check_tolerance, most_checked
 from dpsql.composition.explained_streams import explain_command, show_stream
 from dpsql.composition.model_numbers import count_models, weights_of
+from dpsql.composition.opened_streams import opened_as, plan_stored, terms_of
 from dpsql.composition.prepared import PreparedCheck, PreparedCommand, PreparedQuestion
 from dpsql.composition.release_words import round_up
 from dpsql.composition.show_describe import show_streams
@@ -35,12 +42,19 @@ from dpsql.kernel.ledger.lasting_streams import (
     CheckRequest,
     StoredStream,
     StreamBusy,
-    StreamTerms,
+    StreamMoved,
 )
 from dpsql.kernel.loss import Charge
-from dpsql.kernel.mechanisms import CheckStream, CheckStreamPlan, StableAnswers, StableStream
-from dpsql.kernel.threshold_noise import StreamPlan, ThresholdKey
-from dpsql.language import OpenChecks, OpenStable, StatementText, StreamCommand
+from dpsql.kernel.mechanisms import CheckStream, StableStream
+from dpsql.kernel.threshold_noise import ThresholdKey
+from dpsql.language import (
+    Check,
+    OpenBoard,
+    OpenChecks,
+    OpenStable,
+    StreamCommand,
+    Submission,
+)
 from dpsql.ledger.key_file import KeyFile
 from dpsql.release import reuse_key
 from dpsql.release.check_answers import CheckAnswer, check_key
@@ -78,55 +92,6 @@ class _Session(Protocol):
         """The facts that the owner declares of the data, as the kernel has them."""
 
 
-def opened_as(stream: StoredStream) -> OpenChecks:
-    """Return the statement that opened a stream, as it was read."""
-    days = stream.terms.options.get("parts")
-    parts = None if days is None else (date.fromisoformat(days[0]), date.fromisoformat(days[1]))
-    return replace(_opened_as(stream), parts=parts)
-
-
-def _opened_as(stream: StoredStream) -> OpenChecks:
-    known, terms = stream.terms.options, stream.terms
-    if known["kind"] == "stable":
-        return opened_stable(stream)
-    tolerance = known["tolerance"]
-    return OpenChecks(
-        StatementText(terms.statement),
-        terms.name,
-        terms.charge.epsilon,
-        terms.misses,
-        Fraction(known["answers"]),
-        known["sides"],
-        None if tolerance is None else Fraction(tolerance),
-        known["at_once"],
-        tuple(known.get("models", ())),
-        tuple(map(Fraction, known.get("scales", ()))),
-    )
-
-
-def _terms_of(opened: OpenChecks, plan: StreamPlan) -> StreamTerms:
-    if isinstance(opened, OpenStable) and isinstance(plan, StableAnswers):
-        return stable_terms(opened, plan)
-    assert isinstance(plan, CheckStreamPlan)  # noqa: S101  of all other kinds
-    tolerance = opened.tolerance
-    options: dict[str, Any] = {
-        "kind": "checks",
-        "answers": str(opened.answers),
-        "sides": opened.sides,
-        "tolerance": None if tolerance is None else str(tolerance),
-        "at_once": opened.at_once,
-    }
-    if opened.models:
-        options |= {"models": [*opened.models], "scales": [*map(str, opened.scales)]}
-    each = plan.check_epsilon + plan.answer_epsilon
-    return StreamTerms(opened.name, opened.misses, plan.threshold_epsilon, each, opened.source.text, options)
-
-
-def _plan_of(stream: StoredStream) -> StreamPlan:
-    terms = stream.terms
-    return plan_opened(opened_as(stream), terms.first / terms.charge.epsilon)
-
-
 class CheckStreams:
     """The streams of checks of one analyst, by name."""
 
@@ -147,7 +112,7 @@ class CheckStreams:
                 f"the stream costs epsilon {round_up(opened.epsilon)} now, and less was agreed",
                 hint="ask for its price again",
             )
-        key, terms = self._read_key(opened.name, make=True), _terms_of(opened, plan)
+        key, terms = self._read_key(opened.name, make=True), terms_of(opened, plan)
         parts = written_parts(opened, self._session.database.policy)
         terms = replace(terms, options={**terms.options, **parts})
         found = self._wait(
@@ -168,6 +133,8 @@ class CheckStreams:
             before = opened_as(stream)
             misses = before.misses if statement.misses is None else statement.misses
             again = replace(before, misses=misses, source=statement.source)
+            if isinstance(again, OpenBoard):
+                again = replace(again, start=find_best(self._session.database, stream).value)
             if most is not None and not plan_opened(again).loss.charge.fits(most):
                 raise OperationalError(
                     "another stream was opened under this name meanwhile: nothing was charged"
@@ -201,11 +168,21 @@ class CheckStreams:
         return show_streams(self._ledger.list(self._session.analyst))
 
     def check(self, prepared: PreparedCheck) -> StatementResult:
-        """Check the numbers of a statement, in order: each that is off is answered, and uses a miss."""
-        stream = self._find(prepared.check.name)
+        """Check the numbers of a statement, in order: each that is off is answered, and uses a miss.
+
+        What follows from earlier answers is found anew if another check has ended meanwhile.
+        """
+        while True:
+            try:
+                return self._check(prepared)
+            except StreamMoved:
+                prepared = prepare_again(self._session.planner, prepared)
+
+    def _check(self, prepared: PreparedCheck) -> StatementResult:
+        stream = self._find(prepared.check.name, prepared.check)
         if stream.state != "open":
             state = f"the stream {stream.terms.name} is {stream.state}"
-            raise ProgrammingError(f"{state}: OPEN CHECKS opens it again")
+            raise ProgrammingError(f"{state}: OPEN {stream.terms.options['kind'].upper()} opens it again")
         opened = opened_as(stream)
         if isinstance(opened, OpenStable):
             raise ProgrammingError(f"the stream {opened.name} answers questions: ASK {opened.name} SELECT ..")
@@ -215,18 +192,27 @@ class CheckStreams:
         counting = prepared.counting
         if not counting.current():
             raise OperationalError(CHANGING)
-        last = self._find_last(stream, prepared, opened)
+        last, best = self._find_last(stream, prepared, opened), None
+        if isinstance(opened, OpenBoard) is not isinstance(prepared.check, Submission):
+            raise OperationalError("another stream was opened under this name meanwhile: nothing is checked")
+        if isinstance(opened, OpenBoard):
+            best = find_best(self._session.database, stream)
+            if (best.expectation, series_of(stream)) != (prepared.check.expected, prepared.check.series):
+                raise StreamMoved("the board has another best, or is another one")
         guesses = None if models is None else models.digest(self._weights_of(stream, opened))
         key = self._key_of(prepared, opened, last, guesses)
         most = max(min(most_checked(prepared), opened.at_once), 1)
-        request = CheckRequest(prepared.check.source.text, key or "", prepared.check.series, most)
+        after = stream.asked if best is not None or prepared.check.expected.last or models else None
+        text, series = prepared.check.source.text, prepared.check.series
+        request = CheckRequest(text, key or "", series, most, after)
 
         def ask(stream: StoredStream, confirm: Callable[[], None], most: int) -> CheckResult:
             checks = self._resume(stream)  # another check may have used misses while this one waited
             assert isinstance(checks, CheckStream)  # noqa: S101  as it was opened
             # They may have changed meanwhile: then no check has the key of this one again.
             weights = self._weights_of(stream, opened) if opened.models else None
-            asked = AskedCheck(self._session.planner, prepared, opened, last, most, models, weights)
+            given = self._session.planner, prepared, opened, last, most, models, weights
+            asked = AskedCheck(*given) if best is None else AskedSubmission(best, *given)
             return asked.ask(checks, confirm)
 
         return self._asked(stream, counting, request, ask, fresh=bool(prepared.check.query.options.fresh))
@@ -271,12 +257,6 @@ class CheckStreams:
         check_stream_parts(stream.terms.options, opened_as(stream), counting)
         if not fresh and (known := self._find_known(stream, key)) is not None:
             return known
-        if not stream.left:
-            opened = opened_as(stream)
-            raise OperationalError(
-                f"all {opened.misses} misses of {opened.name} are used up: "
-                f"REFILL STREAM {opened.name} charges {round_up(opened.epsilon)} again"
-            )
         self._resume(stream)
         self._session.database.vet(counting.engines, counting.plan.compiled.tables)
         facts = counting.engines.facts
@@ -284,6 +264,7 @@ class CheckStreams:
         def begin() -> BegunCheck | StatementResult:
             # While it waited, another process may have asked the same.
             known = None if fresh else self._find_known(stream, key)
+            # Misses that a check which runs could use are not used up before it has ended.
             return known or self._ledger.begin(stream.entry, request, facts)
 
         begun = self._wait(begin)
@@ -293,8 +274,10 @@ class CheckStreams:
         found = CheckAnswer.read(work.run(lambda: ask(begun.stream, work.confirm, begun.most)))
         return StatementResult(found.table, None, found.notes)
 
-    def _find(self, name: str) -> StoredStream:
+    def _find(self, name: str, check: Check | None = None) -> StoredStream:
         found = self._ledger.find(self._session.analyst, name)
+        if found is None and isinstance(check, Submission):
+            raise refuse_without_board(name)
         if found is None:
             raise ProgrammingError(
                 f"you have no stream {name[:60]}: OPEN CHECKS {name[:60]} OPTIONS (epsilon = 1, misses = 8)"
@@ -332,7 +315,7 @@ class CheckStreams:
     def _resume(self, stream: StoredStream) -> CheckStream | StableStream:
         """Return a stream with its own threshold; refuse to go on without it."""
         try:
-            found = self._read_key(stream.terms.name).resume(_plan_of(stream), stream)
+            found = self._read_key(stream.terms.name).resume(plan_stored(stream), stream)
         except OperationalError as error:
             raise _without_key(stream, str(error)) from None
         if found is None:

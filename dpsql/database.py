@@ -10,7 +10,7 @@ import threading
 import weakref
 from collections.abc import Callable, Iterable
 from contextlib import ExitStack
-from dataclasses import field
+from dataclasses import field, replace
 from functools import partial
 from typing import Any, Protocol, Self, TypeVar
 
@@ -181,7 +181,8 @@ class Database:
     finish on the engines that they began with. Only the process that opened the database may use it.
 
     `memory` is the most bytes that DuckDB takes; left out, DuckDB's own limits hold. In the `background`, the
-    threads with which it counts give way to the others of this process.
+    threads with which it counts give way to the others of this process. `beside` is a database whose ledger
+    it uses (`with_tables`).
     """
 
     def __init__(
@@ -190,7 +191,9 @@ class Database:
         *,
         memory: int | None = None,
         background: bool = False,
+        beside: Database | None = None,
     ) -> None:
+        self._beside = beside
         self.policy = policy if isinstance(policy, Policy) else load(policy)
         self._memory = memory
         self._background = background
@@ -204,13 +207,22 @@ class Database:
         """The open sessions."""
         self.plans = FairCache[tuple[object, ...], Any](_PLANS)
         """Plans of statements (`kept_plans`), each with the engines on which it was made."""
-        self.ledger = Ledger.of(self.policy)
+        self.ledger: Ledger = Ledger.of(self.policy) if beside is None else beside.ledger
         self.versions = Versions(self.policy, self.ledger)
         try:
             self._engines, self._close_engines = self._open()
         except BaseException:
-            self.ledger.close()
+            if beside is None:
+                self.ledger.close()
             raise
+
+    def with_tables(self, tables: Iterable[Table]) -> Database:
+        """Return a database of the same data and the same ledger, with public tables of a session.
+
+        It is closed before this one.
+        """
+        policy = replace(self.policy, tables={**self.policy.tables, **{each.name: each for each in tables}})
+        return Database(policy, memory=self._memory, background=self._background, beside=self)
 
     def _open(self) -> tuple[Engines, weakref.finalize[..., Engines]]:
         """Open the engines; open them again if a file that they keep open changed meanwhile."""
@@ -224,7 +236,9 @@ class Database:
             if stored:
                 engine.schema_database.kept_ladders = LedgerLadders(self.policy, self.versions, stored)
             newest = stored[-1].number if stored else 0
-            engines = Engines(self.policy, engine, self.versions, stamps, kept, newest)
+            # The owner declares nothing of a session's own tables, so the facts are those without them.
+            facts = [] if self._beside is None else [self._beside.engines().facts]
+            engines = Engines(self.policy, engine, self.versions, stamps, kept, newest, facts)
             finalizer = weakref.finalize(engines, _close, self._process, engine, kept)
             finalizer.atexit = False
             if self.versions.held_stamps() == held:
@@ -349,7 +363,8 @@ class Database:
         self._process.check()
         self._closed = True
         with ExitStack() as stack:
-            stack.callback(self.ledger.close)
+            if self._beside is None:
+                stack.callback(self.ledger.close)
             stack.callback(self._close_engines)
             stack.callback(self.plans.clear)
             for user in list(self.users):

@@ -80,6 +80,7 @@ if TYPE_CHECKING:
     from dpsql.ledger import Budget
     from dpsql.policy import Policy
     from dpsql.reports import SessionReports
+    from dpsql.uploads import Uploads
 
 
 _ATTEMPTS = 5
@@ -105,6 +106,7 @@ class Session:
         self._beside: tuple[CompiledQuery, ...] = ()
         self._streams: CheckStreams | None = None
         self._reports: SessionReports | None = None
+        self._uploads: Uploads | None = None
         try:
             self.analyst = self.ledger.check_analyst("analyst" if analyst is None else analyst)
         except BaseException:
@@ -343,6 +345,16 @@ class Session:
 
     # -- the rest
 
+    def upload(self, name: str, rows: pa.Table, key: str | None = None) -> int:
+        """Keep a public table under a name for statements that the session prepares from now on."""
+        from dpsql.uploads import Uploads  # noqa: PLC0415  few sessions upload
+
+        with self.statement():
+            self._uploads = self._uploads or Uploads(self.database)
+            self.database = self._uploads.add(name, rows, key)
+            self.policy = self.database.policy
+        return int(rows.num_rows)
+
     @property
     def facts(self) -> Facts:
         """The facts that the owner declares of the data as they are now, as the kernel has them."""
@@ -373,6 +385,8 @@ class Session:
             self._leave()
 
     def _leave(self) -> None:
+        if self._uploads is not None:
+            self.database = self._uploads.close()
         self.database.users.discard(self)
         if self._owns_database:
             self.database.close()

@@ -121,6 +121,9 @@ class AnyAnalystSession(Protocol[_Prepared]):
     def pricing(self) -> AbstractContextManager[None]:
         """Undo each SET of the block at its end."""
 
+    def upload(self, name: str, rows: pa.Table, key: str | None = None) -> int:
+        """Keep a public table under a name for the session's statements; return its number of rows."""
+
     def together(self, statements: Sequence[_Prepared]) -> AbstractContextManager[None]:
         """Let prepared statements, which are executed in the block, be counted by few queries if they can."""
 

@@ -20,7 +20,8 @@
                        the rows that count, ``where_ranges`` which values it leaves
 ``key_candidates``     which groups there can be; ``public_domains`` lists of values, ``public_values``
                        single values, ``large_domains`` those of which not all groups are counted;
-                       ``group_rules`` how many, and of which units
+                       ``group_rules`` how many, and of which units, ``bounds_on_groups`` in how many
+                       of them a unit counts
 ``part_guards``        conditions on the date of units, beside those from which they follow;
                        ``part_conditions`` which parts of units a condition leaves, ``value_conditions``
                        where each value of a column is a part
@@ -76,7 +77,6 @@ from dpsql.analysis.output_columns import place_columns
 from dpsql.analysis.passes import (
     Draft,
     bound_groups_of_unit,
-    check_combining,
     check_unit_option,
     choose_cut,
     choose_sparse_domain,
@@ -184,9 +184,20 @@ __all__ = [
 
 Pass = Callable[[Draft], None]
 
+def _check_combining(draft: Draft) -> None:
+    """Refuse `combine = TRUE`: statements of a report, which have it, are planned without it."""
+    with draft.compiler.part():
+        if draft.options.combine == "TRUE":
+            raise draft.query.source.refuse(
+                "combine = TRUE is for statements of a report, whose numbers are fixed before they are seen",
+                draft.options.at.get("combine"),
+                "CREATE REPORT name AS $$ .. $$, or dpsql -f FILE --together",
+            )
+
+
 CHECKS: tuple[Pass, ...] = (
     compile_outer_block,
-    check_combining,
+    _check_combining,
     check_unit_option,
     measure_domain,
     find_partitions,

@@ -29,6 +29,7 @@ from dpsql.analysis.public_domains import (
     is_domain_table,
     make_distinct_domain,
 )
+from dpsql.analysis.released_values import find_mark, relation_of_list
 from dpsql.analysis.row_conditions import find_fact_places
 from dpsql.analysis.scalar_rules import convert_to_common, make_canonical
 from dpsql.analysis.schema_catalog import Catalog
@@ -92,6 +93,8 @@ def compile_from_item(
             return _compile_table(compiler, node, ctes, depth)
         case exp.Subquery():
             check_arguments(compiler.source, node, frozenset({"this", "alias"}))
+            if (mark := find_mark(node.this)) is not None and mark.listed:
+                return _apply_alias(compiler, node, relation_of_list(mark), "")
             relation = compiler.query(node.this, ctes, depth + 1)
             return _apply_alias(compiler, node, relation, "")
         case exp.Values():

@@ -325,9 +325,8 @@ class Batch:
             self._run_all(priced)
         if any(prepared.private for _, prepared in priced):
             budget = self.session.budget()
-            narrate.note(
-                f"epsilon {show_left(budget.remaining.epsilon)} of {show_left(budget.total.epsilon)} left"
-            )
+            left = f"{show_left(budget.remaining.epsilon)} of {show_left(budget.total.epsilon)} left"
+            narrate.note(f"epsilon {left}{' in the fullest part' if budget.by_parts else ''}")
 
     def _run_all(self, priced: _Priced) -> None:
         for i, (piece, prepared) in enumerate(priced, 1):

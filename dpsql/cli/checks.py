@@ -45,11 +45,11 @@ class CheckOutcome:
 
     @property
     def state(self) -> str:
-        """The worst of its rows: an error, off, answered, not checked; else as expected."""
+        """The worst of its rows: an error, off, answered, not checked, a board's words; else as expected."""
         if self.error:
             return "error"
         found = {str(row["checked"]) for row in self.rows}
-        worst = ("off", "answered", "not checked")
+        worst = ("off", "answered", "not checked", "new best", "no new best")
         return next((state for state in worst if state in found), "as expected")
 
 
@@ -204,8 +204,7 @@ def run_checks(
     for piece in pieces:
         words = read_first_words(piece.text, 3)
         if words[:1] not in (("OPEN",), ("CHECK",), ("ASK",), ("REFILL",), ("CLOSE",)):
-            what = "OPEN CHECKS, CHECK, ASK, REFILL and CLOSE STREAM"
-            raise click.UsageError(f"{piece.where}: the file has {what}")
+            raise click.UsageError(f"{piece.where}: the file has OPEN, CHECK, ASK, REFILL and CLOSE STREAM")
     for piece in pieces:
         words = read_first_words(piece.text, 3)
         if words[0] == "OPEN" and len(words) > 2 and _is_open(session, words[2]):

@@ -10,14 +10,17 @@
 ``respelled_statements``  writes other spellings of releases as releases: ``grouping_sets`` those of GROUP
                           BY, ``pair_statistics`` CORR, COVAR and REGR, ``rank_quantiles`` ranks that
                           stand for quantiles, ``tiles_of_rows`` NTILE over all rows,
-                          ``values_of_rows`` subqueries over private rows, ``found_values`` lists of values,
-                          ``few_groups`` numbers of groups, ``lists_of_values`` MODE, STRING_AGG and lists
+                          ``values_of_rows`` subqueries over private rows, ``values_by_key`` those of
+                          all rows with the key of a row, ``found_values`` lists of values,
+                          ``counted_groups`` numbers of groups, ``lists_of_values`` MODE, STRING_AGG and lists
                           of quantiles
 ``checked_numbers``       what a CHECK statement counts and answers; ``asked_checks`` asks one check of a
                           lasting stream, ``asked_questions`` one question of exact answers,
                           ``stream_parts`` has the parts of units that a stream is of;
-                          ``model_numbers`` has what models expect; ``prepared_streams``
-                          prepares statements of streams, ``explained_streams`` is EXPLAIN of them
+                          ``model_numbers`` has what models expect, ``boards`` makes checks of scores that
+                          are compared with the best; ``prepared_streams``
+                          prepares statements of streams, ``opened_streams`` has what the ledger keeps of
+                          them, ``explained_streams`` is EXPLAIN of them
 ``block``                 divides a release block into what is counted and a SELECT over the released rows;
                           ``block_clauses`` reads HAVING, QUALIFY, ORDER BY and LIMIT, ``block_columns``
                           what they name

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +17,9 @@ from dpsql.composition.checked_numbers import (
     plan_answer,
     statistic_of,
 )
+from dpsql.composition.composed_statements import run_composed
 from dpsql.composition.model_numbers import state_of
+from dpsql.composition.prepared import PreparedComposed
 from dpsql.composition.running import count_and_run
 from dpsql.composition.stream_parts import parts_of_stream
 from dpsql.errors import InternalError
@@ -83,8 +86,12 @@ class AskedCheck:
         notes = self._notes(groups, expected, len(gaps))
         weights = self._learn(table, expected, answers, stream.plan)
         state = None if weights is None else state_of(self._opened, weights)
-        answer = CheckAnswer(table, notes, self._keep_last(table), state)
+        answer = replace(self.tell(table, notes), models=state)
         return CheckResult(stream.used - before, answer.to_bytes())
+
+    def tell(self, table: pa.Table, notes: tuple[str, ...]) -> CheckAnswer:
+        """Return the answer of a check as it is stored, with what later ones expect as LAST."""
+        return CheckAnswer(table, notes, self._keep_last(table))
 
     def _guess(self, keys: tuple[Any, ...]) -> Fraction:
         """Return what the models expect of a group."""
@@ -117,11 +124,11 @@ class AskedCheck:
         """Release the number of a group that is off; the stream's charge has its epsilon."""
         check, engines = self._prepared.check, self._prepared.counting.engines
         made = plan_answer(self._planner, self._prepared, keys, plan.answer_epsilon, engines)
-        parts = parts_of_stream(self._opened, self._planner.policy)
-        paid = count_and_run(check.source.text, made, parts)
+        (part,), parts = made.parts, parts_of_stream(self._opened, self._planner.policy)
+        paid = count_and_run(check.source.text, part, parts)
         if paid.charge.delta or paid.charge.epsilon > plan.answer_epsilon:
             raise InternalError("an answer costs more than its miss pays for")
-        return paid.value
+        return run_composed(made, (paid.value,)) if isinstance(made, PreparedComposed) else paid.value
 
     def _keep_last(self, table: pa.Table) -> pa.Table:
         """Return the values that were accepted or answered, and older ones of other groups."""
@@ -147,8 +154,12 @@ class AskedCheck:
         answers: dict[int, Release],
     ) -> pa.Table:
         """Return the answer: keys, value, checked, expected, low, high and gap of each group."""
-        prepared = self._prepared
-        slack = Fraction(plan.slack()) * bound_of(prepared)
+        prepared, rows = self._prepared, self._opened.rows
+        slack: Fraction | None = Fraction(plan.slack()) * bound_of(prepared)
+        if prepared.check.kind == "average" and slack is not None:  # it is of the sum, and so of rows
+            slack = None if rows is None else slack / rows
+        elif prepared.check.kind == "quantile":
+            slack = None
         found: list[tuple[Any, ...]] = []
         for i, each in enumerate(expected):
             ends = {end for end in (each.low, each.high) if end is not None}
@@ -156,7 +167,7 @@ class AskedCheck:
             if i >= len(gaps):
                 found.append((None, "not checked", wanted, None, None, None))
             elif gaps[i] is None:
-                room = None if prepared.check.kind != "sum" else each.tolerance + slack
+                room = None if slack is None else each.tolerance + slack
                 low = None if each.low is None or room is None else float(each.low - room)
                 high = None if each.high is None or room is None else float(each.high + room)
                 value = wanted if each.low is not None and each.high is not None else None

@@ -306,10 +306,11 @@ def plan_answer(
     keys: Sequence[Any] | None,
     epsilon: Fraction,
     engines: Engines,
-) -> PreparedPrivate:
+) -> PreparedPrivate | PreparedComposed:
     """Prepare the release that answers a check which is off: the number of one group, at this epsilon.
 
-    It is the statement's own SELECT with the group's keys as constants; without keys it is of all rows.
+    It is the statement's own SELECT with the group's keys as constants; without keys it is of all rows. A
+    share is computed from what is released.
     """
     query = prepared.check.query
     tree = copy_tree(query.tree)
@@ -325,9 +326,12 @@ def plan_answer(
     options = replace(query.options, epsilon=epsilon, noise=noise, fresh=True)
     asked = replace(query, tree=tree, options=options, has_options=True)
     made = planner.query(query.source.text, asked, engines)
-    if not isinstance(made, PreparedPrivate) or made.method.quote.loss.charge != made.method.quote.charge:
+    if isinstance(made, PreparedPublic) or len(made.parts) != 1:
         raise query.source.refuse("a check is one SELECT of a number", None)
-    if made.method.quote.charge.delta or made.method.quote.charge.epsilon > epsilon:
+    quote = made.parts[0].method.quote
+    if quote.loss.charge != quote.charge:
+        raise query.source.refuse("a check is one SELECT of a number", None)
+    if quote.charge.delta or quote.charge.epsilon > epsilon:
         raise query.source.refuse("the answer of a check costs no delta", None)
     return made
 

@@ -27,7 +27,7 @@ from dpsql.analysis.compiler import find_cte, function_name, list_conjuncts, rea
 from dpsql.analysis.released_values import TYPES
 from dpsql.analysis.statement_shapes import Provenance
 from dpsql.composition.existence_by_value import read_anti_join, read_exists
-from dpsql.composition.kinds import Kinds, ReadValue, below
+from dpsql.composition.kinds import BY_KEY, Kinds, ReadValue, below
 from dpsql.composition.planned_count import columns_of
 from dpsql.engines import UnboundQuery
 from dpsql.errors import Error, QueryRefused
@@ -323,6 +323,14 @@ def constant_type(found: str, *, listed: bool) -> SqlType | None:
     return next((each for each in TYPES if str(each) == found), None)
 
 
+def put_mark(at: exp.Expr, mark: exp.Expr) -> None:
+    """Put what stands for a value in the place of a subquery; an item of FROM stays one."""
+    if at.meta.get(BY_KEY):
+        at.set("this", mark)
+    else:
+        at.replace(mark)
+
+
 _COMPUTED = (exp.Add, exp.Sub, exp.Paren, exp.Cast, exp.TryCast, exp.Anonymous)
 """What may be computed of a value that is no number."""
 
@@ -351,12 +359,16 @@ class ValueTypes:
     """The releases that were taken out so far, by the names that stand for them."""
     judged: bool = False
     """Whether the blocks are only listed, for a statement that was refused."""
+    numbers: dict[str, bool] = field(default_factory=dict)
+    """Which of the releases are one row of numbers."""
 
     def find_type(self, select: exp.Select, value: ReadValue) -> SqlType:
         """Return the type that a value has as a constant: that of its column over the releases before it."""
         made, types = copy_tree(select), dict[str, Columns]()
         named = [table for table in find_nodes(made, exp.Table) if table.name.startswith(VALUE_MARK)]
-        if not value.listed and all(self._is_one_number(self.marked.get(table.name)) for table in named):
+        for name in {table.name for table in named} - self.numbers.keys():
+            self.numbers[name] = self._is_one_number(self.marked.get(name))
+        if not value.listed and all(self.numbers[table.name] for table in named):
             return DOUBLE
         for table in named:
             name = f"r{table.name.removeprefix(VALUE_MARK)}"

@@ -11,6 +11,7 @@ in a row with a partner v.code is equal to something, so it is not NULL.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
+from typing import NamedTuple
 
 from sqlglot import exp
 
@@ -22,21 +23,44 @@ from dpsql.policy import fold
 _READ = frozenset({"expressions", "from_", "joins", "where", "kind"})
 
 
-def read_exists(
-    node: exp.Exists, columns_of: Callable[[exp.Table], Collection[str] | None]
-) -> tuple[exp.Column, exp.Select] | None:
+ColumnsOf = Callable[[exp.Table], Collection[str] | None]
+"""Returns the folded names of the columns of a declared table; None for other tables."""
+
+
+def read_exists(node: exp.Exists, columns_of: ColumnsOf) -> tuple[exp.Column, exp.Select] | None:
     """Return the column of the rows around EXISTS, and the SELECT of the values that it may have.
 
-    `columns_of` returns the folded names of the columns of a declared table, None for other tables. EXISTS
-    that compares otherwise than by one equality is not read.
+    EXISTS that compares otherwise than by one equality is not read.
     """
     inner = node.this.unnest()
-    if not isinstance(inner, exp.Select) or {name for name, value in inner.args.items() if value} - _READ:
+    if not isinstance(inner, exp.Select) or any(map(contains_aggregate, inner.expressions)):
+        return None
+    tie = read_tie(inner, columns_of)
+    if tie is None:
+        return None
+    listed = copy_tree(inner, "expressions", "where")
+    listed.set("expressions", [copy_tree(tie.within)])
+    if tie.rest:
+        listed.set("where", exp.Where(this=exp.and_(*(copy_tree(each) for each in tie.rest), copy=False)))
+    return tie.around, listed
+
+
+class Tie(NamedTuple):
+    """The equality of a column of a subquery with one of the rows around it, and its other conditions."""
+
+    within: exp.Column
+    around: exp.Column
+    rest: tuple[exp.Expr, ...]
+
+
+def read_tie(inner: exp.Select, columns_of: ColumnsOf) -> Tie | None:
+    """Return by which equality a SELECT of declared tables is tied to the rows around it, if by one alone."""
+    if {name for name, value in inner.args.items() if value} - _READ:
         return None
     first, where = inner.args.get("from_"), inner.args.get("where")
     joins = inner.args.get("joins") or []
     items = [] if first is None else [first.this, *(join.this for join in joins)]
-    if len(find_nodes(inner, exp.Query)) > 1 + len(items) or any(map(contains_aggregate, inner.expressions)):
+    if len(find_nodes(inner, exp.Query)) > 1 + len(items):
         return None
     own, names = set[str](), set[str]()
     for item in items:
@@ -61,11 +85,7 @@ def read_exists(
     around = [side for side in sides if not is_inside(side)]
     if len(within) != 1 or not (isinstance(within[0], exp.Column) and isinstance(around[0], exp.Column)):
         return None
-    listed = copy_tree(inner, "expressions", "where")
-    listed.set("expressions", [copy_tree(within[0])])
-    if rest:
-        listed.set("where", exp.Where(this=exp.and_(*(copy_tree(each) for each in rest), copy=False)))
-    return around[0], listed
+    return Tie(within[0], around[0], tuple(rest))
 
 
 def read_anti_join(select: exp.Select) -> exp.Select | None:

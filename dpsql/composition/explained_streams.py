@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from dpsql.composition.asked_questions import plan_stable
+from dpsql.composition.boards import misses_of
 from dpsql.composition.checked_numbers import bound_of, plan_stream, widest_tolerance
 from dpsql.composition.prepared import PreparedCheck, PreparedQuestion
 from dpsql.composition.release_words import add_exact_facts, round_up
 from dpsql.estimates import most_misses
 from dpsql.estimates.predictions import clear_gap
-from dpsql.language import OpenChecks, OpenStable
+from dpsql.language import OpenBoard, OpenChecks, OpenHoldout, OpenStable
 from dpsql.planning.stable_selections import moved_by, needed_lead, notes_of
 
 if TYPE_CHECKING:
@@ -114,19 +115,43 @@ def _of_opened(opened: OpenChecks) -> list[tuple[str, str]]:
 def _of_checks(opened: OpenChecks) -> list[tuple[str, str]]:
     plan = plan_stream(opened)
     answers = f"fresh, at epsilon {round_up(plan.answer_epsilon)}"
-    slack = f"within the tolerance + {plan.slack():.3g} bounds, for all checks together (95%)"
-    return [
+    slack, board = f"{plan.slack():.3g} bounds", isinstance(opened, OpenBoard)
+    within = f"within the tolerance + {slack}, for all checks together (95%)"
+    names = {
+        "free": "each check that is as expected",
+        "first": "first check",
+        "each": "each check that is off",
+        "means": "as expected means",
+        "none": "no false alarm in {:,} checks",
+    }
+    if isinstance(opened, OpenBoard):
+        within = f"not better than the best by more than {float(opened.step):g} + {slack} / rows (95%, all)"
+        names = {
+            "free": "each submission that is no new best",
+            "first": "first submission",
+            "each": "each improvement",
+            "means": "no new best means",
+            "none": "no false improvement in {:,} submissions",
+        }
+    found = [
         ("epsilon", f"{round_up(opened.epsilon)}: charged when it is opened; what is not used is given back"),
-        ("each check that is as expected", "free"),
-        ("first check", round_up(plan.threshold_epsilon)),
-        ("each check that is off", round_up(plan.check_epsilon + plan.answer_epsilon)),
-        ("misses", f"{opened.misses:,}"),
-        ("as expected means", slack),
-        *((f"no false alarm in {n:,} checks", _words_of_margin(plan.margin(n))) for n in MARGINS),
+        (names["free"], "free"),
+        (names["first"], round_up(plan.threshold_epsilon)),
+        (names["each"], round_up(plan.check_epsilon + plan.answer_epsilon)),
+        (misses_of(opened), f"{opened.misses:,}"),
+        (names["means"], within),
+        *((names["none"].format(n), _words_of_margin(plan.margin(n), board=board)) for n in MARGINS),
         ("answers", answers if plan.answer_epsilon else "none: only whether it is off"),
-        ("bound", "by how much one unit can change the number: 1 of COUNT(DISTINCT ..) of the unit"),
-        *(_of_models(opened) if opened.models else ()),
     ]
+    if isinstance(opened, (OpenBoard, OpenHoldout)):
+        found.append(("bound", "the rows of a unit that count, times the largest distance of a value"))
+    else:
+        found.append(
+            ("bound", "by how much one unit can change the number: 1 of COUNT(DISTINCT ..) of the unit")
+        )
+    if isinstance(opened, OpenHoldout):
+        found.append(("training", _TRAINING[opened.training]))
+    return [*found, *(_of_models(opened) if opened.models else ())]
 
 
 def _count(opened: OpenChecks) -> str:
@@ -145,7 +170,15 @@ def _of_models(opened: OpenChecks) -> list[tuple[str, str]]:
     ]
 
 
-def _words_of_margin(margin: float) -> str:
+_TRAINING = {
+    "OTHER_UNITS": "you say that no unit of the training rows is in the holdout",
+    "PRIVATE": "you say that training scores are private releases",
+}
+
+
+def _words_of_margin(margin: float, *, board: bool) -> str:
+    if board:
+        return f"of scores no better than the best by the step - {margin:.3g} bounds / rows (95%)"
     return f"of numbers nearer than the tolerance - {margin:.3g} bounds (95%)"
 
 
@@ -160,7 +193,14 @@ def _of_check(check: PreparedCheck, opened: OpenChecks | None) -> list[tuple[str
         return [*found, ("stream", f"you have no open stream {check.check.name[:60]}")]
     plan = plan_stream(opened)
     slack, margin = (float(bound) * each for each in (plan.slack(), plan.margin(MARGINS[1])))
-    found.append(("as expected means", f"within the tolerance + {slack:.4g}, for all checks together (95%)"))
+    words = f"{slack:.4g}"
+    if check.check.kind != "sum":
+        words += " / rows" if opened.rows is None else f" / rows, at most {slack / float(opened.rows):.4g}"
+    if isinstance(opened, OpenBoard):
+        step = float(opened.step)
+        found.append(("no new best means", f"not better than the best by more than {step:g} + {words} (95%)"))
+        return found
+    found.append(("as expected means", f"within the tolerance + {words}, for all checks together (95%)"))
     widest: Fraction | None = widest_tolerance(check, opened.tolerance)
     if widest is not None and widest < margin:
         found.append(

@@ -24,7 +24,7 @@ from dpsql.analysis.typed_expression import UnitRole
 from dpsql.composition.equivalent_blocks import has_one_row, relation, with_scalars
 from dpsql.composition.grouping_sets import has_several_groupings
 from dpsql.errors import QueryRefused
-from dpsql.language import MARK, Query, StatementText, copy_tree, walk_tree
+from dpsql.language import MARK, Query, StatementText, copy_tree, find_nodes, walk_tree
 from dpsql.lazy_dataclass import dataclass
 from dpsql.policy import Policy
 
@@ -44,6 +44,8 @@ class BlockKind(Enum):
     """An aggregate over owned rows for each row of the block around it."""
 
 
+BY_KEY = "by key"
+"""The meta of an item of FROM that has released values by keys, for a subquery of a row."""
 _RELEASED = frozenset({BlockKind.RELEASE, BlockKind.POST})
 _OUTSIDE = ("where", "group")
 """The clauses that are read before the groups are counted."""
@@ -285,6 +287,11 @@ class Kinds:
         So it is no key.
         """
         if self._value(sub, ctes) not in _RELEASED or allowed:
+            return
+        items = [] if not isinstance(sub, exp.Subquery) else find_nodes(sub, exp.Subquery)
+        by_key = next((item for item in items if item.meta.get(BY_KEY)), None)
+        if by_key is not None and not key and self._run:
+            self.values.append(ReadValue(by_key, len(self.releases), listed=True))
             return
         inner, above = sub.unnest(), (exp.In, exp.Exists, exp.All, exp.Any)
         listed = isinstance(sub.parent, exp.In) and sub.parent.args.get("query") is sub

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 from dpsql.composition.asked_questions import plan_opened, prepare_question
+from dpsql.composition.boards import expect_best
 from dpsql.composition.checked_numbers import CheckPlanner, prepare_check
 from dpsql.composition.model_numbers import check_models
 from dpsql.composition.prepared import PreparedCommand, PreparedQuestion
@@ -45,7 +46,7 @@ def prepare_stream_statement(
             raise statement.check
         statement = statement.check
     if isinstance(statement, Check):
-        return PreparedCommand(text, prepare_check(planner, statement, engines))
+        return PreparedCommand(text, prepare_check(planner, expect_best(planner, statement), engines))
     if isinstance(statement, OpenChecks):
         check_models(statement, planner.policy)
         parts_of_stream(statement, planner.policy)

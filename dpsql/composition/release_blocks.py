@@ -431,3 +431,9 @@ def is_arg_max(query: Query) -> bool:
         return rewrite_selection(query.source, query.tree).only is not None
     except QueryRefused:
         return False
+
+
+def position_of(query: Query, select: exp.Select) -> int:
+    """Return where a block stands in the text, or what stands for that."""
+    at: int = select.meta["select"]
+    return at if at >= 0 else query.source.position(select)

@@ -9,13 +9,14 @@ from sqlglot import exp
 from dpsql.analysis import Catalog
 from dpsql.analysis.compiler import read_whole_number
 from dpsql.composition.chosen_public_rows import with_chosen_public_rows
+from dpsql.composition.counted_groups import with_few_groups
 from dpsql.composition.equivalent_blocks import with_counts
-from dpsql.composition.few_groups import with_few_groups
 from dpsql.composition.found_values import with_found_values
 from dpsql.composition.lists_of_values import with_lists
 from dpsql.composition.pair_statistics import write_pair_statistics
 from dpsql.composition.rank_quantiles import with_quantiles
 from dpsql.composition.tiles_of_rows import with_tiles
+from dpsql.composition.values_by_key import with_values_by_key
 from dpsql.composition.values_of_rows import with_clock, with_covered, with_distinct_rows
 from dpsql.language import Query, copy_tree, find_nodes
 from dpsql.policy import Policy
@@ -36,6 +37,8 @@ def respell_statement(query: Query, policy: Policy, catalog: Catalog) -> Query:
         tree = with_covered(tree, policy)
     if nested and find_nodes(tree, exp.Window):
         tree = with_tiles(replace(query, tree=with_quantiles(replace(query, tree=tree))), policy, catalog)
+    if nested:
+        tree = with_values_by_key(replace(query, tree=tree), policy, catalog)
     distinct = find_nodes(tree, exp.Distinct)
     values = [value for each in distinct for value in each.expressions]
     if (nested and distinct) or not all(isinstance(value, exp.Column) for value in values):

@@ -24,7 +24,7 @@ from dpsql.analysis.group_rules import NO_CANDIDATES
 from dpsql.analysis.released.released_calls import is_quantile
 from dpsql.composition.block import separate
 from dpsql.composition.block_clauses import Written, share_epsilon
-from dpsql.composition.chosen_public_rows import VALUE_MARK, PlacedValue, ValueTypes
+from dpsql.composition.chosen_public_rows import VALUE_MARK, PlacedValue, ValueTypes, put_mark
 from dpsql.composition.derived import Asked, take_details
 from dpsql.composition.equivalent_blocks import with_existing
 from dpsql.composition.existence import EXISTENCE, readers
@@ -42,6 +42,7 @@ from dpsql.composition.release_blocks import (
     is_arg_max,
     list_around,
     name_releases,
+    position_of,
     put,
     remove_private_clauses,
     select_alone,
@@ -191,6 +192,7 @@ class _Splitter:
         """What `Parts.existence` has, with the marks of the releases."""
         self.planned = False
         """Whether anything was analysed, which depends on the defaults."""
+        self.plans: dict[int, tuple[Query, Plan]] = {}  # by the `id` of the query
 
     def _divide(self, no_sets: Collection[int]) -> None:
         """Write the blocks with several groupings as a release for each, but for the sets without groups."""
@@ -250,7 +252,7 @@ class _Splitter:
             queries, rest = self._separate(release, _mark(number))
             if rest is None and release.select is tree and not self.values:
                 return Parts((ReleasePart("r0", replace(queries[0], inner={}), release.note),))
-            at = _position(self.query, release.select)
+            at = position_of(self.query, release.select)
             marks = (_mark(number), *(f"{_mark(number)}.{i}" for i in range(1, len(queries))))
             self.marked |= dict(zip(marks, queries, strict=True))
             blocks[:0] = [_BlockPart(release, q, at, mark) for q, mark in zip(queries, marks, strict=True)]
@@ -280,21 +282,21 @@ class _Splitter:
 
     def _take_values(self, releases: int, tree: exp.Query) -> None:
         """Take the values over so many releases out of the tree; a release reads each as a constant."""
+        types = ValueTypes(
+            self.query, self.policy, self.catalog, self.kinds, self._plan, self.marked, self.judged
+        )
         for value in self.kinds.values[len(self.values) :]:
             if value.after > releases:
                 break
             select, place = value.subquery.unnest(), len(self.values)
             assert isinstance(select, exp.Select)  # noqa: S101  so it was judged
             alone = select_alone(select, tree, self.kinds)
-            types = ValueTypes(
-                self.query, self.policy, self.catalog, self.kinds, self._plan, self.marked, self.judged
-            )
             sql_type = types.find_type(alone, value)
             at = value.subquery
             if not sql_type.numeric and not value.listed:
                 at, alone, sql_type = types.find_widest(alone, value, sql_type)
             self.values.append(PlacedValue(alone, value.subquery, sql_type, value.listed))
-            at.replace(mark_value(place, sql_type, listed=value.listed))
+            put_mark(at, mark_value(place, sql_type, listed=value.listed))
 
     def _separate(self, release: ReleaseBlock, name: str) -> tuple[list[Query], exp.Select | None]:
         """Return the releases of a release block as plain blocks, and the SELECT over their released rows."""
@@ -369,7 +371,10 @@ class _Splitter:
         self.planned = True
         with running_statement() as running:
             running.check()
-        return analyse(query, self.policy, self.catalog, complete_options(query.options, self.defaults))
+        if id(query) not in self.plans:
+            options = complete_options(query.options, self.defaults)
+            self.plans[id(query)] = query, analyse(query, self.policy, self.catalog, options)
+        return self.plans[id(query)][1]
 
     def _is_declared(self, query: Query) -> bool:
         """Return whether a plain block releases the groups of declared keys."""
@@ -443,8 +448,3 @@ class _Splitter:
 
 def _mark(number: int) -> str:
     return f"{VALUE_MARK}{number}"
-
-
-def _position(query: Query, select: exp.Select) -> int:
-    at: int = select.meta["select"]
-    return at if at >= 0 else query.source.position(select)

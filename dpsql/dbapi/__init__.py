@@ -3,7 +3,7 @@
 `connect` opens a policy's database for one analyst, or a connection to a server; the `Connection` returns
 by `explain` the price of a statement before it runs (`Explanation`). Its `Cursor` (``cursor``) runs
 statements and returns rows, Arrow data and the `Release`. ``named_streams`` has streams of checks,
-``rows`` PEP 249's types, and the rows of a result.
+``named_boards`` boards and holdouts, ``rows`` PEP 249's types, and the rows of a result.
 """
 
 from __future__ import annotations
@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from dpsql.database import Database
+    from dpsql.dbapi.named_boards import NamedBoard, NamedHoldout
     from dpsql.dbapi.named_streams import NamedStream, UnnamedStream
     from dpsql.kernel.loss import Number
     from dpsql.language import Parameters
@@ -314,7 +315,7 @@ class Connection:
         misses
             How many checks may be off.
         options
-            Others of OPEN CHECKS: `answers`, `sides`, `tolerance`, `at_once`, `models`, `scales`.
+            Others of OPEN CHECKS: `answers`, `sides`, `tolerance`, `at_once`, `rows`, `models`, `scales`.
         """
         from dpsql.dbapi.named_streams import open_named  # noqa: PLC0415  seldom
 
@@ -346,6 +347,58 @@ class Connection:
 
         given = {} if delta is None else {"delta": delta, "questions": questions}
         return open_named(self._session, name, epsilon, unstable, given)
+
+    def board(self, name: str, **options: Number | str) -> NamedBoard:
+        """Open a board, on which scores are compared with the best; without options, return one that is open.
+
+        Parameters
+        ----------
+        name
+            Its name, among those of the analyst's streams.
+        options
+            Those of OPEN BOARD: `epsilon`, `improvements`, `step`, `best` ("LOWEST" or "HIGHEST"), `start`,
+            `rows`.
+        """
+        from dpsql.dbapi.named_boards import open_board  # noqa: PLC0415  seldom
+
+        return open_board(self._session, name, options)
+
+    def holdout(
+        self, name: str, *, table: str | None = None, where: str | None = None, **options: Number | str
+    ) -> NamedHoldout:
+        """Open a holdout, on which training scores are checked; without options, return one that is open.
+
+        Parameters
+        ----------
+        name
+            Its name, among those of the analyst's streams.
+        table, where
+            The table that has its rows, and a condition of them, for `NamedHoldout.score`.
+        options
+            Those of OPEN HOLDOUT: `epsilon`, `misses`, `training` ("other units" or "private"), `answers`,
+            `at_once`, `rows`.
+        """
+        from dpsql.dbapi.named_boards import open_holdout  # noqa: PLC0415  seldom
+
+        return open_holdout(self._session, name, options, table, where)
+
+    def upload(self, name: str, data: object, *, key: str | None = None) -> int:
+        """Keep a public table, such as a model's predictions, for the statements of this connection.
+
+        It costs nothing. Return its number of rows.
+
+        Parameters
+        ----------
+        name
+            What statements call it; no table of the policy has this name.
+        data
+            An Arrow table, a DataFrame, or a mapping of columns: numbers, texts, BOOLEAN, dates and times.
+        key
+            The column by which statements join it, which has each value once; None: the first one.
+        """
+        from dpsql.uploads import to_table  # noqa: PLC0415  seldom
+
+        return self._session.upload(name, to_table(data), key)
 
     def release(self, number: int) -> Release:
         """Read one of the analyst's own releases back, by its number in SHOW RELEASES; it costs nothing."""

@@ -15,6 +15,8 @@ from dpsql.language import Query, parse, write_name
 from dpsql.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     import pyarrow as pa
 
     from dpsql.kernel.loss import Number
@@ -199,13 +201,17 @@ def open_named(
     if epsilon is None or misses is None:
         raise InterfaceError("a stream is opened with its epsilon and its misses")
     given = {"epsilon": epsilon, "misses": misses, **options}
-    written = ", ".join(f"{key} = {_write_option(key, value)}" for key, value in given.items())
     kind = "STABLE" if "delta" in given else "CHECKS"
-    session.run(f"OPEN {kind} {name} OPTIONS ({written})".replace("misses =", _MISSES[kind]))
+    session.run(f"OPEN {kind} {name} OPTIONS ({write_options(given)})".replace("misses =", _MISSES[kind]))
     return found
 
 
 _MISSES = {"CHECKS": "misses =", "STABLE": "unstable ="}
+
+
+def write_options(given: Mapping[str, Number | str]) -> str:
+    """Write the options of OPEN, each with its value."""
+    return ", ".join(f"{name} = {_write_option(name, value)}" for name, value in given.items())
 
 
 def _write_rows(rows: Any) -> str:  # noqa: ANN401  pandas has no types
@@ -228,7 +234,8 @@ def _write_value(value: Any) -> str:  # noqa: ANN401  whatever a table has
     if isinstance(value, bool):
         return str(value).upper()
     if isinstance(value, (int, float, Decimal)):
-        return f"{Decimal(repr(value) if isinstance(value, float) else value):f}"
+        text = f"{Decimal(repr(value) if isinstance(value, float) else value):f}"
+        return text.rstrip("0").rstrip(".") if "." in text else text
     text = "'" + str(value).replace("'", "''") + "'"
     if isinstance(value, datetime):
         return f"TIMESTAMP {text}"
@@ -259,19 +266,25 @@ def _write_expected(expect: Expected | None, table: str | None, per: str | None)
 
 
 def _write_option(key: str, value: Any) -> str:  # noqa: ANN401  whatever OPEN CHECKS takes
-    if key in ("models", "scales"):
+    if key in ("models", "scales", "training"):
         words = value if isinstance(value, str) else ", ".join(map(str, value))
         return "'" + words.replace("'", "''") + "'"
     return value if isinstance(value, str) else _write(value)
 
 
 def _write(number: Number) -> str:
-    """Write a number exactly: whole, or as a division."""
+    """Write a number exactly: as a decimal, or as a division of whole numbers."""
     value: Fraction = exact(number)
-    if value.denominator == 1:
-        return str(value.numerator)
+    digits = next((n for n in range(_DIGITS) if not (value * 10**n).denominator - 1), None)
     sign = "-" if value < 0 else ""
-    return f"{sign}{abs(value.numerator)}/{value.denominator}"
+    if digits is None:
+        return f"{sign}{abs(value.numerator)}/{value.denominator}"
+    text = f"{abs(value.numerator) * 10**digits // value.denominator:0{digits + 1}d}"
+    return sign + (f"{text[:-digits]}.{text[-digits:]}" if digits else text)
+
+
+_DIGITS = 30
+"""How many decimals a number has that is written as one."""
 
 
 def _last_column(sql: str, parameters: Parameters) -> str:

@@ -83,7 +83,8 @@ class StableTop:
         elif own.changes.declared:
             groups = len(numbers)
         order = np.argsort(numbers if self.lowest else -numbers, kind="stable")[: self.k + 1]
-        kept = np.zeros(self.k + 1, dtype=np.int64)
+        # Two missing groups have a lead of 0, so that no more of them are needed.
+        kept = np.zeros(min(self.k, len(numbers) + 1) + 1, dtype=np.int64)
         kept[: len(order)] = numbers[order]
         leads = np.abs(kept[:-1] - kept[1:])
         if groups is not None and groups <= self.k:

@@ -1,8 +1,8 @@
 """The parser: text to `Statement`. Private clauses are removed from the tokens, the rest is standard SQL.
 
 `parse` (``parse``) runs these, in this order; ``check_statements`` reads those about streams of checks,
-``stable_statements`` those about streams of exact answers, and ``check_rewrites`` makes what checks count;
-``report_statements`` reads those about reports:
+``stable_statements`` those about streams of exact answers, ``board_statements`` those about boards and
+holdouts, and ``check_rewrites`` makes what checks count; ``report_statements`` reads those about reports:
 
 ``tokens``         the tokens of a statement, and limits on its size
 ``clauses``        those of other dialects as dpsql reads them, by ``clause_forms``; the private clauses,
@@ -17,6 +17,7 @@ changes the text of a statement that was refused.
 """
 
 from dpsql.language.all_statements import Explain, ExplainForm, Statement
+from dpsql.language.board_statements import OpenBoard, OpenHoldout, Submission
 from dpsql.language.dialect_forms import READ, READINGS, fill_form
 from dpsql.language.options import DIALECTS
 from dpsql.language.parameters import (
@@ -81,7 +82,9 @@ __all__ = [
     "Expectation",
     "Explain",
     "ExplainForm",
+    "OpenBoard",
     "OpenChecks",
+    "OpenHoldout",
     "OpenStable",
     "Options",
     "Outline",
@@ -96,6 +99,7 @@ __all__ = [
     "Statement",
     "StatementText",
     "StreamCommand",
+    "Submission",
     "TopK",
     "TopPerPartition",
     "call_end",

@@ -55,14 +55,23 @@ def read_number(source: StatementText, at: Cursor, tokens: Sequence[Token]) -> F
 
 def find_item(query: Sequence[Token], column: str) -> tuple[int, int] | None:
     """Return the begin and the end of the outermost SELECT's item with a name, without the name."""
-    for name, begin, end in list_items(query):
-        if name.text.lower() == column.lower():
-            return begin, end
+    for begin, end in find_items(query):
+        name = name_of_item(query, begin, end)
+        if name >= 0 and query[name].text.lower() == column.lower():
+            return begin, end_without_name(query, name)
     return None
 
 
 def list_items(query: Sequence[Token]) -> Iterator[tuple[Token, int, int]]:
     """Yield the named items of the outermost SELECT: the name, the begin, and the end without the name."""
+    for begin, end in find_items(query):
+        name = name_of_item(query, begin, end)
+        if name >= 0:
+            yield query[name], begin, end_without_name(query, name)
+
+
+def find_items(query: Sequence[Token]) -> list[tuple[int, int]]:
+    """Return the begin and the end of each item of the outermost SELECT, with its name."""
     depth, begin = 0, -1
     items = list[tuple[int, int]]()
     for i, token in enumerate([*query, None]):
@@ -74,11 +83,20 @@ def list_items(query: Sequence[Token]) -> Iterator[tuple[Token, int, int]]:
             items.append((begin, i))
             begin = i + 1 if kind == TokenType.COMMA else -1
         depth += (kind == TokenType.L_PAREN) - (kind == TokenType.R_PAREN)
-    for begin, end in items:
-        if end - begin > 2 and query[end - 2].token_type == TokenType.ALIAS:
-            yield query[end - 1], begin, end - 2
-        elif end - begin > 1 and query[end - 2].token_type == TokenType.R_PAREN:
-            yield query[end - 1], begin, end - 1
+    return items
+
+
+def name_of_item(query: Sequence[Token], begin: int, end: int) -> int:
+    """Return where the name of an item stands, behind AS or behind a parenthesis; -1 if it has none."""
+    if end - begin > 2 and query[end - 2].token_type == TokenType.ALIAS:
+        return end - 1
+    behind = end - begin > 1 and query[end - 2].token_type == TokenType.R_PAREN
+    return end - 1 if behind and query[end - 1].token_type != TokenType.R_PAREN else -1
+
+
+def end_without_name(query: Sequence[Token], name: int) -> int:
+    """Return the end of an item without its name, which stands there."""
+    return name - 1 if query[name - 1].token_type == TokenType.ALIAS else name
 
 
 def _behind_options(query: Sequence[Token], i: int) -> int:

@@ -12,6 +12,13 @@ from sqlglot.tokenizer_core import Token, TokenType
 
 from dpsql.errors import Fix, QueryRefused
 from dpsql.kernel.loss import exact
+from dpsql.language.board_statements import (
+    BEST,
+    SCORES,
+    TRAINING,
+    parse_open_scores,
+    parse_submission,
+)
 from dpsql.language.check_rewrites import find_item, list_items, read_number, rewrite_item
 from dpsql.language.options import read_value, split_options
 from dpsql.language.stable_statements import parse_open_stable
@@ -38,6 +45,8 @@ def parse_stream_statement(
     if (word, at.word()) == ("OPEN", "STABLE"):
         return parse_open_stable(source, at, _read_name, _read_options)
     wanted = {"OPEN": "CHECKS", "REFILL": "STREAM", "CLOSE": "STREAM"}[word]
+    if word == "OPEN" and at.word() in SCORES:
+        return parse_open_scores(source, at, _read_name, _read_options)
     if at.word() != wanted:
         examples = {
             "OPEN": "OPEN CHECKS daily OPTIONS (epsilon = 1, misses = 8)",
@@ -48,12 +57,12 @@ def parse_stream_statement(
     at.i += 1
     name = _read_name(source, at, tokens)
     options = _read_options(
-        source, at, _OPEN if word == "OPEN" else {"misses", "unstable"} if word == "REFILL" else set()
+        source, at, _OPEN if word == "OPEN" else set(_MISSES) if word == "REFILL" else set()
     )
     if at.kind() is not None:
         raise source.syntax(f"cannot read `{at.text()[:40]}` here", tokens[at.i - 1].start)
     if word != "OPEN":
-        options = {"misses": options.get("unstable")} | options
+        options = {"misses": next((options[each] for each in _MISSES if each in options), None)}
         return StreamCommand(source, "close" if word == "CLOSE" else "refill", name, options.get("misses"))  # type: ignore[arg-type]  # as read
     if not {"epsilon", "misses"} <= options.keys():
         raise source.syntax(
@@ -64,7 +73,10 @@ def parse_stream_statement(
     return OpenChecks(source, name, **options)  # type: ignore[arg-type]  # as read
 
 
-_OPEN = {"epsilon", "misses", "answers", "sides", "tolerance", "at_once", "models", "scales", "parts"}
+_OPEN = {"epsilon", "misses", "answers", "sides", "tolerance", "at_once", "models", "scales", "parts", "rows"}
+_MISSES = ("misses", "improvements", "unstable")
+_WORDS: dict[str, tuple[str, ...]] = {"sides": SIDES, "best": BEST, "training": TRAINING}
+"""The options whose values are words."""
 
 
 def _read_name(source: StatementText, at: Cursor, tokens: Sequence[Token]) -> str:
@@ -101,23 +113,23 @@ def _read_options(source: StatementText, at: Cursor, known: set[str]) -> dict[st
 def _read_option(source: StatementText, name: str, tokens: list[Token]) -> object:
     if name in ("epsilon", "delta"):
         return read_value(source, name, tokens)
-    if name == "sides":
-        word = tokens[0].text.upper()
-        if len(tokens) > 1 or word not in SIDES:
-            raise source.syntax("option sides: expected one of " + ", ".join(SIDES), tokens[0].start)
+    if name in _WORDS:
+        word = tokens[0].text.upper().replace(" ", "_")
+        if len(tokens) > 1 or word not in _WORDS[name]:
+            raise source.syntax(f"option {name}: expected one of " + ", ".join(_WORDS[name]), tokens[0].start)
         return word
     if name == "parts":
         return _read_days(source, tokens)
     if name in ("models", "scales"):
         return _read_list(source, name, tokens)
     value = read_number(source, Cursor([*tokens]), tokens)
-    if name in ("misses", "at_once", "unstable", "questions"):
+    if name in (*_MISSES, "at_once", "questions"):
         most = 1_000_000 if name == "questions" else 10_000
         if value.denominator != 1 or not 1 <= value <= most:
             words = f"option {name}: expected a whole number from 1 to {most:,}"
             raise source.syntax(words, tokens[0].start)
         return int(value)
-    if value < 0 or (name == "answers" and value >= 1):
+    if (value < 0 and name != "start") or (name == "answers" and value >= 1):
         limits = "at least 0 and less than 1" if name == "answers" else "at least 0"
         raise source.syntax(f"option {name}: it must be {limits}", tokens[0].start)
     return value
@@ -185,6 +197,8 @@ def _parse_check(source: StatementText, tokens: list[Token], parse: Parse) -> Ch
     at.i = 1
     name = _read_name(source, at, tokens)
     expect = _find_expect(tokens)
+    if expect < 0 and at.word() in ("SELECT", "WITH"):
+        return parse_submission(source, name, [*tokens[at.i :]], parse)
     query = tokens[at.i : expect]
     if expect < 0 or not query or query[0].text.upper() not in ("SELECT", "WITH"):
         raise source.syntax(

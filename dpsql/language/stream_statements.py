@@ -37,6 +37,8 @@ class OpenChecks:
         The models of the policy that its checks may expect, and what their numbers are multiplied by.
     parts
         The first and the last day of the parts of units that it may ask about; None: all parts.
+    rows
+        A public lower bound of each group's rows, for intervals of averages; None: these have none.
     """
 
     source: StatementText
@@ -50,6 +52,7 @@ class OpenChecks:
     models: tuple[str, ...] = ()
     scales: tuple[Fraction, ...] = SCALES
     parts: tuple[date, date] | None = None
+    rows: Fraction | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -154,6 +154,11 @@ class StableSelection(KeepsQuote):
     def of(cls, plan: Plan) -> StableSelection:
         """Plan the one test of a statement; raises `ValueError` if a scale is too large."""
         place, question = question_of(plan)
+        for name in ("measure", "measure_strategy", "candidates", "intervals"):
+            if name in plan.options.at:
+                raise plan.query.source.refuse(
+                    f"option {name} has no meaning for an exact answer", plan.options.at[name], "leave it out"
+                )
         if plan.options.noise not in (None, "LAPLACE"):
             raise plan.query.source.refuse(
                 "the noise of stability tests is one-sided, or LAPLACE",

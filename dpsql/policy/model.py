@@ -31,6 +31,7 @@ from dpsql.policy.table_parts import (
     UnitColumn,
     UnitRow,
     UnitVia,
+    UploadedSource,
     read_zone,
 )
 from dpsql.policy.toml_values import KEEP, LONGEST, read_keep, read_length
@@ -192,6 +193,8 @@ def _to_texts(thing: object, base: Path | None) -> object:
         return [[str(name), _to_texts(item, base)] for name, item in thing.items()]
     if isinstance(thing, Path):
         return ["path", Path(os.path.relpath(thing, base)).as_posix() if base else thing.as_posix()]
+    if isinstance(thing, UploadedSource):
+        return ["uploaded", thing.digest]
     if dataclasses.is_dataclass(thing) and not isinstance(thing, type):
         parts = [_to_texts(getattr(thing, f.name), base) for f in dataclasses.fields(thing)]
         return [type(thing).__name__, *parts]

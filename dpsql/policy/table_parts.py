@@ -141,6 +141,14 @@ class ParquetSource:
 
 
 @dataclass(frozen=True, slots=True)
+class UploadedSource(ParquetSource):
+    """The table is one that an analyst has uploaded: a file of the session's, which never changes."""
+
+    digest: str = ""
+    """The hash of its rows, which stands for the path in fingerprints."""
+
+
+@dataclass(frozen=True, slots=True)
 class CsvSource:
     """The table is one or several CSV files with a header, read with the declared types and never sniffed."""
 

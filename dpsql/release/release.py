@@ -117,9 +117,11 @@ class _Writer:
                 found[name] = self._column(f"{name}_{place}", values)
         if isinstance(number.made, Linear):
             found["terms"] = self._linear(number.made)
-        elif number.made is not None:
-            made = number.made
-            found["over"] = [self._linear(made.above), self._linear(made.below), made.low, made.high]
+        elif isinstance(number.made, Quotient):
+            made, parts = number.made, (number.made.above, number.made.below)
+            linear = [self._linear(each) for each in parts if isinstance(each, Linear)]
+            if len(linear) == len(parts):  # estimates of reports are not stored
+                found["over"] = [*linear, made.low, made.high]
         return found
 
     def _linear(self, made: Linear) -> list[tuple[float, int]]:

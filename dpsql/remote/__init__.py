@@ -8,6 +8,7 @@ It has the methods of a session in this process; cursors and the command line us
                         prompt; the encrypted socket, remembered certificates, channel binding
 ``server_wire``         one connection: login by SCRAM, statements, cancel requests
 ``outgoing_statement``  how a statement is sent; errors of a server as dpsql's own classes
+``outgoing_upload``     how an upload is sent
 ======================  =======================================================================
 
 Each text is sent in a thread of its own, so that a Ctrl-C never leaves half an answer unread. An answer comes
@@ -31,6 +32,7 @@ from dpsql.lazy_dataclass import dataclass
 from dpsql.ledger import Budget
 from dpsql.release import from_arrow
 from dpsql.remote.outgoing_statement import OutgoingStatement, SentText
+from dpsql.remote.outgoing_upload import write_upload
 from dpsql.remote.server_target import Target, find_password
 from dpsql.remote.server_wire import Reply, ServerWire
 from dpsql.session_api import StatementResult, Turn
@@ -241,6 +243,13 @@ class RemoteSession:
         if found is None:
             raise InternalError("the server sent no release")
         return found
+
+    def upload(self, name: str, rows: pa.Table, key: str | None = None) -> int:
+        """Send a public table for the statements of this connection; return its number of rows."""
+        text, data = write_upload(name, rows, key)
+        with self._hold_turn():
+            self._ask(SentText(text, text, rows=data))
+        return int(rows.num_rows)
 
     def cancel(self) -> None:
         """Stop the statement that runs, from another thread; what was charged stays charged."""

@@ -51,6 +51,8 @@ class SentText:
     begin: int = 0
     before: str = ""
     """What stands before it in the text that is answered: EXPLAIN, where only the price is asked."""
+    rows: bytes = b""
+    """What the server asks for behind the text: the rows of an upload."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -93,6 +93,10 @@ class Reply:
     error: Error | None = None
 
 
+_PIECE = 1 << 16
+"""Bytes of an upload in one message."""
+
+
 class ServerWire:
     """A connection that is logged in; used by one thread at a time, but for `cancel` and `abort`."""
 
@@ -213,6 +217,8 @@ class ServerWire:
                     reply.copied += body.rest()
                 case b"H":
                     reply.copied = bytearray()
+                case b"G":
+                    self._send_rows(sent.rows)
                 case b"T":
                     reply.columns, reply.rows = [_read_column(body) for _ in range(body.int16())], []
                 case b"D":
@@ -229,6 +235,12 @@ class ServerWire:
                 case _ if not self._note(kind, body):
                     raise _protocol_error()
         return reply
+
+    def _send_rows(self, rows: bytes) -> None:
+        """Send the rows of an upload in pieces, and say that these were all."""
+        for start in range(0, len(rows), _PIECE):
+            self._socket.sendall(message(b"d", rows[start : start + _PIECE]))
+        self._socket.sendall(message(b"c"))
 
     def _note(self, kind: bytes, body: MessageBody) -> bool:
         """Read a notice, setting or notification, which may come at any time; return whether it was one."""

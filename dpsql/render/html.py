@@ -146,7 +146,8 @@ def document(title: str, body: str) -> str:
 
 _STYLE = (
     "body{font-family:sans-serif;margin:2em}table{border-collapse:collapse}th,td{padding:.2em .6em}"
-    "@media(max-width:30em){body{margin:1em .5em}th,td{padding:.2em .3em}}"
+    "svg[viewBox]{max-width:100%;height:auto}"
+    "@media(max-width:30em){body{margin:1em .5em}th,td{padding:.2em .3em;font-size:90%}td svg{zoom:.45}}"
 )
 
 _WIDTH, _HEIGHT, _MARGIN, _BOTTOM, _TOP = 360, 170, 34, 28, 8

@@ -24,6 +24,7 @@ from dpsql.errors import InterfaceError
 from dpsql.lazy_dataclass import dataclass
 from dpsql.serve.answers import RELOADED, Answer, Described
 from dpsql.serve.catalog import ConnectionRow, CursorRow, Encryption, PreparedRow, SessionFacts
+from dpsql.serve.client_uploads import ClientUploads
 from dpsql.serve.limits import PolicyReloaded, ShuttingDown, locate
 from dpsql.serve.monitoring import StatementRecord
 from dpsql.serve.statement_pool import ActiveStatement, Hold, Retired
@@ -94,6 +95,7 @@ class Client(StatementService):
         self._active: set[ActiveStatement] = set()
         self._turn = asyncio.Lock()
         self._closed = False
+        self._uploads = ClientUploads()
         self._generation = shared.generation
         """The policy of the last statement."""
         self._generation.database.ledger.check_analyst(login.analyst)
@@ -163,6 +165,18 @@ class Client(StatementService):
         # Never in the thread of the event loop: the mechanisms that could answer it are compared.
         return await self.beside(max(len(priced.sql), AT_ONCE + 1), work)
 
+    async def upload(self, size: int, name: str, read: Callable[[], pa.Table], key: str | None) -> int:
+        """Keep a public table of the connection, which `read` decodes in a thread; return its length."""
+        generation = self._shared.generation
+
+        def work() -> int:
+            rows = read()
+            self._uploads.add(generation, name, rows, key)
+            return int(rows.num_rows)
+
+        with generation.use():
+            return await self._in_turn(self.beside(max(size, AT_ONCE + 1), work))
+
     async def beside(self, size: int, work: Callable[[], _T]) -> _T:
         """Do work on a text of `size` characters: a long one in a thread, in turn with other analysts."""
         if size <= AT_ONCE:
@@ -186,6 +200,7 @@ class Client(StatementService):
     def close(self) -> None:
         """Ask nothing more; a statement that runs is not stopped. A second call has no effect."""
         self._closed = True
+        self._uploads.close()
         self._shared.forget(self)
 
     # -- one statement
@@ -304,7 +319,8 @@ class Client(StatementService):
         """Return the steps of a statement on a policy, which is kept open meanwhile."""
         self._generation = generation
         # Statements of a session wait for each other, in threads that others need; so each has its own.
-        session = Session(generation.database, self.user.analyst)
+        own_generation = self._uploads.of(generation)
+        session = Session(own_generation.database, self.user.analyst)
         budget = generation.policy.budget
         own = self.settings.defaults
         session.defaults = replace(
@@ -314,7 +330,7 @@ class Client(StatementService):
             confidence=Fraction(95, 100) if own.confidence is None else own.confidence,
         )
         active.run = StatementRun(
-            generation,
+            own_generation,
             session,
             self.user,
             active.running,

@@ -227,13 +227,13 @@ class MemoryAccounts:
         self._analysts: weakref.WeakValueDictionary[str, MemoryAccount] = weakref.WeakValueDictionary()
         """Those of analysts who have connections, whose accounts hold them."""
 
-    def open(self, analyst: str) -> MemoryAccount:
-        """Return the account of a new connection."""
+    def open(self, analyst: str, most: int = OF_CONNECTION) -> MemoryAccount:
+        """Return the account of a new connection, or another one of a connection for so many bytes."""
         above = self._analysts.get(analyst)
         if above is None:
             above = MemoryAccount(self._of_analyst, self.all, "your connections have")
             self._analysts[analyst] = above
-        return MemoryAccount(OF_CONNECTION, above)
+        return MemoryAccount(most, above)
 
 
 class DecodingBudget:

@@ -13,6 +13,7 @@
 ``hybrids``           top-k that stops at a threshold (dissertation, figures 5-7 and 5-8)
 ``significance``      p-values (dissertation, figure 5-9)
 ``unknown``           Top Stable and limited domain (Top Stable, tables 2 and 3, figure 1)
+``boards``            the ladder: the best of 200 submissions (sparse vector lecture, exercise 2)
 ``coverage``          whether 95% intervals cover 95%
 ``peer``, ``printed`` the Limited Domain mechanism as published, and the tables as printed
 ``svg``, ``page``     figures and the page, without JavaScript

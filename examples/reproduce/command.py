@@ -18,6 +18,7 @@ import click
 import dpsql
 from dpsql.noise import SeededEntropy
 from reproduce import (
+    boards,
     coverage,
     error_reduction,
     hybrids,
@@ -116,6 +117,7 @@ def experiments(sets: Sequence[DataSet], trials: int, seed: int, peer: Peer) -> 
                 peer.python,
             ),
         ),
+        Experiment(len(boards.ROWS), 6, partial(boards.boards, max(20, trials // 2), seed, next(entropies))),
     ]
 
 

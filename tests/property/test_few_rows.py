@@ -139,8 +139,8 @@ def fill(connection: duckdb.DuckDBPyConnection, rng: Random) -> None:
     drawn += [(9, 9, 9), (9, 8, 8), (9, 7, 7)]
     if rng.random() < 0.3:  # groups of 5, 5, 3 and 3 rows, two of which are smaller without the unit 9
         sizes = ((1, 4), (2, 5), (3, 2), (4, 3))
-        drawn = [(10 * k + i, k, 0) for k, rest in sizes for i in range(rest)] + [(9, 1, 0), (9, 3, 0)]
-    connection.executemany("INSERT INTO everybody VALUES (?, ?, ?)", drawn)
+        drawn = [(9, 1, 0), (9, 3, 0), *((10 * k + i, k, 0) for k, rest in sizes for i in range(rest))]
+    connection.executemany("INSERT INTO everybody VALUES (?, ?, ?)", [[*row] for row in drawn])
 
 
 def changes(query: Query, databases: int) -> set[int]:

@@ -191,3 +191,101 @@ def test_campaign() -> None:
     print(seed, made.tally, sep="\n", flush=True)
     assert not made.tally.findings, "\n\n".join(made.tally.findings[:3])
     assert {form for form in FORMS if made.tally.removals[form]} >= {*FORMS} - REFUSED
+
+
+FOUND = "SELECT COUNT(DISTINCT user_id) AS n FROM visits WHERE page IN (SELECT page FROM visits WHERE ms > 2)"
+LAST = "SELECT COUNT(DISTINCT user_id) AS n FROM visits WHERE day = (SELECT MAX(day) FROM visits)"
+GROUPS = "SELECT COUNT(*) AS n FROM (SELECT note FROM visits GROUP BY note HAVING COUNT(*) > 0) AS t"
+CHOSEN = "SELECT COUNT(*) AS n FROM pages p WHERE p.page IN (SELECT page FROM visits)"
+UNTIED = '    raise compiler.source.refuse(\n        "a subquery over private rows must be tied'
+MUTANTS = (
+    Mutant(
+        "values of others in one release",
+        (
+            ("analysis.nested_queries", "_compile_in", "if relation.owner is None:", "if True:"),
+            (
+                "composition.values_of_rows",
+                "with_found_values",
+                "if query.clause != Clause():",
+                "if query.clause == Clause():",
+            ),
+        ),
+        statement=FOUND,
+    ),
+    Mutant(
+        "the last day in the compiled query",
+        (
+            (
+                "composition.kinds",
+                "Kinds._owned",
+                "    if releasing:\n",
+                "    if releasing and not tied:\n",
+            ),
+            (
+                "analysis.nested_queries",
+                "_tie_to_outer",
+                UNTIED,
+                "    return Constant(True, BOOLEAN)\n" + UNTIED,
+            ),
+        ),
+        statement=LAST,
+    ),
+    Mutant(
+        "a unit speaks for two values",
+        (
+            (
+                "analysis.counting_query",
+                "CountedGroups.build_query",
+                "rows.bound_groups(self.most, ())",
+                "rows.bound_groups(self.most + 1, ())",
+            ),
+        ),
+        statement=FOUND,
+    ),
+    Mutant(
+        "a unit speaks for all of its values",
+        (
+            (
+                "analysis.counting_query",
+                "CountedGroups.build_query",
+                "rows if self.most is None else rows.bound_groups(self.most, ())",
+                "rows",
+            ),
+        ),
+        statement=FOUND,
+    ),
+    Mutant(
+        "a unit is in one group more than it is kept to",
+        (
+            (
+                "analysis.released.few_groups",
+                "FewGroups.build_query",
+                "by, self.most, pairs",
+                "by, self.most + 1, pairs",
+            ),
+        ),
+        statement=GROUPS,
+    ),
+    Mutant(
+        "groups of few are of all that a unit has",
+        (("analysis.released.few_groups", "FewGroups.build_query", "by, self.most, pairs", "by, 99, pairs"),),
+        statement=GROUPS,
+    ),
+    Mutant(
+        "public rows are chosen by rows, not by units",
+        (
+            (
+                "analysis.released.unit_counts",
+                "EachValue.units",
+                "(SingleRows if single else Units)",
+                "SingleRows",
+            ),
+        ),
+        statement=CHOSEN,
+    ),
+)
+
+
+@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda m: m.name)
+def test_a_wrong_rule_is_noticed(removals: Removals, mutant: Mutant) -> None:
+    assert removals.hunt(mutant) != ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import json
 import subprocess
 import sys
@@ -332,3 +333,37 @@ def test_requests_need_a_token_a_host_and_no_foreign_origin(
     with httpx2.Client(timeout=30) as client:
         url = f"http://127.0.0.1:{served.http}/mcp"
         assert client.post(url, json=initialize, headers={**accept, **given}).status_code == status
+
+
+def test_uploads_are_sent_to_the_server(served: Served) -> None:
+    """Types, NULL and texts come as they were; a board scores the rows by them."""
+    import pyarrow as pa
+
+    days = [datetime.date(2024, 3, each + 1) for each in range(3)]
+    columns = {
+        "visit_id": pa.array([1, 2, 3], pa.int32()),
+        "longer": pa.array([True, None, False]),
+        "text": pa.array(['a "b", c', "", None]),
+        "day": pa.array(days),
+        "score": pa.array([0.1, 1e-9, None]),
+    }
+    with served.connect() as there, local(served) as here:
+        for con in (there, here):
+            assert con.upload("p17", pa.table(columns)) == 3
+        asked = [
+            con.execute("SELECT * FROM p17 ORDER BY visit_id").fetch_arrow_table() for con in (there, here)
+        ]
+        assert asked[0].equals(asked[1])
+        with pytest.raises(dpsql.ProgrammingError, match="has a value twice"):
+            there.upload("p18", pa.table({"a": [1, 1]}))
+        with pytest.raises(dpsql.ProgrammingError, match="is a table of the policy"):
+            there.upload("visits", pa.table({"a": [1]}))
+        board = there.board("uploads", epsilon=0.5, improvements=2, step=0.01, best="LOWEST", start=0.99)
+        found = board.submit(
+            "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (max_rows_contributed = 8) "
+            "AVG(CASE WHEN p.longer = (v.minutes > 20) THEN 0 ELSE 1 END) AS loss "
+            "FROM visits v LEFT JOIN p17 p ON p.visit_id = v.visit_id"
+        )
+        assert found.score is None
+        assert not found.new_best
+        board.close()

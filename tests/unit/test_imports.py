@@ -60,6 +60,7 @@ CORE = BASE | {
     "composition",
     "check_streams",
     "checked",
+    "uploads",
 }
 
 MAY_IMPORT: dict[str, set[str]] = {
@@ -255,6 +256,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "language",
         "ledger",
     },
+    "uploads": BASE | {"database", "policy"},
     "session_api": BASE | {"checked", "kernel.ledger", "language", "ledger", "policy", "release"},
     "check_streams": BASE
     | {
@@ -304,7 +306,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "release",
     },
     # The front ends.
-    "remote": BASE | {"language", "ledger", "login", "release", "session_api"},
+    "remote": BASE | {"language", "ledger", "login", "release", "session_api", "uploads"},
     "dbapi": BASE
     | {
         "checked",
@@ -317,6 +319,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "render",
         "session",
         "session_api",
+        "uploads",
     },
     "sqlalchemy": {"dbapi", "types"},
     "notebook": {"dbapi", "errors"},
@@ -346,6 +349,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "render",
         "session",
         "session_api",
+        "uploads",
     },
     "cli": BASE
     | {

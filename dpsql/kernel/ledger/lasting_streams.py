@@ -37,6 +37,10 @@ class StreamBusy(OperationalError):  # noqa: N818  an event: whoever waits asks 
     """A check of the stream runs, in this process or another one."""
 
 
+class StreamMoved(OperationalError):  # noqa: N818  likewise: whoever follows from its answers asks anew
+    """A check has ended since those on which the one that is to begin rests."""
+
+
 IsRunning = Callable[[int, int], bool]
 """Whether this process runs a check, by entry and step; one that it does not run was interrupted."""
 
@@ -59,6 +63,11 @@ class StreamTerms:
     def charge(self) -> Charge:
         """The largest charge of the stream, if all its misses are used."""
         return Charge(self.first + self.misses * self.each, self.delta)
+
+    @property
+    def word(self) -> str:
+        """What its misses are called: those of a board are improvements."""
+        return "improvements" if self.options.get("kind") == "board" else "misses"
 
     @property
     def delta(self) -> Fraction:
@@ -123,6 +132,8 @@ class CheckRequest:
     """What its results are found by for later checks that refer to them."""
     most: int
     """How many misses it could use."""
+    after: int | None = None
+    """How many checks there were when it was made, if it follows from their answers."""
 
 
 @dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
@@ -249,14 +260,21 @@ def begin(
 ) -> BegunCheck:
     """Begin a check, which uses all the misses that it could use until it has ended.
 
-    It holds a slot of those that may fail or be cancelled. `StreamBusy`: another one runs.
+    It holds a slot of those that may fail or be cancelled. `StreamBusy`: another one runs. `StreamMoved`: its
+    expectation follows from answers that are not the last ones any more.
     """
     _make_free(connection, _find_open(connection, entry), is_running)
     stream = _find_open(connection, entry)
     if request.most < 1:
         raise InternalError("a check may be off")
+    if request.after not in (None, stream.asked):
+        raise StreamMoved("another check has ended: ask again")
     if not stream.left:
-        raise OperationalError(f"all {stream.terms.misses} misses of {stream.terms.name} are used up")
+        name = stream.terms.name
+        raise OperationalError(
+            f"all {stream.terms.misses} {stream.terms.word} of {name} are used up: "
+            f"REFILL STREAM {name} is charged again"
+        )
     if stream.terms.questions is not None and stream.asked >= stream.terms.questions:
         raise OperationalError(f"all {stream.terms.questions:,} questions of {stream.terms.name} are asked")
     caps.check_listed(stream.analyst)

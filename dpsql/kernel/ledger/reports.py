@@ -86,7 +86,7 @@ def register(connection: sqlite3.Connection, caps: Caps, report: StoredReport) -
 
 def end(connection: sqlite3.Connection, name: str, at: str) -> None:
     """End a report and those of its blocks: nothing is kept for it, and it is not run any more."""
-    if find(connection, name) is None:
+    if find(connection, name) is None or "(" in name:
         raise ProgrammingError(f"there is no report {name!r}")
     for found in active(connection):
         if found.name == name or found.name.startswith(f"{name} ("):

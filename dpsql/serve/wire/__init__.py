@@ -7,6 +7,7 @@
 ``extended``, ``portals``       the extended query; prepared statements, portals and cursors by name
 ``session``                     running one statement, whatever it is; the state of the transaction
 ``commands``, ``command_words`` the commands of a session
+``copy_in``                     the rows of an upload
 ``results``                     statements, what they give, and sending it: rows, copies, notices
 ``types``                       values and rows as bytes
 ==============================  =====================================================================
@@ -27,6 +28,7 @@ from dpsql.serve.catalog import Encryption
 from dpsql.serve.settings import Settings, read_options
 from dpsql.serve.wire import messages
 from dpsql.serve.wire.channel import Channel, Disconnected
+from dpsql.serve.wire.copy_in import decode_rows, receive_copy
 from dpsql.serve.wire.extended import Extended
 from dpsql.serve.wire.messages import (
     MAX_MESSAGE,
@@ -47,11 +49,13 @@ from dpsql.serve.wire.startup import (
     receive_startup,
     secret_length,
 )
+from dpsql.uploads import MOST_BYTES
 
 if TYPE_CHECKING:
     from dpsql.serve.gate import Login
     from dpsql.serve.state import State
     from dpsql.serve.users import User
+    from dpsql.serve.wire.command_words import CopyIn
     from dpsql.serve.wire.startup import Connections, WireContext
 
 _OWN = frozenset({"user", "database", "options", "replication"})
@@ -128,9 +132,7 @@ class WireConnection:
             body = await self._channel.read(check_length(await self._channel.read(4), MAX_MESSAGE))
             if tag == b"X":
                 return
-            delay = self._context.pace.delay(self.user.analyst, len(body))
-            if delay > 0:
-                await asyncio.sleep(delay)
+            await self._wait_for_pace(len(body))
             await self._answer(tag, Body(body))
             if self._channel.full or count % _FAIR == 0:
                 await self._next_turn()
@@ -202,9 +204,30 @@ class WireConnection:
         for statement in parts:
             self._check_client()
             result = await self._session.run(statement)
+            if result.upload is not None:
+                await self._copy_in(result.upload)
+                continue
             with self._session.count_while_sending(result) as check:
                 await send_result(self._channel, result, self._settings, check)
                 await self._next_turn()
+
+    async def _copy_in(self, command: CopyIn) -> None:
+        """Receive the rows of an upload and keep them."""
+        account = self._context.accounts.open(self.user.analyst, MOST_BYTES)
+        data = await receive_copy(self._channel, command, self._wait_for_pace, account)
+        try:
+            client = self._session.client
+            rows = await client.upload(
+                len(data), command.name, lambda: decode_rows(command, data), command.key
+            )
+        finally:
+            account.give(len(data))
+        self._channel.write(messages.complete(f"COPY {rows}"))
+
+    async def _wait_for_pace(self, size: int) -> None:
+        delay = self._context.pace.delay(self.user.analyst, size)
+        if delay > 0:
+            await asyncio.sleep(delay)
 
     async def _next_turn(self) -> None:
         """Let other connections go on, and wait for a client that does not read what it gets.

@@ -6,7 +6,7 @@ They are answered without dpsql's language. Whatever is left or missing is an er
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 from sqlglot.errors import TokenError
 from sqlglot.tokenizer_core import Token, TokenType
@@ -16,6 +16,9 @@ from dpsql.language import StatementText
 from dpsql.language.tokens import split_tokens
 from dpsql.lazy_dataclass import dataclass
 from dpsql.serve.limits import MOST_NAME, size_of
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,10 +181,21 @@ class Copy:
     options: CopyOptions
 
 
+@dataclass(frozen=True, slots=True)
+class CopyIn:
+    """COPY name (columns) FROM STDIN: an upload, whose columns may have types, and its key."""
+
+    name: str
+    columns: tuple[tuple[str, pa.DataType | None], ...]
+    key: str | None
+    options: CopyOptions
+    tag: ClassVar[str] = "COPY"
+
+
 Command = (
     Transaction
     | SetSetting | ShowSetting | ResetSetting | NoOperation | Discard | Deallocate
-    | Declare | Fetch | CloseCursor | Copy
+    | Declare | Fetch | CloseCursor | Copy | CopyIn
 )  # fmt: skip
 
 _TEXTS = frozenset(

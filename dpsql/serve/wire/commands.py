@@ -15,6 +15,7 @@ from dpsql.serve.wire.command_words import (
     CloseCursor,
     Command,
     Copy,
+    CopyIn,
     CopyOptions,
     Deallocate,
     Declare,
@@ -28,6 +29,7 @@ from dpsql.serve.wire.command_words import (
     Words,
     make_copy_options,
 )
+from dpsql.serve.wire.copy_in import read_copy_in
 
 _FORMATS: tuple[Literal["text", "csv", "binary", "arrow"], ...] = ("text", "csv", "binary", "arrow")
 _TRUE, _FALSE = ("TRUE", "ON", "1"), ("FALSE", "OFF", "0")
@@ -90,10 +92,10 @@ def read_close(words: Words) -> CloseCursor | None:
     return CloseCursor(name)
 
 
-def read_copy(words: Words) -> Copy:
-    """Read what follows COPY; only a query can be copied, and only to the client."""
+def read_copy(words: Words) -> Copy | CopyIn:
+    """Read what follows COPY: a query to the client, or an upload from it."""
     if words.word() != "(":
-        raise words.refuse("COPY takes a query, not a table", "COPY (SELECT ...) TO STDOUT")
+        return read_copy_in(words, _read_copy_options)
     query, at = words.inside()
     if not query.strip():
         raise words.wrong("expected a SELECT statement in the parentheses")

@@ -125,6 +125,8 @@ class Extended:
     async def _run(self, portal: Portal, statement: SentStatement) -> WireResult:
         await self._check_columns(portal.prepared, statement)
         result = await self._session.run(statement, portal.parameters, portal.prepared.description.types)
+        if result.upload is not None:
+            raise WireError("0A000", "COPY .. FROM STDIN is sent as a simple query")
         send_remarks(self._channel, result, self._session.settings)
         announced = portal.prepared.description.columns
         if result.copy is None and _shape_of(announced) != _shape_of(result.columns):

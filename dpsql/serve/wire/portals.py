@@ -180,6 +180,8 @@ class Portals(KeptByName[Portal]):
     @property
     def held_bytes(self) -> int:
         """Bytes of the results that have rows to send."""
+        if not self._found:  # asked of all connections at each statement
+            return 0
         tables = (portal.result.table for portal in self.values() if portal.result is not None)
         return sum(table.nbytes for table in tables if table is not None)
 
@@ -236,7 +238,7 @@ class Cursors:
     @property
     def held_bytes(self) -> int:
         """Bytes of the results of all open cursors."""
-        return sum(cursor.table.nbytes for cursor in self._open.values())
+        return sum(cursor.table.nbytes for cursor in self._open.values()) if self._open else 0
 
     def check(self, command: Declare, *, in_transaction: bool) -> None:
         """Raise if a cursor cannot be declared; to be asked before its statement is charged."""

@@ -21,7 +21,7 @@ from dpsql.release import tell_opening, to_arrow
 from dpsql.serve.answers import AnswerColumn
 from dpsql.serve.limits import check_words
 from dpsql.serve.wire import messages
-from dpsql.serve.wire.command_words import Command, Copy, CopyOptions, Declare
+from dpsql.serve.wire.command_words import Command, Copy, CopyIn, CopyOptions, Declare
 from dpsql.serve.wire.commands import may_be_command, read_command
 from dpsql.serve.wire.messages import WireError
 from dpsql.serve.wire.types.encoding import (
@@ -106,6 +106,8 @@ class WireResult:
     """The reported settings that changed, with their values."""
     copy: CopyOptions | None = None
     """How the rows are copied out; None if they are sent as rows."""
+    upload: CopyIn | None = None
+    """The rows that the client has to send now."""
     release: Release | None = None
     encoded: Encoded | None = None
     """Where the rows are kept as they were sent."""

@@ -276,6 +276,8 @@ class WireSession:
                 return WireResult(command.tag)
             case c.Transaction():
                 return self._transaction(command)
+            case c.CopyIn():
+                return WireResult(command.tag, upload=command)
             case _:
                 raise WireError("0A000", "this command is not known here")
         return WireResult(command.tag)

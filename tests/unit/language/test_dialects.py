@@ -17,6 +17,7 @@ FORMS = {
         ("NVL(x, 'NVL(y)')", "coalesce(x, 'NVL(y)')"),
         ("nvl(nvl(x, y), z)", "coalesce(coalesce(x, y), z)"),
     ],
+    "percentile(a q)": [("PERCENTILE(x, 0.5)", "quantile_cont(x, 0.5)")],
     "nvl2(a b c)": [("NVL2(x, 1, 2)", "if(x IS NOT NULL, 1, 2)")],
     "iff(a b c)": [("IFF(x > 1, 'a', 'b')", "if(x > 1, 'a', 'b')")],
     "iif(a b c)": [("IIF(x > 1, 'a', 'b')", "if(x > 1, 'a', 'b')")],

@@ -141,6 +141,8 @@ def test_explain_has_the_price_and_the_lead(session: Session) -> None:
             "one quantile of all rows",
         ),
         (f"page FROM visits GROUP BY page ORDER BY {UNITS} DESC LIMIT 1", ", noise = GEOMETRIC", "one-sided"),
+        (f"page FROM visits GROUP BY page ORDER BY {UNITS} DESC LIMIT 1", ", measure = 0.5", "no meaning"),
+        (f"word FROM visits GROUP BY word ORDER BY {UNITS} DESC LIMIT 1", ", candidates = 3", "no meaning"),
     ],
 )
 def test_refused(session: Session, rest: str, options: str, why: str) -> None:

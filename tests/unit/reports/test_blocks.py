@@ -89,6 +89,8 @@ def test_the_share_of_a_block_is_kept_until_it_is_measured(session: Session) -> 
     assert spent(session, WEEKS[0]) <= 1
     (row,) = session.run("SHOW REPORTS").table.to_pylist()
     assert (row["report"], row["kept"]) == ("weekly", "0.8")
+    with pytest.raises(ProgrammingError, match="no report"):
+        session.ledger.end_report("weekly (blocks of 4 weeks)")
     session.ledger.end_report("weekly")
     assert session.ledger.reports() == []
     with pytest.raises(ProgrammingError, match="no report"):

@@ -27,4 +27,4 @@ def test_the_report_of_the_page_is_registered_and_run(folder: Path) -> None:
 
 def test_the_statements_of_the_page_run(session: Session) -> None:
     results = [session.run(text).table for text in split_script(block("sql session"))]
-    assert [table.num_rows for table in results[2:]] == [2, 3, 1, 0]
+    assert [table.num_rows for table in results[2:]] == [2, 3, 3, 1, 0]

@@ -464,6 +464,7 @@ def test_the_command_line_registers_and_runs(folder: Path, capsys: pytest.Captur
     assert page.count("<h2>Statement") == 2
     assert "Line: n by from, 95% intervals, 2026-01-05 to 2026-01-19" in page
     assert "<script" not in page
+    assert "svg[viewBox]{max-width:100%" in page  # charts fit narrow screens
     assert "computed from" in page
     assert main([*own, "end", "weekly"]) == 0
     assert main([*own, "run", "weekly", "--part", "2026-W02"]) != 0

@@ -261,7 +261,7 @@ def test_wrong_commands_show_the_place(text: str, message: str, place: str) -> N
         ("SET SESSION AUTHORIZATION 'bob'", "cannot change its user"),
         ("SET LOCAL SESSION AUTHORIZATION bob", "cannot change its user"),
         ("COPY visits TO STDOUT", "takes a query"),
-        ("COPY visits FROM STDIN", "takes a query"),
+        ("COPY visits FROM STDIN", "are not named"),
         ("COPY (SELECT 1) FROM STDIN", "only reads"),
         ("COPY (SELECT 1) TO '/tmp/x'", "to the client only"),
         ("COPY (SELECT 1) TO PROGRAM 'rm'", "to the client only"),

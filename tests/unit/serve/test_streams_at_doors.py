@@ -27,7 +27,16 @@ from tests.unit.serve.golden.doors import HERE, TOKEN, USERS, _returning, opened
 from tests.unit.serve.page.conftest import Site
 
 BY_PAGE = "SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page"
+TOP = "SELECT page FROM visits GROUP BY page ORDER BY COUNT(DISTINCT user_id) DESC LIMIT 1"
+EXACT = "OPEN STABLE exact OPTIONS (epsilon = 10, delta = 1e-7, unstable = 2, questions = 9)"
 OPEN = "OPEN CHECKS daily OPTIONS (epsilon = 10, misses = 3, tolerance = 50)"
+OPEN_BOARD = (
+    "OPEN BOARD scores OPTIONS (epsilon = 10, improvements = 3, step = 0.02, best = LOWEST, start = 0.9)"
+)
+SCORE = (
+    "CHECK scores SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (max_rows_contributed = 1) "
+    "AVG(CASE WHEN page = '{}' THEN 1 ELSE 0 END) AS loss FROM visits"
+)
 SCRIPT = [
     f"EXPLAIN {OPEN}",
     OPEN,
@@ -40,8 +49,22 @@ SCRIPT = [
     "REFILL STREAM daily OPTIONS (misses = 5)",
     "EXPLAIN CLOSE STREAM daily",
     "CLOSE STREAM daily",
+    f"EXPLAIN {EXACT}",
+    EXACT,
+    f"ASK exact {TOP}",
+    f"ASK exact {TOP}",
+    f"EXPLAIN ASK exact {TOP}",
+    "CLOSE STREAM exact",
+    f"EXPLAIN {OPEN_BOARD}",
+    OPEN_BOARD,
+    SCORE.format("a"),
+    SCORE.format("b"),
+    "EXPLAIN " + SCORE.format("c"),
+    "CLOSE STREAM scores",
+    "OPEN HOLDOUT held OPTIONS (epsilon = 10, misses = 2, training = OTHER_UNITS, rows = 900)",
+    SCORE.format("a").replace("scores", "held") + " EXPECT loss = 0.9 TOLERANCE 0.1",
 ]
-PAID = {OPEN, SCRIPT[8]}
+PAID = {OPEN, SCRIPT[8], EXACT, OPEN_BOARD, SCRIPT[-2]}
 Rows = list[dict[str, Any]]
 
 
@@ -151,6 +174,10 @@ def test_the_script_does_what_it_says(expected: list[Rows]) -> None:
     assert expected[3] == expected[4]
     assert expected[8][0]["left"] == 5
     assert expected[10][0]["state"] == "closed"
+    assert expected[13] == expected[14]
+    assert expected[16][0]["stream"] == "exact"
+    assert [row["checked"] for rows in expected[19:21] for row in rows] == ["new best", "no new best"]
+    assert expected[-1][0]["checked"] == "off"
 
 
 @pytest.mark.parametrize("door", [by_http, by_mcp])

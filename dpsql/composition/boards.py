@@ -1,0 +1,189 @@
+"""Boards: scores that are compared with the best until then, of which only improvements are charged.
+
+A board is a stream of checks of averages. The best and its edge, from which on a score is better by the step,
+are functions of what the board has answered, so each submission is a check with a public expectation: of a
+score x that is better when it is low, whether the sum of edge - x is above 0. The proof of the stream
+(`kernel.mechanisms.check_stream`) holds as it is, in which expectations may follow from earlier output.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+import pyarrow as pa
+
+from dpsql.analysis.public_statements import put_views
+from dpsql.composition.asked_checks import AskedCheck
+from dpsql.composition.checked_numbers import CheckPlanner, prepare_check
+from dpsql.errors import ProgrammingError
+from dpsql.language import Check, Expectation, OpenBoard, OpenChecks, OpenHoldout, Query, Submission
+from dpsql.lazy_dataclass import dataclass
+from dpsql.release.check_answers import CheckAnswer
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from dpsql.composition.prepared import PreparedCheck
+    from dpsql.database import Database
+    from dpsql.kernel.ledger.lasting_streams import StoredStream
+
+DIGITS: Final = 18
+"""How many decimals a best has: so many can stand in a statement."""
+
+
+class BoardPlanner(CheckPlanner, Protocol):
+    """The part of a planner that boards use."""
+
+    @property
+    def analyst(self) -> str:
+        """Whose streams are found."""
+
+    @property
+    def database(self) -> Database:
+        """The database with its ledger."""
+
+
+@dataclass(frozen=True, slots=True)
+class Best:
+    """The best score of a board until now; `highest`: which scores are better."""
+
+    value: Fraction
+    step: Fraction
+    highest: bool
+
+    @property
+    def edge(self) -> Fraction:
+        """The score beyond which another one is better by the step."""
+        return self.value + (self.step if self.highest else -self.step)
+
+    def after(self, score: float) -> Best:
+        """Return the best after an answer: the better of both."""
+        found = Fraction(f"{score:.{DIGITS}f}")
+        better = found > self.value if self.highest else found < self.value
+        return replace(self, value=found) if better else self
+
+    @property
+    def expectation(self) -> Expectation:
+        """What a check expects of a score that is no improvement."""
+        if self.highest:
+            return Expectation(high=self.edge, tolerance=Fraction(0))
+        return Expectation(low=self.edge, tolerance=Fraction(0))
+
+
+_UNKNOWN: Final = Best(Fraction(0), Fraction(0), highest=False)
+"""What stands for the best of a board that is not open: it is found when the check runs (`prepare_again`)."""
+
+
+def refuse_without_board(name: str) -> ProgrammingError:
+    """Return the error of a submission to a board that is not there."""
+    return ProgrammingError(
+        f"you have no board {name[:60]}: OPEN BOARD {name[:60]} OPTIONS (epsilon = 1, improvements = 15, "
+        "step = 0.01, best = LOWEST, start = 0.5)"
+    )
+
+
+def expect_best(planner: BoardPlanner, check: Check) -> Check:
+    """Return the check that a submission is now: of its score and the board's best; others as they are."""
+    stream = planner.database.ledger.streams.find(planner.analyst, check.name)
+    if stream is not None and stream.state != "open":
+        stream = None  # as one that a statement before this one may open, in a file
+    is_board = stream is not None and stream.terms.options["kind"] == "board"
+    if not isinstance(check, Submission):
+        if stream is not None and stream.terms.options["kind"] == "holdout" and check.kind != "average":
+            raise check.source.refuse(
+                "a holdout checks an average, whose training score is public",
+                None,
+                f"CHECK {check.name[:60]} SELECT AVG(CASE WHEN .. THEN 1 ELSE 0 END) AS acc FROM .. "
+                "EXPECT acc = 0.81 TOLERANCE 0.03",
+            )
+        if is_board:
+            raise check.source.refuse(
+                f"the board {check.name[:60]} expects its best",
+                check.expected.at,
+                f"leave EXPECT out: CHECK {check.name[:60]} SELECT AVG(..) AS score FROM ..",
+            )
+        return check
+    if stream is not None and not is_board:
+        raise check.source.refuse(
+            f"{check.name[:60]} is no board, so a check says what is expected",
+            None,
+            f"CHECK {check.name[:60]} SELECT .. AS {check.column[:40]} FROM .. EXPECT {check.column[:40]} ..",
+        )
+    best = _UNKNOWN if stream is None else find_best(planner.database, stream)
+    expected = best.expectation
+    statistics = put_views(check.expect(expected), planner.policy)
+    assert isinstance(statistics, Query)  # noqa: S101  as was given
+    return replace(
+        check, statistics=statistics, expected=expected, series="" if stream is None else series_of(stream)
+    )
+
+
+def prepare_again(planner: BoardPlanner, prepared: PreparedCheck) -> PreparedCheck:
+    """Return a submission that is compared with the best as it is now; another check as it is."""
+    if not isinstance(prepared.check, Submission):
+        return prepared
+    return prepare_check(planner, expect_best(planner, prepared.check), prepared.counting.engines)
+
+
+def series_of(stream: StoredStream) -> str:
+    """Return what finds the answers of a board: they are of one round."""
+    return f"best of {stream.entry}"
+
+
+def find_best(database: Database, stream: StoredStream) -> Best:
+    """Return the best of an open board: that of its last answer, or how it was opened."""
+    options = stream.terms.options
+    best = Best(Fraction(options["start"]), Fraction(options["step"]), options["best"] == "HIGHEST")
+    found = database.ledger.streams.find_last(stream, series_of(stream))
+    if found is None:
+        return best
+    (kept,) = CheckAnswer.read(found.payload).last.column(0).to_pylist()
+    return replace(best, value=Fraction(kept))
+
+
+def misses_of(opened: OpenChecks) -> str:
+    """Return what the misses of a stream are called."""
+    return "improvements" if isinstance(opened, OpenBoard) else "misses"
+
+
+def list_options(opened: OpenChecks) -> dict[str, str]:
+    """Return what the ledger has of how a board or a holdout is opened, beside that of every stream."""
+    if isinstance(opened, OpenHoldout):
+        return {"kind": "holdout", "training": opened.training}
+    if isinstance(opened, OpenBoard):
+        word = "HIGHEST" if opened.highest else "LOWEST"
+        return {"kind": "board", "step": str(opened.step), "best": word, "start": str(opened.start)}
+    return {}
+
+
+def opened_scores(plain: OpenChecks, options: Mapping[str, Any]) -> OpenChecks:
+    """Return the statement that opened a board or a holdout, of what every stream has; another as it is."""
+    given = {name: getattr(plain, name) for name in OpenChecks.__dataclass_fields__}
+    if options["kind"] == "holdout":
+        return OpenHoldout(**given, training=options["training"])
+    if options["kind"] == "board":
+        step, start = Fraction(options["step"]), Fraction(options["start"])
+        return OpenBoard(**given, highest=options["best"] == "HIGHEST", step=step, start=start)
+    return plain
+
+
+class AskedSubmission(AskedCheck):
+    """One submission: checked against the best, which the answer of an improvement may become."""
+
+    def __init__(self, best: Best, *asked: Any) -> None:  # noqa: ANN401  as `AskedCheck` has them
+        super().__init__(*asked)
+        self._best = best
+
+    def tell(self, table: pa.Table, notes: tuple[str, ...]) -> CheckAnswer:
+        """Return the answer: whether the score is a new best, and the best from now on."""
+        (row,) = table.to_pylist()
+        score, said = row[table.column_names[0]], "no new best"
+        best = self._best if score is None else self._best.after(score)
+        if row["checked"] == "off":
+            said = "answered" if best == self._best else "new best"
+        at = table.column_names.index("checked")
+        told = table.set_column(at, "checked", pa.array([said], pa.string()))
+        kept = pa.table({"best": pa.array([str(best.value)], pa.string())})
+        return CheckAnswer(told, (*notes, f"the best is {float(best.value):.6g}"), kept)

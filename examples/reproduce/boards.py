@@ -1,0 +1,140 @@
+"""What a board is worth: the error of the best score that is shown, beside scores that are all answered."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import astuple, dataclass
+from fractions import Fraction
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpsql.composition.boards import Best
+from dpsql.kernel.mechanisms import Box, CheckStream, CheckStreamPlan, NoiseSource
+from dpsql.kernel.noise import Entropy
+from reproduce.page import Claim, Figure, Section, Table
+from reproduce.svg import Series, panel
+
+__all__ = ["ROWS", "Point", "boards", "claims", "losses"]
+
+ROWS = (5_000, 20_000, 50_000)
+SUBMISSIONS, REAL, IMPROVEMENTS = 200, 10, 15
+STEP, START = Fraction(1, 100), Fraction(1, 2)
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """Mean errors with so many rows: of the best score shown, and of the submission that it is of."""
+
+    rows: int
+    board: float
+    board_regret: float
+    plain: float
+    plain_regret: float
+
+
+def losses(rng: np.random.Generator) -> NDArray[np.float64]:
+    """Return the true losses of submissions: ten are better than all before, by .01 to .03.
+
+    Half of the others are about as good as the best before them, the rest are worse.
+    """
+    better = {*rng.choice(np.arange(1, SUBMISSIONS), REAL, replace=False).tolist()}
+    best, found = float(START), []
+    for place in range(SUBMISSIONS):
+        if place in better:
+            best -= rng.uniform(0.01, 0.03)
+            found.append(best)
+        else:
+            worse = abs(rng.normal(0, 0.001)) if rng.random() < 0.5 else rng.exponential(0.05)
+            found.append(best + worse)
+    return np.minimum(found, 1.0)
+
+
+def boards(trials: int, seed: int, entropy: Entropy, tick: Callable[[], None]) -> Section:
+    """Let 200 submissions compete on a board and, beside it, each as a statement at 1/200 of epsilon."""
+    rng, points = np.random.default_rng(seed), []
+    for rows in ROWS:
+        points.append(_point(rows, trials, rng, NoiseSource(entropy)))
+        tick()
+    series = [
+        Series("each score answered", ROWS, [100 * p.plain for p in points], "both", 1, 1),
+        Series("board", ROWS, [100 * p.board for p in points], "both", 0, 0),
+    ]
+    names = ("rows", "board: error", "board: regret", "all answered: error", "all answered: regret")
+    return Section(
+        "A board finds the best of 200 submissions",
+        "Sparse vector lecture, exercise 2 (the ladder by PrivGuessAndCheck).",
+        f"{SUBMISSIONS} models with about {REAL} real improvements, each scored by its share of errors on "
+        f"private rows, at epsilon 1 for all. A board answers {IMPROVEMENTS} improvements of more than "
+        f"{float(STEP)}; beside it each score is a statement at epsilon 1/{SUBMISSIONS}, and the lowest "
+        "answer is taken for the best. Error: of the best score shown, against the best true one. Regret: "
+        f"how much worse than that the submission is to which it belongs. {trials:,} runs a point.",
+        [
+            Figure(
+                "Error of the best score",
+                claims(points),
+                [panel("Error of the best score", "rows", "error, in per cent of rows", series)],
+                series,
+            )
+        ],
+        [Table("boards", names, [astuple(p) for p in points], shown=True, title="Mean errors")],
+    )
+
+
+def claims(points: Sequence[Point]) -> list[Claim]:
+    """Say what the figure shows."""
+    small, large = points[0], points[-1]
+    return [
+        Claim(
+            f"With {small.rows:,} rows the best score that a board shows has an error of {small.board:.3f}, "
+            f"where all answered it has {small.plain:.3f}: about a tenth.",
+            small.board < small.plain / 7,
+        ),
+        Claim(
+            f"With {large.rows:,} rows it is {large.board:.4f} beside {large.plain:.4f}, and the winner is "
+            f"{large.board_regret:.4f} worse than the best.",
+            large.board < large.plain / 2 and large.board_regret < float(STEP) / 2,
+        ),
+    ]
+
+
+def _point(rows: int, trials: int, rng: np.random.Generator, source: NoiseSource) -> Point:
+    plan = CheckStreamPlan.plan(1, IMPROVEMENTS)
+    found = []
+    for _ in range(trials):
+        wrong = rng.binomial(rows, losses(rng))
+        true = wrong / rows
+        shown, winner = _run_board(plan, wrong, rows, source)
+        answers = _answers(wrong, rows, Fraction(1, SUBMISSIONS), source)
+        best = true.min()
+        lowest = int(answers.argmin())
+        found.append(
+            (abs(shown - best), true[winner] - best, abs(answers[lowest] - best), true[lowest] - best)
+        )
+    return Point(rows, *np.mean(found, axis=0).tolist())
+
+
+def _run_board(
+    plan: CheckStreamPlan, wrong: NDArray[np.int64], rows: int, source: NoiseSource
+) -> tuple[float, int]:
+    """Return the best score that is shown, and the submission that has it (the first, if none has)."""
+    stream, best, winner = CheckStream(plan, source), Best(START, STEP, highest=False), 0
+    answers = _answers(wrong, rows, plan.answer_epsilon, source)
+    for place, errors in enumerate(wrong.tolist()):
+        if stream.exhausted:
+            break
+        # As the product counts it: the sum of edge - x over rows, in bounds.
+        edge = best.edge
+        if stream.check((edge * rows - errors) / max(1 - edge, edge)) is not None:
+            before, best = best, best.after(float(answers[place]))
+            winner = place if best != before else winner
+    return float(best.value), winner
+
+
+def _answers(
+    wrong: NDArray[np.int64], rows: int, epsilon: Fraction, source: NoiseSource
+) -> NDArray[np.float64]:
+    """Return scores as the product answers them: of two counts with one noise, that of errors and of rows."""
+    counts = np.stack([wrong, np.full_like(wrong, rows)], axis=1)
+    noisy = Box.plan(2, epsilon).run(counts, source)
+    return np.clip(noisy.value[:, 0] / np.maximum(noisy.value[:, 1], 1), 0, 1)

@@ -1,0 +1,135 @@
+# ruff: noqa: E501  an edit's text stands on one line, as it does in the rule
+"""Statements about values of many units, read wrongly on purpose: their answers are no longer those of SQL."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import duckdb
+import pytest
+from fuzz.mutant import Mutant
+
+from dpsql.errors import Error
+from dpsql.session import Session
+from tests.daily import daily
+from tests.narrow import present
+from tests.support.world import open_world
+
+POLICY = """
+[budget]
+epsilon = 1e12
+max_epsilon_per_query = 1e9
+default_epsilon = 1e6
+delta = 1e-3
+default_delta = 1e-9
+ledger = "ledger.sqlite"
+[defaults]
+rows_per_unit = 6
+[tables.rental]
+source = "rental.parquet"
+unit = "user_id"
+trust_source = true
+[tables.rental.domain]
+item_id = { from = 0, to = 89 }
+[tables.shelf]
+source = "shelf.parquet"
+public = true
+[tables.item]
+source = "item.parquet"
+public = true
+"""
+TABLES = {
+    "rental": "SELECT i // 3 AS user_id, CASE WHEN i % 13 <> 2 THEN i * i % 61 END AS item_id, "
+    "CASE i % 5 WHEN 0 THEN '-' WHEN 1 THEN NULL WHEN 2 THEN '1:a' WHEN 3 THEN 'a' ELSE '' END AS note, "
+    "CASE i % 3 WHEN 0 THEN 'a' WHEN 1 THEN '1:a' END AS word, i % 4 = 0 AS late, "
+    "CASE WHEN i % 7 <> 3 THEN i % 10 END AS days FROM range(900) t(i)",
+    "item": "SELECT i AS item_id, i % 3 AS kind FROM range(80) t(i) UNION ALL SELECT 4, 1 UNION ALL SELECT 9, 2",
+    "shelf": "SELECT CASE WHEN i % 4 <> 1 THEN i END AS item_id, i % 3 AS room FROM range(60) t(i)",
+}
+NOT_IN = "SELECT COUNT(*) AS n FROM shelf WHERE item_id NOT IN (SELECT item_id FROM rental WHERE late AND item_id IS NOT NULL)"
+MUTANTS = (
+    Mutant(
+        "a public column that repeats its values",
+        (
+            (
+                "composition.chosen_public_rows",
+                "_is_found_once",
+                "x = exp.column",
+                "return True\n    x = exp.column",
+            ),
+        ),
+        statement="SELECT COUNT(*) AS n FROM item i WHERE EXISTS (SELECT 1 FROM rental r WHERE r.item_id = i.item_id)",
+    ),
+    Mutant(
+        "NOT IN keeps NULL",
+        (("composition.chosen_public_rows", "_whole", "if found.by_in:", "if False:"),),
+        statement=NOT_IN,
+    ),
+    Mutant(
+        "NOT EXISTS leaves NULL out",
+        (("composition.chosen_public_rows", "_whole", "if found.by_in:", "if True:"),),
+        statement="SELECT COUNT(*) AS n FROM shelf s WHERE NOT EXISTS (SELECT 1 FROM rental r WHERE r.item_id = s.item_id AND r.late)",
+    ),
+    Mutant(
+        "any column of an anti-join says that there is no partner",
+        (
+            (
+                "composition.existence_by_value",
+                "read_anti_join",
+                "any(each.sql() not in equated for each in absent)",
+                "False",
+            ),
+        ),
+        statement="SELECT COUNT(*) AS n FROM shelf s LEFT JOIN rental r ON r.item_id = s.item_id WHERE r.days IS NULL",
+    ),
+    Mutant(
+        "different rows by texts without their lengths",
+        (
+            (
+                "composition.values_of_rows",
+                "_text_of",
+                "default=exp.DPipe(this=colon, expression=text)",
+                "default=text",
+            ),
+        ),
+        statement="SELECT COUNT(*) AS n FROM (SELECT DISTINCT note, word FROM rental) AS t",
+    ),
+    Mutant(
+        "groups of few lose the condition around them",
+        (("composition.counted_groups", "_read_condition", "if where is not None:", "if False:"),),
+        statement="SELECT COUNT(*) AS n FROM (SELECT days, COUNT(*) AS c FROM rental GROUP BY days) AS t WHERE c > 85",
+    ),
+)
+
+
+@pytest.fixture(scope="module")
+def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
+    with open_world(tmp_path_factory.mktemp("values") / "data", POLICY, **TABLES) as opened:
+        yield opened
+
+
+def exact(session: Session, sql: str) -> int:
+    with duckdb.connect() as con:
+        for name in TABLES:
+            con.execute(f"CREATE VIEW {name} AS FROM '{present(session.policy.path).parent / name}.parquet'")
+        return int(present(con.execute(sql).fetchone())[0])
+
+
+def answer(session: Session, sql: str) -> float | None:
+    """Return the number of a statement; None if it is refused."""
+    try:
+        (row,) = session.run(sql).table.to_pylist()
+    except Error:
+        return None
+    return float(row["n"])
+
+
+@pytest.mark.parametrize("mutant", daily(MUTANTS, 3), ids=lambda m: m.name)
+def test_a_wrong_reading_is_noticed(session: Session, mutant: Mutant) -> None:
+    right, wanted = answer(session, mutant.statement), exact(session, mutant.statement)
+    assert right is None or right == pytest.approx(wanted, abs=0.5)
+    with pytest.MonkeyPatch.context() as patch:
+        mutant.apply(patch)
+        wrong = answer(session, f"{mutant.statement} -- {mutant.name}")
+    assert wrong is not None
+    assert wrong != pytest.approx(wanted, abs=0.5)

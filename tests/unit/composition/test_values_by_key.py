@@ -1,0 +1,113 @@
+# ruff: noqa: E501  a statement stands on one line, as it is typed
+"""Rows that are compared with a number of all rows of their key: two releases, the second reads the first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import duckdb
+import pytest
+
+from dpsql.composition.prepared import PreparedComposed
+from dpsql.errors import QueryRefused
+from dpsql.session import Session
+from tests.narrow import of_type, present
+from tests.support.world import open_world
+
+POLICY = """
+[budget]
+epsilon = 1e12
+delta = 1e-3
+max_epsilon_per_query = 1e9
+default_epsilon = 1e6
+default_delta = 1e-6
+ledger = "ledger.sqlite"
+[defaults]
+rows_per_unit = 20
+[tables.sales]
+source = "sales.parquet"
+unit = "customer"
+unit_kind = "customer"
+trust_source = true
+[tables.sales.domain]
+day = { from = 2024-01-01, to = 2024-01-20 }
+store = { from = 1, to = 9 }
+[tables.sales.bounds]
+amount = { from = 0, to = 100 }
+[tables.notes]
+source = "notes.parquet"
+unit = "customer"
+unit_kind = "customer"
+[tables.parts]
+source = "parts.parquet"
+public = true
+unique = [["part"]]
+"""
+SALES = (
+    "SELECT i // 10 AS customer, CASE WHEN i % 13 <> 5 THEN 1 + i % 8 END AS store, 1 + i % 50 AS part, "
+    "DATE '2024-01-01' + (i * 7 % 20)::INTEGER AS day, (i * 31 % 101)::DOUBLE AS amount FROM range(6000) t(i)"
+)
+PARTS = "SELECT i AS part, CASE WHEN i % 3 = 0 THEN 'red' ELSE 'blue' END AS colour FROM range(60) t(i)"
+NOTES = "SELECT 1 AS customer, 'a' AS note"
+BY = "(SELECT {} FROM sales w WHERE w.{} = v.{})"
+LIKE_SQL = [
+    f"SELECT COUNT(*) AS n FROM sales v WHERE v.amount > {BY.format('AVG(w.amount)', 'store', 'store')}",
+    f"SELECT store, COUNT(*) AS n FROM sales v WHERE v.amount > 1.5 * {BY.format('AVG(amount)', 'day', 'day')} GROUP BY store ORDER BY store",
+    "SELECT SUM(amount) / 7.0 AS s FROM sales, parts p WHERE p.part = sales.part AND p.colour = 'red' AND amount < (SELECT 0.49 * AVG(amount) FROM sales WHERE sales.part = p.part)",
+    f"SELECT COUNT(*) AS n FROM (SELECT customer, amount - {BY.format('AVG(amount) + STDDEV(amount)', 'store', 'store')} AS above FROM sales v) WHERE above > 0",
+    f"SELECT COUNT(*) AS n FROM sales v WHERE {BY.format('SUM(amount)', 'store', 'store')} > 34000 AND amount < 50",
+]
+
+
+@pytest.fixture(scope="module")
+def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
+    folder = tmp_path_factory.mktemp("keys") / "data"
+    with open_world(folder, POLICY, sales=SALES, parts=PARTS, notes=NOTES) as opened:
+        yield opened
+
+
+@pytest.mark.parametrize("sql", LIKE_SQL)
+def test_the_answer_is_that_of_plain_sql(session: Session, sql: str) -> None:
+    with duckdb.connect() as con:
+        for name, rows in (("sales", SALES), ("parts", PARTS)):
+            con.execute(f"CREATE TABLE {name} AS {rows}")
+        wanted = con.execute(sql).fetchall()
+    found = [tuple(row.values()) for row in session.run(sql).table.to_pylist()]
+    found = [row for row in found if row[-1] > 0.5]  # a store of the domain without rows
+    assert found == [(*row[:-1], pytest.approx(row[-1], abs=2)) for row in wanted]
+
+
+def test_there_are_two_releases_and_the_second_has_a_constant(session: Session) -> None:
+    prepared = of_type(session.prepare(LIKE_SQL[0]), PreparedComposed)
+    counted, keyed = prepared.parts
+    assert (keyed.values, len(counted.values)) == ((), 1)
+    assert "released value 1" in counted.plan.compiled.sql
+    assert counted.plan.counts[0].unit_change == (0, 20)
+    release = present(session.run(LIKE_SQL[0]).release)
+    assert [float(part.charge.epsilon) for part in release.parts] == [5e5, 5e5]
+    assert "rows are compared with the released number of their store" in release.warnings
+
+
+def test_only_parts_that_meet_the_conditions_have_a_group(session: Session) -> None:
+    prepared = of_type(session.prepare(LIKE_SQL[2]), PreparedComposed)
+    assert prepared.parts[1].plan.domain_size in (20, 21)
+
+
+REFUSED = [
+    f"SELECT COUNT(*) FROM sales v WHERE 99 < {BY.format('COUNT(*)', 'store', 'store')}",
+    f"SELECT COUNT(*) FROM sales v WHERE amount < {BY.format('MAX(amount)', 'store', 'store')}",
+    "SELECT COUNT(*) FROM sales v WHERE amount > (SELECT AVG(amount) FROM sales w WHERE w.store > v.store)",
+    "SELECT COUNT(*) FROM sales v WHERE amount > (SELECT AVG(amount) FROM sales w WHERE w.store = v.store AND w.day = v.day)",
+    "SELECT COUNT(*) FROM sales v WHERE 'a' < (SELECT AVG(LENGTH(note)) FROM notes w WHERE w.note = v.part)",
+]
+
+
+@pytest.mark.parametrize("sql", REFUSED)
+def test_other_subqueries_of_others_stay_refused(session: Session, sql: str) -> None:
+    with pytest.raises(QueryRefused):
+        session.prepare(sql)
+
+
+def test_a_subquery_over_the_rows_of_the_unit_stays_one(session: Session) -> None:
+    sql = "SELECT COUNT(*) AS n FROM sales v WHERE amount > (SELECT MAX(amount) - 9 FROM sales w WHERE w.customer = v.customer)"
+    assert not isinstance(session.prepare(sql), PreparedComposed)
