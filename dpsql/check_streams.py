@@ -23,6 +23,8 @@ from dpsql.composition.boards import (
     AskedSubmission,
     find_best,
     prepare_again,
+    refuse_without_board,
+    series_of,
 )
 from dpsql.composition.checked_numbers import check_tolerance, most_checked
 from dpsql.composition.explained_streams import explain_command, show_stream
@@ -33,7 +35,7 @@ from dpsql.composition.release_words import round_up
 from dpsql.composition.show_describe import show_streams
 from dpsql.composition.stream_parts import check_stream_parts, written_parts
 from dpsql.engines import running_statement
-from dpsql.errors import OperationalError, PriceNotAgreed, ProgrammingError
+from dpsql.errors import InterfaceError, OperationalError, PriceNotAgreed, ProgrammingError
 from dpsql.kernel.charged_work import ChargedCheck, CheckResult
 from dpsql.kernel.ledger.lasting_streams import (
     BegunCheck,
@@ -46,6 +48,7 @@ from dpsql.kernel.loss import Charge
 from dpsql.kernel.mechanisms import CheckStream, StableStream
 from dpsql.kernel.threshold_noise import ThresholdKey
 from dpsql.language import (
+    Check,
     OpenBoard,
     OpenChecks,
     OpenStable,
@@ -176,7 +179,7 @@ class CheckStreams:
                 prepared = prepare_again(self._session.planner, prepared)
 
     def _check(self, prepared: PreparedCheck) -> StatementResult:
-        stream = self._find(prepared.check.name)
+        stream = self._find(prepared.check.name, prepared.check)
         if stream.state != "open":
             state = f"the stream {stream.terms.name} is {stream.state}"
             raise ProgrammingError(f"{state}: OPEN {stream.terms.options['kind'].upper()} opens it again")
@@ -194,8 +197,8 @@ class CheckStreams:
             raise OperationalError("another stream was opened under this name meanwhile: nothing is checked")
         if isinstance(opened, OpenBoard):
             best = find_best(self._session.database, stream)
-            if best.expectation != prepared.check.expected:
-                raise StreamMoved("the board has another best")
+            if (best.expectation, series_of(stream)) != (prepared.check.expected, prepared.check.series):
+                raise StreamMoved("the board has another best, or is another one")
         guesses = None if models is None else models.digest(self._weights_of(stream, opened))
         key = self._key_of(prepared, opened, last, guesses)
         most = max(min(most_checked(prepared), opened.at_once), 1)
@@ -250,6 +253,8 @@ class CheckStreams:
 
         `ask` gets the stream as it is then, what confirms that the work may read, and the misses it may use.
         """
+        if counting.engines.versions is not self._session.database.versions:  # of other uploads
+            raise InterfaceError("a statement runs on the database on which it was prepared")
         key = request.key or None
         check_stream_parts(stream.terms.options, opened_as(stream), counting)
         if not fresh and (known := self._find_known(stream, key)) is not None:
@@ -271,8 +276,10 @@ class CheckStreams:
         found = CheckAnswer.read(work.run(lambda: ask(begun.stream, work.confirm, begun.most)))
         return StatementResult(found.table, None, found.notes)
 
-    def _find(self, name: str) -> StoredStream:
+    def _find(self, name: str, check: Check | None = None) -> StoredStream:
         found = self._ledger.find(self._session.analyst, name)
+        if found is None and isinstance(check, Submission):
+            raise refuse_without_board(name)
         if found is None:
             raise ProgrammingError(
                 f"you have no stream {name[:60]}: OPEN CHECKS {name[:60]} OPTIONS (epsilon = 1, misses = 8)"

@@ -20,7 +20,8 @@
                        the rows that count, ``where_ranges`` which values it leaves
 ``key_candidates``     which groups there can be; ``public_domains`` lists of values, ``public_values``
                        single values, ``large_domains`` those of which not all groups are counted;
-                       ``group_rules`` how many, and of which units
+                       ``group_rules`` how many, and of which units, ``bounds_on_groups`` in how many
+                       of them a unit counts
 ``part_guards``        conditions on the date of units, beside those from which they follow;
                        ``part_conditions`` which parts of units a condition leaves, ``value_conditions``
                        where each value of a column is a part
@@ -182,6 +183,7 @@ __all__ = [
 
 
 Pass = Callable[[Draft], None]
+
 
 def _check_combining(draft: Draft) -> None:
     """Refuse `combine = TRUE`: statements of a report, which have it, are planned without it."""

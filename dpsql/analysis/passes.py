@@ -12,6 +12,7 @@ from datetime import datetime, time
 from dpsql.analysis import select_blocks
 from dpsql.analysis.addable_numbers import keep_addable
 from dpsql.analysis.bound_ladders import Contribution
+from dpsql.analysis.bounds_on_groups import choose_bound_on_groups
 from dpsql.analysis.call_rules import RULES_BY_NODE
 from dpsql.analysis.compiled_query import CompiledQuery, seal
 from dpsql.analysis.compiler import StatementCompiler
@@ -37,9 +38,7 @@ from dpsql.analysis.group_rules import (
 )
 from dpsql.analysis.large_domains import (
     SparseDomain,
-    choose_groups_kept,
     count_sparse_groups,
-    is_noise_seen,
     number_domain,
 )
 from dpsql.analysis.outer_query import (
@@ -50,9 +49,8 @@ from dpsql.analysis.outer_query import (
     may_count_units,
 )
 from dpsql.analysis.period_refusals import check_found_keys
-from dpsql.analysis.released import find_default_groups, find_default_rows, find_ladder_groups, state_groups
+from dpsql.analysis.released import find_default_rows
 from dpsql.analysis.released.few_groups import find_few_groups
-from dpsql.analysis.released.quantiles import CellRows
 from dpsql.analysis.released.released_calls import SORTED_AFTERWARDS, find_cells
 from dpsql.analysis.released.released_numbers import ReleasedAggregate
 from dpsql.analysis.schema_catalog import Catalog
@@ -189,7 +187,7 @@ def count_rows_outside(draft: Draft) -> None:
 
 def bound_groups_of_unit(draft: Draft) -> None:
     """Decide in how many of its groups each unit is counted."""
-    draft.kept = _choose_bound_on_groups(draft.compiler, draft.block, draft.options, draft.size)
+    draft.kept = choose_bound_on_groups(draft.compiler, draft.block, draft.options, draft.size)
 
 
 def choose_sparse_domain(draft: Draft) -> None:
@@ -341,57 +339,6 @@ def _choose_rows(
     if most is not None:
         rows = rows.bound_groups(most, () if find_undeclared_keys(block) else block.domains)
     return rows.keep_candidates(() if find_undeclared_keys(block) else block.domains)
-
-
-def _choose_bound_on_groups(
-    compiler: StatementCompiler, block: OuterQuery, options: Options, size: int | None
-) -> int | None:
-    """Return in how many of its groups each unit is counted; None: in all of them."""
-    if block.one_group or block.values is not None:  # one noise is for any number of groups
-        return None
-    written = options.max_groups_contributed
-    default = None if block.groups_known else find_default_groups(compiler, block.source, block.selection)
-    part = find_cells(block.counts)
-    if part is not None and block.existence is None:
-        return _choose_bound_for_cells(
-            compiler, block, part, written or default, assumed=written is None, size=size
-        )
-    if written is not None and not is_noise_seen(block.counts, options, size or default):
-        written = None
-        default = default if size is None else None
-    kept = written or default
-    if block.existence is not None and block.counts[block.existence].l1_over_groups is not None:
-        if written is None and default is not None:
-            _assume_groups(compiler, block, default)
-        return None
-    if block.existence is None:
-        kept = choose_groups_kept(block.selection, options, block.counts, size, kept)
-    if kept is not None and written is None:
-        _assume_groups(compiler, block, kept)
-    return kept
-
-
-def _assume_groups(compiler: StatementCompiler, block: OuterQuery, groups: int) -> None:
-    """Note the policy's bound on the groups of a unit; a kept ladder's bound is noted with the answer."""
-    if find_ladder_groups(compiler, block.selection) is None:
-        compiler.assume(state_groups(block.source, groups))
-
-
-def _choose_bound_for_cells(
-    compiler: StatementCompiler,
-    block: OuterQuery,
-    part: CellRows,
-    most: int | None,
-    *,
-    assumed: bool,
-    size: int | None,
-) -> int | None:
-    """Return in how many groups a unit's extremes count; the rows of a quantile have a bound of their own."""
-    if not part.extreme or most is None or (size is not None and most >= size):
-        return None
-    if assumed:
-        _assume_groups(compiler, block, most)
-    return most
 
 
 def _count_partitions(block: OuterQuery, options: Options, partitions: Partitions) -> CountingQuery:

@@ -83,6 +83,10 @@ def _open_for_statements(settings: CliSettings) -> Iterator[AnalystSession]:
     try:
         for text in session.messages:
             narrate.note(text)
+        if settings.upload:
+            from dpsql.cli.uploads import send_uploads
+
+            send_uploads(session, settings.upload)
         ledger = getattr(session, "ledger", None)  # of a server, which verifies names, there is none
         lists = session.policy is None or session.policy.analysts
         if ledger is not None and ledger.is_new and not lists:
@@ -173,6 +177,12 @@ Examples:
     type=Width(),
     metavar="COLUMNS",
     help="Cells of a line of a table, or full for as many as it takes. [default: the terminal's, else 120]",
+)
+@click.option(
+    "--upload",
+    metavar="NAME=FILE",
+    multiple=True,
+    help="Give statements a public table of your own, such as predictions: CSV or Parquet, its key first.",
 )
 @click.option("--dry-run", is_flag=True, help="Show what each statement would cost; run nothing.")
 @click.option(

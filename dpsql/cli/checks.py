@@ -203,8 +203,8 @@ def run_checks(
     outcomes = list[CheckOutcome]()
     for piece in pieces:
         words = read_first_words(piece.text, 3)
-        if words[:1] not in (("OPEN",), ("CHECK",), ("REFILL",), ("CLOSE",)):
-            raise click.UsageError(f"{piece.where}: the file has OPEN, CHECK, REFILL and CLOSE STREAM")
+        if words[:1] not in (("OPEN",), ("CHECK",), ("ASK",), ("REFILL",), ("CLOSE",)):
+            raise click.UsageError(f"{piece.where}: the file has OPEN, CHECK, ASK, REFILL and CLOSE STREAM")
     for piece in pieces:
         words = read_first_words(piece.text, 3)
         if words[0] == "OPEN" and len(words) > 2 and _is_open(session, words[2]):
@@ -218,7 +218,7 @@ def run_checks(
                 CheckOutcome(piece.where, piece.text, error=str(problem), code=exit_code(problem))
             )
             continue
-        if words[0] == "CHECK":
+        if words[0] in ("CHECK", "ASK"):
             rows = tuple(result.table.to_pylist())
             outcomes.append(CheckOutcome(piece.where, piece.text, rows, result.notices))
     streams = tuple(session.run("SHOW STREAMS").table.to_pylist())

@@ -41,6 +41,7 @@ class CliSettings:
     intervals: bool = False
     exact_digits: bool = False
     width: int | None = None
+    upload: tuple[str, ...] = ()
     server: Target | None = None
     """The server that answers, in place of a policy on this machine."""
 

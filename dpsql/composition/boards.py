@@ -72,10 +72,23 @@ class Best:
         return Expectation(low=self.edge, tolerance=Fraction(0))
 
 
+_UNKNOWN: Final = Best(Fraction(0), Fraction(0), highest=False)
+"""What stands for the best of a board that is not open: it is found when the check runs (`prepare_again`)."""
+
+
+def refuse_without_board(name: str) -> ProgrammingError:
+    """Return the error of a submission to a board that is not there."""
+    return ProgrammingError(
+        f"you have no board {name[:60]}: OPEN BOARD {name[:60]} OPTIONS (epsilon = 1, improvements = 15, "
+        "step = 0.01, best = LOWEST, start = 0.5)"
+    )
+
+
 def expect_best(planner: BoardPlanner, check: Check) -> Check:
     """Return the check that a submission is now: of its score and the board's best; others as they are."""
-    streams = planner.database.ledger.streams
-    stream = streams.find(planner.analyst, check.name)
+    stream = planner.database.ledger.streams.find(planner.analyst, check.name)
+    if stream is not None and stream.state != "open":
+        stream = None  # as one that a statement before this one may open, in a file
     is_board = stream is not None and stream.terms.options["kind"] == "board"
     if not isinstance(check, Submission):
         if stream is not None and stream.terms.options["kind"] == "holdout" and check.kind != "average":
@@ -92,21 +105,19 @@ def expect_best(planner: BoardPlanner, check: Check) -> Check:
                 f"leave EXPECT out: CHECK {check.name[:60]} SELECT AVG(..) AS score FROM ..",
             )
         return check
-    if stream is None:
-        raise ProgrammingError(
-            f"you have no board {check.name[:60]}: OPEN BOARD {check.name[:60]} OPTIONS (epsilon = 1, "
-            "improvements = 15, step = 0.01, best = LOWEST, start = 0.5)"
-        )
-    if not is_board:
+    if stream is not None and not is_board:
         raise check.source.refuse(
             f"{check.name[:60]} is no board, so a check says what is expected",
             None,
             f"CHECK {check.name[:60]} SELECT .. AS {check.column[:40]} FROM .. EXPECT {check.column[:40]} ..",
         )
-    expected = find_best(planner.database, stream).expectation
+    best = _UNKNOWN if stream is None else find_best(planner.database, stream)
+    expected = best.expectation
     statistics = put_views(check.expect(expected), planner.policy)
     assert isinstance(statistics, Query)  # noqa: S101  as was given
-    return replace(check, statistics=statistics, expected=expected, series=_series(stream))
+    return replace(
+        check, statistics=statistics, expected=expected, series="" if stream is None else series_of(stream)
+    )
 
 
 def prepare_again(planner: BoardPlanner, prepared: PreparedCheck) -> PreparedCheck:
@@ -116,7 +127,8 @@ def prepare_again(planner: BoardPlanner, prepared: PreparedCheck) -> PreparedChe
     return prepare_check(planner, expect_best(planner, prepared.check), prepared.counting.engines)
 
 
-def _series(stream: StoredStream) -> str:
+def series_of(stream: StoredStream) -> str:
+    """Return what finds the answers of a board: they are of one round."""
     return f"best of {stream.entry}"
 
 
@@ -124,7 +136,7 @@ def find_best(database: Database, stream: StoredStream) -> Best:
     """Return the best of an open board: that of its last answer, or how it was opened."""
     options = stream.terms.options
     best = Best(Fraction(options["start"]), Fraction(options["step"]), options["best"] == "HIGHEST")
-    found = database.ledger.streams.find_last(stream, _series(stream))
+    found = database.ledger.streams.find_last(stream, series_of(stream))
     if found is None:
         return best
     (kept,) = CheckAnswer.read(found.payload).last.column(0).to_pylist()

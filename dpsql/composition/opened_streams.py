@@ -11,7 +11,6 @@ from dpsql.composition.asked_questions import opened_stable, plan_opened, stable
 from dpsql.composition.boards import list_options, opened_scores
 from dpsql.kernel.ledger.lasting_streams import StoredStream, StreamTerms
 from dpsql.kernel.mechanisms import CheckStreamPlan, StableAnswers
-from dpsql.kernel.threshold_noise import StreamPlan
 from dpsql.language import OpenChecks, OpenStable, StatementText
 
 
@@ -46,7 +45,7 @@ def _opened_as(stream: StoredStream) -> OpenChecks:
 _AMOUNTS = ("tolerance", "rows")
 
 
-def terms_of(opened: OpenChecks, plan: StreamPlan) -> StreamTerms:
+def terms_of(opened: OpenChecks, plan: CheckStreamPlan | StableAnswers) -> StreamTerms:
     """Return how a stream is opened, as the ledger has it."""
     if isinstance(opened, OpenStable) and isinstance(plan, StableAnswers):
         return stable_terms(opened, plan)
@@ -67,7 +66,7 @@ def terms_of(opened: OpenChecks, plan: StreamPlan) -> StreamTerms:
     return StreamTerms(opened.name, opened.misses, plan.threshold_epsilon, each, opened.source.text, options)
 
 
-def plan_stored(stream: StoredStream) -> StreamPlan:
+def plan_stored(stream: StoredStream) -> CheckStreamPlan | StableAnswers:
     """Return the plan of a stream, with the share of its threshold that it was opened with."""
     terms = stream.terms
     return plan_opened(opened_as(stream), terms.first / terms.charge.epsilon)

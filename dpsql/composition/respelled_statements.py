@@ -9,8 +9,8 @@ from sqlglot import exp
 from dpsql.analysis import Catalog
 from dpsql.analysis.compiler import read_whole_number
 from dpsql.composition.chosen_public_rows import with_chosen_public_rows
+from dpsql.composition.counted_groups import with_few_groups
 from dpsql.composition.equivalent_blocks import with_counts
-from dpsql.composition.few_groups import with_few_groups
 from dpsql.composition.found_values import with_found_values
 from dpsql.composition.lists_of_values import with_lists
 from dpsql.composition.pair_statistics import write_pair_statistics

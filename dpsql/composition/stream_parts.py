@@ -26,6 +26,10 @@ def parts_of_stream(opened: OpenChecks, policy: Policy) -> PartSet | None:
     declared = policy.unit_parts
     if declared is None:
         raise ProgrammingError("the policy has no parts of units, so a stream has none: leave parts out")
+    if declared.every is None:
+        raise ProgrammingError(
+            f"parts of units are values of {declared.column}, and parts = '.. TO ..' names days: leave it out"
+        )
     calendar = Calendar(declared.period)
     first, last = (calendar.number(day) for day in opened.parts)
     return PartSet.of((first, last))
@@ -42,7 +46,7 @@ def written_parts(opened: OpenChecks, policy: Policy) -> dict[str, Any]:
 
 def _declared(policy: Policy) -> list[str]:
     found = policy.unit_parts
-    return [] if found is None else [found.kind, found.table, found.column, found.every]
+    return [] if found is None else [found.kind, found.table, found.column, found.every or ""]
 
 
 def check_stream_parts(options: Mapping[str, Any], opened: OpenChecks, counting: PlannedCount) -> None:

@@ -234,7 +234,8 @@ def _write_value(value: Any) -> str:  # noqa: ANN401  whatever a table has
     if isinstance(value, bool):
         return str(value).upper()
     if isinstance(value, (int, float, Decimal)):
-        return f"{Decimal(repr(value) if isinstance(value, float) else value):f}"
+        text = f"{Decimal(repr(value) if isinstance(value, float) else value):f}"
+        return text.rstrip("0").rstrip(".") if "." in text else text
     text = "'" + str(value).replace("'", "''") + "'"
     if isinstance(value, datetime):
         return f"TIMESTAMP {text}"

@@ -54,7 +54,7 @@ KEYWORDS = (
     *("DP_GAP()", "DP_STDDEV", "DP_INTERVAL_LOW", "DP_INTERVAL_HIGH", "DP_PVALUE()", "DP_RANK()"),
     *("DP_LEFT_OUT", "DP_BOUND"),
     *("OPEN CHECKS", "CHECK", "EXPECT", "TOLERANCE", "WITHIN", "AT MOST", "AT LEAST", "LAST PER"),
-    *("REFILL STREAM", "CLOSE STREAM", "SHOW STREAMS", "SHOW STREAM", "OPEN STABLE"),
+    *("REFILL STREAM", "CLOSE STREAM", "SHOW STREAMS", "SHOW STREAM", "OPEN STABLE", "ASK", "MODELS"),
     *("OPEN BOARD", "OPEN HOLDOUT"),
 )
 """The words of the language that front ends complete."""

@@ -20,6 +20,7 @@ from dpsql.kernel.release import Run, score_change
 from dpsql.language import TopK
 from dpsql.lazy_dataclass import dataclass
 from dpsql.planning import plan_requests
+from dpsql.planning.column_values import UNRELIABLE
 from dpsql.planning.cut_intervals import describe_low_bounds, describe_unknown_cuts, merge_properties
 from dpsql.planning.measured_excess import ExcessApart, WithExcess, choose_with_excess
 from dpsql.planning.method import KeepsQuote, Method, NoisyResult, Quote
@@ -39,6 +40,8 @@ A unit that is cut keeps its own average: with a share s of the rows cut, an ave
 the range, as for `KeptLadder.choose_average_bound`; its noise is 1.2 B R/(n epsilon). Twice the bound changes
 both alike where 48/epsilon units are cut; that of a number, where sqrt(2)/epsilon are.
 """
+
+_FEW_ROWS = "of how few rows a quantile is unreliable follows from the bound that is found"
 
 _WHAT = {
     Contribution.TOTAL: "the absolute totals of one {unit}",
@@ -78,7 +81,10 @@ class BoundSearches(KeepsQuote):
         plan, found = self.plan, f"{float(self.epsilon) * len(self.plan.ladders):.4g}"
         if plan.epsilon_division.order is not None:
             found = f"{float(_share(plan)):g} of its cost"
-        notes = tuple(self._note(place) for place in range(len(plan.ladders)))
+        notes = [note for note in self.first.quote.notes if UNRELIABLE not in note]
+        if len(notes) < len(self.first.quote.notes):
+            notes.append(_FEW_ROWS)
+        notes += [self._note(place) for place in range(len(plan.ladders))]
         return replace(
             self.first.quote,
             charge=Charge(plan.price, self.first.quote.charge.delta),
@@ -90,7 +96,7 @@ class BoundSearches(KeepsQuote):
             tells_apart=None,
             errors={},
             outlook={},
-            notes=(*self.first.quote.notes, *notes),
+            notes=tuple(notes),
         )
 
     def _note(self, place: int) -> str:
@@ -212,9 +218,15 @@ class BoundSearches(KeepsQuote):
         low = [each for each in beyond if result.units_above.get(each.search, 0) > self._most_above(each)]
         pairs = enumerate(zip(self.plan.ladders, found, strict=True))
         others = describe_unknown_cuts(plan, [pair for place, pair in pairs if place not in measured])
+        predicted = {self._note(place) for place in range(len(found))} | {_FEW_ROWS}
+        of_rows: tuple[str, ...] = ()
+        if plan.cells is not None:
+            notes = self.within_quote(plan, beyond).quote.notes
+            of_rows = tuple(note for note in notes if UNRELIABLE in note)
         return replace(
             result,
-            untold=frozenset(self._note(place) for place in range(len(found))),
+            notes=(*of_rows, *result.notes),
+            untold=frozenset(predicted),
             left_out=merge_properties(result.left_out, describe_low_bounds(plan, low), others),
         )
 

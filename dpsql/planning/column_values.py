@@ -42,6 +42,8 @@ MOST_HISTOGRAMS = 100_000
 """The most groups of a domain whose quantiles are chosen: each takes some milliseconds."""
 _UNITS = 2
 """The place of the number of units that decides which groups there are."""
+UNRELIABLE = "is unreliable"
+"""What the notes say of quantiles of few rows; how few follows from the bound on the rows of a unit."""
 _FAR = Fraction(1, 10)
 """A quantile of all rows gets a warning if it is nearer to an end than this."""
 
@@ -154,7 +156,7 @@ class OfCells(KeepsQuote):
             elif share < _FAR or grouped:
                 where, fewest = "in groups of" if grouped else "for", math.ceil(error / float(share))
                 if fewest > 1:  # else no number of rows is too small
-                    found.append(f"{output.name} is unreliable {where} fewer than {fewest:,} rows")
+                    found.append(f"{output.name} {UNRELIABLE} {where} fewer than {fewest:,} rows")
         return tuple(found)
 
     def _without_values(self) -> tuple[str, ...]:

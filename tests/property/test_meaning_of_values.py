@@ -136,7 +136,7 @@ MUTANTS = (
     ),
     Mutant(
         "groups of few lose the condition around them",
-        (("composition.few_groups", "_read_condition", "if where is not None:", "if False:"),),
+        (("composition.counted_groups", "_read_condition", "if where is not None:", "if False:"),),
         statement="SELECT COUNT(*) AS n FROM (SELECT days, COUNT(*) AS c FROM rental GROUP BY days) AS t WHERE c > 85",
     ),
 )

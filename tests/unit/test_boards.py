@@ -13,7 +13,7 @@ import pytest
 
 import dpsql
 from dpsql.check_streams import CheckStreams
-from dpsql.composition.boards import Best
+from dpsql.composition.boards import Best, series_of
 from dpsql.dbapi.named_streams import write_options
 from dpsql.errors import Error, OperationalError, ProgrammingError, QueryRefused, QuerySyntaxError
 from dpsql.kernel.mechanisms import CheckStream, CheckStreamPlan
@@ -187,6 +187,30 @@ class TestBoard:
             each.join()
         assert found.count("new best") == 1
         assert {*found} == {"new best", OperationalError}
+
+
+def test_a_file_is_prepared_before_its_board_is_open(session: Session) -> None:
+    submission = "CHECK b SELECT AVG(CASE WHEN x < 4 THEN 1 ELSE 0 END) AS loss FROM patients"
+    opened, checked = session.prepare(OPEN), session.prepare(submission)
+    with pytest.raises(ProgrammingError, match="you have no board b: OPEN BOARD b"):
+        session.execute(checked)
+    session.execute(opened)
+    (row,) = session.execute(checked).table.to_pylist()
+    assert (row["checked"], row["expected"]) == ("new best", 0.48)
+
+
+def test_a_best_is_of_one_round(session: Session) -> None:
+    """Also where the edge of another round, or of a board that was not open yet, is the same number."""
+    text = "CHECK b SELECT AVG(CASE WHEN x < 4 THEN 1 ELSE 0 END) AS loss FROM patients"
+    early = session.prepare(text)
+    opened = OPEN.replace("start = 0.5", "start = 0.02")
+    ask(session, opened)
+    for prepared in (early, session.prepare(text)):
+        (row,) = session.execute(prepared).table.to_pylist()
+        assert (row["checked"], row["expected"]) == ("no new best", 0)
+        asked = session.ledger.streams.list()[0]
+        assert session.ledger.streams.find_last(asked, series_of(asked)) is not None
+        ask(session, "REFILL STREAM b")
 
 
 class TestHoldout:

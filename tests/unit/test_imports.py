@@ -323,7 +323,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     },
     "sqlalchemy": {"dbapi", "types"},
     "notebook": {"dbapi", "errors"},
-    "audit": BASE | {"kernel.mechanisms", "kernel.noise", "kernel.public_order", "mechanisms", "render"},
+    "audit": BASE
+    | {"estimates", "kernel.mechanisms", "kernel.noise", "kernel.public_order", "mechanisms", "render"},
     # Whole statements; the rest of the package audits mechanisms and loads without sessions and engines.
     "audit.end_to_end": CORE | {"audit", "session", "session_api"},
     # `import dpsql` gives the connector; within the product only the front ends import it.

@@ -415,6 +415,7 @@ def _killed(folder: str, expected: int, point: int) -> None:
         sys.setprofile(profile)
         found = ask(session, f"CHECK daily {COUNT} EXPECT n = {expected} TOLERANCE 300")
         sys.setprofile(None)
+        (Path(folder) / "calls").write_text(str(point - left[0]))
         (Path(folder) / "shown").write_text(json.dumps([expected, found]))
 
 
@@ -428,11 +429,18 @@ def test_killed_at_any_point(folder: Path, rounds: int, monkeypatch: pytest.Monk
     with session_at(folder) as session:
         ask(session, "OPEN CHECKS daily OPTIONS (epsilon = 100, misses = 9000)")
         check(session, 6000)
+    whole = context.Process(target=_killed, args=(str(folder), 2999, 10**9))
+    whole.start()
+    whole.join()
+    calls = int((folder / "calls").read_text())  # of a check that is not killed
+    with session_at(folder) as session:
+        left = stream(session)["left"]
+    seen = 0
     for number in range(rounds):
         shown = folder / "shown"
         shown.unlink(missing_ok=True)
         wanted = 3000 + number
-        worker = context.Process(target=_killed, args=(str(folder), wanted, chosen.randrange(1, 160)))
+        worker = context.Process(target=_killed, args=(str(folder), wanted, chosen.randrange(1, calls + 10)))
         worker.start()
         worker.join()
         with session_at(folder) as session:
@@ -440,6 +448,7 @@ def test_killed_at_any_point(folder: Path, rounds: int, monkeypatch: pytest.Monk
             assert row["left"] <= left, seed
             left = row["left"]
             if shown.exists():
+                seen += 1
                 expected, rows = json.loads(shown.read_text())
                 text = f"CHECK daily {COUNT} EXPECT n = {expected} TOLERANCE 300"
                 assert ask(session, text) == rows, seed
@@ -449,6 +458,7 @@ def test_killed_at_any_point(folder: Path, rounds: int, monkeypatch: pytest.Monk
                 left = stream(session)["left"]
                 assert session.ledger.check() == [], seed
     assert len({*levels}) == 1, seed
+    assert seen or rounds < 100, seed
 
 
 def test_a_stream_is_closed_after_a_killed_check(folder: Path) -> None:

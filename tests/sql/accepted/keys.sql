@@ -129,3 +129,23 @@ SELECT page AS n, COUNT(DISTINCT user_id) AS page FROM visits GROUP BY visits.pa
 -- candidates: FROM (SELECT lower(country) AS country FROM country_domain)
 -- expect: SELECT lower(country), COUNT(DISTINCT user_id) FROM visits GROUP BY 1
 SELECT lower(country) AS country, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY 1 ORDER BY country DESC
+
+-- A4901 an exact answer, or none: the largest group
+-- candidates: FROM page_domain
+-- expect: SELECT page, COUNT(DISTINCT user_id) FROM visits GROUP BY page
+SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (mechanism = FIRST_STABLE, delta = 1e-6) page FROM visits GROUP BY page ORDER BY COUNT(DISTINCT user_id) DESC LIMIT 1
+
+-- A4902 an exact answer, or none: a list of keys that nobody declared
+-- candidates: unknown
+-- expect: SELECT note, COUNT(DISTINCT user_id) FROM visits GROUP BY note
+SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (mechanism = FIRST_STABLE, delta = 1e-6) note, DP_RANK() AS r FROM visits GROUP BY note ORDER BY COUNT(DISTINCT user_id) DESC LIMIT 2
+
+-- A4903 an exact answer, or none: all groups that reach a threshold
+-- candidates: FROM page_domain
+-- expect: SELECT page, COUNT(DISTINCT user_id) FROM visits GROUP BY page
+SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (mechanism = FIRST_STABLE, delta = 1e-6) page FROM visits GROUP BY page HAVING COUNT(DISTINCT user_id) >= 2
+
+-- A4904 the set of Top Stable in order, with gaps
+-- candidates: unknown
+-- expect: SELECT note, COUNT(DISTINCT user_id) FROM visits GROUP BY note
+SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (delta = 1e-6, mechanism = TOP_STABLE, order_share = 0.25) note, DP_GAP() AS g, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY note ORDER BY n DESC LIMIT 2

@@ -427,3 +427,15 @@ SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page HAVING n > 1
 -- at: n) AS s
 -- hint: give them different names, or write it out
 SELECT COUNT(DISTINCT user_id) AS n, COUNT(DISTINCT user_id) FILTER (WHERE page = 'a') AS n, DP_STDDEV(n) AS s FROM visits
+
+-- R4901 a count is no exact answer
+-- error: an exact answer is of keys: n is a number, which one
+-- at: mechanism
+-- hint: leave it out of the select list, or ask with noise
+SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (mechanism = FIRST_STABLE, delta = 1e-6) page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page ORDER BY n DESC LIMIT 1
+
+-- R4903 an order for another mechanism
+-- error: option order_share orders the set of Top Stable
+-- at: order_share
+-- hint: OPTIONS (.., mechanism = TOP_STABLE)
+SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (delta = 1e-6, order_share = 0.25) note FROM visits GROUP BY note ORDER BY COUNT(DISTINCT user_id) DESC LIMIT 2

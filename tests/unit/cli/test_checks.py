@@ -145,3 +145,15 @@ def test_the_owner_lists_and_closes_streams(shell: Shell, folder: Path) -> None:
         assert ledger.budget().spent.epsilon < Fraction(150)
     code, _, err = shell("budget", "--close-stream", "daily")
     assert (code, "has no open stream" in err) == (ExitCode.QUERY_FAILED, True)
+
+
+def test_an_upload_is_a_table_of_the_statements(shell: Shell, folder: Path) -> None:
+    (folder / "p17.csv").write_text("user_id,longer\n1,true\n2,false\n")
+    count = ("-c", "SELECT COUNT(*) AS n FROM p17")
+    code, out, err = shell("--format", "csv", "--upload", "p17=p17.csv", *count)
+    assert (code, out.split()) == (ExitCode.OK, ["n", "2"]), err
+    wrong = {"p17": "NAME=FILE", "p17=nowhere.csv": "cannot be read", "visits=p17.csv": "of the policy"}
+    for given, message in wrong.items():
+        code, _, err = shell("--upload", given, *count)
+        assert code
+        assert message in err

@@ -270,6 +270,25 @@ def test_a_quantile_near_an_end_has_a_warning(session: Session) -> None:
     assert "m is unreliable in groups of fewer than" in found["warnings"]
 
 
+def test_how_few_rows_are_too_few_follows_from_the_bound_that_is_found(folder: Path, tmp_path: Path) -> None:
+    """The largest bound that a search may find, of 2^20 rows, would say it of any group."""
+    text = POLICY.replace("rows_per_unit = 12\n", "")
+    (tmp_path / "open.toml").write_text(text.replace('source = "', f'source = "{folder}/'))
+    session = Session(load(tmp_path / "open.toml"))
+    options = "WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 5)"
+    sql = f"SELECT {options} city, MEDIAN(amount) AS m FROM orders GROUP BY city"
+    try:
+        said = explained(session, sql)["warnings"]
+        assert "unreliable follows from the bound that is found" in said
+        assert "fewer than" not in said
+        told = present(session.run(sql).release).warnings
+    finally:
+        session.close()
+    (fewest,) = [note for note in told if "m is unreliable in groups of fewer than" in note]
+    assert int(fewest.split()[-2].replace(",", "")) < ROWS
+    assert not any("follows from the bound" in note for note in told)
+
+
 def test_the_policy_may_refuse_extremes(folder: Path, tmp_path: Path) -> None:
     text = POLICY.replace("[tables.orders]", "[defaults]\nextremes = false\n[tables.orders]", 1)
     (tmp_path / "strict.toml").write_text(text.replace('source = "', f'source = "{folder}/'))
