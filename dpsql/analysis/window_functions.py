@@ -55,9 +55,7 @@ from dpsql.types import BIGINT, DOUBLE
 _RANKS = {"rank": BIGINT, "dense_rank": BIGINT, "percent_rank": DOUBLE, "cume_dist": DOUBLE}
 _ORDERED = frozenset({"row_number", "ntile", "lag", "lead", "first_value", "last_value", "nth_value"})
 _HINT = "ROW_NUMBER() OVER (PARTITION BY user_id ORDER BY day): of the rows of one user_id"
-_OF_GROUPS = (
-    "PERCENTILE_DISC(x, 0.25) over these groups as a subquery: what a quarter are below"
-)
+_OF_GROUPS = "PERCENTILE_DISC(x, 0.25) over these groups as a subquery: what a quarter are below"
 MAX_OFFSET = 1_000_000
 
 
