@@ -111,7 +111,7 @@ FORMS = {
     "8 ORDER BY AVG": f"SELECT room, AVG(cost) AS a {V} GROUP BY room ORDER BY AVG(cost) DESC LIMIT 2",
     "8 carried join": "WITH r AS (SELECT code, COUNT(*) AS n FROM visits GROUP BY code) SELECT r.code, r.n, s.m FROM r JOIN (SELECT code, COUNT(DISTINCT patient_id) AS m FROM visits GROUP BY code) AS s ON s.code = r.code ORDER BY r.code",
     "8 ROLLUP": f"SELECT room, code, COUNT(*) AS n {V} GROUP BY ROLLUP (room, code) ORDER BY room, code",
-    "8 MODE": f"SELECT MODE(room) AS m {V} WHERE room < 3 OR cost > 60",
+    "8 MODE": f"SELECT MODE(room) AS m {V} WHERE room = 3 OR cost > 60",
     "8 APPROX_TOP_K": f"SELECT APPROX_TOP_K(code, 2) AS m {V} WHERE code = 'a' OR cost > 30",
     "8 STRING_AGG": f"SELECT STRING_AGG(DISTINCT code, ',') AS m {V}",
     "8 LIST": f"SELECT LIST(DISTINCT room) AS m {V} WHERE room < 4",
@@ -159,9 +159,11 @@ def table(session: Session, statement: str) -> pa.Table | QueryRefused:
 NOT_WRITTEN = frozenset(
     {
         *(
-            ("PostgreSQL", form)
-            for form in ("6 epochs", "6 days of an average", "6 AGE", "8 number of a key")
+            (engine, form)
+            for engine in ("PostgreSQL", "Spark")
+            for form in ("6 epochs", "6 days of an average", "6 AGE")
         ),
+        ("PostgreSQL", "8 number of a key"),
     }
 )
 """The engines and forms that are refused on them, though DuckDB has them."""
