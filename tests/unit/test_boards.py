@@ -243,6 +243,7 @@ def test_in_python(session: Session) -> None:
         assert found.score == pytest.approx(0.4, abs=0.01)
         found = con.board("b").submit("SELECT AVG(CASE WHEN x < 5 THEN 1 ELSE 0 END) FROM patients")
         assert (found.new_best, found.score) == (False, None)
+        assert con.board("b").best == pytest.approx(0.4, abs=0.01)
         assert con.board("b").left == 2
         board.close()
         with pytest.raises(ProgrammingError, match="you have no stream other"):
