@@ -72,7 +72,7 @@ class TestBoard:
         assert session.budget().spent.epsilon == 100
         first = submit(session, "x < 4")
         assert (first["checked"], first["expected"]) == ("new best", 0.48)
-        assert first["low"] < 0.4 < first["high"]
+        assert first["low"] < first["loss"] < first["high"]
         assert abs(first["loss"] - 0.4) < 0.01
         for wrong in ("x < 5", "x < 4 AND id > 10", "x < 9"):  # worse, or better by less than the step
             row = submit(session, wrong)
