@@ -161,7 +161,10 @@ class CheckStreams:
     def show_one(self, name: str) -> pa.Table:
         """Return what became of a stream, and how it was opened."""
         found = self._find(name)
-        return show_stream(found, opened_as(found))
+        opened = opened_as(found)
+        if isinstance(opened, OpenBoard):
+            opened = replace(opened, start=find_best(self._session.database, found).value)
+        return show_stream(found, opened)
 
     def show(self) -> pa.Table:
         """Return the streams of the analyst."""
