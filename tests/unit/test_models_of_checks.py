@@ -312,3 +312,18 @@ def test_models_in_python(folder: Path) -> None:
         assert (found.off, found.table.to_pylist()[0]["expected"]) == (False, 3000)
         with con.checked(tolerance=50, epsilon=300, misses=4, models="old", scales="1.5") as other:
             assert not other.ask(COUNT).off
+
+
+def test_a_name_that_was_of_another_kind_has_learnt_nothing(folder: Path) -> None:
+    path = folder / "dpsql.toml"
+    path.write_text(path.read_text().replace("epsilon = 1000\n", "epsilon = 1000\ndelta = 1e-3\n"))
+    with closing(Session(load(path))) as session:
+        ask(session, "OPEN STABLE m OPTIONS (epsilon = 10, delta = 1e-6, unstable = 2, questions = 9)")
+        ask(
+            session,
+            "ASK m SELECT page FROM visits GROUP BY page ORDER BY COUNT(DISTINCT user_id) DESC LIMIT 1",
+        )
+        ask(session, "CLOSE STREAM m")
+        ask(session, OPEN)
+        assert ask(session, f"ASK m {COUNT}")[0]["expected"] == 2500
+        ask(session, f"CHECK m {COUNT} EXPECT n = LAST")
