@@ -39,7 +39,10 @@ class Workload:
         self.rows = rows.filter(pc.is_valid(rows["patient_id"]))
         self.rng = np.random.default_rng(seed)
         column = {name: self.rows[name].to_pylist() for name in ("clinic", "diagnosis_code")}
-        self.texts = {name: np.array([each or "" for each in values]) for name, values in column.items()}
+        self.texts = {
+            name: np.unique([each or "" for each in values], return_inverse=True)
+            for name, values in column.items()
+        }
         self.units = np.unique(self.rows["patient_id"].to_numpy(), return_inverse=True)[1]
         self.minutes = self.rows["minutes"].to_numpy(zero_copy_only=False).astype(float)
         self.cost = self.rows["cost"].cast("float64").to_numpy(zero_copy_only=False)
@@ -49,11 +52,12 @@ class Workload:
         rng, kind = self.rng, int(self.rng.integers(0, 4))
         if kind < 2:
             name = ("clinic", "diagnosis_code")[kind]
-            known = [each for each in np.unique(self.texts[name]) if each]
-            size = int(rng.integers(len(known) // 4, 3 * len(known) // 4))
-            chosen = [known[i] for i in rng.choice(len(known), size, replace=False)]
-            listed = ", ".join(f"'{each}'" for each in chosen)
-            return f"{name} IN ({listed})", np.isin(self.texts[name], chosen)
+            known, places = self.texts[name]
+            there = np.flatnonzero(known != "")
+            size = int(rng.integers(len(there) // 4, 3 * len(there) // 4))
+            chosen = rng.choice(there, size, replace=False)
+            listed = ", ".join(f"'{known[i]}'" for i in chosen)
+            return f"{name} IN ({listed})", np.isin(places, chosen)
         if kind == 2:
             least = int(rng.choice([10, 15, 20, 30]))
             return f"minutes >= {least}", self.minutes >= least
@@ -64,8 +68,9 @@ class Workload:
         """A conjunction, and how many patients it has in the first and in the second year."""
         chosen = [self.condition() for _ in range(int(self.rng.integers(2, 4)))]
         mask = np.logical_and.reduce([each[1] for each in chosen])
-        numbers = [len(np.unique(self.units[mask & year])) for year in (self.old, ~self.old)]
-        return " AND ".join(each[0] for each in chosen), *numbers
+        rows = (self.units[mask & year] for year in (self.old, ~self.old))
+        old, new = (int(np.count_nonzero(np.bincount(each))) for each in rows)
+        return " AND ".join(each[0] for each in chosen), old, new
 
 
 @pytest.fixture(scope="module")
