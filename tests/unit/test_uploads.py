@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import glob
+import tempfile
 from collections.abc import Iterator
 from fractions import Fraction
 from pathlib import Path
@@ -182,7 +183,7 @@ def test_there_is_a_limit_on_rows_and_bytes(session: Session, monkeypatch: pytes
 
 
 def test_files_go_with_the_session(session: Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(uploads.tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     session.upload("p17", predictions())
     (folder,) = glob.glob(f"{tmp_path}/dpsql-uploads-*")
     assert Path(folder).stat().st_mode & 0o077 == 0
