@@ -184,6 +184,7 @@ __all__ = [
 
 Pass = Callable[[Draft], None]
 
+
 def _check_combining(draft: Draft) -> None:
     """Refuse `combine = TRUE`: statements of a report, which have it, are planned without it."""
     with draft.compiler.part():
