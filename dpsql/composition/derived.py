@@ -165,8 +165,7 @@ def run_with_errors(
     """
     database = prepared.engines.schema_database
     found, notes = None, list[str]()
-    chosen = prepared.chosen or groups_left_out
-    families = [_family(part.plan, chosen=chosen) for part in prepared.parts]
+    families = [_family(part.plan) for part in prepared.parts]
     if prepared.derived and prepared.whole and groups_left_out:
         notes.append("groups were left out: what is computed of the others together has no interval")
     elif prepared.derived and prepared.repeated and _size(releases) > _MOST_REPEATED:
@@ -204,9 +203,13 @@ def run_with_errors(
     return found, Errors(of, bounds, tuple(notes))
 
 
-def _family(plan: Plan, *, chosen: bool) -> int | None:
-    """Return among how many groups noise chooses those whose intervals must hold; None: nobody knows."""
-    if not selects_by_noise(plan) and not (plan.wide and chosen):
+def _family(plan: Plan) -> int | None:
+    """Return among how many groups noise chooses those whose intervals must hold; None: nobody knows.
+
+    It does where the intervals of the numbers themselves hold for all at once: also where it may leave groups
+    out, whether it has left out any or not.
+    """
+    if not selects_by_noise(plan) and not plan.wide:
         return 1
     return None if plan.domain_size is None else max(plan.domain_size, 2)
 

@@ -77,6 +77,7 @@ def test_an_answer_is_of_the_stream_s_parts(session: Session) -> None:
     assert row["checked"] == "off"
     assert abs(row["n"] - 2100) < 200
     rows(session, "CLOSE STREAM one")
+    assert session.policy.path is not None
     assert Ledger.of(load(session.policy.path)).check() == []
 
 

@@ -275,10 +275,10 @@ def test_explain_says_what_will_be_decided(small: NearlyExact) -> None:
 
 def test_groups_of_undeclared_keys_were_found_by_their_numbers_of_units(small: NearlyExact) -> None:
     statement = (
-        "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (max_groups_contributed = 1) COUNT(*) "
-        "FROM (SELECT y, SUM(x) FROM t GROUP BY y) z"
+        "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (max_groups_contributed = 1) COUNT(*), COUNT(s) > 0 "
+        "FROM (SELECT y, SUM(x) AS s FROM t GROUP BY y) z"
     )
-    assert small.rows(statement) == [(1,)]
+    assert small.rows(statement) == [(1, True)]
     assert not [note for note in small.notes(statement) if note.startswith("SQL has no groups")]
 
 
