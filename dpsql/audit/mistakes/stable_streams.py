@@ -20,7 +20,7 @@ from dpsql.kernel.mechanisms.mechanism import in_counts
 from dpsql.kernel.mechanisms.top_stable import StabilityTests
 from dpsql.kernel.noise import Entropy, KeyedEntropy, rate
 
-_DELTA, _LITTLE = 0.1, 0.02
+_DELTA, _LITTLE = 0.1, 0.001
 """Delta of the claims: large where the mistake is in delta, small where the mistake is in epsilon."""
 _QUIET = Fraction(1, 1 << 40)
 """A scale of noise that is zero but for a probability below e^-1,000,000."""
@@ -76,6 +76,8 @@ def stable_stream(
     parts: dict[str, Any] = {"answer": said, "stable": np.where(said > 0, 1, np.minimum(said + 1, 0))} | (
         {"gap": gaps} if fault == "gaps" else {}
     )
+    middle = len(answers) // 2
+    parts |= {"first": (said > 0)[:, :middle].sum(axis=1), "second": (said > 0)[:, middle:].sum(axis=1)}
     charged = [float(plan.realised_loss(n).charge.epsilon) for n in range(plan.failures + 1)]
     return {**parts, CHARGE: np.array(charged)[np.minimum(used, plan.failures)]}
 
@@ -86,13 +88,13 @@ def _level(tests: StabilityTests, source: NoiseSource, trials: int) -> NDArray[n
 
 def _asked(epsilon: Fraction, *, delta: float) -> list[Pair]:
     """Make pairs of which the distances lie around the cutoff, or are 0 with other answers."""
-    height = round(float(StableAnswers.plan(6, 2, epsilon, delta).tests.threshold))
     found = [
         Pair("unstable", ((0,), (1,)), ((0,), (2,))),
         Pair("unstable ones", ((0,) * 6, (1,) * 6), ((0,) * 6, (2,) * 6)),
     ]
-    for level in (height // 2, height, height + height // 4):
-        for n in (6, 20):
+    for n in (6, 20):
+        for unstable in (1, 3, 6):  # where about half of the answers pass
+            level = round(float(StableAnswers.plan(n, unstable, epsilon, delta).tests.threshold))
             flat, same = (level,) * n, (1,) * n
             half, every_other = (tuple(level + (-1) ** (i // k) for i in range(n)) for k in (n // 2, 1))
             found += [
