@@ -35,7 +35,7 @@ from dpsql.composition.release_words import round_up
 from dpsql.composition.show_describe import show_streams
 from dpsql.composition.stream_parts import check_stream_parts, written_parts
 from dpsql.engines import running_statement
-from dpsql.errors import OperationalError, PriceNotAgreed, ProgrammingError
+from dpsql.errors import InterfaceError, OperationalError, PriceNotAgreed, ProgrammingError
 from dpsql.kernel.charged_work import ChargedCheck, CheckResult
 from dpsql.kernel.ledger.lasting_streams import (
     BegunCheck,
@@ -161,7 +161,10 @@ class CheckStreams:
     def show_one(self, name: str) -> pa.Table:
         """Return what became of a stream, and how it was opened."""
         found = self._find(name)
-        return show_stream(found, opened_as(found))
+        opened = opened_as(found)
+        if isinstance(opened, OpenBoard):
+            opened = replace(opened, start=find_best(self._session.database, found).value)
+        return show_stream(found, opened)
 
     def show(self) -> pa.Table:
         """Return the streams of the analyst."""
@@ -253,6 +256,8 @@ class CheckStreams:
 
         `ask` gets the stream as it is then, what confirms that the work may read, and the misses it may use.
         """
+        if counting.engines.versions is not self._session.database.versions:  # of other uploads
+            raise InterfaceError("a statement runs on the database on which it was prepared")
         key = request.key or None
         check_stream_parts(stream.terms.options, opened_as(stream), counting)
         if not fresh and (known := self._find_known(stream, key)) is not None:

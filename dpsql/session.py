@@ -33,6 +33,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from dpsql.analysis import CompiledQuery
+from dpsql.check_streams import CheckStreams
 from dpsql.composition import Releasing, ends, run_composed, schema_of, with_ends
 from dpsql.composition.explain import certificate_table, explain
 from dpsql.composition.planner import Planner
@@ -74,7 +75,6 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from dpsql.check_streams import CheckStreams
     from dpsql.kernel.facts import Facts
     from dpsql.language import Parameters
     from dpsql.ledger import Budget
@@ -104,7 +104,7 @@ class Session:
         self.closed = False
         self._running = RunningStatement()
         self._beside: tuple[CompiledQuery, ...] = ()
-        self._streams: CheckStreams | None = None
+        self._checks = CheckStreams(self)
         self._reports: SessionReports | None = None
         self._uploads: Uploads | None = None
         try:
@@ -145,14 +145,6 @@ class Session:
 
             self._reports = SessionReports(self)
         return self._reports
-
-    @property
-    def _checks(self) -> CheckStreams:
-        if self._streams is None:
-            from dpsql.check_streams import CheckStreams  # noqa: PLC0415  few sessions have streams of checks
-
-            self._streams = CheckStreams(self)
-        return self._streams
 
     @property
     def planner(self) -> Planner:

@@ -106,8 +106,8 @@ def to_table(data: Any) -> pa.Table:  # noqa: ANN401  whatever Arrow reads
 
 
 def _check_name(policy: Policy, name: str) -> None:
-    if not name.isidentifier() or name_problem(name):
-        raise ProgrammingError("the name of an upload is a word")
+    if not name.isidentifier() or name_problem(name) or fold(name).startswith("dpsql"):
+        raise ProgrammingError("the name of an upload is a word, and does not begin with dpsql")
     taken = [*policy.tables, *policy.views]
     if fold(name) in {fold(each) for each in taken}:
         raise ProgrammingError(

@@ -184,6 +184,7 @@ __all__ = [
 
 Pass = Callable[[Draft], None]
 
+
 def _check_combining(draft: Draft) -> None:
     """Refuse `combine = TRUE`: statements of a report, which have it, are planned without it."""
     with draft.compiler.part():
@@ -288,7 +289,7 @@ def complete_options(options: Options, defaults: Options) -> Options:
     An error takes the place of the default epsilon, and an epsilon that of the default error. Where both have
     a default, the error holds. What is added up from releases is planned as if it cost 1.
     """
-    if options.combine == "ONLY" and (options.epsilon or options.error) is None:
+    if options.combine is not None and (options.epsilon or options.error) is None:
         options = replace(options, epsilon=Fraction(1))
     kept = ["at"]
     if options.epsilon is not None:

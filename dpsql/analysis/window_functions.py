@@ -12,7 +12,7 @@ from dataclasses import field, replace
 
 from sqlglot import exp
 
-from dpsql.analysis.aggregate_functions import AGGREGATES
+from dpsql.analysis.aggregate_functions import AGGREGATES, contains_aggregate
 from dpsql.analysis.compiled_relation import Block, From, Scope, select_list
 from dpsql.analysis.compiler import (
     Rule,
@@ -55,6 +55,7 @@ from dpsql.types import BIGINT, DOUBLE
 _RANKS = {"rank": BIGINT, "dense_rank": BIGINT, "percent_rank": DOUBLE, "cume_dist": DOUBLE}
 _ORDERED = frozenset({"row_number", "ntile", "lag", "lead", "first_value", "last_value", "nth_value"})
 _HINT = "ROW_NUMBER() OVER (PARTITION BY user_id ORDER BY day): of the rows of one user_id"
+_OF_GROUPS = "PERCENTILE_DISC(x, 0.25) over these groups as a subquery: what a quarter are below"
 MAX_OFFSET = 1_000_000
 
 
@@ -126,8 +127,12 @@ def _compile_parts(
         if not tells_units(values):
             if block.owner.every:
                 raise refuse_totals(compiler.source, block.owner, node)
+            order = node.args.get("order")
+            whole = order is not None and not values and any(map(contains_aggregate, order.expressions))
             raise compiler.source.refuse(
-                "a window over private rows must PARTITION BY their privacy unit", node, _HINT
+                "a window over private rows must PARTITION BY their privacy unit",
+                node,
+                _OF_GROUPS if whole else _HINT,
             )
     unit = [block.unit] if block.unit is not None else []
     partition = [*unit, *(v.guarded_node for v in values)]

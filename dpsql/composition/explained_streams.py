@@ -59,7 +59,10 @@ def explain_command(
 
 
 def show_stream(stream: StoredStream, opened: OpenChecks) -> pa.Table:
-    """Return what SHOW STREAM has: what became of a stream, and how it was opened."""
+    """Return what SHOW STREAM has: what became of a stream, and how it was opened.
+
+    Of a board, `opened` begins with its best until now.
+    """
     charged = f"{round_up(stream.charged)} of {round_up(opened.epsilon)}"
     rows = [
         ("stream", stream.terms.name),
@@ -69,6 +72,7 @@ def show_stream(stream: StoredStream, opened: OpenChecks) -> pa.Table:
         ("asked", f"{stream.asked:,}"),
         ("left", f"{stream.left:,} of {stream.terms.misses:,}"),
         ("charged if it is closed now" if stream.state == "open" else "charged", charged),
+        *([("best", f"{float(opened.start):.6g}")] if isinstance(opened, OpenBoard) else []),
         *_of_opened(opened)[1:],
     ]
     names, values = zip(*rows, strict=True)

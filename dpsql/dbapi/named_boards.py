@@ -54,6 +54,12 @@ class NamedBoard(NamedStream):
         found = self._session.run(f"CHECK {self.name} {sql.rstrip().rstrip(';')}", parameters)
         return Submitted(found.table, found.notices)
 
+    @property
+    def best(self) -> float:
+        """The best score until now: an answer, or that with which the board began."""
+        rows = self._session.run(f"SHOW STREAM {self.name}").table.to_pylist()
+        return next(float(row["value"]) for row in rows if row["property"] == "best")
+
 
 class NamedHoldout(NamedStream):
     """A holdout of an analyst, by name: whether scores on training rows stand on the rows of a table."""

@@ -189,7 +189,8 @@ class CountedSoFar:
         import pyarrow as pa  # noqa: PLC0415  loaded when rows are
 
         size, width = len(positions), len(self.n)
-        places = pa.array(range(size), pa.int64())
+        # `pa.array` would import pandas where it is installed, which takes longer than the counts.
+        places = pa.Array.from_buffers(pa.int64(), size, [None, pa.py_buffer(np.arange(size))])
         keys = [*keys_at(positions), places]
         found = self._fetch(pa.table(keys, names=[*self.keys.column_names, _PLACE]))
         named = [_PLACE, *(f"r{i}" for i in range(width)), *(f"n{i}" for i in range(width))]

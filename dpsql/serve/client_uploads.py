@@ -56,9 +56,9 @@ class ClientUploads:
         self._own = own
 
     def close(self) -> None:
-        """Forget all of them."""
+        """Forget all of them; their engines close when no statement runs on them, for which nobody waits."""
         if self._uploads is not None:
-            self._uploads.close()
+            threading.Thread(target=self._uploads.close, name="dpsql closing uploads").start()
         self._uploads = self._base = self._own = None
         with _LOCK:
             _OPEN.discard(self)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import duckdb
+import pyarrow as pa
 import pytest
 from support.stores import Store
 
@@ -61,3 +62,27 @@ def test_checks(store: Store, version: str | None) -> None:
     assert is_stored or not version
     assert session.ledger.check() == []
     session.run("CLOSE STREAM daily")
+
+
+def test_a_board_of_uploads(store: Store) -> None:
+    """The rows of an upload are sent to the engine, which joins them as any public table."""
+    with duckdb.connect() as connection:
+        for name, query in TABLES.items():
+            connection.execute(f"CREATE TABLE {name} AS {query}")
+        policy = store.policy(POLICY, store.put(connection, TABLES))
+    session = store.session(policy)
+    session.run(
+        "OPEN BOARD best OPTIONS (epsilon = 300, improvements = 3, step = 0.02, best = LOWEST, start = 0.9)"
+    )
+    found = []
+    for every in (4, 3, 10):
+        users = range(3000)
+        wrong = {"user_id": [*users], "page": ["z" if i % every == 0 else "abc"[i % 3] for i in users]}
+        session.upload("guess", pa.table(wrong))
+        (row,) = session.run(
+            f"CHECK best SELECT {KEPT} AVG(CASE WHEN g.page = v.page THEN 0 ELSE 1 END) AS loss "
+            "FROM visits v JOIN guess g ON g.user_id = v.user_id"
+        ).table.to_pylist()
+        found.append((row["checked"], row["loss"] and round(row["loss"], 1)))
+    assert found == [("new best", 0.2), ("no new best", None), ("new best", 0.1)]
+    assert session.ledger.check() == []

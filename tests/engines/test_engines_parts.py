@@ -71,6 +71,36 @@ def test_a_week_is_counted_and_charged(store: Store, column: str) -> None:
                 session.run(f"SELECT WITH DIFFERENTIAL_PRIVACY COUNT(*) FROM signups WHERE {column} > {WEEK}")
 
 
+VALUES = """
+    SELECT i AS user_id, ['DE', 'FR', 'Zürich', 'it''s', NULL][1 + i % 5] AS land, i % 7 - 2 AS cohort,
+      CASE WHEN i % 3 > 0 THEN i % 3 = 1 END AS paid FROM range(2000) t(i)
+"""
+OF_VALUES = {
+    "land": ["= 'DE'", "IN ('Zürich', 'it''s')", "<> 'DE'", "NOT IN ('DE', 'FR')", "IS NULL", "LIKE 'D%'"],
+    "cohort": ["= -2", "< 0", "BETWEEN -1 AND 2", "IN (-2, 4)", "<> 1"],
+    "paid": ["", "= FALSE", "IS NOT TRUE"],
+}
+
+
+@pytest.mark.parametrize("column", OF_VALUES)
+def test_a_value_is_counted_and_charged(store: Store, column: str) -> None:
+    text = POLICY.replace("COLUMN", column).replace('every = "week"\nuntil = false\n', "")
+    text = text.replace("epsilon = 100", "epsilon = 900")
+    text = text.replace("[tables.visits]", "domain.land = ['DE', 'FR', \"it's\"]\n[tables.visits]", 1)
+    with duckdb.connect() as connection:
+        policy = store.policy(text, store.put(connection, {**DATA, "signups": VALUES}))
+        connection.execute(f"CREATE TABLE signups AS {VALUES}")
+        with closing(Session(policy)) as session:
+            for condition in OF_VALUES[column]:
+                rows = f"COUNT(*) FROM signups WHERE {column} {condition}"
+                prepared = session.prepare(f"SELECT WITH DIFFERENTIAL_PRIVACY {rows}")
+                assert isinstance(prepared, PreparedPrivate)
+                assert prepared.plan.unit_parts is not None
+                found = session.execute(prepared).table.column(0)[0].as_py()
+                (exact,) = connection.execute(f"SELECT {rows}").fetchone()  # type: ignore[misc]
+                assert abs(found - exact) < 3
+
+
 def test_rows_of_a_unit_have_one_date_together(store: Store) -> None:
     """`constant = true`: all rows of a unit have one date, or none; else the table is refused, uncharged."""
     once = DATA["signups"]

@@ -73,6 +73,8 @@ FORMS = {
     "2.1 different rows": f"SELECT COUNT(*) AS n FROM (SELECT DISTINCT code, note {V}) AS t",
     "2.1 COUNT(DISTINCT (a, b))": f"SELECT COUNT(DISTINCT (code, room)) AS n {V}",
     "2.2 INTERSECT": f"SELECT code {V} WHERE room = 1 INTERSECT SELECT code {V} WHERE cost > 50",
+    "2.1 DISTINCT ON": f"SELECT COUNT(*) AS n FROM (SELECT DISTINCT ON (code, room) note {V}) AS t",
+    "2.2 rows of two columns": f"SELECT code, room {V} WHERE minutes > 5 INTERSECT SELECT code, room {V} WHERE cost > 20 ORDER BY code, room",
     "2.2 EXCEPT": f"SELECT room {V} EXCEPT SELECT room {V} WHERE room < 3",
     "2.2 UNION": f"SELECT COUNT(*) AS n FROM (SELECT code {V} WHERE room = 1 UNION SELECT code {V} WHERE cost > 50) AS t",
     "2.3 NOT IN": f"SELECT COUNT(*) AS n FROM codes WHERE code NOT IN (SELECT code {V} WHERE cost > 20)",
@@ -84,6 +86,8 @@ FORMS = {
     "4.1 rank of a share": f"SELECT MIN(cost) FILTER (WHERE r >= 0.5 * c) AS n FROM (SELECT cost, ROW_NUMBER() OVER (ORDER BY cost) AS r, COUNT(*) OVER () AS c {V}) AS t",
     "4.1 PERCENT_RANK": f"SELECT COUNT(*) AS n FROM (SELECT patient_id, cost, PERCENT_RANK() OVER (ORDER BY cost) AS p {V}) AS t WHERE p >= 0.9",
     "4.2 NTILE": f"SELECT q, COUNT(*) AS n FROM (SELECT NTILE(4) OVER (ORDER BY cost) AS q {V}) AS t GROUP BY q ORDER BY q",
+    "4.2 scores": f"SELECT f, COUNT(*) AS n FROM (SELECT patient_id, NTILE(2) OVER (ORDER BY MAX(minutes) DESC) AS r, NTILE(2) OVER (ORDER BY SUM(cost)) AS f {V} GROUP BY patient_id) AS t WHERE r > 0 GROUP BY f ORDER BY f",
+    "8 number of a key": "SELECT COUNT(*) AS n FROM visits v WHERE v.cost > 1.02 * (SELECT AVG(w.cost) FROM visits w WHERE w.room = v.room)",
     "4.3 first rows": f"SELECT SUM(cost) AS n FROM (SELECT cost, ROW_NUMBER() OVER (ORDER BY minutes DESC) AS r {V}) AS t WHERE r <= 50",
     "5 covered days": f"SELECT COUNT(*) AS n {V} WHERE opened >= (SELECT MAX(opened) {V}) - INTERVAL 7 DAY",
     "5 last day": f"SELECT COUNT(*) AS n {V} WHERE day >= (SELECT MAX(day) {V}) - INTERVAL 7 DAY",
@@ -152,7 +156,7 @@ def table(session: Session, statement: str) -> pa.Table | QueryRefused:
         return refused
 
 
-NOT_WRITTEN = {("Spark", "5 last day")} | {
+NOT_WRITTEN = {("Spark", "5 last day"), ("PostgreSQL", "8 number of a key")} | {
     (engine, form)
     for engine in ("PostgreSQL", "Spark")
     for form in ("6 epochs", "6 days of an average", "6 AGE")

@@ -82,9 +82,8 @@ def bits(output: tuple[object, ...]) -> int:
 
 def largest_excess(mistake: str = "") -> tuple[float, float]:
     """By how many bits the loss of an output exceeds its charge at most, and the largest loss."""
-    made = {
-        rows: outputs(rows, mistake) for n in (2, 3) for rows in product(product((0, 1), repeat=2), repeat=n)
-    }
+    row = [(0, 0), (0, 1), (1, 0), (1, 1)]
+    made = {rows: outputs(rows, mistake) for n in (2, 3) for rows in product(row, repeat=n)}
     most, loss = -np.inf, 0.0
     for rows, here in made.items():
         for gone in range(len(rows) if len(rows) == 3 else 0):

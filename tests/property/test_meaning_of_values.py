@@ -95,6 +95,46 @@ MUTANTS = (
         statement="SELECT COUNT(*) AS n FROM (SELECT DISTINCT note, word FROM rental) AS t",
     ),
     Mutant(
+        "buckets whose ties are not broken",
+        (("composition.tiles_of_rows", "_number_of", "if kind != DOUBLE:", "if False:"),),
+        statement="SELECT ROUND(COUNT(*) / 90.0) AS n FROM (SELECT NTILE(2) OVER (ORDER BY late::INTEGER) AS t FROM rental) AS s WHERE t = 1",
+    ),
+    Mutant(
+        "buckets from the other end",
+        (("composition.tiles_of_rows", "_number_of", "if descending:", "if False:"),),
+        statement="SELECT COUNT(*) AS n FROM (SELECT days, NTILE(3) OVER (ORDER BY days DESC) AS t FROM rental WHERE days >= 0) AS s WHERE t = 1 AND days > 7",
+    ),
+    Mutant(
+        "the number of any key",
+        (
+            (
+                "composition.values_by_key",
+                "_look_up",
+                "exp.EQ(this=parts[1], expression=_text(tie.around))",
+                "exp.true()",
+            ),
+        ),
+        statement="SELECT COUNT(*) AS n FROM rental v WHERE days > (SELECT AVG(days) FROM rental w WHERE w.item_id = v.item_id)",
+    ),
+    Mutant(
+        "rows of a set operation by their first column",
+        (
+            (
+                "composition.found_values",
+                "list_found_values",
+                "places if len(values) > 1 else",
+                "places[:1] if len(values) > 1 else",
+            ),
+            (
+                "composition.found_values",
+                "list_found_values",
+                "values = [item.unalias() for item in select.expressions]",
+                "values = [item.unalias() if not i else exp.Literal.number(7) for i, item in enumerate(select.expressions)]",
+            ),
+        ),
+        statement="SELECT COUNT(*) AS n FROM (SELECT days, item_id % 2 AS k FROM rental WHERE late INTERSECT SELECT days, item_id % 2 FROM rental) AS t",
+    ),
+    Mutant(
         "groups of few lose the condition around them",
         (("composition.counted_groups", "_read_condition", "if where is not None:", "if False:"),),
         statement="SELECT COUNT(*) AS n FROM (SELECT days, COUNT(*) AS c FROM rental GROUP BY days) AS t WHERE c > 85",

@@ -204,7 +204,7 @@ MUTANTS = (
         (
             ("analysis.nested_queries", "_compile_in", "if relation.owner is None:", "if True:"),
             (
-                "composition.values_of_rows",
+                "composition.found_values",
                 "with_found_values",
                 "if query.clause != Clause():",
                 "if query.clause == Clause():",

@@ -441,3 +441,6 @@ SELECT k, COUNT(*) AS n FROM (SELECT page, COUNT(DISTINCT user_id) AS k FROM vis
 
 -- R4324
 SELECT COUNT(DISTINCT user_id) AS n FROM visits v WHERE EXISTS (SELECT 1 FROM users u WHERE u.user_id = v.user_id)
+
+-- R5601
+SELECT PERCENTILE_DISC(x, 0.25, contribution_bounds_per_row => (0, 50)) AS q FROM (SELECT user_id, COUNT(*) AS x FROM visits GROUP BY user_id)

@@ -72,7 +72,7 @@ class TestBoard:
         assert session.budget().spent.epsilon == 100
         first = submit(session, "x < 4")
         assert (first["checked"], first["expected"]) == ("new best", 0.48)
-        assert first["low"] < 0.4 < first["high"]
+        assert first["low"] < first["loss"] < first["high"]
         assert abs(first["loss"] - 0.4) < 0.01
         for wrong in ("x < 5", "x < 4 AND id > 10", "x < 9"):  # worse, or better by less than the step
             row = submit(session, wrong)
@@ -243,6 +243,7 @@ def test_in_python(session: Session) -> None:
         assert found.score == pytest.approx(0.4, abs=0.01)
         found = con.board("b").submit("SELECT AVG(CASE WHEN x < 5 THEN 1 ELSE 0 END) FROM patients")
         assert (found.new_best, found.score) == (False, None)
+        assert con.board("b").best == pytest.approx(0.4, abs=0.01)
         assert con.board("b").left == 2
         board.close()
         with pytest.raises(ProgrammingError, match="you have no stream other"):

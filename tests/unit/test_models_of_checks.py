@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from dpsql import connect
 from dpsql.composition.model_numbers import count_models
 from dpsql.errors import PolicyError, ProgrammingError, QueryRefused, QuerySyntaxError
 from dpsql.kernel.mechanisms import CheckStream
@@ -301,3 +302,28 @@ def test_explain_says_what_is_expected_and_how_many_misses_it_takes(session: Ses
         found = {row["property"]: row["value"] for row in ask(session, f"EXPLAIN {text}")}
         assert found["expected"] == f"{wanted}the weighted median of 3 hypotheses"
     assert ask(session, "SHOW STREAMS")[0]["charged"] == "0"
+
+
+def test_models_in_python(folder: Path) -> None:
+    with connect(folder / "dpsql.toml") as con:
+        m = con.checks("m", epsilon=300, misses=4, tolerance=50, models="old", scales="1, 1.25, 1.5")
+        assert m.ask(f"{COUNT} WHERE cost < ?", [100]).off
+        found = m.check(f"{COUNT} WHERE cost < 101", expect="models", tolerance=60)
+        assert (found.off, found.table.to_pylist()[0]["expected"]) == (False, 3000)
+        with con.checked(tolerance=50, epsilon=300, misses=4, models="old", scales="1.5") as other:
+            assert not other.ask(COUNT).off
+
+
+def test_a_name_that_was_of_another_kind_has_learnt_nothing(folder: Path) -> None:
+    path = folder / "dpsql.toml"
+    path.write_text(path.read_text().replace("epsilon = 1000\n", "epsilon = 1000\ndelta = 1e-3\n"))
+    with closing(Session(load(path))) as session:
+        ask(session, "OPEN STABLE m OPTIONS (epsilon = 10, delta = 1e-6, unstable = 2, questions = 9)")
+        ask(
+            session,
+            "ASK m SELECT page FROM visits GROUP BY page ORDER BY COUNT(DISTINCT user_id) DESC LIMIT 1",
+        )
+        ask(session, "CLOSE STREAM m")
+        ask(session, OPEN)
+        assert ask(session, f"ASK m {COUNT}")[0]["expected"] == 2500
+        ask(session, f"CHECK m {COUNT} EXPECT n = LAST")

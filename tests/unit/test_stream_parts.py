@@ -77,6 +77,7 @@ def test_an_answer_is_of_the_stream_s_parts(session: Session) -> None:
     assert row["checked"] == "off"
     assert abs(row["n"] - 2100) < 200
     rows(session, "CLOSE STREAM one")
+    assert session.policy.path is not None
     assert Ledger.of(load(session.policy.path)).check() == []
 
 
@@ -123,3 +124,13 @@ def test_words(session: Session, tmp_path: Path) -> None:
     with pytest.raises(ProgrammingError, match="has no parts of units"):
         rows(plain, f"OPEN CHECKS one OPTIONS (epsilon = 1, misses = 2, {PARTS})")
     plain.close()
+
+
+def test_parts_by_values_are_no_days(tmp_path: Path) -> None:
+    by_land = POLICY.replace('column = "signed_up"\nevery = "week"\nuntil = false', 'column = "land"')
+    with open_world(tmp_path, by_land, signups=SIGNUPS) as opened:
+        with pytest.raises(ProgrammingError, match="values of land"):
+            rows(opened, f"OPEN CHECKS one OPTIONS (epsilon = 1, misses = 2, {PARTS})")
+        rows(opened, "OPEN CHECKS one OPTIONS (epsilon = 1, misses = 2, tolerance = 900)")
+        (row,) = rows(opened, f"CHECK one {COUNT} EXPECT n = 6300")
+        assert row["checked"] == "as expected"

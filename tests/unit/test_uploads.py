@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import glob
+import tempfile
 from collections.abc import Iterator
 from fractions import Fraction
 from pathlib import Path
@@ -148,7 +149,7 @@ def test_the_policy_is_never_shadowed(session: Session, name: str) -> None:
     assert ask(session, "SELECT COUNT(*) AS n FROM pages") == [{"n": 1}]
 
 
-@pytest.mark.parametrize("name", ["", "a b", "1st", 'p"17', "p.q", "é"])
+@pytest.mark.parametrize("name", ["", "a b", "1st", 'p"17', "p.q", "é", "dpsql_incoming"])
 def test_a_name_is_a_word(session: Session, name: str) -> None:
     with pytest.raises(ProgrammingError, match="is a word"):
         session.upload(name, predictions())
@@ -182,7 +183,7 @@ def test_there_is_a_limit_on_rows_and_bytes(session: Session, monkeypatch: pytes
 
 
 def test_files_go_with_the_session(session: Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(uploads.tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     session.upload("p17", predictions())
     (folder,) = glob.glob(f"{tmp_path}/dpsql-uploads-*")
     assert Path(folder).stat().st_mode & 0o077 == 0
@@ -195,6 +196,12 @@ def test_what_was_prepared_before_is_prepared_again(session: Session) -> None:
     session.upload("p17", predictions())
     with pytest.raises(InterfaceError, match="on which it was prepared"):
         session.execute(prepared)
+    ask(session, "OPEN CHECKS c OPTIONS (epsilon = 1, misses = 2)")
+    checked = session.prepare("CHECK c SELECT COUNT(DISTINCT id) AS n FROM visits EXPECT n = 2 TOLERANCE 1")
+    session.upload("p18", predictions())
+    with pytest.raises(InterfaceError, match="on which it was prepared"):
+        session.execute(checked)
+    assert ask(session, "SHOW STREAMS")[0]["left"] == 2
 
 
 def test_in_python(session: Session) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from dpsql.errors import BudgetExceeded, OperationalError, QueryRefused
+from dpsql.errors import BudgetExceeded, OperationalError, ProgrammingError, QueryRefused
 from dpsql.kernel.facts import Facts, Home
 from dpsql.kernel.ledger.part_numbers import PartBudgets
 from dpsql.kernel.loss import Charge
@@ -263,6 +263,14 @@ def test_what_is_added_up_says_which_values_are_missing(folder: Path) -> None:
                 "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (combine = ONLY) COUNT(*)"
                 " FROM signups WHERE land IN ('DE', 'FR', 'IT')"
             )
+
+
+def test_a_stream_of_some_parts_needs_dates(session: Session) -> None:
+    days = "parts = '2026-01-05 TO 2026-12-28'"
+    with pytest.raises(ProgrammingError, match="parts of units are values of land"):
+        session.run(f"OPEN CHECKS daily OPTIONS (epsilon = 0.1, misses = 2, tolerance = 500, {days})")
+    session.run("OPEN CHECKS daily OPTIONS (epsilon = 0.1, misses = 2, tolerance = 500)")
+    assert shown(session)["DE, FR"] == ("0.1", "0.9")
 
 
 def test_a_report_of_each_part_needs_dates(session: Session) -> None:

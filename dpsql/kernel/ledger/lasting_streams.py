@@ -273,7 +273,7 @@ def begin(
         name = stream.terms.name
         raise OperationalError(
             f"all {stream.terms.misses} {stream.terms.word} of {name} are used up: "
-            f"REFILL STREAM {name} is charged again"
+            f"REFILL STREAM {name} charges {float(stream.terms.charge.epsilon):g} again"
         )
     if stream.terms.questions is not None and stream.asked >= stream.terms.questions:
         raise OperationalError(f"all {stream.terms.questions:,} questions of {stream.terms.name} are asked")

@@ -68,7 +68,14 @@ Ask = Callable[[str], object]
 
 def figures(setting: Setting) -> Iterator[Figure]:
     """Measure both engines, as far as they are on this machine."""
-    folder = setting.folder / "engine_sums"
+    for name, session, own, process in opened_engines(setting.folder / "engine_sums"):
+        yield from _measured(name, session, own, process, setting.rounds)
+
+
+def opened_engines(
+    folder: Path, made: str = MADE, policy: str = POLICY
+) -> Iterator[tuple[str, Session, Ask, int]]:
+    """Open each engine that is on this machine on made rows, one after the other, with its process."""
     folder.mkdir(parents=True, exist_ok=True)
     for name, opened, package in (
         ("postgres", _postgres, "adbc_driver_postgresql"),
@@ -78,10 +85,10 @@ def figures(setting: Setting) -> Iterator[Figure]:
             continue
         with ExitStack() as stack:
             try:
-                session, own, process = stack.enter_context(opened(folder))
+                session, own, process = stack.enter_context(opened(folder, made, policy))
             except MissingError:
                 continue
-            yield from _measured(name, session, own, process, setting.rounds)
+            yield name, session, own, process
 
 
 def _measured(name: str, session: Session, own: Ask, process: int, rounds: int) -> Iterator[Figure]:
@@ -92,36 +99,44 @@ def _measured(name: str, session: Session, own: Ask, process: int, rounds: int) 
             ours = partial(engine.count, plan.compiled)
             floor = partial(own, f"SELECT {keys}COUNT(DISTINCT id) AS n FROM {{}} AS m{by}")
             ours(), floor()
-            pairs = [(_seconds(ours, process), _seconds(floor, process)) for _ in range(rounds)]
-            run = Pairs([a for a, _ in pairs], [b for _, b in pairs])
+            run = beside_engine(ours, floor, process, rounds)
             what = f"{name}: {call}{' by 10 groups' if by else ''}"
             yield run.figure(TITLE, what, goal=Goal("ratio", LIMITS[name]))
 
 
-def _write(folder: Path, name: str, engine: str, source: str) -> Session:
+def beside_engine(
+    ours: Callable[[], object], floor: Callable[[], object], process: int, rounds: int
+) -> Pairs:
+    """Measure both in turn; the processor time is that of the engine's processes."""
+    pairs = [(_seconds(ours, process), _seconds(floor, process)) for _ in range(rounds)]
+    return Pairs([a for a, _ in pairs], [b for _, b in pairs])
+
+
+def _write(folder: Path, name: str, engine: str, source: str, policy: str) -> Session:
     path = folder / f"{name}.toml"
-    path.write_text(POLICY.format(engine=engine, name=name, source=source), "utf-8")
+    path.write_text(policy.format(engine=engine, name=name, source=source), "utf-8")
     return Session(load(path))
 
 
 @contextmanager
-def _postgres(folder: Path) -> Iterator[tuple[Session, Ask, int]]:
+def _postgres(folder: Path, made_rows: str, policy: str) -> Iterator[tuple[Session, Ask, int]]:
     """Start a server with the rows; its process is the one above those that serve connections."""
     from adbc_driver_postgresql import dbapi
 
     with postgres() as address:
         with duckdb.connect() as made, dbapi.connect(address, autocommit=True) as owner:
-            rows = made.sql(MADE).to_arrow_table()
-            texts = rows.set_column(rows.column_names.index("d"), "d", rows["d"].cast(pa.string()))
+            rows = made.sql(made_rows).to_arrow_table()
+            if "d" in rows.column_names:
+                rows = rows.set_column(rows.column_names.index("d"), "d", rows["d"].cast(pa.string()))
             with owner.cursor() as cursor:
-                cursor.adbc_ingest("incoming", texts, mode="create")
-                listed = ", ".join(n for n in rows.column_names if n != "d")
-                cursor.execute(
-                    f"CREATE TABLE public.many AS SELECT {listed}, CAST(d AS numeric(9,2)) AS d FROM incoming"
+                cursor.adbc_ingest("incoming", rows, mode="create")
+                listed = ", ".join(
+                    "CAST(d AS numeric(9,2)) AS d" if name == "d" else name for name in rows.column_names
                 )
+                cursor.execute(f"CREATE TABLE public.many AS SELECT {listed} FROM incoming")
                 cursor.execute("DROP TABLE incoming")
                 cursor.execute("ANALYZE public.many")
-        with closing(_write(folder, "postgres", address, "public.many")) as session:
+        with closing(_write(folder, "postgres", address, "public.many", policy)) as session:
             engine = engine_of(session)
             with engine.connection() as connection:  # type: ignore[attr-defined]  # PostgresEngine
                 ((backend,),) = connection.ask("SELECT pg_backend_pid() AS p")
@@ -129,11 +144,11 @@ def _postgres(folder: Path) -> Iterator[tuple[Session, Ask, int]]:
 
 
 @contextmanager
-def _spark(folder: Path) -> Iterator[tuple[Session, Ask, int]]:
+def _spark(folder: Path, made_rows: str, policy: str) -> Iterator[tuple[Session, Ask, int]]:
     path = folder / "many.parquet"
     with duckdb.connect() as made:
-        made.execute(f"COPY ({MADE}) TO '{path}' (ROW_GROUP_SIZE 250000)")
-    with closing(_write(folder, "spark", "spark", str(path))) as session:
+        made.execute(f"COPY ({made_rows}) TO '{path}' (ROW_GROUP_SIZE 250000)")
+    with closing(_write(folder, "spark", "spark", str(path), policy)) as session:
         spark = engine_of(session).session  # type: ignore[attr-defined]  # SparkEngine
         yield session, lambda sql: spark.sql(sql.format(f"parquet.`{path}`")).toArrow(), os.getpid()
 

@@ -292,9 +292,25 @@ def _public_forms(rng: Random) -> str:
     )
 
 
+def _by_key(rng: Random) -> str:
+    """Write rows that are compared with a number of all rows of their key, or scored by several ranks."""
+    number = rng.choice(("AVG(ms)", "SUM(ms)", "1.5 * AVG(w.ms)"))
+    key, where = rng.choice(("day", "ms")), rng.choice(("", " AND w.flag"))
+    tied = f"(SELECT {number} FROM visits w WHERE w.{key} = v.{key}{where})"
+    scored = "SELECT user_id, NTILE(3) OVER (ORDER BY SUM(ms)) AS m, NTILE(2) OVER (ORDER BY COUNT(*) DESC) AS f FROM visits GROUP BY user_id"
+    return rng.choice(
+        (
+            f"SELECT {rng.choice(_UNITS)} AS n FROM visits v WHERE v.ms {rng.choice(('>', '<='))} {tied}",
+            f"SELECT m, f, COUNT(*) AS n FROM ({scored}) AS t GROUP BY m, f",
+        )
+    )
+
+
 def _one_each(rng: Random) -> str:
     return rng.choice(
         (
+            "SELECT COUNT(*) AS n FROM (SELECT DISTINCT ON (country, page) ms FROM visits) AS t",
+            "SELECT country, ms FROM visits WHERE flag INTERSECT SELECT country, ms FROM visits WHERE ms > 1",
             "SELECT country, COUNT(*) AS n FROM (SELECT DISTINCT ON (user_id) user_id, country FROM visits) AS t GROUP BY country",
             "SELECT DISTINCT ON (country) country, COUNT(*) AS n FROM visits GROUP BY country",
             "SELECT HISTOGRAM(country) AS h FROM visits",
@@ -325,6 +341,7 @@ _MADE: dict[str, tuple[float, Callable[[Random], str]]] = {
     "moments of pairs": (0.7, _pairs),
     "grouping sets": (1.0, _sets),
     "carried join": (0.7, _carried),
+    "number of a key, and scores": (1.5, _by_key),
     "few groups of a unit": (2.0, _few),
     "public forms": (1.0, _public_forms),
     "one row of each, and histograms": (0.5, _one_each),

@@ -567,3 +567,9 @@ SELECT COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page IN (SELECT page FR
 -- hint: IN (SELECT ..)
 -- rewrite: SELECT COUNT(DISTINCT user_id) FROM visits WHERE page IN (SELECT page FROM pages)
 SELECT COUNT(DISTINCT user_id) FROM visits WHERE page = (SELECT page FROM pages)
+
+-- R5601 a rank of users by a number of theirs
+-- error: a window over private rows must PARTITION BY their privacy unit
+-- at: ROW_NUMBER
+-- hint: PERCENTILE_DISC(x, 0.25) over these groups as a subquery: what a quarter are below
+SELECT COUNT(*) FROM (SELECT user_id, ROW_NUMBER() OVER (ORDER BY COUNT(*)) AS r FROM visits GROUP BY user_id) WHERE r < 0.25 * (SELECT COUNT(*) FROM users)

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import duckdb
 import pytest
 
+from dpsql.composition.prepared import PreparedPrivate
 from dpsql.policy import load
 from dpsql.session import Session
 
@@ -91,6 +92,8 @@ def test_an_average_has_its_own_number_of_rows(session: Session) -> None:
 def test_counts_of_rows_share_the_noise_of_the_average(session: Session) -> None:
     """A count of values that may be NaN is a sum of moments, as that of other values is."""
     for column in ("x", "n"):
-        plan = session.plan_count(f"SELECT COUNT({column}), AVG({column}) FROM t", None).plan
+        prepared = session.prepare(f"SELECT COUNT({column}), AVG({column}) FROM t")
+        assert isinstance(prepared, PreparedPrivate)
+        plan = prepared.plan
         assert len({count.noise_group for count in plan.counts}) == 1
         assert len(plan.counts) == (3 if column == "x" else 2)

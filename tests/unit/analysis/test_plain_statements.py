@@ -18,6 +18,7 @@ from dpsql.engines.duckdb.duckdb_engine import DuckDBEngine
 from dpsql.language import Options, Query, parse
 from dpsql.policy import load
 from tests.narrow import of_type, present
+from tests.served import clinic
 from tests.support.exact import exact_of
 from tests.support.world import write_world
 
@@ -228,3 +229,18 @@ def test_an_answer_loads_neither_pandas_nor_all_of_arrow(
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert done.stdout.split("\n")[:2] == ["2", "set()"]
+
+
+def test_a_program_that_counts_few_groups_loads_no_pandas_and_ends_in_silence(tmp_path: Path) -> None:
+    statement = (
+        "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 0.1) TOP 3 diagnosis_code, "
+        "COUNT(DISTINCT patient_id) AS n FROM visits GROUP BY diagnosis_code ORDER BY n DESC"
+    )
+    script = (
+        "import dpsql, sys\n"
+        f"con = dpsql.connect({str(clinic(tmp_path, '10'))!r})\n"
+        f"print(len(con.execute({statement!r}).fetchall()))\n"
+        "print('dpsql.kernel.rows_first' in sys.modules, {'pandas', 'pyarrow.compute'} & set(sys.modules))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert (done.stdout.split("\n")[:2], done.stderr) == (["3", "True set()"], "")

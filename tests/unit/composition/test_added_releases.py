@@ -269,7 +269,9 @@ def test_options_that_mean_nothing_beside_it(session: Session) -> None:
             session.prepare(only("signups", options=options))
     with pytest.raises(QueryRefused, match="at_release is for answers that are added up"):
         session.prepare(paid("signups", options=", at_release = 3"))
-    with pytest.raises(QuerySyntaxError, match="expected one of ONLY"):
+    with pytest.raises(QuerySyntaxError, match="expected one of ONLY, TRUE"):
+        session.prepare(only("signups").replace("ONLY", "FALSE"))
+    with pytest.raises(QueryRefused, match="combine = TRUE is for statements of a report"):
         session.prepare(only("signups").replace("ONLY", "TRUE"))
 
 

@@ -193,7 +193,7 @@ class TestAsking:
         assert 0 < sum(alone) < 60
 
     def test_what_costs_more_than_is_reserved_is_refused(self) -> None:
-        run = run_on([5, 9_000], PUBLIC, PrivacyLoss.of(1))
+        run = run_on([5, 9_000], PUBLIC, PrivacyLoss.of(Fraction(1)))
         with pytest.raises(InternalError, match="more than what is reserved"):
             ask_stable(run, first(), 0, StableTop(1))
 

@@ -115,7 +115,6 @@ def test_what_is_not_linear_runs_at_its_share_and_says_so(session: Session) -> N
             "cuts a week",
         ),
         (f"{SELECT} COUNT(*) AS n FROM signups", "before some date"),
-        (f"{SELECT} OPTIONS (intervals = SIMULTANEOUS) COUNT(*) AS n FROM signups WHERE {FOUR}", "at once"),
         (f"{SELECT} OPTIONS (noise = LAPLACE) COUNT(*) AS n FROM signups WHERE {FOUR}", "its noise"),
         (f"{SELECT} COUNT(*) AS n FROM visits", "no plain count|several"),
         (f"{SELECT} COUNT(*) AS n FROM signups JOIN visits USING (user_id) WHERE {FOUR}", "several"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -159,6 +160,12 @@ def test_few_connections_have_uploads(monkeypatch: pytest.MonkeyPatch) -> None:
         assert not error(await copy(alice, COPY, rows(SIX), DONE))
         assert not error(await copy(alice, COPY, rows(SIX), DONE))
         assert "connections have uploads" in error(await copy(other, COPY, rows(SIX), DONE))
+        await alice.send(f.message(b"X"))
+        for _ in range(200):
+            await asyncio.sleep(0.02)
+            if not error(await copy(other, COPY, rows(SIX), DONE)):
+                break
+        assert await ask(other, COUNT) == [(b"6", b"5")]
 
     with served() as service:
         on_bench(asked)
