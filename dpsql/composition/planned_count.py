@@ -141,7 +141,10 @@ class PlannedCount:
     def with_values(self, values: tuple[tuple[int, Known], ...]) -> PlannedCount:
         """Return the query with the values of earlier releases."""
         plan = put_values(self.plan, dict(values), self.policy, self.engines.schema_database)
-        sql = self.engines.engine.translate(plan.compiled)
+        try:
+            sql = self.engines.engine.translate(plan.compiled)
+        except Untranslatable as problem:  # of any value: all are tried before a charge
+            raise plan.query.source.refuse(problem.message, None, problem.hint) from None
         return replace(self, plan=plan, sql=sql, values=values)
 
     def at_epsilon(self, epsilon: Fraction) -> PlannedCount:
