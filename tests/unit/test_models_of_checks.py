@@ -12,6 +12,7 @@ import pytest
 
 from dpsql import connect
 from dpsql.composition.model_numbers import count_models
+from dpsql.composition.prepared import PreparedCheck, PreparedCommand
 from dpsql.errors import PolicyError, ProgrammingError, QueryRefused, QuerySyntaxError
 from dpsql.kernel.mechanisms import CheckStream
 from dpsql.language import OpenChecks, parse
@@ -76,6 +77,13 @@ def session(folder: Path) -> Iterator[Session]:
         yield opened
 
 
+def prepare_check(session: Session, text: str) -> PreparedCheck:
+    prepared = session.planner.prepare(text)
+    assert isinstance(prepared, PreparedCommand)
+    assert isinstance(prepared.command, PreparedCheck)
+    return prepared.command
+
+
 def ask(session: Session, text: str, parameters: Any = None) -> list[dict[str, Any]]:
     return session.run(text, parameters).table.to_pylist()
 
@@ -136,12 +144,12 @@ def test_groups_are_expected_each_by_its_own_numbers(session: Session) -> None:
 def test_models_are_counted_as_private_rows_would_be(tmp_path: Path, select: str) -> None:
     """With bounds, conditions and declared values: the numbers are those of a policy with these rows."""
     with open_world(tmp_path / "one", POLICY, **TABLES) as session:
-        made = session.prepare(f"CHECK m {select} EXPECT n = MODELS").command
+        made = prepare_check(session, f"CHECK m {select} EXPECT n = MODELS")
         opened = parse("OPEN CHECKS m OPTIONS (epsilon = 1, misses = 1, models = 'old', scales = '1')")
         assert isinstance(opened, OpenChecks)
         found = count_models(made, opened)
     with open_world(tmp_path / "two", POLICY, **{**TABLES, "visits": TABLES["visits_old"]}) as session:
-        other = session.prepare(f"CHECK m {select} EXPECT n = 1").command
+        other = prepare_check(session, f"CHECK m {select} EXPECT n = 1")
         exact = exact_of(other.counting.count())
     step = other.counting.plan.counts[0].step
     keys = exact.keys.to_pylist() if other.keys else [{}]
@@ -184,7 +192,7 @@ def test_a_check_that_waited_expects_by_the_newest_weights(
         if not waited:
             waited.append(1)
             ask_inside = session._checks.check
-            ask_inside(session.planner.prepare(f"ASK m {COUNT}").command)
+            ask_inside(prepare_check(session, f"ASK m {COUNT}"))
         return begin(self, *given)
 
     monkeypatch.setattr(type(streams), "begin", begin_later)
