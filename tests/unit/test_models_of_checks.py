@@ -186,7 +186,7 @@ def test_a_check_that_waited_expects_by_the_newest_weights(
     """Between its key and its count another check was answered."""
     ask(session, OPEN)
     streams, begin = session.ledger.streams, type(session.ledger.streams).begin
-    waited = []
+    waited: list[int] = []
 
     def begin_later(self: Any, *given: Any) -> Any:
         if not waited:
