@@ -107,17 +107,23 @@ class Case(NamedTuple):
     columns: Mapping[str, tuple[str, str]]
 
 
-def of_rows() -> dict[str, tuple[str, str]]:
-    """Return the expressions of rows, each with its kind."""
-    return (
-        {name: ("linear", text) for name, text in LINEAR.items()}
-        | {name: ("ratio", text) for name, text in RATIOS.items()}
-        | {name: ("smooth", text) for name, text in SMOOTH.items()}
-    )
+def of_rows(kind: str, *, windows: bool) -> dict[str, tuple[str, str]]:
+    """Return the expressions of rows of a kind: those with windows, or the others.
+
+    Windows in the order of groups read those that are there by their noisy numbers, so the intervals of a
+    statement with some hold for all its numbers at once.
+    """
+    of_kind = {"linear": LINEAR, "ratio": RATIOS, "smooth": SMOOTH}[kind]
+    return {name: (kind, text) for name, text in of_kind.items() if ("OVER" in text) == windows}
 
 
 CASES = {
-    **{f"{law}, rows": Case(law, BLOCK, of_rows()) for law in ("LAPLACE", "BOX", "GAUSSIAN")},
+    **{
+        f"{law}, {kind}{', windows' * windows}": Case(law, BLOCK, of_rows(kind, windows=windows))
+        for law in ("LAPLACE", "BOX", "GAUSSIAN")
+        for kind in ("linear", "ratio", "smooth")
+        for windows in (False, True)
+    },
     **{f"{law}, totals": Case(law, BLOCK, TOTALS) for law in ("LAPLACE", "BOX", "GAUSSIAN")},
     "moments": Case(
         "LAPLACE", "(SELECT g, COUNT(*) AS n, AVG(x) AS a, SUM(x) AS s FROM t GROUP BY g) AS r", MOMENTS
@@ -215,7 +221,9 @@ def coverage(sessions: Mapping[str, Session], case: Case, runs: int) -> dict[str
                 np.array(release.table.column(at).to_pylist(), dtype=float)
                 for at in (number.low, number.high)
             )
-            there = ~np.isnan(exact[:, column])
+            # A value that is one number alone has that number's interval, which these releases do not show.
+            there = ~np.isnan(exact[:, column]) & ~np.isnan(low)
+            assert there.sum() >= len(exact) - 1
             inside = (low <= exact[:, column]) & (exact[:, column] <= high)
             shares[run, column] = inside[there].mean()
     return {
@@ -230,7 +238,8 @@ def check(found: Mapping[str, tuple[float, float]], case: Case, least: Mapping[s
     for name, (kind, _) in case.columns.items():
         share, error = found[name]
         slack = 3 * max(error, 0.002)
-        if not least[kind] - slack <= share <= MOST[kind] + slack:
+        most = 1.0 if any("OVER" in text for _, text in case.columns.values()) else MOST[kind]
+        if not least[kind] - slack <= share <= most + slack:
             wrong[name] = (kind, round(share, 4), round(error, 4))
     assert not wrong
 
