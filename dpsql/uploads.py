@@ -124,14 +124,30 @@ def check_columns(name: str, rows: pa.Table) -> pa.Table:
         if problem := name_problem(column):
             raise ProgrammingError(f"a column of {name[:60]}: {problem}")
         kind = rows.schema.field(place).type
-        if pa.types.is_dictionary(kind) and _is_scalar(kind.value_type):
-            rows = rows.set_column(place, column, rows.column(place).cast(kind.value_type))
+        kept = _find_type(kind)
+        if _is_scalar(kept) and kept != kind:
+            try:
+                rows = rows.set_column(place, column, rows.column(place).cast(kept))
+            except pa.ArrowException:
+                raise ProgrammingError(
+                    f"column {column[:60]} of {name[:60]} has values beyond {kept}: whole numbers are "
+                    "BIGINT, and times have microseconds"
+                ) from None
         elif not _is_scalar(kind):
             raise ProgrammingError(
                 f"column {column[:60]} of {name[:60]} is {str(kind)[:60]}: an upload has numbers, texts, "
                 "BOOLEAN, dates and times without a zone"
             )
     return rows.replace_schema_metadata(None)
+
+
+def _find_type(kind: pa.DataType) -> pa.DataType:
+    """Return the type as which a column is kept: times and whole numbers as SQL has them, no codes of values."""
+    if pa.types.is_dictionary(kind):
+        return _find_type(kind.value_type)
+    if pa.types.is_timestamp(kind) and kind.tz is None:
+        return pa.timestamp("us")
+    return pa.int64() if pa.types.is_unsigned_integer(kind) else kind
 
 
 def _is_scalar(kind: pa.DataType) -> bool:
@@ -166,6 +182,8 @@ def _find_key(name: str, rows: pa.Table, key: str | None) -> str:
 def _hash(rows: pa.Table) -> str:
     """Return the hash of the names, types and values of rows."""
     sink = hashlib.sha256(repr([(each.name, str(each.type)) for each in rows.schema]).encode())
-    for batch in rows.combine_chunks().to_batches():
-        sink.update(batch.serialize())
+    for column in rows.columns:  # what lies in memory behind a NULL is no value
+        for part in (column.is_valid(), column.drop_null()):
+            for batch in pa.table([part.combine_chunks()], ["v"]).to_batches():
+                sink.update(batch.serialize())
     return str(sink.hexdigest())
