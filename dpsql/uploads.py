@@ -142,7 +142,7 @@ def check_columns(name: str, rows: pa.Table) -> pa.Table:
 
 
 def _find_type(kind: pa.DataType) -> pa.DataType:
-    """Return the type as which a column is kept: times and whole numbers as SQL has them, no codes of values."""
+    """Return the type as which a column is kept: times and whole numbers as SQL has them, and no codes."""
     if pa.types.is_dictionary(kind):
         return _find_type(kind.value_type)
     if pa.types.is_timestamp(kind) and kind.tz is None:

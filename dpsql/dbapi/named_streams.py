@@ -257,7 +257,7 @@ def _write_expected(expect: Expected | None, table: str | None, per: str | None)
     if isinstance(expect, str) and expect == "last":
         return "= LAST" if per is None else "= LAST PER '" + per.replace("'", "''") + "'"
     if isinstance(expect, tuple):
-        if len(expect) != 2:  # noqa: PLR2004  the least and the most
+        if len(expect) != 2:
             raise InterfaceError("a pair has two numbers, of which one may be None")
         low, high = expect
         if low is None or high is None:
@@ -266,8 +266,9 @@ def _write_expected(expect: Expected | None, table: str | None, per: str | None)
                 raise InterfaceError("a pair has at least one number")
             return f"{side} {_write(one)}"
         return f"BETWEEN {_write(low)} AND {_write(high)}"
+    given: Any = expect
     try:
-        return f"= {_write(expect)}"  # type: ignore[arg-type]  it is tested here
+        return f"= {_write(given)}"
     except (TypeError, ValueError):
         raise InterfaceError(
             'what is expected is a number, a pair, "last", "models", or a DataFrame or Arrow table'

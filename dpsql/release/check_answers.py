@@ -50,7 +50,8 @@ def check_key(counted: str, asked: list[Any], table: pa.Table | None, last: pa.T
 
     `counted` is the key of the counts (`release.reuse.reuse_key`).
     """
-    text = json.dumps([counted, asked, *(None if each is None else _values_of(each) for each in (table, last))])
+    tables = [None if each is None else _values_of(each) for each in (table, last)]
+    text = json.dumps([counted, asked, tables])
     return hashlib.sha256(text.encode()).hexdigest()
 
 

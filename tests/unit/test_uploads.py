@@ -236,7 +236,7 @@ def test_times_and_whole_numbers_are_kept_as_sql_has_them(session: Session) -> N
 
 
 def test_what_lies_behind_a_null_is_no_value(session: Session) -> None:
-    """Memory behind a NULL is whatever was there: the hash of rows, and with it stored answers, leave it out."""
+    """Memory behind a NULL is whatever was there: it is in no hash of rows, and in no key of an answer."""
     found = set()
     for behind in (7, 8):
         values = pa.py_buffer(np.array([1, behind], dtype=np.int64).tobytes())
