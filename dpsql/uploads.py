@@ -29,6 +29,8 @@ MOST_ROWS: Final = 1_000_000
 MOST_BYTES: Final = 64 * 2**20
 """Of all uploads of a session, in memory."""
 MOST_COLUMNS: Final = 100
+MOST_TABLES: Final = 100
+"""Of a session: each upload opens engines that have all of them."""
 _LEAST = 64
 """The bytes that a row of a table counts at least, divided by 8: empty texts and NULL are no free rows."""
 
@@ -58,15 +60,31 @@ class Uploads:
                 f"an upload has at most {MOST_ROWS:,} rows, and a session's uploads at most "
                 f"{MOST_BYTES >> 20} MB: this one has {rows.num_rows:,} rows and {size / 2**20:.1f} MB"
             )
+        if len(self._tables.keys() | {fold(name)}) > MOST_TABLES:
+            raise ProgrammingError(
+                f"a session has at most {MOST_TABLES} uploads: another one takes a name that you have used"
+            )
         digest = _hash(rows)
-        source = UploadedSource(self._write(digest, rows), digest=digest)
-        tables = self._tables | {fold(name): Table(name, source, public=True, unique=((found,),))}
-        made = self._base.with_tables(tables.values())
-        self._base.ledger.remember(f"upload {digest}", json.dumps([name, rows.num_rows, found]))
-        self._tables, self._sizes[fold(name)] = tables, size
-        self._close_own()
+        try:
+            source = UploadedSource(self._write(digest, rows), digest=digest)
+            tables = self._tables | {fold(name): Table(name, source, public=True, unique=((found,),))}
+            made = self._base.with_tables(tables.values())
+            self._base.ledger.remember(f"upload {digest}", json.dumps([name, rows.num_rows, found]))
+            self._tables, self._sizes[fold(name)] = tables, size
+            self._close_own()
+        finally:
+            self._remove_replaced()
         self._with_uploads = made
         return made
+
+    def _remove_replaced(self) -> None:
+        """Remove the files that no upload has any more; nothing reads the database that had them."""
+        used = {
+            each.source.digest for each in self._tables.values() if isinstance(each.source, UploadedSource)
+        }
+        for path in () if self._folder is None else self._folder.iterdir():
+            if path.stem not in used:
+                path.unlink()
 
     def _write(self, digest: str, rows: pa.Table) -> Path:
         import pyarrow.parquet as pq  # noqa: PLC0415  few sessions upload

@@ -176,6 +176,11 @@ def test_there_is_a_limit_on_rows_and_bytes(session: Session, monkeypatch: pytes
     monkeypatch.setattr(uploads, "MOST_ROWS", 5000)
     with pytest.raises(ProgrammingError, match="at most 5,000 rows"):
         session.upload("p17", predictions(n=5001))
+    monkeypatch.setattr(uploads, "MOST_TABLES", 1)
+    session.upload("p17", predictions(n=3))
+    with pytest.raises(ProgrammingError, match="at most 1 uploads"):
+        session.upload("p18", predictions(n=3))
+    monkeypatch.setattr(uploads, "MOST_TABLES", 2)
     monkeypatch.setattr(uploads, "MOST_BYTES", 60_000)
     session.upload("p17", predictions())
     session.upload("p17", predictions(5))  # it takes the place of the other one
@@ -187,7 +192,10 @@ def test_there_is_a_limit_on_rows_and_bytes(session: Session, monkeypatch: pytes
 def test_files_go_with_the_session(session: Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     session.upload("p17", predictions())
+    session.upload("p17", predictions(7))
     (folder,) = glob.glob(f"{tmp_path}/dpsql-uploads-*")
+    assert len(list(Path(folder).iterdir())) == 1  # the file of what was replaced is gone
+    assert ask(session, "SELECT COUNT(*) AS n FROM p17") == [{"n": 4000}]
     assert Path(folder).stat().st_mode & 0o077 == 0
     session.close()
     assert not Path(folder).exists()
