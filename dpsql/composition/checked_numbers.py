@@ -243,6 +243,7 @@ def prepare_check(planner: CheckPlanner, check: Check, engines: Engines) -> Prep
         raise refuse("a check has one number, and the keys of its groups", None)
     if len(keys) != len(plan.key_types) or len({key.lower() for key in keys}) < len(keys):
         raise refuse("a check shows each key of its groups once", None)
+    _refuse_names([*keys, check.column], check)
     table = _read_expectations(planner, check, keys, engines) if check.expected.table else None
     made = PreparedCheck(check, counting, keys, table)
     plan_answer(planner, made, None, Fraction(1), engines)  # refused before anything is asked
@@ -292,6 +293,16 @@ def _read_expectations(
     if any(each is not None and each < 0 for each in tolerances):
         raise source.refuse(f"a tolerance of {name[:60]} is below 0", check.expected.at)
     return found
+
+
+def _refuse_names(names: Sequence[str], check: Check) -> None:
+    """Refuse a key or a number that is named as another column of the answer, or of what is expected."""
+    taken = {"checked", "expected", "low", "high", "gap", *(["tolerance"] if check.expected.table else [])}
+    for name in names:
+        if name.lower() in taken:
+            message = f"the answer of a check has another column {name[:60]}: give yours another name"
+            raise check.query.source.refuse(message, None)
+        taken.add(name.lower())
 
 
 def _rows_of(columns: Sequence[pa.ChunkedArray | pa.Array], number: int) -> list[tuple[Any, ...]]:

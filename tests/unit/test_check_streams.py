@@ -153,7 +153,7 @@ class TestCharges:
     def test_misses_are_used_up_and_refilled(self, session: Session) -> None:
         ask(session, "OPEN CHECKS daily OPTIONS (epsilon = 2, misses = 1)")
         ask(session, f"CHECK daily {COUNT} EXPECT n = 0 TOLERANCE 1")
-        with pytest.raises(OperationalError, match="REFILL STREAM daily is charged again"):
+        with pytest.raises(OperationalError, match="REFILL STREAM daily charges 2 again"):
             ask(session, f"CHECK daily {COUNT} EXPECT n = 0 TOLERANCE 2")
         ask(session, "REFILL STREAM daily OPTIONS (misses = 3)")
         assert ask(session, "SHOW STREAMS")[0]["left"] == 3
