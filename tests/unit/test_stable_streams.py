@@ -335,3 +335,14 @@ def test_what_is_expected_in_python_is_one_of_its_kinds(session: Session, tmp_pa
         with pytest.raises(ProgrammingError):
             stream.check("SELECT", 3)
         assert stream.left == 3
+
+
+@pytest.mark.parametrize("rest", ["DESC LIMIT 200000000", "LIMIT 1", "DESC LIMIT 20000001"])
+def test_which_groups_of_a_large_domain_have_rows_is_private(tmp_path: Path, rest: str) -> None:
+    policy = POLICY.replace("page = {", "seat = { from = 1, to = 20000000 }\npage = {")
+    visits = f"SELECT *, (user_id // 1500 + 7)::INTEGER AS seat FROM ({VISITS})"
+    with open_world(tmp_path, policy, visits=visits) as session:
+        rows(session, OPEN)
+        with pytest.raises(QueryRefused, match="only those with rows are counted"):
+            rows(session, f"ASK s SELECT seat FROM visits GROUP BY seat ORDER BY {UNITS} {rest}")
+        assert facts(session)["left"] == "2 of 2"
