@@ -414,10 +414,7 @@ def _arrow(values: Integers) -> pa.Array:
 
 
 def _whole(column: pa.ChunkedArray) -> pa.Array:
-    """Return a column of a short table as one array, not in chunks, with zeros behind each NULL.
-
-    What an engine left there in memory may be of private rows.
-    """
+    """Return a column as one array, with zeros behind each NULL: what an engine left there may be private."""
     import pyarrow as pa  # noqa: PLC0415  loaded when rows are
 
     found = pa.concat_arrays(column.chunks) if column.num_chunks else column.combine_chunks()
