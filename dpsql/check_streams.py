@@ -171,7 +171,7 @@ class CheckStreams:
         return show_streams(self._ledger.list(self._session.analyst))
 
     def check(self, prepared: PreparedCheck) -> StatementResult:
-        """Check the numbers of a statement, in order: each that is off is answered, and uses a miss.
+        """Run a CHECK: compare its numbers in order, release each that is off, and count it as a miss.
 
         What follows from earlier answers is found anew if another check has ended meanwhile.
         """

@@ -105,7 +105,7 @@ class AddableNumbers:
         }
 
     def alike(self, *more: object) -> AddableNumbers:
-        """Return the numbers whose weights depend on `more`, and on what tells no units apart."""
+        """Return the addable numbers, marked by a hash of what the weights of their rows depend on."""
         where = {name: values.to_data() for name, values in self.where.items() if name not in self.facts}
         told = _digest(repr((sorted(where.items()), self.keys, *more)))
         made = tuple(
@@ -120,7 +120,7 @@ def _with_more(measure: tuple[str, str], told: str, *, all_: bool) -> tuple[str,
 
 
 def read_written(facts: Mapping[str, Any]) -> AddableNumbers:
-    """Return what `AddableNumbers.written` has; its columns are the same under an equal policy."""
+    """Read addable numbers from the JSON values that `AddableNumbers.written` made."""
     return AddableNumbers(
         facts["rows"],
         {column: ValueSet.of_data(values) for column, values in facts["where"].items()},
@@ -139,7 +139,7 @@ def find_addable(
     *,
     whole: bool = False,
 ) -> AddableNumbers | None:
-    """Return what the numbers of calls are sums over; None if their rows are no cells.
+    """Return over which cells of rows the calls' numbers are sums; None if the rows form no cells.
 
     With `whole` it also has what is needed to add them up; without, what is stored with their release.
     """
@@ -189,7 +189,7 @@ def find_addable(
 
 
 def keep_addable(found: AddableNumbers | None, kept: int | None) -> AddableNumbers | None:
-    """Return what numbers are sums over where each unit is kept to a number of groups; None: to none."""
+    """Mark addable numbers as weighted by a bound on each unit's groups; without a bound, keep them."""
     return found if found is None or kept is None else found.alike(kept)
 
 

@@ -169,7 +169,7 @@ def contains_aggregate(node: exp.Expr) -> bool:
 
 
 def _is_windowed(node: exp.Expr) -> bool:
-    """Return whether a call is the function of a window, not an aggregate of the block."""
+    """Return whether an aggregate's call has an OVER clause, so that it is computed by a window."""
     parent = node.parent.parent if isinstance(node.parent, exp.Filter) else node.parent
     return isinstance(parent, exp.Window)
 

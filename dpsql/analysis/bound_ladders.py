@@ -104,12 +104,12 @@ class Ladder:
 
     @property
     def wide(self) -> bool:
-        """Whether what a unit has needs more than BIGINT, as far as the largest bound goes."""
+        """Whether a unit's total may exceed BIGINT below the ladder's largest bound."""
         return self.of not in (Contribution.ROWS, Contribution.GROUPS) and self.top >= 62
 
     @property
     def fine(self) -> int | None:
-        """In how many steps the search sums a total as large as the last bound that it exceeds, at least.
+        """The number of steps in a DOUBLE total as large as a bound; None: the ladder's own steps serve.
 
         None: it sums them in steps of the ladder, as those of exact types. A DOUBLE may be so large that sums
         in steps of the ladder would be cut, and they are not worth more.
@@ -117,7 +117,7 @@ class Ladder:
         return FINE if self.type == DOUBLE and self.of is Contribution.TOTAL else None
 
     def choose_sums(self, *, keys: bool) -> Sums:
-        """Return what the search also sums: of which it is known what any of the bounds cuts.
+        """Return which sums the search of a bound also measures, to tell how much each bound cuts.
 
         Without keys it is also what answers with any of the bounds are made of. In groups totals have no
         sign here: that of a unit is the sum of its absolute values.
@@ -213,7 +213,7 @@ def groups_by(columns: Iterable[str]) -> str:
 
 
 def columns_of(measure: str) -> tuple[str, ...]:
-    """Return the columns by whose groups a measure is; none of another measure."""
+    """Return the columns whose groups a `groups` measure counts; an empty tuple for other measures."""
     return tuple(measure.removeprefix(_GROUPS).split(", ")) if measure.startswith(_GROUPS) else ()
 
 
@@ -246,7 +246,7 @@ class KeptLadders(Protocol):
         """Return the newest ladder of a measure of a table; None if there is none."""
 
     def earlier(self, tables: Iterable[str]) -> Iterator[KeptLadders]:
-        """Yield the ladders as they were before each newer one of some tables, the last ones first."""
+        """Yield the kept ladders as of before each newer ladder of some tables, the latest first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -336,7 +336,7 @@ class LeftOut:
 
     @property
     def signed(self) -> bool:
-        """Whether what is cut may be of either sign."""
+        """Whether the amount that a bound leaves out of the number may be negative as well as positive."""
         return self.lowest < 0
 
 
@@ -364,5 +364,5 @@ class CutValues:
 
     @property
     def beyond(self) -> ValuesBeyond | None:
-        """What values have beyond the bounds, as it is kept of the current data; None if nothing is."""
+        """The kept numbers of values beyond the bounds; None if none are kept of the current data."""
         return None if self.kept is None or not self.kept.current else self.kept.ladder.beyond

@@ -105,7 +105,7 @@ class ColumnReader:
         return ColumnTruths(column, true, EVERY - true)
 
     def read_key(self, key: Typed) -> CellKey | None:
-        """Return which values of a column a key tells; None if it tells those of none."""
+        """Return the column that a group key tells values of, with its kind and period; None if no column."""
         found = read_date(key.node, self._unit_of) or read_date(key.guarded_node, self._unit_of)
         if found is not None:
             name = _name(found.column)
@@ -116,7 +116,7 @@ class ColumnReader:
         return None if node is None else CellKey(_name(node), self._kind_of(node))
 
     def read(self, condition: Expr) -> ColumnTruths | None:
-        """Return the values of the one column for which a condition holds; None: it is another one."""
+        """Return for which values of a single column a condition is true; None for other conditions."""
         match condition:
             case Paren(inner):
                 return self.read(inner)

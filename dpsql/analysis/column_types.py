@@ -60,7 +60,7 @@ class _Scope:
 
 
 def give_types(query: Query, stored: Stored) -> Query:
-    """Return a query in which each column has its type: the same one, if it has no node of two types."""
+    """Return a query with a type on each column; copies only a node that would need two types."""
     try:
         ColumnTyping(stored).query(query, None)
     except _TwoTypesError:
@@ -82,7 +82,7 @@ class ColumnTyping:
         """The types of the parameters of lambdas."""
 
     def query(self, node: Query, outer: _Scope | None) -> dict[str, SqlType | None]:
-        """Give the columns of a query their types; return its own columns, in order."""
+        """Set the types of all columns in a query; return the query's output columns with their types."""
         node = plain(node)
         if isinstance(node, r.SetOperation):
             left, right = self.query(node.left, outer), self.query(node.right, outer)
@@ -132,7 +132,7 @@ class ColumnTyping:
                 scope.items[node.alias] = {"c0": listed.item if listed is not None else None}
 
     def expression(self, node: Expr, scope: _Scope) -> SqlType | None:
-        """Give the columns of an expression their types; return its own."""
+        """Set the types of all columns in an expression; return the type of the expression."""
         if type(node) is e.Column:
             found = scope.column(node.table, node.name)
             if node.type is None:
@@ -148,7 +148,7 @@ class ColumnTyping:
         return known[place]
 
     def below(self, node: Node, scope: _Scope) -> None:
-        """Give the columns in the parts of a node their types."""
+        """Set the types of all columns in the child nodes of a node."""
         for part in parts(node):
             if isinstance(part, Expr):
                 self.expression(part, scope)

@@ -395,7 +395,7 @@ _MOST_NUMBERS = 64
 
 
 def is_alike(one: CompiledQuery, other: CompiledQuery) -> bool:
-    """Whether two queries count the same groups of the same rows in a like way.
+    """Return whether one query could count for both: equal tables, rows, groups and ways of counting.
 
     One query for both then takes little more time than the slower one.
     """

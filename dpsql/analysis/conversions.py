@@ -111,7 +111,7 @@ def _read_in_zone(catalog: Catalog, local: int, name: str, notes: tuple[Assumed,
 
 
 def name_database(name: str) -> str:
-    """Name the database of time zones behind the name of a zone that has rules.
+    """Return words that name the time zone database and its version, to stand behind a zone's name.
 
     >>> name_database("UTC")
     ''

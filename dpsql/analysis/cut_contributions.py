@@ -274,7 +274,7 @@ def find_excesses(plan: Plan, searches: Sequence[BoundSearch], found: Sequence[i
 
 
 def bound_worth(count: ReleasedAggregate) -> tuple[Fraction, Fraction]:
-    """Return what 1 of an excess is worth in a number at least, at most 0, and at most, in its unit."""
+    """Return the least and the greatest change of a number for 1 of excess over a unit's bound."""
     part = count.parts[0]
     if isinstance(part, RowSum):
         low, high = part.grid.low * part.grid.step, part.grid.high * part.grid.step

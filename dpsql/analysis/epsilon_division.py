@@ -36,7 +36,7 @@ class EpsilonDivision:
 
     @property
     def accounting(self) -> Accounting:
-        """Whether the epsilon itself is divided, or its cost at the order."""
+        """The way of division: "basic" divides the epsilon itself, "order" its cost at the order."""
         return "basic" if self.order is None else "order"
 
     @property
@@ -55,7 +55,7 @@ class EpsilonDivision:
         return self.pure_epsilon(share) if share else Fraction(0)
 
     def find_charge(self, loss: PrivacyLoss) -> Charge:
-        """Return what a loss is called in epsilons, for whoever asked at the price of one.
+        """Return the charge of a privacy loss; by cost, the least epsilon that costs as much.
 
         In the order way it is the least epsilon of 12 decimals that costs as much, and never more than the
         statement's own.

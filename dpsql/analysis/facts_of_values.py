@@ -257,7 +257,7 @@ _FORMATS = {
 
 
 def find_call_grains(name: str, arguments: Sequence[Typed]) -> dict[str, str]:
-    """Return the grains of a function call, by its name and the literals among its arguments."""
+    """Return how finely (day, hour, ..) a function call reads each time column of its arguments."""
     grain = _call_grain(name, arguments)
     return join_grains(mark_grain(a, grain) if a.type.moment else a for a in arguments)
 

@@ -105,7 +105,7 @@ class Grid:
 
     @property
     def size_of_step(self) -> int:
-        """The least differences of two sums in a step: 1 of DOUBLEs, whose sums are in steps."""
+        """The number of least differences of two sums in one step; 1 for DOUBLEs."""
         return 1 if self.type == DOUBLE else self._size
 
     def write_steps(self, value: Expr, *, shifted: bool) -> Expr:
@@ -248,7 +248,7 @@ def least_step(sql_type: SqlType) -> Fraction:
 
 
 def narrow_steps(value: Expr, scale: int, limit: int) -> Expr:
-    """Return such a sum as a BIGINT, cut to a distance from 0; 0 for NULL."""
+    """Return the expression that converts a sum to steps as a BIGINT, cut at -limit and limit."""
     cut = Cast(within(exact_steps(value, scale), limit), BIGINT)
     near = near_steps(value, scale) if scale else None
     if near is None:

@@ -204,7 +204,7 @@ class CommonNoise:
 def choose_common_noise(
     counts: Sequence[ReleasedAggregate], wanted: Iterable[int], groups: int
 ) -> CommonNoise:
-    """Return how one noise gives these counts of so many groups: of two ways, the one with less noise.
+    """Return how box or cube noise measures some counts of all groups, the one with less noise.
 
     Cube noise measures differences of counts as they are. If their operands are counts of the plan, too, box
     noise measures those, and the difference of two noisy counts is free. An operand that the plan does not
@@ -281,7 +281,7 @@ def choose_groups_kept(
 
 
 def is_noise_seen(counts: Sequence[ReleasedAggregate], options: Options, groups: int | None) -> bool:
-    """Return whether Laplace noise for units in so many groups is seen in a count; a bound on them cuts rows.
+    """Return whether Laplace noise for units in a number of groups is large enough to show in a count.
 
     Below a quarter of a count a smaller bound on the groups would make answers worse, never better. Half of
     epsilon may go elsewhere.

@@ -98,7 +98,7 @@ class Conditions:
         return self.follow_leaf(condition)
 
     def follow_leaf(self, condition: Expr) -> Truths:
-        """Return the same of a condition that is not the negation of one, and not made of several."""
+        """Return the parts for which a condition without AND, OR and NOT can be true, false and NULL."""
         raise NotImplementedError
 
 
@@ -124,7 +124,7 @@ class PartConditions(Conditions):
     evaluate: Evaluate
 
     def follow_leaf(self, condition: Expr) -> Truths:
-        """Return the same of a condition that compares a date with constants; of others, anything."""
+        """Return the parts for which a comparison of a date with constants can be true, false and NULL."""
         match condition:
             case Binary(operator, left, right) if operator in MIRRORED:
                 return self._compare(operator, left, right) or (
@@ -314,7 +314,7 @@ def _next(moment: datetime, unit: str) -> datetime:
 
 
 def ends_of(operator: str, constant: datetime, unit: str) -> tuple[datetime | None, datetime | None]:
-    """Return between which moments a date lies that, cut to a period, compares so with a constant."""
+    """Return the first moment and the end of dates that, cut to a period, satisfy a comparison."""
     low = _floor(constant, unit)
     after = _next(low, unit)
     ceiling = low if low == constant else after

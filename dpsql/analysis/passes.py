@@ -159,7 +159,7 @@ def search_groups_of_unit(draft: Draft) -> None:
 
 
 def choose_cut(draft: Draft) -> None:
-    """Decide what is done to what units have beyond their bounds: as the statement or its tables say."""
+    """Set how intervals cover what bounds cut, from the statement's option or else from its tables."""
     cut = draft.options.cut or choose_cut_of_tables(draft.policy, draft.compiler.used)
     draft.options = replace(draft.options, cut=cut)
 

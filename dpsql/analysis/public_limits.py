@@ -35,7 +35,7 @@ _WRITE = "write an offset: '2024-07-02 00:00:00+02:00'"
 
 
 def check_times(source: StatementText, catalog: Catalog, tree: exp.Expr, sql: str) -> None:
-    """Refuse a statement with a conversion of times that says another thing than it seems to."""
+    """Refuse a statement that converts between times with and without a zone in a misleading way."""
     texts = {str(node.this) for node in find_nodes(tree, exp.Literal) if node.args.get("is_string")}
     kinds = {kind.this for kind in find_nodes(tree, exp.DataType)}
     instants = exp.DataType.Type.TIMESTAMPTZ in kinds or _has_instants(catalog, tree)
@@ -60,7 +60,7 @@ class TimeFault:
 
 
 def find_fault(plan: object, time_zone: str, *, instants: bool) -> TimeFault | None:
-    """Return a conversion of a bound plan that is refused; `instants` says whether tables have some."""
+    """Return the first refused time conversion in a bound plan; None if there is none."""
     casts = list(_find_casts(plan))
     found = (_find_text_fault(node) for node, _ in casts)
     others = (_find_time_fault(node, beside, time_zone, instants=instants) for node, beside in casts)
@@ -352,7 +352,7 @@ def _parse_template(sql: str) -> exp.Expr:
 
 
 def _fill_template(template: str, **parts: exp.Expr) -> exp.Expr:
-    """Return a template with expressions in the places of its columns."""
+    """Return a copy of a parsed SQL template in which named columns are replaced by expressions."""
     made = copy_tree(_parse_template(template))
     for column in [node for node in walk_tree(made) if isinstance(node, exp.Column)]:
         if column.name in parts:

@@ -87,7 +87,7 @@ def find_values(query: exp.Expr) -> tuple[int, ...]:
 
 
 def put_values(plan: Plan, values: Mapping[int, Known], policy: Policy, catalog: Catalog) -> Plan:
-    """Return a plan in whose compiled queries the constants of released values are these values."""
+    """Fill released values into the placeholders of a plan's compiled queries."""
     known: dict[Node, Node] = {}
     for mark in list_marks(plan.query.tree):
         if mark.place in values:

@@ -379,7 +379,7 @@ def find_facts_of_join(
     pairs: Sequence[tuple[Typed, Typed]],
     parts: int,
 ) -> Names:
-    """Return the facts among the columns of two joined sides; `origin` is the right one under its alias.
+    """Return the columns of a join's result that have the same value in all rows of a unit.
 
     `pairs` are the equated columns, for INNER and CROSS those of WHERE too; `parts` is the number of
     conjuncts of the join's own condition.
@@ -407,7 +407,7 @@ def find_facts_of_join(
 
 
 def is_fact(value: Typed, names: Names) -> bool:
-    """Return whether an expression has one value for each unit; `names` are the columns that have."""
+    """Return whether an expression has the same value in all rows of a unit."""
     return value.reads <= names or value.unit in (UnitRole.PERIOD, UnitRole.LONGER)
 
 

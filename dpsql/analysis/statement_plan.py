@@ -48,7 +48,7 @@ _ACCOUNTINGS: dict[str | None, Accounting | None] = {None: None, "BASIC": "basic
 
 
 def requested_accounting(options: Options) -> Accounting | None:
-    """Return the accounting that options ask for, by name or by what only one has; None: either."""
+    """Return the accounting that a statement's options ask for or require; None if both will do."""
     named = options.noise == "GAUSSIAN" or options.mechanism in BY_ORDER
     return _ACCOUNTINGS[options.layout or ("ORDER" if named else None)]
 
@@ -266,12 +266,12 @@ class Plan:
 
     @property
     def price(self) -> Fraction:
-        """The epsilon that stands for the cost: the plan's own, or its part of a statement with several."""
+        """The epsilon by which the plan is priced: its own, or its part of the whole statement's."""
         return self.epsilon if self.options.price is None else self.options.price
 
     @property
     def epsilon_division(self) -> EpsilonDivision:
-        """How that epsilon is divided: itself, or its cost at the order of the policy's scope.
+        """The way in which the statement's epsilon is divided: itself, or its cost at the policy's order.
 
         Raises `ValueError` if the statement asks for costs to be divided and a scope has no limit of them.
         """
@@ -311,13 +311,13 @@ def check_search(certificate: Certificate, bounds: Sequence[int], fine: int | No
 
 
 def check_numbers(certificate: Certificate, most: int) -> None:
-    """Raise `NotCertified` unless a query has one group, to whose numbers one unit adds so much at most."""
+    """Raise `NotCertified` unless a query has one group and a unit adds at most `most` to each number."""
     claims = [] if certificate.keys is Keys.ONE else [f"the groups are {certificate.keys.value}, claimed one"]
     _raise_claims(claims + [text for each in certificate.numbers for text in _compare(each, 0, most)])
 
 
 def check_together(certificate: Certificate, most: int) -> None:
-    """Raise `NotCertified` unless one unit changes all numbers of one group by so much at most, together."""
+    """Raise `NotCertified` unless a unit changes all numbers of a group by at most `most` in total."""
     names = {change.column for change in certificate.numbers}
     if not any(each.columns >= names and each.each <= most for each in certificate.together):
         raise NotCertified("the numbers of a measure together")

@@ -269,12 +269,12 @@ _EPOCH = datetime(1970, 1, 1)
 
 
 def move_time(value: Expr, steps: zones.Steps) -> Expr:
-    """Return a moment moved by the offset at it."""
+    """Return an expression that adds to a moment the zone's offset that holds at this moment."""
     return Paren(_choose_offset(value, steps, 0, len(steps.starts)))
 
 
 def find_steps(sql_type: SqlType, zone: zones.Zone, span: Span | None) -> zones.Steps:
-    """Return what moves a moment of a type: an instant to its local time in a zone, or such a time to UTC."""
+    """Return the zone's offsets that convert an instant to local time, or a local time to UTC."""
     first, last = zone_limits(span)
     if sql_type == TIMESTAMPTZ:
         return zone.of_instants(first, last)
@@ -282,7 +282,7 @@ def find_steps(sql_type: SqlType, zone: zones.Zone, span: Span | None) -> zones.
 
 
 def zone_limits(span: Span | None) -> tuple[int, int]:
-    """Return the first and last second of the changes that are looked at."""
+    """Return the first and last second between which changes of a zone's offset are looked up."""
     if span is None:
         return _FIRST, _LAST
     return span.first // zones.SECOND, span.last // zones.SECOND
@@ -311,7 +311,7 @@ def _at_time_zone(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> 
 
 
 def compile_timezone_call(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> Typed:
-    """Compile TIMEZONE('Europe/Berlin', ts), which is another spelling."""
+    """Compile TIMEZONE('Europe/Berlin', ts) as `ts AT TIME ZONE 'Europe/Berlin'`."""
     if len(node.expressions) != 2:
         raise compiler.source.refuse("timezone takes a zone and a time", node, "ts AT TIME ZONE 'UTC'")
     return _compile_in_zone(compiler, node, node.expressions[1], node.expressions[0], scope)

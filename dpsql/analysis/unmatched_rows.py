@@ -156,7 +156,7 @@ class _TwoReleases:
 
     @classmethod
     def of(cls, compiler: StatementCompiler, select: exp.Select, made: From) -> _TwoReleases:
-        """Read FROM; `public` is empty where it has another form."""
+        """Read the FROM clause of a block; `public` is empty if it is not one outer join."""
         nothing = cls(compiler, select, made, "", "", "", frozenset())
         first, joins = select.args["from_"].this, list(select.args.get("joins") or ())
         sides = [(join.args.get("side") or "").upper() for join in joins]
@@ -182,7 +182,7 @@ class _TwoReleases:
         return cls(compiler, select, made, public, _write_sql(private), on, names)
 
     def hint(self) -> tuple[str, bool]:
-        """Return the statement to write, and whether it asks the same."""
+        """Return a statement that replaces the outer join, and whether it asks the same question."""
         key = self._find_key() if self.public and self.on else None
         if key is None:
             return (

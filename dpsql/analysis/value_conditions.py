@@ -74,7 +74,7 @@ class ValueConditions(Conditions):
     listed: Sequence[int]
 
     def follow_leaf(self, condition: Expr) -> Truths:
-        """Return the same of a condition by what it compares, or by what it is of each listed value."""
+        """Return the parts for which a condition on a listed value can be true, false and NULL."""
         return self._compare_all(condition) or self._compute(condition)
 
     def _compare_all(self, condition: Expr) -> Truths | None:
@@ -174,7 +174,7 @@ class ValueConditions(Conditions):
 
 
 def put_value(expr: Expr, column: Column, value: Column) -> Expr:
-    """Return an expression with another column in the place of one."""
+    """Replace a column in an expression by another column."""
     if expr == column:
         return value
     return expr if isinstance(expr, Column) else mapped(expr, lambda each: put_value(each, column, value))

@@ -161,7 +161,7 @@ def find_span(catalog: Catalog, value: Typed, found: Iterable[Comparison]) -> Sp
 
 
 def find_integers(catalog: Catalog, value: Typed, found: Iterable[Comparison]) -> Span | None:
-    """Return the declared range of a column of integers that is too long for a list, within such bounds."""
+    """Return the declared range of an integer column, narrowed by conditions, if too long for a list."""
     if value.span is None or not value.type.integer or not value.is_column:
         return None
     return value.span.within(*find_limits(catalog, value.node, value.type, found))

@@ -70,7 +70,7 @@ def find_whole_source(compiler: StatementCompiler, select: exp.Select) -> WholeS
 
 
 def find_declared_name(catalog: Catalog, table: str, value: Typed) -> str | None:
-    """Return the declared name of the column that a value is, of a table whose columns are in their places.
+    """Return the declared name of a column that FROM may have renamed; None for other expressions.
 
     FROM may call it otherwise: its place tells which one it is. None for any other expression.
     """
@@ -208,7 +208,7 @@ def find_whole_table(
 
 
 def name_groups_measure(compiler: StatementCompiler, select: exp.Select, keys: Sequence[Typed]) -> str | None:
-    """Return the name by which the groups of a unit are asked that a SELECT over all rows of a table has.
+    """Return the owner's name for the number of a unit's groups, of a SELECT over a whole table.
 
     None: its keys are not columns of the table, or it does not read all rows.
     """
@@ -226,7 +226,7 @@ def _name_measure(compiler: StatementCompiler, source: WholeSource, keys: Sequen
 
 
 def choose_cut_of_tables(policy: Policy, names: Iterable[str]) -> Cut:
-    """Return how intervals have what bounds cut: the widest that one of the tables of a statement says."""
+    """Return how intervals cover what bounds cut: the widest setting among the statement's tables."""
     tables = filter(None, map(policy.table, names))
     said = {table.cut or "SHARED" for table in tables if not table.public}
     widest: tuple[Cut, ...] = ("WHOLE", "SHARED", "NOISE_ONLY")

@@ -317,7 +317,7 @@ class Hoist:
         return made
 
     def move_known(self, known: KnownRows) -> KnownRows:
-        """Return what is known of the rows, with the columns as the block names them."""
+        """Return the known facts of the rows, written with the inner block's names of columns."""
         cells = tree.columns(self.alias, "x", len(self.columns))
         columns = {**known.columns, **{name: c for c in self.scope.columns for name in c.reads}}
         made_of: dict[str, Expr] = {}

@@ -170,7 +170,7 @@ class TimesLabel:
     label: Any
 
     def of(self, outputs: Outputs) -> NDArray[Any]:
-        """Return the number of occurrences in each run."""
+        """Count for each run how often the label occurs in the part."""
         return count_true(outputs.label(self.part, self.width) == self.label)
 
     def words(self, values: tuple[Any, ...]) -> str:
@@ -186,11 +186,11 @@ class AgreementLabel:
     row: tuple[Any, ...]
 
     def of(self, outputs: Outputs) -> NDArray[Any]:
-        """Return the number of places in each run."""
+        """Count for each run the places in which the part agrees with the given row."""
         return count_true(outputs.label(self.part, len(self.row)) == np.asarray(self.row))
 
     def words(self, values: tuple[Any, ...]) -> str:
-        """Describe in words how many places there are."""
+        """Describe that the number of agreeing places is one of some values."""
         return _say_is(f"the number of places where {self.part} agrees with {_show_label(self.row)}", values)
 
 
@@ -203,13 +203,13 @@ class SidesLabel:
     up: tuple[bool, ...]
 
     def of(self, outputs: Outputs) -> NDArray[Any]:
-        """Return the number of places in each run."""
+        """Count for each run the places whose numbers are on the given sides of their cuts."""
         values = [outputs.value(part, width) for part, width in self.parts]
         above = np.concatenate(values, axis=1) >= np.array(self.cuts)
         return count_true(above == np.array(self.up))
 
     def words(self, values: tuple[Any, ...]) -> str:
-        """Describe in words how many places there are."""
+        """Describe that the number of places on the given sides is one of some values."""
         sides = [f"{'≥' if up else '<'} {cut:g}" for cut, up in zip(self.cuts, self.up, strict=True)]
         name = " and ".join(part for part, _ in self.parts)
         return _say_is(f"the number of places where {name} is ({', '.join(sides)})", values)

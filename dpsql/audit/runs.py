@@ -210,7 +210,7 @@ class Outputs:
 
 
 def read(result: object, trials: int) -> Outputs:
-    """Convert what a mechanism returned for `trials` runs.
+    """Convert the results of a mechanism's runs to labels and numbers, part by part.
 
     Parameters
     ----------

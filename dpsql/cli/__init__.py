@@ -6,6 +6,7 @@
 ``narrate``           messages, warnings, errors with their exit codes, progress, on stderr
 ``output``            writes results to stdout, a file or a folder
 ``batch``             runs statements after pricing all of them; ``together`` measures them together
+``uploads``           reads the files of ``--upload`` into public tables of the session
 ``repl/``             the interactive shell
 ``budget``, ``demo``  the commands of these names
 ``init/``             `dpsql init`, which reads names and types of columns, but no row

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 def names_of(measures: Sequence[UnitMeasure]) -> str:
-    """Return the names by which measures are asked."""
+    """Return the names of measures as `dpsql bounds` takes them, joined with commas."""
     from dpsql.owner.ladder_listing import name_of
 
     names = [name_of(each.table, each.text) for each in measures]
@@ -40,7 +40,7 @@ def names_of(measures: Sequence[UnitMeasure]) -> str:
 
 
 def command_of(measures: Sequence[UnitMeasure]) -> str:
-    """Return the command that asks for measures."""
+    """Return the `dpsql bounds` command line that measures the given measures."""
     from dpsql.owner.ladder_listing import name_of
 
     names = [name_of(each.table, each.text) for each in measures]
@@ -48,14 +48,14 @@ def command_of(measures: Sequence[UnitMeasure]) -> str:
 
 
 def price_of(price: Fraction, number: int) -> str:
-    """Return what ladders cost, each and together."""
+    """Return the price of ladders in words: of each, and of all together."""
     if number == 1:
         return f"epsilon {show_spent(price)}"
     return f"epsilon {show_spent(price)} each, {show_spent(price * number)} together"
 
 
 def least_left(scopes: Sequence[ScopeBudget]) -> str:
-    """Return of whose budget least is left, and how much."""
+    """Return in words which scope of the budget has the least epsilon left, and how much."""
     from dpsql.ledger import scope_words
 
     least = min(scopes, key=lambda each: each.remaining.epsilon)

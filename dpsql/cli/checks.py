@@ -45,7 +45,7 @@ class CheckOutcome:
 
     @property
     def state(self) -> str:
-        """The worst of its rows: an error, off, answered, not checked, a board's words; else as expected."""
+        """The worst state of the statement's rows, from "error" and "off" to "as expected"."""
         if self.error:
             return "error"
         found = {str(row["checked"]) for row in self.rows}
@@ -64,13 +64,13 @@ class CheckReport:
 
     @property
     def code(self) -> ExitCode:
-        """That of the first error; else whether something is off."""
+        """The exit code: of the first error, else whether a number is off."""
         failed = next((each.code for each in self.outcomes if each.code), ExitCode.OK)
         off = any(each.state == "off" for each in self.outcomes)
         return failed or (ExitCode.OFF if off else ExitCode.OK)
 
     def to_json(self) -> str:
-        """Write it as one JSON object."""
+        """Return the report as one JSON object."""
         checks = [
             {
                 "where": each.where,
@@ -112,13 +112,13 @@ class CheckReport:
         return text
 
     def written_as(self, suffix: str) -> str:
-        """Write it as a file of this kind has it."""
+        """Return the report as JSON, HTML or plain text, by the suffix of its file."""
         if suffix == ".json":
             return self.to_json()
         return self.to_html() if suffix == ".html" else self.to_text(Style())
 
     def to_html(self) -> str:
-        """Write a page: no script, nothing fetched."""
+        """Return the report as a self-contained HTML page."""
         from dpsql.render import html
 
         found = [html.tag("h1", escape(self.source)), html.tag("p", f"{self.when:%Y-%m-%d %H:%M} UTC")]

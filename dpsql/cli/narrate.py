@@ -261,7 +261,7 @@ def progress(words: str) -> Iterator[None]:
 
 
 def doing(words: str | None, done: int | None = None, total: int | None = None) -> None:
-    """Say what the work does now, where progress is shown; `done` and `total` are bytes, for the owner."""
+    """Set the words of the progress line that is shown now, if there is one."""
     if _active:
         _active[-1].show(words, done, total)
 

@@ -94,7 +94,7 @@ class AnswerOutput:
 
     @property
     def for_people(self) -> bool:
-        """Whether the format shows charges itself."""
+        """Whether the format is text for people, in which answers show their charges."""
         return self.format in _TEXTS
 
     def check(self) -> None:

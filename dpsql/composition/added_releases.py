@@ -49,7 +49,7 @@ _LISTED = 12
 
 
 def add_up(prepared: PreparedPrivate, ledger: Ledger, analyst: str) -> Release:
-    """Return the answer of a statement from releases of an analyst; refuse one that they do not tell."""
+    """Compute a statement's answer by adding up an analyst's stored releases; refuse if some lack."""
     return _Adding(prepared, ledger, analyst).answer()
 
 
@@ -350,7 +350,7 @@ class _Inside:
                 self._own.setdefault(row, []).append(place)
 
     def of(self, row: int) -> list[int]:
-        """Return the places of the numbers of rows of a group, the oldest first."""
+        """Return the places of the stored numbers whose rows lie in an answer's group, the oldest first."""
         return self._own.get(row, [])
 
 

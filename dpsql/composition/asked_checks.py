@@ -62,7 +62,7 @@ class AskedCheck:
         self._models, self._weights = models, weights
 
     def ask(self, stream: CheckStream, confirm: Callable[[], None]) -> CheckResult:
-        """Count, check and answer; return the answer as it is stored."""
+        """Count the check's groups, compare and maybe release them; return the answer as it is stored."""
         prepared = self._prepared
         counting, before = prepared.counting, stream.used
         parts = parts_of_stream(self._opened, counting.policy)

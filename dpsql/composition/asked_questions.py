@@ -46,12 +46,12 @@ def plan_stable(opened: OpenStable, share: Fraction | None = None) -> StableAnsw
 
 
 def plan_opened(opened: OpenChecks, share: Fraction | None = None) -> CheckStreamPlan | StableAnswers:
-    """Plan a stream of any kind, as it was opened."""
+    """Plan the stream that an OPEN CHECKS, BOARD, HOLDOUT or STABLE statement opens."""
     return plan_stable(opened, share) if isinstance(opened, OpenStable) else plan_stream(opened, share)
 
 
 def stable_terms(opened: OpenStable, plan: StableAnswers) -> StreamTerms:
-    """Return how a stream is opened, as the ledger has it."""
+    """Return the terms of a stream of exact answers, as the ledger stores them."""
     options = {"kind": "stable", "delta": str(opened.delta), "questions": opened.questions}
     tests = plan.tests
     return StreamTerms(
@@ -60,7 +60,7 @@ def stable_terms(opened: OpenStable, plan: StableAnswers) -> StreamTerms:
 
 
 def opened_stable(stream: StoredStream) -> OpenStable:
-    """Return the statement that opened a stream of exact answers, as it was read."""
+    """Rebuild the OPEN STABLE statement of a stream from its terms in the ledger."""
     terms, known = stream.terms, stream.terms.options
     delta, questions = Fraction(known["delta"]), known["questions"]
     source, charge = StatementText(terms.statement), terms.charge
@@ -91,7 +91,7 @@ class AskedQuestion:
         self._prepared, self._opened = prepared, opened
 
     def ask(self, stream: StableStream, confirm: Callable[[], None]) -> CheckResult:
-        """Count, test and show; return the answer as it is stored."""
+        """Count the question's rows, test and maybe show the answer; return it as the ledger stores it."""
         prepared, plan, before = self._prepared, self._prepared.counting.plan, stream.used
         parts = parts_of_stream(self._opened, prepared.counting.policy)
         run = Run(prepared.counting.count(unchanged=True), Spending(stream.plan.loss, parts))

@@ -264,7 +264,7 @@ class BlockClauses:
         return None if isinstance(node.unnest(), exp.Literal) else self.columns.measure(node)
 
     def same(self, one: exp.Expr, other: exp.Expr) -> bool:
-        """Return whether two measures of a block are one and the same."""
+        """Return whether two expressions name the same measure of the block."""
         return self.names.normal(self.names.as_row(one)) == self.names.normal(self.names.as_row(other))
 
     def threshold(self) -> exp.Expr | None:
@@ -323,7 +323,7 @@ class BlockClauses:
         return alone and isinstance(window, exp.Window) and _name(window.this) == "row_number"
 
     def follows(self, window: exp.Expr, term: exp.Expr, first: exp.Expr) -> bool:
-        """Return whether a window has the same values in the largest groups as among all: ranks by them."""
+        """Return whether a window ranks groups by the selecting order, so largest groups keep their ranks."""
         if not _ranks(window):
             return False
         by = window.args["order"].expressions[0]

@@ -38,7 +38,7 @@ class BoardPlanner(CheckPlanner, Protocol):
 
     @property
     def analyst(self) -> str:
-        """Whose streams are found."""
+        """The analyst whose boards and other streams the planner finds."""
 
     @property
     def database(self) -> Database:
@@ -55,11 +55,11 @@ class Best:
 
     @property
     def edge(self) -> Fraction:
-        """The score beyond which another one is better by the step."""
+        """The score that a submission must exceed (or undercut) to be a new best."""
         return self.value + (self.step if self.highest else -self.step)
 
     def after(self, score: float) -> Best:
-        """Return the best after an answer: the better of both."""
+        """Return the better one of the present best and a released score."""
         found = Fraction(f"{score:.{DIGITS}f}")
         better = found > self.value if self.highest else found < self.value
         return replace(self, value=found) if better else self
@@ -85,7 +85,7 @@ def refuse_without_board(name: str) -> ProgrammingError:
 
 
 def expect_best(planner: BoardPlanner, check: Check) -> Check:
-    """Return the check that a submission is now: of its score and the board's best; others as they are."""
+    """Return a submission as a check against the board's present best; other checks unchanged."""
     stream = planner.database.ledger.streams.find(planner.analyst, check.name)
     if stream is not None and stream.state != "open":
         stream = None  # as one that a statement before this one may open, in a file
@@ -121,14 +121,14 @@ def expect_best(planner: BoardPlanner, check: Check) -> Check:
 
 
 def prepare_again(planner: BoardPlanner, prepared: PreparedCheck) -> PreparedCheck:
-    """Return a submission that is compared with the best as it is now; another check as it is."""
+    """Prepare a submission again with the board's present best; return other checks unchanged."""
     if not isinstance(prepared.check, Submission):
         return prepared
     return prepare_check(planner, expect_best(planner, prepared.check), prepared.counting.engines)
 
 
 def series_of(stream: StoredStream) -> str:
-    """Return what finds the answers of a board: they are of one round."""
+    """Return the key under which the ledger keeps the answers of a board's present round."""
     return f"best of {stream.entry}"
 
 
@@ -144,12 +144,12 @@ def find_best(database: Database, stream: StoredStream) -> Best:
 
 
 def misses_of(opened: OpenChecks) -> str:
-    """Return what the misses of a stream are called."""
+    """Return the word for a stream's misses: "improvements" of a board, else "misses"."""
     return "improvements" if isinstance(opened, OpenBoard) else "misses"
 
 
 def list_options(opened: OpenChecks) -> dict[str, str]:
-    """Return what the ledger has of how a board or a holdout is opened, beside that of every stream."""
+    """Return the ledger's options that only boards and holdouts have; empty for other streams."""
     if isinstance(opened, OpenHoldout):
         return {"kind": "holdout", "training": opened.training}
     if isinstance(opened, OpenBoard):
@@ -159,7 +159,7 @@ def list_options(opened: OpenChecks) -> dict[str, str]:
 
 
 def opened_scores(plain: OpenChecks, options: Mapping[str, Any]) -> OpenChecks:
-    """Return the statement that opened a board or a holdout, of what every stream has; another as it is."""
+    """Return the opening statement of a board or holdout with its own options; others unchanged."""
     given = {name: getattr(plain, name) for name in OpenChecks.__dataclass_fields__}
     if options["kind"] == "holdout":
         return OpenHoldout(**given, training=options["training"])

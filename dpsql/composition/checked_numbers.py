@@ -72,7 +72,7 @@ class Expected:
 
     @property
     def unknown(self) -> bool:
-        """Whether nothing is: the group is answered, and uses a miss."""
+        """Whether no value is expected: the group's number is then released, and counts as a miss."""
         return self.low is None and self.high is None
 
 
@@ -84,7 +84,7 @@ def expected_of(
     last: pa.Table | None = None,
     guess: Callable[[tuple[Any, ...]], Fraction] | None = None,
 ) -> list[Expected]:
-    """Return what is expected of the groups that are checked, in the order of checking.
+    """Return the expected interval of each group that a check compares, in the order of checking.
 
     `keys` are those of all groups of the domain; `tolerance` is that of checks that say none. `last` has the
     last values of groups, for a check that expects them: groups that have none come last. `guess` returns
@@ -176,7 +176,7 @@ def widest_tolerance(prepared: PreparedCheck, usual: Fraction | None) -> Fractio
 
 
 def statistic_of(prepared: PreparedCheck, expected: Expected) -> Statistic:
-    """Return how far the number of a group is off, of the numbers that are counted."""
+    """Return the statistic that tells how far a group's number lies outside its expected interval."""
     counts = prepared.counting.plan.counts
     if expected.unknown:
         return Statistic(())
@@ -193,7 +193,7 @@ def statistic_of(prepared: PreparedCheck, expected: Expected) -> Statistic:
 
 
 def bound_of(prepared: PreparedCheck) -> Fraction:
-    """By how much one unit moves a statistic at most, in what it is measured in."""
+    """Return the sensitivity of a check's statistics: the most by which one unit moves one of them."""
     return max(count.bound * count.step for count in prepared.counting.plan.counts)
 
 
@@ -326,7 +326,7 @@ def plan_answer(
     epsilon: Fraction,
     engines: Engines,
 ) -> PreparedPrivate | PreparedComposed:
-    """Prepare the release that answers a check which is off: the number of one group, at this epsilon.
+    """Prepare the release of one group's number, which answers a check that is off.
 
     It is the statement's own SELECT with the group's keys as constants; without keys it is of all rows. A
     share is computed from what is released.

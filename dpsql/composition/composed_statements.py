@@ -239,7 +239,7 @@ def _bar(
 
 
 def value_over(prepared: PreparedComposed, place: int, releases: Mapping[int, Release]) -> Known:
-    """Return a value that a release reads, from the releases that it is computed from, by their places.
+    """Compute a value that a release reads from the earlier releases that determine it.
 
     The values of a list are sorted, and have no NULL. No row is a value of NULL.
     """

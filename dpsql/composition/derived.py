@@ -301,7 +301,7 @@ def numbers_of(prepared: PreparedComposed) -> list[ErrorBar | DerivedColumn]:
 
 
 def keep_numeric(prepared: PreparedComposed, found: Sequence[tuple[str, str]]) -> PreparedComposed:
-    """Return a statement without derived columns that are no numbers, given all its columns and types."""
+    """Return a composed statement without the derived columns that are not numeric."""
     kinds = [kind for name, kind in found if not name.startswith(HIDDEN)]
     kept = tuple(each for each in prepared.derived if kinds[each.place].split("(")[0] in _NUMERIC)
     return replace(prepared, derived=kept)

@@ -131,7 +131,7 @@ def _expressions(select: exp.Select) -> Iterator[exp.Expr]:
 
 
 def readers(select: exp.Select, root: exp.Query) -> tuple[list[exp.Select], bool]:
-    """Return the SELECTs that read the rows of a block, also indirectly, and whether one asks if they exist.
+    """Return the SELECTs that read a block's rows, and whether one tests if rows exist.
 
     Those of a common table expression read it wherever they name it.
     """

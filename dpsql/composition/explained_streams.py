@@ -59,7 +59,7 @@ def explain_command(
 
 
 def show_stream(stream: StoredStream, opened: OpenChecks) -> pa.Table:
-    """Return what SHOW STREAM has: what became of a stream, and how it was opened.
+    """Return the result of SHOW STREAM: a stream's state, charges and opening options.
 
     Of a board, `opened` begins with its best until now.
     """

@@ -151,7 +151,7 @@ def word_of(value: exp.Expr) -> str:
 
 
 def say_absent(listed: exp.Select, text: str) -> None:
-    """Let the answer say of a list of found values what is not in it."""
+    """Attach to a list of found values the sentence of the answer on values that are absent."""
     for literal in find_nodes(listed.args["where"], exp.Literal):
         if FOUND in literal.meta:
             literal.meta[ABSENT] = text

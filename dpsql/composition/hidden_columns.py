@@ -209,7 +209,7 @@ class Tracer:
 
 
 def with_names(names: tuple[str, ...] | None, new: list[str]) -> tuple[str, ...] | None:
-    """Return names of columns, the first of which are given anew."""
+    """Return the names of columns with the first ones replaced; None if the names are unknown."""
     return None if names is None else (*new, *names[len(new) :])
 
 
@@ -287,7 +287,7 @@ class Hidden:
         return found
 
     def end(self, term: Term, row: int) -> float | None:
-        """Return a value without noise, which may be NULL."""
+        """Return the value of a noiseless term in a row; None for NULL."""
         assert isinstance(term, Known)  # noqa: S101  the caller has looked
         found = self.found.column(term.sql)[row].as_py()
         return None if found is None else float(found)

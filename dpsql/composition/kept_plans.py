@@ -53,7 +53,7 @@ def plan_key(
 def holds_later(
     prepared: PreparedPrivate | PreparedComposed | PreparedPublic, text: str, views: Mapping[str, View]
 ) -> bool:
-    """Return whether the plan of a text holds for other times; `views` are the policy's.
+    """Return whether a plan stays valid: its text reads no clock, and its files are settled.
 
     Not of a statement that may read the clock, nor of one that was planned on a file which was changed just
     before: such a file may change again without its times telling it.
@@ -92,7 +92,7 @@ class KeptPlans:
         return found
 
     def keep(self, key: PlanKey, prepared: PreparedPrivate | PreparedComposed) -> None:
-        """Keep a plan, if it holds later.
+        """Keep a statement's plan for later statements with an equal text, if the plan stays valid.
 
         What is stored may have been made with an earlier kept ladder: then another plan may be better later.
         """

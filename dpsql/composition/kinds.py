@@ -331,7 +331,7 @@ class Kinds:
 
 
 def below(source: StatementText, sub: exp.Expr) -> QueryRefused:
-    """Return the refusal of a release that private rows are compared with or joined to."""
+    """Return the refusal of a release within a private query, whose rows would depend on noise."""
     return source.refuse(
         "a release cannot choose private rows: what is counted would depend on its noise",
         sub,

@@ -43,7 +43,7 @@ class ModelNumbers:
         return [number * scale for number in found for scale in self.opened.scales]
 
     def digest(self, weights: ModelWeights) -> str:
-        """Return what tells these numbers with some weights from others."""
+        """Return a hash of the models' numbers and weights, which tells them from other ones."""
         groups = [[repr(keys), *map(str, numbers)] for keys, numbers in self.groups.items()]
         text = json.dumps([sorted(groups), [*map(str, self.opened.scales)], weights.penalties])
         return hashlib.sha256(text.encode()).hexdigest()
@@ -137,7 +137,7 @@ def _find_tables(counting: PlannedCount, model: str) -> dict[str, str]:
 
 
 def weights_of(opened: OpenChecks, state: dict[str, Any] | None) -> ModelWeights:
-    """Return the weights that a stream's last answer has; those of other models are forgotten."""
+    """Read the weights of hypotheses from a stream's last answer; equal weights if models changed."""
     wanted = _names(opened)
     if state is None or state["hypotheses"] != wanted:
         return ModelWeights.equal(len(opened.models) * len(opened.scales))
@@ -145,7 +145,7 @@ def weights_of(opened: OpenChecks, state: dict[str, Any] | None) -> ModelWeights
 
 
 def state_of(opened: OpenChecks, weights: ModelWeights) -> dict[str, Any]:
-    """Return weights as the answer of a check keeps them."""
+    """Return the weights of a stream's hypotheses as a check's stored answer keeps them."""
     return {"hypotheses": _names(opened), "penalties": [*weights.penalties]}
 
 

@@ -15,7 +15,7 @@ from dpsql.language import OpenChecks, OpenStable, StatementText
 
 
 def opened_as(stream: StoredStream) -> OpenChecks:
-    """Return the statement that opened a stream, as it was read."""
+    """Rebuild the statement that opened a stream from the terms in the ledger."""
     days = stream.terms.options.get("parts")
     parts = None if days is None else (date.fromisoformat(days[0]), date.fromisoformat(days[1]))
     return replace(_opened_as(stream), parts=parts)
@@ -46,7 +46,7 @@ _AMOUNTS = ("tolerance", "rows")
 
 
 def terms_of(opened: OpenChecks, plan: CheckStreamPlan | StableAnswers) -> StreamTerms:
-    """Return how a stream is opened, as the ledger has it."""
+    """Return the terms on which a stream is opened, as the ledger stores them."""
     if isinstance(opened, OpenStable) and isinstance(plan, StableAnswers):
         return stable_terms(opened, plan)
     assert isinstance(plan, CheckStreamPlan)  # noqa: S101  of all other kinds

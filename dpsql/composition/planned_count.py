@@ -114,7 +114,7 @@ class PlannedCount:
         return made.with_values(self.values) if self.values else made
 
     def check_unknown(self) -> None:
-        """Raise `NotCertified` if it could not be counted with what is not known yet; called before a charge.
+        """Raise `NotCertified` if the query fails with any bound or released value still to be found.
 
         It is certified with the smallest bounds; the plan itself has the largest ones. Released values that
         it reads are nothing, and as small and as large as values of their types are; lists are empty, or
@@ -156,11 +156,11 @@ class PlannedCount:
         return replace(self, plan=replace(self.plan, options=options))
 
     def unchanged(self) -> bool:
-        """Whether the files that it reads are still those for which it was planned."""
+        """Return whether the source files of the query are still those for which it was planned."""
         return self.engines.is_unchanged(self.reads)
 
     def current(self) -> bool:
-        """Whether what it was planned for is what the engine would count now; asked before a charge."""
+        """Return whether files and tables are as when the query was planned; asked before a charge."""
         return self.unchanged() and self.engines.engine.is_current(self.plan.compiled)
 
     def count(

@@ -162,7 +162,7 @@ class Planner:
         return self.database.ledger.budget(self.analyst, parts_read(prepared))
 
     def bound(self, text: str, parameters: Parameters) -> Prepared:
-        """Prepare a statement; refuse a public one as well that the schema database cannot bind."""
+        """Prepare a statement; refuse also a public statement that the schema database cannot bind."""
         with running_statement() as running:
             running.check()
         prepared = self._prepare(text, parameters)
@@ -346,7 +346,7 @@ class Planner:
         return replace(made, price=self.priced(made).price)
 
     def priced(self, prepared: PreparedPrivate | PreparedComposed) -> PreparedPrivate | PreparedComposed:
-        """Return a statement that was prepared before, perhaps for another analyst, with its price now."""
+        """Return a prepared statement with its present price for this analyst: stored releases cost 0."""
         return Releasing(self.database, self.database.ledger, self.analyst).priced(prepared)
 
     def probe(self, text: str, query: Query, *, previews: bool, intervals: bool) -> PreparedProbe | None:

@@ -72,7 +72,7 @@ class PreparedPrivate:
 
     @property
     def combines(self) -> bool:
-        """Whether it is added up from stored releases, and costs nothing."""
+        """Whether the statement's answer is added up from stored releases, and costs nothing."""
         return self.plan.options.combine == "ONLY"
 
     @property
@@ -193,7 +193,7 @@ class Existence:
     """Whether windows go over the groups: then every group of a declared domain exists, too."""
 
     def words(self, plan: Plan, left_out: tuple[int, int] | None = None) -> str:
-        """Say what was decided, and how many groups of how many it left out, once that is known.
+        """Describe which groups without rows are left out of an answer, and how many.
 
         "" where none was left out, or nothing decided: groups of undeclared keys are found by their units.
         """
@@ -325,7 +325,7 @@ class PreparedCommand:
 
     @property
     def private(self) -> bool:
-        """Whether it charges a budget, or asks what a stream has paid for."""
+        """Whether the command charges a budget, or asks something that an open stream has paid for."""
         return isinstance(self.command, (PreparedCheck, PreparedQuestion)) or self.price != Charge()
 
     @property
@@ -335,7 +335,7 @@ class PreparedCommand:
 
     @property
     def setting(self) -> bool:
-        """Whether it is a SET, on which later prices depend."""
+        """Whether the command is a SET, which may change the price of later statements."""
         return isinstance(self.command, Set)
 
 

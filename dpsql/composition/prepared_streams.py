@@ -30,13 +30,13 @@ class StreamPlanner(CheckPlanner, Protocol):
 
     @property
     def analyst(self) -> str:
-        """Whose streams they are."""
+        """The analyst whose streams the planner opens, asks and closes."""
 
 
 def prepare_stream_statement(
     planner: StreamPlanner, text: str, statement: StreamStatement, engines: Engines
 ) -> PreparedCommand:
-    """Prepare a statement of a stream; opening it again costs what the ledger has of it."""
+    """Prepare OPEN, CHECK, ASK, REFILL or CLOSE of a stream; a refill costs what opening it did."""
     check_stream(planner.policy, statement)
     if isinstance(statement, Ask):
         question = _find_question(planner, statement, engines)

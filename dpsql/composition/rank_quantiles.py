@@ -71,7 +71,7 @@ class _RankedRows:
         return fold(node.name)
 
     def value_of(self, rank: _Rank) -> str | None:
-        """Return the column that has what a rank is by."""
+        """Return the name of the inner block's column by which a rank orders the rows."""
         return next((name for name, found in self.columns.items() if _same(found, rank.by)), None)
 
 

@@ -98,7 +98,7 @@ class RefinedCount:
         return cls(plan, place, mechanism, level, quote)
 
     def run(self, run: Run) -> NoisyResult:
-        """Draw the less noisy value, given the released one."""
+        """Draw a count with less noise, conditional on the value that was released before."""
         value = run.refine(self.mechanism, self.place, self.released)
         noise = LaplaceNoise(self.mechanism.scales[-1], self.mechanism.resolution)
         source = NoiseDraw(Law("laplace"), float(noise.scale), 2.0**-self.mechanism.resolution)
@@ -187,7 +187,7 @@ class Refining:
         return replace(defaults, epsilon=self.lineage.first_epsilon, error=None, confidence=level)
 
     def first(self, releases: Sequence[Query], plan: Callable[[Query], PreparedPrivate]) -> PreparedPrivate:
-        """Return the first statement prepared again: of several releases, the one with the same question."""
+        """Prepare again the statement whose release is refined; of several, the one with its question."""
         if len(releases) == 1:
             return plan(releases[0])
         for query in releases:

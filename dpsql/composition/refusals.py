@@ -166,7 +166,7 @@ def _offered(
 
 
 def with_own_hints(text: str, refused: QueryRefused | QuerySyntaxError) -> tuple[Obstacle, ...]:
-    """Return the obstacles; of a spelling of another dialect, the hint is dpsql's own."""
+    """Return the obstacles of a refusal, with dpsql's spelling as the hint for other dialects' ones."""
     if len(text) > _LONGEST:
         return refused.obstacles
     spelled = Outline.of(text).respellings()
@@ -324,7 +324,7 @@ class Amounts:
         return cls(_round(epsilon), _round(min(left.delta, total.delta / _DELTA_SHARE)))
 
     def put_into(self, obstacles: Sequence[Obstacle]) -> tuple[Obstacle, ...]:
-        """Return obstacles whose hints and fixes say these amounts; without one, they do not offer it."""
+        """Return obstacles with the remaining amounts written into their hints and fixes."""
         return tuple(self._in(one) for one in obstacles)
 
     def _in(self, one: Obstacle) -> Obstacle:
@@ -342,7 +342,7 @@ class Amounts:
 
 
 def is_paid(prepared: PreparedPrivate | PreparedComposed, budget: Budget, most: Fraction | None) -> bool:
-    """Return whether every scope of a budget, and the cap of one statement, allow what is not stored."""
+    """Return whether a budget and the cap of one statement suffice for a statement's new releases."""
     price = prepared.price
     if most is not None and price.epsilon > most:
         return False

@@ -190,7 +190,7 @@ def everything(name: str, at: int) -> exp.Select:
 
 
 def put(made: exp.Select, select: exp.Select, tree: exp.Query) -> exp.Query:
-    """Put the SELECT over its released rows in the place of a release block; return the tree."""
+    """Replace a release block in a tree by the SELECT over its released rows; return the tree."""
     clause = select.args.get("with_")
     if clause is not None:
         made.set("with_", copy_tree(clause))
@@ -315,7 +315,7 @@ class Fused:
     """Whether the release does what WHERE of the outer block says."""
 
     def move(self) -> None:
-        """Take from the outer block the condition that the release fulfils."""
+        """Remove from the outer block the WHERE condition that the inner release already applies."""
         if self.filtered:
             self.outer.set("where", None)
 
@@ -434,6 +434,6 @@ def is_arg_max(query: Query) -> bool:
 
 
 def position_of(query: Query, select: exp.Select) -> int:
-    """Return where a block stands in the text, or what stands for that."""
+    """Return the position of a block in the statement's text, also of one that has been rewritten."""
     at: int = select.meta["select"]
     return at if at >= 0 else query.source.position(select)

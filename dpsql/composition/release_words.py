@@ -270,7 +270,7 @@ class DescribedNumber:
     """The predicted error in words; empty where that of all counts is shown for the statement."""
 
     def text(self, cut_like: str | None) -> str:
-        """Write it for a cell of EXPLAIN; `cut_like` names a number of which the same is cut."""
+        """Return the number's description for a cell of EXPLAIN."""
         said = [f"{self.name}: {self.what}" if self.what else self.name]
         if cut_like is not None:
             said.append(f"cut as {cut_like}")

@@ -139,7 +139,7 @@ def arithmetic(op: str, left: Term, right: Term, value: str) -> Term:
 def choose_branch(
     conditions: list[str], branches: list[Term], value: str, default: Term | None = None
 ) -> Term:
-    """Return the term of which a condition without noise holds, the first one."""
+    """Return the term of a CASE: the branch of the first condition that holds."""
     every = [*branches, *([] if default is None else [default])]
     opaque = first_opaque(*every)
     if opaque is not None:
@@ -256,7 +256,7 @@ Leaf = FloatArray | list[FloatArray]
 
 
 def value_of(term: Term, leaves: Iterator[Leaf], constants: Mapping[str, object]) -> FloatArray:
-    """Return a term for draws of its forms, which are taken in order."""
+    """Compute a term from drawn values of its released numbers, which are taken in order."""
     if isinstance(term, LinearTerm):
         return np.asarray(next(leaves))
     if isinstance(term, Known):
@@ -307,7 +307,7 @@ def forms_of(term: Term) -> Iterator[LinearTerm]:
 
 
 def inside(term: Term) -> tuple[Term, ...]:
-    """Return the terms that a term is a function of."""
+    """Return the argument terms of a call or fold; an empty tuple for other terms."""
     if isinstance(term, CallTerm):
         return term.args
     return (term.arg,) if isinstance(term, Fold) else ()

@@ -65,12 +65,12 @@ class Releasing:
     def keys(
         self, prepared: PreparedPrivate | PreparedComposed, releases: tuple[Release, ...]
     ) -> tuple[str, ...]:
-        """Return the reuse keys of the releases of a statement, given these releases."""
+        """Return the reuse key of each release of a statement, with earlier releases' values filled in."""
         known = dict(enumerate(releases))
         return tuple(_fill_values(prepared, part, known).key for part in prepared.parts)
 
     def priced(self, prepared: PreparedPrivate | PreparedComposed) -> PreparedPrivate | PreparedComposed:
-        """Return a statement with its price now: what is stored costs nothing.
+        """Return a statement with its present price: a release that is stored costs nothing.
 
         Whether a release that reads a value of another is stored depends on that value.
         """
@@ -86,7 +86,7 @@ class Releasing:
         return parts[0] if isinstance(prepared, PreparedPrivate) else replace(prepared, parts=tuple(parts))
 
     def added(self, prepared: PreparedPrivate | PreparedComposed) -> PreparedPrivate | PreparedComposed:
-        """Return a statement with what was added up for it; refuse what is not told."""
+        """Return a statement with the answers of its combining parts, added up from stored releases."""
         parts = [
             replace(each, added=add_up(each, self.ledger, self.analyst)) if each.combines else each
             for each in prepared.parts

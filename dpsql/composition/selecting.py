@@ -98,7 +98,7 @@ class DependenceReader:
     # -- queries
 
     def query(self, node: exp.Expr, around: QueryContext) -> RelationRows:
-        """Return the rows of a query, with what they depend on."""
+        """Return the rows of a query, each column with the releases on which its values depend."""
         around = self._with(node, around)
         if isinstance(node, exp.Select):
             return self._select(node, around)

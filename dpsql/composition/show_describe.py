@@ -310,7 +310,7 @@ def schema_of(prepared: Prepared, *, intervals: bool = False) -> pa.Schema:
 
 
 def ends(prepared: PreparedPrivate | PreparedComposed) -> tuple[str, ...]:
-    """Return the names of the columns that the ends of intervals are added as."""
+    """Return the names of the columns that show the ends of a statement's intervals."""
     if isinstance(prepared, PreparedComposed):
         shown, (names, places) = len(prepared.columns), layout_of(prepared)
     else:

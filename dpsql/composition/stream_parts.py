@@ -36,7 +36,7 @@ def parts_of_stream(opened: OpenChecks, policy: Policy) -> PartSet | None:
 
 
 def written_parts(opened: OpenChecks, policy: Policy) -> dict[str, Any]:
-    """Return what the ledger has of the parts of a stream; empty if it is of all."""
+    """Return the days and parts of a stream as the ledger stores them; empty for all parts."""
     parts, declared = parts_of_stream(opened, policy), policy.unit_parts
     if parts is None or opened.parts is None or declared is None:
         return {}

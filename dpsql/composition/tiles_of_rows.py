@@ -60,7 +60,7 @@ class _Tile:
 
     @property
     def by(self) -> str:
-        """What the values are called by which the rows are ordered."""
+        """The name of the values by which NTILE orders the rows."""
         named = self.term.this.unnest()
         return named.name if isinstance(named, exp.Column) else self.name
 

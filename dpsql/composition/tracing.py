@@ -105,7 +105,7 @@ class SelectScope:
 
     @property
     def present(self) -> ReleaseNames:
-        """What decides which rows are there."""
+        """The released relations on which it depends which rows the SELECT has."""
         return frozenset[str]().union(*(rows.present for _, rows in self.items))
 
 
@@ -119,7 +119,7 @@ class QueryContext:
     """The names of the parameters of functions that are arguments."""
 
     def inside(self, scope: SelectScope) -> QueryContext:
-        """Return what is around the expressions of a SELECT."""
+        """Return the context with a SELECT's scope added, for the expressions within that SELECT."""
         return replace(self, scopes=(scope, *self.scopes))
 
 

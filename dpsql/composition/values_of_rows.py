@@ -57,7 +57,7 @@ class _Extreme:
 
     @property
     def word(self) -> str:
-        """Which day it is, in words."""
+        """The words for the value: "the last" or "the first", and the column's name."""
         return f"the {'last' if self.last else 'first'} {self.column.name}"
 
 

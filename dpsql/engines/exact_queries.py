@@ -50,7 +50,7 @@ class ExactQueries:
 
     @abstractmethod
     def number(self, cell: str, sql_type: SqlType) -> tuple[str, Callable[[object], str]]:
-        """Write that a value is a number, and return what writes a bound of its type."""
+        """Return SQL for whether a value is a number, and a function that writes bounds of its type."""
 
     @abstractmethod
     def fetch_all(self, sql: str) -> list[tuple[Any, ...]]:
@@ -110,7 +110,7 @@ class ExactQueries:
         return [(text[:_LONGEST_VALUE], number) for text, number in found]
 
     def count_beyond(self, table: str, most: int, column: str | None = None) -> tuple[int, int]:
-        """Return how many rows of units are beyond the first `most` of each, and how many rows there are.
+        """Count the rows beyond the first `most` rows of each unit, and all rows with a unit.
 
         Of a column, the rows of each unit are those of its first `most` values, most frequent first.
         """
@@ -173,7 +173,7 @@ class ExactQueries:
         return f"COALESCE({first}, '') || '|' || {self.as_text(person)}", source
 
     def _first_day(self, unit: UnitPeriod, at: str) -> str:
-        """Write the first moment of the period of a row."""
+        """Return the SQL expression for the first moment of the period in which a row's date lies."""
         return f"date_trunc('{unit.every}', {at}.{self.quote(unit.date)})"
 
     def count_periods(self, table: str, unit: UnitPeriod) -> list[tuple[int, int]]:
@@ -220,7 +220,7 @@ class ExactQueries:
         return row[0], row[1]
 
     def count_disagreeing(self, table: str, other: Unit) -> tuple[int, int]:
-        """Return in how many rows another way to a unit leads to another one, and in how many to any.
+        """Count the rows whose unit differs by another way of joining, and the rows with both units.
 
         Rows that have no unit in the declared way are never counted, and are left out.
         """

@@ -198,7 +198,7 @@ class KeptCounts:
         return 8 * columns * (groups or 1) <= self._limit
 
     def is_asked_often(self, compiled: CompiledQuery) -> bool:
-        """Whether so many statements that need few groups have asked for these that all are to be counted."""
+        """Return whether all counts of a query are worth counting, after many statements for few of them."""
         counted = CountedColumns.of(compiled)
         with self._lock:
             times = self._asked[counted.shape] = self._asked.pop(counted.shape, 0) + 1
@@ -207,7 +207,7 @@ class KeptCounts:
         return times > _TIMES
 
     def find_few(self, compiled: CompiledQuery) -> KeptFew | None:
-        """Return what is kept of the groups of a compiled query of which few were counted."""
+        """Return the kept counts of a query of which only few groups were counted; None if not kept."""
         counted = CountedColumns.of(compiled)
         order = None if compiled.order is None else compiled.order.terms
         numbers = tuple(range(compiled.counts))
@@ -303,7 +303,7 @@ class CountedColumns:
         )
 
     def take(self, counts: Counts | KeptCopy, compiled: CompiledQuery) -> Counts:
-        """Return the counts of a compiled query from these counts."""
+        """Extract the counts that a compiled query needs from counts that include them."""
         wanted = CountedColumns.of(compiled)
         numbers = tuple(self.numbers.index(n) for n in wanted.numbers)
         order = None if compiled.order is None else compiled.order.terms

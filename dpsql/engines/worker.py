@@ -44,7 +44,7 @@ class UnboundQuery(Exception):  # noqa: N818  a refusal of the statement
 
     @property
     def missing_name(self) -> tuple[Unknown, str]:
-        """The kind and the name of what does not exist; empty texts if that is not the reason."""
+        """The kind and the name of what the query names and does not exist; empty texts if unknown."""
         for what, pattern in _MISSING.items():
             found = re.search(pattern, self.message)
             if found is not None:
@@ -216,7 +216,7 @@ class _Job(Generic[_Result]):
             self.done.set()
 
     def timed_out(self, part: float = 1.0) -> bool:
-        """Whether this part of the timeout has passed."""
+        """Return whether a given fraction of the timeout has passed."""
         return self._timeout is not None and time.monotonic() - self._start >= part * self._timeout
 
     @property

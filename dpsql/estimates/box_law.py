@@ -30,7 +30,7 @@ def box_variance(counts: int, pads: int) -> float:
 
 
 def reference_variance(counts: int, pads: int) -> float:
-    """Return the variance of the pads' midrange, which all counts share: it is their covariance."""
+    """Return the variance of the pads' midrange, which is the covariance of any two counts."""
     return 6 * own_variance(counts + pads) / ((pads + 1) * (pads + 2))
 
 

@@ -145,7 +145,7 @@ class Combined:
         return Combined(value, self.stddev, least, most, ends, self.made)
 
     def at_once(self, wider: Combined) -> Combined:
-        """Return these estimates with the intervals of others as those that hold for all numbers at once.
+        """Return the estimates with the wider of two intervals each, which all hold at once.
 
         They contain those of one number: each end is the farther one.
         """

@@ -52,7 +52,7 @@ def subtract(cell: Cell, inner: Cell) -> list[Cell]:
 
 
 def compose_cell(cell: Cell, listed: Sequence[Cell]) -> list[int] | None:
-    """Return the places of disjoint cells of a list that are a cell together; None if there are none.
+    """Return the places of listed, disjoint cells that make up a cell; None if there are none.
 
     They are found in the shortest beginning of the list that has such cells.
     """
@@ -65,7 +65,7 @@ def compose_cell(cell: Cell, listed: Sequence[Cell]) -> list[int] | None:
 
 
 def find_missing(cell: Cell, listed: Iterable[Cell]) -> list[Cell]:
-    """Return disjoint cells that have the rows of a cell which are in no cell of a list."""
+    """Return disjoint cells for the rows of a cell that no listed cell within it has."""
     left = [cell]
     for each in listed:
         if is_within(each, cell):

@@ -84,7 +84,7 @@ class ValuesBeyond:
 
     @property
     def farthest(self) -> tuple[Fraction, Fraction]:
-        """The ends beyond which no value is taken to lie."""
+        """The lowest and the highest value that the measurement assumes possible."""
         return self.low - self.width * self.step, self.high + self.width * self.step
 
     def side(self, above: bool, *, confidence: Real = 0.95) -> Side:
@@ -322,7 +322,7 @@ class KeptLadder:
         selected: bool = False,
         confidence: Real = 0.95,
     ) -> Shared:
-        """Return the numbers of groups with what a bound on each unit cut, divided by their shares.
+        """Add to the numbers of groups what a bound on units cut, divided by the groups' shares.
 
         The intervals assume that no group has more than twice its share of it. The share of a
         group's upper end is that of the most that it may have within the bound. Of all groups the shares are

@@ -128,7 +128,7 @@ class Linear:
         return Linear(tuple((weight, each.take(rows)) for weight, each in self.terms))
 
     def append(self, other: Made) -> Linear | None:
-        """Return the rows of both; None if they are not made of the same numbers."""
+        """Append the groups of another number; None if its measured numbers or weights differ."""
         if not isinstance(other, Linear):
             return None
         pairs = list(zip(self.terms, other.terms, strict=False))
@@ -166,7 +166,7 @@ class Weighted:
         return replace(self, value=self.value[rows], weights=self.weights[rows])
 
     def append(self, other: Made) -> Weighted | None:
-        """Return the rows of both; None if they are not made of the same numbers."""
+        """Append the rows of another estimate; None if it is made of other measured values."""
         if not isinstance(other, Weighted) or self.names != other.names:
             return None
         value = np.concatenate([self.value, other.value])
@@ -191,7 +191,7 @@ class Quotient:
         return replace(self, above=self.above.take(rows), below=self.below.take(rows))
 
     def append(self, other: Made) -> Quotient | None:
-        """Return the rows of both; None if they are not made of the same numbers."""
+        """Append the groups of another quotient; None if its measured numbers or weights differ."""
         if not isinstance(other, Quotient):
             return None
         above, below = self.above.append(other.above), self.below.append(other.below)
@@ -203,7 +203,7 @@ Made = Linear | Quotient | Weighted
 
 
 def join_laws(first: Made | None, second: Made | None) -> Made | None:
-    """Return the rows of two numbers of different groups; None where what one is made of is not known."""
+    """Append a number's other groups to its first ones; None where either's noise is unknown."""
     return None if first is None or second is None else first.append(second)
 
 

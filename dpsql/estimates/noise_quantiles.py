@@ -161,7 +161,7 @@ def threshold_gap_offsets(
     *,
     resolution: int | None = None,
 ) -> tuple[float, float]:
-    """Return the offsets (low, high) of the estimate gap + T of a count; both tails are equal.
+    """Return how far a count may lie below and above its estimate gap + T, each with equal chance.
 
     >>> low, high = threshold_gap_offsets("exponential", 10, 4)
     >>> round(low, 2), round(high, 2)
@@ -181,7 +181,7 @@ def lower_bound_offset(
     *,
     resolution: int | None = None,
 ) -> float:
-    """Return the offset of a lower bound: the count is at least gap + T less this, at the given level.
+    """Return what to subtract from gap + T for a lower bound of the count, at a level.
 
     >>> round(lower_bound_offset("laplace", 10, 10), 3)
     32.718

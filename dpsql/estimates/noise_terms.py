@@ -258,7 +258,7 @@ def _variance(law: Law, weights: FloatArray) -> FloatArray:
 
 
 def join_terms(terms: Sequence[dict[Key, tuple[NoiseDraw, float]]]) -> TermWeights:
-    """Return terms as one matrix of weights, over all numbers that any of the terms is made of."""
+    """Return the weights of several terms as one matrix, a column for each independent noise."""
     keys: dict[Key, int] = {}
     sources: list[NoiseDraw] = []
     for term in terms:
@@ -297,7 +297,7 @@ class CutSides:
     above: FloatArray
 
     def of(self, *factors: float) -> tuple[float, float]:
-        """Return by how much the sum of the terms with these factors may lie below and above."""
+        """Return how far a weighted sum of the terms may lie below and above, beyond its noise."""
         weights = np.asarray(factors) @ self.weights
         up, down = np.maximum(weights, 0), np.maximum(-weights, 0)
         return float(up @ self.below + down @ self.above), float(up @ self.above + down @ self.below)

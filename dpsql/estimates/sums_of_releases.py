@@ -47,14 +47,14 @@ class ReleasedNumber:
     row: int
 
     def list_measured(self) -> Iterator[tuple[Key, NoiseDraw, float, float]]:
-        """Yield its measured numbers: what names each, its draw, its weight and its value."""
+        """Yield key, noise, weight and value of each measured number of which this one is a sum."""
         terms = self.noise.made.terms if isinstance(self.noise.made, Linear) else ()
         for weight, each in terms:
             source = each.sources[int(each.source[self.row])]
             yield (self.release, each.place, self.row), source, weight, float(each.value[self.row])
 
     def detail(self, name: Detail) -> float:
-        """Return what stands beside it; NaN if it is not known what was left out."""
+        """Return a detail of the number, such as what was left out; NaN if that is not known."""
         found: FloatArray | None = getattr(self.noise, name)
         if found is None:
             return float("nan") if name == "left_out" else 0.0
@@ -116,7 +116,7 @@ class SumEstimates:
         )
 
     def column(self, kind: str) -> FloatArray:
-        """Return what a column of a kind shows: the sums, or a detail of them."""
+        """Return a column of the answer: the sums, or an end, deviation or bound by its kind."""
         match kind:
             case "low":
                 return self.value - self.half - self.below

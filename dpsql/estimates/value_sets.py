@@ -121,7 +121,7 @@ class ValueSet:
 
     @property
     def known(self) -> ValueSet:
-        """The same set without NULL."""
+        """The set without NULL."""
         return ValueSet(self.intervals)
 
     def to_data(self) -> list[Any]:

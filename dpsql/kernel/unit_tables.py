@@ -105,7 +105,7 @@ class NoTableError(Exception):
 
 
 def text_of_tables(query: Query, find: Callable[[str], UnitTable | None]) -> UnweightedText | None:
-    """Write the text of a query that reads tables; None if there is none, or it would not be faster.
+    """Write faster SQL of a query from kept tables of what units have; None if there is none.
 
     `find` gets the SELECT of a table, and returns it as it is kept.
     """

@@ -129,7 +129,7 @@ def _is_named(node: exp.Expr) -> bool:
 
 
 def _find_items(tokens: Sequence[Token], i: int, end: int) -> Iterator[tuple[int, int]]:
-    """Yield the begin and the end of each item of a select list, whose tokens start at an index."""
+    """Yield where each item of a select list begins and ends in the text, from a first token on."""
     if i < len(tokens) and tokens[i].token_type in (TokenType.DISTINCT, TokenType.ALL):
         i += 1
         if i < len(tokens) and tokens[i].token_type == TokenType.ON:

@@ -355,7 +355,7 @@ def repair(text: str, error: QuerySyntaxError) -> tuple[str, Fix] | None:
 
 
 def _show_change(text: str, fix: Fix) -> str:
-    """Return the changed words with those beside them."""
+    """Return the part of a changed text that a fix has changed, with one token on either side."""
     tokens = Outline.of(text).tokens
     i = next((i for i, t in enumerate(tokens) if t.end >= fix.start), len(tokens) - 1)
     j = next((j for j, t in enumerate(tokens) if t.end + 1 >= fix.start + len(fix.text)), i)

@@ -41,7 +41,7 @@ from dpsql.planning.shown_groups import measure_all_groups, notes, places_to_rel
 
 
 def needs_laplace(plan: Plan, places: Sequence[int]) -> bool:
-    """Return whether numbers have one bound together: moments, or a sum with a bound in all groups."""
+    """Return whether numbers need Laplace noise, as moments or a sum bounded over all groups do."""
     sums = [place for place in places if plan.counts[place].noise_group is not None]
     return len(sums) > 1 or any(plan.counts[place].l1_over_groups is not None for place in sums)
 
@@ -223,7 +223,7 @@ MOST_GROUPS = 64
 
 
 def one_group_note(plan: Plan) -> str:
-    """Say why no unit is in two groups, for EXPLAIN and the release."""
+    """Return the note that each unit is in one group only, with the reason."""
     if plan.owner.row:
         return f"each {plan.unit} is in one group"
     return f"each {plan.unit} is in one group: each key has one value for it"
@@ -241,7 +241,7 @@ class EveryCount(KeepsQuote):
 
     @classmethod
     def of(cls, plan: Plan) -> EveryCount:
-        """Divide the statement's epsilon among its numbers, of which a unit changes all groups by so much."""
+        """Divide the statement's epsilon among its distinct numbers, and plan Laplace noise for each."""
         made = divide_into_blocks(
             plan, places_to_release(plan), plan.epsilon, lambda place: _total(plan, place)
         )

@@ -155,7 +155,7 @@ class BoundSearches(KeepsQuote):
     def known(
         self, plan: Plan, found: Sequence[int], searches: Sequence[Run], spending: Spending
     ) -> Run | None:
-        """Return the run of the plan with the bounds that were found, over figures of the searches.
+        """Return a run whose numbers the searches have counted already; None if some must be counted.
 
         Without keys the searches have summed what answers with any of the bounds are made of. None: not all
         numbers of the plan are of that kind, and they are counted.
@@ -244,7 +244,7 @@ class BoundSearches(KeepsQuote):
 
 
 def figure_of(excess: Excess, *, lead: bool) -> Figure:
-    """Return an excess in its steps: 0 where none is known, in what is measured all the same.
+    """Return the figure of a search that gives an excess, or twice the excess less its number.
 
     `lead`: twice the excess less the number beside it, with signs.
     """

@@ -160,7 +160,7 @@ class OfCells(KeepsQuote):
         return tuple(found)
 
     def _without_values(self) -> tuple[str, ...]:
-        """Say what is shown where there is nothing to choose from: that is not known, and cannot be told."""
+        """Return the note that a quantile without values shows some value of its range, not NULL."""
         plan = self.plan
         if self.existing is not None or (not plan.key_types and plan.query.tree.args.get("where") is None):
             return ()
@@ -246,7 +246,7 @@ def _groups(plan: Plan) -> int:
 
 
 def add_sentence_on_ends(found: dict[str, str], plan: Plan, answer: NoisyResult) -> dict[str, str]:
-    """Return the sentences on an answer with that on quantiles at an end of the bounds, if there is one."""
+    """Add to an answer's sentences that a quantile lies at an end of its bounds, if one does."""
     text = _sentence_on_ends(plan, answer)
     return add_sentence(found, slot("cut"), text) if text else found
 
@@ -295,7 +295,7 @@ class DifferentValues(KeepsQuote):
 
     @classmethod
     def of(cls, plan: Plan) -> DifferentValues:
-        """Spend all of epsilon on the numbers of units: one noise, or Laplace noise if that is less."""
+        """Plan one noise for the units of each value, or Laplace noise if its intervals are narrower."""
         shown = next((o.of for o in plan.outputs if o.kind != "key"), 0)
         order = plan.selection.order if isinstance(plan.selection, AllGroups) else ()
         every = AllGroups(order)

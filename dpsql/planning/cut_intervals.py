@@ -78,7 +78,7 @@ def widen_formula(
     number: Callable[[Combined, Fraction, Fraction], Combined],
     share: Callable[[], float],
 ) -> Combined:
-    """Return a number that follows from moments, all of which have one bound on rows, with what that cuts.
+    """Widen the interval of a value computed from moments by what a bound on rows leaves out.
 
     `number` widens a sum by the least and the greatest that a row adds, as far as these are below and above
     0; `share` says which share of the rows of an average is left out at most.
@@ -141,7 +141,7 @@ def _join_groups(found: Combined, last: Combined) -> Combined:
 
 
 def name_range(plan: Plan, places: Collection[int]) -> str:
-    """Return words for where numbers at `places` are cut: in the range of values, but not for variances."""
+    """Return the words that say whether intervals include what is cut; those of variances do not."""
     of = [
         output.name
         for output in plan.outputs
@@ -172,13 +172,13 @@ def assumptions_on_shares(plan: Plan, *, signed: bool, averages: bool) -> list[s
 
 
 def put_in_slots(found: dict[str, list[str]], assumed: Sequence[str]) -> dict[str, str]:
-    """Return sentences on what is left out by their slots, and what is taken for granted."""
+    """Return sentences on what bounds leave out by the slot of a release that each one fills."""
     said = {slot(name): f"left out: {', '.join(texts)}" for name, texts in found.items() if texts}
     return said | ({"assumes": "; ".join(dict.fromkeys(assumed))} if assumed else {})
 
 
 def add_sentence(found: dict[str, str], name: str, text: str) -> dict[str, str]:
-    """Return the notes of an answer with one more sentence."""
+    """Add a sentence to one property of a release, behind the sentences that it has."""
     return {**found, name: "; ".join(filter(None, (found.get(name, ""), text)))}
 
 
@@ -206,7 +206,7 @@ class MeasuredCut:
 
     @property
     def known(self) -> bool:
-        """Whether anything was measured: beyond the largest bound that was searched nothing is."""
+        """Whether the excess was measured: nothing is measured beyond the largest searched bound."""
         return self.excess.times > 0
 
 

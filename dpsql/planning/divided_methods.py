@@ -65,7 +65,7 @@ class AllNumbers:
 
 
 def users_of(plan: Plan) -> dict[int, set[int]]:
-    """Return for each distinct number the places of the outputs that use it; the places of keys are at -1."""
+    """Return which outputs use each distinct number; -1 stands for the keys."""
     found: dict[int, set[int]] = {-1: set()}
     for i, output in enumerate(plan.outputs):
         if output.kind == "key":
@@ -78,7 +78,7 @@ def users_of(plan: Plan) -> dict[int, set[int]]:
 
 
 def plan_of_share(plan: Plan, users: dict[int, set[int]], places: Sequence[int], options: Options) -> Plan:
-    """Return the plan of the numbers at `places`, with the options of a share; `users_of` makes `users`.
+    """Return a plan that measures only the numbers at `places`, with their share's options.
 
     Without the number that orders the groups, it is a plan of all groups: the noise of others selects.
     """
@@ -178,7 +178,7 @@ class LargestOfPartitions:
 
     @classmethod
     def of(cls, plan: Plan, choose: Callable[[Plan], Method]) -> LargestOfPartitions:
-        """Quote all partitions by the method of the largest one."""
+        """Choose the method of the largest partition, and quote its price for every partition."""
         selection, partitions = plan.selection, plan.partitions
         if not isinstance(selection, TopPerPartition) or partitions is None:
             raise InternalError("this selection has no partitions")

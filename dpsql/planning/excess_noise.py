@@ -46,7 +46,7 @@ class _NoiseOfNumbers(ABC):
     @property
     @abstractmethod
     def size(self) -> int:
-        """How many numbers there are."""
+        """The number of numbers that get noise."""
 
     def stddev(self, number: int) -> float:
         """Return the standard deviation of a number, in its steps."""
@@ -103,7 +103,7 @@ class BoxOfAll(_NoiseOfNumbers):
         return half_width(self.noise, level, self.numbers + excess)
 
     def sum_half_width(self, excess: int, number: int, worth: float, level: Fraction) -> float:
-        """Return half the width of the interval of a number and its excess together, in steps of the number.
+        """Return half the width of the interval of a number plus its excess, in the number's steps.
 
         `worth` is what a step of the excess is worth in these.
         """

@@ -57,7 +57,7 @@ if TYPE_CHECKING:
 
 
 def widen_by_rows_left_out(plan: Plan, answer: NoisyResult) -> NoisyResult:
-    """Return an answer whose intervals have what is left out of the numbers; in groups it is shared."""
+    """Widen an answer's intervals by the rows that bounds leave out, shared among the groups."""
     known = {p: each for p, each in enumerate(plan.left_out) if each is not None and each.kept.current}
     if not known or plan.options.cut == "NOISE_ONLY":
         return answer

@@ -101,7 +101,7 @@ class ShareMeasuring:
         return made
 
     def with_less_noise(self, most: int) -> ShareMeasuring:
-        """Return these numbers with the noise by cost, if it is less for so many groups or is asked for."""
+        """Return the measuring with the least noise, or with Gaussian noise if it is asked for."""
         plan, found = self.plan, self
         if (
             plan.epsilon_division.order is not None
@@ -118,7 +118,7 @@ class ShareMeasuring:
         return found.or_less(other, most)
 
     def or_less(self, other: ShareMeasuring, most: int) -> ShareMeasuring:
-        """Return another way to measure some groups if one has less noise, else this one."""
+        """Return the other measuring if its noise is less for `most` groups; else this one."""
         try:
             less = other.predicted(most, None)[0] < self.predicted(most, None)[0]
         except ValueError:
@@ -192,12 +192,12 @@ class ShareMeasuring:
         return any(self.plan.counts[place].noise_group is not None for place in self.places[1:])
 
     def block(self, size: int) -> LaplaceBlock:
-        """Return the moments of one column, for a given number of groups."""
+        """Return the Laplace noise of the moments of one column, for a given number of groups."""
         move = largest_change(self.plan, self.places[0], size)
         return LaplaceBlock(self.plan, tuple(self.places), LaplaceShare(self.epsilon, move), move)
 
     def orders(self, place: int) -> bool:
-        """Whether the gaps between groups are gaps of the count at this place."""
+        """Return whether the number at a place is the one whose gaps order the groups."""
         return self.plan.equal[place] == self.plan.equal[self.ordering]
 
     def run(self, run: Run, rows: Rows, combine: Combine) -> tuple[dict[int, Combined], Values]:
@@ -402,7 +402,7 @@ def box_measurements(
 
 
 def laplace_measurement(measured: mechanisms.Measured, level: Fraction, place: int = 0) -> Measurement:
-    """Return what was measured with Laplace noise as the estimates take it."""
+    """Convert values measured with Laplace noise to the form that the estimates take."""
     noise = _noise(measured.plan)
     width = None if noise.total else half_width(measured.plan, level)
     return Measurement(measured.value, noise, width, laplace_source(measured.plan), place)

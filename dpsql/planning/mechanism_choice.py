@@ -60,7 +60,7 @@ def choose(plan: Plan) -> Method:
 
 
 def needs_few_counts(method: Method) -> bool:
-    """Return whether a method, given its noise and upper bounds of all counts, needs few exact counts."""
+    """Return whether a method needs exact counts of few groups, given upper bounds of all counts."""
     if not isinstance(method, (LargestGroups, SparseVectors)):
         return False
     return method.mechanism.bounded or method.mechanism.reads > 0

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
 
 def law_of(mechanism: mechanisms.Box | mechanisms.Gaussian) -> Law:
-    """Return the law of one draw of a mechanism; each call is another draw."""
+    """Return the joint law of the noises that a mechanism draws; each call stands for a new draw."""
     if isinstance(mechanism, Gaussian):
         noise = shared_noise(mechanism, 0)
         return Law("gaussian", mechanism.size, shared=noise.shared / noise.own if noise.own else 0.0)
@@ -53,7 +53,7 @@ def law_of(mechanism: mechanisms.Box | mechanisms.Gaussian) -> Law:
 
 
 def source_of(mechanism: mechanisms.Box | mechanisms.Gaussian, law: Law, index: int) -> NoiseDraw:
-    """Return a draw as the number at an index has it."""
+    """Return the noise of one of the numbers that a draw covers: its law, scale and step."""
     if isinstance(mechanism, Gaussian):
         return NoiseDraw(law, shared_noise(mechanism, index).own ** 0.5, mechanism.step(index))
     return NoiseDraw(law, in_counts(mechanism, index, 1), mechanism.step(index))
@@ -353,7 +353,7 @@ def errors_of_blocks(plan: Plan, made: Iterable[LaplaceBlock], level: Fraction) 
 
 
 def is_counts_only(plan: Plan) -> bool:
-    """Return whether all numbers are plain counts, so that one predicted error stands for them."""
+    """Return whether all numbers of a plan are counts, neither sums nor moments."""
     return all(count.noise_group is None for count in plan.counts)
 
 

@@ -61,7 +61,7 @@ def places_shown_alone(plan: Plan) -> list[int]:
 
 
 def quoted_place(plan: Plan) -> int | None:
-    """Return the place of a number whose error is the statement's, in `Quote`.
+    """Return the place of the number whose error a quote predicts; None if there is none.
 
     It is the one that orders the groups, else a count that is shown, else another number that is shown as it
     is measured; None: there is no such number.
@@ -74,7 +74,7 @@ def quoted_place(plan: Plan) -> int | None:
 
 
 def asked_share(plan: Plan) -> Fraction | None:
-    """Return the requested share of epsilon for measuring; None if it is to be chosen."""
+    """Return the share of epsilon that the option `measure` names; None for AUTO or no option."""
     measure = plan.options.measure
     return None if measure is None or measure == "AUTO" else Fraction(measure)
 
@@ -106,7 +106,7 @@ def level_at_once(plan: Plan, groups: int = 1) -> Fraction:
 
 
 def box_level(plan: Plan, *, together: bool) -> Fraction:
-    """Return the level of intervals of one noise; `together` with the intervals of other noises."""
+    """Return the level of confidence for intervals of one noise, alone or among several noises."""
     return 1 - (1 - confidence_of(plan)) / plan.apart if together else confidence_of(plan)
 
 

@@ -212,7 +212,7 @@ def estimates_of_output(plan: Plan, answer: NoisyResult, output: Output) -> Comb
 
 
 def declared_values(count: ReleasedAggregate) -> int | None:
-    """Return the most that a number of different values can be; None for other numbers."""
+    """Return the number of declared values, the most that a distinct count can be; else None."""
     found: int | None = getattr(count.parts[0], "declared", None) if len(count.parts) == 1 else None
     return found
 
@@ -227,7 +227,7 @@ def _estimates_at(plan: Plan, answer: NoisyResult, place: int) -> Combined:
 
 
 def values_of_bound(plan: Plan, output: Output, answer: NoisyResult, size: int) -> NDArray[np.float64]:
-    """Return what a column shows of the bound of a number; NaN where that is not known."""
+    """Return a column of the bound on a number, or of what it left out; NaN where unknown."""
     if output.kind == "bound":
         bound = bound_of(plan, output)
         return np.full(size, np.nan if bound is None else bound)
@@ -358,6 +358,6 @@ def _what(plan: Plan, output: Output) -> str:
 
 
 def sentences_of(plan: Plan) -> dict[str, str]:
-    """Return the sentences on rows in no group that are no number, for the properties of a release."""
+    """Return the property that explains rows in no group, where no number is released for them."""
     every = plan.existence is not None and isinstance(plan.selection, AllGroups)
     return {slot("outside"): BELOW} if every else {}

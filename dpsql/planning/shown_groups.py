@@ -96,7 +96,7 @@ def warn_if_wide(plan: Plan) -> tuple[str, ...]:
 
 
 def notes(plan: Plan) -> tuple[str, ...]:
-    """Say what is free, as all counts are released, and what intervals do not hold."""
+    """Return notes for a release of all groups: on a free larger LIMIT, and on its intervals."""
     selection = plan.selection
     most = selection.k if isinstance(selection, TopK) else getattr(selection, "limit", None)
     found: tuple[str, ...] = ()

@@ -42,7 +42,7 @@ def refuse(plan: Plan, message: str, hint: str | None = None, fix: Fix | None = 
 
 
 def question_of(plan: Plan) -> tuple[int, StableQuestion]:
-    """Return what a statement asks, and the place of the numbers that decide; refuse what has no distance."""
+    """Return the place of the deciding number and the question that a statement asks exactly."""
     if plan.ladders or plan.partitions is not None:
         raise refuse(plan, "bounds that are searched, and selections in partitions, have noise")
     for output in plan.outputs:
@@ -98,7 +98,7 @@ def _quantile_of(plan: Plan) -> StableQuantile:
 
 
 def moved_by(plan: Plan, place: int, question: StableQuestion) -> int:
-    """Return how far one unit moves the distance of a question, as the plan claims it."""
+    """Return the most by which one unit changes a question's distance to instability."""
     if isinstance(question, StableQuantile):
         if plan.cells is None:
             raise InternalError("a quantile has cells")
@@ -118,7 +118,7 @@ def needed_lead(plan: Plan, tests: FirstStable | StableAnswers, moved: int) -> f
 
 
 def notes_of(plan: Plan, place: int, question: StableQuestion) -> tuple[str, ...]:
-    """Say what is shown, and of which rows."""
+    """Return the notes of an exact answer: an unordered set, rounded values, bounds on rows."""
     found = []
     if isinstance(question, StableTop) and question.k > 1 and not question.listed:
         found.append(SET_NOTE)
@@ -136,7 +136,7 @@ def notes_of(plan: Plan, place: int, question: StableQuestion) -> tuple[str, ...
 
 
 def delta_of(plan: Plan) -> Fraction:
-    """Return the delta of a statement; refuse one without."""
+    """Return the delta of a statement; refuse a statement without a delta."""
     if plan.options.delta is None:
         raise plan.query.source.refuse(
             "an exact answer needs a delta: the chance that one is shown which a unit could change",
@@ -210,7 +210,7 @@ class StableSelection(KeepsQuote):
 
 
 def say_answer(plan: Plan, found: StableAnswer) -> tuple[str, ...]:
-    """Say why there is no row."""
+    """Return the note that explains an empty exact answer; nothing for one with rows."""
     if not found.stable:
         return (f"unstable: one {plan.unit} more or less might change the answer, so no row is shown",)
     return () if len(found.rows) else ("stable: no group reaches the threshold, which is the exact answer",)

@@ -162,14 +162,14 @@ def plan_unknown(plan: Plan, selection: TopK, epsilon: Fraction) -> Unknown:
 
 
 def notes(mechanism: Unknown) -> tuple[str, ...]:
-    """Return what the analyst is told of the rows."""
+    """Return the analyst's notes on the groups shown of keys without a declared domain."""
     if isinstance(mechanism, TopStable) and mechanism.choice is not None:
         return NOTE, f"epsilon {float(mechanism.choice.loss.charge.epsilon):g} of it orders the rows"
     return (NOTE, SET_NOTE) if isinstance(mechanism, LimitedThenStable) else (NOTE,)
 
 
 def outlook(mechanism: Unknown) -> dict[str, float]:
-    """Return what a count must exceed to be shown, and by how much a set must be ahead of the next group."""
+    """Return the bar that a count must exceed, and the lead that a set of groups must have."""
     match mechanism:
         case LimitedDomain():
             return {"bar": float(mechanism.bar)}

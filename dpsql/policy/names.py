@@ -98,7 +98,7 @@ def check_names(
 
 
 def key_path(*parts: str) -> str:
-    """Return a key path in TOML syntax: `tables.visits.domain."landing page"`.
+    """Join names into a dotted TOML key, with quotes around names that need them.
 
     >>> key_path("tables", "my visits", "unit")
     'tables."my visits".unit'

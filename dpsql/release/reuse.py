@@ -300,7 +300,7 @@ def find_same_data(plan: Plan, policy: Policy, versions: Versions) -> frozenset[
 
 
 def data_of(key: str) -> tuple[str, str]:
-    """Return what a reuse key says of the policy's tables and of the data."""
+    """Return a reuse key's hashes of the policy's tables and of the data; empty for any other text."""
     parts = key.split(".")
     return (parts[2], parts[3]) if len(parts) == _PARTS else ("", "")
 

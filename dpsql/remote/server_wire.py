@@ -217,7 +217,7 @@ class ServerWire:
                     reply.copied += body.rest()
                 case b"H":
                     reply.copied = bytearray()
-                case b"G":
+                case b"G" if sent.rows:
                     self._send_rows(sent.rows)
                 case b"T":
                     reply.columns, reply.rows = [_read_column(body) for _ in range(body.int16())], []

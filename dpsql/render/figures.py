@@ -64,7 +64,7 @@ def _count_steps(half: float, place: int) -> int:
 
 
 def at_unit(value: float, place: int, rounding: str = ROUND_HALF_EVEN) -> str:
-    """Write a number rounded to a decimal place, with separators of thousands.
+    """Write a number rounded to a multiple of 10^place, with separators of thousands.
 
     >>> at_unit(1234.4, 0), at_unit(12347.0, 1), at_unit(-0.01, 0), at_unit(2.5, -2)
     ('1,234', '12,350', '0', '2.50')

@@ -205,7 +205,7 @@ def _release_estimates(
 
 
 def computed_words(releases: Collection[int]) -> str:
-    """Say from which releases an answer is computed.
+    """Return the words that name the releases from which an answer is computed.
 
     >>> computed_words({3}), computed_words({1, 2, 4}), computed_words(range(2, 60))
     ('computed from release 3', 'computed from releases 1, 2, 4', 'computed from 58 releases, 2 to 59')

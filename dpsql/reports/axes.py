@@ -171,7 +171,7 @@ def _home_column(column: str, made: CellSums, policy: Policy, table: Table, cata
 
 
 def dates_of(parts: PartSet, calendar: Calendar, *, dates: bool) -> ValueSet:
-    """Return the days, or the moments, of parts that are periods."""
+    """Return the days, or the moments, that lie in a set of periods."""
     found = []
     for low, high in parts.ranges:
         first, after = calendar.first_day(low), calendar.first_day(high + 1)

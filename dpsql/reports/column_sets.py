@@ -73,11 +73,11 @@ class Followed:
 
     @property
     def has_outside(self) -> bool:
-        """Whether its last row has the values of which no group is."""
+        """Whether the last row stands for the values that no released group has."""
         return bool(self.rows) and self.rows[-1] == (OUTSIDE,)
 
     def put_outside(self, shown: Sequence[Sequence[Any]]) -> Followed:
-        """Return the column with one last row for the values of which no group of a release is."""
+        """Return the column with the values that no released group has joined into one last row."""
         there = set(zip(*(shown[key] for key in self.keys), strict=True))
         if not there <= {*self.rows}:
             raise StaysOutError(f"has groups of which it is not known what values of {self.name} are in them")
@@ -90,12 +90,12 @@ class Followed:
         return replace(self, rows=rows, sets=sets)
 
     def label(self, row: int) -> str:
-        """Return what a row is called."""
+        """Return the words for a row: its key values, or "other values"."""
         return ", ".join("other values" if each is OUTSIDE else str(each) for each in self.rows[row])
 
 
 def find_on(made: CellSums, column: str) -> tuple[list[int], list[Expr], list[list[Expr]]]:
-    """Return the keys of a column, the conditions on it, and those of each number."""
+    """Return the keys on a column, the WHERE conditions on it, and the conditions of each number."""
     keys = [place for place, key in enumerate(made.keys) if column_of(key) == column]
     where = [each for each in made.where if column_of(each) == column]
     own = [[each for each in conditions if column_of(each) == column] for conditions in made.own]
@@ -103,7 +103,7 @@ def find_on(made: CellSums, column: str) -> tuple[list[int], list[Expr], list[li
 
 
 def follow_column(column: str, made: CellSums, table: Table, catalog: Catalog) -> Followed:
-    """Follow the keys and conditions of a column; raise `StaysOutError` where that cannot be done."""
+    """Return which values of a column each key and number of a release covers."""
     if is_declared(table.name, column, catalog):
         return _follow_declared(column, made, table, catalog)
     return _OpenColumn.of(column, table, catalog).follow(made)
@@ -116,7 +116,7 @@ def is_declared(table: str, column: str, catalog: Catalog) -> bool:
 
 
 def list_open(table: str, column: str, catalog: Catalog) -> ValueSet:
-    """Return the values that rows can have in a column whose values are not all declared."""
+    """Return the possible values of an undeclared column: all, without NULL if rows have none."""
     every = ValueSet.everything()
     return every.known if catalog.not_null(table, column) else every
 

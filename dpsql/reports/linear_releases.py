@@ -77,7 +77,7 @@ class CellSums:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The columns that it names, in the order in which it does."""
+        """The columns that keys and conditions read, each once, in the order of their first use."""
         every = (*self.keys, *self.where, *(each for own in self.own for each in own))
         return tuple(dict.fromkeys(column_of(each) for each in every))
 
@@ -87,7 +87,7 @@ class StaysOutError(Exception):
 
 
 def cell_sums_of(plan: Plan, policy: Policy) -> CellSums:
-    """Return what the numbers of a release are sums of; raise `StaysOutError` if they are not linear."""
+    """Return a release's numbers as sums over cells; raise `StaysOutError` if they are not linear."""
     groups = plan.compiled.groups
     if plan.ladders or groups is None or not isinstance(groups.rows.query, Select):
         raise StaysOutError("is no count of rows")

@@ -45,7 +45,7 @@ class MeasuredQuery:
     """Of the axes with several sets, in their order."""
 
     def read(self, release: Release, report: str) -> ReleasedMarginal:
-        """Return what its release shows, as it was measured."""
+        """Return the noisy values of a release as the marginal that the statement measures."""
         if release.noises is None or not isinstance(release.noises[0].made, Linear):
             raise InternalError("a measured marginal has no noise that is known")
         terms = release.noises[0].made.terms
@@ -194,13 +194,13 @@ class _Days:
     kind: SqlType
 
     def axis(self, name: str, sets: Sequence[PartSet]) -> Axis:
-        """Return the axis of some sets of parts, by the days that they begin."""
+        """Return the axis whose sets of days are some sets of parts."""
         dates = self.kind == DATE
         days = tuple(dates_of(each, self.calendar, dates=dates) for each in sets)
         return Axis(name, days, tuple(map(self.calendar.words, sets)))
 
     def add(self, axis: Axis, parts: PartSet, where: list[str], keys: list[_Key]) -> None:
-        """Add the condition of an axis, and its key if it has several sets."""
+        """Append the WHERE condition of an axis of dates to a list, and its key if it has several sets."""
         sets = [[part for part in _each(parts) if self._first(part) in row] for row in axis.rows]
         if not axis.is_apart() or not all(sets):
             raise InternalError("a measured marginal has a unit in two numbers, or none in one")

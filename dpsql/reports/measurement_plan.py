@@ -71,7 +71,7 @@ class Block:
     measured: tuple[tuple[Marginal, Fraction], ...]
 
     def list_within(self, parts: PartSet | None) -> list[PartSet]:
-        """Return the blocks of which all parts are among some parts.
+        """Return the blocks that lie wholly within a set of parts.
 
         >>> Block(4, 2, ()).list_within(PartSet.of((3, 13))) == [PartSet.of((6, 9)), PartSet.of((10, 13))]
         True
@@ -182,7 +182,7 @@ class WantedNumbers:
     """The column that divides units into parts, if the report has parts: it is no axis within one."""
 
     def wanted(self) -> list[Wanted]:
-        """Return each set of its numbers once, all of them with its share together."""
+        """Return the marginals that the release's numbers need, each once, with equal shares."""
         sets = dict.fromkeys(
             Marginal(tuple(axis for axis in number.wanted.axes if axis.column != self.within))
             for number in self.linear.numbers
@@ -343,7 +343,7 @@ def measure(
     sets: Sequence[PartSet] | None,
     block: Block | None = None,
 ) -> tuple[Measured, ...]:
-    """Prepare the statements that measure the marginals of a plan, in some parts of units, or in blocks."""
+    """Prepare the statements that measure a plan's marginals in some sets of parts of units."""
     layout = dict(_ways(planner, epsilon)).get(plan.way)
     if layout is None:
         raise OperationalError("the budget has no limit of costs any more, by which this report was planned")

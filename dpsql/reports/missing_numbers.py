@@ -27,7 +27,7 @@ def check_told(
     policy: Policy,
     catalog: Catalog,
 ) -> None:
-    """Raise unless all numbers of statements follow from what is measured of tables."""
+    """Raise unless the planned measurements determine every number of a report's statements."""
     estimates = {table: _estimate(table, measured, policy, catalog) for table, _ in measured}
     for place, statement in enumerate(statements, 1):
         for linear in statement.estimated:

@@ -78,7 +78,7 @@ class PlannedReport:
 
     @property
     def price(self) -> Charge:
-        """What it costs now: what is stored costs nothing."""
+        """The charge of running the report now; measurements that are stored cost nothing."""
         return Charge() if self.prepared is None else self.prepared.price
 
     def words(self) -> list[str]:
@@ -99,7 +99,7 @@ def words_of_others(statements: Sequence[ReportStatement]) -> list[str]:
 
 
 def digest_of(texts: Sequence[str], epsilon: Fraction, *more: str) -> str:
-    """Return what tells a report from every other one: its statements, in order, and its epsilon.
+    """Return a hash that identifies a report by its statements, in order, and its epsilon.
 
     What is measured for one report is stored under it, and no other report or statement finds it: an estimate
     is of numbers whose noise had no influence on what else was asked.

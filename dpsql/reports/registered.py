@@ -79,7 +79,7 @@ class ReportText:
 
     @classmethod
     def of(cls, stored: StoredReport) -> ReportText:
-        """Return the report that is registered."""
+        """Read a report from its entry in the ledger."""
         plan = json.loads(stored.plan)
         plans = tuple(TablePlan.from_data(each) for each in plan["tables"])
         texts = tuple(json.loads(stored.statements))
@@ -89,13 +89,13 @@ class ReportText:
 
     @property
     def digest(self) -> str:
-        """What tells it from every other report: also what is measured for it."""
+        """The hash that identifies the report by its statements, epsilon and planned measurements."""
         plans = json.dumps([each.to_data() | {"deviation": 0, "even": 0} for each in self.plans])
         return digest_of(self.texts, self.epsilon, self.per, self.every or "", self.declared or "", plans)
 
     @property
     def blocks(self) -> dict[str, tuple[TablePlan, Block]]:
-        """Its blocks of parts, by the names under which they are registered."""
+        """The plan and block of each block of parts, by the name under which it is registered."""
         return {
             f"{self.name} (blocks of {block.length} {self.every}s)": (plan, block)
             for plan in self.plans
@@ -103,13 +103,13 @@ class ReportText:
         }
 
     def parameters(self, calendar: Calendar | None, part: int | None) -> Mapping[str, object] | None:
-        """Return the parameters of its statements for a part."""
+        """Return the value of `$part`, the first day of a part; None for a report of all data."""
         if calendar is None or part is None:
             return None
         return {PARAMETER: calendar.first_day(part)}
 
     def to_stored(self, analyst: str, kept: PrivacyLoss | None) -> StoredReport:
-        """Return what is registered; `kept` is the loss that is kept for it in each part."""
+        """Return the report as the ledger stores it, with the loss reserved for it in each part."""
         plan = {
             "epsilon": str(self.epsilon),
             "every": self.every,
@@ -283,7 +283,7 @@ def _windows(
 
 
 def share_of(planner: Planner, share: Fraction) -> Fraction:
-    """Return the epsilon that is a share of each part's budget."""
+    """Return the epsilon of a share of the policy's budget, as each part of units has it."""
     if not 0 < share <= 1:
         raise ProgrammingError("a share is above 0 and at most 1")
     return planner.policy.budget.epsilon * share

@@ -55,7 +55,7 @@ class PlannedRun:
 
     @property
     def price(self) -> Charge:
-        """What it costs now."""
+        """The charge of the run now; measurements that are stored cost nothing."""
         return Charge() if self.prepared is None else self.prepared.price
 
 
@@ -165,7 +165,7 @@ class _Run:
         same: frozenset[tuple[str, str]],
         number: int,
     ) -> None:
-        """Add what was measured of the parts of a table, each with its place in the plan, and what is now."""
+        """Add earlier measurements of a table's parts, and the missing ones, to be measured now."""
         done = NO_PARTS
         for each, place in releases:
             whole = each.parts if each.parts is not None else needed
@@ -189,7 +189,7 @@ class _Run:
         same: frozenset[tuple[str, str]],
         number: int | None,
     ) -> None:
-        """Add what was measured of the blocks that are over; and with a number, what is now."""
+        """Add earlier measurements of finished blocks, and the missing ones, to be measured now."""
         over, done = block.list_within(needed), set[PartSet]()
         for each, place in releases:
             sets = block.list_within(each.parts)

@@ -121,7 +121,7 @@ class SessionReports:
             return plan_run(self._session.planner, self.find(name), part, at_release)
 
     def execute(self, planned: PlannedRun) -> list[StatementResult]:
-        """Measure what a run needs and was not measured, and return the answer of each statement."""
+        """Run a planned report: measure what is missing, and return each statement's answer."""
         with self._session.statement():
             return self._execute(planned)
 

@@ -69,11 +69,11 @@ class Encoded:
         self._kept: dict[tuple[object, ...], bytes] = {}
 
     def get(self, form: tuple[object, ...]) -> bytes | None:
-        """Return the rows in a form that was sent before; None if they were not kept."""
+        """Return the rows as they were encoded before for a protocol's format; None if not kept."""
         return self._kept.get(form)
 
     def put(self, form: tuple[object, ...], rows: bytes) -> None:
-        """Keep the rows in a form, if there is room."""
+        """Keep the encoded rows for a protocol's format, if there is room."""
         if form not in self._kept and len(rows) <= self._left:
             self._kept[form] = rows
             self._left -= len(rows)
@@ -127,7 +127,7 @@ def put_arrays_back(parameters: Sequence[object] | None, values: tuple[object, .
 
 
 def conform(table: pa.Table, schema: pa.Schema) -> pa.Table:
-    """Return a table with announced types: a literal's type depends on its value, and that was a dummy's.
+    """Cast a table to the announced schema, whose types came from dummies for the parameters.
 
     How many digits a DECIMAL has is not announced.
     """
@@ -232,11 +232,11 @@ class Planned:
 
     @property
     def engines(self) -> Engines:
-        """The engines on which it was prepared."""
+        """The engines on which the statement was prepared."""
         return self.prepared.engines
 
     def may_be_kept(self, text: str, views: Mapping[str, View]) -> bool:
-        """Return whether the plan of a text holds for other times; `views` are the policy's."""
+        """Return whether the plan stays valid: its text reads no clock, and its files are settled."""
         return holds_later(self.prepared, text, views)
 
 
@@ -258,7 +258,7 @@ class DataCache(Generic[_Value]):
         return key in self._kept
 
     def get(self, key: PlanKey, engines: Engines) -> _Value | None:
-        """Return the value that was made on these engines; None, and forget another one, if there is none."""
+        """Return the value kept for these engines; forget a value that was made on other engines."""
         found = self._kept.get(key)
         if found is not None and found[0]() is not engines:
             self._kept.forget(key, found)

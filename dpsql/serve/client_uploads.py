@@ -41,7 +41,7 @@ class ClientUploads:
         return self._own
 
     def add(self, base: Generation, name: str, rows: pa.Table, key: str | None) -> None:
-        """Keep a table under a name; plans and answers that were kept are of this connection alone."""
+        """Upload a table under a name, for this connection alone, with caches of its own."""
         if self._base is not base:
             self.close()
         with _LOCK:
@@ -56,7 +56,7 @@ class ClientUploads:
         self._own = own
 
     def close(self) -> None:
-        """Forget all of them; their engines close when no statement runs on them, for which nobody waits."""
+        """Forget all uploads of the connection, and close their engines in the background."""
         if self._uploads is not None:
             threading.Thread(target=self._uploads.close, name="dpsql closing uploads").start()
         self._uploads = self._base = self._own = None

@@ -144,14 +144,14 @@ class Gate:
         return Login(user, keys)
 
     def by_token(self, token: str, certified: str | None = None) -> Login | None:
-        """Return the login of a token; None for one that does not hold, or of another certificate's user."""
+        """Return the login of a token; None if it is invalid, or the certificate names another user."""
         found = self.users.by_token(token)
         if found is None or (certified is not None and certified != found[0].name):
             return None
         return Login(*found)
 
     def user(self, login: Login) -> User:
-        """Return the user of a login as he is now; raises `LoginEnded`."""
+        """Return the present account of a login's user; raises `LoginEnded`."""
         user = self.users.user(login.user.name)
         if user is None or user.analyst != login.analyst:
             raise LoginEnded("the login is no longer valid")

@@ -230,7 +230,7 @@ def _list_assumptions(release: Release) -> list[str]:
 
 
 def refusal(problem: Exception) -> JsonObject:
-    """Return an error as a result."""
+    """Return an error as a JSON object: the refusal, its hint and its place in the text."""
     if not isinstance(problem, Error):
         return {
             "refused": f"internal error ({type(problem).__name__}): this is a bug of dpsql",

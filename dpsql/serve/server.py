@@ -101,7 +101,7 @@ class Server:
             await self._end()
 
     def stop(self) -> None:
-        """Begin to end; told a second time, wait for nothing."""
+        """Ask the server to end; a second call ends it without waiting."""
         if self._told.is_set():
             self._hurried.set()
         self._told.set()

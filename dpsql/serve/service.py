@@ -98,7 +98,7 @@ class Service(SharedByClients):
         return client
 
     def client_of(self, login: Login, protocol: str, lane: str = "") -> Client:
-        """Return the client of a login that has no connection: the same one each time, of each lane.
+        """Return the client of a login without a connection, one for each lane; make it if new.
 
         Only the thread of the event loop calls it. Clients of the user's logins that do not hold any more are
         closed.
@@ -156,7 +156,7 @@ class Service(SharedByClients):
 
     @property
     def messages(self) -> tuple[str, ...]:
-        """What the owner should know of the ledger that is open."""
+        """The messages of the open ledger for the owner."""
         return self.generation.database.ledger.messages
 
     def is_ready(self) -> bool:
@@ -176,5 +176,5 @@ class Service(SharedByClients):
         return self.generation.database.ledger.budget(analyst)
 
     def figures(self) -> Figures:
-        """Return the numbers of statements: that wait, run, and have ended."""
+        """Return how many statements wait, run, and have ended."""
         return self.counters.figures(waiting=self.heavy.waiting_count, running=self.heavy.running_count)

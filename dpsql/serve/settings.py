@@ -136,7 +136,7 @@ class Settings:
 
     @property
     def values(self) -> Values:
-        """All values, to which `restore` goes back."""
+        """The values of all settings, kept at a savepoint for `restore`."""
         return self._values, self._local
 
     def restore(self, values: Values) -> Changes:

@@ -44,7 +44,7 @@ class _PoolJob(Generic[_T]):
     future: Future[_T] = field(default_factory=Future)
 
     def run(self) -> Callable[[], None]:
-        """Run the work, unless it was cancelled; return what tells its end to those who wait for it."""
+        """Run the work, unless it was cancelled; return a function that then sets the future's result."""
         future = self.future
         if not future.set_running_or_notify_cancel():
             return lambda: None
@@ -264,7 +264,7 @@ class ConnectedClient(Cancellable, Protocol):
     number: int
 
     def row(self) -> ConnectionRow:
-        """Return its row of `pg_stat_activity`."""
+        """Return the client's row of `pg_stat_activity`."""
 
     def terminate(self) -> None:
         """Let the client's connection end."""
@@ -343,7 +343,7 @@ class SharedByClients:
                 del self._clients[client.number]
 
     def signal(self, analyst: str, signal: Signal) -> bool:
-        """Cancel or end a connection of an analyst; return whether it is one of his."""
+        """Cancel or end a connection of an analyst; return False if the analyst has no such connection."""
         for client in self.clients_of(analyst):
             if client.number == signal.pid:
                 (client.cancel if signal.kind == "cancel" else client.terminate)()

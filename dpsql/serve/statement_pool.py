@@ -48,7 +48,7 @@ class ActiveStatement:
         self._loop = asyncio.get_running_loop()
 
     def cancel(self) -> None:
-        """Stop it, from any thread; what waits never begins, and what costs nothing is not waited for."""
+        """Stop the statement, from any thread; work that waits never begins."""
         self.running.cancel()
         future = self.future
         if future is not None:

@@ -140,7 +140,7 @@ class StatementRun:
     # -- answering
 
     def quick(self) -> Answer | Pending | None:
-        """Answer a statement as `begin` does, if it needs no planning; None if it does."""
+        """Answer a statement from a kept plan or answer; None if the statement must be planned."""
         found = self._find_plan(self._values)
         if found is None:
             return self._ask_catalog() if self._is_translated() else None
@@ -317,7 +317,7 @@ class StatementRun:
         return Described(kinds, columns_of(schema))
 
     def quick_description(self) -> Described | None:
-        """Describe the statement as it was described before; None if it was not."""
+        """Return the kept description of the statement; None if none is kept."""
         if self._is_translated():
             return self.describe()
         found = self._find_description()

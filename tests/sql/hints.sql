@@ -444,3 +444,9 @@ SELECT COUNT(DISTINCT user_id) AS n FROM visits v WHERE EXISTS (SELECT 1 FROM us
 
 -- R5601
 SELECT PERCENTILE_DISC(x, 0.25, contribution_bounds_per_row => (0, 50)) AS q FROM (SELECT user_id, COUNT(*) AS x FROM visits GROUP BY user_id)
+
+-- R4901
+SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (mechanism = FIRST_STABLE, delta = 1e-6) page FROM visits GROUP BY page ORDER BY COUNT(DISTINCT user_id) DESC LIMIT 1
+
+-- R4903
+SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (delta = 1e-6, order_share = 0.25, mechanism = TOP_STABLE) note FROM visits GROUP BY note ORDER BY COUNT(DISTINCT user_id) DESC LIMIT 2

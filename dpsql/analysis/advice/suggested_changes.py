@@ -101,7 +101,7 @@ _SUNDAYS = ("dayofweek", "weekday", "dow")
 
 
 def advise_on_date_part(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
-    """Name a part of a date as it is called here."""
+    """Suggest dpsql's own name for an unknown date part in a call of EXTRACT or DATE_PART."""
     at = of.query.source.position(node)
     of_dates = one.message.lower().startswith(("date_part is", "datepart is"))
     names = ("extract", "date_part", "datepart") if of_dates else ()
@@ -132,7 +132,7 @@ _ROWS = frozenset({"lag", "lead", "first_value", "last_value", "nth_value"})
 
 
 def advise_on_window(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
-    """Release what a window over all rows is used for: a quantile of the order, or the aggregate itself."""
+    """Suggest a released quantile or aggregate in the place of a window over all rows."""
     window = next((n for n in (node, *node.find_all(exp.Window)) if isinstance(n, exp.Window)), None)
     select = window.find_ancestor(exp.Select) if window is not None else None
     if window is None or select is None or window.args.get("alias"):
@@ -189,7 +189,7 @@ def _ask_aggregate(of: RefusedStatement, one: Obstacle, window: exp.Window, rows
 
 
 def partition_by_unit(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
-    """Look at the rows of one unit: LAG and the like are of its own rows."""
+    """Suggest PARTITION BY the unit for LAG and the like, which read only rows of one unit."""
     select = node.find_ancestor(exp.Select)
     named = of.list_tables(select) if select is not None else []
     units = {f"{n.alias}.{n.unit}" if len(named) > 1 else n.unit for n in named if n.unit is not None}

@@ -72,15 +72,15 @@ class Surveyor(StatementCompiler):
     """What refusals point at, with their message; "" for refused expressions, of which nothing is known."""
 
     def part(self, name: str = "", *, of_from: bool = False) -> RecoveryPoint:
-        """Return the block for an independent part, behind whose refusal the survey goes on."""
+        """Return a block around one part of a statement; after the part's refusal the survey goes on."""
         return _SurveyedPart(self, name, of_from=of_from)
 
     def report(self, refused: QueryRefused) -> None:
-        """Write a refusal down that leaves the meaning of the other parts as it is; the caller goes on."""
+        """Write down a refusal that leaves other parts of the statement meaningful, and return."""
         self.record(refused)
 
     def give_up(self) -> NoReturn:
-        """Stop where a part is missing whose refusal is written down already."""
+        """Abandon a part of the statement that needs another part, whose refusal is already recorded."""
         raise Obstructed("a part of this was refused")
 
     def record(self, refused: QueryRefused) -> None:

@@ -74,7 +74,7 @@ class RefusedStatement:
         return any(t.text.upper() == "DIFFERENTIAL_PRIVACY" for t in self.outline.tokens)
 
     def original(self, node: exp.Expr) -> exp.Expr:
-        """Return the node of the whole statement that stands where a node of a part of it does, or itself."""
+        """Return the node of the whole statement at a node's place in the text; itself if none is there."""
         at = self.query.source.position(node)
         try:
             whole = parse(self.query.source.text)
@@ -99,7 +99,7 @@ class RefusedStatement:
         return found
 
     def outermost(self, node: exp.Expr) -> BlockText | None:
-        """Return the block around a node if it is the whole statement; else None."""
+        """Return the text of the block around a node if the block is the whole statement; else None."""
         block, first = self.outline.block(self.query.source.position(node)), self.outline.block(0)
         several = block is not None and any(t.token_type in _SET_OPERATIONS for t in block.clauses)
         return block if block == first and not several else None

@@ -63,7 +63,7 @@ def bound_rows(compiler: StatementCompiler, source: From, *, beyond: str = "weig
 
 
 def bound_values(compiler: StatementCompiler, source: From, *, declared: int | None = None) -> int | None:
-    """Return how many different values of a unit count in a group, as the policy says; None: it does not.
+    """Return how many different values of a unit the policy lets count in a group; None: no bound.
 
     No more are counted than are `declared`: a unit with more has some that no key can have.
     """
@@ -190,7 +190,7 @@ def write_bound(call: AggregateCall, bound: str, ends: str, guess: str) -> tuple
 
 
 def assume_cut(call: AggregateCall, argument: str, sql_type: SqlType, bounds: Bounds) -> None:
-    """Note that values are cut, if the policy declares the bounds: other bounds no value exceeds."""
+    """Note for the answer that an argument's values are cut, if the policy declares its bounds."""
     if bounds.declared:
         ends = write_ends(sql_type, bounds.low, bounds.high)
         call.compiler.assume(Assumed(f"values of {argument} outside {ends} are cut", where="policy"))

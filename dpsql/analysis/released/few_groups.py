@@ -71,7 +71,7 @@ class FewGroups(UnitNumber):
         return (-self.most if self.aggregates else 0), self.most
 
     def build_counted(self, *row: Expr) -> Counted:
-        """Raise: it is no sum of what units add, and has a query of its own."""
+        """Raise `InternalError`: a number of groups has a query of its own, made by `build_query`."""
         raise InternalError("this is a bug of dpsql, nothing was run or charged: groups are no sum of units")
 
     def build_query(self, rows: Query) -> Query:

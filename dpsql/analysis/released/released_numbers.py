@@ -200,7 +200,7 @@ class AggregateCall:
 
     @property
     def whole(self) -> WholeTable | None:
-        """The table of which all rows are aggregated; None: others are, or not all."""
+        """The table of which the call aggregates every row; None if it leaves out rows or reads a join."""
         return None if self.conditions else self.compiler.whole
 
     def condition(self) -> tuple[Expr, ...]:
@@ -240,7 +240,7 @@ class SumPart(UnitNumber, ABC):
 
     @property
     def noise_group(self) -> object:
-        """The sum itself, which is measured with a noise of its own."""
+        """The key of the noise: the sum itself, since no other part shares its noise."""
         return self
 
 

@@ -105,12 +105,12 @@ def rows_of_units(_: Fraction) -> Sequence[tuple[str, Any, Any]]:
 
 
 def direction(*, monotone: bool) -> Adjacency:
-    """Return the adjacency of counts that are monotone or not."""
+    """Return the adjacency to audit: "monotone" or "general"."""
     return "monotone" if monotone else "general"
 
 
 def any_k(*values: int) -> Arguments:
-    """Return arguments that try these k, for every epsilon."""
+    """Return the arguments to audit with: the given values of k, whatever epsilon is."""
     return lambda _: {"k": values}
 
 
@@ -127,7 +127,7 @@ def new_groups(epsilon: Fraction) -> Sequence[tuple[str, Any, Any]]:
 
 
 def around(*ks: int) -> Arguments:
-    """Return arguments that try these k, and thresholds around the counts of the input patterns."""
+    """Return the arguments to audit with: the given k, and thresholds around the input counts."""
     return lambda epsilon: {"threshold": levels(epsilon, -4, -2, -1, 0, 1, 2, 4), "k": ks}
 
 

@@ -155,7 +155,7 @@ def off_the_grid(
 def with_zeros(
     counts: NDArray[np.int64], trials: int, entropy: Entropy, *, epsilon: Fraction
 ) -> dict[str, NDArray[np.float64]]:
-    """Return counts and public zeros with box noise, none of them less the midrange of the zeros."""
+    """Return counts and zeros with box noise, without subtracting the zeros' midrange: the mistake."""
     plan = Box.plan(len(counts), epsilon)
     drawn = exact_noise.box(plan.rate, len(counts) + plan.pads, trials, entropy=entropy) / plan.unit
     return {"value": counts + drawn[:, : len(counts)], "zero": drawn[:, len(counts) :]}
@@ -164,7 +164,7 @@ def with_zeros(
 def with_side(
     counts: NDArray[np.int64], trials: int, entropy: Entropy, *, epsilon: Fraction
 ) -> dict[str, NDArray[np.float64]]:
-    """Return counts with box noise, and the side of the box."""
+    """Return counts with box noise and, as the mistake, the private side of the box as well."""
     plan = Box.plan(len(counts), epsilon)
     side = exact_noise.box_side(plan.rate, len(counts) + plan.pads, trials, entropy=entropy)
     drawn = exact_noise.uniform(side, len(counts) + plan.pads, entropy=entropy)

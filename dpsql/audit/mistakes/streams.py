@@ -87,7 +87,7 @@ def _statistics(counts: NDArray[np.int64], expected: int, fault: str) -> list[in
 
 
 def _runs(_: Fraction) -> list[Pair]:
-    """Make pairs in which one unit moves all statistics, or every other one the other way."""
+    """Make adjacent inputs of check streams: all statistics rise by 1, or they rise and fall in turn."""
     found = []
     for n in (4, 10):
         level = (2,) * n

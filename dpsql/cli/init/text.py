@@ -70,7 +70,7 @@ class DeclaredTable:
         return self.found.name
 
     def kind(self, column: FoundColumn) -> SqlType | None:
-        """Return the type to declare; None if the column cannot be declared."""
+        """Return the SQL type to declare for a column; None if it cannot be declared."""
         if name_problem(column.name):
             return None
         return self.kinds.get(column.name, column.kind)

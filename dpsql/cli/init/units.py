@@ -28,7 +28,7 @@ def fold_name(name: str) -> str:
 
 
 def is_called(table: Found, column: str, name: str) -> bool:
-    """Whether a column is called so, in the policy or in the header of its file."""
+    """Return whether a column has a name, in the policy or in its file's header."""
     header = dict(table.csv.rename) if table.csv is not None else {}
     return fold_name(column) == fold_name(name) or header.get(name) == column
 

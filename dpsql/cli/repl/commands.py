@@ -61,13 +61,13 @@ class ReplState:
     """The first failure."""
 
     def note(self, code: ExitCode) -> None:
-        """Remember a failure; in a pipe it ends the shell, unless it is to go on."""
+        """Remember the exit code of a failure; input from a pipe then ends, unless told to go on."""
         self.code = self.code or code
         if code and not self.reader.interactive and not self.go_on:
             self.done = True
 
     def statement(self, text: str) -> None:
-        """Run one statement; ask before, if it takes much of what is left."""
+        """Run one statement; ask first if its price is a large part of the remaining budget."""
         prepared = self.session.prepare(text)
         self.output.check()
         if prepared.private and not self._is_agreed(prepared):

@@ -218,7 +218,7 @@ class UnitRows:
         attempt: Attempt,
         fetch: Callable[[duckdb.DuckDBPyConnection, str], _Rows],
     ) -> _Rows | None:
-        """Return what is fetched of a faster text.
+        """Run a faster text of a query by what is known of units' rows; None if there is none.
 
         None: there is no such text, it failed, or its numbers are not all there.
         """

@@ -198,7 +198,7 @@ class Found:
 
     @property
     def in_database(self) -> bool:
-        """Whether it is a table of a database or engine, not a file."""
+        """Whether the source is a table of a database or engine, not a file."""
         return self.database is not None or (bool(self.engine) and not is_file(self.source))
 
 

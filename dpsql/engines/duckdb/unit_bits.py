@@ -88,7 +88,7 @@ class UnitBits:
         *,
         counts_only: bool,
     ) -> _Rows | None:
-        """Return what is fetched of a faster text.
+        """Run a faster text of a query, and return its rows; None if there is none or it failed.
 
         None: there is no such text, it failed, or its numbers are not all there.
         """
@@ -114,7 +114,7 @@ class UnitBits:
     def write(
         self, compiled: CompiledQuery, queries: tuple[Query, Query], groups: int, attempt: Attempt
     ) -> FasterText | None:
-        """Write a faster text of a query over the tables of a compiled one, with so many groups at most.
+        """Write a faster text of a query that counts at most `groups` groups; None if there is none.
 
         None: there is none, or no use in one. The second query is the same with public rows in the place of
         those that only the private database has.

@@ -99,7 +99,7 @@ class CatalogTable:
 
     @property
     def view(self) -> bool:
-        """Whether it is a view, or a materialized one."""
+        """Whether the relation is a view or a materialized view."""
         return self.relation_kind in ("v", "m")
 
 

@@ -103,7 +103,7 @@ class SparkGuard:
         return cls(table, view, made.read, made.look(session)[0])
 
     def check(self, session: Any) -> tuple[object, ...]:  # noqa: ANN401  two classes of sessions
-        """Refresh the table and return its version; raise if it is another one, or no table any more."""
+        """Refresh the table and return its version; raise if its definition has changed."""
         seen: tuple[tuple[object, ...], tuple[object, ...]] | None = None
         try:
             seen = self.look(session)
@@ -125,7 +125,7 @@ class SparkGuard:
         return f"table {self.table.name} was replaced since it was opened (the owner runs `dpsql check`)"
 
     def look(self, session: Any) -> tuple[tuple[object, ...], tuple[object, ...]]:  # noqa: ANN401  see above
-        """Refresh the table; return what it is, and its version."""
+        """Refresh the table; return its name, columns and identity, and its version."""
         name, schema = find_table(session, self.table, self.view)
         columns = tuple((n, word) for n, word in columns_of(schema) if n.lower() in self.read)
         place = table_identity(session, name) if isinstance(self.table.source, DatabaseSource) else ()

@@ -129,7 +129,7 @@ _DATE_PARTS = ("year", "quarter", "month", "week", "day", "hour", "minute", "sec
 
 
 def date_truncations(timestamp: Callable[[str], str], day: Callable[[str], str]) -> Iterator[Form]:
-    """Return the forms of `date_trunc`; the arguments write it for a part, of a timestamp and of a date."""
+    """Return the forms of `date_trunc`, written by one function for timestamps and one for dates."""
     for part in _DATE_PARTS:
         value_range = same_or_previous_year if part == "week" else same_year
         yield Form("date_trunc", f"={part} M", TIMESTAMP, timestamp(part), value_range)
@@ -341,7 +341,7 @@ class Dialect(ABC):
         return None
 
     def narrow(self, value: Value, sql_type: SqlType) -> Value:
-        """Write a DECIMAL that fits as one of fewer digits."""
+        """Write the cast of a DECIMAL to a type of fewer digits, into which the value is known to fit."""
         return replace(value.with_sql(f"CAST({value.sql} AS {self.type_name(sql_type)})"), type=sql_type)
 
     def cut(self, value: Value, sql_type: SqlType, low: int, high: int) -> str | None:

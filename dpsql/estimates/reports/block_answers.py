@@ -59,7 +59,7 @@ class AnswerParts:
         self._parts: list[_Part] = []
 
     def answer(self) -> BlockAnswer:
-        """Return the numbers that the parts of an answer add up to."""
+        """Compute the numbers of the wanted marginal and their variances, block by block."""
         shape = tuple(axis.rows for axis in self.maps)
         values, variances = np.zeros(shape), np.zeros(shape)
         determined = np.ones(shape, dtype=np.bool_)
@@ -117,7 +117,7 @@ class AnswerParts:
         return tensor.transpose([now.index(i) for i in range(len(self.maps))])
 
     def error_kind(self) -> Ints:
-        """Return which of the errors of `errors` each number has: of the rows of all columns."""
+        """Return for each number of the marginal the index of its error in `errors`."""
         found = np.zeros((1,) * len(self.maps), dtype=np.intp)
         for place, axis in enumerate(self.maps):
             kind = axis.kind.reshape([-1 if i == place else 1 for i in range(len(self.maps))])

@@ -69,7 +69,7 @@ class ErrorTerms:
 
     @classmethod
     def add(cls, terms: Sequence[ErrorTerms]) -> ErrorTerms:
-        """Return the errors of sums of estimates that have no noise in common."""
+        """Return the errors of the sums of several independent estimates."""
         laplace, rest = keep_largest(np.concatenate([each.laplace for each in terms], axis=1))
         normal = rest + sum(each.normal for each in terms)
         boxes = tuple(box for each in terms for box in each.boxes)
@@ -77,7 +77,7 @@ class ErrorTerms:
 
     @classmethod
     def join(cls, terms: Sequence[ErrorTerms]) -> ErrorTerms:
-        """Return the errors of several lists of estimates, whose noises are from the same draws."""
+        """Concatenate the errors of several lists of estimates that share their draws of noise."""
         boxes = tuple(
             BoxTerm(
                 same[0].law,
@@ -97,7 +97,7 @@ class ErrorTerms:
         return ErrorTerms(self.laplace[errors], self.normal[errors], boxes, self.grid[errors])
 
     def only(self, there: Bools) -> ErrorTerms:
-        """Return the errors with nothing where they are not there."""
+        """Return the errors with those set to zero where the mask is False."""
         boxes = tuple(
             BoxTerm(box.law, box.weights * there[:, None], box.variance * there) for box in self.boxes
         )

@@ -220,7 +220,7 @@ class BlockSystem:
         return MeasuredMarginal(released, tuple(maps), tuple(places), frozenset(inside), draw)
 
     def unknowns(self) -> int:
-        """Return how many unknowns the blocks have of which some release tells."""
+        """Return the number of unknowns in all blocks of which some release tells."""
         sets = {part for each in self.measured for part in list_subsets(sorted(each.inside))}
         return sum(self._deviations(part) * self._sums(part) for part in sets)
 

@@ -66,7 +66,7 @@ class Undetermined:
 
     @property
     def text(self) -> str:
-        """How that is called in a message: "by channel of 2026-W31"."""
+        """The words for the missing marginal, such as "by channel of 2026-W31"."""
         return self.missing.describe()
 
 
@@ -158,7 +158,7 @@ class Estimate:
         return cls(tuple(releases), _Columns(dict(universe or {})), {})
 
     def extend(self, releases: Sequence[ReleasedMarginal]) -> Estimate:
-        """Return the estimate of more releases; what they do not touch is not computed again."""
+        """Return the estimate with more releases; recompute only the groups of cells that they touch."""
         together = (*self.releases, *releases)
         if len({each.report for each in together}) > 1:
             raise ValueError("one estimate is of the releases of one report")
@@ -224,7 +224,7 @@ class Estimate:
         return found if isinstance(found, Undetermined) else found[1]
 
     def weigh(self, wanted: Marginal) -> Iterator[tuple[ReleasedMarginal, FloatArray]]:
-        """Yield for each release the weights of its numbers in those of a marginal that is determined.
+        """Yield for each release the weights of its numbers in the estimate of a marginal.
 
         They are float64[numbers, numbers of the release].
         """

@@ -73,7 +73,7 @@ class Axis:
         return Axis(self.column, rows, labels)
 
     def is_apart(self) -> bool:
-        """Return whether no value is in two of its sets, so that a unit's row is in one number at most."""
+        """Return whether the axis's sets are disjoint, so that each row counts in at most one number."""
         return are_apart(self.rows)
 
 
@@ -112,7 +112,7 @@ class Marginal:
         return next((axis for axis in self.axes if axis.column == column), None)
 
     def describe(self) -> str:
-        """Return how it is called in a text: "by region of 2026-W31"."""
+        """Return the words for the marginal, such as "by region of 2026-W31"."""
         keys = [axis.column for axis in self.axes if len(axis.rows) > 1]
         single = [axis.labels[0] for axis in self.axes if len(axis.rows) == 1]
         by = f"by {', '.join(keys)}" if keys else "the total"

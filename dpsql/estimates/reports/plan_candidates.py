@@ -63,7 +63,7 @@ def list_candidates(
     blocks: Sequence[int] = (),
     universe: Mapping[str, ValueSet] | None = None,
 ) -> tuple[Candidate, ...]:
-    """Return all groupings below those of some statements, and those of blocks of parts of given lengths.
+    """Return the marginals worth measuring: the statements' groupings, coarser ones, and blocks.
 
     With `universe`, the values that rows may have in some columns, what conditions on a column leave is one
     more group of it, which costs nothing.

@@ -49,7 +49,7 @@ class PlanBlock:
     wanted: FloatArray
 
     def reduce(self) -> PlanBlock:
-        """Return the block on what the candidates tell of it together.
+        """Return the block reduced to the subspace that the candidates together determine.
 
         Raises
         ------

@@ -113,7 +113,7 @@ def plan_report(
 
 
 def predict_run(plan: Plan, way: Way, universe: Mapping[str, ValueSet] | None = None) -> Estimate:
-    """Return the estimate of what a plan measures of one part, at a budget and a bound of 1, of numbers 0.
+    """Return an estimate from zeros with a run's noise, to predict variances at budget and bound 1.
 
     Its variances are those of any marginal after a run, such as the price of a single day.
     """

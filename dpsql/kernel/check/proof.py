@@ -292,7 +292,7 @@ _STRICT = frozenset(("+", "-", "*", "//", "%", "=", "<>", "<", "<=", ">", ">="))
 
 
 def implies(x: Expr, y: Expr, query: Select, unit: frozenset[Expr]) -> bool:
-    """Return whether, in each row of a unit that a query reads, x is not NULL only if y is not NULL."""
+    """Return whether x being not NULL proves y not NULL, in each row of a unit that a query reads."""
     case = unwrap(y)
     if x == y:
         return True

@@ -283,7 +283,7 @@ class Existing(Mechanism[ExistingGroups]):
         return 1 + Fraction(self.cutoff, 1 << self.resolution)
 
     def covers(self, taken: Taken) -> bool:
-        """Return whether `loss` holds for counts that one unit changes so far.
+        """Return whether `loss` holds if one unit changes the counts by no more than `taken` says.
 
         The numbers are those of units, each of which is in at most m groups.
 

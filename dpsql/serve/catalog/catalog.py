@@ -101,7 +101,7 @@ class PgCatalog:
         self._connection.close()
 
     def route(self, text: str) -> Route:
-        """Return who answers a statement, by the relations that it names."""
+        """Return whether catalogue, data or nobody answers a statement, by the relations it names."""
         return _get_or_make(self._routes, text, text, lambda: self._route(text))
 
     def _route(self, text: str) -> Route:
@@ -114,7 +114,7 @@ class PgCatalog:
         return Route.DATA if isinstance(self._find(text, ()), UnknownQuestion) else Route.CATALOG
 
     def knows(self, text: str, types: Sequence[pa.DataType | None] = ()) -> bool:
-        """Return whether a statement is a question that was translated before; it does not parse."""
+        """Return whether the catalogue has translated a question before, without parsing its text."""
         if self._routes.get(text) is not Route.CATALOG:
             return False
         return isinstance(self._questions.get((text, _oids(types))), TranslatedQuestion)

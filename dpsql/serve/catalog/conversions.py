@@ -78,7 +78,7 @@ def rename_columns(columns: Sequence[SourceColumn], names: Sequence[str]) -> lis
 
 
 def call(name: str, *arguments: exp.Expr) -> exp.Anonymous:
-    """Return the call of a function of DuckDB, or of a macro."""
+    """Return the node that calls a DuckDB function or a macro by its name."""
     return exp.Anonymous(this=name, expressions=list(arguments))
 
 

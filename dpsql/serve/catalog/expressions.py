@@ -201,7 +201,7 @@ class Expressions(Calls):
         return found
 
     def other(self, node: exp.Expr, scope: SelectScope) -> TypedNode:
-        """Translate a query, or the parts of an expression that both read alike."""
+        """Translate a subquery, or the operands of a node that both dialects write alike."""
         if isinstance(node, exp.Query):
             return TypedNode(node, self.query(node, scope, scope.tables)[0].type)
         self.values(node.iter_expressions(), scope)
@@ -210,7 +210,7 @@ class Expressions(Calls):
     # Values.
 
     def literal(self, node: exp.Expr, scope: SelectScope) -> TypedNode:
-        """Check `'text'`, whose type is decided by what stands around it, and numbers."""
+        """Return a literal with its type: unknown for a text, by its size for a number."""
         if node.is_string:
             if "\x00" in node.name:
                 raise UnknownQuestion("NUL")
@@ -251,7 +251,7 @@ class Expressions(Calls):
         return self.expression(node.this, scope)
 
     def first(self, node: exp.Expr, scope: SelectScope) -> TypedNode:
-        """Translate an expression that has the type of its first part."""
+        """Translate the operands of a node whose type is that of its first operand."""
         values = self.values(node.iter_expressions(), scope)
         return TypedNode(node, values[0].type if values else None)
 
@@ -313,7 +313,7 @@ class Expressions(Calls):
         return TypedNode(new, oid)
 
     def row_limit(self, node: exp.Expr, scope: SelectScope) -> TypedNode:
-        """Translate LIMIT and OFFSET."""
+        """Translate the number in a LIMIT or OFFSET clause; remove LIMIT ALL and LIMIT NULL."""
         if isinstance(node.expression, exp.Null) or node.expression.name.upper() == "ALL":
             node.pop()
         else:

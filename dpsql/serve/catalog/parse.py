@@ -238,7 +238,7 @@ def find_relation(schema: str, name: str) -> CatalogRelation | None:
 
 
 def route(text: str, tables: Container[str] = ()) -> Route | None:
-    """Return who answers a statement; None if it names no relation, so that its functions decide.
+    """Return whether catalogue, data or nobody answers a statement; None if it names no relation.
 
     `tables` are the policy's, in lower case: a statement over them that names nothing of the catalogue need
     not be parsed.
@@ -317,7 +317,7 @@ def signal(text: str, parameters: Sequence[object]) -> Signal | None:
 
 
 def describe_signal(text: str) -> tuple[str, int] | None:
-    """Return the name of the one column, and the number of parameters, of a statement that is a signal."""
+    """Return the column and the number of parameters of a call that cancels or ends a connection."""
     found = signal(text, ("0",))
     return None if found is None else (found.column, int(signal(text, ()) is None))
 

@@ -142,7 +142,7 @@ class Logins:
         return made
 
     def login(self, cookie: str, key: str) -> Login | None:
-        """Return whose cookie and key these are; None if the login has ended, or holds no longer."""
+        """Return the login of a cookie and a key; None if the login has ended or is no longer valid."""
         found, now = self._logins.get(hash_secret(cookie)), self._clock()
         if found is None or not hmac.compare_digest(found.key, hash_secret(key)):
             return None

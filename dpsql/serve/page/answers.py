@@ -112,7 +112,7 @@ def json_response(facts: object, status: int = 200, headers: dict[str, str] | No
 
 
 def refusal_response(problem: Exception) -> Response:
-    """Return an error as an answer: of an unexpected one only the type is told."""
+    """Return an error as a JSON response; an unexpected error shows its type alone."""
     if isinstance(problem, RefusedError):
         return json_response(problem.facts, problem.status)
     status = next((status for kind, status in _STATUSES if isinstance(problem, kind)), 500)

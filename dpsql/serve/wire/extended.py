@@ -188,7 +188,7 @@ class Extended:
             self._portals.clear()
 
     def begin_simple(self) -> None:
-        """Forget what has no name, as each simple query does."""
+        """Forget the unnamed statement and the unnamed portal, as each simple query does."""
         self._statements.pop("", None)
         self._portals.pop("", None)
 

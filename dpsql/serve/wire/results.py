@@ -62,7 +62,7 @@ class SentStatement:
 
     @cached_property
     def command(self) -> Command | None:
-        """The command of the session that it is; None for a statement that is answered."""
+        """The command of the session that the text asks for; None for a statement to answer."""
         return read_command(self.text) if self.may_be_command else None
 
     @cached_property

@@ -169,7 +169,7 @@ class WireSession:
 
     @property
     def form(self) -> object:
-        """What the columns of an answer depend on besides the statement: the settings and the policy."""
+        """The settings and the policy, on which an answer's columns depend besides the statement."""
         return self.settings.values, self.client.policy
 
     async def describe(
@@ -311,7 +311,7 @@ class WireSession:
 
     @contextmanager
     def count_while_sending(self, result: WireResult | None = None) -> Iterator[Callable[[], None]]:
-        """Send a result in this block, and count it as kept if it is given; yield what raises once cancelled.
+        """Count a result's bytes as held in a block that sends it; yield a check for cancellation.
 
         Nothing that was charged is given back.
         """

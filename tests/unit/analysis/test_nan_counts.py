@@ -92,7 +92,9 @@ def test_an_average_has_its_own_number_of_rows(session: Session) -> None:
 def test_counts_of_rows_share_the_noise_of_the_average(session: Session) -> None:
     """A count of values that may be NaN is a sum of moments, as that of other values is."""
     for column in ("x", "n"):
-        prepared = session.prepare(f"SELECT COUNT({column}), AVG({column}) FROM t")
+        prepared = session.prepare(
+            f"SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 1) COUNT({column}), AVG({column}) FROM t"
+        )
         assert isinstance(prepared, PreparedPrivate)
         plan = prepared.plan
         assert len({count.noise_group for count in plan.counts}) == 1
