@@ -94,9 +94,12 @@ TOTALS = {
 MOMENTS = {
     "unit": ("linear", "a / 365.25"),
     "average of a sum": ("ratio", "s / n"),
+}
+MOMENTS_OF_WINDOWS = {
     "difference of averages": ("smooth", "a - LAG(a) OVER (ORDER BY g)"),
     "weighted average": ("smooth", "SUM(n * a) OVER () / SUM(n) OVER ()"),
 }
+MOMENTS_BLOCK = "(SELECT g, COUNT(*) AS n, AVG(x) AS a, SUM(x) AS s FROM t GROUP BY g) AS r"
 
 
 class Case(NamedTuple):
@@ -125,9 +128,8 @@ CASES = {
         for windows in (False, True)
     },
     **{f"{law}, totals": Case(law, BLOCK, TOTALS) for law in ("LAPLACE", "BOX", "GAUSSIAN")},
-    "moments": Case(
-        "LAPLACE", "(SELECT g, COUNT(*) AS n, AVG(x) AS a, SUM(x) AS s FROM t GROUP BY g) AS r", MOMENTS
-    ),
+    "moments": Case("LAPLACE", MOMENTS_BLOCK, MOMENTS),
+    "moments, windows": Case("LAPLACE", MOMENTS_BLOCK, MOMENTS_OF_WINDOWS),
 }
 LEAST = {"linear": 0.94, "ratio": 0.94, "smooth": 0.93}
 MOST = {"linear": 0.96, "ratio": 1.0, "smooth": 1.0}
@@ -162,7 +164,7 @@ def prepared_of(sessions: Mapping[str, Session], case: Case) -> tuple[PreparedCo
         f"SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 0.25, mechanism = {case.law}) {listed} "
         f"FROM {case.block}{'' if totals else ' ORDER BY g'}"
     )
-    if case.columns is MOMENTS:
+    if case.block is MOMENTS_BLOCK:
         text = text.replace(f", mechanism = {case.law}", "").replace("0.25", "2")
     prepared = of_type(session.prepare(text), PreparedComposed)
     (part,) = prepared.parts
