@@ -92,7 +92,6 @@ TOTALS = {
     "sum of products": ("smooth", "SUM(n * m)"),
 }
 MOMENTS = {
-    "unit": ("linear", "a / 365.25"),
     "average of a sum": ("ratio", "s / n"),
 }
 MOMENTS_OF_WINDOWS = {
