@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
 # pyarrow 26.0.1 with pandas 3.1.1: the first value that is converted to Arrow loads pandas, where it is installed.
 #
-# A guess: pa.scalar(3) or pa.array([1, 2]) has nothing to do with pandas, and takes microseconds. Seen: `import pyarrow`
-# does not load pandas, but the first conversion of any Python or numpy value does, to see whether the value is one
-# of pandas': some 400 modules, in more time than the import of pyarrow itself (.28 and .15 s of a processor, once). Tables that come from a buffer, from
-# IPC or from an engine's own Arrow export load nothing; pa.Array.from_buffers is the way for numbers. A program that
-# asks one question and ends is slower by that, and only in environments that have pandas.
+# A guess: pa.scalar(3) or pa.array([1, 2]) has nothing to do with pandas, and takes microseconds. Seen: `import
+# pyarrow` does not load pandas, but the first conversion of any Python or numpy value does, to see whether the
+# value is one of pandas': some 400 modules, in more time than the import of pyarrow itself (.28 and .15 s of a
+# processor, once). Tables that come from a buffer, from IPC or from an engine's own Arrow export load nothing;
+# pa.Array.from_buffers is the way for numbers. A program that asks one question and ends is slower by that, and
+# only in environments that have pandas.
 #
 # Output seen (modules differ by version; times by machine are not shown):
 #   import pyarrow                    pandas not loaded
