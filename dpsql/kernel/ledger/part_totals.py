@@ -117,7 +117,7 @@ def add(connection: sqlite3.Connection, name: str, parts: PartSet, more: Amounts
     while above:
         level, place = node = min(above)
         above.remove(node)
-        if _set_below(connection, name, level, place) and level < _TOP:
+        if connection.execute(_SET_BELOW, (name, *node)).rowcount > 0 and level < _TOP:
             above.add((level + 1, place >> 4))
 
 
@@ -130,31 +130,19 @@ _GIVE: Final = (
     " ON CONFLICT DO UPDATE SET epsilon = epsilon + excluded.epsilon, open = open + excluded.open,"
     " delta = delta + excluded.delta, cost = cost + excluded.cost"
 )
-_LARGEST_BELOW: Final = (
-    "SELECT max(epsilon + below_epsilon), max(open + below_open), max(delta + below_delta),"
-    " max(cost + below_cost) FROM node WHERE scope = ? AND level = ? AND place BETWEEN ? AND ?"
-)
-_WRITE_BELOW: Final = (
-    f"INSERT INTO node (scope, level, place, {_BELOW}) VALUES (?, ?, ?, ?, ?, ?, ?)"
+_SET_BELOW: Final = (
+    f"INSERT INTO node (scope, level, place, {_BELOW}) SELECT ?1, ?2, ?3, max(epsilon + below_epsilon),"
+    " max(open + below_open), max(delta + below_delta), max(cost + below_cost) FROM node"
+    " WHERE scope = ?1 AND level = ?2 - 1 AND place BETWEEN 16 * ?3 AND 16 * ?3 + 15"
     " ON CONFLICT DO UPDATE SET below_epsilon = excluded.below_epsilon, below_open = excluded.below_open,"
     " below_delta = excluded.below_delta, below_cost = excluded.below_cost"
+    " WHERE below_epsilon <> excluded.below_epsilon OR below_open <> excluded.below_open"
+    " OR below_delta <> excluded.below_delta OR below_cost <> excluded.below_cost"
 )
+"""Computes the largest sums below a node from its children; a node that has them already is not counted.
 
-
-def _set_below(connection: sqlite3.Connection, name: str, level: int, place: int) -> bool:
-    """Compute the largest sums below a node from its children; return whether they are other ones now.
-
-    A child that is absent has 0, and no sum is less.
-    """
-    first = 16 * place
-    below = connection.execute(_LARGEST_BELOW, (name, level - 1, first, first + 15)).fetchone()
-    before = connection.execute(
-        f"SELECT {_BELOW} FROM node WHERE scope = ? AND level = ? AND place = ?", (name, level, place)
-    ).fetchone()
-    if below == before:
-        return False
-    connection.execute(_WRITE_BELOW, (name, level, place, *below))
-    return True
+A child that is absent has 0, and no sum is less.
+"""
 
 
 def _cover(low: int, high: int) -> Iterator[tuple[int, int]]:
@@ -184,17 +172,70 @@ def largest(connection: sqlite3.Connection, scopes: Scopes, parts: PartSet = ALL
     found = _NONE
     for name, order in scopes:
         most = _NONE
-        for _, _, amounts in _walk(connection, name, order, parts, whole=True):
-            most = most.largest(amounts)
+        if not _has_tree(connection, name, order):
+            for _, _, amounts in _add_up(list_charges(connection, name, order), parts):
+                most = most.largest(amounts)
+        elif parts:
+            root = _read_root(connection, name)
+            most = _find_largest(connection, name, parts.ranges, (_TOP, 0), root, _NONE)
         found = found.plus(most)
     return found
+
+
+def _find_largest(
+    connection: sqlite3.Connection,
+    name: str,
+    ranges: tuple[tuple[int, int], ...],
+    node: tuple[int, int],
+    row: tuple[int, ...],
+    above: Amounts,
+) -> Amounts:
+    """Return the largest amounts of parts in ranges, all of them below a node.
+
+    What is below a node is read where the ranges are not all of it. No amount is below 0, so a part whose own
+    node is absent has no more than the other ones: what its ancestors have.
+    """
+    level, place = node
+    size = 16**level
+    own = above.plus(Amounts(*row[:4]))
+    if not any(row[4:]) or ranges == ((place * size, (place + 1) * size - 1),):
+        return own.plus(Amounts(*row[4:]))
+    most, size = own, size // 16
+    children = _read_nodes(connection, name, level - 1, 16 * place, 16 * place + 15)
+    for child, amounts in children.items():
+        low, high = child * size, (child + 1) * size - 1
+        here = tuple((max(low, a), min(high, b)) for a, b in ranges if a <= high and b >= low)
+        if here:
+            found = _find_largest(connection, name, here, (level - 1, child), amounts, own)
+            most = most.largest(found)
+    return most
+
+
+_Nodes = dict[int, tuple[int, ...]]
+
+
+def _has_tree(connection: sqlite3.Connection, name: str, order: Fraction | None) -> bool:
+    there, found = order_of_tree(connection, name)
+    return there and order in (None, found)
+
+
+def _read_nodes(connection: sqlite3.Connection, name: str, level: int, first: int, last: int) -> _Nodes:
+    rows = connection.execute(
+        f"SELECT place, {_OWN}, {_BELOW} FROM node WHERE scope = ? AND level = ? AND place BETWEEN ? AND ?",
+        (name, level, first, last),
+    )
+    return {place: tuple(amounts) for place, *amounts in rows}
+
+
+def _read_root(connection: sqlite3.Connection, name: str) -> tuple[int, ...]:
+    return _read_nodes(connection, name, _TOP, 0, 0).get(0, (0,) * 8)
 
 
 def segments(connection: sqlite3.Connection, scopes: Scopes, parts: PartSet = ALL_PARTS) -> list[Segment]:
     """Return what was charged to each part of a set in several scopes; equal neighbours are one."""
     found: list[Segment] = [(low, high, _NONE) for low, high in parts.ranges]
     for name, order in scopes:
-        found = list(_merge(found, list(_walk(connection, name, order, parts, whole=False))))
+        found = list(_merge(found, list(_walk(connection, name, order, parts))))
     return _join_equal(found)
 
 
@@ -222,23 +263,16 @@ def _merge(left: list[Segment], right: list[Segment]) -> Iterator[Segment]:
 
 
 def _walk(
-    connection: sqlite3.Connection, name: str, order: Fraction | None, parts: PartSet, *, whole: bool
+    connection: sqlite3.Connection, name: str, order: Fraction | None, parts: PartSet
 ) -> Iterator[Segment]:
-    """Yield what was charged to parts of a set; if `whole`, at least that, where a node lies in the set.
+    """Yield what was charged to parts of a set.
 
     A scope without a tree at this order is added up from its entries.
     """
-    there, found = order_of_tree(connection, name)
-    if not there or order not in (None, found):
-        yield from _add_up(list_charges(connection, name, order), parts)
-        return
-    row = connection.execute(
-        f"SELECT {_OWN}, {_BELOW} FROM node WHERE scope = ? AND level = ? AND place = 0", (name, _TOP)
-    ).fetchone()
-    if row is None:
-        yield from ((low, high, _NONE) for low, high in parts.ranges)
+    if _has_tree(connection, name, order):
+        yield from _walk_node(connection, name, parts, (_TOP, 0), _read_root(connection, name), _NONE)
     else:
-        yield from _walk_node(connection, name, parts, (_TOP, 0), row, _NONE, whole=whole)
+        yield from _add_up(list_charges(connection, name, order), parts)
 
 
 def _add_up(charges: Iterable[tuple[PartSet, Amounts]], parts: PartSet) -> list[Segment]:
@@ -271,8 +305,6 @@ def _walk_node(
     node: tuple[int, int],
     row: tuple[int, ...],
     above: Amounts,
-    *,
-    whole: bool,
 ) -> Iterator[Segment]:
     level, place = node
     size = 16**level
@@ -281,17 +313,10 @@ def _walk_node(
     if not here:
         return
     own, below = above.plus(Amounts(*row[:4])), Amounts(*row[4:])
-    if below == _NONE or (whole and len(here) == size):
+    if below == _NONE:
         yield from ((*ends, own.plus(below)) for ends in here.ranges)
         return
-    children = {
-        child: tuple(amounts)
-        for child, *amounts in connection.execute(
-            f"SELECT place, {_OWN}, {_BELOW} FROM node"
-            " WHERE scope = ? AND level = ? AND place BETWEEN ? AND ?",
-            (name, level - 1, 16 * place, 16 * place + 15),
-        )
-    }
+    children = _read_nodes(connection, name, level - 1, 16 * place, 16 * place + 15)
     if level == 1:
         for child in (part for first, last in here.ranges for part in range(first, last + 1)):
             leaf = children.get(child)
@@ -299,7 +324,7 @@ def _walk_node(
         return
     for child in range(16 * place, 16 * place + 16):
         below_row = children.get(child, (0,) * 8)
-        yield from _walk_node(connection, name, here, (level - 1, child), below_row, own, whole=whole)
+        yield from _walk_node(connection, name, here, (level - 1, child), below_row, own)
 
 
 def touches(connection: sqlite3.Connection, entry: int) -> PartSet | None:
