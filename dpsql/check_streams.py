@@ -232,7 +232,8 @@ class CheckStreams:
             counted = reuse_key(
                 counting.plan, counting.policy, counting.engines.versions, Charge(Fraction(1))
             )
-            key = check_key(counted, ["question", repr(prepared.question)], None, None)
+            names = [output.name for output in counting.plan.outputs]
+            key = check_key(counted, ["question", repr(prepared.question), names], None, None)
 
         def ask(stream: StoredStream, confirm: Callable[[], None], most: int) -> CheckResult:
             del most

@@ -29,6 +29,8 @@ MOST_ROWS: Final = 1_000_000
 MOST_BYTES: Final = 64 * 2**20
 """Of all uploads of a session, in memory."""
 MOST_COLUMNS: Final = 100
+MOST_TABLES: Final = 100
+"""Of a session: each upload opens engines that have all of them."""
 _LEAST = 64
 """The bytes that a row of a table counts at least, divided by 8: empty texts and NULL are no free rows."""
 
@@ -58,15 +60,31 @@ class Uploads:
                 f"an upload has at most {MOST_ROWS:,} rows, and a session's uploads at most "
                 f"{MOST_BYTES >> 20} MB: this one has {rows.num_rows:,} rows and {size / 2**20:.1f} MB"
             )
+        if len(self._tables.keys() | {fold(name)}) > MOST_TABLES:
+            raise ProgrammingError(
+                f"a session has at most {MOST_TABLES} uploads: another one takes a name that you have used"
+            )
         digest = _hash(rows)
-        source = UploadedSource(self._write(digest, rows), digest=digest)
-        tables = self._tables | {fold(name): Table(name, source, public=True, unique=((found,),))}
-        made = self._base.with_tables(tables.values())
-        self._base.ledger.remember(f"upload {digest}", json.dumps([name, rows.num_rows, found]))
-        self._tables, self._sizes[fold(name)] = tables, size
-        self._close_own()
+        try:
+            source = UploadedSource(self._write(digest, rows), digest=digest)
+            tables = self._tables | {fold(name): Table(name, source, public=True, unique=((found,),))}
+            made = self._base.with_tables(tables.values())
+            self._base.ledger.remember(f"upload {digest}", json.dumps([name, rows.num_rows, found]))
+            self._tables, self._sizes[fold(name)] = tables, size
+            self._close_own()
+        finally:
+            self._remove_replaced()
         self._with_uploads = made
         return made
+
+    def _remove_replaced(self) -> None:
+        """Remove the files that no upload has any more; nothing reads the database that had them."""
+        used = {
+            each.source.digest for each in self._tables.values() if isinstance(each.source, UploadedSource)
+        }
+        for path in () if self._folder is None else self._folder.iterdir():
+            if path.stem not in used:
+                path.unlink()
 
     def _write(self, digest: str, rows: pa.Table) -> Path:
         import pyarrow.parquet as pq  # noqa: PLC0415  few sessions upload
@@ -124,14 +142,30 @@ def check_columns(name: str, rows: pa.Table) -> pa.Table:
         if problem := name_problem(column):
             raise ProgrammingError(f"a column of {name[:60]}: {problem}")
         kind = rows.schema.field(place).type
-        if pa.types.is_dictionary(kind) and _is_scalar(kind.value_type):
-            rows = rows.set_column(place, column, rows.column(place).cast(kind.value_type))
+        kept = _find_type(kind)
+        if _is_scalar(kept) and kept != kind:
+            try:
+                rows = rows.set_column(place, column, rows.column(place).cast(kept))
+            except pa.ArrowException:
+                raise ProgrammingError(
+                    f"column {column[:60]} of {name[:60]} has values beyond {kept}: whole numbers are "
+                    "BIGINT, and times have microseconds"
+                ) from None
         elif not _is_scalar(kind):
             raise ProgrammingError(
                 f"column {column[:60]} of {name[:60]} is {str(kind)[:60]}: an upload has numbers, texts, "
                 "BOOLEAN, dates and times without a zone"
             )
     return rows.replace_schema_metadata(None)
+
+
+def _find_type(kind: pa.DataType) -> pa.DataType:
+    """Return the type as which a column is kept: times and whole numbers as SQL has them, and no codes."""
+    if pa.types.is_dictionary(kind):
+        return _find_type(kind.value_type)
+    if pa.types.is_timestamp(kind) and kind.tz is None:
+        return pa.timestamp("us")
+    return pa.int64() if pa.types.is_unsigned_integer(kind) else kind
 
 
 def _is_scalar(kind: pa.DataType) -> bool:
@@ -166,6 +200,8 @@ def _find_key(name: str, rows: pa.Table, key: str | None) -> str:
 def _hash(rows: pa.Table) -> str:
     """Return the hash of the names, types and values of rows."""
     sink = hashlib.sha256(repr([(each.name, str(each.type)) for each in rows.schema]).encode())
-    for batch in rows.combine_chunks().to_batches():
-        sink.update(batch.serialize())
+    for column in rows.columns:  # what lies in memory behind a NULL is no value
+        for part in (column.is_valid(), column.drop_null()):
+            for batch in pa.table([part.combine_chunks()], ["v"]).to_batches():
+                sink.update(batch.serialize())
     return str(sink.hexdigest())

@@ -313,8 +313,11 @@ class Provenance:
         return {UnitRole.EXACT if k.groups_units else k.unit for k in keys}, computed
 
     def has_column(self, select: exp.Select, ctes: tuple[Cte, ...], name: str) -> bool:
-        """Return whether the items of FROM of a block have a column."""
-        return self.find_scope(select, ctes).has(fold(name))
+        """Return whether the items of FROM of a block have a column; not if they are refused."""
+        try:
+            return self.find_scope(select, ctes).has(fold(name))
+        except QueryRefused:  # it is judged with the block
+            return False
 
     def find_unit(self, select: exp.Select, ctes: tuple[Cte, ...]) -> exp.Column | None:
         """Return a column of FROM that holds the privacy unit of each row; None if there is none."""

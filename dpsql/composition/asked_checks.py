@@ -199,6 +199,10 @@ class AskedCheck:
         notes = [f"assumed: {each}" for each in plan.assumed]
         if len(expected) < groups:
             notes.append(f"{groups - len(expected):,} groups have no expectation and are not checked")
+        table = self._prepared.table
+        if table is not None and len(expected) < table.num_rows:
+            left = table.num_rows - len(expected)
+            notes.append(f"{left:,} rows of what is expected have no number or no group")
         if checked < len(expected):
             notes.append(
                 f"{len(expected) - checked:,} groups are not checked: many before them were off or answered"

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from decimal import Decimal
 from fractions import Fraction
 from math import isfinite
 from typing import TYPE_CHECKING, Any, Protocol
@@ -91,8 +92,7 @@ def expected_of(
     """
     check = prepared.check
     if check.expected.last or guess is not None:
-        rows = zip(*(k.to_pylist() for k in keys), strict=True) if keys else [()] * groups
-        places = {row: place for place, row in enumerate(rows)}
+        places = {row: place for place, row in enumerate(_rows_of(keys, groups))}
         known = _last_values(last) if guess is None else {row: guess(row) for row in places}
         found = [
             Expected(places[row], value, value, _tolerance_of_moving(check, value, tolerance))
@@ -107,8 +107,8 @@ def expected_of(
         return [Expected(place, *each) for place in range(groups)]
     names = {name.lower(): name for name in prepared.table.column_names}
     columns = [prepared.table.column(names[key.lower()]) for key in prepared.keys]
-    rows = _rows_of(columns)
-    places = {row: place for place, row in enumerate(zip(*(k.to_pylist() for k in keys), strict=True))}
+    rows = _rows_of(columns, prepared.table.num_rows)
+    places = {row: place for place, row in enumerate(_rows_of(keys, groups))}
     values = prepared.table.column(names[check.column.lower()]).to_pylist()
     tolerances = prepared.table.column(names["tolerance"]).to_pylist() if "tolerance" in names else None
     found = list[Expected]()
@@ -243,6 +243,7 @@ def prepare_check(planner: CheckPlanner, check: Check, engines: Engines) -> Prep
         raise refuse("a check has one number, and the keys of its groups", None)
     if len(keys) != len(plan.key_types) or len({key.lower() for key in keys}) < len(keys):
         raise refuse("a check shows each key of its groups once", None)
+    _refuse_names([*keys, check.column], check)
     table = _read_expectations(planner, check, keys, engines) if check.expected.table else None
     made = PreparedCheck(check, counting, keys, table)
     plan_answer(planner, made, None, Fraction(1), engines)  # refused before anything is asked
@@ -279,20 +280,38 @@ def _read_expectations(
             "it has the keys of the groups, the expected number under its name, and perhaps tolerance",
         )
     columns = {column.lower(): found.column(column) for column in found.column_names}
-    groups = _rows_of([columns[key.lower()] for key in keys])
+    groups = _rows_of([columns[key.lower()] for key in keys], found.num_rows)
     tolerances = columns["tolerance"].to_pylist() if "tolerance" in columns else []
     amounts = [*columns[check.column.lower()].to_pylist(), *tolerances]
+    if len(known) < found.num_columns:
+        raise source.refuse(f"the table {name[:60]} has two columns of one name", check.expected.at)
     if len({*groups}) < len(groups):
-        raise source.refuse(f"the table {name[:60]} has a group twice", check.expected.at)
-    if not all(each is None or (not isinstance(each, str) and isfinite(each)) for each in amounts):
+        what = "a group twice" if keys else f"{len(groups)} rows: without groups, one number is expected"
+        raise source.refuse(f"the table {name[:60]} has {what}", check.expected.at)
+    if not all(each is None or _is_number(each) for each in amounts):
         raise source.refuse(f"the expectations of {name[:60]} are numbers", check.expected.at)
     if any(each is not None and each < 0 for each in tolerances):
         raise source.refuse(f"a tolerance of {name[:60]} is below 0", check.expected.at)
     return found
 
 
-def _rows_of(columns: Sequence[pa.ChunkedArray]) -> list[tuple[Any, ...]]:
-    return list(zip(*(column.to_pylist() for column in columns), strict=True))
+def _refuse_names(names: Sequence[str], check: Check) -> None:
+    """Refuse a key or a number that is named as another column of the answer, or of what is expected."""
+    taken = {"checked", "expected", "low", "high", "gap", *(["tolerance"] if check.expected.table else [])}
+    for name in names:
+        if name.lower() in taken:
+            message = f"the answer of a check has another column {name[:60]}: give yours another name"
+            raise check.query.source.refuse(message, None)
+        taken.add(name.lower())
+
+
+def _rows_of(columns: Sequence[pa.ChunkedArray | pa.Array], number: int) -> list[tuple[Any, ...]]:
+    """Return the keys of that many rows; without keys there is nothing in them."""
+    return list(zip(*(column.to_pylist() for column in columns), strict=True)) if columns else [()] * number
+
+
+def _is_number(value: Any) -> bool:  # noqa: ANN401  whatever a table has
+    return isinstance(value, (int, float, Decimal)) and not isinstance(value, bool) and isfinite(value)
 
 
 def _tolerance(own: Fraction | None, usual: Fraction | None) -> Fraction:

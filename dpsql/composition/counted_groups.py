@@ -9,6 +9,9 @@ release of all groups.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+
 from sqlglot import exp
 
 from dpsql.analysis import Catalog
@@ -32,11 +35,14 @@ def with_few_groups(query: Query, policy: Policy, catalog: Catalog) -> exp.Query
     provenance = Provenance(query.source, policy, catalog)
     for select in find_nodes(tree, exp.Select):
         inner = _read_inner(select)
-        keys = None if inner is None else _list_keys(inner)
-        if inner is None or keys is None:
+        if inner is None:
+            continue
+        ctes = list_ctes_of(select, provenance)
+        keys = _list_keys(inner, partial(provenance.has_column, inner, ctes))
+        if keys is None:
             continue
         condition = _read_condition(select, inner)
-        most = _find_most(query, inner, keys, provenance, list_ctes_of(select, provenance))
+        most = _find_most(query, inner, keys, provenance, ctes)
         if most is None or (condition is not None and find_nodes(condition, exp.Query, exp.Window)):
             continue
         call = select.expressions[0].unalias()
@@ -63,8 +69,11 @@ def _read_inner(select: exp.Select) -> exp.Select | None:
     return None if {name for name, value in inner.args.items() if value} - _INNER else inner
 
 
-def _list_keys(inner: exp.Select) -> list[exp.Expr] | None:
-    """Return the keys of a grouped block as expressions of its rows; None if they are not plain ones."""
+def _list_keys(inner: exp.Select, has_column: Callable[[str], bool]) -> list[exp.Expr] | None:
+    """Return the keys of a grouped block as expressions of its rows; None if they are not plain ones.
+
+    A name is that of a column of FROM, if there is one, else the alias of an item.
+    """
     group = inner.args.get("group")
     if group is None or {name for name, value in group.args.items() if value} - {"expressions"}:
         return None
@@ -77,8 +86,8 @@ def _list_keys(inner: exp.Select) -> list[exp.Expr] | None:
                 return None
             found.append(inner.expressions[place - 1].unalias())
         else:
-            plain = isinstance(key, exp.Column) and not key.table
-            found.append(named.get(fold(key.name), key) if plain else key)
+            plain = isinstance(key, exp.Column) and not key.table and fold(key.name) in named
+            found.append(named[fold(key.name)] if plain and not has_column(key.name) else key)
     parts = [node for key in found for node in walk_tree(key)]
     grouped = any(isinstance(node, (exp.Query, exp.Window, exp.Star)) for node in parts)
     return None if not found or grouped or any(map(contains_aggregate, found)) else found

@@ -19,11 +19,12 @@ from dpsql.composition.hidden_columns import Hidden, SumOfNumbers, floats, leave
 from dpsql.composition.released_terms import CallTerm, Known, LinearTerm, NoIntervalError, Term, value_of
 from dpsql.estimates.noise_laws import Linear, NoiseDraw, Quotient, Weighted
 from dpsql.estimates.noise_terms import (
-    DRAWS,
+    LEAST_TAIL,
     CutSides,
     Key,
     RatioIntervals,
     TermWeights,
+    count_draws,
     errors,
     half_width,
     join_terms,
@@ -44,8 +45,6 @@ MOST = 1_000_000
 """Most released numbers that the values of a column with intervals are made of, all rows together."""
 _SMOOTH_DRAWS = 2_000
 _MOST_CORNERS = 3
-_LEAST_TAIL = 20
-"""Draws beyond a quantile that must be there at least."""
 _SAME = 1.02
 """By how much a half-width may exceed that of one number alone, to be taken as it."""
 
@@ -283,8 +282,9 @@ class DerivedErrors:
         """Return the deviation and the interval of f from draws of the values that the forms may have."""
         level = self._level(self._family(forms))
         tail = (1 - level) / 2
-        draws = _SMOOTH_DRAWS if level == self.confidence and tail * _SMOOTH_DRAWS >= _LEAST_TAIL else DRAWS
-        if not level or tail * draws < _LEAST_TAIL:
+        few = level == self.confidence and tail * _SMOOTH_DRAWS >= LEAST_TAIL
+        draws = _SMOOTH_DRAWS if few else count_draws(tail)
+        if not level or not draws:
             raise NoIntervalError
         terms, quotients = self._terms(forms)
         drawn = errors(terms, draws)
@@ -386,7 +386,7 @@ class DerivedErrors:
         if family <= 1:
             return self.confidence
         tail = (1 - self.confidence) / (family * self.columns)
-        return 1 - tail if exact or tail * DRAWS >= _LEAST_TAIL else 0.0
+        return 1 - tail if exact or count_draws(tail) else 0.0
 
     def _number(self, name: int) -> tuple[_ReleasedNumber, int]:
         at, column = divmod(name, len(self.numbers))

@@ -12,15 +12,17 @@ too, if the owner declares it (`determines`): the groups are those of both, whet
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from itertools import product
 
 from sqlglot import exp
 
 from dpsql.analysis.aggregate_functions import aggregate_calls, is_aggregate
-from dpsql.analysis.compiled_relation import Scope
+from dpsql.analysis.compiled_relation import Cte, Scope
 from dpsql.analysis.compiler import function_name, list_conjuncts, read_whole_number
 from dpsql.analysis.released.released_calls import is_released
+from dpsql.analysis.statement_shapes import Provenance
 from dpsql.language import copy_tree, find_nodes, title_of, walk_tree
 from dpsql.policy import Policy, Table, fold
 
@@ -42,9 +44,10 @@ def has_several_groupings(select: exp.Select) -> bool:
     return named or any(isinstance(term, _SEVERAL) for term in group.expressions)
 
 
-def divide_grouping_sets(select: exp.Select) -> exp.Select | None:
+def divide_grouping_sets(select: exp.Select, ctes: tuple[Cte, ...], of: Provenance) -> exp.Select | None:
     """Return the SELECT over the united releases of a block's sets; None for a block with one grouping."""
-    sets = _list_sets(select, select.args["group"]) if has_several_groupings(select) else None
+    has_column = partial(of.has_column, select, ctes)
+    sets = _list_sets(select, select.args["group"], has_column) if has_several_groupings(select) else None
     if sets is None or not 0 < len(sets) <= MOST_SETS:
         return None
     keys = list(dict.fromkeys(key for keys in sets for key in keys))
@@ -88,7 +91,7 @@ def leave_out_sets(branches: Sequence[exp.Select]) -> None:
         union.replace(other)
 
 
-def is_of_public_rows(select: exp.Select, scope: Scope, policy: Policy) -> bool:
+def is_of_public_rows(select: exp.Select, ctes: tuple[Cte, ...], of: Provenance) -> bool:
     """Return whether all keys of a block are columns of public rows that are there for each row of it.
 
     If no public row has values of such keys that meet WHERE, no row meets WHERE.
@@ -97,9 +100,10 @@ def is_of_public_rows(select: exp.Select, scope: Scope, policy: Policy) -> bool:
     if group is None or any(join.args.get("side") for join in joins):
         return False
     public = {
-        fold(item.alias_or_name) for item in _list_items(select) if _find_public(item, policy) is not None
+        fold(item.alias_or_name) for item in _list_items(select) if _find_public(item, of.policy) is not None
     }
-    held = [(fold(o.alias), {fold(name) for name in o.names}) for o in scope.origins]
+    origins = of.find_scope(select, ctes).origins
+    held = [(fold(o.alias), {fold(name) for name in o.names}) for o in origins]
 
     def is_public(key: exp.Expr) -> bool:
         if not isinstance(key, exp.Column):
@@ -110,12 +114,19 @@ def is_of_public_rows(select: exp.Select, scope: Scope, policy: Policy) -> bool:
     return all(map(is_public, group.expressions))
 
 
+def list_rows(select: exp.Select) -> list[exp.Expr | None] | None:
+    """Return the clauses that make the rows of a block with GROUP BY; None for a block without."""
+    return [select.args.get(name) for name in _ROWS] if select.args.get("group") is not None else None
+
+
 def _name_item(item: exp.Expr, made: exp.Expr) -> exp.Expr:
     name = item.alias if isinstance(item, exp.Alias) else title_of(item)
     return exp.alias_(made.unalias(), name, quoted=True, copy=False)
 
 
-def _list_sets(select: exp.Select, group: exp.Expr) -> list[tuple[exp.Expr, ...]] | None:
+def _list_sets(
+    select: exp.Select, group: exp.Expr, has_column: Callable[[str], bool]
+) -> list[tuple[exp.Expr, ...]] | None:
     """Return the keys of each set of GROUP BY, in order; None if a place or name is unclear."""
     terms = [*group.expressions]
     for name in ("rollup", "cube", "grouping_sets"):
@@ -127,7 +138,8 @@ def _list_sets(select: exp.Select, group: exp.Expr) -> list[tuple[exp.Expr, ...]
     parts: list[list[tuple[exp.Expr, ...]]] = []
     for term in terms:
         listed = [
-            _read_keys(select, each) for each in (term.expressions if isinstance(term, _SEVERAL) else [term])
+            _read_keys(select, each, has_column)
+            for each in (term.expressions if isinstance(term, _SEVERAL) else [term])
         ]
         if any(each is None for each in listed):
             return None
@@ -146,8 +158,13 @@ def _join(sets: Sequence[tuple[exp.Expr, ...]]) -> tuple[exp.Expr, ...]:
     return tuple(dict.fromkeys(key for keys in sets for key in keys))
 
 
-def _read_keys(select: exp.Select, node: exp.Expr) -> tuple[exp.Expr, ...] | None:
-    """Return the keys of a term: one, or those in parentheses; None for a place or name that is none."""
+def _read_keys(
+    select: exp.Select, node: exp.Expr, has_column: Callable[[str], bool]
+) -> tuple[exp.Expr, ...] | None:
+    """Return the keys of a term: one, or those in parentheses; None for a place or name that is none.
+
+    A name is that of a column of FROM, if there is one, else the alias of an item.
+    """
     found = []
     for each in node.expressions if isinstance(node, exp.Tuple) else [node.unnest()]:
         place = read_whole_number(each)
@@ -157,12 +174,7 @@ def _read_keys(select: exp.Select, node: exp.Expr) -> tuple[exp.Expr, ...] | Non
             found.append(select.expressions[place - 1].unalias())
             continue
         named = [i for i in select.expressions if isinstance(i, exp.Alias) and _is_alias(each, i)]
-        if named and named[0].this != each:
-            column = named[0].this
-            if not isinstance(column, exp.Column) or fold(column.name) != fold(each.name):
-                found.append(column)
-                continue
-        found.append(each)
+        found.append(named[0].this if named and not has_column(each.name) else each)
     return tuple(found)
 
 

@@ -33,6 +33,7 @@ from dpsql.composition.grouping_sets import (
     divide_grouping_sets,
     is_of_public_rows,
     leave_out_sets,
+    list_rows,
     may_fix_columns,
 )
 from dpsql.composition.kinds import Kinds, ReleaseBlock, below
@@ -196,9 +197,9 @@ class _Splitter:
 
     def _divide(self, no_sets: Collection[int]) -> None:
         """Write the blocks with several groupings as a release for each, but for the sets without groups."""
-        tree, groups = self.query.tree, list[exp.Expr]()
+        tree, groups, of = self.query.tree, list[exp.Expr](), self.kinds.provenance
         for release in (*self.kinds.releases, *self.kinds.unused):
-            made = divide_grouping_sets(release.select)
+            made = divide_grouping_sets(release.select, release.ctes, of)
             if made is not None:
                 groups.append(release.select.args["group"])
                 tree = put(made, release.select, tree)
@@ -219,12 +220,11 @@ class _Splitter:
 
     def find_empty_sets(self) -> list[int]:
         """Return the places of the releases that can have no groups, as public values alone tell."""
-        blocks, find = self.kinds.releases, self.kinds.provenance.find_scope
+        blocks, of = self.kinds.releases, self.kinds.provenance
         found = [i for i, block in enumerate(blocks) if self._is_empty(block, i)]
-        asked = [(blocks[i].select, find(blocks[i].select, blocks[i].ctes)) for i in found]
-        if any(is_of_public_rows(select, scope, self.policy) for select, scope in asked):
-            return [i for i, block in enumerate(blocks) if block.select.args.get("group") is not None]
-        return found
+        rows = [(block.ctes, list_rows(block.select)) for block in blocks]
+        none = [rows[i] for i in found if is_of_public_rows(blocks[i].select, blocks[i].ctes, of)]
+        return [i for i, own in enumerate(rows) if i in found or (own[1] is not None and own in none)]
 
     def _is_empty(self, release: ReleaseBlock, place: int) -> bool:
         try:

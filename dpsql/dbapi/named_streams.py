@@ -7,6 +7,7 @@ from datetime import date, datetime
 from decimal import Decimal
 from fractions import Fraction
 from itertools import count
+from math import isfinite
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias
 
 from dpsql.errors import InterfaceError, ProgrammingError
@@ -108,7 +109,7 @@ class NamedStream:
 
     def refill(self, misses: int | None = None) -> None:
         """Settle the stream and open it again, at its price."""
-        options = "" if misses is None else f" OPTIONS (misses = {int(misses)})"
+        options = "" if misses is None else f" OPTIONS (misses = {_write(misses)})"
         self._session.run(f"REFILL STREAM {self.name}{options}")
 
     def close(self) -> None:
@@ -234,6 +235,8 @@ def _write_value(value: Any) -> str:  # noqa: ANN401  whatever a table has
     if isinstance(value, bool):
         return str(value).upper()
     if isinstance(value, (int, float, Decimal)):
+        if not isfinite(value):
+            raise InterfaceError("the table of what is expected has a number that is not finite")
         text = f"{Decimal(repr(value) if isinstance(value, float) else value):f}"
         return text.rstrip("0").rstrip(".") if "." in text else text
     text = "'" + str(value).replace("'", "''") + "'"
@@ -249,11 +252,13 @@ def _write_expected(expect: Expected | None, table: str | None, per: str | None)
         raise InterfaceError("a check has what is expected, or a table of it")
     if table is not None:
         return f"FROM {write_name(table)}"
-    if expect == "models":
+    if isinstance(expect, str) and expect == "models":
         return "= MODELS"
-    if expect == "last":
+    if isinstance(expect, str) and expect == "last":
         return "= LAST" if per is None else "= LAST PER '" + per.replace("'", "''") + "'"
     if isinstance(expect, tuple):
+        if len(expect) != 2:
+            raise InterfaceError("a pair has two numbers, of which one may be None")
         low, high = expect
         if low is None or high is None:
             side, one = ("AT MOST", high) if low is None else ("AT LEAST", low)
@@ -261,8 +266,13 @@ def _write_expected(expect: Expected | None, table: str | None, per: str | None)
                 raise InterfaceError("a pair has at least one number")
             return f"{side} {_write(one)}"
         return f"BETWEEN {_write(low)} AND {_write(high)}"
-    assert expect is not None and not isinstance(expect, str)  # noqa: S101, PT018  as checked above
-    return f"= {_write(expect)}"
+    given: Any = expect
+    try:
+        return f"= {_write(given)}"
+    except (TypeError, ValueError):
+        raise InterfaceError(
+            'what is expected is a number, a pair, "last", "models", or a DataFrame or Arrow table'
+        ) from None
 
 
 def _write_option(key: str, value: Any) -> str:  # noqa: ANN401  whatever OPEN CHECKS takes
@@ -292,4 +302,6 @@ def _last_column(sql: str, parameters: Parameters) -> str:
     if not isinstance(parsed, Query):
         raise ProgrammingError("a check is of a SELECT")
     names = parsed.tree.named_selects
+    if not names:
+        raise ProgrammingError("a check is of a SELECT with one number")
     return str(names[-1])

@@ -252,7 +252,16 @@ def load_released(
 
 def fetch_rows(cursor: duckdb.DuckDBPyConnection, sql: str, limit: ResultLimit | None) -> pa.Table:
     """Run a public query; raise `ResultTooLarge` as soon as its result exceeds the limit. No zero is -0."""
-    return with_one_zero(_fetch_limited(cursor, sql, limit))
+    return without_remains(with_one_zero(_fetch_limited(cursor, sql, limit)))
+
+
+def without_remains(table: pa.Table) -> pa.Table:
+    """Return a result with zeros behind each NULL: what was left there in memory may be of private rows."""
+    for place, column in enumerate(table.columns):
+        if column.null_count:  # `take` writes zeros there
+            parts = [part.take(pa.array(np.arange(len(part)))) for part in column.chunks]
+            table = table.set_column(place, table.field(place), pa.chunked_array(parts, column.type))
+    return table
 
 
 def with_one_zero(table: pa.Table) -> pa.Table:

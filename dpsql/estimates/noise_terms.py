@@ -25,7 +25,10 @@ from dpsql.lazy_dataclass import dataclass
 FloatArray = NDArray[np.float64]
 
 DRAWS = 20_000
-"""Draws of a law for the quantile of a linear term."""
+"""Draws of a law for the quantile of a linear term, where that leaves enough of them beyond it."""
+MOST_DRAWS = 160_000
+LEAST_TAIL = 20
+"""Draws beyond a quantile that must be there at least."""
 _ALONE = 32
 """Of more coordinates than these, those with the least weight are drawn as one normal number."""
 _SEED = 20_231_207
@@ -121,11 +124,24 @@ def _draw_half_width(
 
     The own noises are symmetric, so that signs matter for what a draw shares alone.
     """
-    total = np.zeros(DRAWS)
+    draws = count_draws(1 - confidence) or MOST_DRAWS
+    total = np.zeros(draws)
     for stream, (kind, size, pads, shared, weights, whole) in enumerate(pattern):
         law = Law(kind, size, pads, shared)  # type: ignore[arg-type]  # a kind of a law
-        total += _errors(law, np.array([weights]), np.array([whole]), DRAWS, stream)[0]
+        total += _errors(law, np.array([weights]), np.array([whole]), draws, stream)[0]
     return float(np.quantile(np.abs(total), confidence))
+
+
+def count_draws(tail: float) -> int:
+    """Return how many draws leave enough of them in a tail of this probability; 0 if these are too many.
+
+    >>> count_draws(0.05), count_draws(0.0005), count_draws(1e-6)
+    (20000, 40000, 0)
+    """
+    draws = DRAWS
+    while tail * draws < LEAST_TAIL and draws <= MOST_DRAWS:
+        draws *= 2
+    return draws if draws <= MOST_DRAWS else 0
 
 
 def errors(terms: TermWeights, draws: int) -> FloatArray:
@@ -168,7 +184,7 @@ def _generator(*place: int) -> np.random.Generator:
     return np.random.Generator(np.random.PCG64([_SEED, *place]))
 
 
-@lru_cache(maxsize=16)
+@lru_cache(maxsize=6)
 def _draw_own(kind: str, draws: int, stream: int) -> FloatArray:
     """Return draws of the own parts of the numbers of a draw: uniform ones centred at 0."""
     made = _generator(1, stream)
@@ -361,7 +377,7 @@ class RatioIntervals:
         return found
 
     def _make_table(self, terms: TermWeights) -> tuple[float, float, FloatArray]:
-        drawn = errors(terms, DRAWS)
+        drawn = errors(terms, count_draws(1 - self.confidence) or MOST_DRAWS)
         wide, high = drawn.std(axis=1).tolist()
         one = drawn[0] / wide if wide else drawn[0]
         other = drawn[1] / high if high else drawn[1]

@@ -391,7 +391,7 @@ def pick_rows(column: pa.ChunkedArray, rows: Integers) -> pa.Array:
     if len(rows) <= _FEW:
         # Slices of single rows keep the keys in Arrow; they are never converted to Python objects.
         parts = [chunk for row in rows.tolist() for chunk in column.slice(row, 1).chunks]
-        return pa.concat_arrays(parts) if parts else column.slice(0, 0).combine_chunks()
+        return _whole(pa.chunked_array(parts, column.type))
     order = np.argsort(rows, kind="stable")
     ends = np.cumsum([len(chunk) for chunk in column.chunks])
     cuts = np.searchsorted(rows[order], ends)
@@ -414,10 +414,11 @@ def _arrow(values: Integers) -> pa.Array:
 
 
 def _whole(column: pa.ChunkedArray) -> pa.Array:
-    """Return a column of a short table as one array, not in chunks."""
+    """Return a column as one array, with zeros behind each NULL: what an engine left there may be private."""
     import pyarrow as pa  # noqa: PLC0415  loaded when rows are
 
-    return pa.concat_arrays(column.chunks) if column.num_chunks else column.combine_chunks()
+    found = pa.concat_arrays(column.chunks) if column.num_chunks else column.combine_chunks()
+    return found.take(_arrow(np.arange(len(found)))) if found.null_count else found
 
 
 @lru_cache(maxsize=4)

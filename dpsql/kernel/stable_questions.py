@@ -11,7 +11,8 @@ one is at least as large as the other, so both leads are at most c. The distance
 or 0; that of a list is the least one of its first i groups, for i up to k: lists that differ have a first i
 at which those sets differ. Where a public domain has only k groups, they are the set on every database, and
 there is no lead beyond them. Ties are broken by positions: they have leads of 0. Numbers that all fall by 0
-to c, or the smallest groups of a public domain, are the same with other signs.
+to c, or the smallest groups of a public domain, are the same with other signs. Of a large domain the groups
+without rows are not listed; so it has more than k groups, or the set of all would tell which have rows.
 
 *All groups of a public domain that reach t.* n >= t becomes n' < t only if n - t <= c - 1, and then also t -
 1 - n' <= c - 1; so the least of n - t, or t - 1 - n below t, less c - 1, or 0, is 0 on both sides.
@@ -80,6 +81,8 @@ class StableTop:
         groups = None  # of a domain that nobody knows, further groups are there, with numbers of 0
         if own.domain is not None:
             groups = own.domain.size
+            if groups <= self.k:  # they would all be the answer, and those without rows are not listed
+                raise InternalError("which groups of the domain have rows is private")
         elif own.changes.declared:
             groups = len(numbers)
         order = np.argsort(numbers if self.lowest else -numbers, kind="stable")[: self.k + 1]

@@ -73,6 +73,8 @@ def parse_stream_statement(
     return OpenChecks(source, name, **options)  # type: ignore[arg-type]  # as read
 
 
+_DECIMALS = 18
+"""How many decimals a score has that a board compares with others."""
 _OPEN = {"epsilon", "misses", "answers", "sides", "tolerance", "at_once", "models", "scales", "parts", "rows"}
 _MISSES = ("misses", "improvements", "unstable")
 _WORDS: dict[str, tuple[str, ...]] = {"sides": SIDES, "best": BEST, "training": TRAINING}
@@ -129,9 +131,11 @@ def _read_option(source: StatementText, name: str, tokens: list[Token]) -> objec
             words = f"option {name}: expected a whole number from 1 to {most:,}"
             raise source.syntax(words, tokens[0].start)
         return int(value)
-    if (value < 0 and name != "start") or (name == "answers" and value >= 1):
-        limits = "at least 0 and less than 1" if name == "answers" else "at least 0"
+    limits = {"answers": "at least 0 and less than 1", "rows": "at least 1"}.get(name, "at least 0")
+    if (value < (name == "rows") and name != "start") or (name == "answers" and value >= 1):
         raise source.syntax(f"option {name}: it must be {limits}", tokens[0].start)
+    if name in ("step", "start") and (value * 10**_DECIMALS).denominator != 1:
+        raise source.syntax(f"option {name}: it has at most {_DECIMALS} decimals", tokens[0].start)
     return value
 
 

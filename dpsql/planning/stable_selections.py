@@ -59,6 +59,12 @@ def question_of(plan: Plan) -> tuple[int, StableQuestion]:
     selection = plan.selection
     match selection:
         case TopK(threshold=None):
+            if plan.sparse and (selection.lowest or selection.k >= plan.groups):
+                raise refuse(
+                    plan,
+                    f"of {plan.groups:,} groups only those with rows are counted, which are private",
+                    "ORDER BY COUNT(..) DESC LIMIT 1",
+                )
             listed = any(output.kind == "rank" for output in plan.outputs)
             question: StableQuestion = StableTop(selection.k, listed=listed, lowest=selection.lowest)
         case AboveThreshold(limit=None, order=()) if plan.domain_size is not None:

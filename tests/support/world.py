@@ -39,13 +39,14 @@ def open_world(folder: Path, policy: str, **tables: str) -> Iterator[Session]:
 def accepted(
     session: Session, statement: Callable[[], str], number: int
 ) -> Iterator[tuple[str, PreparedPrivate]]:
-    """Yield that many of the statements that a generator writes and the session accepts, prepared."""
+    """Yield that many of the statements that a generator writes and the session accepts as one release."""
     while number:
         text = statement()
         try:
             prepared = session.prepare(text)
         except QueryRefused:
             continue
-        assert isinstance(prepared, PreparedPrivate)
+        if not isinstance(prepared, PreparedPrivate):
+            continue
         number -= 1
         yield text, prepared

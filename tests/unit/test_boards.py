@@ -384,3 +384,24 @@ def test_the_best_is_the_better_of_both(highest: bool) -> None:
         best = best.after(score)
         assert float(best.value) == pytest.approx((max if highest else min)(scores[: n + 1]), abs=1e-15)
         assert best.edge - best.value == (Fraction(1, 8) if highest else Fraction(-1, 8))
+
+
+def test_options_without_which_nothing_is_checked(session: Session) -> None:
+    for wrong, message in (
+        ("step = 1/3", "at most 18 decimals"),
+        ("start = 1e-90", "at most 18 decimals"),
+        ("rows = 0", "must be at least 1"),
+    ):
+        name = wrong.split()[0]
+        before = {"step": "step = 0.02", "start": "start = 0.5", "rows": "rows = 5000"}[name]
+        with pytest.raises(QuerySyntaxError, match=message):
+            ask(session, OPEN.replace(before, wrong))
+    assert session.budget().spent.epsilon == 0
+
+
+@pytest.mark.parametrize("name", ["checked", "Low", "gap"])
+def test_a_score_has_a_name_of_its_own(session: Session, name: str) -> None:
+    ask(session, OPEN)
+    with pytest.raises(QueryRefused, match="another column"):
+        ask(session, f"CHECK b SELECT AVG(cost) AS {name} FROM patients")
+    assert stream(session)["left"] == 3

@@ -94,3 +94,12 @@ def test_equal_statements_on_columns_of_other_types_are_certified(session: Sessi
     with sessions_in(tmp_path, POLICY) as opened:
         for own in (session, opened(), session):
             assert private(own.prepare(text)).plan.compiled.certificate.numbers[0].high == 1
+
+
+def test_a_unit_is_in_one_cell_of_each_group_of_a_computed_whole_number(session: Session) -> None:
+    """A key that is a whole number beside that of the cells is one of the groups, whose number is public."""
+    least = "MIN(ms, contribution_bounds_per_row => (0, 9))"
+    text = f"SELECT CASE WHEN page = 'a' THEN 1 ELSE 3 END AS k, {least} AS n"
+    plan = private(session.prepare(f"{text} FROM visits GROUP BY k")).counting.plan
+    assert plan.compiled.certificate.one_cell
+    assert sorted(row["k"] for row in rows_of(session, f"{text} FROM visits GROUP BY k")) == [1, 3]

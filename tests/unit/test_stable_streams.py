@@ -294,3 +294,55 @@ def test_expected_rows_are_public(session: Session) -> None:
             rows(session, f"{check} {private} AS e TOLERANCE 5")
     with pytest.raises(QuerySyntaxError, match="not closed"):
         rows(session, f"{check} (VALUES ('a', 1)")
+
+
+def test_one_number_is_expected_by_a_relation_of_one_row(session: Session) -> None:
+    rows(session, "OPEN CHECKS daily OPTIONS (epsilon = 50, misses = 3, tolerance = 100)")
+    check = f"CHECK daily SELECT {UNITS} AS n FROM visits EXPECT n FROM"
+    found = [rows(session, f"{check} (SELECT {n} AS n)") for n in (4010, 9000)]
+    assert [[row["checked"] for row in each] for each in found] == [["as expected"], ["off"]]
+    with pytest.raises(QueryRefused, match="one number is expected"):
+        rows(session, f"{check} (VALUES (1), (2)) AS e(n)")
+
+
+def test_expected_rows_that_are_no_numbers_use_nothing(session: Session) -> None:
+    rows(session, "OPEN CHECKS daily OPTIONS (epsilon = 50, misses = 3, tolerance = 100)")
+    check = f"CHECK daily SELECT page, {UNITS} AS n FROM visits GROUP BY page EXPECT n FROM"
+    for wrong in ("TRUE AS n", "DATE '2024-01-01' AS n", "3 AS n, TRUE AS tolerance"):
+        with pytest.raises(QueryRefused, match="are numbers"):
+            rows(session, f"{check} (SELECT 'a' AS page, {wrong})")
+    assert facts(session, "daily")["left"] == "3 of 3"
+    found = session.run(f"{check} (VALUES ('a', 3000), ('nowhere', 1), ('b', NULL)) AS e(page, n)")
+    assert [row["page"] for row in found.table.to_pylist()] == ["a"]
+    assert "2 rows of what is expected have no number or no group" in found.notices
+
+
+def test_a_stored_answer_has_the_names_that_are_asked_for(session: Session) -> None:
+    rows(session, OPEN)
+    assert rows(session, f"ASK s {TOP}") == [{"page": "a"}]
+    assert rows(session, f"ASK s {TOP.replace('page', 'page AS best', 1)}") == [{"best": "a"}]
+
+
+def test_what_is_expected_in_python_is_one_of_its_kinds(session: Session, tmp_path: Path) -> None:
+    session.close()
+    with dpsql.connect(tmp_path / "dpsql.toml") as con:
+        stream = con.checks("daily", epsilon=50, misses=3, tolerance=10)
+        text = f"SELECT {UNITS} AS n FROM visits"
+        wrong: list[Any] = ["modles", (1, 2, 3), float("nan"), True, {"n": [1]}]
+        for expected in (*wrong, pa.table({"n": [float("inf")]})):
+            with pytest.raises(dpsql.InterfaceError):
+                stream.check(text, expected)
+        with pytest.raises(ProgrammingError):
+            stream.check("SELECT", 3)
+        assert stream.left == 3
+
+
+@pytest.mark.parametrize("rest", ["DESC LIMIT 200000000", "LIMIT 1", "DESC LIMIT 20000001"])
+def test_which_groups_of_a_large_domain_have_rows_is_private(tmp_path: Path, rest: str) -> None:
+    policy = POLICY.replace("page = {", "seat = { from = 1, to = 20000000 }\npage = {")
+    visits = f"SELECT *, (user_id // 1500 + 7)::INTEGER AS seat FROM ({VISITS})"
+    with open_world(tmp_path, policy, visits=visits) as session:
+        rows(session, OPEN)
+        with pytest.raises(QueryRefused, match="only those with rows are counted"):
+            rows(session, f"ASK s SELECT seat FROM visits GROUP BY seat ORDER BY {UNITS} {rest}")
+        assert facts(session)["left"] == "2 of 2"

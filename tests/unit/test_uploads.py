@@ -9,6 +9,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -17,6 +18,7 @@ from dpsql import uploads
 from dpsql.errors import Error, InterfaceError, ProgrammingError
 from dpsql.kernel.mechanisms import CheckStream
 from dpsql.policy import load
+from dpsql.release.check_answers import check_key
 from dpsql.session import Session
 from tests.support.world import open_world
 
@@ -174,6 +176,11 @@ def test_there_is_a_limit_on_rows_and_bytes(session: Session, monkeypatch: pytes
     monkeypatch.setattr(uploads, "MOST_ROWS", 5000)
     with pytest.raises(ProgrammingError, match="at most 5,000 rows"):
         session.upload("p17", predictions(n=5001))
+    monkeypatch.setattr(uploads, "MOST_TABLES", 1)
+    session.upload("p17", predictions(n=3))
+    with pytest.raises(ProgrammingError, match="at most 1 uploads"):
+        session.upload("p18", predictions(n=3))
+    monkeypatch.setattr(uploads, "MOST_TABLES", 2)
     monkeypatch.setattr(uploads, "MOST_BYTES", 60_000)
     session.upload("p17", predictions())
     session.upload("p17", predictions(5))  # it takes the place of the other one
@@ -185,7 +192,10 @@ def test_there_is_a_limit_on_rows_and_bytes(session: Session, monkeypatch: pytes
 def test_files_go_with_the_session(session: Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     session.upload("p17", predictions())
+    session.upload("p17", predictions(7))
     (folder,) = glob.glob(f"{tmp_path}/dpsql-uploads-*")
+    assert len(list(Path(folder).iterdir())) == 1  # the file of what was replaced is gone
+    assert ask(session, "SELECT COUNT(*) AS n FROM p17") == [{"n": 4000}]
     assert Path(folder).stat().st_mode & 0o077 == 0
     session.close()
     assert not Path(folder).exists()
@@ -216,3 +226,32 @@ def test_in_python(session: Session) -> None:
         for wrong in (5, {"a": [1], "b": [1, 2]}, "text", None):
             with pytest.raises(ProgrammingError, match="an upload is an Arrow table"):
                 con.upload("p18", wrong)
+
+
+def test_times_and_whole_numbers_are_kept_as_sql_has_them(session: Session) -> None:
+    times = pa.array([0, 10**15], pa.timestamp("ns"))  # as pandas has them
+    session.upload("u", pa.table({"k": pa.array([1, 2], pa.uint64()), "t": times}))
+    assert [row["k"] for row in ask(session, "SELECT * FROM u")] == [1, 2]
+    (row,) = ask(session, "SELECT COUNT(*) AS n FROM visits v JOIN u ON u.k = v.row_id")
+    assert row["n"] == pytest.approx(2, abs=1)
+    for wrong in (
+        pa.array([1], pa.timestamp("ns")),
+        pa.array([2**62], pa.timestamp("s")),
+        pa.array([2**63], pa.uint64()),
+    ):
+        with pytest.raises(ProgrammingError, match="has values beyond"):
+            session.upload("u", pa.table({"k": [1], "v": wrong}))
+
+
+def test_what_lies_behind_a_null_is_no_value(session: Session) -> None:
+    """Memory behind a NULL is whatever was there: it is in no hash of rows, and in no key of an answer."""
+    found = set()
+    for behind in (7, 8):
+        values = pa.py_buffer(np.array([1, behind], dtype=np.int64).tobytes())
+        column = pa.Array.from_buffers(pa.int64(), 2, [pa.py_buffer(b"\x01"), values])
+        session.upload("u", pa.table({"k": [1, 2], "v": column}))
+        found.add(session.policy.tables["u"].source)
+        expected = check_key("", [], pa.table({"v": column}), None)
+    assert len(found) == 1
+    assert expected == check_key("", [], pa.table({"v": [1, None]}), None)
+    assert expected != check_key("", [], pa.table({"v": [1, 8]}), None)

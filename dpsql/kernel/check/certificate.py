@@ -171,7 +171,8 @@ class Certificate:
     cells
         Keys of cells that are whole numbers, with the least and the greatest.
     one_cell
-        Whether a unit is in at most one cell of all groups that are equal in the other keys.
+        Whether a unit is in at most one cell of all groups that are equal in the other keys; if `n0` is a
+        key of cells, it tells these apart alone.
     every_group
         Whether all groups of a public domain are there, whatever the rows are; with cells in at least a row.
     together
@@ -297,7 +298,8 @@ class Groups:
     most
         In at most how many groups a unit is; None: any number.
     one_cell
-        Whether a unit is in at most one cell of all groups that are equal in the keys that are no cells.
+        Whether a unit is in at most one cell of all groups that are equal in the keys that are no cells, or
+        in all keys but `n0`, if that is one.
     public
         Whether all keys that are no cells are values of a public domain.
     together

@@ -116,9 +116,10 @@ def relation_of_numbers(
             and isinstance(value.high, int)
         ):
             cells[name] = (value.low, value.high)
-    others = {name_of(e) for name, e in keys.items() if isinstance(e, Column) and name not in cells}
+    of_cells = {"n0"} & cells.keys() or cells  # other whole numbers are keys of the groups that have cells
+    others = {name_of(e) for name, e in keys.items() if isinstance(e, Column) and name not in of_cells}
     follows = source.closure(others)
-    one = bool(cells) and all(reads_of(keys[name]) <= follows for name in cells)
+    one = bool(cells) and all(reads_of(keys[name]) <= follows for name in of_cells)
     most = min((m for by, m in few if by >= keys.keys()), default=None)
     return Relation(
         Kind.GROUPS,

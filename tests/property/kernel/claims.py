@@ -126,6 +126,7 @@ def broken(claim: Certificate, whole: Counted, less: Counted) -> str:
         if columns <= set(whole.names) and len(values) > most:
             return f"one unit is in {len(values)} values of {sorted(columns)}, certified {most}"
     cells = {name for name, _ in claim.cells}
+    cells = {"n0"} & cells or cells
     at = [i for i, name in enumerate(whole.names) if name not in cells]
     if claim.one_cell and len({tuple(group[i] for i in at) for group in touched}) < len(touched):
         return f"one unit is in several cells of a group: {touched}"
@@ -142,6 +143,7 @@ def _by_others(claim: Certificate, change: Change) -> bool:
 def _of_groups(claim: Certificate, counted: Counted) -> dict[Group, int] | None:
     """Return the number that decides which groups there are by group, if all its cells have it."""
     cells = {name for name, _ in claim.cells}
+    cells = {"n0"} & cells or cells
     place = next((i for i, n in enumerate(claim.numbers) if n.column == claim.decides), None)
     if not cells or place is None:
         return None

@@ -52,6 +52,7 @@ NUMBERS = [
     "SELECT COUNT(*) AS n FROM (SELECT upper(note) FROM visits GROUP BY upper(note)) AS t",
     "SELECT COUNT(*) AS n FROM (SELECT age FROM users GROUP BY age HAVING COUNT(*) = 8) AS t",
     "SELECT COUNT(*) AS n FROM (SELECT u.age, v.note FROM users u JOIN visits v ON v.user_id = u.user_id GROUP BY u.age, v.note HAVING MIN(v.cost) < 5) AS t",
+    "SELECT COUNT(*) AS n FROM (SELECT cost % 2 AS cost, note FROM visits GROUP BY cost, note HAVING COUNT(*) > 1) AS t WHERE cost = 0",
 ]
 OTHERS = [
     "SELECT COUNT(*) AS n FROM (SELECT code FROM visits GROUP BY code HAVING COUNT(*) > 30) AS t",

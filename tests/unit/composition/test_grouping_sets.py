@@ -77,6 +77,7 @@ STATEMENTS = [
     "SELECT city, SUM(price) AS s, RANK() OVER (PARTITION BY GROUPING(city) ORDER BY SUM(price) DESC) AS r "
     "FROM sales GROUP BY ROLLUP (city) ORDER BY GROUPING(city), r",
     "WITH w AS (SELECT city, COUNT(*) AS n FROM sales GROUP BY CUBE (city)) SELECT SUM(n), MAX(n) FROM w",
+    "SELECT upper(left(city, 0)) AS city, COUNT(*) AS n FROM sales GROUP BY ROLLUP (city) ORDER BY 1, 2",
     "SELECT city, AVG(price) AS a FROM sales GROUP BY city ORDER BY a DESC LIMIT 2",
     "SELECT city, COUNT(*) AS n FROM sales GROUP BY city ORDER BY STDDEV(price) LIMIT 1",
     "SELECT item, city, COUNT(*) AS n FROM sales GROUP BY ALL ORDER BY AVG(price) - 1 DESC, 1, 2 LIMIT 4",
@@ -151,6 +152,16 @@ def test_sets_that_can_have_no_groups_are_left_out(session: Session, where: str)
     assert len(found) == (1 if "class" in where else 3)
     assert all(map(is_near, row, (None, 0)) for row in found)
     assert "of GROUP BY the sets whose keys no public value meets have no rows" in release.warnings
+
+
+def test_sets_of_other_rows_stay(session: Session) -> None:
+    joined = "sales JOIN (VALUES ('a', 'new'), ('b', 'old')) AS k(code, class) ON item = k.code"
+    some = f"SELECT class, COUNT(*) AS n FROM {joined} GROUP BY ROLLUP (class)"
+    none = some.replace("GROUP", "WHERE class = 'none' GROUP")
+    for statement in (f"{none} UNION ALL {some}", f"{some} UNION ALL {none}"):
+        wanted, found = (sorted(rows, key=repr) for rows in (exact(statement), rows_of(session, statement)))
+        assert [row[0] for row in wanted] == [row[0] for row in found]
+        assert sum(float(str(row[1])) for row in found) == pytest.approx(800, abs=0.1)
 
 
 def test_groups_of_one_set_without_values_stay_refused(session: Session) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from functools import cache
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -237,3 +238,17 @@ class TestAsking:
         assert stream.test(Fraction(10**6))
         with pytest.raises(RuntimeError, match="used up"):
             stream.test(Fraction(10**6))
+
+
+@pytest.mark.parametrize("listed", [False, True])
+def test_all_groups_of_a_large_domain_are_no_answer(listed: bool) -> None:
+    """Those without rows are not listed, so the set of all would tell which have rows."""
+    for size, refused in ((2, True), (3, True), (4, False)):
+        domain: Any = SimpleNamespace(size=size)
+        found = replace(own([5, 1]), domain=domain, positions=np.array([0, 1]))
+        question = StableTop(3, listed=listed)
+        if refused:
+            with pytest.raises(InternalError, match="have rows is private"):
+                question.answer(found, 0, 1)
+        else:
+            assert question.answer(found, 0, 1)[0] == 0
