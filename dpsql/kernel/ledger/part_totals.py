@@ -172,70 +172,17 @@ def largest(connection: sqlite3.Connection, scopes: Scopes, parts: PartSet = ALL
     found = _NONE
     for name, order in scopes:
         most = _NONE
-        if not _has_tree(connection, name, order):
-            for _, _, amounts in _add_up(list_charges(connection, name, order), parts):
-                most = most.largest(amounts)
-        elif parts:
-            root = _read_root(connection, name)
-            most = _find_largest(connection, name, parts.ranges, (_TOP, 0), root, _NONE)
+        for _, _, amounts in _walk(connection, name, order, parts, whole=True):
+            most = most.largest(amounts)
         found = found.plus(most)
     return found
-
-
-def _find_largest(
-    connection: sqlite3.Connection,
-    name: str,
-    ranges: tuple[tuple[int, int], ...],
-    node: tuple[int, int],
-    row: tuple[int, ...],
-    above: Amounts,
-) -> Amounts:
-    """Return the largest amounts of parts in ranges, all of them below a node.
-
-    What is below a node is read where the ranges are not all of it. No amount is below 0, so a part whose own
-    node is absent has no more than the other ones: what its ancestors have.
-    """
-    level, place = node
-    size = 16**level
-    own = above.plus(Amounts(*row[:4]))
-    if not any(row[4:]) or ranges == ((place * size, (place + 1) * size - 1),):
-        return own.plus(Amounts(*row[4:]))
-    most, size = own, size // 16
-    children = _read_nodes(connection, name, level - 1, 16 * place, 16 * place + 15)
-    for child, amounts in children.items():
-        low, high = child * size, (child + 1) * size - 1
-        here = tuple((max(low, a), min(high, b)) for a, b in ranges if a <= high and b >= low)
-        if here:
-            found = _find_largest(connection, name, here, (level - 1, child), amounts, own)
-            most = most.largest(found)
-    return most
-
-
-_Nodes = dict[int, tuple[int, ...]]
-
-
-def _has_tree(connection: sqlite3.Connection, name: str, order: Fraction | None) -> bool:
-    there, found = order_of_tree(connection, name)
-    return there and order in (None, found)
-
-
-def _read_nodes(connection: sqlite3.Connection, name: str, level: int, first: int, last: int) -> _Nodes:
-    rows = connection.execute(
-        f"SELECT place, {_OWN}, {_BELOW} FROM node WHERE scope = ? AND level = ? AND place BETWEEN ? AND ?",
-        (name, level, first, last),
-    )
-    return {place: tuple(amounts) for place, *amounts in rows}
-
-
-def _read_root(connection: sqlite3.Connection, name: str) -> tuple[int, ...]:
-    return _read_nodes(connection, name, _TOP, 0, 0).get(0, (0,) * 8)
 
 
 def segments(connection: sqlite3.Connection, scopes: Scopes, parts: PartSet = ALL_PARTS) -> list[Segment]:
     """Return what was charged to each part of a set in several scopes; equal neighbours are one."""
     found: list[Segment] = [(low, high, _NONE) for low, high in parts.ranges]
     for name, order in scopes:
-        found = list(_merge(found, list(_walk(connection, name, order, parts))))
+        found = list(_merge(found, list(_walk(connection, name, order, parts, whole=False))))
     return _join_equal(found)
 
 
@@ -263,16 +210,23 @@ def _merge(left: list[Segment], right: list[Segment]) -> Iterator[Segment]:
 
 
 def _walk(
-    connection: sqlite3.Connection, name: str, order: Fraction | None, parts: PartSet
+    connection: sqlite3.Connection, name: str, order: Fraction | None, parts: PartSet, *, whole: bool
 ) -> Iterator[Segment]:
-    """Yield what was charged to parts of a set.
+    """Yield what was charged to parts of a set; if `whole`, at least that, where a node lies in the set.
 
     A scope without a tree at this order is added up from its entries.
     """
-    if _has_tree(connection, name, order):
-        yield from _walk_node(connection, name, parts, (_TOP, 0), _read_root(connection, name), _NONE)
-    else:
+    there, found = order_of_tree(connection, name)
+    if not there or order not in (None, found):
         yield from _add_up(list_charges(connection, name, order), parts)
+        return
+    row = connection.execute(
+        f"SELECT {_OWN}, {_BELOW} FROM node WHERE scope = ? AND level = ? AND place = 0", (name, _TOP)
+    ).fetchone()
+    if row is None:
+        yield from ((low, high, _NONE) for low, high in parts.ranges)
+    else:
+        yield from _walk_node(connection, name, parts, (_TOP, 0), row, _NONE, whole=whole)
 
 
 def _add_up(charges: Iterable[tuple[PartSet, Amounts]], parts: PartSet) -> list[Segment]:
@@ -305,26 +259,37 @@ def _walk_node(
     node: tuple[int, int],
     row: tuple[int, ...],
     above: Amounts,
+    *,
+    whole: bool,
 ) -> Iterator[Segment]:
     level, place = node
     size = 16**level
-    low = place * size
-    here = parts & PartSet(((low, low + size - 1),))
+    low, high = place * size, (place + 1) * size - 1
+    here = PartSet(tuple((max(a, low), min(b, high)) for a, b in parts.ranges if a <= high and b >= low))
     if not here:
         return
     own, below = above.plus(Amounts(*row[:4])), Amounts(*row[4:])
-    if below == _NONE:
+    if below == _NONE or (whole and len(here) == size):
         yield from ((*ends, own.plus(below)) for ends in here.ranges)
         return
-    children = _read_nodes(connection, name, level - 1, 16 * place, 16 * place + 15)
+    children = {
+        child: tuple(amounts)
+        for child, *amounts in connection.execute(
+            f"SELECT place, {_OWN}, {_BELOW} FROM node"
+            " WHERE scope = ? AND level = ? AND place BETWEEN ? AND ?",
+            (name, level - 1, 16 * place, 16 * place + 15),
+        )
+    }
     if level == 1:
         for child in (part for first, last in here.ranges for part in range(first, last + 1)):
             leaf = children.get(child)
             yield child, child, own if leaf is None else own.plus(Amounts(*leaf[:4]))
         return
-    for child in range(16 * place, 16 * place + 16):
+    if whole:  # an absent node has no more than this, and no node has less
+        yield low, low, own
+    for child in children if whole else range(16 * place, 16 * place + 16):
         below_row = children.get(child, (0,) * 8)
-        yield from _walk_node(connection, name, here, (level - 1, child), below_row, own)
+        yield from _walk_node(connection, name, here, (level - 1, child), below_row, own, whole=whole)
 
 
 def touches(connection: sqlite3.Connection, entry: int) -> PartSet | None:

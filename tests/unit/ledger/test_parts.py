@@ -417,10 +417,10 @@ def test_no_part_admits_what_its_own_statements_do_not(tmp_path: Path, way: int)
         assert not bears_too_much(tmp_path / f"{seed}.sqlite", seed, WAYS[way])
 
 
-def without_ancestors(*of: Any) -> Any:
+def without_ancestors(*of: Any, whole: bool) -> Iterator[Any]:
     """What was charged to whole nodes above a part is forgotten."""
-    find_largest: Any = _FIND_LARGEST
-    return find_largest(*of[:-1], part_totals.Amounts())
+    walk_node: Any = _WALK_NODE
+    yield from walk_node(*of[:-1], part_totals.Amounts(), whole=whole)
 
 
 def with_what_is_left_of_delta(scope: Scope, amounts: part_totals.Amounts) -> ScopeBudget:
@@ -432,13 +432,13 @@ def with_what_is_left_of_delta(scope: Scope, amounts: part_totals.Amounts) -> Sc
     return replace(found, filter=replace(own, order_way=replace(way, limit=way.limit + Fraction(gain))))
 
 
-_FIND_LARGEST, _BUDGET_WITH = part_totals._find_largest, Scope.budget_with
+_WALK_NODE, _BUDGET_WITH = part_totals._walk_node, Scope.budget_with
 
 
 @pytest.mark.parametrize(
     ("where", "what", "wrong", "way"),
     [
-        (part_totals, "_find_largest", without_ancestors, 0),
+        (part_totals, "_walk_node", without_ancestors, 0),
         (Scope, "budget_with", with_what_is_left_of_delta, 1),
     ],
 )
