@@ -357,6 +357,10 @@ class Session:
         self.check()
         return self.ledger.budget(self.analyst)
 
+    def budget_by_parts(self) -> Budget:
+        """Return what the analyst may still spend, with that of each part of units, if there are any."""
+        return replace(self.budget(), listed=tuple(self.ledger.budget_by_parts(self.analyst)))
+
     def release(self, number: int) -> Release:
         """Return one of the analyst's own releases, by its number; it costs nothing."""
         self.check()

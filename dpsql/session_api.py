@@ -130,6 +130,9 @@ class AnyAnalystSession(Protocol[_Prepared]):
     def budget(self) -> Budget:
         """Return what the analyst may still spend."""
 
+    def budget_by_parts(self) -> Budget:
+        """Return what the analyst may still spend, with that of each part of units, if there are any."""
+
     def release(self, number: int) -> Release:
         """Return one of the analyst's own releases."""
 

@@ -53,7 +53,7 @@ from dpsql.language import (
     name_columns,
     parse,
 )
-from dpsql.ledger import LIKE, Budget, Ledger, list_fullest, rows_of
+from dpsql.ledger import LIKE, Budget, Ledger, list_fullest, rows_of, write_parts
 from dpsql.policy import Policy, Table, UnitColumn, View, describe_protected, fold, path_of
 from dpsql.release import places_of
 
@@ -150,9 +150,10 @@ def _parts_table(statement: Show, policy: Policy, ledger: Ledger, analyst: str) 
     ]
     total = ledger.total_in_sequence(analyst)
     rows.append(("all statements in sequence", "no epsilon" if total is None else round_up(total), "", ""))
-    return pa.table(
+    table = pa.table(
         {name: pa.array([row[i] for row in rows], pa.string()) for i, name in enumerate(_SHOW["parts"])}
     )
+    return add_exact_facts(table, "parts", write_parts(found)) if statement.every else table
 
 
 def _unit_column(policy: Policy, table: Table) -> str:

@@ -405,8 +405,12 @@ class Connection:
         return self._session.release(number)
 
     def budget(self) -> Budget:
-        """Return what may be spent in total, what is spent and what is left, each an exact `Charge`."""
-        return self._session.budget()
+        """Return what may be spent in total, what is spent and what is left, each an exact `Charge`.
+
+        Where each part of units has the whole budget, these are of the fullest part; `budget().parts` has the
+        budget of each, and `budget().of("2026-W48")` is that of one.
+        """
+        return self._session.budget_by_parts()
 
     def cancel(self) -> None:
         """Stop the running statement, from another thread or a signal handler; what was charged stays so."""

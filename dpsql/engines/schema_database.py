@@ -245,6 +245,8 @@ class SchemaDatabase:
         kinds = {fold(name): kind for name, kind in self._readers[fold(table)].columns}
         if kinds[fold(column)] == BOOLEAN:
             return [False, True]
+        if str(kinds[fold(column)]) != "VARCHAR":  # of whole numbers, each is its own
+            return []
         domain = self.domains.query(table, column)
         if domain is None:
             return []

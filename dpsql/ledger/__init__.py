@@ -2,7 +2,8 @@
 
 =======================  ========================================================================
 ``ledger``               `Ledger`: opened as a policy says, what the session calls
-``listing``              budgets, entries, releases and ladders, for the owner and for an analyst
+``listing``              entries, releases and ladders, for the owner and for an analyst
+``budgets``              what is spent and left, in all and as rows
 ``part_budgets``         what is spent and left of each part of units
 ``rollback_guard``       notices an older copy of the ledger, and goes on with one where the owner says so
 ``mark``                 the ledger's newest event and totals, in a file that lies elsewhere
@@ -31,17 +32,15 @@ from dpsql.kernel.ledger.limits import Limits
 from dpsql.kernel.ledger.reports import StoredReport
 from dpsql.kernel.ledger.scopes import GroupCap, ScopeBudget, scope_words
 from dpsql.kernel.ledger.totals import shown
+from dpsql.ledger.budgets import LIKE, Budget, BudgetOfParts, rows_of
 from dpsql.ledger.ledger import Ledger, Opening
 from dpsql.ledger.listing import (
-    LIKE,
-    Budget,
     Entry,
     LadderCharge,
     Lineage,
     ReleaseInfo,
-    rows_of,
 )
-from dpsql.ledger.part_budgets import BudgetOfParts, list_fullest
+from dpsql.ledger.part_budgets import list_fullest, read_parts, write_parts
 from dpsql.ledger.report_listing import ReportRelease
 
 __all__ = [
@@ -69,7 +68,9 @@ __all__ = [
     "StoredRelease",
     "StoredReport",
     "list_fullest",
+    "read_parts",
     "rows_of",
     "scope_words",
     "shown",
+    "write_parts",
 ]

@@ -26,17 +26,16 @@ from dpsql.kernel.ledger.store import Store, storable
 from dpsql.kernel.loss import Charge, Filter, Totals
 from dpsql.kernel.unit_parts import ALL_PARTS, Calendar, PartSet
 from dpsql.ledger import listing, verification
+from dpsql.ledger.budgets import Budget, budget_of
 from dpsql.ledger.listing import (
-    Budget,
     Entry,
     LadderCharge,
     Lineage,
     ReleaseInfo,
-    budget_of,
 )
 from dpsql.ledger.mark import MarkPlace, mark_place
 from dpsql.ledger.migration import bring_up_to_date
-from dpsql.ledger.part_budgets import BorneInYears, BudgetOfParts, list_borne, list_parts, total_in_sequence
+from dpsql.ledger.part_budgets import BorneInYears, ChargedParts, list_borne, list_parts, total_in_sequence
 from dpsql.ledger.report_listing import ReportRelease, list_report_releases
 from dpsql.ledger.rollback_guard import MarkGuard
 from dpsql.policy import Policy, UnitPeriods, fold
@@ -246,7 +245,7 @@ class Ledger(ChargeLedger):
                 found = numbered_values(connection, declared)
         return found
 
-    def budget_by_parts(self, analyst: str | None = None) -> list[BudgetOfParts]:
+    def budget_by_parts(self, analyst: str | None = None) -> list[ChargedParts]:
         """Return what is spent and left of each part of units, in order; equal neighbours are one."""
         name = None if analyst is None else name_of(analyst)
         with self._store.read() as connection:

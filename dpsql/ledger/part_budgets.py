@@ -3,39 +3,39 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from fractions import Fraction
-from functools import cached_property
+from functools import partial
 from heapq import nlargest, nsmallest
+from typing import Any
 
 from dpsql.kernel.ledger import person_totals
 from dpsql.kernel.ledger.part_totals import Amounts, Segment
 from dpsql.kernel.ledger.scopes import Caps, Scope
 from dpsql.kernel.ledger.totals import POLICY, ladder_total, read, read_loss
-from dpsql.kernel.unit_parts import NO_HOME, Calendar, Numbering
+from dpsql.kernel.unit_parts import (
+    NO_HOME,
+    Calendar,
+    ListedValues,
+    Numbering,
+    WholeNumbers,
+)
 from dpsql.lazy_dataclass import dataclass
-from dpsql.ledger.listing import Budget, scopes_of
+from dpsql.ledger.budgets import Budget, BudgetOfParts, scopes_of
 
 
-class BudgetOfParts:
-    """The budget of each of some parts of units that are next to each other, computed when it is read."""
+class ChargedParts(BudgetOfParts):
+    """The budget of each of some parts, with what was charged to them alone."""
 
     def __init__(
         self, ends: tuple[int, int], amounts: tuple[Amounts, ...], scopes: list[Scope], numbering: Numbering
     ) -> None:
-        self.low, self.high = ends
-        self._amounts, self._scopes, self._numbering = amounts, scopes, numbering
+        super().__init__(ends, numbering, self._add_up)
+        self._amounts, self._scopes = amounts, scopes
 
-    @cached_property
-    def budget(self) -> Budget:
-        """What is spent and left of each."""
+    def _add_up(self) -> Budget:
         pairs = zip(self._scopes, self._amounts, strict=True)
-        return Budget.of(*(scope.budget_with(amounts) for scope, amounts in pairs), by_parts=True)
-
-    @property
-    def words(self) -> str:
-        """The names of the parts."""
-        return self._numbering.range_words((self.low, self.high))
+        return Budget.of_scopes(*(scope.budget_with(amounts) for scope, amounts in pairs), by_parts=True)
 
     @property
     def epsilon(self) -> int:
@@ -48,7 +48,7 @@ class BudgetOfParts:
         return len(self._scopes) == 1 and not self._scopes[0].filter.order_way and not self._amounts[0].open
 
 
-def list_parts(connection: sqlite3.Connection, caps: Caps, analyst: str | None) -> list[BudgetOfParts]:
+def list_parts(connection: sqlite3.Connection, caps: Caps, analyst: str | None) -> list[ChargedParts]:
     """Return the budgets of all parts of units, in order; equal neighbours are one."""
     if caps.parts is None:
         return []
@@ -58,13 +58,41 @@ def list_parts(connection: sqlite3.Connection, caps: Caps, analyst: str | None) 
         found = [*_pair(found, own)] if i else [(low, high, (amounts,)) for low, high, amounts in own]
     numbering = caps.parts.number_in(connection)
     return [
-        BudgetOfParts(ends, amounts, scopes, numbering)
+        ChargedParts(ends, amounts, scopes, numbering)
         for low, high, amounts in found
         for ends in numbering.split((low, high))
     ]
 
 
-def list_fullest(found: list[BudgetOfParts], number: int) -> list[BudgetOfParts]:
+def write_parts(found: list[ChargedParts]) -> dict[str, Any]:
+    """Return the exact budgets of all parts, as JSON has them: `read_parts` reads them."""
+    first, numbering = found[0].budget.facts, found[0].numbering
+    return {
+        "every": numbering.every if isinstance(numbering, Calendar) else None,
+        "values": numbering.values if isinstance(numbering, ListedValues) else None,
+        "common": first,
+        "parts": [
+            [each.low, each.high, {key: value for key, value in facts.items() if value != first[key]}]
+            for each in found
+            for facts in [each.budget.facts]
+        ],
+    }
+
+
+def read_parts(facts: Mapping[str, Any]) -> tuple[BudgetOfParts, ...]:
+    """Read what `write_parts` has written."""
+    numbering: Numbering = WholeNumbers()
+    if facts["every"] is not None:
+        numbering = Calendar(facts["every"])
+    elif facts["values"] is not None:
+        numbering = ListedValues(tuple((value, number) for value, number in facts["values"]))
+    return tuple(
+        BudgetOfParts((low, high), numbering, partial(Budget.read, {**facts["common"], **own}))
+        for low, high, own in facts["parts"]
+    )
+
+
+def list_fullest(found: list[ChargedParts], number: int) -> list[ChargedParts]:
     """Return those of some parts that have least left."""
     if all(each.adds_epsilons for each in found):
         return nlargest(number, found, key=lambda each: each.epsilon)

@@ -21,7 +21,7 @@ import json
 import threading
 from concurrent.futures import Future, wait
 from contextlib import contextmanager, nullcontext, suppress
-from dataclasses import field
+from dataclasses import field, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
@@ -29,7 +29,7 @@ from dpsql.errors import Error, InterfaceError, InternalError, QueryRefused
 from dpsql.kernel.loss import Charge
 from dpsql.language import copy_parameters, copy_text
 from dpsql.lazy_dataclass import dataclass
-from dpsql.ledger import Budget
+from dpsql.ledger import Budget, read_parts
 from dpsql.release import from_arrow
 from dpsql.remote.outgoing_statement import OutgoingStatement, SentText
 from dpsql.remote.outgoing_upload import write_upload
@@ -236,6 +236,16 @@ class RemoteSession:
         most = facts["max_epsilon_per_query"]
         self._most = (None if most is None else Fraction(most),)
         return Budget.read(facts)
+
+    def budget_by_parts(self) -> Budget:
+        """Return what the analyst may still spend, with that of each part of units, if there are any."""
+        found = self.budget()
+        if not found.by_parts:
+            return found
+        table = self.run("SHOW PRIVACY BUDGET BY PARTS ALL").table
+        if b"dpsql.parts" not in (table.schema.metadata or {}):  # of an older server
+            return found
+        return replace(found, listed=read_parts(_read_facts(table, "parts")))
 
     def release(self, number: int) -> Release:
         """Return one of the analyst's own releases, by its number; it costs nothing."""

@@ -162,6 +162,9 @@ class FakeSession:
     def budget(self) -> Budget:
         return Budget(self.total, self.spent, self.total - self.spent)
 
+    def budget_by_parts(self) -> Budget:
+        return self.budget()
+
     def cancel(self) -> None:
         self.cancelled = True
 

@@ -49,7 +49,8 @@ class PartBudgets:
         if self.periods_as is not None:
             return self.periods_as
         listed = numbered_values(connection, self.declared)
-        return ListedValues(listed) if listed else WholeNumbers()
+        whole = all(type(value) is int for value, _ in listed)  # older ledgers have numbers of them
+        return WholeNumbers() if whole else ListedValues(listed)
 
     def words(self, connection: sqlite3.Connection, parts: PartSet) -> str:
         """Name parts, with the period or the column before them: `week 2026-W48`."""

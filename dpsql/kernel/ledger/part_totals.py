@@ -117,7 +117,7 @@ def add(connection: sqlite3.Connection, name: str, parts: PartSet, more: Amounts
     while above:
         level, place = node = min(above)
         above.remove(node)
-        if _set_below(connection, name, level, place) and level < _TOP:
+        if connection.execute(_SET_BELOW, (name, *node)).rowcount > 0 and level < _TOP:
             above.add((level + 1, place >> 4))
 
 
@@ -130,31 +130,19 @@ _GIVE: Final = (
     " ON CONFLICT DO UPDATE SET epsilon = epsilon + excluded.epsilon, open = open + excluded.open,"
     " delta = delta + excluded.delta, cost = cost + excluded.cost"
 )
-_LARGEST_BELOW: Final = (
-    "SELECT max(epsilon + below_epsilon), max(open + below_open), max(delta + below_delta),"
-    " max(cost + below_cost) FROM node WHERE scope = ? AND level = ? AND place BETWEEN ? AND ?"
-)
-_WRITE_BELOW: Final = (
-    f"INSERT INTO node (scope, level, place, {_BELOW}) VALUES (?, ?, ?, ?, ?, ?, ?)"
+_SET_BELOW: Final = (
+    f"INSERT INTO node (scope, level, place, {_BELOW}) SELECT ?1, ?2, ?3, max(epsilon + below_epsilon),"
+    " max(open + below_open), max(delta + below_delta), max(cost + below_cost) FROM node"
+    " WHERE scope = ?1 AND level = ?2 - 1 AND place BETWEEN 16 * ?3 AND 16 * ?3 + 15"
     " ON CONFLICT DO UPDATE SET below_epsilon = excluded.below_epsilon, below_open = excluded.below_open,"
     " below_delta = excluded.below_delta, below_cost = excluded.below_cost"
+    " WHERE below_epsilon <> excluded.below_epsilon OR below_open <> excluded.below_open"
+    " OR below_delta <> excluded.below_delta OR below_cost <> excluded.below_cost"
 )
+"""Computes the largest sums below a node from its children; a node that has them already is not counted.
 
-
-def _set_below(connection: sqlite3.Connection, name: str, level: int, place: int) -> bool:
-    """Compute the largest sums below a node from its children; return whether they are other ones now.
-
-    A child that is absent has 0, and no sum is less.
-    """
-    first = 16 * place
-    below = connection.execute(_LARGEST_BELOW, (name, level - 1, first, first + 15)).fetchone()
-    before = connection.execute(
-        f"SELECT {_BELOW} FROM node WHERE scope = ? AND level = ? AND place = ?", (name, level, place)
-    ).fetchone()
-    if below == before:
-        return False
-    connection.execute(_WRITE_BELOW, (name, level, place, *below))
-    return True
+A child that is absent has 0, and no sum is less.
+"""
 
 
 def _cover(low: int, high: int) -> Iterator[tuple[int, int]]:
@@ -276,8 +264,8 @@ def _walk_node(
 ) -> Iterator[Segment]:
     level, place = node
     size = 16**level
-    low = place * size
-    here = parts & PartSet(((low, low + size - 1),))
+    low, high = place * size, (place + 1) * size - 1
+    here = PartSet(tuple((max(a, low), min(b, high)) for a, b in parts.ranges if a <= high and b >= low))
     if not here:
         return
     own, below = above.plus(Amounts(*row[:4])), Amounts(*row[4:])
@@ -297,7 +285,9 @@ def _walk_node(
             leaf = children.get(child)
             yield child, child, own if leaf is None else own.plus(Amounts(*leaf[:4]))
         return
-    for child in range(16 * place, 16 * place + 16):
+    if whole:  # an absent node has no more than this, and no node has less
+        yield low, low, own
+    for child in children if whole else range(16 * place, 16 * place + 16):
         below_row = children.get(child, (0,) * 8)
         yield from _walk_node(connection, name, here, (level - 1, child), below_row, own, whole=whole)
 

@@ -16,6 +16,10 @@ def main(path: str) -> None:
         assert_type(budget, dpsql.Budget)
         assert_type(budget.remaining, dpsql.Charge)
         assert_type(budget.remaining.epsilon, Fraction)
+        for part in budget.parts:
+            assert_type(part.words, str)
+            assert_type(part.budget, dpsql.Budget)
+        assert_type(budget.of("2026-W48"), dpsql.Budget)
         explained = con.explain("SELECT COUNT(*) AS n FROM visits")
         assert_type(explained, dpsql.Explanation)
         assert_type(explained.price, str)
