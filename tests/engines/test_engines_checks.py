@@ -75,7 +75,7 @@ def test_a_board_of_uploads(store: Store) -> None:
         "OPEN BOARD best OPTIONS (epsilon = 300, improvements = 3, step = 0.02, best = LOWEST, start = 0.9)"
     )
     found = []
-    for every in (4, 3, 10):
+    for every in (5, 3, 10):
         users = range(3000)
         wrong = {"user_id": [*users], "page": ["z" if i % every == 0 else "abc"[i % 3] for i in users]}
         session.upload("guess", pa.table(wrong))
