@@ -259,9 +259,14 @@ def without_remains(table: pa.Table) -> pa.Table:
     """Return a result with zeros behind each NULL: what was left there in memory may be of private rows."""
     for place, column in enumerate(table.columns):
         if column.null_count:  # `take` writes zeros there
-            parts = [part.take(pa.array(np.arange(len(part)))) for part in column.chunks]
+            parts = [part.take(_count_up(len(part))) for part in column.chunks]
             table = table.set_column(place, table.field(place), pa.chunked_array(parts, column.type))
     return table
+
+
+def _count_up(size: int) -> pa.Array:
+    """Return 0, 1, .. as a column; `pa.array` would import pandas where it is installed."""
+    return pa.Array.from_buffers(pa.int64(), size, [None, pa.py_buffer(np.arange(size, dtype=np.int64))])
 
 
 def with_one_zero(table: pa.Table) -> pa.Table:
