@@ -29,6 +29,7 @@ READING = {
     "public_order": "counts in a public order, and of large domains",
     "sealed": "handles of what nobody else reads",
     "changes": "how far one unit changes what a mechanism takes",
+    "key_columns": "keys of groups in Arrow, with nothing behind a NULL",
     "counts": "exact counts, which nobody else sees",
     "kept": "copies of counts, which are overwritten",
     "faster": "texts with the same numbers that an engine runs faster",

@@ -30,6 +30,7 @@ from dpsql.engines.duckdb import duckdb_settings
 from dpsql.engines.worker import UnboundQuery, running_statement
 from dpsql.errors import UNKNOWN_STATES, ProgrammingError, QueryRefused, ResultTooLarge
 from dpsql.kernel.charged_work import UNCHARGED, Cancelled
+from dpsql.kernel.key_columns import clear_nulls
 from dpsql.kernel.tree import DOMAIN_SCHEMA, literal_sql, quote
 from dpsql.language import Outline, StatementText
 from dpsql.policy import fold
@@ -258,15 +259,10 @@ def fetch_rows(cursor: duckdb.DuckDBPyConnection, sql: str, limit: ResultLimit |
 def without_remains(table: pa.Table) -> pa.Table:
     """Return a result with zeros behind each NULL: what was left there in memory may be of private rows."""
     for place, column in enumerate(table.columns):
-        if column.null_count:  # `take` writes zeros there
-            parts = [part.take(_count_up(len(part))) for part in column.chunks]
-            table = table.set_column(place, table.field(place), pa.chunked_array(parts, column.type))
+        if column.null_count:
+            cleared = pa.chunked_array(map(clear_nulls, column.chunks), column.type)
+            table = table.set_column(place, table.field(place), cleared)
     return table
-
-
-def _count_up(size: int) -> pa.Array:
-    """Return 0, 1, .. as a column; `pa.array` would import pandas where it is installed."""
-    return pa.Array.from_buffers(pa.int64(), size, [None, pa.py_buffer(np.arange(size, dtype=np.int64))])
 
 
 def with_one_zero(table: pa.Table) -> pa.Table:

@@ -7,6 +7,7 @@
 ``check``           derives from a tree and the facts how much one unit changes each number in it
 ``loss``            the loss of mechanisms, its composition, what is charged and what a budget admits
 ``counts``          exact counts behind handles (``sealed``), with how far a unit changes them (``changes``)
+``key_columns``     keys of groups in Arrow: some of their rows, nothing behind a NULL
 ``kept``            copies of exact counts in memory that is overwritten when they are dropped
 ``faster``          texts with the same numbers as a certified query: units by bits, in a sealed range
 ``rows_first``      counts of few groups, of which rows are counted first

@@ -16,6 +16,7 @@ import numpy as np
 from dpsql.errors import InternalError
 from dpsql.kernel.changes import NumberChange, UnitChanges
 from dpsql.kernel.check.certificate import Certificate, Keys
+from dpsql.kernel.key_columns import as_one_array, pick_rows
 from dpsql.kernel.public_order import OrderedCounts, SparseCounts, ranks, sorted_cells, sorted_rows
 from dpsql.kernel.sealed import Sealed, seal, unseal
 from dpsql.lazy_dataclass import dataclass
@@ -298,7 +299,7 @@ class Exact:
             place = part.size - 1 - place if part.descending else place
             keys = self.values(part, place)
             columns |= zip(keys.column_names, keys.columns, strict=True)
-        return [_whole(columns[f"k{i}"]) for i in (range(len(columns)) if places is None else places)]
+        return [as_one_array(columns[f"k{i}"]) for i in (range(len(columns)) if places is None else places)]
 
 
 def changes_of(certificate: Certificate, numbers: int) -> UnitChanges:
@@ -375,50 +376,6 @@ def numbers_at(counts: Counts, place: int, rows: Integers) -> Integers:
     """Return one of the counts of the groups at some positions, counted if need be."""
     found: Exact | CountedLater = unseal(counts)
     return found.at(place, rows)
-
-
-_FEW = 1000
-
-
-def pick_rows(column: pa.ChunkedArray, rows: Integers) -> pa.Array:
-    """Return some rows of a key.
-
-    No two chunks are put together whole: texts of more than 2 GiB do not fit into one array, and how long
-    all of them are together depends on private rows.
-    """
-    import pyarrow as pa  # noqa: PLC0415  loaded when rows are
-
-    if len(rows) <= _FEW:
-        # Slices of single rows keep the keys in Arrow; they are never converted to Python objects.
-        parts = [chunk for row in rows.tolist() for chunk in column.slice(row, 1).chunks]
-        return _whole(pa.chunked_array(parts, column.type))
-    order = np.argsort(rows, kind="stable")
-    ends = np.cumsum([len(chunk) for chunk in column.chunks])
-    cuts = np.searchsorted(rows[order], ends)
-    parts, start = [], 0
-    for chunk, end, cut in zip(column.chunks, ends.tolist(), cuts.tolist(), strict=True):
-        if cut > start:
-            parts.append(chunk.take(_arrow(rows[order[start:cut]] - (end - len(chunk)))))
-        start = cut
-    back = np.empty(len(rows), dtype=np.int64)
-    back[order] = np.arange(len(rows))
-    return pa.concat_arrays(parts).take(_arrow(back))
-
-
-def _arrow(values: Integers) -> pa.Array:
-    """Convert an array to Arrow; `pa.array` would import pandas where it is installed."""
-    import pyarrow as pa  # noqa: PLC0415  loaded when rows are
-
-    data = pa.py_buffer(np.ascontiguousarray(values, dtype=np.int64))
-    return pa.Array.from_buffers(pa.int64(), len(values), [None, data])
-
-
-def _whole(column: pa.ChunkedArray) -> pa.Array:
-    """Return a column as one array, with zeros behind each NULL: what an engine left there may be private."""
-    import pyarrow as pa  # noqa: PLC0415  loaded when rows are
-
-    found = pa.concat_arrays(column.chunks) if column.num_chunks else column.combine_chunks()
-    return found.take(_arrow(np.arange(len(found)))) if found.null_count else found
 
 
 @lru_cache(maxsize=4)

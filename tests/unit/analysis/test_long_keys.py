@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from dpsql.analysis import analyse, complete_options
 from dpsql.engines import open_engine
-from dpsql.kernel.counts import pick_rows
+from dpsql.kernel.key_columns import pick_rows
 from dpsql.language import Options, Query, parse
 from dpsql.policy import load
 from dpsql.policy.toml_values import LARGEST

@@ -9,7 +9,7 @@ import pytest
 
 from dpsql.engines.public_queries import fetch_rows, without_remains
 from dpsql.engines.worker import ResultLimit
-from dpsql.kernel.counts import pick_rows
+from dpsql.kernel.key_columns import clear_nulls, pick_rows
 
 SECRET = 0x5EC4E7
 
@@ -32,6 +32,29 @@ def test_released_keys(size: int) -> None:
     found = pick_rows(column, rows)
     assert found.to_pylist() == [None, 1] * (size // 2)
     assert behind(found) == [0, 1] * (size // 2)
+
+
+@pytest.mark.parametrize("size", [3, 3000])
+@pytest.mark.parametrize(
+    "column",
+    [
+        pa.array(["x", None, "it's"]),
+        pa.array(["x", None, "x"]).dictionary_encode(),
+        pa.array([[1], None, [2, None]]),
+        pa.array([{"a": 1}, None, {"a": None}]),
+        pa.array([True, None, False]),
+        pa.nulls(3),
+    ],
+    ids=lambda column: str(column.type),
+)
+def test_values_stay(column: pa.Array, size: int) -> None:
+    """Also of a part of an array, and where more NULLs are cleared at once."""
+    whole = pa.concat_arrays([column] * (size // 3))
+    for array in (whole, whole.slice(1), whole.slice(1, 1), whole.slice(0, 0)):
+        found = clear_nulls(array)
+        found.validate(full=True)
+        assert (found.type, found.to_pylist()) == (array.type, array.to_pylist())
+    assert behind(clear_nulls(pa.concat_arrays([left_behind()] * size).slice(1))) == ([0, 3, 1] * size)[:-1]
 
 
 def test_rows_of_public_queries() -> None:
