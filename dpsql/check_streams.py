@@ -218,7 +218,7 @@ class CheckStreams:
             asked = AskedCheck(*given) if best is None else AskedSubmission(best, *given)
             return asked.ask(checks, confirm)
 
-        return self._asked(stream, counting, request, ask, fresh=bool(prepared.check.query.options.fresh))
+        return self._ask_once(stream, counting, request, ask, fresh=bool(prepared.check.query.options.fresh))
 
     def ask(self, prepared: PreparedQuestion) -> StatementResult:
         """Answer a question without noise if no unit could change the answer; else it uses a miss."""
@@ -242,9 +242,9 @@ class CheckStreams:
             return AskedQuestion(prepared, opened_as(stream)).ask(tests, confirm)
 
         request = CheckRequest(prepared.ask.source.text, key or "", "", 1)
-        return self._asked(stream, counting, request, ask, fresh=bool(prepared.ask.query.options.fresh))
+        return self._ask_once(stream, counting, request, ask, fresh=bool(prepared.ask.query.options.fresh))
 
-    def _asked(
+    def _ask_once(
         self,
         stream: StoredStream,
         counting: PlannedCount,

@@ -31,7 +31,17 @@ from dpsql.composition.kinds import BY_KEY, Kinds, ReadValue, below
 from dpsql.composition.planned_count import columns_of
 from dpsql.engines import UnboundQuery
 from dpsql.errors import Error, QueryRefused
-from dpsql.language import MARK, Clause, Options, Query, copy_tree, find_nodes, title_of, walk_tree
+from dpsql.language import (
+    MARK,
+    Clause,
+    Options,
+    Query,
+    copy_tree,
+    find_nodes,
+    name_query,
+    title_of,
+    walk_tree,
+)
 from dpsql.lazy_dataclass import dataclass
 from dpsql.policy import Policy, fold
 from dpsql.types import BIGINT, DOUBLE, SqlType
@@ -132,7 +142,7 @@ def _is_found_once(query: Query, found: _Chosen, policy: Policy, catalog: Catalo
         this=exp.Anonymous(this=f"{MARK}COUNT", expressions=[exp.Star()]), expression=exp.Literal.number(1)
     )
     made = exp.Select(expressions=[x])
-    made.set("from_", exp.From(this=_named(rows, "s")))
+    made.set("from_", exp.From(this=name_query(rows, "s", quoted=False)))
     made.set("where", exp.Where(this=exp.Not(this=exp.Is(this=copy_tree(x), expression=exp.Null()))))
     made.set("group", exp.Group(expressions=[copy_tree(x)]))
     made.set("having", exp.Having(this=several))
@@ -190,7 +200,12 @@ def _write(found: _Chosen) -> exp.Select | None:
         terms.append(moved)
     counted = _counted(found, keys)
     made = exp.Select(expressions=shown)
-    made.set("from_", exp.From(this=_named(_whole(found, keys, counted) if found.negated else counted, "b")))
+    made.set(
+        "from_",
+        exp.From(
+            this=name_query(_whole(found, keys, counted) if found.negated else counted, "b", quoted=False)
+        ),
+    )
     if group is not None:
         there = exp.GT(this=exp.column("n", table="b"), expression=exp.Literal.number(_HALF))
         made.set("where", exp.Where(this=there))
@@ -223,10 +238,6 @@ def _place_of(items: list[exp.Expr], term: exp.Expr) -> int | None:
     return None
 
 
-def _named(query: exp.Query, alias: str) -> exp.Subquery:
-    return exp.Subquery(this=query, alias=exp.TableAlias(this=exp.to_identifier(alias)))
-
-
 def _counted(found: _Chosen, keys: list[exp.Expr]) -> exp.Select:
     """Return the SELECT of a release that counts the public rows whose value is in the private list."""
     distinct = exp.Distinct(expressions=[exp.column("x", table="found", quoted=True)])
@@ -235,7 +246,7 @@ def _counted(found: _Chosen, keys: list[exp.Expr]) -> exp.Select:
     listed = copy_tree(found.listed, "distinct")
     listed.set("expressions", [exp.alias_(copy_tree(listed.expressions[0].unalias()), "x", quoted=True)])
     same = exp.EQ(this=copy_tree(found.column), expression=exp.column("x", table="found", quoted=True))
-    made.append("joins", exp.Join(this=_named(listed, "found"), on=same))
+    made.append("joins", exp.Join(this=name_query(listed, "found", quoted=False), on=same))
     name = found.column.name
     said = (
         [f"NOT IN: rows without a {name} are left out; with one, SQL's NOT IN is empty"]
@@ -272,7 +283,7 @@ def _whole(found: _Chosen, keys: list[exp.Expr], counted: exp.Select) -> exp.Sel
     )
     listed = [exp.alias_(exp.column(f"k{i}", table="a"), f"k{i}") for i in range(len(keys))]
     made = exp.Select(expressions=[*listed, exp.alias_(exp.Sub(this=own, expression=less), "n")])
-    made.set("from_", exp.From(this=_named(every, "a")))
+    made.set("from_", exp.From(this=name_query(every, "a", quoted=False)))
     same = [
         exp.NullSafeEQ(this=exp.column(f"k{i}", table="a"), expression=exp.column(f"k{i}", table="f"))
         for i in range(len(keys))
@@ -280,7 +291,7 @@ def _whole(found: _Chosen, keys: list[exp.Expr], counted: exp.Select) -> exp.Sel
     side = "LEFT" if same else None
     on = exp.and_(*same, copy=False) if same else None
     kind = None if same else "CROSS"
-    made.append("joins", exp.Join(this=_named(counted, "f"), side=side, kind=kind, on=on))
+    made.append("joins", exp.Join(this=name_query(counted, "f", quoted=False), side=side, kind=kind, on=on))
     made.meta["select"] = -1
     return made
 

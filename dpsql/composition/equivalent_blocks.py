@@ -31,7 +31,7 @@ from dpsql.analysis.public_domains import DECLARED_MARK, is_grouped_by, read_sel
 from dpsql.analysis.statement_shapes import Provenance
 from dpsql.composition.existence import EXISTENCE, HALF
 from dpsql.errors import QueryRefused
-from dpsql.language import MARK, Clause, Query, copy_tree, find_nodes, keep_title, walk_tree
+from dpsql.language import MARK, Clause, Query, copy_tree, find_nodes, keep_title, name_query, walk_tree
 from dpsql.policy import Policy, UnitColumn, fold
 
 _LIMITING = ("group", "having", "qualify", "limit", "offset", "distinct", "joins", "laterals", "where")
@@ -369,9 +369,7 @@ def _query_of_existing(select: exp.Select, unit: exp.Column) -> exp.Select:
     counted.meta["select"] = -1
     counted.meta[EXISTENCE] = (("n",), False)
     outer = exp.Select(expressions=[exp.column("k", quoted=True)])
-    outer.set(
-        "from_", exp.From(this=exp.Subquery(this=counted, alias=exp.TableAlias(this=exp.to_identifier("s"))))
-    )
+    outer.set("from_", exp.From(this=name_query(counted, "s", quoted=False)))
     half = exp.Literal.number(HALF)
     outer.set("where", exp.Where(this=exp.GTE(this=exp.column("n", quoted=True), expression=half)))
     outer.meta["select"] = -1

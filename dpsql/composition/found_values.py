@@ -25,7 +25,7 @@ from dpsql.analysis.aggregate_functions import contains_aggregate
 from dpsql.analysis.compiled_relation import Cte
 from dpsql.analysis.statement_shapes import Provenance
 from dpsql.errors import QueryRefused
-from dpsql.language import MARK, Clause, Clauses, Options, Query, copy_tree, find_nodes
+from dpsql.language import MARK, Clause, Clauses, Options, Query, copy_tree, find_nodes, name_query
 from dpsql.policy import Policy
 
 FOUND = "found"
@@ -138,8 +138,7 @@ def list_found_values(select: exp.Select, unit: exp.Column, number: int, *, nega
         least.meta[ABSENT] = (
             f"NOT IN: rows without a {words[0]} are left out; with one, SQL's NOT IN is empty"
         )
-    alias = exp.TableAlias(this=exp.to_identifier("s", quoted=True))
-    outer.set("from_", exp.From(this=exp.Subquery(this=counted, alias=alias)))
+    outer.set("from_", exp.From(this=name_query(counted, "s")))
     outer.set("where", exp.Where(this=exp.GTE(this=exp.column("n", quoted=True), expression=least)))
     outer.meta["select"] = -1
     return outer

@@ -23,7 +23,7 @@ from dpsql.analysis.compiled_relation import Cte, Scope
 from dpsql.analysis.compiler import function_name, list_conjuncts, read_whole_number
 from dpsql.analysis.released.released_calls import is_released
 from dpsql.analysis.statement_shapes import Provenance
-from dpsql.language import copy_tree, find_nodes, title_of, walk_tree
+from dpsql.language import copy_tree, find_nodes, name_query, title_of, walk_tree
 from dpsql.policy import Policy, Table, fold
 
 _SEVERAL = (exp.Rollup, exp.Cube, exp.GroupingSets)
@@ -70,8 +70,7 @@ def divide_grouping_sets(select: exp.Select, ctes: tuple[Cte, ...], of: Provenan
     united: exp.Expr = branches[0]
     for branch in branches[1:]:
         united = exp.Union(this=united, expression=branch, distinct=False)
-    alias = exp.TableAlias(this=exp.to_identifier(_RELATION, quoted=True))
-    made.set("from_", exp.From(this=exp.Subquery(this=united, alias=alias)))
+    made.set("from_", exp.From(this=name_query(united, _RELATION)))
     made.meta.update(select.meta)
     return made
 

@@ -40,6 +40,7 @@ from dpsql.language import (
     copy_tree,
     find_nodes,
     keep_title,
+    name_query,
     title_of,
     walk_tree,
 )
@@ -309,8 +310,7 @@ def _largest(call: _Call, rows: exp.Select) -> exp.Select:
         some = exp.GT(this=copy_tree(n), expression=exp.Literal.number("0.5"))
         outer.set("where", exp.Where(this=some))
         rows.meta["note"] = f"{title_of(call.node)}: values whose number rounds to 0 are left out"
-    alias = exp.TableAlias(this=exp.to_identifier("s", quoted=True))
-    outer.set("from_", exp.From(this=exp.Subquery(this=rows, alias=alias)))
+    outer.set("from_", exp.From(this=name_query(rows, "s")))
     outer.meta["select"] = -1
     return outer
 

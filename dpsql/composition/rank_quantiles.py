@@ -29,7 +29,7 @@ from sqlglot import exp
 
 from dpsql.analysis.aggregate_functions import aggregate_name
 from dpsql.analysis.compiler import find_cte, function_name, list_conjuncts, read_number, read_whole_number
-from dpsql.language import MARK, Query, copy_tree, find_nodes, keep_title, walk_tree
+from dpsql.language import MARK, Query, copy_tree, find_nodes, keep_title, name_query, walk_tree
 from dpsql.lazy_dataclass import dataclass
 from dpsql.policy import fold
 
@@ -377,7 +377,7 @@ def _read_condition(rows: _RankedRows, condition: exp.Expr) -> exp.Expr | None:
     source = copy_tree(rows.inner)
     source.set("expressions", [exp.alias_(copy_tree(rows.columns[value]), "x", quoted=True)])
     source.meta["select"] = -1
-    inner = exp.Subquery(this=source, alias=exp.TableAlias(this=exp.to_identifier("s", quoted=True)))
+    inner = name_query(source, "s")
     x = exp.column("x", table="s", quoted=True)
     quantile = _call("QUANTILE_DISC", x, exp.Literal.number(_decimal(q)))
     select = exp.Select(expressions=[quantile])

@@ -24,7 +24,7 @@ from dpsql.analysis.released.released_calls import is_quantile, is_released
 from dpsql.composition.block_columns import is_measure
 from dpsql.composition.kinds import BlockKind, Kinds, ReleaseBlock
 from dpsql.errors import QueryRefused
-from dpsql.language import Clause, Options, Query, copy_tree, find_nodes
+from dpsql.language import Clause, Options, Query, copy_tree, find_nodes, name_query
 from dpsql.lazy_dataclass import dataclass
 from dpsql.policy import fold
 
@@ -145,8 +145,7 @@ def _join(keys: list[exp.Expr], listed: list[list[exp.Expr]], names: list[str]) 
             "joins",
             exp.Join(this=table, side="LEFT" if same else None, kind=None if same else "CROSS", on=on),
         )
-    alias = exp.TableAlias(this=exp.to_identifier(names[0], quoted=True))
-    return exp.Subquery(this=made, alias=alias)
+    return name_query(made, names[0])
 
 
 def _table(name: str, alias: str) -> exp.Table:

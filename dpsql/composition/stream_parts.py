@@ -41,10 +41,15 @@ def written_parts(opened: OpenChecks, policy: Policy) -> dict[str, Any]:
     if parts is None or opened.parts is None or declared is None:
         return {}
     days = [day.isoformat() for day in opened.parts]
-    return {"parts": days, "unit_parts": [list(ends) for ends in parts.ranges], "parts_by": _declared(policy)}
+    return {
+        "parts": days,
+        "unit_parts": [list(ends) for ends in parts.ranges],
+        "parts_by": _list_declaration(policy),
+    }
 
 
-def _declared(policy: Policy) -> list[str]:
+def _list_declaration(policy: Policy) -> list[str]:
+    """Return what the policy declares of parts, as the ledger keeps it; empty without parts."""
     found = policy.unit_parts
     return [] if found is None else [found.kind, found.table, found.column, found.every or ""]
 
@@ -53,7 +58,7 @@ def check_stream_parts(options: Mapping[str, Any], opened: OpenChecks, counting:
     """Refuse a statement about units of other parts than its stream's, or after these were declared anew."""
     if opened.parts is None:
         return
-    if options["parts_by"] != _declared(counting.policy):
+    if options["parts_by"] != _list_declaration(counting.policy):
         raise ProgrammingError(
             f"the parts of units were declared anew since: CLOSE STREAM {opened.name}, and open another one"
         )

@@ -32,7 +32,7 @@ from dpsql.analysis.compiler import find_cte, function_name, read_whole_number
 from dpsql.analysis.statement_shapes import Provenance
 from dpsql.composition.found_values import list_ctes_of
 from dpsql.errors import QueryRefused
-from dpsql.language import MARK, Query, copy_tree, find_nodes, keep_title, walk_tree
+from dpsql.language import MARK, Query, copy_tree, find_nodes, keep_title, name_query, walk_tree
 from dpsql.lazy_dataclass import dataclass
 from dpsql.policy import Policy, fold
 from dpsql.types import DOUBLE
@@ -137,8 +137,7 @@ def _read_columns(select: exp.Select, rows: exp.Select, names: list[str]) -> Non
             item.replace(exp.column(item.alias_or_name, quoted=True))
     for name in ("joins", "where", "group", "having"):
         select.set(name, None)
-    alias = exp.TableAlias(this=exp.to_identifier("s", quoted=True))
-    select.set("from_", exp.From(this=exp.Subquery(this=rows, alias=alias)))
+    select.set("from_", exp.From(this=name_query(rows, "s")))
 
 
 def _is_among(term: exp.Expr, telling: list[exp.Expr]) -> bool:
@@ -293,7 +292,6 @@ def _select_cuts(rows: exp.Select, tile: _Tile, name: str, ends: Ends | None) ->
     ordered = exp.Select(expressions=[exp.alias_(exp.column(name), tile.by, quoted=True)])
     made = exp.Select(expressions=cuts)
     for select, source in ((ordered, rows), (made, ordered)):
-        alias = exp.TableAlias(this=exp.to_identifier("s", quoted=True))
-        select.set("from_", exp.From(this=exp.Subquery(this=source, alias=alias)))
+        select.set("from_", exp.From(this=name_query(source, "s")))
         select.meta["select"] = -1
     return made

@@ -24,7 +24,7 @@ from dpsql.composition.existence_by_value import Tie, read_tie
 from dpsql.composition.found_values import list_ctes_of
 from dpsql.composition.kinds import BY_KEY
 from dpsql.errors import QueryRefused
-from dpsql.language import MARK, Query, copy_tree, find_nodes
+from dpsql.language import MARK, Query, copy_tree, find_nodes, name_query
 from dpsql.policy import Policy, fold
 from dpsql.types import DATE
 
@@ -132,9 +132,9 @@ def _look_up(inner: exp.Select, tie: Tie, public: tuple[exp.Table, list[exp.Expr
     made.meta["note"] = f"rows are compared with the released number of their {tie.within.name}"
     both = exp.DPipe(this=exp.DPipe(this=_text(v), expression=exp.Literal.string(" ")), expression=_text(k))
     listed = exp.Select(expressions=[exp.alias_(both, "value", quoted=True)])
-    listed.set("from_", exp.From(this=_named(made, "s")))
+    listed.set("from_", exp.From(this=name_query(made, "s")))
     listed.meta["select"] = -1
-    item = _named(listed, "w")
+    item = name_query(listed, "w")
     item.meta[BY_KEY] = True
     parts = [
         _call(
@@ -148,7 +148,3 @@ def _look_up(inner: exp.Select, tie: Tie, public: tuple[exp.Table, list[exp.Expr
     outer.set("where", exp.Where(this=exp.EQ(this=parts[1], expression=_text(tie.around))))
     outer.meta["select"] = -1
     return outer
-
-
-def _named(query: exp.Query, alias: str) -> exp.Subquery:
-    return exp.Subquery(this=query, alias=exp.TableAlias(this=exp.to_identifier(alias, quoted=True)))

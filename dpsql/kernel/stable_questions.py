@@ -69,7 +69,7 @@ class StableTop:
         """How many of the largest groups it reads."""
         return self.k + 1
 
-    def moved(self, changes: UnitChanges, place: int) -> int:
+    def bound_change(self, changes: UnitChanges, place: int) -> int:
         """Return c, for which the distance is proved; refuse numbers that move up and down."""
         if self.lowest and not changes.declared:
             raise InternalError("which groups there are is private")
@@ -110,7 +110,7 @@ class StableAbove:
         """How many of the largest groups it reads: all."""
         return 0
 
-    def moved(self, changes: UnitChanges, place: int) -> int:
+    def bound_change(self, changes: UnitChanges, place: int) -> int:
         """Return c, for which the distance is proved; refuse groups that may not be known."""
         if not changes.public or self.threshold < 1:  # a group without a row is none that reaches it
             raise InternalError("which groups there are is private")
@@ -142,7 +142,7 @@ class StableQuantile:
         """How many of the largest groups it reads: all."""
         return 0
 
-    def moved(self, changes: UnitChanges, place: int) -> int:
+    def bound_change(self, changes: UnitChanges, place: int) -> int:
         """Return how many rows one unit changes at most, in all cells of the one group."""
         del place
         if not changes.public:
@@ -204,7 +204,7 @@ def ask_stable(run: Run, asked: StableStream, place: int, question: StableQuesti
     most 1.
     """
     changes, plan, before = run.changes, asked.plan, asked.charge.epsilon
-    moved = question.moved(changes, place)
+    moved = question.bound_change(changes, place)
     if not changes.public and changes.decides != place:
         raise InternalError("another number decides which groups there are")
     if not changes.public and changes.listed is not None and not 0 < question.reads <= changes.listed:

@@ -59,6 +59,7 @@ from dpsql.language.syntax_trees import (
     find_nodes,
     find_tables,
     list_visible_ctes,
+    name_query,
     transform_tree,
     walk_tree,
 )
@@ -113,6 +114,7 @@ __all__ = [
     "keep_title",
     "list_visible_ctes",
     "name_columns",
+    "name_query",
     "parse",
     "read_first_words",
     "refuse_unclear",

@@ -142,6 +142,11 @@ def _copy_node(node: _Node) -> _Node:
     return made
 
 
+def name_query(query: exp.Expr, alias: str, *, quoted: bool = True) -> exp.Subquery:
+    """Return a query as an item of FROM under a name."""
+    return exp.Subquery(this=query, alias=exp.TableAlias(this=exp.to_identifier(alias, quoted=quoted)))
+
+
 def find_tables(tree: exp.Expr, databases: Collection[str] = ("main",)) -> Iterator[exp.Table]:
     """Yield the nodes of a query that mean tables: no function, no common table expression.
 

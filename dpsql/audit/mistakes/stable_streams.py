@@ -86,7 +86,7 @@ def _level(tests: StabilityTests, source: NoiseSource, trials: int) -> NDArray[n
     return source.draw(tests.law, tests.threshold_scale, tests.resolution, trials)
 
 
-def _asked(epsilon: Fraction, *, delta: float) -> list[Pair]:
+def _make_pairs(epsilon: Fraction, *, delta: float) -> list[Pair]:
     """Make pairs of which the distances lie around the cutoff, or are 0 with other answers."""
     found = [
         Pair("unstable", ((0,), (1,)), ((0,), (2,))),
@@ -105,7 +105,7 @@ def _asked(epsilon: Fraction, *, delta: float) -> list[Pair]:
     return found
 
 
-def listed(
+def release_list(
     counts: NDArray[np.int64],
     trials: int,
     entropy: Entropy,
@@ -146,7 +146,7 @@ def _subject(
         partial(stable_stream, delta=delta, fault=fault),
         delta=delta,
         arguments=lambda _: {"unstable": [*unstable]},
-        inputs=partial(_asked, delta=delta),
+        inputs=partial(_make_pairs, delta=delta),
         tight=False,
     )
 
@@ -182,7 +182,7 @@ STABLE_STREAM_SUBJECTS = (
         "list by its last lead",
         "incorrect",
         "the k largest groups in order, where only the last is well ahead of the next",
-        partial(listed, delta=_LITTLE, fault="last lead"),
+        partial(release_list, delta=_LITTLE, fault="last lead"),
         delta=_LITTLE,
         arguments=lambda _: {"k": [2]},
         inputs=_lists,

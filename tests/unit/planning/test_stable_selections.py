@@ -200,7 +200,7 @@ def distance_of(session: Session, text: str, c: int) -> tuple[int, list[Any]]:
     prepared = private(session.prepare(text))
     method = of_type(prepared.method, StableSelection)
     counts = exact_of(engine_of(session).count(prepared.plan.compiled))
-    moved = method.question.moved(counts.changes, method.place)
+    moved = method.question.bound_change(counts.changes, method.place)
     assert moved == c
     distance, at = method.question.answer(counts, method.place, moved)
     keys = at.tolist() if isinstance(method.question, StableQuantile) else counts.keys_at(at)[0].to_pylist()
