@@ -286,22 +286,21 @@ def noises_of(plan: Plan, noisy: NoisyResult, shown: NoisyResult) -> Noises:
             output,
             estimates_of_output(plan, noisy, output),
             estimates_of_output(plan, shown, output),
-            shown.excess,
+            shown,
         )
         for output in plan.outputs
         if output.kind == "count"
     )
 
 
-def _noise(
-    plan: Plan, output: Output, noisy: Combined, shown: Combined, excess: Mapping[int, float]
-) -> NumberNoise:
+def _noise(plan: Plan, output: Output, noisy: Combined, shown: Combined, answer: NoisyResult) -> NumberNoise:
     return NumberNoise(
         noisy.made,
         _wider(noisy.low - shown.low),
         _wider(shown.high - noisy.high),
-        estimate_left_out(plan, output, noisy.value, shown.value, excess),
+        estimate_left_out(plan, output, noisy.value, shown.value, answer.excess),
         bound_of(plan, output),
+        None if output.formula is not None else answer.most_left_out.get(output.of),
     )
 
 
