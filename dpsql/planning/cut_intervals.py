@@ -222,15 +222,9 @@ def estimates_of(plan: Plan, cuts: Sequence[MeasuredCut]) -> dict[int, float]:
     }
 
 
-def most_of(plan: Plan, cuts: Sequence[MeasuredCut]) -> dict[int, float]:
-    """Return how much bounds cut at most from numbers in all groups together, by the numbers' places."""
-    worths = {place: bound_worth(plan.counts[place]) for cut in cuts for place in cut.excess.places}
-    return {
-        place: cut.most * float(max(-worths[place][0], worths[place][1]))
-        for cut in cuts
-        if cut.known
-        for place in cut.excess.places
-    }
+def most_of(cuts: Sequence[MeasuredCut]) -> dict[int, float]:
+    """Return what units have beyond bounds in all groups together at most, by the places of the numbers."""
+    return {place: cut.most for cut in cuts if cut.known for place in cut.excess.places}
 
 
 def units_above(cuts: Sequence[MeasuredCut]) -> dict[int, float]:

@@ -113,7 +113,7 @@ class ExcessApart(KeepsQuote):
             alone=alone,
             left_out=said,
             excess=beyond,
-            most_left_out=most_of(self.plan, cuts),
+            most_left_out=most_of(cuts),
             units_above=units_above(cuts),
         )
 
