@@ -21,6 +21,7 @@ from dpsql.composition.derived import (
     keep_numeric,
     numbers_of,
     run_with_errors,
+    say_untold,
     with_details,
 )
 from dpsql.composition.existence import describe_existence, leaves_out, with_groups
@@ -113,7 +114,9 @@ def compose(
         except UnboundQuery:
             continue
         if tuple(name for name, _ in found if not name.startswith(HIDDEN)) == names:
-            return _note_intervals(with_details(query, parts.details, keep_numeric(made, found), why))
+            untold = say_untold(made, found, why)
+            detailed = with_details(query, parts.details, keep_numeric(made, found), why)
+            return _note_intervals(replace(detailed, notes=(*detailed.notes, *untold)))
     return _note_intervals(with_details(query, parts.details, plain, why))
 
 

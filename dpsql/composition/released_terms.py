@@ -220,14 +220,14 @@ FloatArray = NDArray[np.float64]
 
 
 class NoIntervalError(Exception):
-    """A value of an answer cannot have an interval."""
+    """A value of an answer cannot have an interval; the text says why, if an answer says that."""
 
 
 _FUNCTIONS: dict[str, Callable[..., FloatArray]] = {
     "add": np.add,
     "sub": np.subtract,
     "mul": np.multiply,
-    "div": np.divide,
+    "div": lambda above, below: np.divide(above, np.where(below == 0, np.nan, below)),
     "neg": np.negative,
     "ln": np.log,
     "log10": np.log10,
