@@ -281,11 +281,13 @@ class DerivedErrors:
             more = sum((weight * made[n] for n, weight in form.weights.items() if n in made), np.zeros(draws))
             leaves.append(self._centre(form) - error + more)
         results = [np.asarray(f(shifted), dtype=np.float64) for shifted in self._corners(forms, leaves)]
-        if any(np.isnan(each).any() for each in results):
+        # Where a draw has no value, it may have any.
+        least, most = ([np.where(np.isnan(each), end, each) for each in results] for end in (-np.inf, np.inf))
+        low = min(float(np.quantile(each, tail, method="lower")) for each in least)
+        high = max(float(np.quantile(each, 1 - tail, method="higher")) for each in most)
+        if not math.isfinite(low) or not math.isfinite(high):
             raise NoIntervalError(_NO_NUMBER)
-        low = min(float(np.quantile(each, tail, method="lower")) for each in results)
-        high = max(float(np.quantile(each, 1 - tail, method="higher")) for each in results)
-        return float(results[0].std()), low, high
+        return float(np.nanstd(results[0])), low, high
 
     def _corners(self, forms: list[SumOfNumbers], leaves: list[FloatArray]) -> Iterator[list[FloatArray]]:
         """Yield the draws, and with what bounds left out, on either side of each form."""
@@ -304,10 +306,7 @@ class DerivedErrors:
     def _compute(self, name: int, drawn: Sequence[FloatArray]) -> FloatArray:
         """Return draws of a number that is a function of sums, from draws of the noise of these."""
         made, (_, at) = self._computed(name), self._number(name)
-        found = made.compute([part.value[at] - noise for part, noise in zip(made.parts, drawn, strict=True)])
-        if np.isnan(found).any():
-            raise NoIntervalError(_NO_NUMBER)
-        return found
+        return made.compute([part.value[at] - noise for part, noise in zip(made.parts, drawn, strict=True)])
 
     def _computed(self, name: int) -> Quotient | Dispersion:
         noise = self._number(name)[0].noise

@@ -77,11 +77,14 @@ def test_a_function_of_variances_has_the_exact_answer_in_its_interval(pairs: Ses
 
 
 def test_a_correlation_has_all_that_it_can_be_where_a_variance_may_be_0(pairs: Session) -> None:
-    once = "WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 0.004)"
-    for more in range(5):
-        found = present(pairs.run(f"SELECT {once} CORR(x, y + {more} * 0) AS n FROM pairs").release)
-        if found.rows.column("n")[0].as_py() is not None:
-            assert ends(found) == (-1, 1)
+    """A noisy variance is above 0 in about half of the answers: of 12, all are NULL with probability 3e-4."""
+    once, found = "WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 0.0005)", []
+    for more in range(12):
+        release = present(pairs.run(f"SELECT {once} CORR(x, y + {more} * 0) AS n FROM pairs").release)
+        if release.rows.column("n")[0].as_py() is not None:
+            found.append(ends(release))
+    assert found
+    assert all(each == (-1, 1) for each in found)
 
 
 def test_statistics_of_a_pair_in_either_order_share_their_moments(pairs: Session) -> None:
