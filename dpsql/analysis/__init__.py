@@ -132,6 +132,7 @@ __all__ = [
     "CutValues",
     "DeclaredValues",
     "DomainPart",
+    "Draft",
     "Kept",
     "KeptLadders",
     "LeftOut",
@@ -148,9 +149,11 @@ __all__ = [
     "Vocabulary",
     "analyse",
     "bound_on_rows",
+    "build_plan",
     "check_claims",
     "check_outer",
     "check_sealed",
+    "check_statement",
     "choose_common_noise",
     "complete_options",
     "count_candidates",
@@ -222,6 +225,13 @@ def analyse(
 
     `found` are the places of the bounds that were found, in the order of `Plan.ladders`.
     """
+    return build_plan(check_statement(query, policy, catalog, options, found))
+
+
+def check_statement(
+    query: Query, policy: Policy, catalog: Catalog, options: Options, found: tuple[int, ...] = ()
+) -> Draft:
+    """Run the checks of `analyse`, which refuse statements; `build_plan` takes what it returns, once."""
     with query.source.limited_depth():
         draft = Draft.begin(query, policy, catalog, options, found)
         _run_passes(CHECKS, draft)
@@ -230,6 +240,12 @@ def analyse(
             draft = Draft.begin(query, policy, catalog, draft.options, found)
             draft.compiler.each_value = False
             _run_passes(CHECKS, draft)
+        return draft
+
+
+def build_plan(draft: Draft) -> Plan:
+    """Seal the counting query of a statement that has passed the checks, and return its plan."""
+    with draft.query.source.limited_depth():
         _run_passes(BUILDS, draft)
         return state_plan(draft)
 

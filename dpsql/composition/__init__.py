@@ -3,7 +3,7 @@
 ========================  ===============================================================================
 ``planner``               prepares a statement: calls all that parses, analyses and prices it, of which
                           ``planned_count``, ``prepared`` and ``refining`` have the results; it keeps
-                          them in ``kept_plans``
+                          them in ``kept_plans``; ``analysed_blocks`` analyses each of its blocks once
 ``statement_parts``       takes a statement apart into release blocks and an outer query, by the ``kinds``
                           of its blocks; ``equivalent_blocks`` and ``release_blocks`` put them into other
                           forms

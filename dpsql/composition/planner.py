@@ -30,6 +30,7 @@ from dpsql.composition import (
     schema_of,
     selected_parts,
 )
+from dpsql.composition.analysed_blocks import AnalysedBlocks
 from dpsql.composition.kept_plans import KeptPlans, list_parameters, plan_key, scopes
 from dpsql.composition.open_parameters import OpenParameter, parameters_of
 from dpsql.composition.planned_count import PlannedCount
@@ -231,12 +232,13 @@ class Planner:
                 sql = write_public_sql(query, self.policy, engines.schema_database)
                 return PreparedPublic(text, sql, engines, query.views)
             filters = scopes(self.policy, self.analyst)
-            parts = parts_of(query, self.policy, engines.schema_database, self.defaults, blocks, filters)
+            analysed = AnalysedBlocks(self.policy, engines.schema_database, self.defaults)
+            parts = parts_of(query, analysed, blocks, filters)
         counted: list[PlannedCount | None] = []
         for part in parts.releases if not refused else ():
             counted.append(None)
             with self._survey_refusal(part.query, engines, refused, [part.query]):
-                counted[-1] = self._counting(part.query, engines, self.defaults)
+                counted[-1] = self._counting(part.query, engines, analysed)
         plans = [counting.plan for counting in counted if counting is not None]
         if len(plans) == len(counted) and plans:
             plans = [*selected_parts(parts, plans, engines.schema_database)]
@@ -289,20 +291,16 @@ class Planner:
     ) -> PreparedPrivate:
         found = Refining.of(refine, self.database.ledger, self.policy, self.analyst, parameters)
         defaults = found.defaults(self.defaults)
-        parts = parts_of(found.query, self.policy, engines.schema_database, defaults).releases
+        analysed = AnalysedBlocks(self.policy, engines.schema_database, defaults)
         asked = found.first(
-            [part.query for part in parts], lambda query: self._release(text, query, engines, defaults)
+            [part.query for part in parts_of(found.query, analysed).releases],
+            lambda query: self._priced(text, query, self._counting(query, engines, analysed), defaults),
         )
         return found.plan(text, asked, self.policy)
 
-    def _release(self, text: str, query: Query, engines: Engines, defaults: Options) -> PreparedPrivate:
-        return self._priced(text, query, self._counting(query, engines, defaults), defaults)
-
-    def _counting(self, query: Query, engines: Engines, defaults: Options) -> PlannedCount:
+    def _counting(self, query: Query, engines: Engines, analysed: AnalysedBlocks) -> PlannedCount:
         """Analyse a private block: return its plan and its counting query."""
-        with running_statement() as running:
-            running.check()
-        options = complete_options(query.options, defaults)
+        options = complete_options(query.options, analysed.defaults)
         if options.epsilon is None and options.error is None:
             raise query.source.refuse(
                 "the statement gives no epsilon and the policy has no default",
@@ -310,9 +308,8 @@ class Planner:
                 "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 1) ...",
                 Fix("1", option="epsilon", guess="1"),
             )
-        return PlannedCount.of(
-            query, self.policy, engines, options, filters=scopes(self.policy, self.analyst)
-        )
+        plan = replace(analysed.plan(query), filters=scopes(self.policy, self.analyst))
+        return PlannedCount.of_plan(plan, self.policy, engines)
 
     def _priced(self, text: str, query: Query, counting: PlannedCount, defaults: Options) -> PreparedPrivate:
         """Choose the method of a release, and price it.
