@@ -52,8 +52,6 @@ from fractions import Fraction
 from sqlglot import exp
 
 from dpsql.analysis import select_blocks
-from dpsql.analysis.advice import RefusedStatement, advise
-from dpsql.analysis.advice.survey import Surveyor, adapt_hints, order_obstacles
 from dpsql.analysis.bound_ladders import Contribution, CutValues, Kept, KeptLadders, LeftOut
 from dpsql.analysis.call_rules import RULES_BY_NODE
 from dpsql.analysis.compiled_query import CompiledQuery, PublicOrder, check_sealed, is_alike, merge_queries
@@ -172,7 +170,6 @@ __all__ = [
     "list_obstacles",
     "mark_value",
     "merge_queries",
-    "order_obstacles",
     "place_columns",
     "put_domains",
     "put_values",
@@ -257,6 +254,8 @@ def _run_passes(passes: Iterable[Pass], draft: Draft) -> None:
 
 def survey(query: Query, policy: Policy, catalog: Catalog, options: Options) -> list[QueryRefused]:
     """Return all refusals of a private statement; none of one that `analyse` accepts."""
+    from dpsql.analysis.advice.survey import Surveyor  # noqa: PLC0415  few statements are refused
+
     surveyor = Surveyor(query.source, policy, catalog, RULES_BY_NODE, select_blocks.compile_query)
     # Without a part that was refused, the query of a public domain may not bind: then the survey ends.
     with suppress(RecursionError, ValueError), surveyor.part():
@@ -277,6 +276,9 @@ def list_obstacles(
     `releases` are its release blocks, as far as they are known. Tables come first: as long as one does not
     exist, nothing else is judged.
     """
+    from dpsql.analysis.advice import RefusedStatement, advise  # noqa: PLC0415  few statements are refused
+    from dpsql.analysis.advice.survey import adapt_hints, order_obstacles  # noqa: PLC0415  as above
+
     found = find_unknown_tables(query, policy)
     if not found:
         found = [first]

@@ -6,17 +6,11 @@ import re
 from collections.abc import Collection, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
-from dpsql.analysis import (
-    Catalog,
-    Plan,
-    check_outer,
-    find_values,
-    is_private,
-    mark_value,
-)
+from dpsql.analysis import Catalog, Plan, check_outer, find_values, is_private, mark_value
 from dpsql.analysis.aggregate_functions import contains_aggregate
 from dpsql.analysis.group_rules import NO_CANDIDATES
 from dpsql.analysis.released.released_calls import is_quantile
@@ -24,7 +18,6 @@ from dpsql.composition.analysed_blocks import AnalysedBlocks
 from dpsql.composition.block import separate
 from dpsql.composition.block_clauses import Written, share_epsilon
 from dpsql.composition.chosen_public_rows import VALUE_MARK, PlacedValue, ValueTypes, put_mark
-from dpsql.composition.derived import Asked, take_details
 from dpsql.composition.equivalent_blocks import with_existing
 from dpsql.composition.existence import EXISTENCE, readers
 from dpsql.composition.grouping_sets import (
@@ -65,6 +58,9 @@ from dpsql.language import (
 from dpsql.lazy_dataclass import dataclass
 from dpsql.policy import Policy
 from dpsql.types import SqlType
+
+if TYPE_CHECKING:
+    from dpsql.composition.derived import Asked
 
 Columns = tuple[tuple[str, SqlType], ...]
 
@@ -380,6 +376,8 @@ class _Splitter:
         prefix = self._prefix()
         names = {i: f"{prefix}{n}" for n, i in enumerate(kept)}
         marks = {block.mark: same[i] for i, block in enumerate(blocks)}
+        from dpsql.composition.derived import take_details  # noqa: PLC0415  few have an outer query
+
         details = take_details(outer)
         for tree in (outer, *(value.query for value in self.values)):
             name_releases(tree, marks, names)
