@@ -194,7 +194,7 @@ class Planner:
             with self._survey_refusal(part.query, engines, refused, [part.query]):
                 counted[-1] = self._counting(part.query, engines, analysed)
         plans = [counting.plan for counting in counted if counting is not None]
-        if parts.outer is not None and len(plans) == len(counted):
+        if plans and len(plans) == len(counted) and parts.outer is not None:
             from dpsql.composition.selected import selected_parts  # noqa: PLC0415  few have an outer query
 
             plans = [*selected_parts(parts, plans, engines.schema_database)]
