@@ -13,9 +13,10 @@ are `outside`, one more number of the release.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from fractions import Fraction
+from functools import partial
 
 from sqlglot import exp
 
@@ -183,8 +184,8 @@ class OuterQuery:
     """The values of the last key, which the statement does not have; None: it has all keys."""
     groups_known: bool = False
     """Whether a kept ladder has bounded the groups of units, in place of the policy's number."""
-    addable: AddableNumbers | None = None
-    """What its numbers are sums over; None if that is not known, or they are none."""
+    addable: Callable[[], AddableNumbers | None] | None = None
+    """Finds what its numbers are sums over; None if they are none."""
 
     @property
     def own_keys(self) -> tuple[Typed, ...]:
@@ -315,7 +316,9 @@ def compile_outer_query(compiler: StatementCompiler, query: Query, *, combines: 
         and isinstance(selection, Scalar | AllGroups)
     )
     plain = plain and {*shown_keys} >= {*keys}
-    addable = find_addable(compiler, before, condition, shown_keys, own, whole=combines) if plain else None
+    addable = None
+    if plain:
+        addable = partial(find_addable, compiler, before, condition, shown_keys, own, whole=combines)
     names = find_fact_names(made, find_fixed_values(compiler, filters, made.scope))
     facts = tuple(one_row or is_fact(key, names) for key in keys)
     one_each = bool(single) or owner.row

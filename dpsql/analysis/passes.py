@@ -267,8 +267,8 @@ def state_plan(draft: Draft) -> Plan:
         equal=tuple(places.setdefault(count, place) for place, count in enumerate(block.counts)),
         closed=compiler.closed,
         addable=None
-        if draft.sparse or compiler.ladders or size is None
-        else keep_addable(block.addable, kept),
+        if draft.sparse or compiler.ladders or size is None or block.addable is None
+        else keep_addable(block.addable(), kept),
     )
 
 

@@ -25,7 +25,7 @@ from dpsql.composition.derived import (
     with_details,
 )
 from dpsql.composition.existence import describe_existence, leaves_out, with_groups
-from dpsql.composition.found_values import OF_NO_ROWS, put_least
+from dpsql.composition.found_values import put_least
 from dpsql.composition.half_way_thresholds import (
     ColumnSteps,
     compare_half_way,
@@ -62,17 +62,12 @@ from dpsql.types import BIGINT, DOUBLE
 
 def compose(
     text: str, query: Query, parts: Parts, planned: Sequence[PreparedPrivate], policy: Policy
-) -> PreparedPrivate | PreparedComposed:
-    """Return the prepared statement of its planned releases; refuse an outer query that does not bind.
+) -> PreparedComposed:
+    """Return the prepared statement of planned releases and an outer query; refuse one that does not bind.
 
     Releases with equal keys ask the same question: they are one release, which is charged and run once.
     """
-    planned = [
-        replace(one, note="" if _finds_none(part.note, one) else part.note, values=part.values)
-        for part, one in zip(parts.releases, planned, strict=True)
-    ]
-    if parts.outer is None:
-        return planned[0]
+    assert parts.outer is not None  # noqa: S101  else the statement is its one release
     distinct: list[PreparedPrivate] = []
     relations: list[OuterRelation] = []
     database = planned[0].counting.engines.schema_database
@@ -118,11 +113,6 @@ def compose(
             detailed = with_details(query, parts.details, keep_numeric(made, found), why)
             return _note_intervals(replace(detailed, notes=(*detailed.notes, *untold)))
     return _note_intervals(with_details(query, parts.details, plain, why))
-
-
-def _finds_none(note: str, release: PreparedPrivate) -> bool:
-    """Return whether a note is of the values of no rows, and the release shows none then."""
-    return note.endswith(OF_NO_ROWS) and release.plan.domain_size is None
 
 
 def _put_least(outer: exp.Query, planned: Mapping[str, PreparedPrivate]) -> tuple[str, ...]:

@@ -7,8 +7,6 @@ from dataclasses import replace
 from functools import partial
 
 from dpsql.analysis import Plan
-from dpsql.composition.added_releases import add_up
-from dpsql.composition.composed_statements import value_over
 from dpsql.composition.prepared import PreparedComposed, PreparedPrivate
 from dpsql.composition.release_words import words_of_release, words_of_selection
 from dpsql.composition.values_of_rows import TAKEN
@@ -88,10 +86,14 @@ class Releasing:
     def added(self, prepared: PreparedPrivate | PreparedComposed) -> PreparedPrivate | PreparedComposed:
         """Return a statement with the answers of its combining parts, added up from stored releases."""
         parts = [
-            replace(each, added=add_up(each, self.ledger, self.analyst)) if each.combines else each
-            for each in prepared.parts
+            replace(each, added=self._add_up(each)) if each.combines else each for each in prepared.parts
         ]
         return parts[0] if isinstance(prepared, PreparedPrivate) else replace(prepared, parts=tuple(parts))
+
+    def _add_up(self, part: PreparedPrivate) -> Release:
+        from dpsql.composition.added_releases import add_up  # noqa: PLC0415  few statements combine
+
+        return add_up(part, self.ledger, self.analyst)
 
     def _found(
         self, prepared: PreparedPrivate | PreparedComposed
@@ -165,7 +167,7 @@ class Releasing:
         Of a statement that combines releases, return what they add up to; it is refused if they do not.
         """
         if part.combines:
-            return add_up(part, self.ledger, self.analyst)
+            return self._add_up(part)
         stored = self._find(part)
         return None if stored is None else _release(stored, part)
 
@@ -270,6 +272,8 @@ def _fill_values(
     if not part.values or part.counting.values or not _needed(prepared, part) <= known.keys():
         return part
     assert isinstance(prepared, PreparedComposed)  # noqa: S101  no other statement has values
+    from dpsql.composition.composed_statements import value_over  # noqa: PLC0415  few have values
+
     values = tuple((place, value_over(prepared, place, known)) for place in part.values)
     counting = part.counting.with_values(values)
     charge = part.method.quote.charge

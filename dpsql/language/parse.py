@@ -31,6 +31,7 @@ from dpsql.language.statement import (
 )
 from dpsql.language.stream_statements import Ask, Check, OpenChecks, StreamCommand
 from dpsql.language.syntax_trees import (
+    copy_tree,
     find_nodes,
     rename_public_schema,
     separate_distinct_arguments,
@@ -75,7 +76,8 @@ def title_of(node: exp.Expr) -> str:
         return str(node.name)
     text = node.meta_get(TITLE)
     if text is None:
-        text = node.sql("duckdb", normalize_functions=False, comments=False).replace(MARK, "")
+        made = copy_tree(node)  # the generator changes what it writes
+        text = made.sql("duckdb", copy=False, normalize_functions=False, comments=False).replace(MARK, "")
     return str(text)
 
 
