@@ -77,9 +77,9 @@ def parts(rng: Random, low: int, width: int) -> list[Counted]:
         UnitMean((f(1),), -300, 500, 3, 2, rng.randrange(2), False),
         CappedSum((f(0),), most * 3, 0, BIGINT, sized, False),
         CappedSum((f(1),), most * 90, 2, DECIMAL, sized, False),
-        RowSum((value,), most, False, fine=fine),
-        Moment((place,), most, width, 1, rng.randrange(2), False, False, fine=fine),
-        Moment((place, *condition), most, width, degree, rng.randrange(degree + 2), True, False, fine=fine),
+        RowSum((value,), most, fine, False),
+        Moment((place,), most, fine, width, 1, rng.randrange(2), False, False),
+        Moment((place, *condition), most, fine, width, degree, rng.randrange(degree + 2), True, False),
     ]
 
 

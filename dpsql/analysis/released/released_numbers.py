@@ -6,7 +6,7 @@ All of them are whole numbers of public steps (`grids.Grid`), and each is a func
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import field, replace
+from dataclasses import field
 from enum import Enum
 from fractions import Fraction
 
@@ -296,7 +296,7 @@ class RowSum(SumPart):
 
     def build_counted(self, *row: Expr) -> Counted:
         """Return what the counting query counts, of the columns of a row."""
-        return tree.RowSum(row, self.most, self.single, fine=self.fine)
+        return tree.RowSum(row, self.most, self.fine, self.single)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -411,8 +411,7 @@ class Moment(UnitNumber):
     def build_counted(self, *row: Expr) -> Counted:
         """Return what the counting query counts, of the columns of a row."""
         of = self.vector
-        moment = tree.Moment(row, of.most, of.grid.width, of.degree, self.place, of.nulls, of.single)
-        return replace(moment, fine=of.fine)
+        return tree.Moment(row, of.most, of.fine, of.grid.width, of.degree, self.place, of.nulls, of.single)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -237,7 +237,7 @@ class _Rule:
                 return Claim(0, self._check_bound(width, part) * self._check_bound(fine, part))
             case CappedSum(_, most):
                 return self._claim_of_sum(part, self._check_bound(most, part))
-            case RowSum(_, most, _):
+            case RowSum(_, most):
                 x = self._whole(part)
                 times = self._times(part, most)
                 ends = times * min(x.low, 0), times * max(x.high, 0)

@@ -9,8 +9,8 @@ of `counted` and `row_shares` claim. It is written in one of four ways.
 
 *By rows,* if every number can be an aggregate of the rows of a group.
 
-*By shares,* if every other one is a number of units: the same, with the sizes of the units that have more than
-C rows, by which rows are weighed where a unit's rows are measured (`alone`). Other forms join them, too.
+*By shares,* if every number is of units or of shares of rows (`row_shares`): the same, where rows are joined
+with the sizes of the units that have more than C. These are of the rows `alone`; other forms join them, too.
 
 *By units:* one row for each unit and group, with windows over the groups of a unit where it is weighed: a is
 the sum of c over all of them, at least 1, and b that over the groups up to this one.
@@ -27,6 +27,7 @@ what it adds less what it would in full. *Lemma:* the numbers that are not `CUT`
 `LINEAR` or `Units`, and each unit that is not listed has sizes <= C. In full, a group has the sum of what its
 rows add, and nothing is rounded: so it is the sum over units of what each would add in full. A unit that is
 not listed adds that; of a listed one it is replaced by what it adds. Of `Units` all are counted at once.
+In full, a sum of shares is T times that of the rows; of listed units it is of the sizes that they have alone.
 The size of a unit is a number of its rows, for `CappedRows` of those in one group, but for `CappedSum`, whose
 steps must be the least. A sum that would be cut where all rows are added up is not counted: it is `CUT`.
 """

@@ -7,7 +7,7 @@ grouped to be weighed, and a number is in parts of a step, T of which are one.
 *Lemma* (`row_share`). A row that is at most M away from 0 adds at most T C M / max(a, C) without its sign,
 since it is rounded towards zero, and a rows add at most a T C M / max(a, C) <= T C M in all groups together.
 Rows from L to H add from T C min(L, 0) to T C max(H, 0) in each group. If a <= C, a row adds T x: nothing is
-rounded. Else it adds less than 1 too little, a T-th of a step. All of it is a function of the unit's own rows.
+rounded. Else it adds less than 1 too little, a T-th of a step. All this is a function of the unit's own rows.
 
 Where there is one group, the sum X of a unit's rows is weighed: T C X // max(a, C), with the same bounds.
 """
@@ -15,7 +15,6 @@ Where there is one group, the sum X of a unit's rows is weighed: T C X // max(a,
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import field
 from functools import partial, reduce
 from typing import ClassVar
 
@@ -31,7 +30,7 @@ from dpsql.lazy_dataclass import dataclass
 class SharedRows(Weighed):
     """A sum to which each row adds its share, in `fine` parts of a step."""
 
-    fine: int = field(default=1, kw_only=True)
+    fine: int
     shares: ClassVar[bool] = True
 
     def share(self, row: Exprs, a: Expr) -> Expr:

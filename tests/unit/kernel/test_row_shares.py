@@ -1,4 +1,4 @@
-"""What a unit adds by the shares of its rows, of all small units: within what is claimed, and near the exact share."""
+"""What all small units add by the shares of their rows: within what is claimed, and near the exact share."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ X = (Column("s", "f0"),)
 def keeps_the_sum(most: int, fine: int) -> bool:
     """Whether sums of all small units are within the claim, which some reach, and near the exact share."""
     every = [*units((LOW, -1, 0, 2, HIGH))]
-    found, claim, reached = added((RowSum(X, most, False, fine=fine),), every), fine * most, 0
+    found, claim, reached = added((RowSum(X, most, fine, False),), every), fine * most, 0
     for u, unit in enumerate(every):
         own = {group: numbers[0] for group, numbers in found[u].items()}
         total = sum(map(abs, own.values()))
@@ -85,9 +85,9 @@ def keeps_the_sum(most: int, fine: int) -> bool:
 
 
 def keeps_moments(most: int, fine: int, degree: int) -> bool:
-    """Whether moments of all small units are not negative, and together within the claim, which some reach."""
+    """Whether moments of small units are not negative, and together within the claim, which some reach."""
     every = [*units((0, 1, 3, WIDTH))]
-    parts = tuple(Moment(X, most, WIDTH, degree, i, False, False, fine=fine) for i in range(degree + 1))
+    parts = tuple(Moment(X, most, fine, WIDTH, degree, i, False, False) for i in range(degree + 1))
     claim = fine * most * WIDTH**degree
     totals = set[int]()
     for own in added(parts, every).values():
