@@ -276,7 +276,7 @@ class UnitRows:
         return None if form is None else (form[1], form)
 
     def _form_of_tables(self, compiled: CompiledQuery) -> tuple[str, str] | None:
-        """Return the form of what is aggregated of all units of a table, and the table; None if there is none."""
+        """Return the form of what is aggregated of the units of a table, and the table, if there is one."""
         return None if compiled.faster else form_of_tables(compiled.query)
 
     def _write(

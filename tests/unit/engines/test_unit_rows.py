@@ -290,7 +290,7 @@ def test_a_sum_that_is_cut_is_counted_as_before(
 ) -> None:
     write_rows(tmp_path / "t.parquet", MANY)
     with opened(tmp_path) as session:
-        for limit in (9, 10**6):
+        for limit in (0, 10**6):
             monkeypatch.setattr(bounding, "FURTHEST", limit)
             engine, compiled = engine_and_query(session, asked(SELECTED[0], 12))
             engine._rows._failed.clear()
