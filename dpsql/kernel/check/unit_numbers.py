@@ -151,7 +151,7 @@ def relation_of_weighted(proof: Proof, node: Weighted) -> Relation:
     if rows.by_row and not node.by_rows:
         return proof.refuse("rows of units that no column tells apart", node)
     measured = node.rows.rows if isinstance(node.rows, Marked) else node.rows
-    if (node.merges or node.shared) and (node.alone or node.rows) not in (node.rows, measured):
+    if (node.merges or node.shared) and node.alone not in (node.rows, measured):
         proof.refuse("units that are measured by other rows", node)
     if node.keys < 0 or node.fields < 0:
         proof.refuse("groups by what is no column of the rows", node)

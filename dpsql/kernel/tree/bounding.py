@@ -230,8 +230,12 @@ class Weighted(Lowered):
 
     @property
     def shared(self) -> tuple[SharedRows, ...]:
-        """The parts to which each row adds its share, if the query is not written by rows."""
-        return tuple(p for p in self.parts if isinstance(p, SharedRows)) if self.keys else ()
+        """The parts to which each row adds its share, if the query is not written by rows.
+
+        There are none where rows may be read once only: then the sums of units are weighed.
+        """
+        shares = bool(self.keys) and self.alone is not None
+        return tuple(p for p in self.parts if isinstance(p, SharedRows)) if shares else ()
 
     @property
     def by_shares(self) -> bool:

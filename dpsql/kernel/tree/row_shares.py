@@ -9,7 +9,8 @@ since it is rounded towards zero, and a rows add at most a T C M / max(a, C) <= 
 Rows from L to H add from T C min(L, 0) to T C max(H, 0) in each group. If a <= C, a row adds T x: nothing is
 rounded. Else it adds less than 1 too little, a T-th of a step. All this is a function of the unit's own rows.
 
-Where there is one group, the sum X of a unit's rows is weighed: T C X // max(a, C), with the same bounds.
+Where there is one group, or rows may not be read twice, the sum X of a unit's rows in a group is weighed:
+T C X // max(a, C), with the same bounds, since |X| is at most M times the number of these rows.
 """
 
 from __future__ import annotations
