@@ -267,12 +267,9 @@ class RowSum(SumPart):
     """The sum of the values of rows, each within the bounds; `most` rows count for each unit in all groups.
 
     Rows beyond are weighted down, not dropped: of a unit with a > C rows in all groups, C being `most`, each
-    value x counts as x C/a, rounded towards zero; in parts of a step, `fine` of which are one.
+    value x counts as x C/a, rounded towards zero to a part of a step; `fine` of these are one.
 
-    Notes
-    -----
-    *Bounded:* with M the largest distance of a bound from 0, a values of a unit, each of at most M C/a, add
-    up to at most M C in all groups; rounding towards zero only decreases it.
+    *Bounded:* with M the largest distance of a bound from 0, a values of at most M C/a add up to at most M C.
     """
 
     most: int
@@ -347,7 +344,7 @@ class Vector:
     single
         Whether each unit has at most one row in all groups.
     fine
-        How many parts of a step a moment is counted in, as in `RowSum`.
+        How many parts a step has, as in `RowSum`.
     """
 
     row: tuple[Expr, ...]
@@ -380,9 +377,8 @@ class Moment(UnitNumber):
     Notes
     -----
     *Bounded:* what a row adds to all moments together is (x + y)^d = R^d, and never negative. Of a unit with
-    a > C rows it is the floor of R^d C/a, and of each moment but the first that of its part times C/a. The
-    first gets the floor of the whole less the floors of the others, which is at least the floor of its own
-    part, so it is not negative. All moments of a unit in all groups then add up to at most C R^d.
+    a > C rows it is the floor of R^d C/a, of moments but the first that of their parts times C/a, and the
+    first is what these leave, which is not negative. All moments of a unit then add up to at most C R^d.
     """
 
     vector: Vector

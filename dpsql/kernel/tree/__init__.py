@@ -29,13 +29,15 @@ Nodes are frozen dataclasses: `Expr` an expression, `Query` rows with named colu
 ====================  ================================================================================
 
 ``expressions`` and ``relations`` have these, ``relations`` also the nodes that say which groups there are;
-``bounding``, ``counted``, ``row_shares`` and ``bound_searches`` those of what units add; ``period_units``
-units of one period each; ``node`` the base classes and `facts` (columns read, size); ``forms`` the functions;
-``exact`` sums of whole numbers, and TRY around what could fail; ``writer`` its SQL.
+``bounding``, ``counted``, ``row_shares`` and ``bound_searches`` those of what units add, ``chosen_rows`` of
+what each keeps; ``period_units`` units of one period each; ``node`` the base classes and `facts` (columns
+read, size); ``forms`` the functions; ``exact`` sums of whole numbers, and TRY around what could fail;
+``writer`` its SQL.
 """
 
 from dpsql.kernel.tree.bound_searches import FULL, Above, Beyond, Scores, Sums
-from dpsql.kernel.tree.bounding import Bounded, Sampled, Weighted
+from dpsql.kernel.tree.bounding import Weighted
+from dpsql.kernel.tree.chosen_rows import Bounded, Sampled
 from dpsql.kernel.tree.counted import (
     CappedRows,
     CappedSum,
