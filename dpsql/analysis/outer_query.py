@@ -275,7 +275,7 @@ def compile_outer_query(compiler: StatementCompiler, query: Query, *, combines: 
     chosen = next((i for i, (place, _) in enumerate(nodes) if place == ordering), None)
     if chosen is not None:
         _check_ordering(compiler, calls[chosen], nodes[chosen][1])
-    shown = choose_measures(calls, chosen)
+    shown = choose_measures(calls, chosen, keyed=bool(keys))
     counts: list[ReleasedAggregate] = []
     uses: dict[int, tuple[int, ...]] = {}
     for (place, _), measure in zip(nodes, shown, strict=True):
