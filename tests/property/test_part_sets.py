@@ -23,6 +23,7 @@ import pytest
 
 from dpsql.analysis import part_guards
 from dpsql.analysis.part_conditions import PartConditions
+from dpsql.composition.prepared import PreparedComposed, PreparedPrivate
 from dpsql.errors import QueryRefused
 from dpsql.kernel.check import part_sets, queries, row_subqueries, sources
 from dpsql.kernel.check.certificate import NONE, Kind, Relation
@@ -337,7 +338,7 @@ def counted(session: Session, random: Random, number: int, ways: Sequence[str] =
             prepared = session.prepare(text)
         except QueryRefused:
             continue
-        if prepared.setting or not prepared.private:
+        if not isinstance(prepared, PreparedPrivate | PreparedComposed):
             continue
         number -= 1
         for part in prepared.parts:

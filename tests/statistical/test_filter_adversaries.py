@@ -1,14 +1,19 @@
-"""Simulated adversaries of the privacy filter, who see how high the loss is, do not break its promise."""
+"""Adversaries of the privacy filter, who see how high the loss is, do not break its promise.
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
+Most are simulated. The best one is computed, for a few sizes of statements: it breaks a filter whose order is
+chosen by what was asked.
+"""
+
+import itertools
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from dpsql.kernel.loss import Charge, Filter, PrivacyLoss, settle
+from dpsql.kernel.loss import Charge, Filter, OrderLimit, PrivacyLoss, _limit, settle
 
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
@@ -137,3 +142,73 @@ def test_an_adversary_with_twice_the_budget_is_seen() -> None:
         pass
     over = -np.expm1(np.minimum(0, float(scope.epsilon) - play.loss))
     assert over.mean() > 0.02
+
+
+# --- the best adversary -----------------------------------------------------------------------------------
+
+_SIZES = tuple(map(Fraction, ("1/4", "1", "2", "5/2")))
+_STEP = Fraction(1, 4)
+
+
+def largest_excess(filters: Sequence[Filter]) -> float:
+    """Return the largest mean excess of the loss over epsilon, if one of some filters has to admit it.
+
+    Each statement is private at one of a few epsilons e, and may depend on the loss so far. Its loss has two
+    values: e and -e, e and -e/2, or -e and e/2; the chance of each is what the values imply, as exp(-loss)
+    has mean 1. So for each number of statements of each size, the best next one is known from those behind.
+    """
+    epsilon = filters[0].epsilon
+    costs = [[each.amounts(PrivacyLoss.of(size)).cost for size in _SIZES] for each in filters]
+
+    def admitted(asked: Sequence[int]) -> bool:
+        if sum(n * size for n, size in zip(asked, _SIZES, strict=True)) <= epsilon:
+            return True
+        limits = (each.order_way.limit for each in filters if each.order_way is not None)
+        return any(
+            sum(n * cost for n, cost in zip(asked, of, strict=True)) <= limit
+            for of, limit in zip(costs, limits, strict=True)
+        )
+
+    most = [most_of(i, admitted) for i in range(len(_SIZES))]
+    reach = int(sum(n * size for n, size in zip(most, _SIZES, strict=True)) / _STEP) + 1
+    over = float(epsilon) - np.arange(-reach, reach + 1) * float(_STEP)
+    ended = np.where(over < 0, -np.expm1(np.minimum(0, over)), 0)
+    best: dict[tuple[int, ...], Floats] = {}
+    for asked in itertools.product(*(range(n, -1, -1) for n in most)):
+        if not admitted(asked):
+            continue
+        best[asked] = ended
+        for i, size in enumerate(_SIZES):
+            after = best.get(tuple(n + (i == j) for j, n in enumerate(asked)))
+            if after is None:
+                continue
+            e = int(size / _STEP)
+            for high, low in ((e, e), (e, e // 2), (e // 2, e)):
+                if low and high:
+                    rise = -np.expm1(-low * float(_STEP)) / -np.expm1(-(high + low) * float(_STEP))
+                    mean = rise * np.append(after[high:], [after[-1]] * high)
+                    mean += (1 - rise) * np.append([0.0] * low, after[:-low])
+                    best[asked] = np.maximum(best[asked], mean)
+    return float(best[(0,) * len(_SIZES)][reach])
+
+
+def most_of(place: int, admitted: Callable[[Sequence[int]], bool]) -> int:
+    """Return how many statements of one size are admitted alone."""
+    return next(n for n in itertools.count() if not admitted([0] * place + [n + 1] + [0] * (3 - place)))
+
+
+def with_orders(scope: Filter, orders: Iterable[Fraction]) -> list[Filter]:
+    """Return the same budget with each of some orders that has a limit above 0."""
+    limits = ((order, _limit(scope.epsilon, scope.conversion_delta, order)) for order in orders)
+    zero = Fraction(0)
+    return [replace(scope, order_way=OrderLimit(*each, zero)) for each in limits if each[1] > zero]
+
+
+def test_an_order_chosen_by_what_was_asked_breaks_the_promise() -> None:
+    """Each of the orders keeps it alone, as the filter's own does."""
+    delta = Fraction(1, 20)
+    scope = Filter.of(Charge(Fraction(3), delta), "zcdp", delta)
+    assert largest_excess([scope]) < 0.6 * float(delta)
+    several = with_orders(scope, (1 + Fraction(int(1.15**n), 64) for n in range(20, 80)))
+    assert all(largest_excess([each]) < float(delta) for each in several[::8])
+    assert largest_excess(several) > 1.05 * float(delta)
