@@ -203,6 +203,7 @@ WAYS: dict[str, list[Written]] = {
     "LEFT JOIN": [
         rows("FROM visits v LEFT JOIN signups s ON v.user_id = s.user_id AND {s}"),
         rows("FROM visits v LEFT JOIN signups s ON v.user_id = s.user_id WHERE {s}"),
+        rows("FROM visits v LEFT JOIN signups s ON v.user_id = s.user_id WHERE s.signed_up IS NULL"),
         rows("FROM signups s LEFT JOIN visits v ON v.user_id = s.user_id WHERE {s}"),
     ],
     "RIGHT JOIN": [
@@ -284,7 +285,13 @@ WAYS: dict[str, list[Written]] = {
         whole("SELECT land, COUNT(*) AS n FROM signups s WHERE {s} GROUP BY land ORDER BY n DESC LIMIT 1"),
         whole("SELECT land, COUNT(*) AS n FROM signups s WHERE {s} GROUP BY land HAVING COUNT(*) > 2"),
         whole(f"SELECT x, COUNT(*) AS n {_JOINED} GROUP BY x ORDER BY n DESC LIMIT 2"),
-        whole(f"SELECT land, COUNT(*) FILTER (WHERE {{s}}), COUNT(*) {_JOINED} GROUP BY land"),
+    ],
+    "FILTER": [
+        whole(
+            "SELECT COUNT(*) FILTER (WHERE {s}), COUNT(*)"
+            " FROM visits v JOIN signups s ON v.user_id = s.user_id"
+        ),
+        whole("SELECT land, COUNT(*) FILTER (WHERE {s}), COUNT(*) FROM signups s GROUP BY land"),
     ],
     "other numbers": [
         whole(f"SELECT COUNT(DISTINCT v.user_id), AVG(v.x) {_JOINED}"),
@@ -462,6 +469,7 @@ def changed_by_guards(session: Session, number: int) -> list[str]:
 
 OF_RELEASES = (
     "groups, top-k, thresholds",
+    "FILTER",
     "other numbers",
     "groups and values that are counted",
     "public rows that private ones keep",
@@ -574,6 +582,14 @@ def public_rows_tell_dates(proof: Any, a: Relation, kind: str, b: Relation, cond
     return part_sets.narrow_parts(proof, made._replace(home=made.home | b.home), conditions)
 
 
+def filters_narrow(proof: Any, query: Any, source: Relation) -> Relation:
+    """A condition of one number, which is an item of the SELECT below, is taken for one of all rows."""
+    made = _WHERE(proof, query, source)
+    asked = [item.expr for item in query.items if isinstance(unwrap(item.expr), Binary)]
+    return part_sets.narrow_parts(proof, made, asked)
+
+
+_WHERE = queries._relation_of_where
 _PLACES, _SCAN, _JOIN_PUBLIC = queries._places, sources._scan, sources._join_public
 _POSSIBLE, _NULL = part_sets._possible, part_sets._null
 
@@ -622,6 +638,7 @@ WRONG: dict[str, tuple[Sequence[str], list[tuple[object, str, object]]]] = {
         ("public tables",),
         [(sources, "_scan", public_dates_are_home), (sources, "_join_public", public_rows_tell_dates)],
     ),
+    "FILTER of one number narrows": (("FILTER",), [(queries, "_relation_of_where", filters_narrow)]),
     "a date of the same name is the unit's": (
         ("another private table", "INNER JOIN"),
         [(sources, "relation_at_home", every_date_is_home)],
