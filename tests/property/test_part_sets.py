@@ -443,8 +443,8 @@ def test_campaign(session: Session, guards: str, monkeypatch: pytest.MonkeyPatch
         return [random.sample(others, size) for size in sizes]
 
     while tally.removals.total() < wanted and not tally.found:
-        worlds = [world(random, session, units) for units in (UNITS, 30, 60)]
-        for each in counted(session, random, 60):
+        worlds = [world(random, session, units) for units in (UNITS, 30, 150)]
+        for each in counted(session, random, 80):
             remove(worlds, each, tally, some)
     print(f"guards {guards}: {tally.removals.total()} removals in {tally.counts} counts", tally.removals)
     assert tally.found == []
