@@ -103,6 +103,7 @@ class Draft:
         compiler.places_found = found
         if options.as_of is not None:
             compiler.now = datetime.combine(options.as_of, time())
+            compiler.closed_at = min(compiler.closed_at, options.as_of)
         return Draft(query, policy, catalog, options, compiler)
 
 

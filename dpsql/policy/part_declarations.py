@@ -216,6 +216,10 @@ class UnitParts:
             raise wrong(
                 self.place("column"),
                 f"{self.column} is {kind}: parts are periods, or values of VARCHAR, BOOLEAN or integers",
+                f'write {self.column} = "VARCHAR" in [{table.place("columns")}], which lists all columns that'
+                " statements may name: its values are then compared as texts"
+                if kind.name == "ENUM"
+                else "",
             )
         if not any(fold(name) == fold(self.column) for name in table.domain):
             raise wrong(

@@ -203,11 +203,11 @@ class Scope:
     ) -> None:
         """Raise `BudgetExceeded` unless each of some parts admits a loss, or all of them (None).
 
-        Where the largest total of each kind does not admit it, each part decides: the sums of epsilons and of
-        costs need not be largest in the same part.
+        Where the largest totals of all parts do not admit it, those of the parts decide, then each part: the
+        sums of epsilons and of costs need not be largest in the same part.
         """
         read = ALL_PARTS if parts is None else parts
-        if self.budget(connection, read).admits(loss):
+        if any(self.budget(connection, each).admits(loss) for each in dict.fromkeys((ALL_PARTS, read))):
             return
         found = part_totals.segments(connection, self._scopes, read)
         for low, high, amounts in found:
