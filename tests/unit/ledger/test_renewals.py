@@ -348,6 +348,17 @@ def test_a_process_that_has_read_another_policy_starts_nothing(tmp_path: Path, c
             assert ledger.check() == []
 
 
+def test_of_two_processes_one_starts_the_budget_anew(tmp_path: Path, clock: Clock) -> None:
+    with opened(tmp_path / "l") as one, opened(tmp_path / "l") as other:
+        clock.set("2026-06-01")
+        ask(one, "1/2")
+        ask(other, "1/2")
+        for each in (one, other):
+            with pytest.raises(BudgetExceeded):
+                ask(each, "1/100")
+        assert seen(one) == seen(other) == (1, 1, 1)
+
+
 def restored(tmp_path: Path, clock: Clock, *, lost: bool) -> Ledger:
     """Return a ledger that goes on from an older copy, or from its mark alone, of one with three renewals."""
     path, mark, terms = tmp_path / "l", tmp_path / "mark", RenewalTerms("month", Fraction(9))
