@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime, timedelta
 from fractions import Fraction
@@ -409,6 +410,47 @@ def test_two_copies_promise_what_both_have_spent(tmp_path: Path, clock: Clock) -
     with opened(path, terms, mark=tmp_path / "mark", opening=Opening.ACCEPT) as ledger:
         assert seen(ledger)[0] == 1
         assert ledger.check() == []
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_no_period_gives_more_than_its_budget_however_copies_go_on(
+    tmp_path: Path, clock: Clock, seed: int
+) -> None:
+    """Each answer that was shown counts, also those that only a lost ledger or another copy of it had."""
+    random, path, terms = Random(seed), tmp_path / "l", RenewalTerms("week", None)
+    copies, told = list[Path](), dict[str, Fraction]()
+    ledger = opened(path, terms, mark=tmp_path / "mark")
+    for step in range(25):
+        what = random.random()
+        if what < 0.3:
+            clock.now += timedelta(days=random.choice([-9, 1, 5, 7, 15]))
+        elif what < 0.6:
+            ledger.close()
+            if what < 0.45 or not copies:
+                copies.append(tmp_path / f"copy{step}")
+                shutil.copy(path, copies[-1])
+                ledger = opened(path, terms, mark=tmp_path / "mark")
+                continue
+            for old in tmp_path.glob("l*"):
+                old.unlink()
+            if random.random() < 0.75:
+                shutil.copy(random.choice(copies), path)
+            ledger = opened(path, terms, mark=tmp_path / "mark", opening=Opening.ACCEPT)
+        else:
+            epsilon = Fraction(random.randint(1, 9), 10)
+            with suppress(BudgetExceeded):
+                ask(ledger, str(epsilon))
+                with ledger._store.read() as connection:
+                    found = renewals.find(connection)
+                assert found is not None
+                told[found.start] = told.get(found.start, Fraction(0)) + epsilon
+        budget = ledger.budget().renewal
+        assert budget is not None
+        assert budget.spent is not None
+        assert sum(told.values()) <= min(budget.spent, budget.together.epsilon)
+        assert max(told.values(), default=0) <= 1
+    assert ledger.check() == []
+    ledger.close()
 
 
 @dataclass
