@@ -47,7 +47,7 @@ from dpsql.composition.prepared import (
     PreparedPrivate,
 )
 from dpsql.composition.refusals import refuse_unbound
-from dpsql.composition.release_words import total_guarantee
+from dpsql.composition.release_words import RENEWED, add_renewals, total_guarantee
 from dpsql.composition.statement_parts import Parts
 from dpsql.engines import UnboundQuery
 from dpsql.engines.schema_database import SchemaDatabase
@@ -390,11 +390,13 @@ def _join_facts(prepared: PreparedComposed, releases: tuple[Release, ...]) -> Re
     receipts = {release.receipt for release in new or releases}
     added = {text: None for r in releases if (text := r.properties.get(COMPUTED))}
     computed = "; ".join(added) if all(COMPUTED in r.properties for r in releases) else ""
+    said = [r.properties[RENEWED] for r in releases if RENEWED in r.properties]
+    renewed = said[-1] if said else ""
     return replace(
         first,
         selection=f"{len(releases)} releases",
         mechanism=", ".join(dict.fromkeys(release.mechanism for release in releases)),
-        guarantee=total_guarantee(prepared),
+        guarantee=add_renewals(total_guarantee(prepared), renewed),
         charge=sum((release.charge for release in new or releases), Charge()),
         scale=0.0,
         confidence=min(release.confidence for release in releases),
@@ -411,5 +413,6 @@ def _join_facts(prepared: PreparedComposed, releases: tuple[Release, ...]) -> Re
         properties={
             "unit": ", ".join(dict.fromkeys(r.properties.get("unit", "") for r in releases)),
             **({COMPUTED: computed} if computed else {}),
+            **({RENEWED: renewed} if renewed else {}),
         },
     )

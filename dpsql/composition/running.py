@@ -191,7 +191,7 @@ class Releasing:
             filled = _fill_values(prepared, part, known)
             if place not in again:
                 again[place] = self._charged_again(text, place, filled)
-            paid = count_and_run(text, filled, touched[place])
+            paid = count_and_run(text, filled, touched[place], renewed)
             known[place] = paid.value
             return paid
 
@@ -218,6 +218,7 @@ class Releasing:
             facts=facts,
         )
         touched |= zip(parts, reservation.touches, strict=True)
+        renewed = reservation.renewed
         work = [partial(run, place, part) for place, part in parts.items()]
         try:
             released, event = Running(self.ledger, reservation).finish(work)
@@ -317,15 +318,20 @@ def _request_of(part: PreparedPrivate, place: int, places: int, report: int | No
     )
 
 
-def count_and_run(text: str, prepared: PreparedPrivate, parts: PartSet | None) -> Paid[Release]:
-    """Count and run the mechanism; called by `Running.finish` after these parts of units were charged."""
+def count_and_run(
+    text: str, prepared: PreparedPrivate, parts: PartSet | None, renewed: str = ""
+) -> Paid[Release]:
+    """Count and run the mechanism; called by `Running.finish` after these parts of units were charged.
+
+    `renewed` is what the guarantee says of budgets that start anew.
+    """
     spending = Spending(prepared.method.quote.loss, parts)
     plan, run, found = _run_method(prepared, spending)
     answer = widen_by_left_out(plan, found)
     shown = build_rows(plan, answer, run)
     charge = _charge_said(prepared, run.loss)
     table, places = build_details(plan, answer, shown)
-    said = words_of_release(plan, prepared.method, prepared.refines, answer)
+    said = words_of_release(plan, prepared.method, prepared.refines, answer, renewed)
     said["properties"] = add_sentence_on_ends(said["properties"], plan, answer)
     release = Release(
         rows=shown,

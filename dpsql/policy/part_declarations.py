@@ -322,6 +322,13 @@ def check_parts(
         raise wrong(
             "budget.person", "no table has units of one period each", "write unit_period, or leave it out"
         )
+    if budget.renewal is not None and (parts or find_periods(tables)):
+        kind = "[parts]" if parts else "unit_period"
+        raise wrong(
+            "budget.renewal",
+            f"does not go with {kind}: new parts of units have a budget of their own for ever",
+            "leave one of both",
+        )
     if (parts or find_periods(tables)) and budget.epsilon > MOST_EPSILON:
         raise wrong("budget.epsilon", f"is above {MOST_EPSILON:,}, more than is added up by parts")
     if budget.person is not None and budget.person.epsilon > MOST_EPSILON:
