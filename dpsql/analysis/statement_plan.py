@@ -184,6 +184,8 @@ class Plan:
     """For each of the counts, what bounds cut from the values of which it is."""
     equal: tuple[int, ...] = field(kw_only=True)
     """For each of the counts, the place of the first that is equal to it: equal ones are released once."""
+    clear: bool = field(default=False, kw_only=True)
+    """Whether those groups alone are shown of which a count is above 0 for sure (`analysis.count_keys`)."""
     closed: bool = field(default=False, kw_only=True)
     """Whether it reads parts of units alone that count as closed."""
     addable: AddableNumbers | None = field(default=None, kw_only=True, compare=False, repr=False)
