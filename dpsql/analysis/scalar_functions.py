@@ -388,7 +388,17 @@ def _add_part_domain(form: Form, typed: Typed) -> Typed:
     return replace(typed, domain=domain, bounds=Bounds(Fraction(low), Fraction(high), domain.origin))
 
 
-_AGGREGATES = ("count", "count_if", "median", "quantile_cont", "stddev", "variance")
+_AGGREGATES = (
+    "count",
+    "count_if",
+    "median",
+    "quantile_cont",
+    "stddev",
+    "variance",
+    "corr",
+    "covar_pop",
+    "covar_samp",
+)
 """Aggregates that are found by a mistyped name."""
 
 

@@ -38,7 +38,8 @@
                           ``selecting`` follows it through its tree
 ``explain``               EXPLAIN, in ``release_words``; ``show_describe`` SHOW, DESCRIBE, columns of
                           answers
-``refusals``              what a refused statement is told; ``open_parameters`` the types of its parameters;
+``refusals``              what a refused statement is told, ``unbound_statements`` why one does not bind;
+                          ``open_parameters`` the types of its parameters;
                           ``refused_with_periods`` what is refused where units are of one period each
 ========================  ===============================================================================
 """

@@ -45,9 +45,9 @@ from dpsql.composition.prepared import (
     PreparedComposed,
     PreparedPrivate,
 )
-from dpsql.composition.refusals import refuse_unbound
 from dpsql.composition.release_words import total_guarantee
 from dpsql.composition.statement_parts import Parts
+from dpsql.composition.unbound_statements import refuse_unbound
 from dpsql.engines import UnboundQuery
 from dpsql.engines.schema_database import SchemaDatabase
 from dpsql.kernel.loss import Charge

@@ -65,7 +65,7 @@ from dpsql.language.syntax_trees import (
     walk_tree,
 )
 from dpsql.language.text_outline import BlockText, Outline, call_end, refuse_unclear
-from dpsql.language.tokens import MARK, split_script, split_script_with_places
+from dpsql.language.tokens import MARK, find_closing_parenthesis, split_script, split_script_with_places
 
 __all__ = [
     "CUTS",
@@ -111,6 +111,7 @@ __all__ = [
     "copy_tree",
     "copy_whole",
     "fill_form",
+    "find_closing_parenthesis",
     "find_nodes",
     "find_tables",
     "keep_title",

@@ -21,6 +21,7 @@ _KEYWORDS = frozenset(
     INTERVAL FILTER OVER PARTITION DIFFERENTIAL_PRIVACY OPTIONS
     """.split()  # noqa: SIM905  a table of words
 )
+_COMPARISONS = ("=", "<>", "!=", "<", "<=", ">", ">=")
 _Repair = tuple[Fix, str]
 """A change, and the hint that shows it; an empty one shows the words around the change."""
 _NO_WORDS = (TokenType.STRING, TokenType.IDENTIFIER, TokenType.NUMBER)
@@ -103,14 +104,18 @@ def _find_repairs(text: str, tokens: list[Token], at: int) -> Iterator[_Repair]:
     if before.token_type == TokenType.COMMA:
         yield Fix("", before.start, before.end + 1), ""
     yield from _complete_words(text, tokens, i)
+    yield from _complete_comparisons(text, tokens, i)
     for token in tokens[max(i - 2, 0) : i][:: 1 if here.token_type == TokenType.L_PAREN else -1]:
         yield _make_insertion(",", token.end + 1), ""
     if here.token_type == TokenType.R_PAREN:
         yield Fix("", here.start, here.end + 1), ""
     words = {token.text.upper() for token in tokens}
+    ends = (
+        (tokens[-1].end + 1, before.end + 1) if here is tokens[-1] else (before.end + 1, tokens[-1].end + 1)
+    )
     for word in (")", " END") if "CASE" in words else (")",):
-        yield _make_insertion(word, before.end + 1), ""
-        yield _make_insertion(word, tokens[-1].end + 1), ""
+        for end in ends:
+            yield _make_insertion(word, end), ""
 
 
 def _complete_words(text: str, tokens: list[Token], i: int) -> Iterator[_Repair]:
@@ -135,6 +140,26 @@ def _complete_words(text: str, tokens: list[Token], i: int) -> Iterator[_Repair]
         yield Fix(" AND", here.start, here.end + 1), ""
     if words[i] in ("=>", "=<"):
         yield Fix({"=>": ">=", "=<": "<="}[words[i]], here.start, here.end + 1), ""
+
+
+def _complete_comparisons(text: str, tokens: list[Token], i: int) -> Iterator[_Repair]:
+    """Yield `x > 1 AND x < 2` for `x > 1 AND < 2`, and what some words need around them."""
+    words = [token.text.upper() for token in tokens]
+    for n in range(2, len(tokens) - 1):
+        compared = next((m for m in range(n - 1, 0, -1) if words[m] in _COMPARISONS), None)
+        if words[n] in ("AND", "OR") and words[n + 1] in _COMPARISONS and compared is not None:
+            left = tokens[compared - 1]
+            yield _make_insertion(f" {text[left.start : left.end + 1]}", tokens[n].end + 1), ""
+    if words[i : i + 2] == ["NOT", "="]:
+        yield Fix("<>", tokens[i].start, tokens[i + 1].end + 1), ""
+    if words[i] == "DISTINCT" and i + 1 < len(tokens) and tokens[i - 1].token_type == TokenType.VAR:
+        end = tokens[i + 1].end + 1
+        yield Fix(f"(DISTINCT {tokens[i + 1].text})", tokens[i - 1].end + 1, end), ""
+    for n, token in enumerate(tokens):
+        if words[max(n - 1, 0) : n + 1] == ["FILTER", "WHERE"]:
+            behind = next((m for m in range(n + 1, len(tokens)) if words[m] in ("AS", ",", "FROM")), n)
+            closed = _make_insertion(")", tokens[behind - 1].end + 1)
+            yield Fix("(", token.start, token.start, also=(closed,)), "FILTER (WHERE ..)"
 
 
 def _drop_dangling(text: str, tokens: list[Token], i: int) -> Iterator[_Repair]:

@@ -120,7 +120,7 @@ class Outline:
         """Return where a plain expression stands: names, literals, calls and operators between them."""
         nodes = walk_tree(node)
         metas = [n.meta for n in nodes if "start" in n.meta]
-        if not metas or not all(isinstance(n, _PLAIN) for n in nodes):
+        if not metas or not all("end" in m for m in metas) or not all(isinstance(n, _PLAIN) for n in nodes):
             return None
         calls = [self.call(n.meta["start"]) for n in nodes if isinstance(n, exp.Anonymous) and n.meta]
         ends = [m["end"] + 1 for m in metas] + [c + 1 for c in calls if c is not None]
@@ -296,9 +296,29 @@ def _find_respellings(text: str, tokens: Sequence[Token]) -> list[tuple[int, int
     for i, token in enumerate(tokens):
         if text[token.start : token.end + 1] == "&&":
             found.append((token.start, token.end + 1, "AND"))
+        elif text[token.start] in _CURLED and (closed := _CURLED_TEXT.match(text, token.start)):
+            found.append((token.start, closed.end(), f"'{closed[1]}'"))
+        elif token.text.upper() == "IN" and (end := _end_of_list(tokens, i + 1)) is not None:
+            found.append((tokens[i + 1].start, end, f"({text[tokens[i + 1].start : end]})"))
         elif token.token_type == TokenType.L_BRACKET and _is_quoting(tokens[max(i - 1, 0) : i + 3]):
             found.append((token.start, tokens[i + 2].end + 1, f'"{tokens[i + 1].text}"'))
     return found
+
+
+_CURLED = "\u2018\u201c"
+_CURLED_TEXT = re.compile("[\u2018\u201c]([^'\u2018-\u201d]*)[\u2019\u201d]")
+"""A text in the quotes that word processors write."""
+
+
+def _end_of_list(tokens: Sequence[Token], i: int) -> int | None:
+    """Return where the texts or numbers end that a list without parentheses has; None if there is none."""
+    end, values = None, (TokenType.STRING, TokenType.NUMBER)
+    while i < len(tokens) and tokens[i].token_type in values:
+        end = tokens[i].end + 1
+        if i + 1 >= len(tokens) or tokens[i + 1].token_type != TokenType.COMMA:
+            break
+        i += 2
+    return end
 
 
 def _is_quoting(near: Sequence[Token]) -> bool:

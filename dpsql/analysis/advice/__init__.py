@@ -137,6 +137,8 @@ def advise_on_distinct(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> A
     ):
         return None
     named, spans = of.list_tables(node), [of.outline.span(i.unalias()) for i in node.expressions]
+    if {fold(i.unalias().name) for i in node.expressions} <= {fold(n.unit) for n in named if n.unit}:
+        return count_rows(of, node, one)
     places = [s for s in spans if s is not None]
     block = of.outline.block(places[0][0]) if places else None
     if len(places) < len(spans) or block is None or node.args.get("group") is not None:
@@ -229,12 +231,17 @@ def count_units_by_number(of: RefusedStatement, node: exp.Expr, one: Obstacle) -
     select, block = of.query.tree, of.outermost(node)
     if not isinstance(select, exp.Select) or block is None or of.has_options or select.args.get("with_"):
         return None
-    named = [i for i in select.expressions if isinstance(i, exp.Alias) and any(aggregate_calls(i.this))]
-    if len(named) != 1:
+    named = [i for i in select.expressions if any(aggregate_calls(i.unalias()))]
+    span = of.outline.span(named[0].unalias()) if len(named) == 1 else None
+    nested = len(named) == 1 and len([*aggregate_calls(named[0].unalias())]) > 1
+    if len(named) != 1 or (span is None and not named[0].alias) or nested:
         return None
-    text, n = of.text, named[0].alias
+    text, n = of.text, named[0].alias or "n"
     cuts = [t.start for t in block.clauses if t.token_type in (TokenType.ORDER_BY, TokenType.LIMIT)]
     inner = text[block.select.start : min(cuts, default=block.end)].strip()
+    if not named[0].alias and span is not None:
+        rest = text[span[1] : min(cuts, default=block.end)].rstrip()
+        inner = f"{text[block.select.start : span[1]]} AS n{rest}"
     whole = f"SELECT {n}, COUNT(*) AS units FROM ({inner}) GROUP BY {n} ORDER BY units DESC LIMIT 10"
     asks = f"how many units have each {n}"
     return whole, Fix(text[: block.select.start] + whole, 0, len(text), guess="10", asks=asks)
@@ -244,8 +251,10 @@ _ADVICE: tuple[tuple[str, Callable[[RefusedStatement, exp.Expr, Obstacle], Advic
     ("there is no column ", unknown_names.advise_on_column),
     ("names outside ASCII are not supported", unknown_names.advise_on_renamed_column),
     (" is not allowed with (", suggested_changes.advise_on_date_part),
+    (" is not allowed with (", suggested_changes.write_part_out),
     (" is not allowed with (", unknown_names.advise_on_types),
     (" is not among the functions allowed", suggested_changes.advise_on_aggregate),
+    (" is not among the functions allowed", wrong_level.advise_on_nested_aggregate),
     (" are compared only after a conversion", unknown_names.advise_on_comparison),
     (" over many units is not released", suggested_changes.advise_on_values),
     ("a window over private rows must PARTITION BY", suggested_changes.partition_by_unit),
@@ -256,6 +265,7 @@ _ADVICE: tuple[tuple[str, Callable[[RefusedStatement, exp.Expr, Obstacle], Advic
     ("ORDER BY and LIMIT select groups", count_rows),
     ("this is neither a group key nor a count", wrong_level.advise_on_row_condition),
     ("this is neither a group key nor a count", group_by_items),
+    ("this is neither a group key nor a count", wrong_level.advise_on_plain_value),
     (" is not allowed in this form", wrong_level.advise_on_nested_aggregate),
     (" is not allowed in this form", move_condition),
     (" is not among the functions allowed", wrong_level.advise_on_average_in_where),
@@ -266,6 +276,16 @@ _ADVICE: tuple[tuple[str, Callable[[RefusedStatement, exp.Expr, Obstacle], Advic
     ("DISTINCT over private rows must select", advise_on_private_distinct),
     ("released and private rows do not meet", advise_on_joined_distinct),
     ("the privacy unit cannot be a group key", count_units_by_number),
+    ("the share of rows below a quantile", suggested_changes.advise_on_share),
+    ("the share of rows below a quantile", suggested_changes.exchange_share),
+    ("IN takes a list", suggested_changes.select_units_of_table),
+    ("an INTERVAL is added to a DATE", suggested_changes.write_type_of_date),
+    ("this text is not a valid BIGINT", suggested_changes.write_month_number),
+    ("a window function is allowed only in the select list", suggested_changes.advise_on_window),
+    (" has other arguments: it is written", suggested_changes.advise_on_missing_value),
+    ("HINTS is not supported", suggested_changes.drop_table_hint),
+    ("PIVOT is not supported", suggested_changes.write_pivot_out),
+    ("must be tied to the row's own privacy unit", wrong_level.advise_on_tied_average),
     ("two private tables are joined only", survey.advise_on_private_join),
 )
 """Words of a message, and what gives advice about it."""

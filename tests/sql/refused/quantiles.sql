@@ -38,7 +38,8 @@ SELECT APPROX_QUANTILES(age, 4) FROM users
 -- R2409 a share above 1
 -- error: the share of rows below a quantile is a number from 0 to 1
 -- at: 90
--- hint: 0.5
+-- hint: 0.9
+-- rewrite: SELECT QUANTILE_CONT(age, 0.9) FROM users
 SELECT QUANTILE_CONT(age, 90) FROM users
 
 -- R2410 a share of the row
@@ -50,7 +51,8 @@ SELECT QUANTILE_CONT(age, age) FROM users
 -- R2411 no share
 -- error: PERCENTILE_CONT has other arguments: it is written PERCENTILE_CONT(x, 0.5)
 -- at: PERCENTILE_CONT
--- hint: PERCENTILE_CONT(x, 0.5)
+-- hint: PERCENTILE_CONT(age, 0.5)
+-- rewrite: SELECT PERCENTILE_CONT(age, 0.5) FROM users -- 0.5 is a guess
 SELECT PERCENTILE_CONT(age) FROM users
 
 -- R2412 bounds in the wrong order
