@@ -268,6 +268,8 @@ def list_obstacles(
     if not found:
         found = [first]
         for release in releases:
+            if len(found) > 1 and find_values(release.tree):
+                continue  # what it reads of a refused release is not known
             found += survey(release, policy, catalog, complete_options(release.options, defaults))
     if any(r.obstacles[0].unknown == "function" for r in found):  # it may be an aggregate, mistyped
         found = [r for r in found if not r.message.startswith(NOT_COUNTED)] or found

@@ -23,7 +23,7 @@ from dpsql.analysis.aggregate_functions import contains_aggregate
 from dpsql.analysis.group_rules import NO_CANDIDATES
 from dpsql.analysis.released.released_calls import is_quantile
 from dpsql.composition.block import separate
-from dpsql.composition.block_clauses import Written, share_epsilon
+from dpsql.composition.block_clauses import Written, drop_bounds_on_groups, share_epsilon
 from dpsql.composition.chosen_public_rows import VALUE_MARK, PlacedValue, ValueTypes, put_mark
 from dpsql.composition.derived import Asked, take_details
 from dpsql.composition.equivalent_blocks import with_existing
@@ -387,8 +387,7 @@ class _Splitter:
     def _compose(self, blocks: Sequence[_BlockPart], outer: exp.Query) -> Parts:
         """Return the parts; equal blocks are one release."""
         same = self._equal([block.query for block in blocks]) if len(blocks) > 1 else [(0, ())]
-        kept = [i for i, (first, _) in enumerate(same) if first == i]
-        prefix = self._prefix()
+        kept, prefix = [i for i, (first, _) in enumerate(same) if first == i], self._prefix()
         names = {i: f"{prefix}{n}" for n, i in enumerate(kept)}
         marks = {block.mark: same[i] for i, block in enumerate(blocks)}
         details = take_details(outer)
@@ -400,6 +399,7 @@ class _Splitter:
             blocks[i].query.options if part is None else replace(blocks[i].query.options, epsilon=part)
             for i, part in zip(kept, shares, strict=True)
         ]
+        own = drop_bounds_on_groups(own, [blocks[i].query.tree for i in kept])
         options = share_epsilon(self.written.total, self.defaults, own, self.filters)
         return Parts(
             tuple(
