@@ -247,7 +247,9 @@ class Plan:
 
     @property
     def candidates(self) -> int | None:
-        """The number of groups that can be shown; None if a key has no domain."""
+        """The number of groups that are shown, or compared; None if that depends on noise, or on the keys."""
+        if self.clear:
+            return None
         each = 1 if self.values is None else self.values.size
         return None if self.domain_size is None else (self.domain_size - self.outside) // each
 

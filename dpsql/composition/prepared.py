@@ -203,7 +203,7 @@ class Existence:
             if left_out is None:
                 return what
             return f"{what}, {left_out[0]:,} of {left_out[1]:,}" if left_out[0] else ""
-        if plan.candidates is None or plan.clear:  # the others are not among the rows
+        if plan.candidates is None:
             return ""
         size = plan.candidates if left_out is None else left_out[1]
         what = f"SQL has no groups without rows, but each of the {size:,} groups of declared keys counts here"

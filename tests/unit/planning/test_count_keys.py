@@ -88,3 +88,21 @@ def test_a_few_units_are_not_shown_and_that_is_said(asked: NearlyExact) -> None:
     release = asked.private.execute(few).release
     assert release.rows.num_rows < 8  # of all 8 candidates an interval above 0 is a case of 1 in 40 for each
     assert any("is shown if the interval of a count" in each for each in release.warnings)
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        f"SELECT SUM(users) FROM ({COUNTED})",
+        f"SELECT AVG(users) FROM ({COUNTED})",
+        f"SELECT n, COUNT(*) * 100.0 / SUM(COUNT(*)) OVER () AS share FROM {OF_EACH} GROUP BY n",
+    ],
+)
+def test_what_is_computed_of_the_groups_that_are_shown_has_no_interval(
+    asked: NearlyExact, statement: str
+) -> None:
+    """SQL computes it of all groups, and those of few units are not among them."""
+    release = asked.private.execute(statement).release
+    (low,) = (name for name in release.table.column_names if name.endswith("_low"))
+    assert release.table.column(low).null_count == release.table.num_rows > 0
+    assert "what is computed of groups that noise has found and chosen has no interval" in release.warnings
