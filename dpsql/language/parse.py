@@ -220,7 +220,7 @@ def parse(text: str, parameters: Parameters = None, dialect: str | None = None) 
     if explain is not None:
         return _parse_explain(source, explain, parameters, dialect)
     tokens = standardize_tokens(source, tokenize(source))
-    if tokens and tokens[-1].token_type == TokenType.SEMICOLON:
+    while tokens and tokens[-1].token_type == TokenType.SEMICOLON:
         tokens = tokens[:-1]
     for token in tokens:
         if token.token_type == TokenType.SEMICOLON:

@@ -138,6 +138,17 @@ def _complete_words(text: str, tokens: list[Token], i: int) -> Iterator[_Repair]
         yield _make_insertion(" LAST", here.end + 1), "NULLS LAST"
     if words[i] == "," and "BETWEEN" in words[max(i - 3, 0) : i]:
         yield Fix(" AND", here.start, here.end + 1), ""
+    if i and words[i - 1] == "TO" and "BETWEEN" in words[:i]:
+        yield Fix("AND", tokens[i - 1].start, tokens[i - 1].end + 1), ""
+    if i > 1 and words[i - 1] == "%" and tokens[i - 2].token_type == TokenType.NUMBER:
+        yield Fix("", tokens[i - 1].start, tokens[i - 1].end + 1), ""
+    for token, after in pairwise(tokens):
+        if token.text.upper() == "CASE" and after.text.upper() != "WHEN":
+            yield _make_insertion(" WHEN", token.end + 1), ""
+    number = re.compile(r"\d{1,3}(,\d{3})+\b").search(text, max(here.start - 8, 0))
+    if number is not None and number.start() < here.end:
+        written = number[0].replace(",", "")
+        yield Fix(written, *number.span()), written
     if words[i] in ("=>", "=<"):
         yield Fix({"=>": ">=", "=<": "<="}[words[i]], here.start, here.end + 1), ""
 

@@ -296,6 +296,8 @@ def _find_respellings(text: str, tokens: Sequence[Token]) -> list[tuple[int, int
     for i, token in enumerate(tokens):
         if text[token.start : token.end + 1] == "&&":
             found.append((token.start, token.end + 1, "AND"))
+        elif token.text.upper() == "UNIQUE" and i and tokens[i - 1].text.upper() in ("SELECT", "("):
+            found.append((token.start, token.end + 1, "DISTINCT"))
         elif text[token.start] in _CURLED and (closed := _CURLED_TEXT.match(text, token.start)):
             found.append((token.start, closed.end(), f"'{closed[1]}'"))
         elif token.text.upper() == "IN" and (end := _end_of_list(tokens, i + 1)) is not None:

@@ -509,3 +509,75 @@ WITH t AS (SELECT clinic, COUNT(*) n FROM visits GROUP BY clinic) SELECT clinic 
 -- M127 IN with a table
 -- meant: SELECT COUNT(*) FROM patients WHERE patient_id NOT IN (SELECT patient_id FROM visits)
 SELECT COUNT(*) FROM patients WHERE patient_id NOT IN visits
+
+-- M128 two letters of COUNT(*) exchanged
+-- meant: SELECT clinic, COUNT(*) FROM visits GROUP BY clinic
+SELECT clinic, CUONT(*) FROM visits GROUP BY clinic
+
+-- M129 a date without quotes
+-- meant: SELECT COUNT(*) FROM visits WHERE visit_date >= DATE '2024-01-01'
+SELECT COUNT(*) FROM visits WHERE visit_date >= 2024-01-01
+
+-- M130 BETWEEN .. TO
+-- meant: SELECT COUNT(*) FROM visits WHERE visit_date BETWEEN '2024-01-01' AND '2024-02-01'
+SELECT COUNT(*) FROM visits WHERE visit_date BETWEEN '2024-01-01' TO '2024-02-01'
+
+-- M131 a number with commas
+-- meant: SELECT clinic, SUM(cost) / COUNT(patient_id) FROM visits GROUP BY clinic HAVING SUM(cost) > 1000000
+SELECT clinic, SUM(cost) / COUNT(patient_id) FROM visits GROUP BY clinic HAVING SUM(cost) > 1,000,000
+
+-- M132 an average in WHERE of groups
+-- meant: SELECT clinic, ROUND(AVG(cost), 2) FROM visits GROUP BY clinic HAVING AVG(cost) > 50
+SELECT clinic, ROUND(AVG(cost), 2) FROM visits WHERE AVG(cost) > 50 GROUP BY clinic
+
+-- M133 a share by the name of a number
+-- meant: SELECT clinic, COUNT(*) AS n, n / SUM(COUNT(*)) OVER () AS share FROM visits GROUP BY clinic
+SELECT clinic, COUNT(*) AS n, n / SUM(n) AS share FROM visits GROUP BY clinic
+
+-- M134 UNIQUE for DISTINCT
+-- meant: SELECT COUNT(DISTINCT patient_id) FROM visits
+SELECT COUNT(UNIQUE patient_id) FROM visits
+
+-- M135 the largest name of a unit
+-- meant: SELECT COUNT(DISTINCT patient_id) FROM patients
+SELECT MAX(patient_id) FROM patients
+
+-- M136 a list of units by HAVING
+-- meant: SELECT COUNT(*) FROM (SELECT patient_id FROM visits GROUP BY patient_id HAVING COUNT(*) > 100)
+SELECT patient_id FROM visits GROUP BY patient_id HAVING COUNT(*) > 100
+
+-- M137 the rows with the largest value
+-- meant: SELECT COUNT(DISTINCT patient_id) FROM visits WHERE cost = (SELECT MAX(cost) FROM visits)
+SELECT * FROM visits WHERE cost = (SELECT MAX(cost) FROM visits)
+
+-- M138 COUNT of all columns of a table
+-- meant: SELECT p.region, COUNT(v.patient_id) FROM patients p LEFT JOIN visits v USING (patient_id) GROUP BY p.region
+SELECT p.region, COUNT(v.*) FROM patients p LEFT JOIN visits v USING (patient_id) GROUP BY p.region
+
+-- M139 a join by columns that one side lacks
+-- meant: SELECT d.chapter, COUNT(*) FROM visits v, diagnoses d WHERE v.diagnosis_code = d.code GROUP BY d.chapter
+SELECT d.chapter, COUNT(*) FROM visits v, diagnoses d WHERE v.diagnosis = d.diagnosis GROUP BY d.chapter
+
+-- M140 several shares in one call
+-- meant: SELECT clinic, QUANTILE_CONT(cost, [0.25, 0.75]) FROM visits GROUP BY clinic
+SELECT clinic, PERCENTILE_CONT(cost, 0.25, 0.75) FROM visits GROUP BY clinic
+
+-- M141 per cent behind a number
+-- meant: SELECT clinic, COUNT_IF(cost > 100) / COUNT(*) * 100 FROM visits GROUP BY clinic
+SELECT clinic, COUNT_IF(cost > 100) / COUNT(*) * 100% FROM visits GROUP BY clinic
+
+-- M142 IF without parentheses
+-- meant: SELECT clinic, SUM(CASE WHEN cost > 100 THEN 1 ELSE 0 END) FROM visits GROUP BY clinic
+SELECT clinic, SUM(IF cost > 100 THEN 1 ELSE 0) FROM visits GROUP BY clinic
+
+-- M143 CASE without WHEN
+-- meant: SELECT clinic, COUNT(CASE WHEN cost > 100 THEN 1 END) FROM visits GROUP BY clinic
+SELECT clinic, COUNT(CASE cost > 100 THEN 1 END) FROM visits GROUP BY clinic
+
+-- M144 the pattern of a file name
+-- meant: SELECT clinic, COUNT(*) FROM visits WHERE clinic LIKE 'S%' GROUP BY clinic
+SELECT clinic, COUNT(*) FROM visits WHERE clinic LIKE 'S*' GROUP BY clinic
+
+-- M145 a list of texts without quotes
+-- meant: SELECT clinic, COUNT(*) FROM visits WHERE clinic IN ('Summit', 'Orchard') GROUP BY clinic
+SELECT clinic, COUNT(*) FROM visits WHERE clinic IN (Summit, Orchard) GROUP BY clinic

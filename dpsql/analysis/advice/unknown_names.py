@@ -129,6 +129,7 @@ def advise_on_column(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Adv
     if isinstance(node, exp.Column) and select is not None:
         tables = of.list_tables(select)
         found = _find_key_of_domain(of, node, tables) or _quote_declared_value(of, node, tables)
+        found = found or _find_domain_of_table(of, node, tables) or _repeat_number(of, written, around)
         if found is None and not any(n.column(node.name) for n in tables):
             found = _find_in_tables(of, node, tables) or _name_table(of, node, tables)
         if found is not None:
@@ -199,6 +200,39 @@ def _name_only_number(of: RefusedStatement, node: exp.Column, select: exp.Select
 def _give_name(of: RefusedStatement, span: tuple[int, int], name: str) -> Advice:
     named = f"{of.text[span[0] : span[1]]} AS {write_name(name)}"
     return named, Fix(f" AS {write_name(name)}", span[1], span[1], guess=f"{name} for it")
+
+
+def _find_domain_of_table(of: RefusedStatement, node: exp.Column, named: list[FromTable]) -> Advice | None:
+    """`v.diagnosis = d.diagnosis`, where the values of `v.diagnosis_code` are those of `d.code`."""
+    parent = node.parent
+    sides = [parent.this, parent.expression] if isinstance(parent, exp.EQ) else [node]
+    other = next((side for side in sides if side is not node), None)
+    if not isinstance(other, exp.Column) or not node.table or not other.table:
+        return None
+    mine = next((n for n in named if fold(n.alias) == fold(node.table)), None)
+    theirs = next((n for n in named if fold(n.alias) == fold(other.table)), None)
+    for column, domain in mine.table.domain.items() if mine is not None and theirs is not None else ():
+        if isinstance(domain, TableDomain) and theirs and fold(domain.table) == fold(theirs.table.name):
+            fix, second = replace_name(node.this, column), replace_name(other.this, domain.column)
+            if fix is not None and second is not None:
+                return f"{node.table}.{column} = {other.table}.{domain.column}", replace(fix, also=(second,))
+    return None
+
+
+def _repeat_number(of: RefusedStatement, node: exp.Expr, select: exp.Select | None) -> Advice | None:
+    """`n / SUM(n)`, where n is a number of each group: its sum is over all groups."""
+    outer = node.parent
+    items = select.expressions if select is not None and isinstance(node, exp.Column) else []
+    item = next((i for i in items if isinstance(i, exp.Alias) and fold(i.alias) == fold(node.name)), None)
+    if item is None or outer is None or not any(aggregate_calls(item.this)):
+        return None
+    span, at = of.outline.span(item.this), of.query.source.position(node)
+    call = of.outline.call_around(at, (function_name(outer) or "").lower())
+    if span is None or call is None or len(call[2]) != 1:
+        return None
+    name = of.text[call[0] : of.text.index("(", call[0])]
+    written = f"{name}({of.text[span[0] : span[1]]}) OVER ()"
+    return written, Fix(written, call[0], call[1])
 
 
 def _quote_declared_value(of: RefusedStatement, node: exp.Column, named: list[FromTable]) -> Advice | None:
