@@ -49,7 +49,7 @@ def count_instead(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice
     """Count the units, where their largest or smallest name is asked for."""
     name = one.message.partition(" ")[0]
     call = of.outline.call_around(of.query.source.position(node), name)
-    if call is None or len(call[2]) != 1:
+    if call is None or len(call[2]) != 1 or of.outermost(node) is None:
         return None
     written = f"COUNT(DISTINCT {call[2][0]})"
     return written, Fix(written, call[0], call[1], asks=f"how many {call[2][0]} there are")

@@ -21,6 +21,7 @@ SELECT MIN(note) FROM visits
 -- R2404 the largest unit
 -- error: MAX of the privacy unit over many units is not released
 -- at: MAX
+-- hint: SELECT COUNT(DISTINCT user_id) FROM visits -- asks something else: how many user_id there are
 SELECT MAX(user_id) FROM visits
 
 -- R2407 several quantiles as a list, not all of them constant
