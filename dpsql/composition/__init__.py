@@ -38,8 +38,9 @@
                           ``selecting`` follows it through its tree
 ``explain``               EXPLAIN, in ``release_words``; ``show_describe`` SHOW, DESCRIBE, columns of
                           answers
-``refusals``              what a refused statement is told, for which ``offered_statements`` tries others;
-                          ``open_parameters`` the types of a statement's parameters;
+``refusals``              what a refused statement is told, for which ``offered_statements`` tries others,
+                          ``unbound_statements`` why one does not bind; ``open_parameters`` the types of a
+                          statement's parameters;
                           ``refused_with_periods`` what is refused where units are of one period each
 ========================  ===============================================================================
 """

@@ -33,6 +33,7 @@ from dpsql.composition.half_way_thresholds import (
     find_quotients,
     guard_divisors,
     steps_of,
+    tell_absent_sums,
     truncate_quotients,
 )
 from dpsql.composition.hidden_columns import HIDDEN, Traced, trace
@@ -46,9 +47,9 @@ from dpsql.composition.prepared import (
     PreparedComposed,
     PreparedPrivate,
 )
-from dpsql.composition.refusals import refuse_unbound
 from dpsql.composition.release_words import RENEWED, add_renewals, total_guarantee
 from dpsql.composition.statement_parts import Parts
+from dpsql.composition.unbound_statements import refuse_unbound
 from dpsql.engines import UnboundQuery
 from dpsql.engines.schema_database import SchemaDatabase
 from dpsql.kernel.loss import Charge
@@ -84,7 +85,7 @@ def compose(
     plans = {fold(part.name): one.plan for part, one in zip(parts.releases, planned, strict=True)}
     steps = {name: steps_of(plan) for name, plan in plans.items()}
     named = {fold(part.name): one for part, one in zip(parts.releases, planned, strict=True)}
-    notes = _put_least(outer, named)
+    notes = (*_put_least(outer, named), *tell_absent_sums(outer, plans))
     compare_half_way(outer, steps)
     quotients, counts = find_quotients(outer, steps), counts_of(plans)
     divisors = guard_divisors(outer, steps, counts)

@@ -214,7 +214,7 @@ def _family(plan: Plan) -> int | None:
     """
     if not selects_by_noise(plan) and not plan.wide:
         return 1
-    return None if plan.domain_size is None else max(plan.domain_size, 2)
+    return None if plan.domain_size is None or plan.clear else max(plan.domain_size, 2)
 
 
 def _size(releases: Sequence[Release]) -> int:

@@ -27,6 +27,7 @@ from dpsql.planning import (
     build_details,
     build_rows,
     ends_at_once,
+    keep_clear,
     needs_few_counts,
     noises_of,
     outside_of,
@@ -371,7 +372,7 @@ def _run_method(prepared: PreparedPrivate, spending: Spending) -> tuple[Plan, Ru
     if not isinstance(method, BoundSearches):
         few = needs_few_counts(method)
         run = Run(counting.count(unchanged=prepared.refines is not None, few=few), spending)
-        return prepared.plan, run, method.run(run)
+        return prepared.plan, run, keep_clear(prepared.plan, method.run(run))
     searches = [Run(counting.count(each.compiled), spending) for each in prepared.plan.ladders]
     found = method.find(searches)
     bounded = counting.with_bounds(found)
@@ -379,4 +380,4 @@ def _run_method(prepared: PreparedPrivate, spending: Spending) -> tuple[Plan, Ru
     known = method.known(plan, found, searches, spending)
     run = Run(bounded.count(), spending) if known is None else known
     result = method.answered(plan, found, searches, run, spending)
-    return plan, run, method.completed(plan, result, found)
+    return plan, run, keep_clear(plan, method.completed(plan, result, found))
