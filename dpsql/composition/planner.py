@@ -30,6 +30,7 @@ from dpsql.composition import (
     schema_of,
     selected_parts,
 )
+from dpsql.composition.first_stable import prepare_first_stable
 from dpsql.composition.kept_plans import KeptPlans, list_parameters, plan_key, scopes
 from dpsql.composition.open_parameters import OpenParameter, parameters_of
 from dpsql.composition.planned_count import PlannedCount
@@ -57,6 +58,7 @@ from dpsql.language import (
     Check,
     Describe,
     Explain,
+    FirstStable,
     OpenChecks,
     Options,
     Outline,
@@ -191,11 +193,16 @@ class Planner:
                 if parsed is None and not isinstance(made, PreparedPublic):
                     plans.keep(key, made)
                 return made
+            case FirstStable():
+                return prepare_first_stable(self, text, statement, engines)
             case Explain():
                 asked = statement.query
                 if isinstance(asked, StreamStatement):
                     of_stream = prepare_stream_statement(self, text, asked, engines)
                     return PreparedCommand(text, Explained(of_stream, statement.form))
+                if isinstance(asked, FirstStable):
+                    listed = prepare_first_stable(self, text, asked, engines)
+                    return PreparedCommand(text, Explained(listed, statement.form))
                 planned = (
                     self._refinement(text, asked, engines, parameters)
                     if isinstance(asked, Refine)
