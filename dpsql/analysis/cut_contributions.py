@@ -167,8 +167,11 @@ def _describe_cut(part: UnitNumber, unit: str) -> str:
     return ""
 
 
-ALONE, IN_GROUPS = 1, 3
-"""At how many bounds the excess of a unit over the bound is cut: of a number without keys, and in groups."""
+IN_FEW_GROUPS, IN_MANY_GROUPS = 1, 3
+"""At how many bounds the excess of a unit over the bound is cut: where the interval of a number has a large
+part of the excess, and where it has a small one."""
+MANY_GROUPS = 100
+"""From so many groups on, what is cut is given back to them by their shares."""
 _LARGEST = 1 << 60
 """The largest bound that a unit is known to exceed."""
 _ROW = whole(1)
@@ -209,7 +212,7 @@ class Excess:
     along: bool = False
 
     def __post_init__(self) -> None:
-        if self.times not in (0, ALONE, IN_GROUPS):
+        if self.times not in (0, IN_FEW_GROUPS, IN_MANY_GROUPS):
             raise InternalError("an excess is cut at one bound or at three")
 
     @property
@@ -261,16 +264,25 @@ def find_excesses(plan: Plan, searches: Sequence[BoundSearch], found: Sequence[i
         own = tuple(p for p, count in enumerate(plan.counts) if _has_bound_of(count, each, bound))
         if not own:
             continue
-        times, size = ALONE if alone else IN_GROUPS, Fraction(1)
+        times, size = times_of_excess(plan, own), Fraction(1)
         # Sums of steps are cut at 2^60: what is beyond a bound near that is not known.
         while times and ((times + 1) * bound not in ladder.bounds or (times + 1) * bound > _LARGEST):
             times //= 2
         part = plan.counts[own[0]].parts[0]
         if isinstance(part, CappedSum):
             size = part.grid.step / ladder.step
-        along = alone and times == ALONE and all(_is_clipped(plan.counts[p], ladder, bound) for p in own)
+        along = (
+            alone and times == IN_FEW_GROUPS and all(_is_clipped(plan.counts[p], ladder, bound) for p in own)
+        )
         made.append(Excess(search, each, own, place, times, size, along))
     return tuple(made)
+
+
+def times_of_excess(plan: Plan, places: Sequence[int]) -> int:
+    """Return at how many bounds the excess over the bound of some numbers is cut, if it is known so far."""
+    few = plan.domain_size is None or plan.domain_size < MANY_GROUPS
+    signed = any(bound_worth(plan.counts[place])[0] < 0 for place in places)
+    return IN_FEW_GROUPS if few or signed else IN_MANY_GROUPS
 
 
 def bound_worth(count: ReleasedAggregate) -> tuple[Fraction, Fraction]:

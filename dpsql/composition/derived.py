@@ -197,7 +197,8 @@ def run_with_errors(
             of[each.place] = (np.full(found.num_rows, np.nan),) * 3
         if work.few:
             name = prepared.columns[each.place]
-            notes.append(f"too few rows for an interval of {name} in {work.few:,} of {found.num_rows:,} rows")
+            why = "what it is divided by may be 0 within its noise"
+            notes.append(f"no interval of {name} in {work.few:,} of {found.num_rows:,} rows: {why}")
         for kind in {d.kind for d in prepared.details if d.of == each.place} - {*DETAILS}:
             bounds[each.place, kind] = work.of_bounds(each.place, each.term, kind)
     return found, Errors(of, bounds, tuple(notes))

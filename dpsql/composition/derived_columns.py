@@ -77,7 +77,7 @@ class DerivedErrors:
     columns: int = 1
     """How many columns have intervals."""
     few: int = 0
-    """In how many rows a ratio has no interval, since there are too few rows."""
+    """In how many rows a ratio has no interval, since its denominator may be 0 within its noise."""
     _numbers: dict[int, _ReleasedNumber] = field(default_factory=dict)
     _widths: dict[tuple[object, ...], tuple[float, float]] = field(default_factory=dict)
     _known: dict[tuple[object, ...], Interval] = field(default_factory=dict)
@@ -370,12 +370,17 @@ class DerivedErrors:
         names = list(dict.fromkeys(name for form in forms for name in form.weights))
         weights = np.array([[form.weights.get(name, 0.0) for name in names] for form in forms])
         below, above = np.zeros(len(names)), np.zeros(len(names))
+        together: dict[int, tuple[list[int], float]] = {}
         for place, name in enumerate(names):
             number, at = self._number(name)
+            most = None if number.noise is None else number.noise.most_left_out
+            if most is not None:
+                together.setdefault(name % len(self.numbers), ([], most))[0].append(place)
             for array, side in ((below, "below"), (above, "above")):
                 known = None if number.noise is None else getattr(number.noise, side)
                 array[place] = 0.0 if known is None else float(known[at])
-        return CutSides(weights, below, above)
+        limits = [(np.array(places), most) for places, most in together.values() if len(places) > 1]
+        return CutSides(weights, below, above, limits)
 
     def _family(self, forms: list[SumOfNumbers]) -> int:
         """Return among how many values noise may have chosen these."""

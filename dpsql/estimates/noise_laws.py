@@ -221,6 +221,9 @@ class NumberNoise:
         An estimate of what its bound left out; None: that is not known.
     bound
         The bound on each unit in force; None: that is not known, or there is none.
+    most_left_out
+        By how much the truth of all rows together may lie outside the intervals of the noise; None: by all of
+        `below` or `above`.
     """
 
     made: Made | None = None
@@ -228,6 +231,7 @@ class NumberNoise:
     above: NDArray[np.float64] | None = None
     left_out: NDArray[np.float64] | None = None
     bound: float | None = None
+    most_left_out: float | None = None
 
     def take(self, rows: NDArray[np.int64]) -> NumberNoise:
         """Return the noise of the number in some of the groups, in the given order."""
@@ -238,6 +242,8 @@ class NumberNoise:
 
 NOISE_ARRAYS = ("below", "above", "left_out")
 """The attributes of `NumberNoise` that have a value for each row."""
+NOISE_FIGURES = ("bound", "most_left_out")
+"""Those that are one number."""
 
 Noises = tuple[NumberNoise, ...]
 """Of the numbers of a release, in their order."""

@@ -306,17 +306,35 @@ class CutSides:
         float64[2, numbers].
     below, above
         By how much the truth of each number may lie below and above the interval of its noise.
+    together
+        Places of numbers, and how far these may lie outside together; each place is in one of them at most.
     """
 
     weights: FloatArray
     below: FloatArray
     above: FloatArray
+    together: Sequence[tuple[NDArray[np.int64], float]] = ()
 
     def of(self, *factors: float) -> tuple[float, float]:
         """Return how far a weighted sum of the terms may lie below and above, beyond its noise."""
         weights = np.asarray(factors) @ self.weights
-        up, down = np.maximum(weights, 0), np.maximum(-weights, 0)
-        return float(up @ self.below + down @ self.above), float(up @ self.above + down @ self.below)
+        up, size = weights > 0, np.abs(weights)
+        down = self._farthest(size, np.where(up, self.below, self.above))
+        return down, self._farthest(size, np.where(up, self.above, self.below))
+
+    def _farthest(self, size: FloatArray, each: FloatArray) -> float:
+        """Return how far a sum moves at most if each number moves by at most `each`, and 1 of it by `size`.
+
+        Where there is a limit on some of them together, those that count most are moved first.
+        """
+        if not self.together:
+            return float(size @ each)
+        each = each.copy()
+        for places, most in self.together:
+            first = places[np.argsort(-size[places], kind="stable")]
+            before = np.cumsum(each[first]) - each[first]
+            each[first] = np.clip(most - before, 0, each[first])
+        return float(size @ each)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

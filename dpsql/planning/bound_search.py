@@ -8,7 +8,7 @@ from dataclasses import replace
 from fractions import Fraction
 
 from dpsql.analysis import Contribution, Plan, ReleasedAggregate
-from dpsql.analysis.cut_contributions import Excess, find_clipped_step, find_excesses
+from dpsql.analysis.cut_contributions import Excess, bound_worth, find_clipped_step, find_excesses
 from dpsql.errors import InternalError
 from dpsql.estimates import Average, with_noun
 from dpsql.kernel import mechanisms
@@ -17,7 +17,7 @@ from dpsql.kernel.loss import Charge, PrivacyLoss, is_within
 from dpsql.kernel.loss.composing import Spending
 from dpsql.kernel.parted import Figure, Of, run_of_figures
 from dpsql.kernel.release import Run, score_change
-from dpsql.language import TopK
+from dpsql.language import AllGroups, TopK
 from dpsql.lazy_dataclass import dataclass
 from dpsql.planning import plan_requests
 from dpsql.planning.column_values import UNRELIABLE
@@ -40,6 +40,9 @@ A unit that is cut keeps its own average: with a share s of the rows cut, an ave
 the range, as for `KeptLadder.choose_average_bound`; its noise is 1.2 B R/(n epsilon). Twice the bound changes
 both alike where 48/epsilon units are cut; that of a number, where sqrt(2)/epsilon are.
 """
+
+MOST_SIGNED_GROUPS = 24
+"""For at most so many sums with signs the noise is weighed against what a bound cuts."""
 
 _FEW_ROWS = "of how few rows a quantile is unreliable follows from the bound that is found"
 
@@ -120,22 +123,25 @@ class BoundSearches(KeepsQuote):
         """Return the mechanism that finds one of the bounds."""
         searched = self.plan.ladders[place]
         compiled = searched.compiled
-        size, noise = len(searched.ladder.bounds), self._groups / self.first_epsilon
+        size, noise = len(searched.ladder.bounds), self._groups(searched.ladder.of) / self.first_epsilon
         if searched.ladder.of is Contribution.ROWS and self._averages:
             noise *= AVERAGES
         ranged = self.plan.epsilon_division.order is not None
         most = score_change(changes_of(compiled.certificate, compiled.counts))
         return mechanisms.Ladder.plan(size, self.epsilon, noise=noise, sensitivity=most, ranged=ranged)
 
-    @property
-    def _groups(self) -> int:
-        """How many groups the noise is weighed for.
+    def _groups(self, bounded: Contribution) -> int:
+        """Return for how many groups the noise is weighed in the search of a bound.
 
         Of a selection, it is the geometric mean of the groups that are shown and of all: the former would be
-        right if all rows were in these, the latter if they were spread evenly.
+        right if all rows were in these, the latter if they were spread evenly. The interval of each sum with
+        signs has all that is cut, so that cutting more does not pay however many they are.
         """
         plan, selection = self.plan, self.plan.selection
         groups = plan.domain_size or plan.groups_per_unit or 1
+        signed = bounded is Contribution.TOTAL and any(bound_worth(count)[0] < 0 for count in plan.counts)
+        if signed and isinstance(selection, AllGroups) and plan.options.cut != "NOISE_ONLY":
+            return min(groups, MOST_SIGNED_GROUPS)
         most = selection.k if isinstance(selection, TopK) else getattr(selection, "limit", None)
         if most is None or plan.partitions is not None:
             return groups

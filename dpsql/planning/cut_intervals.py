@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dpsql.analysis import BoundSearch, Contribution, Plan
-from dpsql.analysis.cut_contributions import Excess, bound_worth, find_excesses
+from dpsql.analysis.cut_contributions import Excess, bound_worth, find_excesses, times_of_excess
 from dpsql.estimates import (
     Average,
     Combined,
@@ -222,6 +222,11 @@ def estimates_of(plan: Plan, cuts: Sequence[MeasuredCut]) -> dict[int, float]:
     }
 
 
+def most_of(cuts: Sequence[MeasuredCut]) -> dict[int, float]:
+    """Return what units have beyond bounds in all groups together at most, by the places of the numbers."""
+    return {place: cut.most for cut in cuts if cut.known for place in cut.excess.places}
+
+
 def units_above(cuts: Sequence[MeasuredCut]) -> dict[int, float]:
     """Return how many units are above bounds at least, by the places of the searches that found these."""
     return {
@@ -291,8 +296,8 @@ def describe_bounds_to_find(plan: Plan) -> list[str]:
         if place not in measured:
             said.append(f"{what}: {NOT_KNOWN}")
             continue
-        beyond = "4B" if plan.key_types else "2B"
-        said.append(f"{what}: noise and excess to {beyond}{name_range(plan, measured[place].places)}")
+        beyond, places = times_of_excess(plan, measured[place].places) + 1, measured[place].places
+        said.append(f"{what}: noise and excess to {beyond}B{name_range(plan, places)}")
     return said
 
 

@@ -76,7 +76,9 @@ def widen_by_rows_left_out(plan: Plan, answer: NoisyResult) -> NoisyResult:
             lambda: share_left_out(plan, _most_cut(plan, left), _count_rows(plan, answer, uses)),
         )
 
-    return widen_numbers(plan, answer, known, number, of_formula)
+    most = {place: _most_cut(plan, left) for place, left in known.items()}
+    widened = widen_numbers(plan, answer, known, number, of_formula)
+    return replace(widened, most_left_out={**answer.most_left_out, **most})
 
 
 def _widen(plan: Plan, left: LeftOut, found: Combined, step: float) -> Combined:

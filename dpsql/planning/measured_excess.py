@@ -7,8 +7,8 @@ Without keys, a number A and its excess E are measured together (`excess_noise`)
 the bound B. The exact number is from A to A + E, unless a unit has more than 2B, so it is in
 [A - q1, A + E + q2] with the quantiles q1 of the noise of A and q2 of that of A + E.
 
-In groups, and for the moments of a column, E is one number by itself, with a tenth of the statement's
-epsilon: up to 4B of a unit count in it (`excess_apart`).
+In groups, and for the moments of a column, E is one number by itself, with a share of the statement's epsilon
+that makes the intervals about as narrow as they can be (`ExcessApart.share`).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpsql.analysis import Plan
-from dpsql.analysis.cut_contributions import Excess, bound_worth
+from dpsql.analysis.cut_contributions import MANY_GROUPS, Excess, bound_worth, times_of_excess
 from dpsql.errors import InternalError
 from dpsql.estimates import Combined, Formula
 from dpsql.estimates.noise_laws import Linear
@@ -37,6 +37,7 @@ from dpsql.planning.cut_intervals import (
     MeasuredCut,
     describe_left_out,
     estimates_of,
+    most_of,
     move_ends,
     rows_of_moments,
     share_left_out,
@@ -50,10 +51,8 @@ from dpsql.planning.method import KeepsQuote, Method, NoisyResult, Quote
 from dpsql.planning.noise_shares import Values, divide_among, gaussian_cost
 from dpsql.planning.shown_groups import places_to_release
 
-SHARE = Fraction(1, 8)
-"""The part for all excesses of what is left of epsilon after the searches: a tenth of all of it."""
-MANY_GROUPS = 100
-"""From so many groups on, what is cut is given back to them by their shares."""
+_PARTS, _MOST_PARTS = 16, 4
+"""Into how many parts epsilon is divided after the searches, and the most of them that excesses have."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +61,8 @@ class ExcessApart(KeepsQuote):
 
     plan: Plan
     found: tuple[Excess, ...]
+    share: Fraction
+    """The part for all excesses of what is left of epsilon after the searches."""
     noise: tuple[mechanisms.Laplace, ...]
     """That of each excess."""
     inner: Method
@@ -69,18 +70,20 @@ class ExcessApart(KeepsQuote):
     @classmethod
     def of(cls, plan: Plan, found: Sequence[Excess], choose: Callable[[Plan], Method]) -> ExcessApart:
         """Divide epsilon between the excesses, equally, and the numbers."""
-        epsilon = plan.epsilon_division.epsilon_of(SHARE / len(found))
+        share = _share_of_excesses(plan, found)
+        epsilon = plan.epsilon_division.epsilon_of(share / len(found))
         noise = tuple(mechanisms.Laplace.plan(1, epsilon, sensitivity=each.most) for each in found)
-        return cls(plan, tuple(found), noise, choose(plan.with_share(1 - SHARE)))
+        return cls(plan, tuple(found), share, noise, choose(plan.with_share(1 - share)))
 
     def compute_quote(self) -> Quote:
         """Return the price and the predicted error."""
         plan, first = self.plan, self.inner.quote
-        beyond = "4B" if plan.key_types else "2B"
+        times = sorted({times_of_excess(plan, each.places) for each in self.found})
+        beyond = ", ".join(f"{each + 1}B" for each in times)
         return replace(
             first,
             charge=Charge(plan.price, first.charge.delta),
-            split=f"{float(SHARE):g} of the rest for the excess to {beyond}, then {first.split}",
+            split=f"{float(self.share):g} of the rest for the excess to {beyond}, then {first.split}",
             divided=None if plan.epsilon_division.order is None else self._loss,
         )
 
@@ -105,7 +108,14 @@ class ExcessApart(KeepsQuote):
                 result = self._widened(result, cut)
         added = [cut for cut in cuts if self._is_added(cut)]
         said, beyond = describe_left_out(self.plan, cuts, added), estimates_of(self.plan, cuts)
-        return replace(result, alone=alone, left_out=said, excess=beyond, units_above=units_above(cuts))
+        return replace(
+            result,
+            alone=alone,
+            left_out=said,
+            excess=beyond,
+            most_left_out=most_of(cuts),
+            units_above=units_above(cuts),
+        )
 
     def _widened(self, result: NoisyResult, cut: MeasuredCut) -> NoisyResult:
         """Return the result with what is cut in the intervals of the numbers that the bound is for."""
@@ -153,6 +163,26 @@ class ExcessApart(KeepsQuote):
             high=above(found.high),
             together=ends,
         )
+
+
+def _share_of_excesses(plan: Plan, found: Sequence[Excess]) -> Fraction:
+    """Return the part of epsilon for excesses with which intervals are about as narrow as they can be.
+
+    With a share s the noise of a number is a/(1 - s) on either side, and that of an excess t a/s: an interval
+    of 2 a/(1 - s) + c t a/s is narrowest where s/(1 - s) is the root of c t/2. Here c is twice the share of a
+    group of average size; 1 where the number has the whole excess; 2 where it has it on both sides. Since the
+    error of the number grows with s, s is at most a quarter: the narrowest intervals are a quarter narrower.
+    """
+    worths = [bound_worth(plan.counts[place])[0] for each in found for place in each.places]
+    if any(least < 0 for least in worths):
+        sides = Fraction(2)
+    elif not plan.key_types or plan.options.cut == "WHOLE":
+        sides = Fraction(1)
+    else:
+        sides = Fraction(2, plan.groups)
+    square = sides * max(times_of_excess(plan, each.places) for each in found) / 2
+    fits = (n for n in range(_MOST_PARTS, 1, -1) if Fraction(n, _PARTS - n) ** 2 <= square)
+    return Fraction(next(fits, 1), _PARTS)
 
 
 ChooseMethod = Callable[[Plan], Method]

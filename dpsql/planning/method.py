@@ -46,6 +46,8 @@ class NoisyResult:
     """Sentences on what bounds that were found leave out, as properties of the release (`render.lines`)."""
     excess: Mapping[int, float] = field(default_factory=dict)
     """Estimates of what these bounds leave out of numbers in all groups together, by their places."""
+    most_left_out: Mapping[int, float] = field(default_factory=dict)
+    """What units have beyond bounds in all groups together at most, by the places of the numbers."""
     units_above: Mapping[int, float] = field(default_factory=dict)
     """How many units are above these bounds at least, by the places of the searches."""
     outside: NoisyResult | None = None

@@ -15,8 +15,9 @@ import numpy as np
 import pyarrow as pa
 
 from dpsql.analysis import bound_on_rows, place_columns
+from dpsql.analysis.cut_contributions import bound_worth
 from dpsql.analysis.released.unit_counts import BoundedRows, SingleRows, Units, WeightedRows
-from dpsql.estimates import Average, Deviation, Variance
+from dpsql.estimates import Average, Deviation, RowCount, SumOfRows, Variance
 from dpsql.estimates.noise_laws import Linear, Noises, NumberNoise
 from dpsql.kernel.public_order import ranks
 from dpsql.language import AllGroups
@@ -286,23 +287,37 @@ def noises_of(plan: Plan, noisy: NoisyResult, shown: NoisyResult) -> Noises:
             output,
             estimates_of_output(plan, noisy, output),
             estimates_of_output(plan, shown, output),
-            shown.excess,
+            shown,
         )
         for output in plan.outputs
         if output.kind == "count"
     )
 
 
-def _noise(
-    plan: Plan, output: Output, noisy: Combined, shown: Combined, excess: Mapping[int, float]
-) -> NumberNoise:
+def _noise(plan: Plan, output: Output, noisy: Combined, shown: Combined, answer: NoisyResult) -> NumberNoise:
     return NumberNoise(
         noisy.made,
         _wider(noisy.low - shown.low),
         _wider(shown.high - noisy.high),
-        estimate_left_out(plan, output, noisy.value, shown.value, excess),
+        estimate_left_out(plan, output, noisy.value, shown.value, answer.excess),
         bound_of(plan, output),
+        _most_left_out(plan, output, answer.most_left_out),
     )
+
+
+def _most_left_out(plan: Plan, output: Output, beyond: Mapping[int, float]) -> float | None:
+    """Return how much bounds left out of a number in all groups together at most; None: that is not known."""
+    formula, place = output.formula, output.of if output.formula is None else output.uses[0]
+    match formula:
+        case None:
+            ends = bound_worth(plan.counts[place])
+        case RowCount():
+            ends = Fraction(0), Fraction(1)
+        case SumOfRows():
+            ends = formula.low, formula.high
+        case _:
+            return None
+    return beyond[place] * float(max(-ends[0], ends[1], Fraction(0))) if place in beyond else None
 
 
 def _wider(by: NDArray[np.float64]) -> NDArray[np.float64] | None:

@@ -16,6 +16,7 @@ import numpy as np
 
 from dpsql.estimates.noise_laws import (
     NOISE_ARRAYS,
+    NOISE_FIGURES,
     Law,
     Linear,
     Made,
@@ -70,8 +71,9 @@ def _number(
     elif "over" in facts:
         above, below, low, high = facts["over"]
         made = Quotient(linear(above), linear(below), low, high)
-    arrays = {name: columns[facts[name]] for name in NOISE_ARRAYS if name in facts}
-    return NumberNoise(made, bound=facts.get("bound"), **arrays)
+    of_noise: dict[str, Any] = {name: columns[facts[name]] for name in NOISE_ARRAYS if name in facts}
+    of_noise |= {name: facts[name] for name in NOISE_FIGURES if name in facts}
+    return NumberNoise(made, **of_noise)
 
 
 def _column(values: NDArray[Any]) -> pa.Array:
@@ -110,7 +112,8 @@ class _Writer:
         return facts, pa.Table.from_arrays(arrays, names=list(self.columns))
 
     def _number(self, place: int, number: NumberNoise) -> dict[str, Any]:
-        found: dict[str, Any] = {} if number.bound is None else {"bound": number.bound}
+        figures = {name: getattr(number, name) for name in NOISE_FIGURES}
+        found: dict[str, Any] = {name: value for name, value in figures.items() if value is not None}
         for name in NOISE_ARRAYS:
             values = getattr(number, name)
             if values is not None:

@@ -123,12 +123,16 @@ def test_the_noise_alone_covers_much_less(clinic: Searching) -> None:
     assert total[0] - total[1] >= 0.1, total
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("key", ["clinic", "date_trunc('month', visit_date)", "visit_date", "diagnosis_code"])
-def test_groups_are_covered(clinic: Searching, key: str) -> None:
-    rows = asked(f"SELECT {key}, COUNT(*) FROM t GROUP BY 1")
+@pytest.mark.parametrize("number", ["COUNT(*)", "SUM(cost)"])
+@pytest.mark.parametrize("key", ["clinic", "date_trunc('year', visit_date)", "visit_date", "diagnosis_code"])
+@pytest.mark.sampled(3)
+def test_groups_are_covered(clinic: Searching, key: str, number: str) -> None:
+    """Of 5 runs of a sum with signs in 731 groups, none was covered while more groups made bounds smaller."""
+    rows = asked(f"SELECT {key}, {number} FROM t GROUP BY 1")
     exact = {k.date() if isinstance(k, datetime) else k: float(str(n)) for k, n in rows}
-    found = clinic.answered(f"SELECT {key} AS k, COUNT(*) AS n FROM visits GROUP BY 1", exact, 30)
-    told = f"{key}: cover {found.covered:.3f}, error {found.error:.0f}, added {found.added:.4f}"
+    found = clinic.answered(f"SELECT {key} AS k, {number} AS n FROM visits GROUP BY 1", exact, 12)
+    told = f"{key}, {number}: cover {found.covered:.3f}, error {found.error:.0f}, added {found.added:.4f}"
     print(told)
-    assert found.covered >= 0.93, told
+    assert found.covered >= 0.9, told
+    if number == "SUM(cost)":
+        assert found.width <= 40 * found.error, told

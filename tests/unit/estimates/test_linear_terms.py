@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 
 import numpy as np
@@ -97,6 +98,21 @@ def test_a_ratio_has_no_end_where_its_divisor_may_be_0() -> None:
     found = RatioIntervals(0.95).find(100.0, 50.0, weights, None)
     assert found is not None
     assert found[0] < 2 < found[1]
+
+
+def test_a_limit_on_numbers_together_moves_those_first_that_count_most() -> None:
+    """As the best of all corners that the limit leaves, in 200 random cases."""
+    made = np.random.default_rng(3)
+    for _ in range(200):
+        weights = made.integers(-3, 4, (1, 3)).astype(float)
+        below, above = made.integers(0, 5, (2, 3)).astype(float)
+        limit = float(made.integers(0, 9))
+        sides = CutSides(weights, below, above, [(np.array([0, 2]), limit)])
+        shifts = itertools.product(
+            *(range(-int(low), int(high) + 1) for low, high in zip(below, above, strict=True))
+        )
+        sums = [float(weights[0] @ shift) for shift in shifts if abs(shift[0]) + abs(shift[2]) <= limit]
+        assert sides.of(1.0) == (-min(sums), max(sums))
 
 
 def test_what_bounds_left_out_widens_a_ratio_on_its_side() -> None:

@@ -31,6 +31,8 @@ unit = "user_id"
 unit_kind = "user"
 [tables.orders.domain]
 region = { values = ["a", "b"], complete = true }
+day = { from = 0, to = 999, complete = true }
+ten = { from = 1, to = 20, complete = true }
 [tables.orders.bounds]
 price = { from = 0, to = 10 }
 """
@@ -47,6 +49,8 @@ def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
         "region": ["a" if user < SMALL else "b" for user in users],
         "amount": [1] * len(users),
         "price": [5] * len(users),
+        "day": [user % 1_000 for user in users],
+        "ten": [user % 20 + 1 for user in users],
     }
     pq.write_table(pa.table(columns), folder / "orders.parquet")
     (folder / "dpsql.toml").write_text(POLICY)
@@ -113,10 +117,36 @@ def test_a_number_and_its_excess_cost_what_the_statement_costs(session: Session)
             )
         else:
             apart = of_type(first, ExcessApart)
-            assert [each.loss.charge.epsilon for each in apart.noise] == [Fraction(7, 100)]
-            assert apart.inner.quote.charge.epsilon == Fraction(49, 100)
+            assert [each.loss.charge.epsilon for each in apart.noise] == [Fraction(14, 100)]
+            assert apart.inner.quote.charge.epsilon == Fraction(42, 100)
         release = asked(session, rest, epsilon="0.7")
         assert release.charge.epsilon == Fraction(7, 10)
+
+
+@pytest.mark.parametrize(
+    ("rest", "sixteenths"),
+    [
+        ("region, COUNT(*) AS n FROM orders GROUP BY 1", 4),
+        ("ten, COUNT(*) AS n FROM orders GROUP BY 1", 2),
+        ("day, COUNT(*) AS n FROM orders GROUP BY 1", 1),
+        ("day, SUM(amount, contribution_bounds => AUTO) AS n FROM orders GROUP BY 1", 4),
+        ("COUNT(*) AS n, AVG(price) AS a FROM orders", 4),
+    ],
+)
+def test_the_excess_has_the_share_that_makes_intervals_narrow(
+    session: Session, rest: str, sixteenths: int
+) -> None:
+    """The interval is 2/(1 - s) + c t/s wide: no other share in sixteenths up to a quarter is better."""
+    assert of_type(method_of(session, rest).first, ExcessApart).share == Fraction(sixteenths, 16)
+
+
+def test_what_is_computed_of_all_groups_has_what_is_cut_once(session: Session) -> None:
+    """Twenty times the cut of one group would make the interval as wide as all twenty together."""
+    each = "ten, SUM(amount, contribution_bounds => AUTO) AS n FROM orders GROUP BY 1"
+    groups = asked(session, each).table.to_pylist()
+    total = asked(session, f"SUM(n) AS n FROM (SELECT {each})").table.to_pylist()[0]
+    assert total["n"] == pytest.approx(sum(row["n"] for row in groups))
+    assert total["n_high"] - total["n_low"] < 0.4 * sum(row["n_high"] - row["n_low"] for row in groups)
 
 
 def test_noise_only_measures_no_excess(session: Session) -> None:
@@ -158,7 +188,9 @@ def test_explain_says_what_is_measured(session: Session) -> None:
         shown(f"{r}COUNT(*) AS n FROM orders{g}") for r, g in (("", ""), ("region, ", " GROUP BY 1"))
     )
     assert "noise and excess to 2B (in the range)" in alone["left_out"]
-    assert "noise and excess to 4B (in the range)" in grouped["left_out"]
+    assert "noise and excess to 2B (in the range)" in grouped["left_out"]
+    many = shown("day, COUNT(*) AS n FROM orders GROUP BY 1")
+    assert "noise and excess to 4B (in the range)" in many["left_out"]
     assert "excess" in alone["split"]
 
 
