@@ -145,6 +145,7 @@ def _subject(
     unstable: tuple[int, ...] = (1, 3),
     length: int = 6,
     failing: float = 0.5,
+    effort: float = 1.0,
 ) -> Subject:
     around = unstable if fault != "unscaled" else (1,)  # where that noise is
     inputs = partial(_make_pairs, delta=delta, unstable=around, length=length, failing=failing)
@@ -157,6 +158,7 @@ def _subject(
         arguments=lambda _: {"unstable": [*unstable]},
         inputs=inputs,
         tight=False,
+        effort=effort,
     )
 
 
@@ -172,8 +174,9 @@ STABLE_STREAM_SUBJECTS = (
         "redrawn",
         "each question, or each process, draws it again, uncharged",
         unstable=(1,),
-        length=24,  # of which all may pass, so that the threshold alone is charged
-        failing=0.1,
+        length=12,  # of which all may pass, so that the threshold alone is charged
+        failing=0.14,
+        effort=4.0,
     ),
     _subject("tests without noise", "silent", "only the threshold has noise"),
     _subject("noise not scaled", "unscaled", "the noise is that of one unstable question", unstable=(6,)),
