@@ -74,8 +74,8 @@ def boards(trials: int, seed: int, entropy: Entropy, tick: Callable[[], None]) -
         f"private rows, at epsilon 1 for all. A board answers {IMPROVEMENTS} improvements of more than "
         f"{float(STEP)}; beside it each score is a statement at epsilon 1/{SUBMISSIONS}, and the lowest "
         "answer is taken for the best. Error: of the best score shown, against the best true one. Regret: "
-        f"how much worse than that the submission is to which it belongs; half of the others are nearly as good "
-        "as the best, which makes it large, and in the last column they are worse by up to .4. "
+        "how much worse than that the submission is to which it belongs; half of the others are nearly as "
+        "good as the best, which makes it large, and in the last column they are worse by up to .4. "
         f"{trials:,} runs a point.",
         [
             Figure(

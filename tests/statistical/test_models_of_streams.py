@@ -194,7 +194,7 @@ TABLE: dict[tuple[Guesses, int, bool], tuple[float, float]] = {
 
 @pytest.mark.slow
 def test_more_is_answered_than_by_discarding_and_better_than_by_plain_counts(folder: Path) -> None:
-    """The table's figures; how many are answered depends on which conjunctions are drawn: this is one draw."""
+    """The table's figures of one draw: how many are answered depends on which conjunctions are drawn."""
     workload = Workload(folder / "visits.parquet", SEED)
     drawn = [workload.draw() for _ in range(QUESTIONS)]
     found: dict[tuple[Guesses, int, bool], tuple[float, float]] = {}
