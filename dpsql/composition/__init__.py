@@ -16,6 +16,7 @@
                           of quantiles
 ``checked_numbers``       what a CHECK statement counts and answers; ``asked_checks`` asks one check of a
                           lasting stream, ``asked_questions`` one question of exact answers,
+                          ``first_stable`` lists of statements of which one is answered exactly,
                           ``stream_parts`` has the parts of units that a stream is of;
                           ``model_numbers`` has what models expect, ``boards`` makes checks of scores that
                           are compared with the best; ``prepared_streams``

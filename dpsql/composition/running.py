@@ -23,6 +23,7 @@ from dpsql.ledger import Ledger, Request, StoredRelease, shown
 from dpsql.planning import (
     BoundSearches,
     NoisyResult,
+    StableList,
     add_sentence_on_ends,
     build_details,
     build_rows,
@@ -133,7 +134,7 @@ class Releasing:
         self._check_agreed(sum((part.method.quote.charge for part in missing.values()), Charge()))
         keys = [part.key for part in shared.values()]
         if made:
-            if not all(part.counting.current() for part in made.values()):
+            if not all(each.current() for part in made.values() for each in part.counts):
                 return None
             found |= self._made(prepared, made, found, keys)
         elif shared:
@@ -199,10 +200,11 @@ class Releasing:
         for place, part in parts.items():
             if part.counting.values or not part.values:  # else its key is not known yet
                 again[place] = self._charged_again(text, place, part)
-        for part in parts.values():
-            part.counting.check_unknown()
-        for part in parts.values():
-            self.database.vet(part.counting.engines, part.plan.compiled.tables)
+        counted = [each for part in parts.values() for each in part.counts]
+        for each in counted:
+            each.check_unknown()
+        for each in counted:
+            self.database.vet(each.engines, each.plan.compiled.tables)
         facts = next(iter(parts.values())).counting.engines.facts
         with running_statement() as statement:
             statement.check()  # the last moment at which it costs nothing
@@ -313,8 +315,8 @@ def _request_of(part: PreparedPrivate, place: int, places: int, report: int | No
         place,
         places,
         quote.loss,
-        part.plan.unit_parts,
-        of_person=not part.plan.compiled.certificate.periods,
+        part.unit_parts,
+        of_person=not any(each.plan.compiled.certificate.periods for each in part.counts),
         report=report,
     )
 
@@ -348,7 +350,8 @@ def count_and_run(
         **said,
     )
     # Where a file may change while it is counted, the answer is for this statement alone.
-    key = prepared.key if prepared.refines is None and prepared.counting.unchanged() else None
+    unchanged = all(each.unchanged() for each in prepared.counts)
+    key = prepared.key if prepared.refines is None and unchanged else None
     return Paid(release, charge, to_bytes(release), key, run.loss, run.level, spending.unit_parts)
 
 
@@ -369,6 +372,10 @@ def _run_method(prepared: PreparedPrivate, spending: Spending) -> tuple[Plan, Ru
     The kernel runs each step on the counts, and adds up the loss within what the method was quoted for.
     """
     counting, method = prepared.counting, prepared.method
+    if isinstance(method, StableList):
+        runs = [Run(each.count(), spending) for each in prepared.counts]  # all, whichever is answered
+        place, result = method.run_first(runs)
+        return prepared.counts[place].plan, runs[place], result
     if not isinstance(method, BoundSearches):
         few = needs_few_counts(method)
         run = Run(counting.count(unchanged=prepared.refines is not None, few=few), spending)

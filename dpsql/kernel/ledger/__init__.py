@@ -4,7 +4,7 @@
 process can spend twice, and what they paid for.
 
 ====================  ===========================================================================
-``charging``          the life of a charge, inside one transaction: reserve, step, settle, fail, cancel
+``charging``          the life of a charge, inside one transaction: reserve, settle, fail, cancel
 ``scopes``            the caps of a policy, what each scope has spent and admits; a loss is added to all
 ``totals``            the totals of the scopes, and exact amounts as text
 ``part_totals``       those of parts of units; ``part_declarations`` what a changed policy does to them,
@@ -144,24 +144,6 @@ class ChargeLedger:
         request = Request(selection, mechanism, charge, refines)
         return self.reserve_all(analyst=analyst, statement=statement, requests=[request])
 
-    def reserve_stream(
-        self,
-        *,
-        analyst: str,
-        statement: str,
-        selection: str,
-        mechanism: str,
-        charge: Charge,
-        facts: Facts | None = None,
-    ) -> Reservation:
-        """Charge the maximum of a stream, which hands answers out before it is settled."""
-        request = Request(selection, mechanism, charge)
-        reservation = self.reserve_all(
-            analyst=analyst, statement=statement, requests=[request], stream=True, facts=facts
-        )
-        self._guard.cover(self._store, self.head())
-        return reservation
-
     def reserve_all(
         self,
         *,
@@ -169,16 +151,14 @@ class ChargeLedger:
         statement: str,
         requests: Sequence[Request],
         shared: Sequence[str] = (),
-        stream: bool = False,
         facts: Facts | None = None,
     ) -> Reservation:
         """Charge the maximum of all releases of a statement; durable when this returns.
 
         Nothing is written when it raises: every cap allows the sum, or nothing is charged. `refines` of a
         request also records that it refines a release, which is possible once for each. `shared` has the keys
-        of other analysts' releases, which become the analyst's own as by `share`. `stream`: the one request
-        takes its questions one by one; see `reserve_stream`. `facts` are those on which its proofs rest: the
-        newest event `policy` before the charge has their hash.
+        of other analysts' releases, which become the analyst's own as by `share`. `facts` are those on which
+        its proofs rest: the newest event `policy` before the charge has their hash.
 
         Raises
         ------
@@ -203,7 +183,7 @@ class ChargeLedger:
                 asked = [replace(each, parts=None) for each in asked]
             for key in shared:
                 kept_results.share(connection, self._caps, key, name)
-            reservation = charging.reserve(connection, self._caps, name, text, asked, stream=stream)
+            reservation = charging.reserve(connection, self._caps, name, text, asked)
         if reservation.entry % _ENTRIES_PER_CHECKPOINT == 0:
             self._store.checkpoint()
         return reservation
@@ -213,15 +193,6 @@ class ChargeLedger:
         name = name_of(analyst)
         self._caps.check_listed(name)
         return name
-
-    def step(self, reservation: Reservation, number: int, charge: Charge) -> None:
-        """Record what a stream has spent so far; only then may it return the answer that this paid for.
-
-        Steps are numbered from 1 and charges never fall. What is written binds `settle`. A number that
-        another user of the reservation has written is an `InternalError`.
-        """
-        with self._store.write() as connection:
-            charging.step(connection, reservation, number, charge)
 
     def settle(
         self,
@@ -240,8 +211,8 @@ class ChargeLedger:
         """Lower each part of a reservation to its realised charge and store the releases, all or none.
 
         It returns their numbers, and the event that stored them. Only after that may the answer be returned
-        to the analyst. A realised charge above the reserved one or below the last step's, or a reservation
-        that has ended already, is an `InternalError`; another process's reservation is an `InterfaceError`.
+        to the analyst. A realised charge above the reserved one, or a reservation that has ended already, is
+        an `InternalError`; another process's reservation is an `InterfaceError`.
         """
         with self._store.write() as connection:
             self._guard.hold(connection)

@@ -22,13 +22,11 @@ from dpsql.kernel.ledger.totals import (
     names_of,
     policy_names,
     read,
-    read_charge,
     read_loss,
     rounded_up,
     too_wide,
     total_at_order,
     write,
-    write_charge,
     write_total,
 )
 from dpsql.kernel.loss import Charge, PrivacyLoss, Stream, is_within
@@ -125,13 +123,12 @@ def reserve(
     statement: str,
     requests: Sequence[Request],
     *,
-    stream: bool = False,
     lasting: bool = False,
 ) -> Reservation:
     """Charge the maximum of all releases of a statement if every cap allows their sum.
 
-    Else it raises, having written nothing. The releases hold one slot: together they fail at most once. One
-    that is `lasting` belongs to no process and holds none; what is asked under it does.
+    Else it raises, having written nothing. The releases hold one slot: together they fail at most once. A
+    stream is `lasting`: it belongs to no process and holds none; what is asked under it does.
     """
     price = sum((request.charge for request in requests), Charge())
     if not requests or any(request.charge.epsilon <= 0 for request in requests) or price.delta >= 1:
@@ -180,7 +177,7 @@ def reserve(
     parents = tuple(None if request.refines is None else request.refines.parent for request in requests)
     several = members if len(members) > 1 else ()
     renewed = renewals.describe(connection, caps.renewal, caps.filter)
-    return Reservation(entries[0], loss, several, stream, parents, tuple(touches), renewed)
+    return Reservation(entries[0], loss, several, lasting, parents, tuple(touches), renewed)
 
 
 def _times_of(
@@ -209,29 +206,6 @@ def _parts_of(connection: sqlite3.Connection, request: Request) -> PartSet | Non
         "SELECT entry FROM release WHERE number = ?", (request.refines.parent,)
     ).fetchone()
     return None if row is None else part_totals.touches(connection, row[0])
-
-
-def step(connection: sqlite3.Connection, reservation: Reservation, number: int, charge: Charge) -> None:
-    """Record what a stream has spent, including the answer that it returns next."""
-    if len(reservation.entries) > 1:
-        raise InternalError("a stream has one entry")
-    _find_reservation(connection, reservation)
-    last, before = progress(connection, reservation.entry)
-    if number != last + 1:
-        raise InternalError("a stream's steps are written in order, by one user of its reservation")
-    if not before.fits(charge) or not charge.fits(reservation.loss.charge):
-        raise InternalError("what a stream has spent lies between what it had spent and what is reserved")
-    connection.execute(
-        "INSERT INTO progress VALUES (?, ?, ?, ?)", (reservation.entry, number, *write_charge(charge))
-    )
-
-
-def progress(connection: sqlite3.Connection, entry: int) -> tuple[int, Charge]:
-    """Return the number of a stream's last step, and what it had spent by then."""
-    row = connection.execute(
-        "SELECT step, epsilon, delta FROM progress WHERE entry = ? ORDER BY step DESC LIMIT 1", (entry,)
-    ).fetchone()
-    return (row[0], read_charge(*row[1:])) if row is not None else (0, Charge())
 
 
 def settle(
@@ -306,8 +280,6 @@ def _loss_to_charge(
         found = PrivacyLoss(reserved.parts, delta)
     else:
         found = settle_loss(reserved, PrivacyLoss.of(realised.epsilon, delta), stream=stream)
-    if not progress(connection, entry)[1].fits(Charge(found.epsilon or Fraction(0), delta)):
-        raise InternalError("a stream is settled for less than its answers have cost")
     return found
 
 
