@@ -270,8 +270,8 @@ def test_a_damaged_file(path: Path) -> None:
         number = ledger.settle(reserve(ledger), TENTH, release=b"x", reuse_key="k")
         step = RefinementStep(number, 2 * TENTH.epsilon)
         ledger.reserve(analyst="ann", statement="s", selection="r", mechanism="m", charge=TENTH, refines=step)
-        asked = LadderRequest("visits", "rows", "v1", "dpsql bounds visits", PrivacyLoss.of(TENTH.epsilon))
-        ledger.settle_ladder(reserve_one(ledger, asked), b"bins")
+        ladder = LadderRequest("visits", "rows", "v1", "dpsql bounds visits", PrivacyLoss.of(TENTH.epsilon))
+        ledger.settle_ladder(reserve_one(ledger, ladder), b"bins")
     with raw(path) as connection:  # of an empty table nothing can be lost
         pages = (
             "SELECT rootpage FROM sqlite_master WHERE tbl_name IN ('restored', 'touch', 'tree', 'node',"

@@ -119,7 +119,8 @@ def test_budgets_show_renewals(session: Session, monkeypatch: pytest.MonkeyPatch
     found = budget.renewal
     assert found is not None
     assert (found.every, found.times, found.since) == ("month", 1, date(2026, 5, 1))
-    assert (found.next_start, found.lifetime, found.spent) == (date(2026, 7, 1), 24, Fraction(9, 10))
+    assert (found.next_start, found.lifetime) == (date(2026, 7, 1), Fraction(24))
+    assert found.spent == Fraction(9, 10)
     assert found.together == Charge(Fraction(2), Fraction(2, 10**6))
     assert found.words.startswith("the budget has started anew once since 1 May 2026")
     assert budget.remaining == Charge(Fraction(1, 2), Fraction(1, 10**6))
