@@ -304,8 +304,8 @@ def compile_outer_query(compiler: StatementCompiler, query: Query, *, combines: 
         outputs = tuple(o if o.kind == "key" else replace(o, values=apart.values.size) for o in outputs)
     names = find_fact_names(made, find_fixed_values(compiler, filters, made.scope))
     facts = tuple(one_row or is_fact(key, names) for key in keys)
-    if all(facts) and apart is None and not (lost or quantiles or query.options.mechanism):
-        domains = list_count_keys(compiler, made, keys, domains, counts, selection, known)
+    if any(k.most for k in keys) and all(facts) and not (apart or lost or quantiles):
+        domains = list_count_keys(compiler, made, keys, domains, counts, selection, known, query.options)
     more = [row for ladder in compiler.ladders for row in ladder.rows if not compiler.places_found]
     alike = has_stable_reads(compiler.used, compiler.policy, compiler.catalog)
     rows = ProjectedRows.of(made, condition, keys, tuple(counts), more, alike=alike)
