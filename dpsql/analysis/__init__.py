@@ -53,8 +53,6 @@ from fractions import Fraction
 from sqlglot import exp
 
 from dpsql.analysis import select_blocks
-from dpsql.analysis.advice import RefusedStatement, advise
-from dpsql.analysis.advice.survey import Surveyor, adapt_hints, order_obstacles
 from dpsql.analysis.bound_ladders import Contribution, CutValues, Kept, KeptLadders, LeftOut
 from dpsql.analysis.call_rules import RULES_BY_NODE
 from dpsql.analysis.compiled_query import CompiledQuery, PublicOrder, check_sealed, is_alike, merge_queries
@@ -134,6 +132,7 @@ __all__ = [
     "CutValues",
     "DeclaredValues",
     "DomainPart",
+    "Draft",
     "Kept",
     "KeptLadders",
     "LeftOut",
@@ -150,9 +149,11 @@ __all__ = [
     "Vocabulary",
     "analyse",
     "bound_on_rows",
+    "build_plan",
     "check_claims",
     "check_outer",
     "check_sealed",
+    "check_statement",
     "choose_common_noise",
     "complete_options",
     "count_candidates",
@@ -172,7 +173,6 @@ __all__ = [
     "list_tellers",
     "mark_value",
     "merge_queries",
-    "order_obstacles",
     "place_columns",
     "put_domains",
     "put_values",
@@ -225,6 +225,13 @@ def analyse(
 
     `found` are the places of the bounds that were found, in the order of `Plan.ladders`.
     """
+    return build_plan(check_statement(query, policy, catalog, options, found))
+
+
+def check_statement(
+    query: Query, policy: Policy, catalog: Catalog, options: Options, found: tuple[int, ...] = ()
+) -> Draft:
+    """Run the checks of `analyse`, which refuse statements; `build_plan` takes what it returns, once."""
     with query.source.limited_depth():
         draft = Draft.begin(query, policy, catalog, options, found)
         _run_passes(CHECKS, draft)
@@ -233,6 +240,12 @@ def analyse(
             draft = Draft.begin(query, policy, catalog, draft.options, found)
             draft.compiler.each_value = False
             _run_passes(CHECKS, draft)
+        return draft
+
+
+def build_plan(draft: Draft) -> Plan:
+    """Seal the counting query of a statement that has passed the checks, and return its plan."""
+    with draft.query.source.limited_depth():
         _run_passes(BUILDS, draft)
         return state_plan(draft)
 
@@ -244,6 +257,8 @@ def _run_passes(passes: Iterable[Pass], draft: Draft) -> None:
 
 def survey(query: Query, policy: Policy, catalog: Catalog, options: Options) -> list[QueryRefused]:
     """Return all refusals of a private statement; none of one that `analyse` accepts."""
+    from dpsql.analysis.advice.survey import Surveyor  # noqa: PLC0415  few statements are refused
+
     surveyor = Surveyor(query.source, policy, catalog, RULES_BY_NODE, select_blocks.compile_query)
     # Without a part that was refused, the query of a public domain may not bind: then the survey ends.
     with suppress(RecursionError, ValueError), surveyor.part():
@@ -264,6 +279,9 @@ def list_obstacles(
     `releases` are its release blocks, as far as they are known. Tables come first: as long as one does not
     exist, nothing else is judged.
     """
+    from dpsql.analysis.advice import RefusedStatement, advise  # noqa: PLC0415  few statements are refused
+    from dpsql.analysis.advice.survey import adapt_hints, order_obstacles  # noqa: PLC0415  as above
+
     found = find_unknown_tables(query, policy)
     if not found:
         found = [first]

@@ -13,9 +13,10 @@ are `outside`, one more number of the release.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from fractions import Fraction
+from functools import partial
 
 from sqlglot import exp
 
@@ -184,8 +185,8 @@ class OuterQuery:
     """The values of the last key, which the statement does not have; None: it has all keys."""
     groups_known: bool = False
     """Whether a kept ladder has bounded the groups of units, in place of the policy's number."""
-    addable: AddableNumbers | None = None
-    """What its numbers are sums over; None if that is not known, or they are none."""
+    addable: Callable[[], AddableNumbers | None] | None = None
+    """Finds what its numbers are sums over; None if they are none."""
 
     @property
     def own_keys(self) -> tuple[Typed, ...]:
@@ -275,7 +276,7 @@ def compile_outer_query(compiler: StatementCompiler, query: Query, *, combines: 
     chosen = next((i for i, (place, _) in enumerate(nodes) if place == ordering), None)
     if chosen is not None:
         _check_ordering(compiler, calls[chosen], nodes[chosen][1])
-    shown = choose_measures(calls, chosen)
+    shown = choose_measures(calls, chosen, keyed=bool(keys))
     counts: list[ReleasedAggregate] = []
     uses: dict[int, tuple[int, ...]] = {}
     for (place, _), measure in zip(nodes, shown, strict=True):
@@ -320,7 +321,9 @@ def compile_outer_query(compiler: StatementCompiler, query: Query, *, combines: 
         and isinstance(selection, Scalar | AllGroups)
     )
     plain = plain and {*shown_keys} >= {*keys}
-    addable = find_addable(compiler, before, condition, shown_keys, own, whole=combines) if plain else None
+    addable = None
+    if plain:
+        addable = partial(find_addable, compiler, before, condition, shown_keys, own, whole=combines)
     one_each = bool(single) or owner.row
     found = OuterQuery(
         rows, selection, keys, domains, tuple(counts), outputs, made, facts, one_each, addable=addable

@@ -275,7 +275,7 @@ _PARTS = frozenset({"year", "quarter", "month", "week", "day", "hour"})
 
 def _cast(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> Typed:
     value = compiler.expression(node.this, scope)
-    text = node.args["to"].sql("duckdb")
+    text = copy_tree(node.args["to"]).sql("duckdb", copy=False)
     if text.upper() == "JSON":
         if value.type != VARCHAR:
             raise compiler.source.refuse("only VARCHAR is read as JSON", node)

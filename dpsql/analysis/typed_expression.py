@@ -336,10 +336,6 @@ class Typed:
         """Return the expression with another unit role."""
         return replace(self, unit=role)
 
-    def with_fact(self, fact: bool) -> Typed:
-        """Return the column marked as a fact of the unit, or not."""
-        return self if self.fact is fact else replace(self, fact=fact)
-
 
 def tells_units(values: Iterable[Typed]) -> bool:
     """Return whether values tell which unit each row is of: they hold it, or its person and its period."""

@@ -7,8 +7,6 @@ from dataclasses import replace
 from functools import partial
 
 from dpsql.analysis import Plan
-from dpsql.composition.added_releases import add_up
-from dpsql.composition.composed_statements import value_over
 from dpsql.composition.prepared import PreparedComposed, PreparedPrivate
 from dpsql.composition.release_words import words_of_release, words_of_selection
 from dpsql.composition.values_of_rows import TAKEN
@@ -25,6 +23,7 @@ from dpsql.ledger import Ledger, Request, StoredRelease, shown
 from dpsql.planning import (
     BoundSearches,
     NoisyResult,
+    StableList,
     add_sentence_on_ends,
     build_details,
     build_rows,
@@ -89,10 +88,14 @@ class Releasing:
     def added(self, prepared: PreparedPrivate | PreparedComposed) -> PreparedPrivate | PreparedComposed:
         """Return a statement with the answers of its combining parts, added up from stored releases."""
         parts = [
-            replace(each, added=add_up(each, self.ledger, self.analyst)) if each.combines else each
-            for each in prepared.parts
+            replace(each, added=self._add_up(each)) if each.combines else each for each in prepared.parts
         ]
         return parts[0] if isinstance(prepared, PreparedPrivate) else replace(prepared, parts=tuple(parts))
+
+    def _add_up(self, part: PreparedPrivate) -> Release:
+        from dpsql.composition.added_releases import add_up  # noqa: PLC0415  few statements combine
+
+        return add_up(part, self.ledger, self.analyst)
 
     def _found(
         self, prepared: PreparedPrivate | PreparedComposed
@@ -131,7 +134,7 @@ class Releasing:
         self._check_agreed(sum((part.method.quote.charge for part in missing.values()), Charge()))
         keys = [part.key for part in shared.values()]
         if made:
-            if not all(part.counting.current() for part in made.values()):
+            if not all(each.current() for part in made.values() for each in part.counts):
                 return None
             found |= self._made(prepared, made, found, keys)
         elif shared:
@@ -166,7 +169,7 @@ class Releasing:
         Of a statement that combines releases, return what they add up to; it is refused if they do not.
         """
         if part.combines:
-            return add_up(part, self.ledger, self.analyst)
+            return self._add_up(part)
         stored = self._find(part)
         return None if stored is None else _release(stored, part)
 
@@ -190,17 +193,18 @@ class Releasing:
             filled = _fill_values(prepared, part, known)
             if place not in again:
                 again[place] = self._charged_again(text, place, filled)
-            paid = count_and_run(text, filled, touched[place])
+            paid = count_and_run(text, filled, touched[place], renewed)
             known[place] = paid.value
             return paid
 
         for place, part in parts.items():
             if part.counting.values or not part.values:  # else its key is not known yet
                 again[place] = self._charged_again(text, place, part)
-        for part in parts.values():
-            part.counting.check_unknown()
-        for part in parts.values():
-            self.database.vet(part.counting.engines, part.plan.compiled.tables)
+        counted = [each for part in parts.values() for each in part.counts]
+        for each in counted:
+            each.check_unknown()
+        for each in counted:
+            self.database.vet(each.engines, each.plan.compiled.tables)
         facts = next(iter(parts.values())).counting.engines.facts
         with running_statement() as statement:
             statement.check()  # the last moment at which it costs nothing
@@ -217,6 +221,7 @@ class Releasing:
             facts=facts,
         )
         touched |= zip(parts, reservation.touches, strict=True)
+        renewed = reservation.renewed
         work = [partial(run, place, part) for place, part in parts.items()]
         try:
             released, event = Running(self.ledger, reservation).finish(work)
@@ -271,6 +276,8 @@ def _fill_values(
     if not part.values or part.counting.values or not _needed(prepared, part) <= known.keys():
         return part
     assert isinstance(prepared, PreparedComposed)  # noqa: S101  no other statement has values
+    from dpsql.composition.composed_statements import value_over  # noqa: PLC0415  few have values
+
     values = tuple((place, value_over(prepared, place, known)) for place in part.values)
     counting = part.counting.with_values(values)
     charge = part.method.quote.charge
@@ -308,21 +315,26 @@ def _request_of(part: PreparedPrivate, place: int, places: int, report: int | No
         place,
         places,
         quote.loss,
-        part.plan.unit_parts,
-        of_person=not part.plan.compiled.certificate.periods,
+        part.unit_parts,
+        of_person=not any(each.plan.compiled.certificate.periods for each in part.counts),
         report=report,
     )
 
 
-def count_and_run(text: str, prepared: PreparedPrivate, parts: PartSet | None) -> Paid[Release]:
-    """Count and run the mechanism; called by `Running.finish` after these parts of units were charged."""
+def count_and_run(
+    text: str, prepared: PreparedPrivate, parts: PartSet | None, renewed: str = ""
+) -> Paid[Release]:
+    """Count and run the mechanism; called by `Running.finish` after these parts of units were charged.
+
+    `renewed` is what the guarantee says of budgets that start anew.
+    """
     spending = Spending(prepared.method.quote.loss, parts)
     plan, run, found = _run_method(prepared, spending)
     answer = widen_by_left_out(plan, found)
     shown = build_rows(plan, answer, run)
     charge = _charge_said(prepared, run.loss)
     table, places = build_details(plan, answer, shown)
-    said = words_of_release(plan, prepared.method, prepared.refines, answer)
+    said = words_of_release(plan, prepared.method, prepared.refines, answer, renewed)
     said["properties"] = add_sentence_on_ends(said["properties"], plan, answer)
     release = Release(
         rows=shown,
@@ -338,7 +350,8 @@ def count_and_run(text: str, prepared: PreparedPrivate, parts: PartSet | None) -
         **said,
     )
     # Where a file may change while it is counted, the answer is for this statement alone.
-    key = prepared.key if prepared.refines is None and prepared.counting.unchanged() else None
+    unchanged = all(each.unchanged() for each in prepared.counts)
+    key = prepared.key if prepared.refines is None and unchanged else None
     return Paid(release, charge, to_bytes(release), key, run.loss, run.level, spending.unit_parts)
 
 
@@ -359,6 +372,10 @@ def _run_method(prepared: PreparedPrivate, spending: Spending) -> tuple[Plan, Ru
     The kernel runs each step on the counts, and adds up the loss within what the method was quoted for.
     """
     counting, method = prepared.counting, prepared.method
+    if isinstance(method, StableList):
+        runs = [Run(each.count(), spending) for each in prepared.counts]  # all, whichever is answered
+        place, result = method.run_first(runs)
+        return prepared.counts[place].plan, runs[place], result
     if not isinstance(method, BoundSearches):
         few = needs_few_counts(method)
         run = Run(counting.count(unchanged=prepared.refines is not None, few=few), spending)

@@ -1,7 +1,7 @@
 """The parser: text to `Statement`. Private clauses are removed from the tokens, the rest is standard SQL.
 
 `parse` (``parse``) runs these, in this order; ``check_statements`` reads those about streams of checks,
-``stable_statements`` those about streams of exact answers, ``board_statements`` those about boards and
+``stable_statements`` those about exact answers, ``board_statements`` those about boards and
 holdouts, and ``check_rewrites`` makes what checks count; ``report_statements`` reads those about reports:
 
 ``tokens``         the tokens of a statement, and limits on its size
@@ -31,7 +31,7 @@ from dpsql.language.parameters import (
 )
 from dpsql.language.parse import keep_title, name_columns, parse, title_of
 from dpsql.language.repair import repair
-from dpsql.language.stable_statements import OpenStable
+from dpsql.language.stable_statements import FirstStable, OpenStable
 from dpsql.language.statement import (
     CUTS,
     AboveThreshold,
@@ -85,6 +85,7 @@ __all__ = [
     "Expectation",
     "Explain",
     "ExplainForm",
+    "FirstStable",
     "OpenBoard",
     "OpenChecks",
     "OpenHoldout",

@@ -20,6 +20,7 @@ from dpsql.language.clauses import lift_clauses, standardize_tokens
 from dpsql.language.dialect_forms import drop_limit_casts, standardize_forms
 from dpsql.language.options import read_value
 from dpsql.language.parameters import Parameters
+from dpsql.language.stable_statements import FirstStable, parse_first_stable
 from dpsql.language.statement import (
     Clauses,
     Describe,
@@ -31,6 +32,7 @@ from dpsql.language.statement import (
 )
 from dpsql.language.stream_statements import Ask, Check, OpenChecks, StreamCommand
 from dpsql.language.syntax_trees import (
+    copy_tree,
     find_nodes,
     rename_public_schema,
     separate_distinct_arguments,
@@ -77,7 +79,8 @@ def title_of(node: exp.Expr) -> str:
         return str(node.name)
     text = node.meta_get(TITLE)
     if text is None:
-        text = node.sql("duckdb", normalize_functions=False, comments=False).replace(MARK, "")
+        made = copy_tree(node)  # the generator changes what it writes
+        text = made.sql("duckdb", copy=False, normalize_functions=False, comments=False).replace(MARK, "")
     return str(text)
 
 
@@ -184,7 +187,8 @@ def _normalize_spaces(text: str) -> str:
 _OF_REPORTS = {"CREATE", "EXPLAIN", "EXECUTE", "DROP"}
 _QUERY = {"SELECT", "FROM", "WITH", "VALUES", "("}
 _STREAMS = ("OPEN", "CHECK", "ASK", "REFILL", "CLOSE")
-_STATEMENTS = ("SELECT", "FROM", "WITH", "VALUES", "EXPLAIN", "SHOW", "DESCRIBE", "SET", "REFINE", *_STREAMS)
+_OTHERS = ("EXPLAIN", "SHOW", "DESCRIBE", "SET", "REFINE", "FIRST", *_STREAMS)
+_STATEMENTS = ("SELECT", "FROM", "WITH", "VALUES", *_OTHERS)
 _EXPLAIN = re.compile(r"\s*EXPLAIN\b(\s*\(\s*FORMAT\s+(?P<format>\w+)\s*\))?", re.IGNORECASE)
 _SHOWN: dict[str, Literal["budget", "tables", "releases", "streams", "reports"]] = {
     "PRIVACY BUDGET": "budget",
@@ -238,9 +242,11 @@ def parse(text: str, parameters: Parameters = None, dialect: str | None = None) 
         return _parse_set(source, tokens, parameters)
     if word == "REFINE":
         return _parse_refine(source, tokens)
-    if word in _STREAMS:
+    listed = [token.text.upper() for token in tokens[:2]] == ["FIRST", "STABLE"]
+    if listed or word in _STREAMS:
         bound, used = params.bind_parameters(source, tokens, parameters)
-        return parse_stream_statement(source, bound, lambda part: _parse_bound(source, part, used, dialect))
+        parse_statement = parse_first_stable if listed else parse_stream_statement
+        return parse_statement(source, bound, lambda part: _parse_bound(source, part, used, dialect))
     raise _refuse_unknown(source, tokens[0])
 
 
@@ -281,7 +287,7 @@ def _parse_explain(
         )
     # Another EXPLAIN is not read, nor one within that.
     query = None if _read_first_word(rest) == "EXPLAIN" else parse(rest, parameters, dialect)
-    if not isinstance(query, (Query, Refine, OpenChecks, Check, Ask, StreamCommand)):
+    if not isinstance(query, (Query, FirstStable, Refine, OpenChecks, Check, Ask, StreamCommand)):
         raise source.refuse(
             "EXPLAIN takes a SELECT, a REFINE RELEASE, or OPEN, CHECK, ASK, REFILL STREAM or CLOSE STREAM",
             len(rest) - len(rest.lstrip()),

@@ -45,6 +45,7 @@ from dpsql.planning.result_table import (
     to_doubles,
 )
 from dpsql.planning.shown_groups import COVERS_LESS, WIDE, keep_clear, selects_by_noise
+from dpsql.planning.stable_selections import StableList
 
 __all__ = [
     "COVERS_LESS",
@@ -55,6 +56,7 @@ __all__ = [
     "Method",
     "NoisyResult",
     "Quote",
+    "StableList",
     "add_sentence_on_ends",
     "build_details",
     "build_rows",
