@@ -313,13 +313,7 @@ def compile_outer_query(compiler: StatementCompiler, query: Query, *, combines: 
     rows = replace(rows, query=guard_parts(compiler, rows.query, select))
     own = [calls[i] for i, (place, _) in enumerate(nodes) if place < len(items)]
     shown_keys = [keys[o.of] for o in outputs if o.kind == "key" and 0 <= o.of < len(keys)]
-    plain = (
-        apart is None
-        and spelled.only is None
-        and not lost
-        and not quantiles
-        and isinstance(selection, Scalar | AllGroups)
-    )
+    plain = isinstance(selection, Scalar | AllGroups) and not (apart or spelled.only or lost or quantiles)
     plain = plain and {*shown_keys} >= {*keys}
     addable = None
     if plain:
