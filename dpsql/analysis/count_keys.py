@@ -21,7 +21,7 @@ from dpsql.analysis.released.released_numbers import ReleasedAggregate
 from dpsql.analysis.row_conditions import KnownRows
 from dpsql.analysis.typed_expression import KeyDomain, Typed
 from dpsql.kernel.tree import Cast, Column, Item, Range, Select
-from dpsql.language import AllGroups, Selection
+from dpsql.language import AllGroups, Options, Selection
 from dpsql.policy import Assumed
 from dpsql.types import BIGINT
 
@@ -37,12 +37,13 @@ def list_count_keys(
     counts: Sequence[ReleasedAggregate],
     selection: Selection,
     known: KnownRows,
+    options: Options,
 ) -> tuple[Candidates, ...]:
     """Return the candidates of all keys; those given if a key has none, or no count tells which exist."""
     declared = {place for each in domains for place in each.keys}
     rest = [place for place in range(len(keys)) if place not in declared]
     most = {place: found for place in rest if (found := _find_most(keys[place], known)) is not None}
-    every = isinstance(selection, AllGroups) and selection.limit is None
+    every = isinstance(selection, AllGroups) and selection.limit is None and options.mechanism is None
     if not rest or len(most) < len(rest) or not every or not list_tellers(counts):
         return tuple(domains)
     sizes = [count_values(compiler.catalog, each.domain) for each in domains]

@@ -305,21 +305,15 @@ def compile_outer_query(compiler: StatementCompiler, query: Query, *, combines: 
         outputs = tuple(o if o.kind == "key" else replace(o, values=apart.values.size) for o in outputs)
     names = find_fact_names(made, find_fixed_values(compiler, filters, made.scope))
     facts = tuple(one_row or is_fact(key, names) for key in keys)
-    if all(facts) and apart is None and not (lost or quantiles or query.options.mechanism):
-        domains = list_count_keys(compiler, made, keys, domains, counts, selection, known)
+    if any(k.most for k in keys) and all(facts) and not (apart or lost or quantiles):
+        domains = list_count_keys(compiler, made, keys, domains, counts, selection, known, query.options)
     more = [row for ladder in compiler.ladders for row in ladder.rows if not compiler.places_found]
     alike = has_stable_reads(compiler.used, compiler.policy, compiler.catalog)
     rows = ProjectedRows.of(made, condition, keys, tuple(counts), more, alike=alike)
     rows = replace(rows, query=guard_parts(compiler, rows.query, select))
     own = [calls[i] for i, (place, _) in enumerate(nodes) if place < len(items)]
     shown_keys = [keys[o.of] for o in outputs if o.kind == "key" and 0 <= o.of < len(keys)]
-    plain = (
-        apart is None
-        and spelled.only is None
-        and not lost
-        and not quantiles
-        and isinstance(selection, Scalar | AllGroups)
-    )
+    plain = isinstance(selection, Scalar | AllGroups) and not (apart or spelled.only or lost or quantiles)
     plain = plain and {*shown_keys} >= {*keys}
     addable = None
     if plain:

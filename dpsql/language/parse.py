@@ -59,8 +59,6 @@ _ENDS = frozenset(
     }
 )
 """Tokens that end a select list, where they stand outside of its parentheses."""
-_WORDS = frozenset({TokenType.STRING, TokenType.IDENTIFIER, TokenType.VAR})
-"""Tokens with letters that are no keywords."""
 _OPENS = frozenset({TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.L_BRACE})
 _CLOSES = frozenset({TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.R_BRACE})
 _SEVERAL = (exp.Columns, exp.Explode, exp.Unnest)
@@ -381,13 +379,11 @@ def _describe_error(source: StatementText, tokens: list[Token], error: ParseErro
     if at is None:
         return source.syntax("the statement does not parse", tokens[-1].start)
     shown = at.text.removeprefix(MARK)[:40]
-    wants = re.match(
-        r"(Expect\w* .{1,30}|Required keyword: .{1,40}? missing)", str(detail.get("description", ""))
-    )
+    wants = re.match(r"Expect\w* .|Required keyword: .{1,40}? missing", str(detail.get("description", "")))
     if at is not tokens[-1] or not wants:
         return source.syntax(f"syntax error: cannot read `{shown}` here", at.start)
-    unfinished = at.token_type not in _WORDS and at.text.replace(" ", "").isalpha()
-    hint = f"write what follows {at.text}" if unfinished else None
+    name = at.token_type in (TokenType.STRING, TokenType.IDENTIFIER, TokenType.VAR)
+    hint = None if name or not at.text.replace(" ", "").isalpha() else f"write what follows {at.text}"
     return source.syntax("syntax error: the statement ends too early", at.start, hint)
 
 
