@@ -19,7 +19,8 @@
 ``facts_of_values``    bounds of an expression, its grain of time, NULL; ``row_conditions`` what holds on
                        the rows that count, ``where_ranges`` which values it leaves
 ``key_candidates``     which groups there can be; ``public_domains`` lists of values, ``public_values``
-                       single values, ``large_domains`` those of which not all groups are counted;
+                       single values, ``count_keys`` numbers of a unit's rows, ``large_domains`` those of
+                       which not all groups are counted;
                        ``group_rules`` how many, and of which units, ``bounds_on_groups`` in how many
                        of them a unit counts
 ``part_guards``        conditions on the date of units, beside those from which they follow;
@@ -56,6 +57,7 @@ from dpsql.analysis.bound_ladders import Contribution, CutValues, Kept, KeptLadd
 from dpsql.analysis.call_rules import RULES_BY_NODE
 from dpsql.analysis.compiled_query import CompiledQuery, PublicOrder, check_sealed, is_alike, merge_queries
 from dpsql.analysis.compiler import function_name
+from dpsql.analysis.count_keys import list_tellers
 from dpsql.analysis.cut_contributions import (
     bound_on_rows,
     describe_cells,
@@ -168,6 +170,7 @@ __all__ = [
     "is_selection_of_all",
     "list_marks",
     "list_obstacles",
+    "list_tellers",
     "mark_value",
     "merge_queries",
     "place_columns",
@@ -283,6 +286,8 @@ def list_obstacles(
     if not found:
         found = [first]
         for release in releases:
+            if len(found) > 1 and find_values(release.tree):
+                continue  # what it reads of a refused release is not known
             found += survey(release, policy, catalog, complete_options(release.options, defaults))
     if any(r.obstacles[0].unknown == "function" for r in found):  # it may be an aggregate, mistyped
         found = [r for r in found if not r.message.startswith(NOT_COUNTED)] or found

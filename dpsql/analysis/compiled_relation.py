@@ -58,6 +58,8 @@ class RelationColumn:
     """What is to be shown with an answer for which it is read."""
     nulls: bool = True
     """Whether it can be NULL, beside a NULL that its domain lists."""
+    most: int | None = None
+    """The greatest number of a unit's rows by the policy, if it holds a number of them; else None."""
 
     @classmethod
     def of(
@@ -65,10 +67,9 @@ class RelationColumn:
     ) -> RelationColumn:
         """Return the column of a select list that holds an expression."""
         link = value.link if value.is_column else ""
-        span, bounds = value.column_span(), value.bounds
-        return cls(
-            name, value.type, value.unit, value.domain, link, span, fact, borrowed, bounds, nulls=nulls
-        )
+        span, bounds, most = value.column_span(), value.bounds, value.most if value.is_column else None
+        known = name, value.type, value.unit, value.domain, link, span, fact, borrowed, bounds
+        return cls(*known, nulls=nulls, most=most)
 
 
 @dataclass(frozen=True, slots=True)

@@ -278,7 +278,8 @@ def _join_owned(
             )
         return right.owner, here, []
     if left.owner.kind != right.owner.kind:
-        raise refuse(f"rows of a {left.owner.kind} and of a {right.owner.kind} are never joined", join)
+        said = f"rows of a {left.owner.kind} and of a {right.owner.kind} are never joined"
+        raise refuse(said, join, "count each in a statement of its own")
     if left.owner.every != right.owner.every:
         return _join_standing(compiler, join, kind, left, right, here, pairs)
     if not is_tied_by_units(pairs, left.owner):

@@ -25,6 +25,7 @@ from dpsql.analysis.aggregate_functions import aggregate_calls, aggregate_name
 from dpsql.analysis.block_groups import list_group_nodes
 from dpsql.analysis.compiled_relation import Block, From, Item
 from dpsql.analysis.compiler import StatementCompiler, check_arguments, list_conjuncts
+from dpsql.analysis.count_keys import list_count_keys
 from dpsql.analysis.counting_query import ProjectedRows
 from dpsql.analysis.from_joins import compile_from
 from dpsql.analysis.key_candidates import find_candidates
@@ -275,7 +276,7 @@ def compile_outer_query(compiler: StatementCompiler, query: Query, *, combines: 
     chosen = next((i for i, (place, _) in enumerate(nodes) if place == ordering), None)
     if chosen is not None:
         _check_ordering(compiler, calls[chosen], nodes[chosen][1])
-    shown = choose_measures(calls, chosen)
+    shown = choose_measures(calls, chosen, keyed=bool(keys))
     counts: list[ReleasedAggregate] = []
     uses: dict[int, tuple[int, ...]] = {}
     for (place, _), measure in zip(nodes, shown, strict=True):
@@ -302,6 +303,10 @@ def compile_outer_query(compiler: StatementCompiler, query: Query, *, combines: 
     if apart is not None:
         keys, domains, counts = (*keys, apart.key), (*domains, apart.domain), [apart.units] * len(counts)
         outputs = tuple(o if o.kind == "key" else replace(o, values=apart.values.size) for o in outputs)
+    names = find_fact_names(made, find_fixed_values(compiler, filters, made.scope))
+    facts = tuple(one_row or is_fact(key, names) for key in keys)
+    if all(facts) and apart is None and not (lost or quantiles or query.options.mechanism):
+        domains = list_count_keys(compiler, made, keys, domains, counts, selection, known)
     more = [row for ladder in compiler.ladders for row in ladder.rows if not compiler.places_found]
     alike = has_stable_reads(compiler.used, compiler.policy, compiler.catalog)
     rows = ProjectedRows.of(made, condition, keys, tuple(counts), more, alike=alike)
@@ -319,8 +324,6 @@ def compile_outer_query(compiler: StatementCompiler, query: Query, *, combines: 
     addable = None
     if plain:
         addable = partial(find_addable, compiler, before, condition, shown_keys, own, whole=combines)
-    names = find_fact_names(made, find_fixed_values(compiler, filters, made.scope))
-    facts = tuple(one_row or is_fact(key, names) for key in keys)
     one_each = bool(single) or owner.row
     found = OuterQuery(
         rows, selection, keys, domains, tuple(counts), outputs, made, facts, one_each, addable=addable

@@ -27,6 +27,7 @@ from dpsql.language import (
     Check,
     Clauses,
     Explain,
+    FirstStable,
     Query,
     copy_tree,
     find_nodes,
@@ -267,6 +268,8 @@ def put_views(statement: _Statement, policy: Policy) -> _Statement:
     """
     if isinstance(statement, Explain):
         return replace(statement, query=put_views(statement.query, policy))
+    if isinstance(statement, FirstStable):
+        return replace(statement, queries=tuple(put_views(each, policy) for each in statement.queries))
     if isinstance(statement, Ask):
         check = put_views(statement.check, policy) if isinstance(statement.check, Check) else statement.check
         return replace(statement, query=put_views(statement.query, policy), check=check)

@@ -106,6 +106,8 @@ class KeyDomain:
     """Whether NULL may be among the values: rows are then matched with them so that NULL meets NULL."""
     complete: bool = False
     """Whether no row that counts has another value, beside NULL if it is not among them."""
+    clear: bool = False
+    """Whether groups are shown only if they have rows for sure: most values have none (`count_keys`)."""
 
     @property
     def sql(self) -> str:
@@ -269,6 +271,8 @@ class Typed:
     """Whether it is the current time, or made of it: a time of UTC."""
     notes: tuple[Assumed, ...] = ()
     """What is to be shown with the answer because the expression was made."""
+    most: int | None = None
+    """The greatest number of a unit's rows by the policy, if the value is a number of them; else None."""
 
     @property
     def sql(self) -> str:

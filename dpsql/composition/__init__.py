@@ -16,6 +16,7 @@
                           of quantiles
 ``checked_numbers``       what a CHECK statement counts and answers; ``asked_checks`` asks one check of a
                           lasting stream, ``asked_questions`` one question of exact answers,
+                          ``first_stable`` lists of statements of which one is answered exactly,
                           ``stream_parts`` has the parts of units that a stream is of;
                           ``model_numbers`` has what models expect, ``boards`` makes checks of scores that
                           are compared with the best; ``prepared_streams``
@@ -38,8 +39,9 @@
                           ``selecting`` follows it through its tree
 ``explain``               EXPLAIN, in ``release_words``; ``show_describe`` SHOW, DESCRIBE, columns of
                           answers
-``refusals``              what a refused statement is told, for which ``offered_statements`` tries others;
-                          ``open_parameters`` the types of a statement's parameters;
+``refusals``              what a refused statement is told, for which ``offered_statements`` tries others,
+                          ``unbound_statements`` why one does not bind; ``open_parameters`` the types of a
+                          statement's parameters;
                           ``refused_with_periods`` what is refused where units are of one period each
 ========================  ===============================================================================
 """

@@ -27,14 +27,14 @@ from dpsql.kernel.stable_questions import ask_stable
 from dpsql.language import Ask, OpenChecks, OpenStable, StatementText
 from dpsql.planning import build_rows
 from dpsql.planning.method import NoisyResult
-from dpsql.planning.stable_selections import NAME, add_cells, notes_of, question_of, say_answer
+from dpsql.planning.stable_selections import BOUNDS, NAME, add_cells, notes_of, question_of, say_answer
 from dpsql.release.check_answers import CheckAnswer
 
 if TYPE_CHECKING:
     from dpsql.database import Engines
     from dpsql.kernel.ledger.lasting_streams import StoredStream
 
-_BOUNDS = ("max_rows_contributed", "max_groups_contributed", "fresh")
+_BOUNDS = (*BOUNDS, "fresh")
 """The options of the SELECT of a question."""
 _NO_DELTA = Fraction(1, 2)
 """The delta of what is counted, of which no number depends on it: the stream has its own."""

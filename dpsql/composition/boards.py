@@ -177,11 +177,17 @@ class AskedSubmission(AskedCheck):
         self._best = best
 
     def tell(self, table: pa.Table, notes: tuple[str, ...]) -> CheckAnswer:
-        """Return the answer: whether the score is a new best, and the best from now on."""
+        """Return the answer: whether the score is a new best, and the best from now on.
+
+        An answer of so few rows that nothing is known of its error is noise, and is no best.
+        """
         (row,) = table.to_pylist()
-        score, said = row[table.column_names[0]], "no new best"
-        best = self._best if score is None else self._best.after(score)
+        score, said, best = row[table.column_names[0]], "no new best", self._best
         if row["checked"] == "off":
+            if score is None or row["low"] is None:
+                notes = (*notes, "too few rows for a score: the best stays")
+            else:
+                best = best.after(score)
             said = "answered" if best == self._best else "new best"
         at = table.column_names.index("checked")
         told = table.set_column(at, "checked", pa.array([said], pa.string()))

@@ -17,6 +17,7 @@ from dpsql.composition.prepared import PreparedComposed, PreparedPrivate, Prepar
 from dpsql.composition.release_words import (
     DescribedNumber,
     add_exact_facts,
+    add_renewals,
     describe_numbers,
     guarantee,
     layout_facts,
@@ -73,6 +74,8 @@ def explain(
             found = {**_views_of(prepared.query), **_facts_of_release(prepared, left, budget)}
         case PreparedComposed():
             found = {**_views_of(prepared.query), **_facts_of_composed(prepared, left, budget)}
+    if budget.renewal is not None and prepared.private:
+        found["guarantee"] = add_renewals(str(found["guarantee"]), budget.renewal.words)
     price = {"private": prepared.private, **prepared.price.fractions, "full": prepared.full_price.fractions}
     if budget.by_parts:
         price["left"] = budget.remaining.fractions
@@ -124,11 +127,12 @@ def _facts_of_release(
         "null_group": plan.null_group or None,
         "outside": "one more number of this release" if plan.outside else None,
         **_facts_left_out(plan),
-        "considered": quote_candidates(plan),
-        "assumed": [str(each) for each in plan.assumed] or None,
+        "considered": None if prepared.others else quote_candidates(plan),
+        "assumed": [*dict.fromkeys(str(fact) for each in prepared.counts for fact in each.plan.assumed)]
+        or None,
         "warnings": [*filter(None, (note, prepared.of_intervals)), *quote.notes] or None,
         **left,
-        "compiled_sql": prepared.counting.sql,
+        "compiled_sql": [each.sql for each in prepared.counts] if prepared.others else prepared.counting.sql,
     }
 
 
@@ -157,7 +161,7 @@ def _parts_of(prepared: PreparedPrivate) -> dict[str, object]:
     declared = prepared.counting.policy.unit_parts
     if declared is None:
         return {}
-    parts, date = prepared.plan.unit_parts, f"{declared.table}.{declared.column}"
+    parts, date = prepared.unit_parts, f"{declared.table}.{declared.column}"
     if parts is not None:
         home = prepared.counting.engines.facts.home
         numbering = Calendar(declared.period) if declared.every or home is None else home.numbering
@@ -318,7 +322,8 @@ def _queries(
         for search, ladder in enumerate(part.plan.ladders):
             name = "search of a bound" if len(part.plan.ladders) == 1 else f"search of bound {search + 1}"
             yield (f"{release}: {name}" if len(parts) > 1 else name), ladder.compiled.certificate
-        yield release, part.plan.compiled.certificate
+        for select, each in enumerate(part.counts, 1):
+            yield f"SELECT {select}" if part.others else release, each.plan.compiled.certificate
 
 
 def _steps(certificate: Certificate) -> Iterator[tuple[str, str, str]]:

@@ -44,6 +44,7 @@ from dpsql.language import (
     Check,
     Describe,
     Explain,
+    FirstStable,
     OpenChecks,
     Options,
     Outline,
@@ -139,11 +140,16 @@ class Planner:
                 if parsed is None and not isinstance(made, PreparedPublic):
                     plans.keep(key, made)
                 return made
+            case FirstStable():
+                return self._first_stable(text, statement, engines)
             case Explain():
                 asked = statement.query
                 if isinstance(asked, (Ask, Check, OpenChecks, StreamCommand)):
                     of_stream = self._of_stream(text, asked, engines)
                     return PreparedCommand(text, Explained(of_stream, statement.form))
+                if isinstance(asked, FirstStable):
+                    listed = self._first_stable(text, asked, engines)
+                    return PreparedCommand(text, Explained(listed, statement.form))
                 planned = (
                     self._refinement(text, asked, engines, parameters)
                     if isinstance(asked, Refine)
@@ -164,6 +170,11 @@ class Planner:
         from dpsql.composition.prepared_streams import prepare_stream_statement  # noqa: PLC0415  few are
 
         return prepare_stream_statement(self, text, statement, engines)
+
+    def _first_stable(self, text: str, statement: FirstStable, engines: Engines) -> PreparedPrivate:
+        from dpsql.composition.first_stable import prepare_first_stable  # noqa: PLC0415  few are
+
+        return prepare_first_stable(self, text, statement, engines)
 
     def _key(self, text: str, parameters: Parameters) -> PlanKey:
         filters = scopes(self.policy, self.analyst)

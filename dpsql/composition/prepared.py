@@ -64,6 +64,19 @@ class PreparedPrivate:
     """The places of the values of earlier releases that it reads (see `PreparedComposed.values`)."""
     added: Release | None = field(default=None, repr=False)
     """What it is added up from, if it combines releases; None until that is known."""
+    others: tuple[PlannedCount, ...] = ()
+    """What is counted of the further statements of FIRST STABLE, of which one may be answered."""
+
+    @property
+    def counts(self) -> tuple[PlannedCount, ...]:
+        """All that is counted for the statement."""
+        return (self.counting, *self.others)
+
+    @property
+    def unit_parts(self) -> PartSet | None:
+        """The parts of units on which the statement depends; None: all."""
+        none: PartSet | None = NO_PARTS
+        return reduce(either_parts, (each.plan.unit_parts for each in self.counts), none)
 
     @property
     def plan(self) -> Plan:
@@ -358,7 +371,7 @@ def parts_read(prepared: Prepared) -> PartSet | None:
     """Return the parts of units on which any release of a statement depends; None: all."""
     parts = prepared.parts if isinstance(prepared, (PreparedPrivate, PreparedComposed)) else ()
     none: PartSet | None = NO_PARTS
-    return reduce(either_parts, (part.plan.unit_parts for part in parts), none)
+    return reduce(either_parts, (part.unit_parts for part in parts), none)
 
 
 def question_key(prepared: Prepared) -> str:

@@ -23,10 +23,12 @@ from dpsql.ledger import Ledger, Request, StoredRelease, shown
 from dpsql.planning import (
     BoundSearches,
     NoisyResult,
+    StableList,
     add_sentence_on_ends,
     build_details,
     build_rows,
     ends_at_once,
+    keep_clear,
     needs_few_counts,
     noises_of,
     outside_of,
@@ -132,7 +134,7 @@ class Releasing:
         self._check_agreed(sum((part.method.quote.charge for part in missing.values()), Charge()))
         keys = [part.key for part in shared.values()]
         if made:
-            if not all(part.counting.current() for part in made.values()):
+            if not all(each.current() for part in made.values() for each in part.counts):
                 return None
             found |= self._made(prepared, made, found, keys)
         elif shared:
@@ -191,17 +193,18 @@ class Releasing:
             filled = _fill_values(prepared, part, known)
             if place not in again:
                 again[place] = self._charged_again(text, place, filled)
-            paid = count_and_run(text, filled, touched[place])
+            paid = count_and_run(text, filled, touched[place], renewed)
             known[place] = paid.value
             return paid
 
         for place, part in parts.items():
             if part.counting.values or not part.values:  # else its key is not known yet
                 again[place] = self._charged_again(text, place, part)
-        for part in parts.values():
-            part.counting.check_unknown()
-        for part in parts.values():
-            self.database.vet(part.counting.engines, part.plan.compiled.tables)
+        counted = [each for part in parts.values() for each in part.counts]
+        for each in counted:
+            each.check_unknown()
+        for each in counted:
+            self.database.vet(each.engines, each.plan.compiled.tables)
         facts = next(iter(parts.values())).counting.engines.facts
         with running_statement() as statement:
             statement.check()  # the last moment at which it costs nothing
@@ -218,6 +221,7 @@ class Releasing:
             facts=facts,
         )
         touched |= zip(parts, reservation.touches, strict=True)
+        renewed = reservation.renewed
         work = [partial(run, place, part) for place, part in parts.items()]
         try:
             released, event = Running(self.ledger, reservation).finish(work)
@@ -311,21 +315,26 @@ def _request_of(part: PreparedPrivate, place: int, places: int, report: int | No
         place,
         places,
         quote.loss,
-        part.plan.unit_parts,
-        of_person=not part.plan.compiled.certificate.periods,
+        part.unit_parts,
+        of_person=not any(each.plan.compiled.certificate.periods for each in part.counts),
         report=report,
     )
 
 
-def count_and_run(text: str, prepared: PreparedPrivate, parts: PartSet | None) -> Paid[Release]:
-    """Count and run the mechanism; called by `Running.finish` after these parts of units were charged."""
+def count_and_run(
+    text: str, prepared: PreparedPrivate, parts: PartSet | None, renewed: str = ""
+) -> Paid[Release]:
+    """Count and run the mechanism; called by `Running.finish` after these parts of units were charged.
+
+    `renewed` is what the guarantee says of budgets that start anew.
+    """
     spending = Spending(prepared.method.quote.loss, parts)
     plan, run, found = _run_method(prepared, spending)
     answer = widen_by_left_out(plan, found)
     shown = build_rows(plan, answer, run)
     charge = _charge_said(prepared, run.loss)
     table, places = build_details(plan, answer, shown)
-    said = words_of_release(plan, prepared.method, prepared.refines, answer)
+    said = words_of_release(plan, prepared.method, prepared.refines, answer, renewed)
     said["properties"] = add_sentence_on_ends(said["properties"], plan, answer)
     release = Release(
         rows=shown,
@@ -341,7 +350,8 @@ def count_and_run(text: str, prepared: PreparedPrivate, parts: PartSet | None) -
         **said,
     )
     # Where a file may change while it is counted, the answer is for this statement alone.
-    key = prepared.key if prepared.refines is None and prepared.counting.unchanged() else None
+    unchanged = all(each.unchanged() for each in prepared.counts)
+    key = prepared.key if prepared.refines is None and unchanged else None
     return Paid(release, charge, to_bytes(release), key, run.loss, run.level, spending.unit_parts)
 
 
@@ -362,10 +372,14 @@ def _run_method(prepared: PreparedPrivate, spending: Spending) -> tuple[Plan, Ru
     The kernel runs each step on the counts, and adds up the loss within what the method was quoted for.
     """
     counting, method = prepared.counting, prepared.method
+    if isinstance(method, StableList):
+        runs = [Run(each.count(), spending) for each in prepared.counts]  # all, whichever is answered
+        place, result = method.run_first(runs)
+        return prepared.counts[place].plan, runs[place], result
     if not isinstance(method, BoundSearches):
         few = needs_few_counts(method)
         run = Run(counting.count(unchanged=prepared.refines is not None, few=few), spending)
-        return prepared.plan, run, method.run(run)
+        return prepared.plan, run, keep_clear(prepared.plan, method.run(run))
     searches = [Run(counting.count(each.compiled), spending) for each in prepared.plan.ladders]
     found = method.find(searches)
     bounded = counting.with_bounds(found)
@@ -373,4 +387,4 @@ def _run_method(prepared: PreparedPrivate, spending: Spending) -> tuple[Plan, Ru
     known = method.known(plan, found, searches, spending)
     run = Run(bounded.count(), spending) if known is None else known
     result = method.answered(plan, found, searches, run, spending)
-    return plan, run, method.completed(plan, result, found)
+    return plan, run, keep_clear(plan, method.completed(plan, result, found))

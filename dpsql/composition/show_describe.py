@@ -175,6 +175,8 @@ def _budget_table(budget: Budget, policy: Policy) -> pa.Table:
         rows = [("epsilon", *epsilons), ("delta", *(f"{float(each.delta):g}" for each in amounts))]
     else:
         rows = rows_of(budget, policy.budget.default_epsilon)
+    if budget.renewal is not None:
+        rows = [*rows, *budget.renewal.rows]
     names = ("scope", "total", "spent", "remaining")
     return pa.table(dict(zip(names, map(list, zip(*rows, strict=True)), strict=True)))
 

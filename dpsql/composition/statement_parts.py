@@ -16,7 +16,7 @@ from dpsql.analysis.group_rules import NO_CANDIDATES
 from dpsql.analysis.released.released_calls import is_quantile
 from dpsql.composition.analysed_blocks import AnalysedBlocks
 from dpsql.composition.block import separate
-from dpsql.composition.block_clauses import Written, share_epsilon
+from dpsql.composition.block_clauses import Written, drop_bounds_on_groups, share_epsilon
 from dpsql.composition.chosen_public_rows import VALUE_MARK, PlacedValue, ValueTypes, put_mark
 from dpsql.composition.equivalent_blocks import with_existing
 from dpsql.composition.existence import EXISTENCE, readers
@@ -403,6 +403,7 @@ class _Splitter:
             block.query.options if part is None else replace(block.query.options, epsilon=part)
             for block, part in zip(blocks, shares, strict=True)
         ]
+        own = drop_bounds_on_groups(own, [block.query.tree for block in blocks])
         options = share_epsilon(self.written.total, self.defaults, own, self.filters)
         return [replace(block.query, options=part) for block, part in zip(blocks, options, strict=True)]
 

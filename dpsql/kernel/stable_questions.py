@@ -203,7 +203,7 @@ def ask_stable(run: Run, asked: StableStream, place: int, question: StableQuesti
     that one noise serves questions with different ones: where a distance is 0, so is that, and it moves by at
     most 1.
     """
-    changes, plan, before = run.changes, asked.plan, asked.charge.epsilon
+    changes, plan, before = run.changes, asked.plan, asked.charge
     moved = question.bound_change(changes, place)
     if not changes.public and changes.decides != place:
         raise InternalError("another number decides which groups there are")
@@ -211,7 +211,8 @@ def ask_stable(run: Run, asked: StableStream, place: int, question: StableQuesti
         raise InternalError("too few of the largest groups are counted")
     if not plan.admits(Taken((NumberChange(-1, 1),), 1)):  # of distances over c
         raise InternalError("the noise is for less than one unit is known to change")
-    run.spending.admit(PrivacyLoss.of(plan.loss.charge.epsilon - before, plan.loss.delta))
+    delta = Fraction(0) if before.delta else plan.loss.delta  # that of all questions is spent by the first
+    run.spending.admit(PrivacyLoss.of(plan.loss.charge.epsilon - before.epsilon, delta))
 
     def ask() -> tuple[bool, NDArray[np.int64]]:
         own = exact(run.counts)
@@ -222,7 +223,7 @@ def ask_stable(run: Run, asked: StableStream, place: int, question: StableQuesti
         return True, found[own.key_order(found)] if keyed else found
 
     stable, found = without_frames(ask)
-    run.spending.add(PrivacyLoss.of(asked.charge.epsilon - before, plan.loss.delta))
+    run.spending.add(PrivacyLoss.of(asked.charge.epsilon - before.epsilon, delta))
     if isinstance(question, StableQuantile):
         return StableAnswer(stable, released_at(run.counts, np.zeros(int(stable), dtype=np.int64)), found)
     return StableAnswer(stable, released_at(run.counts, found), found[:0])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
+from dpsql.language.stable_statements import FirstStable
 from dpsql.language.statement import (
     Describe,
     Query,
@@ -22,16 +23,17 @@ ExplainForm = Literal["TABLE", "JSON", "CERTIFICATE"]
 
 @dataclass(frozen=True, slots=True)
 class Explain:
-    """EXPLAIN of a SELECT, a REFINE RELEASE or a statement of a stream of checks."""
+    """EXPLAIN of a SELECT, a list of them, a REFINE RELEASE or a statement of a stream of checks."""
 
     source: StatementText
-    query: Query | Refine | OpenChecks | Check | Ask | StreamCommand
+    query: Query | FirstStable | Refine | OpenChecks | Check | Ask | StreamCommand
     form: ExplainForm = "TABLE"
     """One JSON text; the proofs of what is counted; or a table of properties."""
 
 
 Statement = (
     Query
+    | FirstStable
     | Explain
     | Show
     | Describe

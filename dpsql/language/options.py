@@ -55,7 +55,7 @@ KEYWORDS = (
     *("DP_LEFT_OUT", "DP_BOUND"),
     *("OPEN CHECKS", "CHECK", "EXPECT", "TOLERANCE", "WITHIN", "AT MOST", "AT LEAST", "LAST PER"),
     *("REFILL STREAM", "CLOSE STREAM", "SHOW STREAMS", "SHOW STREAM", "OPEN STABLE", "ASK", "MODELS"),
-    *("OPEN BOARD", "OPEN HOLDOUT"),
+    *("OPEN BOARD", "OPEN HOLDOUT", "FIRST STABLE"),
 )
 """The words of the language that front ends complete."""
 OPTION_VALUES = {

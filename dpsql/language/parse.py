@@ -20,6 +20,7 @@ from dpsql.language.clauses import lift_clauses, standardize_tokens
 from dpsql.language.dialect_forms import drop_limit_casts, standardize_forms
 from dpsql.language.options import read_value
 from dpsql.language.parameters import Parameters
+from dpsql.language.stable_statements import FirstStable, parse_first_stable
 from dpsql.language.statement import (
     Clauses,
     Describe,
@@ -58,6 +59,8 @@ _ENDS = frozenset(
     }
 )
 """Tokens that end a select list, where they stand outside of its parentheses."""
+_WORDS = frozenset({TokenType.STRING, TokenType.IDENTIFIER, TokenType.VAR})
+"""Tokens with letters that are no keywords."""
 _OPENS = frozenset({TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.L_BRACE})
 _CLOSES = frozenset({TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.R_BRACE})
 _SEVERAL = (exp.Columns, exp.Explode, exp.Unnest)
@@ -184,7 +187,8 @@ def _normalize_spaces(text: str) -> str:
 _OF_REPORTS = {"CREATE", "EXPLAIN", "EXECUTE", "DROP"}
 _QUERY = {"SELECT", "FROM", "WITH", "VALUES", "("}
 _STREAMS = ("OPEN", "CHECK", "ASK", "REFILL", "CLOSE")
-_STATEMENTS = ("SELECT", "FROM", "WITH", "VALUES", "EXPLAIN", "SHOW", "DESCRIBE", "SET", "REFINE", *_STREAMS)
+_OTHERS = ("EXPLAIN", "SHOW", "DESCRIBE", "SET", "REFINE", "FIRST", *_STREAMS)
+_STATEMENTS = ("SELECT", "FROM", "WITH", "VALUES", *_OTHERS)
 _EXPLAIN = re.compile(r"\s*EXPLAIN\b(\s*\(\s*FORMAT\s+(?P<format>\w+)\s*\))?", re.IGNORECASE)
 _SHOWN: dict[str, Literal["budget", "tables", "releases", "streams", "reports"]] = {
     "PRIVACY BUDGET": "budget",
@@ -220,7 +224,7 @@ def parse(text: str, parameters: Parameters = None, dialect: str | None = None) 
     if explain is not None:
         return _parse_explain(source, explain, parameters, dialect)
     tokens = standardize_tokens(source, tokenize(source))
-    if tokens and tokens[-1].token_type == TokenType.SEMICOLON:
+    while tokens and tokens[-1].token_type == TokenType.SEMICOLON:
         tokens = tokens[:-1]
     for token in tokens:
         if token.token_type == TokenType.SEMICOLON:
@@ -238,9 +242,11 @@ def parse(text: str, parameters: Parameters = None, dialect: str | None = None) 
         return _parse_set(source, tokens, parameters)
     if word == "REFINE":
         return _parse_refine(source, tokens)
-    if word in _STREAMS:
+    listed = [token.text.upper() for token in tokens[:2]] == ["FIRST", "STABLE"]
+    if listed or word in _STREAMS:
         bound, used = params.bind_parameters(source, tokens, parameters)
-        return parse_stream_statement(source, bound, lambda part: _parse_bound(source, part, used, dialect))
+        parse_statement = parse_first_stable if listed else parse_stream_statement
+        return parse_statement(source, bound, lambda part: _parse_bound(source, part, used, dialect))
     raise _refuse_unknown(source, tokens[0])
 
 
@@ -281,7 +287,7 @@ def _parse_explain(
         )
     # Another EXPLAIN is not read, nor one within that.
     query = None if _read_first_word(rest) == "EXPLAIN" else parse(rest, parameters, dialect)
-    if not isinstance(query, (Query, Refine, OpenChecks, Check, Ask, StreamCommand)):
+    if not isinstance(query, (Query, FirstStable, Refine, OpenChecks, Check, Ask, StreamCommand)):
         raise source.refuse(
             "EXPLAIN takes a SELECT, a REFINE RELEASE, or OPEN, CHECK, ASK, REFILL STREAM or CLOSE STREAM",
             len(rest) - len(rest.lstrip()),
@@ -378,8 +384,11 @@ def _describe_error(source: StatementText, tokens: list[Token], error: ParseErro
     wants = re.match(
         r"(Expect\w* .{1,30}|Required keyword: .{1,40}? missing)", str(detail.get("description", ""))
     )
-    what = "the statement ends too early" if at is tokens[-1] and wants else f"cannot read `{shown}` here"
-    return source.syntax(f"syntax error: {what}", at.start)
+    if at is not tokens[-1] or not wants:
+        return source.syntax(f"syntax error: cannot read `{shown}` here", at.start)
+    unfinished = at.token_type not in _WORDS and at.text.replace(" ", "").isalpha()
+    hint = f"write what follows {at.text}" if unfinished else None
+    return source.syntax("syntax error: the statement ends too early", at.start, hint)
 
 
 def _refuse_unknown(source: StatementText, token: Token) -> Exception:

@@ -44,7 +44,8 @@ from dpsql.planning.result_table import (
     sentences_of,
     to_doubles,
 )
-from dpsql.planning.shown_groups import COVERS_LESS, WIDE, selects_by_noise
+from dpsql.planning.shown_groups import COVERS_LESS, WIDE, keep_clear, selects_by_noise
+from dpsql.planning.stable_selections import StableList
 
 __all__ = [
     "COVERS_LESS",
@@ -55,12 +56,14 @@ __all__ = [
     "Method",
     "NoisyResult",
     "Quote",
+    "StableList",
     "add_sentence_on_ends",
     "build_details",
     "build_rows",
     "choose",
     "describe_bounds_to_find",
     "ends_at_once",
+    "keep_clear",
     "least_epsilon",
     "left_out_sentences",
     "merge_properties",

@@ -1,14 +1,17 @@
 """Selections whose exact answer no single unit could change: keys without noise, or no row.
 
-A statement that names FIRST_STABLE is answered by one stability test (`kernel.stable_questions`). Those of
-an open stream (OPEN STABLE) are the same; the stream has their tests.
+A statement that names FIRST_STABLE is answered by one stability test (`kernel.stable_questions`), a list of
+them (FIRST STABLE .. ELSE ..) by one after the other, up to the first that passes. Those of an open stream
+(OPEN STABLE) are the same; the stream has their tests.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
 from math import ceil, floor
+from typing import Self
 
 import numpy as np
 
@@ -32,6 +35,8 @@ from dpsql.planning import plan_requests
 from dpsql.planning.method import KeepsQuote, NoisyResult, Quote
 
 NAME = "FIRST_STABLE"
+BOUNDS = ("max_rows_contributed", "max_groups_contributed")
+"""The options of a SELECT whose test is another one's."""
 SET_NOTE = "the rows are a set, in the order of their keys: DP_RANK() in the select list asks for a list"
 
 
@@ -157,8 +162,8 @@ class StableSelection(KeepsQuote):
     mechanism: FirstStable
 
     @classmethod
-    def of(cls, plan: Plan) -> StableSelection:
-        """Plan the one test of a statement; raises `ValueError` if a scale is too large."""
+    def of(cls, plan: Plan, queries: int = 1) -> Self:
+        """Plan the test of a statement, one of so many; raises `ValueError` if a scale is too large."""
         place, question = question_of(plan)
         for name in ("measure", "measure_strategy", "candidates", "intervals"):
             if name in plan.options.at:
@@ -172,7 +177,7 @@ class StableSelection(KeepsQuote):
                 "leave noise out",
             )
         mechanism = FirstStable.plan(
-            1,
+            queries,
             plan.epsilon_division.pure_epsilon(),
             delta_of(plan),
             noise="laplace" if plan.options.noise == "LAPLACE" else "one-sided",
@@ -181,11 +186,9 @@ class StableSelection(KeepsQuote):
 
     def compute_quote(self) -> Quote:
         """Return the price, and how far ahead an answer must be to be shown."""
-        level = plan_requests.confidence_of(self.plan)
         plan, mechanism, first = self.plan, self.mechanism, self.mechanism.tests.threshold_epsilon
         moved = moved_by(plan, self.place, self.question)
         needed = needed_lead(plan, mechanism, moved)
-        what = "rows" if isinstance(self.question, StableQuantile) else "counts"
         return Quote(
             Charge(plan.price, mechanism.loss.delta),
             "stability test",
@@ -196,17 +199,68 @@ class StableSelection(KeepsQuote):
             needed,
             (
                 "no noise: the answer is exact, or there is no row",
-                f"it is shown ({float(level):.0%}) if it leads by about {needed:.4g} {what}",
+                self.say_needed(),
                 *notes_of(plan, self.place, self.question),
             ),
             divided=None if plan.epsilon_division.order is None else mechanism.loss,
         )
+
+    def say_needed(self) -> str:
+        """Return the sentence that says how far ahead the answer must be."""
+        level = float(plan_requests.confidence_of(self.plan))
+        needed = needed_lead(self.plan, self.mechanism, moved_by(self.plan, self.place, self.question))
+        what = "rows" if isinstance(self.question, StableQuantile) else "counts"
+        return f"it is shown ({level:.0%}) if it leads by about {needed:.4g} {what}"
 
     def run(self, run: Run) -> NoisyResult:
         """Test the answer, and show it if it passes."""
         found = ask_stable(run, StableStream(self.mechanism), self.place, self.question)
         result = NoisyResult(found.rows, (None,) * len(self.plan.counts), notes=say_answer(self.plan, found))
         return add_cells(self.plan, result, found.cell)
+
+
+@dataclass(frozen=True, slots=True)
+class StableList(StableSelection):
+    """Shows the exact answer of the first statement of a list that has a stable one, else no row."""
+
+    others: tuple[StableSelection, ...] = ()
+    """The statements behind the first one, with its mechanism."""
+
+    @classmethod
+    def of_plans(cls, plans: Sequence[Plan]) -> StableList:
+        """Plan the tests of several statements, at the price of the first; `ValueError` as for one."""
+        first, *others = (StableSelection.of(plan, len(plans)) for plan in plans)
+        tests = first.mechanism
+        return cls(
+            first.plan,
+            first.place,
+            first.question,
+            tests,
+            others=tuple(replace(each, mechanism=tests) for each in others),
+        )
+
+    def compute_quote(self) -> Quote:
+        """Return the price of the list, and how far ahead each answer must be to be shown."""
+        quote = StableSelection.compute_quote(self)
+        said = ["no noise: the first answer that is stable is shown, exactly, or there is no row"]
+        for place, each in enumerate((self, *self.others), 1):
+            own = (StableSelection.say_needed(each), *notes_of(each.plan, each.place, each.question))
+            said += [f"SELECT {place}: {text}" for text in own]
+        return replace(quote, mechanism="stability tests", notes=tuple(said))
+
+    def run_first(self, runs: Sequence[Run]) -> tuple[int, NoisyResult]:
+        """Test the answers in order, up to a stable one; return the place of the last, and what is shown."""
+        stream, every = StableStream(self.mechanism), (self, *self.others)
+        place, found = -1, None
+        while found is None or (not found.stable and place + 1 < len(every)):
+            place += 1
+            found = ask_stable(runs[place], stream, every[place].place, every[place].question)
+        plan, notes = every[place].plan, say_answer(every[place].plan, found)
+        if found.stable:
+            before = "" if not place else ": no answer before it is stable"
+            notes = (f"this is the answer of SELECT {place + 1} of {len(every)}{before}", *notes)
+        result = NoisyResult(found.rows, (None,) * len(plan.counts), notes=notes)
+        return place, add_cells(plan, result, found.cell)
 
 
 def say_answer(plan: Plan, found: StableAnswer) -> tuple[str, ...]:

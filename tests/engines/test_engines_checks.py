@@ -64,6 +64,23 @@ def test_checks(store: Store, version: str | None) -> None:
     session.run("CLOSE STREAM daily")
 
 
+def test_the_first_stable_answer_of_a_list(store: Store) -> None:
+    with duckdb.connect() as connection:
+        for name, query in TABLES.items():
+            connection.execute(f"CREATE TABLE {name} AS {query}")
+        policy = store.policy(
+            POLICY.replace("ledger =", "delta = 0.1\nledger ="), store.put(connection, TABLES)
+        )
+    session = store.session(policy)
+    options = "WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 1, delta = 1e-6)"
+    largest = "FROM visits GROUP BY k ORDER BY COUNT(DISTINCT user_id) DESC LIMIT 1"
+    other = "CASE page WHEN 'a' THEN 'a' ELSE 'other' END AS k"
+    text = f"FIRST STABLE SELECT {options} page AS k {largest} ELSE SELECT {other} {largest}"
+    assert session.run(text).table.to_pylist() == [{"k": "other"}]
+    assert session.budget().spent.epsilon == 1
+    assert session.ledger.check() == []
+
+
 def test_a_board_of_uploads(store: Store) -> None:
     """The rows of an upload are sent to the engine, which joins them as any public table."""
     with duckdb.connect() as connection:

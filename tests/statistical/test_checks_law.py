@@ -6,11 +6,13 @@ Fixed seeds. A share of 95% that is in truth reached is rejected with a chance b
 
 from fractions import Fraction
 from math import sqrt
+from typing import Any
 
 import numpy as np
 import pytest
 
 from dpsql.kernel.mechanisms import CheckStream, CheckStreamPlan, NoiseSource
+from dpsql.kernel.public_order import in_public_order
 from dpsql.noise import SeededEntropy
 
 ROUNDS = 1_500
@@ -45,6 +47,51 @@ def test_numbers_within_the_margin_are_all_as_expected(checks: int) -> None:
         found[share] = 3 * alarms / ROUNDS
     assert found[1] <= 0.05 + OFF * sqrt(3)
     assert found[2] > 0.3
+
+
+MANY = 100_000
+
+
+def share_without(plan: CheckStreamPlan, statistic: int, checks: int, seed: int, *, off: bool) -> float:
+    """The share of rounds in which no check of a statistic is off, or none before the last miss is not."""
+    source, found = NoiseSource(SeededEntropy(seed)), 0
+    size = 2_000
+    for _ in range(MANY // size):
+        rows = in_public_order(np.full((size, checks), statistic))
+        done = plan.run(rows, source).index  # the checks that are off, in order
+        first = np.argmax(done < 0, axis=1) if (done < 0).any() else np.full(size, done.shape[1])
+        count = np.where((done >= 0).all(axis=1), done.shape[1], first)
+        if off:
+            found += int(np.count_nonzero(count == 0))
+        else:  # the misses are the first checks: none of them was as expected
+            asked = min(plan.misses, checks)
+            found += int(np.count_nonzero((count == asked) & (done[:, asked - 1] == asked - 1)))
+    return found / MANY
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("checks", "misses"), [(200, 1), (200, 8), (2_000, 4)])
+def test_the_margin_of_many_rounds(checks: int, misses: int) -> None:
+    """All numbers that are nearer than the margin are as expected in 95% of 10^5 rounds, within .5%."""
+    plan = CheckStreamPlan.plan(Fraction(1, 1000), misses)
+    share = share_without(plan, -round(plan.margin(checks)), checks, 11, off=True)
+    print(f"margin, {checks} checks, {misses} misses: {share:.4f}")
+    assert abs(share - 0.95) < 0.005
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("misses", "direction"), [(1, "BOTH"), (8, "BOTH"), (8, "UP"), (64, "UP")])
+def test_the_slack_of_many_rounds(misses: int, direction: Any) -> None:
+    """Numbers just beyond the slack are all off in at least 95% of 10^5 rounds, asked until no miss is left.
+
+    The noise of the checks themselves adds to that what they have left of scale_1 beside scale_0.
+    """
+    plan = CheckStreamPlan.plan(Fraction(1, 1000), misses, answers=0, direction=direction)
+    share = share_without(plan, round(plan.slack()) + 1, misses, 12, off=False)
+    ratio = float(plan.scale / plan.threshold_scale) / misses  # the least noise of so many checks
+    print(f"slack, {misses} misses, {direction}: {share:.4f}, expected {1 - 0.05 / (1 + ratio):.4f}")
+    assert abs(share - (1 - 0.05 / (1 + ratio))) < 0.005
+    assert share >= 0.95 - 0.002
 
 
 def test_the_law_of_the_gap() -> None:

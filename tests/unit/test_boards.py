@@ -95,6 +95,20 @@ class TestBoard:
             "new best",
         ]
 
+    def test_a_score_of_no_rows_is_no_best(self, session: Session) -> None:
+        """Noise may answer it. What is shown of its error tells that it is noise, and then the best stays."""
+        ask(session, OPEN.replace("100, improvements = 3", "20, improvements = 30").replace("0.02", "0.0001"))
+        answered = 0
+        for most in range(-60, 0):
+            text = f"SELECT AVG(CASE WHEN ill THEN 1 ELSE 0 END) AS loss FROM patients WHERE id < {most}"
+            found = session.run(f"CHECK b {text}")
+            (row,) = found.table.to_pylist()
+            if row["checked"] != "no new best" and row["low"] is None:
+                answered += 1
+                assert row["checked"] == "answered"
+                assert "too few rows for a score: the best stays" in found.notices
+        assert answered > 5
+
     def test_the_best_goes_on_in_other_sessions_and_after_refill(self, session: Session) -> None:
         ask(session, OPEN)
         submit(session, "x < 4")

@@ -340,9 +340,9 @@ def test_processes_on_the_last_miss(folder: Path) -> None:
     with session_at(folder) as session:
         ask(session, OPEN.replace("misses = 4", "misses = 1"))
     context = multiprocessing.get_context("spawn")
-    ready, found = context.Barrier(4), context.Queue()
+    ready, found = context.Barrier(8), context.Queue()
     workers = [
-        context.Process(target=_in_process, args=(str(folder), 1000 + i, ready, found)) for i in range(4)
+        context.Process(target=_in_process, args=(str(folder), 1000 + i, ready, found)) for i in range(8)
     ]
     for each in workers:
         each.start()

@@ -476,3 +476,6 @@ def test_a_board_is_as_sharp_as_was_expected_of_it() -> None:
     found = {int(str(row[0])): float(str(row[1])) for row in rows}
     for n, expected in {5_000: 0.013, 20_000: 0.0037, 50_000: 0.0025}.items():
         assert found[n] == pytest.approx(expected, rel=0.15)
+    apart = {int(str(row[0])): float(str(row[5])) for row in rows}  # regret, of clearly worse submissions
+    for n, most in {5_000: 0.009, 20_000: 0.0015, 50_000: 0.0008}.items():
+        assert apart[n] < most

@@ -69,7 +69,7 @@ def board(
 def _pairs(_: Fraction) -> list[Pair]:
     """Make pairs in which one unit moves all scores, or the first one down and the others up."""
     found = []
-    for n in (4, 16):
+    for n in (4, 8):
         opposite = Pair("the first falls, the others rise", (3,) * n, (2, *(4,) * (n - 1)))
         found += [Pair("all fall", (3,) * n, (2,) * n), opposite]
     return found

@@ -53,7 +53,8 @@ def ask_models(
         gaps[:, j], answers[:, j] = in_counts(noisy - level, plan.resolution), count + noise
         used += off
         learnt = np.full(trials, float(count)) if fault == "exact" else answers[:, j]
-        penalties += off[:, np.newaxis] & _penalise(values, guess, learnt, tolerance, scale)
+        at = np.flatnonzero(off)
+        penalties[at] += _penalise(values, guess[at], learnt[at], tolerance, scale)
         if fault == "accepted":
             beyond = is_open & ~off & (noisy >= 0)
             penalties += beyond[:, np.newaxis] & (values <= guess[:, np.newaxis])
@@ -68,10 +69,13 @@ def ask_models(
 
 def _find_medians(penalties: NDArray[np.int64], values: NDArray[np.int64]) -> NDArray[np.int64]:
     """Return the weighted median of hypotheses with each row of penalties."""
-    rows, which = np.unique(penalties, axis=0, return_inverse=True)
+    size = int(penalties.max()) + 1
+    _, first, which = np.unique(
+        penalties @ size ** np.arange(len(values)), return_index=True, return_inverse=True
+    )
     listed = [Fraction(int(value)) for value in values]
-    found = [int(ModelWeights(tuple(row)).find_median(listed)) for row in rows.tolist()]
-    return np.array(found, dtype=np.int64)[which.reshape(-1)]
+    found = [int(ModelWeights(tuple(row)).find_median(listed)) for row in penalties[first].tolist()]
+    return np.asarray(np.array(found, dtype=np.int64)[which.reshape(-1)])
 
 
 def _penalise(

@@ -5,6 +5,7 @@ An input has the distances of questions and their answers, which differ on neigh
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from fractions import Fraction
 from functools import partial
@@ -62,7 +63,7 @@ def stable_stream(
     source, secret = NoiseSource(entropy), entropy.words(4).tobytes()
     level = _level(tests, source, trials)
     used, shape = np.zeros(trials, dtype=np.int64), (trials, len(distances))
-    said, gaps = np.full(shape, -2), np.zeros(shape)
+    said, gaps = np.full(shape, -1), np.zeros(shape)  # not asked; an unstable one is 0
     for j, distance in enumerate(distances.tolist()):
         if fault == "resumed":
             level = _level(tests, NoiseSource(KeyedEntropy(secret)), trials)
@@ -70,12 +71,10 @@ def stable_stream(
             level = _level(tests, source, trials)
         noisy = (distance << tests.resolution) + source.draw(tests.law, tests.scale, tests.resolution, trials)
         margin, is_open = noisy - level - tests.cutoff, (used < plan.failures) | (fault == "beyond")
-        said[:, j] = np.where(is_open, np.where(margin >= 0, answers[j], -1), -2)
+        said[:, j] = np.where(is_open, np.where(margin >= 0, answers[j], 0), -1)
         gaps[:, j] = np.where(is_open & (margin >= 0), in_counts(margin, tests.resolution), np.nan)
         used += is_open & (margin < 0)
-    parts: dict[str, Any] = {"answer": said, "stable": np.where(said > 0, 1, np.minimum(said + 1, 0))} | (
-        {"gap": gaps} if fault == "gaps" else {}
-    )
+    parts: dict[str, Any] = {"answer": said, **({"gap": gaps} if fault == "gaps" else {})}
     middle = len(answers) // 2
     parts |= {"first": (said > 0)[:, :middle].sum(axis=1), "second": (said > 0)[:, middle:].sum(axis=1)}
     charged = [float(plan.realised_loss(n).charge.epsilon) for n in range(plan.failures + 1)]
@@ -86,22 +85,28 @@ def _level(tests: StabilityTests, source: NoiseSource, trials: int) -> NDArray[n
     return source.draw(tests.law, tests.threshold_scale, tests.resolution, trials)
 
 
-def _make_pairs(epsilon: Fraction, *, delta: float) -> list[Pair]:
-    """Make pairs of which the distances lie around the cutoff, or are 0 with other answers."""
+def _make_pairs(
+    epsilon: Fraction, *, delta: float, unstable: tuple[int, ...], length: int, failing: float
+) -> list[Pair]:
+    """Make pairs of which the distances lie around the cutoff, or are 0 with other answers.
+
+    About so large a share of the questions is unstable by noise.
+    """
     found = [
         Pair("unstable", ((0,), (1,)), ((0,), (2,))),
         Pair("unstable ones", ((0,) * 6, (1,) * 6), ((0,) * 6, (2,) * 6)),
     ]
-    for n in (6, 20):
-        for unstable in (1, 3, 6):  # where about half of the answers pass
-            level = round(float(StableAnswers.plan(n, unstable, epsilon, delta).tests.threshold))
-            flat, same = (level,) * n, (1,) * n
-            half, every_other = (tuple(level + (-1) ** (i // k) for i in range(n)) for k in (n // 2, 1))
-            found += [
-                Pair("all further", (flat, same), ((level + 1,) * n, same)),
-                Pair("first half further", (flat, same), (half, same)),
-                Pair("every other further", (flat, same), (every_other, same)),
-            ]
+    same = (1,) * length
+    for most in unstable:
+        tests = StableAnswers.plan(length, most, epsilon, delta).tests
+        level = round(float(tests.threshold) - float(tests.scale) * math.log(2 * failing))
+        flat = (level,) * length
+        half, every_other = (tuple(level + (-1) ** (i // k) for i in range(length)) for k in (length // 2, 1))
+        found += [
+            Pair("all further", (flat, same), ((level + 1,) * length, same)),
+            Pair("first half further", (flat, same), (half, same)),
+            Pair("every other further", (flat, same), (every_other, same)),
+        ]
     return found
 
 
@@ -138,7 +143,12 @@ def _subject(
     kind: Kind = "incorrect",
     delta: float = _LITTLE,
     unstable: tuple[int, ...] = (1, 3),
+    length: int = 6,
+    failing: float = 0.5,
+    effort: float = 1.0,
 ) -> Subject:
+    around = unstable if fault != "unscaled" else (1,)  # where that noise is
+    inputs = partial(_make_pairs, delta=delta, unstable=around, length=length, failing=failing)
     return Subject(
         f"stream of exact answers, {name}",
         kind,
@@ -146,8 +156,9 @@ def _subject(
         partial(stable_stream, delta=delta, fault=fault),
         delta=delta,
         arguments=lambda _: {"unstable": [*unstable]},
-        inputs=partial(_make_pairs, delta=delta),
+        inputs=inputs,
         tight=False,
+        effort=effort,
     )
 
 
@@ -158,12 +169,38 @@ STABLE_STREAM_SUBJECTS = (
         "its threshold is drawn anew from the same key, as another process does",
         kind="reference",
     ),
-    _subject("threshold redrawn", "redrawn", "each question, or each process, draws it again, uncharged"),
+    _subject(
+        "threshold redrawn",
+        "redrawn",
+        "each question, or each process, draws it again, uncharged",
+        unstable=(1,),
+        length=12,  # of which all may pass, so that the threshold alone is charged
+        failing=0.14,
+        effort=4.0,
+    ),
     _subject("tests without noise", "silent", "only the threshold has noise"),
     _subject("noise not scaled", "unscaled", "the noise is that of one unstable question", unstable=(6,)),
-    _subject("beyond the last unstable one", "beyond", "goes on when they are used up, and charges no more"),
-    _subject("one-sided noise", "one-sided", "noise that only moves up, where the proof moves it down"),
-    _subject("gaps shown", "gaps", "shows by how much each answer passed"),
+    _subject(
+        "beyond the last unstable one",
+        "beyond",
+        "goes on when they are used up, and charges no more",
+        unstable=(1,),
+        length=16,
+    ),
+    _subject(
+        "one-sided noise",
+        "one-sided",
+        "noise that only moves up, where the proof moves it down",
+        length=12,
+    ),
+    _subject(
+        "gaps shown",
+        "gaps",
+        "shows by how much each answer passed",
+        unstable=(1,),
+        length=10,
+        failing=0.001,
+    ),
     _subject(
         "delta of one question",
         "one question",

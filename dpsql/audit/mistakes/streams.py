@@ -97,10 +97,16 @@ def _runs(_: Fraction) -> list[Pair]:
 
 
 def _subject(
-    name: str, fault: str, about: str, *, kind: Kind = "incorrect", misses: tuple[int, ...] = (1, 3)
+    name: str,
+    fault: str,
+    about: str,
+    *,
+    kind: Kind = "incorrect",
+    misses: tuple[int, ...] = (1, 3),
+    expected: tuple[int, ...] = (-4, -1, 0, 2),
 ) -> Subject:
     def arguments(epsilon: Fraction) -> dict[str, list[int]]:
-        return {"expected": levels(epsilon, -4, -1, 0, 2), "misses": [*misses]}
+        return {"expected": levels(epsilon, *expected), "misses": [*misses]}
 
     run = partial(stream, fault=fault)
     return Subject(f"stream of checks, {name}", kind, about, run, arguments=arguments, inputs=_runs)
@@ -119,7 +125,11 @@ STREAM_SUBJECTS = (
     _subject("monotone scale", "one way", "the noise for one direction under statistics that move both ways"),
     _subject("checks without noise", "silent", "only the threshold has noise"),
     _subject(
-        "noise not scaled with misses", "unscaled", "the noise of a check is that of one miss", misses=(6,)
+        "noise not scaled with misses",
+        "unscaled",
+        "the noise of a check is that of one miss",
+        misses=(6,),
+        expected=(-20, -16, -12, -8),  # where most checks are off
     ),
     _subject("beyond the last miss", "beyond", "goes on when the misses are used up, and charges no more"),
     _subject("relative to the true count", "relative", "a tolerance that is a share of the number itself"),

@@ -4,12 +4,13 @@
 process can spend twice, and what they paid for.
 
 ====================  ===========================================================================
-``charging``          the life of a charge, inside one transaction: reserve, step, settle, fail, cancel
+``charging``          the life of a charge, inside one transaction: reserve, settle, fail, cancel
 ``scopes``            the caps of a policy, what each scope has spent and admits; a loss is added to all
 ``totals``            the totals of the scopes, and exact amounts as text
 ``part_totals``       those of parts of units; ``part_declarations`` what a changed policy does to them,
                       ``part_numbers`` the numbers of parts
 ``person_totals``     what one person bears, by years, where units are of one period each
+``renewals``          when the budget starts anew, and what is promised then; ``renewal_rows``: its rows
 ``limits``            how many statements may fail or be cancelled, and the slots of those that run; whether
                       the process that holds a reservation is still alive
 ``reports``           registered reports, and what is kept of each part's budget for them
@@ -45,6 +46,7 @@ from dpsql.kernel.ledger.events import (
     StoredLadder,
     StoredRelease,
 )
+from dpsql.kernel.ledger.renewals import adopt_renewals, start_renewal
 from dpsql.kernel.ledger.reports import StoredReport
 from dpsql.kernel.ledger.scopes import ANYBODY, Caps, check_ladders, reorder
 from dpsql.kernel.ledger.store import RollbackGuard, Store, storable
@@ -106,6 +108,7 @@ class ChargeLedger:
             with self._store.write() as connection:
                 connection.execute("INSERT OR REPLACE INTO setting VALUES (?, ?)", (_CAPS, written))
                 part_declarations.adopt(connection, self._caps)
+                adopt_renewals(connection, self._caps.renewal, self._caps.filter)
                 reorder(connection, self._caps)
                 self._tell_policy(connection, None, events.stored_totals(connection))
 
@@ -118,11 +121,12 @@ class ChargeLedger:
         events.append(connection, "policy", content, scopes)
 
     def _adopt_facts(self, connection: sqlite3.Connection, facts: Facts | None) -> None:
-        """Write an event if a charge rests on other facts than those that the newest one tells of.
+        """Start the budget anew if it is time; write an event if a charge rests on other facts than before.
 
         Charges of sessions whose data have other columns, or of programs that read the policy in another way,
         are told apart by that; None: who charges rests on no facts.
         """
+        start_renewal(connection, self._caps.renewal, self._caps.filter, self.streams.close_all)
         if facts is not None and _value(connection, _FACTS) != facts.digest:
             self._tell_policy(connection, facts.digest)
 
@@ -140,24 +144,6 @@ class ChargeLedger:
         request = Request(selection, mechanism, charge, refines)
         return self.reserve_all(analyst=analyst, statement=statement, requests=[request])
 
-    def reserve_stream(
-        self,
-        *,
-        analyst: str,
-        statement: str,
-        selection: str,
-        mechanism: str,
-        charge: Charge,
-        facts: Facts | None = None,
-    ) -> Reservation:
-        """Charge the maximum of a stream, which hands answers out before it is settled."""
-        request = Request(selection, mechanism, charge)
-        reservation = self.reserve_all(
-            analyst=analyst, statement=statement, requests=[request], stream=True, facts=facts
-        )
-        self._guard.cover(self._store, self.head())
-        return reservation
-
     def reserve_all(
         self,
         *,
@@ -165,16 +151,14 @@ class ChargeLedger:
         statement: str,
         requests: Sequence[Request],
         shared: Sequence[str] = (),
-        stream: bool = False,
         facts: Facts | None = None,
     ) -> Reservation:
         """Charge the maximum of all releases of a statement; durable when this returns.
 
         Nothing is written when it raises: every cap allows the sum, or nothing is charged. `refines` of a
         request also records that it refines a release, which is possible once for each. `shared` has the keys
-        of other analysts' releases, which become the analyst's own as by `share`. `stream`: the one request
-        takes its questions one by one; see `reserve_stream`. `facts` are those on which its proofs rest: the
-        newest event `policy` before the charge has their hash.
+        of other analysts' releases, which become the analyst's own as by `share`. `facts` are those on which
+        its proofs rest: the newest event `policy` before the charge has their hash.
 
         Raises
         ------
@@ -199,7 +183,7 @@ class ChargeLedger:
                 asked = [replace(each, parts=None) for each in asked]
             for key in shared:
                 kept_results.share(connection, self._caps, key, name)
-            reservation = charging.reserve(connection, self._caps, name, text, asked, stream=stream)
+            reservation = charging.reserve(connection, self._caps, name, text, asked)
         if reservation.entry % _ENTRIES_PER_CHECKPOINT == 0:
             self._store.checkpoint()
         return reservation
@@ -209,15 +193,6 @@ class ChargeLedger:
         name = name_of(analyst)
         self._caps.check_listed(name)
         return name
-
-    def step(self, reservation: Reservation, number: int, charge: Charge) -> None:
-        """Record what a stream has spent so far; only then may it return the answer that this paid for.
-
-        Steps are numbered from 1 and charges never fall. What is written binds `settle`. A number that
-        another user of the reservation has written is an `InternalError`.
-        """
-        with self._store.write() as connection:
-            charging.step(connection, reservation, number, charge)
 
     def settle(
         self,
@@ -236,8 +211,8 @@ class ChargeLedger:
         """Lower each part of a reservation to its realised charge and store the releases, all or none.
 
         It returns their numbers, and the event that stored them. Only after that may the answer be returned
-        to the analyst. A realised charge above the reserved one or below the last step's, or a reservation
-        that has ended already, is an `InternalError`; another process's reservation is an `InterfaceError`.
+        to the analyst. A realised charge above the reserved one, or a reservation that has ended already, is
+        an `InternalError`; another process's reservation is an `InterfaceError`.
         """
         with self._store.write() as connection:
             self._guard.hold(connection)
@@ -342,7 +317,7 @@ class ChargeLedger:
     def check_ladders(self, loss: PrivacyLoss) -> None:
         """Raise `BudgetExceeded`, as `reserve_ladders` would, if ladders of this loss together do not fit."""
         with self._store.read() as connection:
-            kept_results.check_room(connection, self._caps, loss)
+            kept_results.check_room(connection, self._caps, loss, shown_now=True)
 
     def settle_ladder(self, reservation: LadderReservation, payload: bytes) -> StoredLadder:
         """Keep a ladder that was measured; only after that may it be shown or used."""

@@ -184,9 +184,7 @@ def open_stream(
     kind = terms.options.get("kind", "checks")
     called = "stream of exact answers" if kind == "stable" else "stream of checks"
     request = Request(f"{kind} {terms.name}", called, terms.charge, parts=terms.unit_parts)
-    reservation = charging.reserve(
-        connection, caps, analyst, terms.statement, [request], stream=True, lasting=True
-    )
+    reservation = charging.reserve(connection, caps, analyst, terms.statement, [request], lasting=True)
     amounts = terms.misses, write(terms.first), write(terms.each)
     row = (reservation.entry, analyst, terms.name, number, events.canonical(dict(terms.options)), *amounts)
     content = dict(zip(_TOLD, row, strict=True))

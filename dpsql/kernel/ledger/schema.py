@@ -133,7 +133,7 @@ CREATE TABLE cancelled (analyst TEXT PRIMARY KEY, n INTEGER NOT NULL CHECK (n >=
 """
 
 PROGRESS: Final = """
--- What a stream has spent so far, written before each answer that was paid for; its charge is never less.
+-- What streams of processes have spent, of before version 10: written before each answer; no charge is less.
 CREATE TABLE progress (
     entry INTEGER NOT NULL REFERENCES entry (entry), step INTEGER NOT NULL CHECK (step > 0),
     epsilon TEXT NOT NULL, delta TEXT NOT NULL,

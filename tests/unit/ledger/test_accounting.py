@@ -24,6 +24,7 @@ from dpsql.ledger import (
     rows_of,
 )
 from dpsql.policy import BudgetPolicy
+from tests.support.ledger_streams import answer_check, open_stream
 
 TENTH = Charge(Fraction(1, 10))
 MILLIONTH = Fraction(1, 10**6)
@@ -160,10 +161,10 @@ def test_a_refund_is_the_smaller_of_what_was_realised_and_the_cost(path: Path, r
 
 def test_a_stream_is_refunded_in_the_basic_way_alone(path: Path) -> None:
     with open_at(path) as ledger:
-        held = ledger.reserve_stream(analyst="ann", statement="s", selection="r", mechanism="m", charge=TENTH)
+        held = open_stream(ledger, Fraction(1, 1000), Fraction(99, 2000))
         before = ledger.budget().cost
-        ledger.step(held, 1, Charge(Fraction(1, 1000)))
-        ledger.settle(held, Charge(Fraction(1, 1000)))
+        answer_check(ledger, held, used=0)
+        ledger.streams.close(held.entry)
         assert ledger.budget().cost == before
         assert total(path)[0] == "1/1000"
         assert ledger.entries()[0].charged == PrivacyLoss((Stream(Fraction(1, 1000), Fraction(1, 10)),))

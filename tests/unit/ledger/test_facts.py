@@ -16,6 +16,7 @@ from dpsql.kernel.facts import ByColumn, ByRow, Facts, TableFacts
 from dpsql.kernel.loss import Charge, PrivacyLoss
 from dpsql.ledger import LadderRequest, Ledger, Opening, Request
 from dpsql.types import BIGINT, VARCHAR
+from tests.support.ledger_streams import open_stream
 
 COLUMNS = (("patient", BIGINT), ("page", VARCHAR))
 FACTS = Facts((TableFacts("visits", ByColumn("patient"), COLUMNS, kind="patient"),))
@@ -93,9 +94,7 @@ def test_other_caps_are_told_of_without_facts_until_the_next_charge(path: Path) 
 
 
 def charge_stream(ledger: Ledger) -> None:
-    ledger.reserve_stream(
-        analyst="ann", statement="s", selection="r", mechanism="m", charge=CHARGE, facts=FACTS
-    )
+    open_stream(ledger, facts=FACTS)
 
 
 def charge_ladder(ledger: Ledger) -> None:

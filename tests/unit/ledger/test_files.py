@@ -23,6 +23,7 @@ from dpsql.kernel.loss import Charge, PrivacyLoss
 from dpsql.ledger import LadderRequest, Ledger, RefinementStep, Request, Reservation
 from tests.commands import Commands
 from tests.kept_ladders import reserve_one
+from tests.support.ledger_streams import ASKED, answer_check, open_stream
 
 TENTH = Charge(Fraction(1, 10))
 
@@ -264,7 +265,8 @@ def test_a_damaged_file(path: Path) -> None:
         two = [Request("r", "m", TENTH, place=i, places=2) for i in (1, 2)]
         ledger.fail(ledger.reserve_all(analyst="ann", statement="s", requests=two))
         ledger.cancel(reserve(ledger))
-        ledger.step(reserve(ledger), 1, Charge(Fraction(1, 100)))
+        answer_check(ledger, asked := open_stream(ledger))
+        ledger.streams.begin(asked.entry, ASKED, None)
         number = ledger.settle(reserve(ledger), TENTH, release=b"x", reuse_key="k")
         step = RefinementStep(number, 2 * TENTH.epsilon)
         ledger.reserve(analyst="ann", statement="s", selection="r", mechanism="m", charge=TENTH, refines=step)
@@ -273,7 +275,7 @@ def test_a_damaged_file(path: Path) -> None:
     with raw(path) as connection:  # of an empty table nothing can be lost
         pages = (
             "SELECT rootpage FROM sqlite_master WHERE tbl_name IN ('restored', 'touch', 'tree', 'node',"
-            " 'periods', 'stream', 'asked', 'report', 'report_run')"
+            " 'periods', 'progress', 'report', 'report_run')"
         )
         empty = {page - 1 for (page,) in connection.execute(pages)}
     whole = path.read_bytes()

@@ -20,6 +20,7 @@ from dpsql.errors import (
 from dpsql.kernel.ledger.totals import DamagedError, read, rounded_up, shown, too_wide, write
 from dpsql.kernel.loss import Charge, PrivacyLoss, PureDP, Realised, Stream, Totals
 from dpsql.ledger import GroupCap, Ledger, Request, Reservation, Settled, StoredRelease
+from tests.support.ledger_streams import ASKED, answer_check, open_stream
 
 Open = Callable[..., Ledger]
 
@@ -363,44 +364,26 @@ def test_a_name_compares_as_its_letters_do(open_ledger: Open) -> None:
         reserve(ledger, "1/100", analyst=Anybody("bob"))
 
 
-def test_a_stream_writes_down_what_each_answer_has_cost(open_ledger: Open) -> None:
+def test_a_stream_costs_what_its_misses_do(open_ledger: Open) -> None:
+    """It is charged in full until it is closed; misses that were used are not given back."""
     ledger = open_ledger(max_failures=10)
-    held = reserve(ledger, "1/2")
-    ledger.step(held, 1, cost("1/10"))
-    ledger.step(held, 2, cost("1/5"))
-    refused = [(2, "1/5"), (4, "1/5"), (3, "1/10"), (3, "3/5")]
-    for number, epsilon in refused:
-        with pytest.raises(InternalError):
-            ledger.step(held, number, cost(epsilon))
-    for less in ("0", "1/10", "19/100"):
-        with pytest.raises(InternalError, match="less than its answers have cost"):
-            ledger.settle(held, cost(less))
-    assert ledger.budget().spent == cost("1/2")
-    ledger.settle(held, cost("1/5"))
-    assert ledger.budget().spent == cost("1/5")
-    with pytest.raises(InternalError, match="twice"):
-        ledger.step(held, 3, cost("3/10"))
-    failed = reserve(ledger, "1/2")
-    ledger.step(failed, 1, cost("1/10"))
-    ledger.fail(failed)
-    assert ledger.budget().spent == cost("7/10")
+    held = open_stream(ledger)
+    assert ledger.budget().spent == cost("1/10")
+    answer_check(ledger, held, used=0)
+    answer_check(ledger, held)
+    assert ledger.budget().spent == cost("1/10")
+    begun = ledger.streams.begin(held.entry, ASKED, None)
+    with pytest.raises(InternalError, match="more misses than it could use"):
+        ledger.streams.finish(begun, 2, b"rows")
+    assert ledger.streams.close(held.entry).used == 2  # nobody runs that check any more
+    assert ledger.budget().spent == cost("1/10")
+    again = open_stream(ledger)
+    answer_check(ledger, again)
+    assert ledger.streams.close(again.entry).charged == Fraction(3, 40)
+    assert ledger.budget().spent == cost("7/40")
+    with pytest.raises(ProgrammingError, match="closed"):
+        ledger.streams.begin(again.entry, ASKED, None)
     assert ledger.check() == []
-
-
-def test_steps_that_were_tampered_with_are_found(open_ledger: Open) -> None:
-    ledger = open_ledger()
-    held = reserve(ledger, "1/2")
-    ledger.step(held, 1, cost("1/10"))
-    ledger.settle(held, cost("1/10"))
-    for change in ("DELETE FROM progress", "UPDATE progress SET epsilon = '1/20'"):
-        with pytest.raises(OperationalError), ledger._store.write() as connection:
-            connection.execute(change)
-    with ledger._store.write() as connection:
-        connection.execute("DROP TRIGGER progress_is_final")
-        connection.execute("UPDATE progress SET epsilon = '1/5', step = 2")
-    found = " ".join(ledger.check())
-    assert "less than its steps" in found
-    assert "not in order" in found
 
 
 def test_a_release_is_found_by_its_key_and_owner_only(open_ledger: Open) -> None:

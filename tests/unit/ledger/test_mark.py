@@ -25,6 +25,7 @@ from dpsql.kernel.loss import Charge, Filter, PrivacyLoss, Totals
 from dpsql.ledger import GroupCap, Ledger, Opening, Request, Reservation
 from dpsql.ledger.mark import Mark, MarkFile, StoredMark, append_durably, replace_durably, unlock
 from dpsql.ledger.mark import lock as lock_file
+from tests.support.ledger_streams import open_stream
 
 TENTH = Charge(Fraction(1, 10))
 
@@ -125,7 +126,7 @@ def test_each_answer_is_in_the_mark_before_it_is_handed_out(path: Path, state: P
 
 def test_a_stream_is_in_the_mark_before_its_first_answer(path: Path, state: Path) -> None:
     with open_at(path) as ledger:
-        ledger.reserve_stream(analyst="ann", statement="s", selection="r", mechanism="m", charge=TENTH)
+        open_stream(ledger)
         assert read(state).event == ledger.head()
         assert read(state).totals["policy"][:2] == ("1/10", "0/1")
 

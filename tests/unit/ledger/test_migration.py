@@ -454,6 +454,25 @@ def test_version_6_stays_as_it_is_and_its_next_charge_tells_of_the_facts(tmp_pat
     assert version(path) == VERSION
 
 
+@pytest.mark.parametrize("recorded", [DUMP, VERSION_6, VERSION_8])
+def test_steps_of_old_streams_that_were_tampered_with_are_found(tmp_path: Path, recorded: Path) -> None:
+    """Streams that belonged to processes wrote what they had spent; nothing writes that any more."""
+    path = tmp_path / "ledger.sqlite"
+    with raw(path) as connection:
+        connection.executescript(recorded.read_text())
+    with Ledger.open(path, **OF_VERSION_6, parts=WEEKS if recorded is VERSION_8 else None) as ledger:  # type: ignore[arg-type]
+        assert ledger.check() == []
+        for change in ("DELETE FROM progress", "UPDATE progress SET epsilon = '1/20'"):
+            with pytest.raises(OperationalError), ledger._store.write() as connection:
+                connection.execute(change)
+        with ledger._store.write() as connection:
+            connection.execute("DROP TRIGGER progress_is_final")
+            connection.execute("UPDATE progress SET epsilon = '7/1', step = step + 5 WHERE step = 1")
+        found = " ".join(ledger.check())
+        assert "less than its steps" in found
+        assert "not in order" in found
+
+
 @pytest.mark.parametrize("before", [5, 6, 7, 8, 9, 10])
 def test_later_versions_have_the_structure_of_a_new_one(tmp_path: Path, before: int) -> None:
     path = RECORDED[before](tmp_path / "ledger.sqlite")

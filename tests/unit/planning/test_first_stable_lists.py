@@ -1,0 +1,161 @@
+"""FIRST STABLE SELECT .. ELSE ..: the first stable answer of a list, at one price; what is refused."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from fractions import Fraction
+from typing import Any
+
+import pytest
+
+from dpsql.composition.planned_count import PlannedCount
+from dpsql.errors import QueryRefused, QuerySyntaxError
+from dpsql.kernel.mechanisms import FirstStable, StableStream
+from dpsql.session import Session
+from tests.narrow import present
+from tests.support.world import open_world
+
+POLICY = """
+[budget]
+epsilon = 1000
+delta = 0.9
+ledger = "ledger.sqlite"
+[tables.visits]
+source = "visits.parquet"
+unit = "user_id"
+[tables.visits.domain]
+page = { values = ["a", "b", "c"], complete = true }
+[tables.pages]
+source = "pages.parquet"
+public = true
+[views.halves]
+sql = "SELECT user_id, half FROM visits"
+"""
+VISITS = """SELECT i AS user_id, CASE WHEN i < 2500 THEN 'a' ELSE 'b' END AS page, 'h' || (i % 2) AS half,
+'w' || (i % 4) AS word, i % 7 AS day FROM range(4000) t(i)"""
+OPTIONS = "WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 1, delta = 1e-6)"
+
+
+def top(key: str, table: str = "visits") -> str:
+    return f"{key} AS k FROM {table} GROUP BY {key} ORDER BY COUNT(DISTINCT user_id) DESC LIMIT 1"
+
+
+CLEAR, CLOSE, CLOSER = top("page"), top("half"), top("word")
+
+
+def listed(first: str, *others: str, options: str = OPTIONS) -> str:
+    return " ELSE ".join([f"FIRST STABLE SELECT {options} {first}", *(f"SELECT {each}" for each in others)])
+
+
+@pytest.fixture(scope="module")
+def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
+    with open_world(
+        tmp_path_factory.mktemp("lists"), POLICY, visits=VISITS, pages="SELECT 'a' AS page"
+    ) as opened:
+        yield opened
+
+
+def said(session: Session, text: str) -> str:
+    return " ".join(present(session.run(text).release).warnings)
+
+
+@pytest.mark.parametrize(
+    ("selects", "shown", "charged", "which"),
+    [
+        ((CLEAR, CLOSE), [{"k": "a"}], "1", "the answer of SELECT 1 of 2"),
+        ((CLOSE, CLEAR), [{"k": "a"}], "1", "the answer of SELECT 2 of 2: no answer before it is stable"),
+        ((CLOSE, CLOSER, CLEAR), [{"k": "a"}], "1", "the answer of SELECT 3 of 3"),
+        ((CLOSE, CLOSER), [], "3/20", "more or less might change the answer"),
+    ],
+)
+def test_the_first_stable_answer_is_shown(
+    session: Session, selects: tuple[str, ...], shown: list[dict[str, str]], charged: str, which: str
+) -> None:
+    """All cost epsilon, or its first part if nothing is shown; delta is paid once."""
+    before, text = session.budget().spent, listed(*selects)
+    found = session.run(text)
+    assert found.table.to_pylist() == shown
+    assert which in said(session, text)  # as stored: it costs nothing again
+    spent = session.budget().spent
+    assert spent.epsilon - before.epsilon == Fraction(charged)
+    assert spent.delta - before.delta == Fraction(1, 10**6)
+    assert session.ledger.check() == []
+
+
+def test_all_are_counted_whichever_is_shown(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
+    counted, count = [], PlannedCount.count
+
+    def record(planned: PlannedCount, *given: Any, **options: Any) -> Any:
+        counted.append(planned)
+        return count(planned, *given, **options)
+
+    monkeypatch.setattr(PlannedCount, "count", record)
+    session.run(listed(CLEAR, CLOSE, options=OPTIONS.replace("1e-6", "1e-7")))
+    assert len(counted) == 2
+
+
+def test_one_noise_of_the_threshold_serves_all(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The tests are those of a list of so many: the cutoff is that for all of them."""
+    streams, test = list[StableStream](), StableStream.test
+
+    def record(stream: StableStream, distance: Fraction) -> bool:
+        streams.append(stream)
+        return test(stream, distance)
+
+    monkeypatch.setattr(StableStream, "test", record)
+    session.run(listed(CLOSE, CLOSER, CLEAR, options=OPTIONS.replace("1e-6", "1e-8")))
+    assert len(streams) == 3
+    assert len({*map(id, streams)}) == 1
+    assert streams[0].plan == FirstStable.plan(3, 1, Fraction(1, 10**8))
+
+
+def test_what_is_read_and_costs(session: Session) -> None:
+    text = listed(CLOSE, top("half", "halves"), options=OPTIONS.replace("1e-6", "1e-5"))
+    (cell,) = session.run(f"EXPLAIN (FORMAT JSON) {text}").table.column(0).to_pylist()
+    facts = json.loads(cell)
+    assert (facts["mechanism"], facts["epsilon"], facts["delta"]) == ("stability tests", 1, 1e-5)
+    assert len(facts["compiled_sql"]) == 2
+    assert [each[:21] for each in facts["warnings"] if each.startswith("SELECT")] == [
+        "SELECT 1: it is shown",
+        "SELECT 2: it is shown",
+    ]
+    proved = session.run(f"EXPLAIN (FORMAT CERTIFICATE) {text}").table.column(0).to_pylist()
+    assert {*proved} == {"SELECT 1", "SELECT 2"}
+
+
+def test_parameters_and_case(session: Session) -> None:
+    """ELSE of a CASE is no end of a SELECT; markers are counted over the whole statement."""
+    case = "CASE WHEN page = ? THEN 'x' ELSE 'y' END AS k FROM visits WHERE day < ? GROUP BY 1"
+    text = listed(CLOSE, f"{case} ORDER BY COUNT(DISTINCT user_id) DESC LIMIT 1")
+    assert session.run(text, ["a", 9]).table.to_pylist() == [{"k": "x"}]
+    assert session.run(text, ["b", 9]).table.to_pylist() == [{"k": "y"}]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (listed(CLEAR), "takes several SELECTs"),
+        (listed(CLEAR) + " ELSE", "takes SELECTs, with ELSE"),
+        (listed(CLEAR, top("day")), "the same columns, of the same names and types"),
+        (listed(CLEAR, CLEAR.replace("AS k", "AS page")), "the same columns"),
+        (listed(CLEAR, f"{OPTIONS} {CLOSE}"), "has one price and one test, so epsilon"),
+        (listed(CLEAR, "page AS k FROM pages"), "reads private tables"),
+        (listed(CLEAR, "COUNT(DISTINCT user_id) AS k FROM visits"), "is a number, which one"),
+        (
+            listed(CLEAR, CLOSE, options=OPTIONS.replace("epsilon", "mechanism = NOISY_TOP_K, epsilon")),
+            "of its own",
+        ),
+        (
+            listed(CLEAR, CLOSE, options=OPTIONS.replace("epsilon = 1", "error = 9")),
+            "no meaning for an exact",
+        ),
+        (listed(CLEAR, CLOSE, options="WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 1)"), "needs a delta"),
+        (listed(CLEAR, CLOSE, options=""), "gives no epsilon"),
+    ],
+)
+def test_refused(session: Session, text: str, message: str) -> None:
+    before = session.budget().spent
+    with pytest.raises((QueryRefused, QuerySyntaxError), match=message):
+        session.run(text)
+    assert session.budget().spent == before
