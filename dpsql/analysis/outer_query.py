@@ -315,13 +315,10 @@ def compile_outer_query(compiler: StatementCompiler, query: Query, *, combines: 
     shown_keys = [keys[o.of] for o in outputs if o.kind == "key" and 0 <= o.of < len(keys)]
     plain = isinstance(selection, Scalar | AllGroups) and not (apart or spelled.only or lost or quantiles)
     plain = plain and {*shown_keys} >= {*keys}
-    addable = None
-    if plain:
-        addable = partial(find_addable, compiler, before, condition, shown_keys, own, whole=combines)
+    cells = partial(find_addable, compiler, before, condition, shown_keys, own, whole=combines)
     one_each = bool(single) or owner.row
-    found = OuterQuery(
-        rows, selection, keys, domains, tuple(counts), outputs, made, facts, one_each, addable=addable
-    )
+    told = tuple(counts), outputs, made, facts, one_each
+    found = OuterQuery(rows, selection, keys, domains, *told, addable=cells if plain else None)
     return found if apart is None else replace(found, values=apart.values)
 
 

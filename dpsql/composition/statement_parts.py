@@ -321,6 +321,8 @@ class _Splitter:
     def _check_groups(self, releases: Sequence[Query]) -> None:
         """Refuse quantiles that are aggregated over groups which noise finds: the others would be missing."""
         for query in releases:
+            if query.tree.args.get("group") is None:
+                continue  # of one group, which is there
             if not any(is_quantile(node) for item in query.tree.expressions for node in walk_tree(item)):
                 continue
             with suppress(QueryRefused):  # what else is refused has its own words

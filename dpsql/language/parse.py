@@ -21,15 +21,7 @@ from dpsql.language.dialect_forms import drop_limit_casts, standardize_forms
 from dpsql.language.options import read_value
 from dpsql.language.parameters import Parameters
 from dpsql.language.stable_statements import FirstStable, parse_first_stable
-from dpsql.language.statement import (
-    Clauses,
-    Describe,
-    Query,
-    Refine,
-    Set,
-    Show,
-    StatementText,
-)
+from dpsql.language.statement import Clauses, Describe, Query, Refine, Set, Show, StatementText
 from dpsql.language.stream_statements import Ask, Check, OpenChecks, StreamCommand
 from dpsql.language.syntax_trees import (
     copy_tree,
