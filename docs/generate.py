@@ -148,9 +148,9 @@ def _benchmarks() -> str:
 _SLOWER = (
     "## What takes longer, and why",
     "",
-    "* **Sums where most units have more rows than are counted** take four to six times the exact count:",
-    "  each row is weighed by the number of rows of its unit, which is counted in the same query. Where",
-    "  nobody or few have more, nothing or little is weighed.",
+    "* **Numbers of rows where most units have more than are counted** take six times the exact count: what",
+    "  counts of a unit in a group is a whole number, for which its rows are grouped. Rows of sums and averages",
+    "  are weighed one by one, which takes less than the exact count.",
     "* **A thousand groups of equal size** of which the largest are asked for take as long as the exact",
     "  query: rows do not tell which are largest, and bits of so many groups no longer fit into the",
     "  processor's caches.",

@@ -150,7 +150,7 @@ class BudgetExceeded(OperationalError):  # noqa: N818  the design's name
     requested, remaining
         `(epsilon, delta)`, exact.
     scope
-        Which cap was exceeded: `"policy"`, `"analyst NAME"` or `"query"`.
+        Which cap was exceeded: `"policy"`, `"lifetime"`, `"analyst NAME"` or `"query"`.
     """
 
     sqlstate = "ZP002"

@@ -33,9 +33,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from dpsql.analysis import CompiledQuery
-from dpsql.check_streams import CheckStreams
-from dpsql.composition import Releasing, ends, run_composed, schema_of, with_ends
-from dpsql.composition.explain import certificate_table, explain
+from dpsql.composition import Releasing
 from dpsql.composition.planner import Planner
 from dpsql.composition.prepared import (
     Command,
@@ -49,7 +47,6 @@ from dpsql.composition.prepared import (
     PreparedQuestion,
     PreparedReport,
 )
-from dpsql.composition.show_describe import empty_table, show_facts
 from dpsql.database import Database
 from dpsql.engines import RunningStatement, running_statement
 from dpsql.errors import InterfaceError, InternalError, OperationalError
@@ -75,6 +72,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
+    from dpsql.check_streams import CheckStreams
     from dpsql.kernel.facts import Facts
     from dpsql.language import Parameters
     from dpsql.ledger import Budget
@@ -104,7 +102,7 @@ class Session:
         self.closed = False
         self._running = RunningStatement()
         self._beside: tuple[CompiledQuery, ...] = ()
-        self._checks = CheckStreams(self)
+        self._streams: CheckStreams | None = None
         self._reports: SessionReports | None = None
         self._uploads: Uploads | None = None
         try:
@@ -145,6 +143,14 @@ class Session:
 
             self._reports = SessionReports(self)
         return self._reports
+
+    @property
+    def _checks(self) -> CheckStreams:
+        if self._streams is None:
+            from dpsql.check_streams import CheckStreams  # noqa: PLC0415  few sessions have streams
+
+            self._streams = CheckStreams(self)
+        return self._streams
 
     @property
     def planner(self) -> Planner:
@@ -236,6 +242,8 @@ class Session:
 
     def schema(self, prepared: Prepared, *, intervals: bool = False) -> pa.Schema:
         """Return the columns of a statement's answer, with the ends of intervals if they are shown."""
+        from dpsql.composition.show_describe import schema_of  # noqa: PLC0415  an answer has them itself
+
         match prepared:
             case PreparedCommand(command=PreparedReport() as report):
                 return self.reports.schema(report)
@@ -247,6 +255,8 @@ class Session:
         self, prepared: PreparedPrivate | PreparedComposed, release: Release, *, intervals: bool
     ) -> pa.Table:
         """Return the rows of a statement's release, with the columns that `schema` has."""
+        from dpsql.composition.show_describe import ends, with_ends  # noqa: PLC0415  as in `schema`
+
         return with_ends(release, ends(prepared)) if intervals else release.rows
 
     def reuse_keys(
@@ -289,6 +299,9 @@ class Session:
         return StatementResult(self._facts(command))
 
     def _facts(self, command: Explained | Show | Describe | Set) -> pa.Table:
+        from dpsql.composition.explain import certificate_table, explain  # noqa: PLC0415  no answer needs it
+        from dpsql.composition.show_describe import empty_table, show_facts  # noqa: PLC0415  as here
+
         match command:
             case Explained():
                 if isinstance(command.prepared, PreparedCommand):
@@ -401,5 +414,10 @@ def _result_of(
 ) -> StatementResult:
     """Return the result of a private statement, given its releases."""
     with tell_opening(*releases):
-        release = releases[0] if isinstance(prepared, PreparedPrivate) else run_composed(prepared, releases)
+        if isinstance(prepared, PreparedPrivate):
+            release = releases[0]
+        else:
+            from dpsql.composition.composed_statements import run_composed  # noqa: PLC0415  not for one
+
+            release = run_composed(prepared, releases)
     return StatementResult(release.rows, release)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeVar
 
+from dpsql.composition.analysed_blocks import AnalysedBlocks
 from dpsql.composition.prepared import Prepared, PreparedPrivate
 
 if TYPE_CHECKING:
@@ -33,6 +34,11 @@ def private(prepared: Prepared) -> PreparedPrivate:
 def engine_of(session: Session) -> Engine:
     """Return the engine that the session's next statement uses."""
     return session.database.engines().engine
+
+
+def analysed_blocks(session: Session) -> AnalysedBlocks:
+    """Return what analyses the blocks of a session's next statement."""
+    return AnalysedBlocks(session.policy, engine_of(session).schema_database, session.defaults)
 
 
 def replace_engine(session: Session, engine: object) -> None:

@@ -19,7 +19,8 @@
 ``facts_of_values``    bounds of an expression, its grain of time, NULL; ``row_conditions`` what holds on
                        the rows that count, ``where_ranges`` which values it leaves
 ``key_candidates``     which groups there can be; ``public_domains`` lists of values, ``public_values``
-                       single values, ``large_domains`` those of which not all groups are counted;
+                       single values, ``count_keys`` numbers of a unit's rows, ``large_domains`` those of
+                       which not all groups are counted;
                        ``group_rules`` how many, and of which units, ``bounds_on_groups`` in how many
                        of them a unit counts
 ``part_guards``        conditions on the date of units, beside those from which they follow;
@@ -52,12 +53,11 @@ from fractions import Fraction
 from sqlglot import exp
 
 from dpsql.analysis import select_blocks
-from dpsql.analysis.advice import RefusedStatement, advise
-from dpsql.analysis.advice.survey import Surveyor, adapt_hints, order_obstacles
 from dpsql.analysis.bound_ladders import Contribution, CutValues, Kept, KeptLadders, LeftOut
 from dpsql.analysis.call_rules import RULES_BY_NODE
 from dpsql.analysis.compiled_query import CompiledQuery, PublicOrder, check_sealed, is_alike, merge_queries
 from dpsql.analysis.compiler import function_name
+from dpsql.analysis.count_keys import list_tellers
 from dpsql.analysis.cut_contributions import (
     bound_on_rows,
     describe_cells,
@@ -132,6 +132,7 @@ __all__ = [
     "CutValues",
     "DeclaredValues",
     "DomainPart",
+    "Draft",
     "Kept",
     "KeptLadders",
     "LeftOut",
@@ -148,9 +149,11 @@ __all__ = [
     "Vocabulary",
     "analyse",
     "bound_on_rows",
+    "build_plan",
     "check_claims",
     "check_outer",
     "check_sealed",
+    "check_statement",
     "choose_common_noise",
     "complete_options",
     "count_candidates",
@@ -167,9 +170,9 @@ __all__ = [
     "is_selection_of_all",
     "list_marks",
     "list_obstacles",
+    "list_tellers",
     "mark_value",
     "merge_queries",
-    "order_obstacles",
     "place_columns",
     "put_domains",
     "put_values",
@@ -222,6 +225,13 @@ def analyse(
 
     `found` are the places of the bounds that were found, in the order of `Plan.ladders`.
     """
+    return build_plan(check_statement(query, policy, catalog, options, found))
+
+
+def check_statement(
+    query: Query, policy: Policy, catalog: Catalog, options: Options, found: tuple[int, ...] = ()
+) -> Draft:
+    """Run the checks of `analyse`, which refuse statements; `build_plan` takes what it returns, once."""
     with query.source.limited_depth():
         draft = Draft.begin(query, policy, catalog, options, found)
         _run_passes(CHECKS, draft)
@@ -230,6 +240,12 @@ def analyse(
             draft = Draft.begin(query, policy, catalog, draft.options, found)
             draft.compiler.each_value = False
             _run_passes(CHECKS, draft)
+        return draft
+
+
+def build_plan(draft: Draft) -> Plan:
+    """Seal the counting query of a statement that has passed the checks, and return its plan."""
+    with draft.query.source.limited_depth():
         _run_passes(BUILDS, draft)
         return state_plan(draft)
 
@@ -241,6 +257,8 @@ def _run_passes(passes: Iterable[Pass], draft: Draft) -> None:
 
 def survey(query: Query, policy: Policy, catalog: Catalog, options: Options) -> list[QueryRefused]:
     """Return all refusals of a private statement; none of one that `analyse` accepts."""
+    from dpsql.analysis.advice.survey import Surveyor  # noqa: PLC0415  few statements are refused
+
     surveyor = Surveyor(query.source, policy, catalog, RULES_BY_NODE, select_blocks.compile_query)
     # Without a part that was refused, the query of a public domain may not bind: then the survey ends.
     with suppress(RecursionError, ValueError), surveyor.part():
@@ -261,10 +279,15 @@ def list_obstacles(
     `releases` are its release blocks, as far as they are known. Tables come first: as long as one does not
     exist, nothing else is judged.
     """
+    from dpsql.analysis.advice import RefusedStatement, advise  # noqa: PLC0415  few statements are refused
+    from dpsql.analysis.advice.survey import adapt_hints, order_obstacles  # noqa: PLC0415  as above
+
     found = find_unknown_tables(query, policy)
     if not found:
         found = [first]
         for release in releases:
+            if len(found) > 1 and find_values(release.tree):
+                continue  # what it reads of a refused release is not known
             found += survey(release, policy, catalog, complete_options(release.options, defaults))
     if any(r.obstacles[0].unknown == "function" for r in found):  # it may be an aggregate, mistyped
         found = [r for r in found if not r.message.startswith(NOT_COUNTED)] or found

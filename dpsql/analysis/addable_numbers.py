@@ -2,8 +2,8 @@
 
 A number is a sum over the rows of a FROM clause for which conditions hold. Where these compare single columns
 with constants, the rows are a cell (`estimates.disjoint_cells`), and numbers of disjoint cells add up. That
-is so along every column if the number is one of rows, each with a share of its own. A unit that has several
-rows may have one share for all of them: it is counted once, or its rows are weighted down together. Such
+is so along every column if the number is one of rows, whose shares do not depend on others. A unit that has
+several rows may have one share for all of them: it is counted once, or its rows are weighted down. Such
 numbers add up along facts of units alone, since then each unit is in one of the cells with all its rows; and
 weighted ones only where all else is equal, since the weights depend on it.
 

@@ -12,6 +12,7 @@ from dpsql.analysis.compiler import StatementCompiler, check_arguments, read_who
 from dpsql.analysis.facts_of_values import never_null
 from dpsql.analysis.key_candidates import add_domain
 from dpsql.analysis.period_refusals import refuse_totals
+from dpsql.analysis.released import find_default
 from dpsql.analysis.row_conditions import Names, find_known_rows, is_fact
 from dpsql.analysis.scalar_rules import compile_condition, make_canonical
 from dpsql.analysis.typed_expression import UNKNOWN, Typed, UnitRole, make_column, tells_units
@@ -74,6 +75,8 @@ class Group:
     """The compiled keys, each with its column in the grouped relation."""
     aggregates: list[Typed] = field(default_factory=list)
     windows: list[Typed] = field(default_factory=list)
+    most: int | None = None
+    """How many rows of a unit count, as the policy says."""
     around: Scope | None = None
     """The scope in which windows over the groups are compiled."""
     open: set[str] = field(default_factory=set)
@@ -132,7 +135,7 @@ class Group:
         value = compile_aggregate(self.compiler, node, self.inner)
         self.aggregates.append(value)
         made = make_column(self.alias, f"a{len(self.aggregates) - 1}", value.type)
-        return replace(made, bounds=value.bounds)
+        return replace(made, bounds=value.bounds, most=self.most if aggregate_name(node) == "count" else None)
 
 
 def compile_groups(
@@ -169,7 +172,8 @@ def compile_groups(
             "a subquery groups private rows only by their privacy unit", at, "GROUP BY user_id, ..."
         )
     alias = compiler.alias()
-    group = Group(compiler, scope, items, alias)
+    most = None if owner is None else find_default(compiler.policy, source.source, "rows_per_unit")
+    group = Group(compiler, scope, items, alias, most=most)
     for i, key in enumerate(keys):
         made = make_column(alias, f"k{i}", key.type)
         link = key.link if key.is_column else ""

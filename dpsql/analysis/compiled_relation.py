@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Callable, Iterable
 from dataclasses import field, replace
+from operator import is_
 
 from sqlglot import exp
 
@@ -57,6 +58,8 @@ class RelationColumn:
     """What is to be shown with an answer for which it is read."""
     nulls: bool = True
     """Whether it can be NULL, beside a NULL that its domain lists."""
+    most: int | None = None
+    """The greatest number of a unit's rows by the policy, if it holds a number of them; else None."""
 
     @classmethod
     def of(
@@ -64,10 +67,9 @@ class RelationColumn:
     ) -> RelationColumn:
         """Return the column of a select list that holds an expression."""
         link = value.link if value.is_column else ""
-        span, bounds = value.column_span(), value.bounds
-        return cls(
-            name, value.type, value.unit, value.domain, link, span, fact, borrowed, bounds, nulls=nulls
-        )
+        span, bounds, most = value.column_span(), value.bounds, value.most if value.is_column else None
+        known = name, value.type, value.unit, value.domain, link, span, fact, borrowed, bounds
+        return cls(*known, nulls=nulls, most=most)
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,9 +133,16 @@ class Origin:
             self._named.update(found)
         return self._named.get(key, [])
 
+    def may_have(self, node: exp.Column) -> bool:
+        """Return whether a name may mean one of the columns, whatever table it names: a quick check."""
+        field = node.args.get("table") is not None and any("." in name for name in self.names)
+        return field or bool(self.find_columns(fold(node.name)))
+
     def map_columns(self, change: Callable[[Typed], Typed]) -> Origin:
-        """Return the relation with `change` applied to each column."""
-        return Origin(self.alias, self.names, tuple(map(change, self.columns)))
+        """Return the relation with `change` applied to each column; itself if it changes none."""
+        made = tuple(map(change, self.columns))
+        same = all(map(is_, made, self.columns))
+        return self if same else Origin(self.alias, self.names, made)
 
 
 @dataclass(frozen=True, slots=True)

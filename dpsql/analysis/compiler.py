@@ -79,7 +79,9 @@ class StatementCompiler:
     nodes: int = 0
     """The number of expression nodes compiled so far."""
     now: datetime = field(default_factory=lambda: datetime.now(UTC).replace(tzinfo=None))
-    """The current time, read once for the whole statement."""
+    """The current time, read once for the whole statement, or `as_of`."""
+    closed_at: date = field(init=False)
+    """The day on which parts of units count as closed or not: none later than the present one."""
     used: set[str] = field(default_factory=set)
     """The declared tables that the statement names."""
     intervals: dict[str, str] = field(default_factory=dict)
@@ -120,6 +122,9 @@ class StatementCompiler:
     """What the statement leaves open and is answered with, in order."""
     kept: list[exp.Expr] = field(default_factory=list)
     """The compiled nodes, kept alive so that no other node gets the `id` of one of them."""
+
+    def __post_init__(self) -> None:
+        self.closed_at = self.now.date()
 
     def alias(self) -> str:
         """Return the next generated name of a table of the compiled query."""

@@ -193,6 +193,7 @@ def refuse_text(source: StatementText, text: str, sql_type: SqlType, at: exp.Exp
             "leave the offset out" + (zoned if sql_type.moment else ""),
         )
     hint = "write it as '2024-07-02 00:00:00+02:00'" if sql_type == TIMESTAMPTZ else None
+    hint = "write it as year, month, day: '2024-07-02'" if sql_type.name == "DATE" else hint
     return source.refuse(
         f"this text is not a valid {sql_type}", at, hint or f"write the text as a {sql_type}"
     )

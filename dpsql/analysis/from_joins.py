@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
 from sqlglot import exp
@@ -148,15 +148,18 @@ def _compile_join(
     elif join.args.get("on") is not None:
         with compiler.part():
             conditions.append(compile_condition(compiler, join.args["on"], both))
-        pairs += find_equalities(both, own, origin.columns)
+        pairs += find_equalities(both, own, (origin,))
     elif kind != "CROSS":
         raise compiler.source.refuse(f"{kind} JOIN needs a condition", join)
-    pairs += find_period_equalities(compiler, both, own, origin.columns)
+    periods = any(side.owner is not None and side.owner.every for side in (left, relation))
+    if periods:
+        pairs += find_period_equalities(compiler, both, own, origin.columns)
     single = kind in ("INNER", "LEFT") and _has_single_match(relation, origin, pairs)
     kept = single or kind in ("SEMI", "ANTI")
     if kind in ("INNER", "CROSS"):
-        pairs += find_equalities(both, filters, origin.columns)
-        pairs += find_period_equalities(compiler, both, filters, origin.columns)
+        pairs += find_equalities(both, filters, (origin,))
+        if periods:
+            pairs += find_period_equalities(compiler, both, filters, origin.columns)
     here = Column(generated, "u")
     owner, unit = left.owner or relation.owner, left.unit
     same: list[Expr] = []
@@ -219,14 +222,16 @@ def _merge_column(compiler: StatementCompiler, kind: str, a: Typed, b: Typed, at
 
 
 def find_equalities(
-    scope: Scope, parts: Iterable[exp.Expr], own: Iterable[Typed]
+    scope: Scope, parts: Iterable[exp.Expr], own: Sequence[Origin]
 ) -> list[tuple[Typed, Typed]]:
-    """Return the conditions `a = b` of two bare columns, of which the second is one of `own`."""
+    """Return the conditions `a = b` of two bare columns, of which the second is one of the items `own`."""
     found = []
-    nodes = {c.node for c in own}
+    nodes = {c.node for origin in own for c in origin.columns}
     for part in parts:
         sides = (part.this, part.expression) if isinstance(part, exp.EQ) else ()
-        if sides and all(isinstance(side, exp.Column) and scope.may_have(side) for side in sides):
+        if not sides or not all(isinstance(side, exp.Column) for side in sides):
+            continue
+        if any(o.may_have(s) for s in sides for o in own) and all(map(scope.may_have, sides)):
             try:
                 a, b = (scope.resolve(side) for side in sides)
             except QueryRefused:  # a condition of WHERE may name a table that is joined later
@@ -273,7 +278,8 @@ def _join_owned(
             )
         return right.owner, here, []
     if left.owner.kind != right.owner.kind:
-        raise refuse(f"rows of a {left.owner.kind} and of a {right.owner.kind} are never joined", join)
+        said = f"rows of a {left.owner.kind} and of a {right.owner.kind} are never joined"
+        raise refuse(said, join, "count each in a statement of its own")
     if left.owner.every != right.owner.every:
         return _join_standing(compiler, join, kind, left, right, here, pairs)
     if not is_tied_by_units(pairs, left.owner):
@@ -354,8 +360,6 @@ def find_period_equalities(
 ) -> list[tuple[Typed, Typed]]:
     """Return the conditions that equate periods of units, one computed of columns of `own`, one of others."""
     mine = frozenset[str]().union(*(c.reads for c in own))
-    if not any(c.unit.every or c.unit is UnitRole.PERIOD for c in scope.columns):
-        return []
     found = []
     for part in parts:
         sides = (part.this, part.expression) if isinstance(part, exp.EQ) else ()

@@ -419,6 +419,7 @@ def _place_in_from(relation: Relation, generated: str, alias: str) -> Origin:
             bounds=c.bounds,
             nulls=c.nulls,
             notes=c.notes,
+            most=c.most,
         )
         for i, c in enumerate(relation.columns)
     )

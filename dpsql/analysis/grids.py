@@ -177,6 +177,14 @@ def grid_of(sql_type: SqlType, low: Fraction, high: Fraction, most: int, *, degr
     return Grid(sql_type, step, math.floor(low), math.ceil(high))
 
 
+def parts_of_step(change: int) -> int:
+    """Return in how many parts a step is divided, if a unit moves a number by so many steps: a power of two.
+
+    It moves the number by at most `MOST_STEPS` of these parts, too.
+    """
+    return int(1 << max(MOST_STEPS // max(change, 1), 1).bit_length() - 1)
+
+
 def prepare_for_search(value: Expr, sql_type: SqlType) -> tuple[Expr, int, Fraction]:
     """Return a row's value for the search of a bound, the decimals of its sums, and the step of these."""
     grid = search_grid(sql_type, signed=True)

@@ -163,7 +163,7 @@ def _tie_to_outer(
     where = select.args.get("where")
     visible = {c.node for c in (*outer.columns, *outer.merged.values())}
     parts = list_conjuncts(where.this) if where is not None else []
-    pairs = find_equalities(inner, parts, made.scope.columns)
+    pairs = find_equalities(inner, parts, made.scope.origins)
     if block.owner.every or made.owner.every:
         pairs += find_period_equalities(compiler, inner, parts, made.scope.columns)
         outside = frozenset[str]().union(*(c.reads for c in (*outer.columns, *outer.merged.values())))

@@ -13,9 +13,10 @@ are `outside`, one more number of the release.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from fractions import Fraction
+from functools import partial
 
 from sqlglot import exp
 
@@ -24,6 +25,7 @@ from dpsql.analysis.aggregate_functions import aggregate_calls, aggregate_name
 from dpsql.analysis.block_groups import list_group_nodes
 from dpsql.analysis.compiled_relation import Block, From, Item
 from dpsql.analysis.compiler import StatementCompiler, check_arguments, list_conjuncts
+from dpsql.analysis.count_keys import list_count_keys
 from dpsql.analysis.counting_query import ProjectedRows
 from dpsql.analysis.from_joins import compile_from
 from dpsql.analysis.key_candidates import find_candidates
@@ -183,8 +185,8 @@ class OuterQuery:
     """The values of the last key, which the statement does not have; None: it has all keys."""
     groups_known: bool = False
     """Whether a kept ladder has bounded the groups of units, in place of the policy's number."""
-    addable: AddableNumbers | None = None
-    """What its numbers are sums over; None if that is not known, or they are none."""
+    addable: Callable[[], AddableNumbers | None] | None = None
+    """Finds what its numbers are sums over; None if they are none."""
 
     @property
     def own_keys(self) -> tuple[Typed, ...]:
@@ -274,7 +276,7 @@ def compile_outer_query(compiler: StatementCompiler, query: Query, *, combines: 
     chosen = next((i for i, (place, _) in enumerate(nodes) if place == ordering), None)
     if chosen is not None:
         _check_ordering(compiler, calls[chosen], nodes[chosen][1])
-    shown = choose_measures(calls, chosen)
+    shown = choose_measures(calls, chosen, keyed=bool(keys))
     counts: list[ReleasedAggregate] = []
     uses: dict[int, tuple[int, ...]] = {}
     for (place, _), measure in zip(nodes, shown, strict=True):
@@ -301,6 +303,10 @@ def compile_outer_query(compiler: StatementCompiler, query: Query, *, combines: 
     if apart is not None:
         keys, domains, counts = (*keys, apart.key), (*domains, apart.domain), [apart.units] * len(counts)
         outputs = tuple(o if o.kind == "key" else replace(o, values=apart.values.size) for o in outputs)
+    names = find_fact_names(made, find_fixed_values(compiler, filters, made.scope))
+    facts = tuple(one_row or is_fact(key, names) for key in keys)
+    if all(facts) and apart is None and not (lost or quantiles or query.options.mechanism):
+        domains = list_count_keys(compiler, made, keys, domains, counts, selection, known)
     more = [row for ladder in compiler.ladders for row in ladder.rows if not compiler.places_found]
     alike = has_stable_reads(compiler.used, compiler.policy, compiler.catalog)
     rows = ProjectedRows.of(made, condition, keys, tuple(counts), more, alike=alike)
@@ -315,9 +321,9 @@ def compile_outer_query(compiler: StatementCompiler, query: Query, *, combines: 
         and isinstance(selection, Scalar | AllGroups)
     )
     plain = plain and {*shown_keys} >= {*keys}
-    addable = find_addable(compiler, before, condition, shown_keys, own, whole=combines) if plain else None
-    names = find_fact_names(made, find_fixed_values(compiler, filters, made.scope))
-    facts = tuple(one_row or is_fact(key, names) for key in keys)
+    addable = None
+    if plain:
+        addable = partial(find_addable, compiler, before, condition, shown_keys, own, whole=combines)
     one_each = bool(single) or owner.row
     found = OuterQuery(
         rows, selection, keys, domains, tuple(counts), outputs, made, facts, one_each, addable=addable

@@ -146,11 +146,10 @@ def guard_parts(compiler: StatementCompiler, query: Query, select: exp.Select) -
         )
     if found.cut and now is not None:
         calendar = Calendar(declared.period)
-        last = calendar.number(now)
-        compiler.read_before = calendar.first_day(last + 1)
-        compiler.assume(
-            Assumed(f"{declared.column} of {declared.table}", f"up to {calendar.name(last)}", "policy")
-        )
+        after = max(calendar.number(now) + 1, calendar.ends[0])
+        compiler.read_before = calendar.first_day(after)
+        until = calendar.words(PartSet.of((EARLIER, after - 1)))
+        compiler.assume(Assumed(f"{declared.column} of {declared.table}", until, "policy"))
     return found.query
 
 
@@ -175,7 +174,7 @@ def _is_closed(compiler: StatementCompiler, declared: UnitParts, found: PartSet)
     with_dates = {fold(name) for name, _ in columns}
     if any(not table.public and fold(table.name) not in with_dates for table in tables):
         return False
-    return found <= declared.closed_parts(compiler.now.date())
+    return found <= declared.closed_parts(compiler.closed_at)
 
 
 @dataclass(frozen=True, slots=True)

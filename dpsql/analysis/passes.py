@@ -103,6 +103,7 @@ class Draft:
         compiler.places_found = found
         if options.as_of is not None:
             compiler.now = datetime.combine(options.as_of, time())
+            compiler.closed_at = min(compiler.closed_at, options.as_of)
         return Draft(query, policy, catalog, options, compiler)
 
 
@@ -265,10 +266,11 @@ def state_plan(draft: Draft) -> Plan:
         groups_left_out=find_groups_left_out(compiler, block.selection, options),
         cut_values=tuple(find_cut_values(compiler, count) for count in block.counts),
         equal=tuple(places.setdefault(count, place) for place, count in enumerate(block.counts)),
+        clear=any(candidates.domain.clear for candidates in block.domains),
         closed=compiler.closed,
         addable=None
-        if draft.sparse or compiler.ladders or size is None
-        else keep_addable(block.addable, kept),
+        if draft.sparse or compiler.ladders or size is None or block.addable is None
+        else keep_addable(block.addable(), kept),
     )
 
 

@@ -415,7 +415,8 @@ def mark_facts(scope: Scope, names: Names) -> Scope:
     """Mark the columns of FROM that are facts, and no others."""
 
     def marked(column: Typed) -> Typed:
-        return column.with_fact(column.reads <= names)
+        fact = facts(column.node).reads <= names
+        return column if column.fact is fact else replace(column, fact=fact)
 
     origins = tuple(origin.map_columns(marked) for origin in scope.origins)
     return replace(scope, origins=origins, merged={n: marked(c) for n, c in scope.merged.items()})

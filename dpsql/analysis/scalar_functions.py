@@ -388,7 +388,17 @@ def _add_part_domain(form: Form, typed: Typed) -> Typed:
     return replace(typed, domain=domain, bounds=Bounds(Fraction(low), Fraction(high), domain.origin))
 
 
-_AGGREGATES = ("count", "count_if", "median", "quantile_cont", "stddev", "variance")
+_AGGREGATES = (
+    "count",
+    "count_if",
+    "median",
+    "quantile_cont",
+    "stddev",
+    "variance",
+    "corr",
+    "covar_pop",
+    "covar_samp",
+)
 """Aggregates that are found by a mistyped name."""
 
 
@@ -406,7 +416,7 @@ def _refuse_unlisted(source: StatementText, name: str, at: exp.Expr) -> Exceptio
 def find_nearest_function(name: str) -> str | None:
     """Return the known function whose name is most like an unknown one; None if none is."""
     names = [n for n in (*listed_forms(), *_AGGREGATES) if n.isidentifier() and len(n) > 3]
-    known = name.lower() in names or len(name) < 4
+    known = name.lower() in names or len(name) < 4 or name.lower() == "quartile"
     close = [] if known else difflib.get_close_matches(name.lower(), names, 1, 0.75)
     return (close[0].upper() if name.isupper() else close[0]) if close else None
 

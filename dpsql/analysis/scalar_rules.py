@@ -33,18 +33,24 @@ from dpsql.kernel.tree import (
     Binary,
     Canonical,
     Case,
+    Column,
     Constant,
+    Derived,
     Expr,
     InList,
     IsNull,
     IsTruth,
+    Item,
     Not,
     Paren,
+    Select,
     Try,
     Unary,
+    duckdb_sql,
 )
 from dpsql.kernel.tree.forms import LONGEST, NEGATED, UTC_OFFSET
 from dpsql.language import copy_tree
+from dpsql.policy import Assumed
 from dpsql.types import (
     BIGINT,
     BOOLEAN,
@@ -141,8 +147,22 @@ def _comparison(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> Ty
     a, b = compiler.expression(node.this, scope), compiler.expression(node.expression, scope)
     _check_comparable(compiler, a, node.this)
     _check_comparable(compiler, b, node.expression)
+    if isinstance(node.this, exp.Null) or isinstance(node.expression, exp.Null):
+        compiler.assume(Assumed("a comparison with NULL is never TRUE: IS NULL finds missing values"))
+    for column, other in ((a, b), (b, a)) if isinstance(node, exp.EQ) else ():
+        if column.is_column and column.type == VARCHAR and column.domain and other.text is not None:
+            _note_undeclared(compiler, node, column.domain, other.text)
     a, b = unify(compiler.source, compiler.catalog, a, b, node)
     return build_comparison(COMPARISONS[type(node)], a, b)
+
+
+def _note_undeclared(compiler: StatementCompiler, node: exp.Expr, domain: KeyDomain, text: str) -> None:
+    """Note that a text which a column is compared with is none of its public values."""
+    same = Binary("=", Column("d", "v"), Constant(text, VARCHAR))
+    found = Select((Item(Constant(1, INTEGER)),), Derived(domain.query, "d"), same)
+    names = [side.name for side in (node.this, node.expression) if isinstance(side, exp.Column)]
+    if names and not compiler.catalog.count(duckdb_sql(found)):
+        compiler.assume(Assumed(f"'{text}' is none of the public values of {names[0]}"))
 
 
 def _between(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> Typed:
@@ -255,7 +275,7 @@ _PARTS = frozenset({"year", "quarter", "month", "week", "day", "hour"})
 
 def _cast(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> Typed:
     value = compiler.expression(node.this, scope)
-    text = node.args["to"].sql("duckdb")
+    text = copy_tree(node.args["to"]).sql("duckdb", copy=False)
     if text.upper() == "JSON":
         if value.type != VARCHAR:
             raise compiler.source.refuse("only VARCHAR is read as JSON", node)

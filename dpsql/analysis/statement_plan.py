@@ -184,6 +184,8 @@ class Plan:
     """For each of the counts, what bounds cut from the values of which it is."""
     equal: tuple[int, ...] = field(kw_only=True)
     """For each of the counts, the place of the first that is equal to it: equal ones are released once."""
+    clear: bool = field(default=False, kw_only=True)
+    """Whether those groups alone are shown of which a count is above 0 for sure (`analysis.count_keys`)."""
     closed: bool = field(default=False, kw_only=True)
     """Whether it reads parts of units alone that count as closed."""
     addable: AddableNumbers | None = field(default=None, kw_only=True, compare=False, repr=False)
@@ -245,7 +247,9 @@ class Plan:
 
     @property
     def candidates(self) -> int | None:
-        """The number of groups that can be shown; None if a key has no domain."""
+        """The number of groups that are shown, or compared; None if that depends on noise, or on the keys."""
+        if self.clear:
+            return None
         each = 1 if self.values is None else self.values.size
         return None if self.domain_size is None else (self.domain_size - self.outside) // each
 

@@ -106,6 +106,8 @@ class KeyDomain:
     """Whether NULL may be among the values: rows are then matched with them so that NULL meets NULL."""
     complete: bool = False
     """Whether no row that counts has another value, beside NULL if it is not among them."""
+    clear: bool = False
+    """Whether groups are shown only if they have rows for sure: most values have none (`count_keys`)."""
 
     @property
     def sql(self) -> str:
@@ -269,6 +271,8 @@ class Typed:
     """Whether it is the current time, or made of it: a time of UTC."""
     notes: tuple[Assumed, ...] = ()
     """What is to be shown with the answer because the expression was made."""
+    most: int | None = None
+    """The greatest number of a unit's rows by the policy, if the value is a number of them; else None."""
 
     @property
     def sql(self) -> str:
@@ -331,10 +335,6 @@ class Typed:
     def with_unit(self, role: UnitRole) -> Typed:
         """Return the expression with another unit role."""
         return replace(self, unit=role)
-
-    def with_fact(self, fact: bool) -> Typed:
-        """Return the column marked as a fact of the unit, or not."""
-        return self if self.fact is fact else replace(self, fact=fact)
 
 
 def tells_units(values: Iterable[Typed]) -> bool:

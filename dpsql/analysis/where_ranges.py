@@ -310,16 +310,17 @@ def narrow_rows(catalog: Catalog, rows: From, known: KnownRows) -> From:
 
 def _narrow_value(catalog: Catalog, value: Typed, known: KnownRows, found: Sequence[Comparison]) -> Typed:
     own = bounds_of(value)
-    low, high = _find_ends(
-        catalog, replace(value, node=substitute_columns(value.guarded_node, known.made_of)), found
-    )
+    node = substitute_columns(value.guarded_node, known.made_of)
+    reads = facts(node).reads
+    about = [one for one in found if not reads.isdisjoint(facts(one.operand).reads)]
+    low, high = _find_ends(catalog, replace(value, node=node), about) if about else (None, None)
     if own is not None:
         ends = (
             own.low if low is None else max(own.low, low),
             own.high if high is None else min(own.high, high),
         )
         if ends == (own.low, own.high) or ends[0] > ends[1]:
-            return replace(value, bounds=own)
+            return value if value.bounds is own else replace(value, bounds=own)
         origin = f"{own.origin} and {ORIGIN}" if own.origin else ORIGIN
         return replace(value, bounds=Bounds(*ends, origin, own.step))
     if low is None or high is None or low > high:

@@ -289,6 +289,9 @@ class Batch:
             many = len(priced) > 1
             which = f"the {len(priced)} statements together ask" if many else "the statement asks"
             text = f"{which} for {price(total)}, but only {amounts(remaining)} is left"
+            least = min(budget.scopes, key=lambda each: each.remaining.epsilon, default=None)
+            if least is not None and least.renews:
+                text += f" until the budget starts anew on {least.renews} (UTC)"
             if not quiet:
                 text += "; nothing was run"
                 text += "\nHint: --partial runs what fits, --dry-run shows each price" if many else ""

@@ -257,6 +257,13 @@ def _draw_report(ledger: Ledger, analyst: str | None, like: Fraction | None, sty
     budget = ledger.budget(analyst)
     entries, ladders = ledger.entries(analyst), ledger.ladder_charges()
     text = _draw_amounts(budget, like, style)
+    if budget.renewal is not None:
+        cells = zip(*budget.renewal.rows, strict=True)
+        names = ("", "total", "spent", "remaining")
+        text += draw(
+            [column(name, list(each), style) for name, each in zip(names, cells, strict=True)], style
+        )
+        text += f"{budget.renewal.words}\n"
     spent = [(e.when, e.charged.epsilon or Fraction(0)) for e in reversed(entries)]
     spent += [(each.when, each.loss.epsilon or Fraction(0)) for each in ladders]
     text += chart(sorted(spent, key=lambda one: one[0]), budget.total.epsilon, style)
@@ -355,6 +362,7 @@ def _as_json(ledger: Ledger, analyst: str | None) -> str:
         "remaining": _charge_facts(budget.remaining, show_left),
         "accounting": budget.accounting,
         "order_way": _order_way(budget),
+        **({} if budget.renewal is None else {"renewal": budget.renewal.facts}),
         "head": str(ledger.head()),
         "ladders": [
             {

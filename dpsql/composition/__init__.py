@@ -3,7 +3,7 @@
 ========================  ===============================================================================
 ``planner``               prepares a statement: calls all that parses, analyses and prices it, of which
                           ``planned_count``, ``prepared`` and ``refining`` have the results; it keeps
-                          them in ``kept_plans``
+                          them in ``kept_plans``; ``analysed_blocks`` analyses each of its blocks once
 ``statement_parts``       takes a statement apart into release blocks and an outer query, by the ``kinds``
                           of its blocks; ``equivalent_blocks`` and ``release_blocks`` put them into other
                           forms
@@ -39,29 +39,20 @@
                           ``selecting`` follows it through its tree
 ``explain``               EXPLAIN, in ``release_words``; ``show_describe`` SHOW, DESCRIBE, columns of
                           answers
-``refusals``              what a refused statement is told; ``open_parameters`` the types of its parameters;
+``refusals``              what a refused statement is told, for which ``offered_statements`` tries others,
+                          ``unbound_statements`` why one does not bind; ``open_parameters`` the types of a
+                          statement's parameters;
                           ``refused_with_periods`` what is refused where units are of one period each
 ========================  ===============================================================================
 """
 
-from dpsql.composition.composed_statements import compose, layout_of, run_composed
 from dpsql.composition.running import Releasing
-from dpsql.composition.selected import selected_parts
-from dpsql.composition.show_describe import describe_view, ends, schema_of, with_ends
 from dpsql.composition.statement_parts import Parts, ReleasePart, parts_of, release_blocks
 
 __all__ = [
     "Parts",
     "ReleasePart",
     "Releasing",
-    "compose",
-    "describe_view",
-    "ends",
-    "layout_of",
     "parts_of",
     "release_blocks",
-    "run_composed",
-    "schema_of",
-    "selected_parts",
-    "with_ends",
 ]

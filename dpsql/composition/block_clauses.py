@@ -116,6 +116,15 @@ class Written:
         return self.own.get(id(select), Clauses()).clause
 
 
+def drop_bounds_on_groups(options: Sequence[Options], trees: Sequence[exp.Expr]) -> list[Options]:
+    """Return the options of releases without the bound on groups of a unit where only others have groups."""
+    of_keys = [tree.args.get("group") is not None for tree in trees]
+    return [
+        own if grouped or not any(of_keys) else replace(own, max_groups_contributed=None)
+        for own, grouped in zip(options, of_keys, strict=True)
+    ]
+
+
 def share_epsilon(
     total: Options, defaults: Options, releases: Sequence[Options], filters: tuple[Filter, ...] = ()
 ) -> list[Options]:

@@ -21,10 +21,11 @@ from dpsql.composition.derived import (
     keep_numeric,
     numbers_of,
     run_with_errors,
+    say_untold,
     with_details,
 )
 from dpsql.composition.existence import describe_existence, leaves_out, with_groups
-from dpsql.composition.found_values import OF_NO_ROWS, put_least
+from dpsql.composition.found_values import put_least
 from dpsql.composition.half_way_thresholds import (
     ColumnSteps,
     compare_half_way,
@@ -32,6 +33,7 @@ from dpsql.composition.half_way_thresholds import (
     find_quotients,
     guard_divisors,
     steps_of,
+    tell_absent_sums,
     truncate_quotients,
 )
 from dpsql.composition.hidden_columns import HIDDEN, Traced, trace
@@ -45,9 +47,9 @@ from dpsql.composition.prepared import (
     PreparedComposed,
     PreparedPrivate,
 )
-from dpsql.composition.refusals import refuse_unbound
-from dpsql.composition.release_words import total_guarantee
+from dpsql.composition.release_words import RENEWED, add_renewals, total_guarantee
 from dpsql.composition.statement_parts import Parts
+from dpsql.composition.unbound_statements import refuse_unbound
 from dpsql.engines import UnboundQuery
 from dpsql.engines.schema_database import SchemaDatabase
 from dpsql.kernel.loss import Charge
@@ -61,17 +63,12 @@ from dpsql.types import BIGINT, DOUBLE
 
 def compose(
     text: str, query: Query, parts: Parts, planned: Sequence[PreparedPrivate], policy: Policy
-) -> PreparedPrivate | PreparedComposed:
-    """Return the prepared statement of its planned releases; refuse an outer query that does not bind.
+) -> PreparedComposed:
+    """Return the prepared statement of planned releases and an outer query; refuse one that does not bind.
 
     Releases with equal keys ask the same question: they are one release, which is charged and run once.
     """
-    planned = [
-        replace(one, note="" if _finds_none(part.note, one) else part.note, values=part.values)
-        for part, one in zip(parts.releases, planned, strict=True)
-    ]
-    if parts.outer is None:
-        return planned[0]
+    assert parts.outer is not None  # noqa: S101  else the statement is its one release
     distinct: list[PreparedPrivate] = []
     relations: list[OuterRelation] = []
     database = planned[0].counting.engines.schema_database
@@ -88,7 +85,7 @@ def compose(
     plans = {fold(part.name): one.plan for part, one in zip(parts.releases, planned, strict=True)}
     steps = {name: steps_of(plan) for name, plan in plans.items()}
     named = {fold(part.name): one for part, one in zip(parts.releases, planned, strict=True)}
-    notes = _put_least(outer, named)
+    notes = (*_put_least(outer, named), *tell_absent_sums(outer, plans))
     compare_half_way(outer, steps)
     quotients, counts = find_quotients(outer, steps), counts_of(plans)
     divisors = guard_divisors(outer, steps, counts)
@@ -113,13 +110,10 @@ def compose(
         except UnboundQuery:
             continue
         if tuple(name for name, _ in found if not name.startswith(HIDDEN)) == names:
-            return _note_intervals(with_details(query, parts.details, keep_numeric(made, found), why))
+            untold = say_untold(made, found, why)
+            detailed = with_details(query, parts.details, keep_numeric(made, found), why)
+            return _note_intervals(replace(detailed, notes=(*detailed.notes, *untold)))
     return _note_intervals(with_details(query, parts.details, plain, why))
-
-
-def _finds_none(note: str, release: PreparedPrivate) -> bool:
-    """Return whether a note is of the values of no rows, and the release shows none then."""
-    return note.endswith(OF_NO_ROWS) and release.plan.domain_size is None
 
 
 def _put_least(outer: exp.Query, planned: Mapping[str, PreparedPrivate]) -> tuple[str, ...]:
@@ -397,11 +391,13 @@ def _join_facts(prepared: PreparedComposed, releases: tuple[Release, ...]) -> Re
     receipts = {release.receipt for release in new or releases}
     added = {text: None for r in releases if (text := r.properties.get(COMPUTED))}
     computed = "; ".join(added) if all(COMPUTED in r.properties for r in releases) else ""
+    said = [r.properties[RENEWED] for r in releases if RENEWED in r.properties]
+    renewed = said[-1] if said else ""
     return replace(
         first,
         selection=f"{len(releases)} releases",
         mechanism=", ".join(dict.fromkeys(release.mechanism for release in releases)),
-        guarantee=total_guarantee(prepared),
+        guarantee=add_renewals(total_guarantee(prepared), renewed),
         charge=sum((release.charge for release in new or releases), Charge()),
         scale=0.0,
         confidence=min(release.confidence for release in releases),
@@ -418,5 +414,6 @@ def _join_facts(prepared: PreparedComposed, releases: tuple[Release, ...]) -> Re
         properties={
             "unit": ", ".join(dict.fromkeys(r.properties.get("unit", "") for r in releases)),
             **({COMPUTED: computed} if computed else {}),
+            **({RENEWED: renewed} if renewed else {}),
         },
     )

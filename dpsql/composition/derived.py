@@ -52,6 +52,8 @@ _NO_ERROR = {
     "left_out": "an estimate of what is left out",
 }
 """Released columns that are no numbers with an error, and no keys."""
+_ORDERS = frozenset(("row_number", "rank", "dense_rank", "percent_rank", "cume_dist", "ntile", "count"))
+"""Functions of the order of rows alone, or of how many they are."""
 _NOT_COMPUTED = (ArithmeticError, LookupError, TypeError, ValueError, MemoryError)
 """What computing an interval raises where values are others than expected: the answer is shown without."""
 _MOST_REPEATED = 500
@@ -195,10 +197,10 @@ def run_with_errors(
             of[each.place] = work.of(each.place, each.term)
         except _NOT_COMPUTED:
             of[each.place] = (np.full(found.num_rows, np.nan),) * 3
-        if work.few:
-            name = prepared.columns[each.place]
-            why = "what it is divided by may be 0 within its noise"
-            notes.append(f"no interval of {name} in {work.few:,} of {found.num_rows:,} rows: {why}")
+        name = prepared.columns[each.place]
+        for why, times in work.missing.items():
+            some = f" in {times:,} of {found.num_rows:,} rows" if found.num_rows > 1 else ""
+            notes += [f"no interval of {name}{some}: {why}"] if why else []
         for kind in {d.kind for d in prepared.details if d.of == each.place} - {*DETAILS}:
             bounds[each.place, kind] = work.of_bounds(each.place, each.term, kind)
     return found, Errors(of, bounds, tuple(notes))
@@ -212,7 +214,7 @@ def _family(plan: Plan) -> int | None:
     """
     if not selects_by_noise(plan) and not plan.wide:
         return 1
-    return None if plan.domain_size is None else max(plan.domain_size, 2)
+    return None if plan.domain_size is None or plan.clear else max(plan.domain_size, 2)
 
 
 def _size(releases: Sequence[Release]) -> int:
@@ -306,6 +308,20 @@ def keep_numeric(prepared: PreparedComposed, found: Sequence[tuple[str, str]]) -
     kinds = [kind for name, kind in found if not name.startswith(HIDDEN)]
     kept = tuple(each for each in prepared.derived if kinds[each.place].split("(")[0] in _NUMERIC)
     return replace(prepared, derived=kept)
+
+
+def say_untold(
+    prepared: PreparedComposed, found: Sequence[tuple[str, str]], why: Mapping[int, str]
+) -> tuple[str, ...]:
+    """Return a sentence on the numbers whose intervals do not follow from those of released numbers."""
+    kinds = [kind for name, kind in found if not name.startswith(HIDDEN)]
+    detailed = {*_NO_ERROR.values(), *_ORDERS, "it has no noise", ""}
+    names = [
+        f"{prepared.columns[place]} ({step})"
+        for place, step in sorted(why.items())
+        if step.partition(",")[0] not in detailed and kinds[place].split("(")[0] in _NUMERIC
+    ]
+    return (f"no interval of {', '.join(names)}",) if names else ()
 
 
 def fill_details(

@@ -8,6 +8,7 @@ else by draws of the noise, if it is smooth.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import field, replace
 from typing import TYPE_CHECKING
@@ -16,8 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpsql.composition.hidden_columns import Hidden, SumOfNumbers, floats, leaves_of
-from dpsql.composition.released_terms import CallTerm, Known, LinearTerm, NoIntervalError, Term, value_of
-from dpsql.estimates.noise_laws import Linear, NoiseDraw, Quotient, Weighted
+from dpsql.composition.released_terms import CallTerm, LinearTerm, NoIntervalError, Term, value_of
+from dpsql.estimates.noise_laws import Linear, NoiseDraw, Weighted
 from dpsql.estimates.noise_terms import (
     LEAST_TAIL,
     CutSides,
@@ -30,11 +31,12 @@ from dpsql.estimates.noise_terms import (
     join_terms,
     stddev,
 )
+from dpsql.estimates.number_noises import Dispersion, Quotient
 from dpsql.lazy_dataclass import dataclass
 from dpsql.release import places_of
 
 if TYPE_CHECKING:
-    from dpsql.estimates.noise_laws import NumberNoise
+    from dpsql.estimates.number_noises import NumberNoise
     from dpsql.release import Release
 
 FloatArray = NDArray[np.float64]
@@ -45,6 +47,9 @@ MOST = 1_000_000
 """Most released numbers that the values of a column with intervals are made of, all rows together."""
 _SMOOTH_DRAWS = 2_000
 _MOST_CORNERS = 3
+_NO_NUMBER = "for other noise that is likely it is NULL"
+_NO_LAW = "how its noise is distributed is not known"
+_FAMILY = "noise chose it among too many groups"
 _SAME = 1.02
 """By how much a half-width may exceed that of one number alone, to be taken as it."""
 
@@ -76,8 +81,8 @@ class DerivedErrors:
     confidence: float
     columns: int = 1
     """How many columns have intervals."""
-    few: int = 0
-    """In how many rows a ratio has no interval, since its denominator may be 0 within its noise."""
+    missing: Counter[str] = field(default_factory=Counter)
+    """Why numbers of the last column have no interval, with the number of rows."""
     _numbers: dict[int, _ReleasedNumber] = field(default_factory=dict)
     _widths: dict[tuple[object, ...], tuple[float, float]] = field(default_factory=dict)
     _known: dict[tuple[object, ...], Interval] = field(default_factory=dict)
@@ -87,14 +92,15 @@ class DerivedErrors:
         """Return standard deviations and ends of intervals of a column; NaN where there are none."""
         values = self.hidden.shown(place)
         out = np.full((3, len(values)), np.nan)
-        self.few = 0
+        self.missing.clear()
         if self.hidden.numbers(term) > MOST:
             return out[0], out[1], out[2]
         with np.errstate(all="ignore"):
             for row in np.flatnonzero(np.isfinite(values)).tolist():
                 try:
                     made = self._interval(term, row, float(values[row]))
-                except NoIntervalError:
+                except NoIntervalError as problem:
+                    self.missing[str(problem)] += 1
                     continue
                 low, high = min(made[1], values[row]), max(made[2], values[row])
                 if math.isfinite(low) and math.isfinite(high):
@@ -130,21 +136,30 @@ class DerivedErrors:
         if isinstance(term, CallTerm) and term.op == "round":
             return self._rounded(term, row, value)
         if isinstance(term, CallTerm) and term.op == "cut":
-            deviation, low, high = self._interval(term.args[0], row, value)
-            least, most = (self.hidden.end(end, row) for end in term.args[1:])
-            return deviation, *np.clip([low, high], least, most).tolist()
-        ratio = self._ratio(term, row)
+            return self._cut(term, row, value)
+        ratio = self.hidden.ratio(term, row)
         if ratio is not None:
             return self._ratio_interval(*ratio, value)
         return self._smooth(term, row)
+
+    def _cut(self, term: CallTerm, row: int, value: float) -> Interval:
+        """Return the interval of a value that is cut to one: all of that where it has none itself."""
+        least, most = (self.hidden.end(end, row) for end in term.args[1:])
+        try:
+            deviation, low, high = self._interval(term.args[0], row, value)
+        except NoIntervalError:
+            if least is None or most is None:
+                raise
+            return math.nan, least, most
+        return deviation, *np.clip([low, high], least, most).tolist()
 
     def _linear(self, form: SumOfNumbers) -> Interval:
         if not form.weights:
             return 0.0, form.value, form.value
         if len(form.weights) == 1:
             return self._multiple(form)
-        terms, quotients = self._terms([form])
-        if quotients:
+        terms, computed = self._terms([form])
+        if computed:
             return self._smooth_of([form], lambda leaves: leaves[0])
         below, above = self._sides([form]).of(1.0)
         centre = self._centre(form)
@@ -197,54 +212,22 @@ class DerivedErrors:
 
     # -- ratios
 
-    def _ratio(self, term: Term, row: int) -> tuple[SumOfNumbers, SumOfNumbers, float, float] | None:
-        """Return numerator, denominator, factor and what is added of a ratio of sums; None: it is none."""
-        if not isinstance(term, CallTerm):
-            return None
-        if term.op == "div" and _is_linear(term.args[0]) and isinstance(term.args[1], LinearTerm):
-            first, second = term.args
-            return self.hidden.leaf(first, row), self.hidden.leaf(second, row), 1.0, 0.0
-        if term.op == "neg":
-            inner = self._ratio(term.args[0], row)
-            return None if inner is None else (*inner[:2], -inner[2], -inner[3])
-        if len(term.args) != 2:
-            return None
-        first, second = term.args
-        if isinstance(second, Known) and term.op in ("mul", "div", "add", "sub"):
-            inner, other = self._ratio(first, row), self.hidden.scalar(second, row)
-        elif isinstance(first, Known) and term.op in ("mul", "add", "sub"):
-            inner, other = self._ratio(second, row), self.hidden.scalar(first, row)
-            if inner is not None and term.op == "sub":
-                return (*inner[:2], -inner[2], other - inner[3])
-        else:
-            return None
-        if inner is None:
-            return None
-        above, below, factor, more = inner
-        if term.op in ("add", "sub"):
-            return above, below, factor, more + (other if term.op == "add" else -other)
-        if term.op == "div" and not other:
-            raise NoIntervalError
-        by = other if term.op == "mul" else 1 / other
-        return above, below, factor * by, more * by
-
     def _ratio_interval(
         self, above: SumOfNumbers, below: SumOfNumbers, factor: float, more: float, value: float
     ) -> Interval:
         forms = [above, below]
-        terms, quotients = self._terms(forms)
-        if quotients:
+        terms, computed = self._terms(forms)
+        if computed:
             return self._smooth_of(forms, lambda leaves: leaves[0] / leaves[1] * factor + more)
         sides = self._sides(forms)
         level = self._level(self._family(forms))
         if not level:
-            raise NoIntervalError
+            raise NoIntervalError(_FAMILY)
         x, y = self._centre(above), self._centre(below)
         bounded = sides if sides.below.any() or sides.above.any() else None
         ends = RatioIntervals(level).find(x, y, terms, bounded)
         if ends is None:
-            self.few += 1
-            raise NoIntervalError
+            raise NoIntervalError("what it is divided by may be 0 within its noise")
         low, high = sorted(factor * end + more for end in ends)
         slope = terms.combine(1 / y, -x / y**2)
         del value
@@ -285,22 +268,26 @@ class DerivedErrors:
         few = level == self.confidence and tail * _SMOOTH_DRAWS >= LEAST_TAIL
         draws = _SMOOTH_DRAWS if few else count_draws(tail)
         if not level or not draws:
-            raise NoIntervalError
-        terms, quotients = self._terms(forms)
+            raise NoIntervalError(_FAMILY)
+        terms, computed = self._terms(forms)
         drawn = errors(terms, draws)
         made: dict[int, FloatArray] = {}
-        for place, name in enumerate(quotients):
-            made[name] = self._quotient(name, *drawn[len(forms) + 2 * place :][:2])
+        sizes = [len(self._computed(name).parts) for name in computed]
+        ends = [len(forms) + sum(sizes[:place]) for place in range(len(sizes) + 1)]
+        for place, name in enumerate(computed):
+            made[name] = self._compute(name, [*drawn[ends[place] : ends[place + 1]]])
         leaves = []
         for form, error in zip(forms, drawn, strict=False):
             more = sum((weight * made[n] for n, weight in form.weights.items() if n in made), np.zeros(draws))
             leaves.append(self._centre(form) - error + more)
         results = [np.asarray(f(shifted), dtype=np.float64) for shifted in self._corners(forms, leaves)]
-        if any(np.isnan(each).any() for each in results):
-            raise NoIntervalError
-        low = min(float(np.quantile(each, tail, method="lower")) for each in results)
-        high = max(float(np.quantile(each, 1 - tail, method="higher")) for each in results)
-        return float(results[0].std()), low, high
+        # Where a draw has no value, it may have any.
+        least, most = ([np.where(np.isnan(each), end, each) for each in results] for end in (-np.inf, np.inf))
+        low = min(float(np.quantile(each, tail, method="lower")) for each in least)
+        high = max(float(np.quantile(each, 1 - tail, method="higher")) for each in most)
+        if not math.isfinite(low) or not math.isfinite(high):
+            raise NoIntervalError(_NO_NUMBER)
+        return float(np.nanstd(results[0])), low, high
 
     def _corners(self, forms: list[SumOfNumbers], leaves: list[FloatArray]) -> Iterator[list[FloatArray]]:
         """Yield the draws, and with what bounds left out, on either side of each form."""
@@ -308,7 +295,7 @@ class DerivedErrors:
         sides = [self._sides([form]).of(1.0) for form in forms]
         moved = [i for i, side in enumerate(sides) if any(side)]
         if len(moved) > _MOST_CORNERS:
-            raise NoIntervalError
+            raise NoIntervalError(_NO_LAW)
         for corner in range(2 ** len(moved)) if moved else ():
             shifted = list(leaves)
             for bit, place in enumerate(moved):
@@ -316,23 +303,23 @@ class DerivedErrors:
                 shifted[place] = shifted[place] + (above if corner >> bit & 1 else -below)
             yield shifted
 
-    def _quotient(self, name: int, above: FloatArray, below: FloatArray) -> FloatArray:
-        number, at = self._number(name)
-        made = number.noise.made if number.noise is not None else None
-        assert isinstance(made, Quotient)  # noqa: S101  the caller has looked
-        x, y = (part.value[at] for part in (made.above, made.below))
-        denominator = np.where(y - below > 0, y - below, np.nan)
-        found = np.clip((x - above) / denominator, made.low, made.high)
-        if np.isnan(found).any():
-            raise NoIntervalError
-        return np.asarray(found)
+    def _compute(self, name: int, drawn: Sequence[FloatArray]) -> FloatArray:
+        """Return draws of a number that is a function of sums, from draws of the noise of these."""
+        made, (_, at) = self._computed(name), self._number(name)
+        return made.compute([part.value[at] - noise for part, noise in zip(made.parts, drawn, strict=True)])
+
+    def _computed(self, name: int) -> Quotient | Dispersion:
+        noise = self._number(name)[0].noise
+        made = None if noise is None else noise.made
+        assert isinstance(made, Quotient | Dispersion)  # noqa: S101  `_terms` has looked
+        return made
 
     # -- what a form is made of
 
     def _terms(self, forms: list[SumOfNumbers]) -> tuple[TermWeights, list[int]]:
-        """Return the forms, and both parts of each quotient in them, as sums of measured numbers."""
+        """Return the forms, and what numbers in them are computed from, as sums of measured numbers."""
         listed: list[dict[Key, tuple[NoiseDraw, float]]] = []
-        quotients: dict[int, None] = {}
+        computed: dict[int, None] = {}
         for form in forms:
             own: dict[Key, tuple[NoiseDraw, float]] = {}
             for name, weight in form.weights.items():
@@ -340,23 +327,21 @@ class DerivedErrors:
                 made = None if number.noise is None else number.noise.made
                 if isinstance(made, Linear | Weighted):
                     _add(own, number.release, made, at, weight)
-                elif isinstance(made, Quotient):
-                    quotients[name] = None
+                elif isinstance(made, Quotient | Dispersion):
+                    computed[name] = None
                 else:
-                    raise NoIntervalError
+                    raise NoIntervalError(_NO_LAW)
             listed.append(own)
-        for name in quotients:
+        for name in computed:
             number, at = self._number(name)
-            made = None if number.noise is None else number.noise.made
-            assert isinstance(made, Quotient)  # noqa: S101  as above
-            for part in (made.above, made.below):
+            for part in self._computed(name).parts:
                 own = {}
                 _add(own, number.release, part, at, 1.0)
                 listed.append(own)
-        return join_terms(listed), list(quotients)
+        return join_terms(listed), list(computed)
 
     def _centre(self, form: SumOfNumbers) -> float:
-        """Return the value of a form as it was measured, without what was given back; quotients left out."""
+        """Return the value of a form as it was measured, without what was given back and computed numbers."""
         found = form.value
         for name, weight in form.weights.items():
             number, at = self._number(name)
@@ -442,7 +427,3 @@ def _add(
         )
     for key, source, factor in found:
         own[key] = (source, own[key][1] + weight * factor if key in own else weight * factor)
-
-
-def _is_linear(term: Term) -> bool:
-    return isinstance(term, (LinearTerm, Known))

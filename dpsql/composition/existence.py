@@ -35,7 +35,7 @@ from dpsql.analysis.compiler import function_name, split_arguments
 from dpsql.analysis.typed_expression import UnitRole
 from dpsql.composition.prepared import Existence, PreparedComposed
 from dpsql.errors import QueryRefused
-from dpsql.estimates.noise_laws import take_noises
+from dpsql.estimates.number_noises import take_noises
 from dpsql.language import find_nodes, walk_tree
 from dpsql.policy import fold
 from dpsql.release import Release, places_of

@@ -17,6 +17,7 @@ from dpsql.composition.prepared import PreparedComposed, PreparedPrivate, Prepar
 from dpsql.composition.release_words import (
     DescribedNumber,
     add_exact_facts,
+    add_renewals,
     describe_numbers,
     guarantee,
     layout_facts,
@@ -73,6 +74,8 @@ def explain(
             found = {**_views_of(prepared.query), **_facts_of_release(prepared, left, budget)}
         case PreparedComposed():
             found = {**_views_of(prepared.query), **_facts_of_composed(prepared, left, budget)}
+    if budget.renewal is not None and prepared.private:
+        found["guarantee"] = add_renewals(str(found["guarantee"]), budget.renewal.words)
     price = {"private": prepared.private, **prepared.price.fractions, "full": prepared.full_price.fractions}
     if budget.by_parts:
         price["left"] = budget.remaining.fractions

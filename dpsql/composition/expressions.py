@@ -310,12 +310,31 @@ class ExpressionReader:
         if settled is not None:
             return settled
         if name in _SMOOTH:
-            return CallTerm(_SMOOTH[name], tuple(children))
+            return self._clip(name, args) or CallTerm(_SMOOTH[name], tuple(children))
         if name == "log":
             return CallTerm("log10" if len(children) == 1 else "log", tuple(children))
         if name == "round":
             return CallTerm("round", (children[0], children[1] if len(children) > 1 else Known("0")))
         return Opaque(name)
+
+    def _clip(self, name: str, args: list[exp.Expr]) -> Term | None:
+        """Return GREATEST(0, LEAST(1, x)) or LEAST(1, GREATEST(0, x)) as a value that is cut; else None."""
+        outer = self._end_and_rest(args)
+        if outer is None or not isinstance(inner := outer[1].unnest(), exp.Anonymous):
+            return None
+        other, rest = (function_name(inner) or "").lower(), self._end_and_rest(inner.expressions)
+        if rest is None or {name, other} != {"greatest", "least"}:
+            return None
+        least, most = (outer[0], rest[0]) if name == "greatest" else (rest[0], outer[0])
+        return CallTerm("cut", (self.term(rest[1]), least, most))
+
+    def _end_and_rest(self, args: list[exp.Expr]) -> tuple[Known, exp.Expr] | None:
+        """Return the one of two arguments that has no noise, and the other; None if they are no such pair."""
+        terms = [self.term(each) for each in args]
+        known = [term for term in terms if isinstance(term, Known)]
+        if len(terms) != 2 or len(known) != 1:
+            return None
+        return known[0], args[1 if terms[0] is known[0] else 0]
 
     # -- aggregates and windows
 

@@ -192,8 +192,8 @@ class _Names:
 
     def _name(self, place: str, node: exp.Expr) -> str:
         """Return the name of a key or aggregate, as lines show it: its text, if no other has it."""
-        title = title_of(node)
         if place not in self._given:
+            title = title_of(node)
             taken = {fold(name) for name in self._given.values()}
             unclear = fold(title) in taken or _PLACE.fullmatch(fold(title)) is not None
             self._given[place] = place if unclear else title

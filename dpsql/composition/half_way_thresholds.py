@@ -19,6 +19,7 @@ from sqlglot import exp
 
 from dpsql.analysis import Output, Plan
 from dpsql.analysis.compiler import function_name
+from dpsql.estimates import SumOfRows
 from dpsql.language import MARK, find_nodes, walk_tree
 from dpsql.lazy_dataclass import dataclass
 from dpsql.places import make_distinct
@@ -40,6 +41,10 @@ def steps_of(plan: Plan) -> dict[str, Fraction]:
     return {name: plan.step(output) for name, output in _named(plan)}
 
 
+OF_NO_VALUES = "a sum of no values is a number near 0 here, where SQL has NULL: COUNT beside it tells"
+"""What is told where a query tests a released sum for NULL."""
+
+
 def counts_of(plans: Mapping[str, Plan]) -> frozenset[ColumnFinder]:
     """Return the relations and columns that hold counts, by their folded names."""
     return frozenset(
@@ -48,6 +53,23 @@ def counts_of(plans: Mapping[str, Plan]) -> frozenset[ColumnFinder]:
         for column, output in _named(plan)
         if plan.is_count(output)
     )
+
+
+def tell_absent_sums(outer: exp.Query, plans: Mapping[str, Plan]) -> tuple[str, ...]:
+    """Return what is told of a query that tests released sums for NULL: theirs is a number near 0."""
+    sums = {
+        column
+        for plan in plans.values()
+        for column, output in _named(plan)
+        if output.kind == "count" and not plan.is_count(output)
+        if output.formula is None or isinstance(output.formula, SumOfRows)
+    }
+    tested = [n.this for n in find_nodes(outer, exp.Is) if isinstance(n.expression, exp.Null)]
+    names = ("coalesce", "ifnull")
+    calls = [n for n in find_nodes(outer, exp.Anonymous) if (function_name(n) or "").lower() in names]
+    tested += [call.expressions[0] for call in calls if call.expressions]
+    columns = {fold(c.name) for each in tested for c in find_nodes(each, exp.Column)}
+    return (OF_NO_VALUES,) if sums & columns else ()
 
 
 def _named(plan: Plan) -> Iterator[tuple[str, Output]]:

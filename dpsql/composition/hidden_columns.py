@@ -20,7 +20,16 @@ from numpy.typing import NDArray
 from sqlglot import exp
 
 from dpsql.analysis import function_name
-from dpsql.composition.released_terms import Fold, Known, LinearTerm, NoIntervalError, Term, forms_of, inside
+from dpsql.composition.released_terms import (
+    CallTerm,
+    Fold,
+    Known,
+    LinearTerm,
+    NoIntervalError,
+    Term,
+    forms_of,
+    inside,
+)
 from dpsql.language import copy_tree, find_nodes
 from dpsql.lazy_dataclass import dataclass
 from dpsql.policy import fold
@@ -326,6 +335,36 @@ class Hidden:
                 name = int(names[at])
                 weights[name] = weights.get(name, 0.0) + float(by) * float(own[at])
         return SumOfNumbers(value, {name: weight for name, weight in weights.items() if weight})
+
+    def ratio(self, term: Term, row: int) -> tuple[SumOfNumbers, SumOfNumbers, float, float] | None:
+        """Return numerator, denominator, factor and what is added of a ratio of sums; None: it is none."""
+        if not isinstance(term, CallTerm):
+            return None
+        first, second = term.args[0], term.args[-1]
+        if term.op == "div" and isinstance(first, (LinearTerm, Known)) and isinstance(second, LinearTerm):
+            return self.leaf(first, row), self.leaf(second, row), 1.0, 0.0
+        if term.op == "neg":
+            inner = self.ratio(term.args[0], row)
+            return None if inner is None else (*inner[:2], -inner[2], -inner[3])
+        if len(term.args) != 2:
+            return None
+        if isinstance(second, Known) and term.op in ("mul", "div", "add", "sub"):
+            inner, other = self.ratio(first, row), self.scalar(second, row)
+        elif isinstance(first, Known) and term.op in ("mul", "add", "sub"):
+            inner, other = self.ratio(second, row), self.scalar(first, row)
+            if inner is not None and term.op == "sub":
+                return (*inner[:2], -inner[2], other - inner[3])
+        else:
+            return None
+        if inner is None:
+            return None
+        above, below, factor, more = inner
+        if term.op in ("add", "sub"):
+            return above, below, factor, more + (other if term.op == "add" else -other)
+        if term.op == "div" and not other:
+            raise NoIntervalError
+        by = other if term.op == "mul" else 1 / other
+        return above, below, factor * by, more * by
 
     def _lists(self, name: str) -> _Lists:
         """Return where the lists of a hidden column begin and end, and what they hold."""

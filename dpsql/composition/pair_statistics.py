@@ -20,7 +20,7 @@ _PARTS = {
     "VX": "VAR_POP(x) FILTER (WHERE c)",
     "N": "COUNT(*) FILTER (WHERE c)",
 }
-_COVARIANCE = "(AVG((y) * (x)) FILTER (WHERE c) - {MY} * {MX})"
+_COVARIANCE = "(AVG((p) * (q)) FILTER (WHERE c) - {MY} * {MX})"
 _SLOPE = "(CASE WHEN {VX} > 0 THEN {C} / {VX} END)"
 _R = "(CASE WHEN {VX} > 0 AND {VY} > 0 THEN GREATEST(-1, LEAST(1, {C} / SQRT({VX} * {VY}))) END)"
 FORMULAS: Mapping[str, str] = {
@@ -53,13 +53,15 @@ def write_pair_statistics(tree: exp.Query) -> exp.Query:
         ):
             continue
         y, x = arguments
+        # In one order, so that statistics of x and y, and of y and x, share their moments.
+        p, q = sorted(arguments, key=lambda each: each.sql())
         there: list[exp.Expr] = [
-            exp.Not(this=exp.Is(this=copy_tree(each), expression=exp.Null())) for each in (y, x)
+            exp.Not(this=exp.Is(this=copy_tree(each), expression=exp.Null())) for each in (p, q)
         ]
         if isinstance(whole, exp.Filter):
             there.append(exp.Paren(this=copy_tree(whole.expression.this)))
         text = formula.format(C=_COVARIANCE.format(**_PARTS), **_PARTS)
-        made = fill_form(text, {"y": y, "x": x, "c": exp.and_(*there, copy=False)})
+        made = fill_form(text, {"y": y, "x": x, "p": p, "q": q, "c": exp.and_(*there, copy=False)})
         for each in find_nodes(made, exp.Anonymous):
             each.meta.update({k: v for k, v in node.meta.items() if k in ("start", "end", "line", "col")})
         whole.replace(keep_title(whole, made))

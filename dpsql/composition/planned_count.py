@@ -88,13 +88,18 @@ class PlannedCount:
         `found` are the places of the bounds that were found (see `Plan.ladders`), `filters` those of the
         scopes that are charged.
         """
-        plan = replace(analyse(query, policy, engines.schema_database, options, found), filters=filters)
+        plan = analyse(query, policy, engines.schema_database, options, found)
+        return cls.of_plan(replace(plan, filters=filters), policy, engines)
+
+    @classmethod
+    def of_plan(cls, plan: Plan, policy: Policy, engines: Engines) -> PlannedCount:
+        """Translate an analysed query; refuse what the engine cannot do exactly."""
         try:
             sql = engines.engine.translate(plan.compiled)
             for search in plan.ladders:
                 engines.engine.translate(search.compiled)
         except Untranslatable as problem:
-            raise query.source.refuse(problem.message, None, problem.hint) from None
+            raise plan.query.source.refuse(problem.message, None, problem.hint) from None
         return cls(plan, sql, tables_read(policy, plan.compiled.tables), engines, policy)
 
     def with_bounds(self, found: tuple[int, ...]) -> PlannedCount:

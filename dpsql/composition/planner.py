@@ -17,22 +17,13 @@ from dpsql.analysis import (
     find_probe,
     is_private,
     list_obstacles,
-    order_obstacles,
     put_views,
     write_public_sql,
 )
-from dpsql.composition import (
-    Releasing,
-    compose,
-    describe_view,
-    parts_of,
-    release_blocks,
-    schema_of,
-    selected_parts,
-)
-from dpsql.composition.first_stable import prepare_first_stable
+from dpsql.composition import ReleasePart, Releasing, parts_of, release_blocks
+from dpsql.composition.analysed_blocks import AnalysedBlocks
+from dpsql.composition.found_values import OF_NO_ROWS
 from dpsql.composition.kept_plans import KeptPlans, list_parameters, plan_key, scopes
-from dpsql.composition.open_parameters import OpenParameter, parameters_of
 from dpsql.composition.planned_count import PlannedCount
 from dpsql.composition.prepared import (
     Explained,
@@ -44,15 +35,10 @@ from dpsql.composition.prepared import (
     PreparedPublic,
     parts_read,
 )
-from dpsql.composition.prepared_streams import StreamStatement, prepare_stream_statement
-from dpsql.composition.refining import Refining
-from dpsql.composition.refusals import Amounts, is_paid, keep_tried, rewrite, with_beside, with_own_hints
-from dpsql.composition.refused_with_periods import check_sums
-from dpsql.composition.show_describe import describe_table
 from dpsql.engines import Untranslatable, running_statement
 from dpsql.errors import Fix, QueryRefused, QuerySyntaxError
 from dpsql.kernel.loss import Charge
-from dpsql.kernel.unit_parts import NO_PARTS, Calendar
+from dpsql.kernel.unit_parts import Calendar
 from dpsql.language import (
     Ask,
     Check,
@@ -78,6 +64,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from dpsql.composition.kept_plans import PlanKey
+    from dpsql.composition.open_parameters import OpenParameter
     from dpsql.database import Database, Engines
     from dpsql.language import Parameters
     from dpsql.ledger import Budget
@@ -85,33 +72,6 @@ if TYPE_CHECKING:
 
 _EARLIER = 8
 """Before so many newer kept ladders an answer may have been made that is still free."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Offering:
-    """Tries statements that are offered: each is parsed, analysed and priced, and can be paid."""
-
-    planner: Planner
-    parameters: Parameters
-    amounts: Amounts
-
-    def analysed(self, text: str) -> Prepared:
-        """Prepare a statement, whether it can be paid or not; its refusal offers amounts that are left."""
-        try:
-            return self.planner.bound(text, self.parameters)
-        except (QueryRefused, QuerySyntaxError) as error:
-            error.obstacles = self.amounts.put_into(error.obstacles)
-            raise
-
-    def __call__(self, text: str) -> Prepared:
-        """Prepare a statement; refuse one that cannot be paid."""
-        prepared = self.analysed(text)
-        most = self.planner.policy.budget.max_epsilon_per_query
-        if isinstance(prepared, (PreparedPrivate, PreparedComposed)) and not is_paid(
-            prepared, self.planner.budget_for(prepared), most
-        ):
-            raise QueryRefused("the budget does not pay for this")
-        return prepared
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,22 +102,9 @@ class Planner:
         self, text: str, refused: QueryRefused | QuerySyntaxError, parameters: Parameters = None
     ) -> QueryRefused | QuerySyntaxError:
         """Return the error of a statement with what else is refused in it and what would be accepted."""
-        offering = self._offering(parameters)
-        refused.obstacles = offering.amounts.put_into(refused.obstacles)
-        refused.obstacles = with_beside(text, refused, offering)
-        refused.obstacles = with_own_hints(text, refused)
-        offer = rewrite(text, refused, offering)
-        if offer is not None:
-            refused.rewrite, refused.obstacles = offer
-        if refused.rewrite is None:  # else the changes were tried together
-            refused.obstacles = keep_tried(text, refused, offering, offering.analysed)
-        return refused
+        from dpsql.composition.offered_statements import offer_statements  # noqa: PLC0415  few are refused
 
-    def _offering(self, parameters: Parameters) -> _Offering:
-        """Return what tries the statements that are offered in the place of a refused one."""
-        # Of parts of units, those of which nothing was asked are not used up.
-        budget, most = self.database.ledger.budget(self.analyst, NO_PARTS), self.policy.budget
-        return _Offering(self, parameters, Amounts.of(budget, most.max_epsilon_per_query))
+        return offer_statements(self, text, refused, parameters)
 
     def budget_for(self, prepared: Prepared) -> Budget:
         """Return what may be spent on a statement: of the parts of units that it reads, the fullest one's."""
@@ -194,14 +141,14 @@ class Planner:
                     plans.keep(key, made)
                 return made
             case FirstStable():
-                return prepare_first_stable(self, text, statement, engines)
+                return self._of_list(text, statement, engines)
             case Explain():
                 asked = statement.query
-                if isinstance(asked, StreamStatement):
-                    of_stream = prepare_stream_statement(self, text, asked, engines)
+                if isinstance(asked, (Ask, Check, OpenChecks, StreamCommand)):
+                    of_stream = self._of_stream(text, asked, engines)
                     return PreparedCommand(text, Explained(of_stream, statement.form))
                 if isinstance(asked, FirstStable):
-                    listed = prepare_first_stable(self, text, asked, engines)
+                    listed = self._of_list(text, asked, engines)
                     return PreparedCommand(text, Explained(listed, statement.form))
                 planned = (
                     self._refinement(text, asked, engines, parameters)
@@ -210,12 +157,24 @@ class Planner:
                 )
                 return PreparedCommand(text, Explained(planned, statement.form))
             case Ask() | Check() | OpenChecks() | StreamCommand():
-                return prepare_stream_statement(self, text, statement, engines)
+                return self._of_stream(text, statement, engines)
             case Refine():
                 return self._refinement(text, statement, engines, parameters)
             case Describe():
                 self.described(statement)
         return PreparedCommand(text, statement)
+
+    def _of_stream(
+        self, text: str, statement: Ask | Check | OpenChecks | StreamCommand, engines: Engines
+    ) -> PreparedCommand:
+        from dpsql.composition.prepared_streams import prepare_stream_statement  # noqa: PLC0415  few are
+
+        return prepare_stream_statement(self, text, statement, engines)
+
+    def _of_list(self, text: str, statement: FirstStable, engines: Engines) -> PreparedPrivate:
+        from dpsql.composition.first_stable import prepare_first_stable  # noqa: PLC0415  few are
+
+        return prepare_first_stable(self, text, statement, engines)
 
     def _key(self, text: str, parameters: Parameters) -> PlanKey:
         filters = scopes(self.policy, self.analyst)
@@ -238,14 +197,17 @@ class Planner:
                 sql = write_public_sql(query, self.policy, engines.schema_database)
                 return PreparedPublic(text, sql, engines, query.views)
             filters = scopes(self.policy, self.analyst)
-            parts = parts_of(query, self.policy, engines.schema_database, self.defaults, blocks, filters)
+            analysed = AnalysedBlocks(self.policy, engines.schema_database, self.defaults)
+            parts = parts_of(query, analysed, blocks, filters)
         counted: list[PlannedCount | None] = []
         for part in parts.releases if not refused else ():
             counted.append(None)
             with self._survey_refusal(part.query, engines, refused, [part.query]):
-                counted[-1] = self._counting(part.query, engines, self.defaults)
+                counted[-1] = self._counting(part.query, engines, analysed)
         plans = [counting.plan for counting in counted if counting is not None]
-        if len(plans) == len(counted) and plans:
+        if plans and len(plans) == len(counted) and parts.outer is not None:
+            from dpsql.composition.selected import selected_parts  # noqa: PLC0415  few have an outer query
+
             plans = [*selected_parts(parts, plans, engines.schema_database)]
             counted = [
                 counting and replace(counting, plan=plan)
@@ -256,8 +218,15 @@ class Planner:
                 with self._survey_refusal(part.query, engines, refused, [part.query]):
                     planned.append(self._priced(text, part.query, counting, self.defaults))
         if refused:
+            from dpsql.analysis.advice.survey import order_obstacles  # noqa: PLC0415  few are refused
+
             refused[0].obstacles = order_obstacles(refused)
             raise refused[0]
+        planned = _note_releases(parts.releases, planned)
+        if parts.outer is None:
+            return self._added(planned[0])
+        from dpsql.composition.composed_statements import compose  # noqa: PLC0415  few have an outer query
+
         with query.source.limited_depth():
             made = compose(text, query, parts, planned, self.policy)
         # Whether a release that reads a number of another one is stored, is known with that one alone.
@@ -267,6 +236,8 @@ class Planner:
         """Return a statement with what was added up for it, if it combines stored releases."""
         if not any(part.combines for part in prepared.parts):
             return prepared
+        from dpsql.composition.refused_with_periods import check_sums  # noqa: PLC0415  few combine
+
         check_sums(self.policy)
         return Releasing(self.database, self.database.ledger, self.analyst).added(prepared)
 
@@ -294,22 +265,20 @@ class Planner:
     def _refinement(
         self, text: str, refine: Refine, engines: Engines, parameters: Parameters
     ) -> PreparedPrivate:
+        from dpsql.composition.refining import Refining  # noqa: PLC0415  few statements refine
+
         found = Refining.of(refine, self.database.ledger, self.policy, self.analyst, parameters)
         defaults = found.defaults(self.defaults)
-        parts = parts_of(found.query, self.policy, engines.schema_database, defaults).releases
+        analysed = AnalysedBlocks(self.policy, engines.schema_database, defaults)
         asked = found.first(
-            [part.query for part in parts], lambda query: self._release(text, query, engines, defaults)
+            [part.query for part in parts_of(found.query, analysed).releases],
+            lambda query: self._priced(text, query, self._counting(query, engines, analysed), defaults),
         )
         return found.plan(text, asked, self.policy)
 
-    def _release(self, text: str, query: Query, engines: Engines, defaults: Options) -> PreparedPrivate:
-        return self._priced(text, query, self._counting(query, engines, defaults), defaults)
-
-    def _counting(self, query: Query, engines: Engines, defaults: Options) -> PlannedCount:
+    def _counting(self, query: Query, engines: Engines, analysed: AnalysedBlocks) -> PlannedCount:
         """Analyse a private block: return its plan and its counting query."""
-        with running_statement() as running:
-            running.check()
-        options = complete_options(query.options, defaults)
+        options = complete_options(query.options, analysed.defaults)
         if options.epsilon is None and options.error is None:
             raise query.source.refuse(
                 "the statement gives no epsilon and the policy has no default",
@@ -317,9 +286,8 @@ class Planner:
                 "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 1) ...",
                 Fix("1", option="epsilon", guess="1"),
             )
-        return PlannedCount.of(
-            query, self.policy, engines, options, filters=scopes(self.policy, self.analyst)
-        )
+        plan = replace(analysed.plan(query), filters=scopes(self.policy, self.analyst))
+        return PlannedCount.of_plan(plan, self.policy, engines)
 
     def _priced(self, text: str, query: Query, counting: PlannedCount, defaults: Options) -> PreparedPrivate:
         """Choose the method of a release, and price it.
@@ -364,6 +332,8 @@ class Planner:
         """
         if not is_private(query, self.policy):
             return None
+        from dpsql.composition.show_describe import schema_of  # noqa: PLC0415  few statements are such
+
         engines = self.database.engines()
         database = engines.schema_database
         with suppress(RecursionError):  # no tool nests so deeply
@@ -389,6 +359,8 @@ class Planner:
 
     def parameters(self, text: str, types: Sequence[pa.DataType | None]) -> tuple[OpenParameter, ...]:
         """Return the parameters of a statement; `types` are those that are known."""
+        from dpsql.composition.open_parameters import parameters_of  # noqa: PLC0415  few statements have them
+
         return parameters_of(text, self.policy, self.database.engines().schema_database, types)
 
     def names_price(self, prepared: PreparedPrivate | PreparedComposed) -> bool:
@@ -434,8 +406,25 @@ class Planner:
 
     def described(self, statement: Describe) -> pa.Table:
         """Return the result that DESCRIBE shows of a statement."""
+        from dpsql.composition.show_describe import describe_table, describe_view  # noqa: PLC0415  few are
+
         catalog = self.database.engines().schema_database
         view = self.policy.views.get(statement.table) if statement.table.isascii() else None
         if view is not None:
             return describe_view(view, self.policy, catalog, self.defaults)
         return describe_table(statement, self.policy, catalog)
+
+
+def _note_releases(parts: Sequence[ReleasePart], planned: Sequence[PreparedPrivate]) -> list[PreparedPrivate]:
+    """Return planned releases with what the answer says of them, and the values that they read.
+
+    A note of the values of no rows is left out where the release shows none then.
+    """
+
+    def shows_none(note: str, one: PreparedPrivate) -> bool:
+        return note.endswith(OF_NO_ROWS) and one.plan.domain_size is None
+
+    return [
+        replace(one, note="" if shows_none(part.note, one) else part.note, values=part.values)
+        for part, one in zip(parts, planned, strict=True)
+    ]

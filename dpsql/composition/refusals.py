@@ -1,4 +1,4 @@
-"""What a refused statement is told: where it does not bind, and what would be accepted in its place.
+"""What a refused statement is told: what would be accepted in its place, and which hints lead somewhere.
 
 Also the epsilon and delta that are offered to a statement that names none, and what a budget pays for.
 
@@ -15,13 +15,11 @@ from fractions import Fraction
 from typing import NamedTuple
 
 from dpsql.composition.prepared import PreparedComposed, PreparedPrivate
-from dpsql.engines import UnboundQuery
 from dpsql.errors import Fix, Obstacle, ProgrammingError, QueryRefused, QuerySyntaxError
 from dpsql.kernel.loss import Charge, PrivacyLoss
-from dpsql.language import Outline, Query, repair
+from dpsql.language import Outline, repair
 from dpsql.lazy_dataclass import dataclass
 from dpsql.ledger import Budget, shown
-from dpsql.policy import fold
 
 _ROUNDS = 6
 """How many candidates are tried: each may bring the next obstacles to light."""
@@ -374,75 +372,3 @@ def _round(amount: Fraction) -> str | None:
     while power * 10 <= amount:
         power *= 10
     return shown(next(n * power for n in (5, 2, 1) if n * power <= amount), up=False)
-
-
-_TYPES = re.compile(r"No function matches the given name and argument types '([^(']+)\((.*)\)'")
-_GROUPED = re.compile(r'column "([^"\n]{1,100})" must appear in the GROUP BY clause')
-_TWICE = re.compile(r'Ambiguous reference to column name "([^"\n]{1,100})"')
-_NEAR = re.compile(r'syntax error at or near "([^"\n]{1,100})"')
-_ELAPSED = re.compile(r"(?is)(DAY|EPOCH)S?\s+FROM\s+(MIN|MAX|MEDIAN)\s*\((.*)\)")
-
-
-def refuse_unbound(query: Query, problem: UnboundQuery) -> QueryRefused:
-    """Return the refusal of a statement whose outer query does not bind.
-
-    The engine saw released columns alone. Its words are told where nothing better is known of them: they are
-    about the statement's text.
-    """
-    what, name = problem.missing_name
-    if what:
-        return query.source.refuse(f"there is no {what} {name}", _last(query, name), unknown=what)
-    if (found := _TYPES.search(problem.message)) is not None:
-        return _mistyped(query, *found.groups())
-    if (found := _GROUPED.search(problem.message)) is not None:
-        said = f"{found[1]} is neither grouped nor aggregated"
-        return query.source.refuse(
-            said, _last(query, found[1]), "add it to GROUP BY, or take ANY_VALUE of it"
-        )
-    if (found := _TWICE.search(problem.message)) is not None:
-        said = f"column {found[1]} is in several relations"
-        return query.source.refuse(said, _last(query, found[1]), "name the relation before it")
-    if (found := _NEAR.search(problem.message)) is not None and found[1].upper() == "OVER":
-        return _ordered_set(query)
-    named = re.search(r'"([^"]+)"', problem.message)
-    return query.source.refuse(problem.message, _last(query, named[1]) if named else None)
-
-
-def _last(query: Query, name: str) -> int | None:
-    """Return the last place of a name in the statement's text; None if it is not there."""
-    places = [t.start for t in Outline.of(query.source.text).tokens if fold(t.text) == fold(name)]
-    return places[-1] if places else None
-
-
-def _mistyped(query: Query, name: str, given: str) -> QueryRefused:
-    types = given.replace("STRING_LITERAL", "VARCHAR").replace("INTEGER_LITERAL", "INTEGER")
-    said = f"{name} is not allowed with ({types}): released numbers are DOUBLE"
-    words = ("extract", "date_part", "datepart") if name == "date_part" else (name,)
-    outline, text = Outline.of(query.source.text), query.source.text
-    at = next((t.start for t in outline.tokens if t.text.lower() in words), None)
-    call = None if at is None else outline.call_around(at, text[at:].split("(")[0].strip())
-    elapsed = None if call is None else _ELAPSED.fullmatch(", ".join(call[2]).strip())
-    if call is None or elapsed is None:
-        return query.source.refuse(said, at)
-    part, aggregate, value = elapsed.groups()
-    # Of dates and of points of time alike, these are seconds for each row.
-    seconds = f"{aggregate}(EXTRACT(EPOCH FROM ({value})))"
-    written = f"TRUNC({seconds} / 86400)" if part.upper() == "DAY" else seconds
-    said = f"{aggregate.upper()} of a time between two is a number, which has no {part.upper()}"
-    return query.source.refuse(said, at, written, Fix(written, call[0], call[1]))
-
-
-def _ordered_set(query: Query) -> QueryRefused:
-    """Return the refusal of OVER behind WITHIN GROUP, which other systems have and DuckDB has not."""
-    outline = Outline.of(query.source.text)
-    at = next((i for i, t in enumerate(outline.tokens) if t.text.upper() == "OVER"), None)
-    said = "WITHIN GROUP has no OVER behind it: it is one number of all rows, or of each group"
-    if at is None:
-        return query.source.refuse(said)
-    over = outline.call_around(outline.tokens[at].start, "over")
-    before = outline.tokens[at - 1].end + 1
-    fix = None
-    if over is not None:
-        asks = "one number, without the rows beside it"
-        fix = Fix("", before, over[1], asks=asks)
-    return query.source.refuse(said, outline.tokens[at].start, "leave OVER (..) out", fix)

@@ -58,6 +58,15 @@ def guarantee(plan: Plan, loss: PrivacyLoss) -> str:
     )
 
 
+RENEWED = "renewals"
+"""The property of a release that says how often the budget has started anew."""
+
+
+def add_renewals(text: str, renewed: str) -> str:
+    """Return a guarantee with what is to be said of budgets that start anew."""
+    return f"{text}; {renewed}" if renewed else text
+
+
 def _guarantee(plan: Plan, loss: PrivacyLoss) -> str:
     unit = f"one {plan.unit}" if plan.owner.row else f"all rows of one {plan.unit}"
     epsilon, delta = loss.epsilon, f"{float(loss.delta):g}"
@@ -151,8 +160,12 @@ def words_of_release(
     method: Method,
     refines: RefinementStep | None = None,
     answer: NoisyResult | None = None,
+    renewed: str = "",
 ) -> dict[str, Any]:
-    """Return the descriptive fields of a release, which may refine another, and of its answer."""
+    """Return the descriptive fields of a release, which may refine another, and of its answer.
+
+    `renewed` is what its guarantee says of budgets that start anew.
+    """
     notes, untold = (answer.notes, answer.untold) if answer is not None else ((), frozenset[str]())
     loss, further = method.quote.loss, {}
     if refines is not None:
@@ -165,7 +178,7 @@ def words_of_release(
         "counts": tuple(o.name for o in plan.outputs if o.kind == "count"),
         "selection": words_of_selection(plan),
         "mechanism": method.quote.mechanism,
-        "guarantee": guarantee(plan, loss),
+        "guarantee": add_renewals(guarantee(plan, loss), renewed),
         "confidence": plan.options.confidence or Fraction(95, 100),
         "warnings": (*(note for note in method.quote.notes if note not in untold), *notes),
         "assumed": plan.assumed,
@@ -175,6 +188,7 @@ def words_of_release(
             **sentences_of(plan),
             **merge_properties(left_out_sentences(plan), {} if answer is None else answer.left_out),
             **further,
+            **({RENEWED: renewed} if renewed else {}),
             "unit": plan.unit,
             "split": method.quote.split,
             "domain": plan.domain,

@@ -220,14 +220,24 @@ FloatArray = NDArray[np.float64]
 
 
 class NoIntervalError(Exception):
-    """A value of an answer cannot have an interval."""
+    """A value of an answer cannot have an interval; the text says why, if an answer says that."""
+
+
+def _without_null(parts: tuple[FloatArray, ...]) -> list[FloatArray]:
+    """Return the arguments of GREATEST or LEAST that are not NULL: not NaN in every draw."""
+    return [part for part in parts if not np.isnan(part).all()] or [*parts]
+
+
+def _with_one_sign(divisor: FloatArray) -> FloatArray:
+    """Return draws of a divisor, NaN where it is 0 or has not the sign of most: the ratio may be anything."""
+    return np.where(divisor * np.sign(np.median(divisor)) > 0, divisor, np.nan)
 
 
 _FUNCTIONS: dict[str, Callable[..., FloatArray]] = {
     "add": np.add,
     "sub": np.subtract,
     "mul": np.multiply,
-    "div": np.divide,
+    "div": lambda above, below: np.divide(above, _with_one_sign(below)),
     "neg": np.negative,
     "ln": np.log,
     "log10": np.log10,
@@ -238,8 +248,8 @@ _FUNCTIONS: dict[str, Callable[..., FloatArray]] = {
     "exp": np.exp,
     "abs": np.abs,
     "power": np.power,
-    "greatest": lambda *parts: np.fmax.reduce(np.broadcast_arrays(*parts)),
-    "least": lambda *parts: np.fmin.reduce(np.broadcast_arrays(*parts)),
+    "greatest": lambda *parts: np.maximum.reduce(np.broadcast_arrays(*_without_null(parts))),
+    "least": lambda *parts: np.minimum.reduce(np.broadcast_arrays(*_without_null(parts))),
 }
 _FOLDS: dict[str, Callable[..., FloatArray]] = {
     "sum": np.sum,

@@ -9,14 +9,10 @@ from sqlglot import exp
 from dpsql.analysis import Catalog
 from dpsql.analysis.compiler import read_whole_number
 from dpsql.composition.chosen_public_rows import with_chosen_public_rows
-from dpsql.composition.counted_groups import with_few_groups
 from dpsql.composition.equivalent_blocks import with_counts
 from dpsql.composition.found_values import with_found_values
 from dpsql.composition.lists_of_values import with_lists
 from dpsql.composition.pair_statistics import write_pair_statistics
-from dpsql.composition.rank_quantiles import with_quantiles
-from dpsql.composition.tiles_of_rows import with_tiles
-from dpsql.composition.values_by_key import with_values_by_key
 from dpsql.composition.values_of_rows import with_clock, with_covered, with_distinct_rows
 from dpsql.language import Query, copy_tree, find_nodes
 from dpsql.policy import Policy
@@ -36,14 +32,21 @@ def respell_statement(query: Query, policy: Policy, catalog: Catalog) -> Query:
     if nested and any(table.covers for table in policy.tables.values()):
         tree = with_covered(tree, policy)
     if nested and find_nodes(tree, exp.Window):
+        from dpsql.composition.rank_quantiles import with_quantiles  # noqa: PLC0415  few statements have ranks
+        from dpsql.composition.tiles_of_rows import with_tiles  # noqa: PLC0415  few have tiles
+
         tree = with_tiles(replace(query, tree=with_quantiles(replace(query, tree=tree))), policy, catalog)
     if nested:
+        from dpsql.composition.values_by_key import with_values_by_key  # noqa: PLC0415  most have one SELECT
+
         tree = with_values_by_key(replace(query, tree=tree), policy, catalog)
     distinct = find_nodes(tree, exp.Distinct)
     values = [value for each in distinct for value in each.expressions]
     if (nested and distinct) or not all(isinstance(value, exp.Column) for value in values):
         tree = with_distinct_rows(replace(query, tree=tree), policy, catalog)
     if nested and find_nodes(tree, exp.Group):
+        from dpsql.composition.counted_groups import with_few_groups  # noqa: PLC0415  as above
+
         tree = with_few_groups(replace(query, tree=tree), policy, catalog)
     query = with_lists(replace(query, tree=tree), policy, catalog)
     tree = query.tree

@@ -7,8 +7,6 @@ from dataclasses import replace
 from functools import partial
 
 from dpsql.analysis import Plan
-from dpsql.composition.added_releases import add_up
-from dpsql.composition.composed_statements import value_over
 from dpsql.composition.prepared import PreparedComposed, PreparedPrivate
 from dpsql.composition.release_words import words_of_release, words_of_selection
 from dpsql.composition.values_of_rows import TAKEN
@@ -30,6 +28,7 @@ from dpsql.planning import (
     build_details,
     build_rows,
     ends_at_once,
+    keep_clear,
     needs_few_counts,
     noises_of,
     outside_of,
@@ -89,10 +88,14 @@ class Releasing:
     def added(self, prepared: PreparedPrivate | PreparedComposed) -> PreparedPrivate | PreparedComposed:
         """Return a statement with the answers of its combining parts, added up from stored releases."""
         parts = [
-            replace(each, added=add_up(each, self.ledger, self.analyst)) if each.combines else each
-            for each in prepared.parts
+            replace(each, added=self._add_up(each)) if each.combines else each for each in prepared.parts
         ]
         return parts[0] if isinstance(prepared, PreparedPrivate) else replace(prepared, parts=tuple(parts))
+
+    def _add_up(self, part: PreparedPrivate) -> Release:
+        from dpsql.composition.added_releases import add_up  # noqa: PLC0415  few statements combine
+
+        return add_up(part, self.ledger, self.analyst)
 
     def _found(
         self, prepared: PreparedPrivate | PreparedComposed
@@ -166,7 +169,7 @@ class Releasing:
         Of a statement that combines releases, return what they add up to; it is refused if they do not.
         """
         if part.combines:
-            return add_up(part, self.ledger, self.analyst)
+            return self._add_up(part)
         stored = self._find(part)
         return None if stored is None else _release(stored, part)
 
@@ -190,7 +193,7 @@ class Releasing:
             filled = _fill_values(prepared, part, known)
             if place not in again:
                 again[place] = self._charged_again(text, place, filled)
-            paid = count_and_run(text, filled, touched[place])
+            paid = count_and_run(text, filled, touched[place], renewed)
             known[place] = paid.value
             return paid
 
@@ -218,6 +221,7 @@ class Releasing:
             facts=facts,
         )
         touched |= zip(parts, reservation.touches, strict=True)
+        renewed = reservation.renewed
         work = [partial(run, place, part) for place, part in parts.items()]
         try:
             released, event = Running(self.ledger, reservation).finish(work)
@@ -272,6 +276,8 @@ def _fill_values(
     if not part.values or part.counting.values or not _needed(prepared, part) <= known.keys():
         return part
     assert isinstance(prepared, PreparedComposed)  # noqa: S101  no other statement has values
+    from dpsql.composition.composed_statements import value_over  # noqa: PLC0415  few have values
+
     values = tuple((place, value_over(prepared, place, known)) for place in part.values)
     counting = part.counting.with_values(values)
     charge = part.method.quote.charge
@@ -315,15 +321,20 @@ def _request_of(part: PreparedPrivate, place: int, places: int, report: int | No
     )
 
 
-def count_and_run(text: str, prepared: PreparedPrivate, parts: PartSet | None) -> Paid[Release]:
-    """Count and run the mechanism; called by `Running.finish` after these parts of units were charged."""
+def count_and_run(
+    text: str, prepared: PreparedPrivate, parts: PartSet | None, renewed: str = ""
+) -> Paid[Release]:
+    """Count and run the mechanism; called by `Running.finish` after these parts of units were charged.
+
+    `renewed` is what the guarantee says of budgets that start anew.
+    """
     spending = Spending(prepared.method.quote.loss, parts)
     plan, run, found = _run_method(prepared, spending)
     answer = widen_by_left_out(plan, found)
     shown = build_rows(plan, answer, run)
     charge = _charge_said(prepared, run.loss)
     table, places = build_details(plan, answer, shown)
-    said = words_of_release(plan, prepared.method, prepared.refines, answer)
+    said = words_of_release(plan, prepared.method, prepared.refines, answer, renewed)
     said["properties"] = add_sentence_on_ends(said["properties"], plan, answer)
     release = Release(
         rows=shown,
@@ -368,7 +379,7 @@ def _run_method(prepared: PreparedPrivate, spending: Spending) -> tuple[Plan, Ru
     if not isinstance(method, BoundSearches):
         few = needs_few_counts(method)
         run = Run(counting.count(unchanged=prepared.refines is not None, few=few), spending)
-        return prepared.plan, run, method.run(run)
+        return prepared.plan, run, keep_clear(prepared.plan, method.run(run))
     searches = [Run(counting.count(each.compiled), spending) for each in prepared.plan.ladders]
     found = method.find(searches)
     bounded = counting.with_bounds(found)
@@ -376,4 +387,4 @@ def _run_method(prepared: PreparedPrivate, spending: Spending) -> tuple[Plan, Ru
     known = method.known(plan, found, searches, spending)
     run = Run(bounded.count(), spending) if known is None else known
     result = method.answered(plan, found, searches, run, spending)
-    return plan, run, method.completed(plan, result, found)
+    return plan, run, keep_clear(plan, method.completed(plan, result, found))

@@ -14,8 +14,6 @@ import pyarrow as pa
 
 from dpsql.analysis import (
     Catalog,
-    analyse,
-    complete_options,
     is_private,
     place_columns,
     put_domains,
@@ -25,6 +23,7 @@ from dpsql.analysis import (
     write_public_sql,
 )
 from dpsql.analysis.statement_shapes import Provenance
+from dpsql.composition.analysed_blocks import AnalysedBlocks
 from dpsql.composition.composed_statements import layout_of
 from dpsql.composition.explain import COLUMNS as CERTIFICATE
 from dpsql.composition.kinds import BlockKind, Kinds
@@ -176,6 +175,8 @@ def _budget_table(budget: Budget, policy: Policy) -> pa.Table:
         rows = [("epsilon", *epsilons), ("delta", *(f"{float(each.delta):g}" for each in amounts))]
     else:
         rows = rows_of(budget, policy.budget.default_epsilon)
+    if budget.renewal is not None:
+        rows = [*rows, *budget.renewal.rows]
     names = ("scope", "total", "spent", "remaining")
     return pa.table(dict(zip(names, map(list, zip(*rows, strict=True)), strict=True)))
 
@@ -230,11 +231,9 @@ def _columns(
         for column in relation.columns:
             yield column.name, str(column.type), "declared" if column.domain is not None else ""
         return
-    parts = parts_of(query, policy, database, defaults)
-    plans = [
-        analyse(p.query, policy, database, complete_options(p.query.options, defaults))
-        for p in parts.releases
-    ]
+    analysed = AnalysedBlocks(policy, database, defaults)
+    parts = parts_of(query, analysed)
+    plans = [analysed.plan(part.query) for part in parts.releases]
     if parts.outer is None:
         for name, released in columns_of(plans[0]):
             yield name, str(released), "released"

@@ -6,26 +6,18 @@ import re
 from collections.abc import Collection, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
-from dpsql.analysis import (
-    Catalog,
-    Plan,
-    analyse,
-    check_outer,
-    complete_options,
-    find_values,
-    is_private,
-    mark_value,
-)
+from dpsql.analysis import Catalog, Plan, check_outer, find_values, is_private, mark_value
 from dpsql.analysis.aggregate_functions import contains_aggregate
 from dpsql.analysis.group_rules import NO_CANDIDATES
 from dpsql.analysis.released.released_calls import is_quantile
+from dpsql.composition.analysed_blocks import AnalysedBlocks
 from dpsql.composition.block import separate
-from dpsql.composition.block_clauses import Written, share_epsilon
+from dpsql.composition.block_clauses import Written, drop_bounds_on_groups, share_epsilon
 from dpsql.composition.chosen_public_rows import VALUE_MARK, PlacedValue, ValueTypes, put_mark
-from dpsql.composition.derived import Asked, take_details
 from dpsql.composition.equivalent_blocks import with_existing
 from dpsql.composition.existence import EXISTENCE, readers
 from dpsql.composition.grouping_sets import (
@@ -52,7 +44,6 @@ from dpsql.composition.release_blocks import (
 )
 from dpsql.composition.respelled_statements import respell_statement
 from dpsql.composition.values_of_rows import EPSILON, with_anchors
-from dpsql.engines import running_statement
 from dpsql.errors import QueryRefused
 from dpsql.kernel.loss import Filter
 from dpsql.language import (
@@ -67,6 +58,9 @@ from dpsql.language import (
 from dpsql.lazy_dataclass import dataclass
 from dpsql.policy import Policy
 from dpsql.types import SqlType
+
+if TYPE_CHECKING:
+    from dpsql.composition.derived import Asked
 
 Columns = tuple[tuple[str, SqlType], ...]
 
@@ -106,26 +100,24 @@ class Parts:
 
 def parts_of(
     query: Query,
-    policy: Policy,
-    catalog: Catalog,
-    defaults: Options,
+    analysed: AnalysedBlocks,
     blocks: list[Query] | None = None,
     filters: tuple[Filter, ...] = (),
 ) -> Parts:
     """Return the parts of a private statement; refuse one that cannot be taken apart.
 
-    `defaults` are the options that hold where the statement gives none. `blocks` gets what `release_blocks`
-    returns, once all of it is known: it is there if the refusal comes later. `filters` are those of the
-    scopes that are charged, where costs are added beside epsilons.
+    `analysed` has the plans of the releases afterwards. `blocks` gets what `release_blocks` returns, once
+    all of it is known: it is there if the refusal comes later. `filters` are those of the scopes that are
+    charged, where costs are added beside epsilons.
     """
     with query.source.limited_depth():
-        splitter = _Splitter(query, policy, catalog, defaults, filters)
+        splitter = _Splitter(query, analysed, filters)
         try:
             return splitter.parts([] if blocks is None else blocks)
         except QueryRefused as refused:
             if not splitter.sets or refused.message != NO_CANDIDATES:
                 raise
-        splitter = _Splitter(query, policy, catalog, defaults, filters, no_sets=splitter.find_empty_sets())
+        splitter = _Splitter(query, analysed, filters, no_sets=splitter.find_empty_sets())
         return splitter.parts([] if blocks is None else blocks)
 
 
@@ -134,7 +126,7 @@ def release_blocks(query: Query, policy: Policy, catalog: Catalog) -> list[Query
     if not is_private(query, policy):
         return []
     try:
-        return _Splitter(query, policy, catalog, Options()).queries()
+        return _Splitter(query, AnalysedBlocks(policy, catalog, Options())).queries()
     except (QueryRefused, RecursionError):
         return []
 
@@ -155,12 +147,12 @@ class _Splitter:
     def __init__(
         self,
         query: Query,
-        policy: Policy,
-        catalog: Catalog,
-        defaults: Options,
+        analysed: AnalysedBlocks,
         filters: tuple[Filter, ...] = (),
         no_sets: Collection[int] = (),
     ) -> None:
+        policy, catalog, defaults = analysed.policy, analysed.catalog, analysed.defaults
+        self.analysed = analysed
         self.sets = False
         """Whether blocks with several groupings were written as a release for each."""
         self.query = with_existing(respell_statement(query, policy, catalog), policy, catalog)
@@ -193,7 +185,6 @@ class _Splitter:
         """What `Parts.existence` has, with the marks of the releases."""
         self.planned = False
         """Whether anything was analysed, which depends on the defaults."""
-        self.plans: dict[int, tuple[Query, Plan]] = {}  # by the `id` of the query
 
     def _divide(self, no_sets: Collection[int]) -> None:
         """Write the blocks with several groupings as a release for each, but for the sets without groups."""
@@ -227,8 +218,9 @@ class _Splitter:
         return [i for i, own in enumerate(rows) if i in found or (own[1] is not None and own in none)]
 
     def _is_empty(self, release: ReleaseBlock, place: int) -> bool:
+        query = self.marked.get(_mark(place))
         try:
-            self._plan(self._separate(release, _mark(place))[0][0])
+            self.analysed.check(query or self._separate(release, _mark(place))[0][0])
         except QueryRefused as refused:
             return refused.message == NO_CANDIDATES
         return False
@@ -303,7 +295,13 @@ class _Splitter:
         whole = self._fuse(release) or self._query(release)
         selects, asked = readers(release.select, self.query.tree)
         query, rest = separate(
-            whole, self.policy, self.catalog, name, readers=selects, asked=asked, declared=self._is_declared
+            whole,
+            self.policy,
+            self.catalog,
+            name,
+            readers=selects,
+            asked=asked,
+            declared=self.analysed.is_declared,
         )
         decided = release.select.meta.get(EXISTENCE) or query.tree.meta.get(EXISTENCE)
         inside = next((t for t in find_nodes(query.tree, exp.Table) if t.name.startswith(VALUE_MARK)), None)
@@ -369,47 +367,26 @@ class _Splitter:
 
     def _plan(self, query: Query) -> Plan:
         self.planned = True
-        with running_statement() as running:
-            running.check()
-        if id(query) not in self.plans:
-            options = complete_options(query.options, self.defaults)
-            self.plans[id(query)] = query, analyse(query, self.policy, self.catalog, options)
-        return self.plans[id(query)][1]
-
-    def _is_declared(self, query: Query) -> bool:
-        """Return whether a plain block releases the groups of declared keys."""
-        try:
-            options = complete_options(query.options, self.defaults)
-            return analyse(query, self.policy, self.catalog, options).candidates is not None
-        except QueryRefused:
-            return False  # it is refused where it is analysed
+        return self.analysed.plan(query)
 
     def _compose(self, blocks: Sequence[_BlockPart], outer: exp.Query) -> Parts:
         """Return the parts; equal blocks are one release."""
-        same = self._equal([block.query for block in blocks]) if len(blocks) > 1 else [(0, ())]
+        same = self._equal(blocks) if len(blocks) > 1 else [(0, ())]
         kept = [i for i, (first, _) in enumerate(same) if first == i]
         prefix = self._prefix()
         names = {i: f"{prefix}{n}" for n, i in enumerate(kept)}
         marks = {block.mark: same[i] for i, block in enumerate(blocks)}
+        from dpsql.composition.derived import take_details  # noqa: PLC0415  few have an outer query
+
         details = take_details(outer)
         for tree in (outer, *(value.query for value in self.values)):
             name_releases(tree, marks, names)
             check_outer(self.query, self.policy, tree, names.values())
-        shares = [blocks[i].release.select.meta.get(EPSILON) for i in kept]
-        own = [
-            blocks[i].query.options if part is None else replace(blocks[i].query.options, epsilon=part)
-            for i, part in zip(kept, shares, strict=True)
-        ]
-        options = share_epsilon(self.written.total, self.defaults, own, self.filters)
+        queries = self._share([blocks[i] for i in kept])
         return Parts(
             tuple(
-                ReleasePart(
-                    names[i],
-                    replace(blocks[i].query, options=own),
-                    blocks[i].release.note,
-                    find_values(blocks[i].query.tree),
-                )
-                for i, own in zip(kept, options, strict=True)
+                ReleasePart(names[i], query, blocks[i].release.note, find_values(query.tree))
+                for i, query in zip(kept, queries, strict=True)
             ),
             outer,
             tuple(self.values),
@@ -417,22 +394,41 @@ class _Splitter:
             details,
         )
 
-    def _equal(self, queries: Sequence[Query]) -> list[tuple[int, tuple[str, ...]]]:
+    def _share(self, blocks: Sequence[_BlockPart]) -> list[Query]:
+        """Return the queries of different releases with their parts of epsilon and delta."""
+        shares = [block.release.select.meta.get(EPSILON) for block in blocks]
+        own = [
+            block.query.options if part is None else replace(block.query.options, epsilon=part)
+            for block, part in zip(blocks, shares, strict=True)
+        ]
+        own = drop_bounds_on_groups(own, [block.query.tree for block in blocks])
+        options = share_epsilon(self.written.total, self.defaults, own, self.filters)
+        return [replace(block.query, options=part) for block, part in zip(blocks, options, strict=True)]
+
+    def _equal(self, blocks: Sequence[_BlockPart]) -> list[tuple[int, tuple[str, ...]]]:
         """Return for each release the place of the first equal one, and its own names of the columns.
 
-        The names are empty where they are the same.
+        The names are empty where they are the same. Releases are planned with the parts of epsilon that they
+        have if none is equal to another but those that are read from the same text.
         """
+        places = self.analysed.find_first([block.query for block in blocks])
+        once = sorted(set(places))
+        shared = dict(zip(once, self._share([blocks[i] for i in once]), strict=True))
+        self.marked |= {block.mark: shared[place] for block, place in zip(blocks, places, strict=True)}
+        for query in shared.values() if self.sets else ():  # a set may have no groups
+            self.analysed.check(query)
         found: list[tuple[int, tuple[str, ...]]] = []
         first: dict[tuple[str, ...], tuple[int, tuple[str, ...]]] = {}
-        for i, query in enumerate(queries):
-            plan = self._plan(query)
+        for i, block in enumerate(blocks):
+            plan = self._plan(shared[places[i]])
             outputs = tuple(repr(replace(o, name="", at=0)) for o in plan.outputs)
             names = tuple(o.name for o in plan.outputs)
-            asked = repr(replace(query.options, at={}))
+            asked = repr(replace(block.query.options, at={}))
             key = (plan.compiled.sql, repr(plan.selection), asked, *outputs)
             place, known = first.setdefault(key, (i, names))
             if len(first) > MAX_RELEASES:
-                raise self.source.refuse(f"a statement has at most {MAX_RELEASES} releases", query.tree)
+                at = block.query.tree
+                raise self.source.refuse(f"a statement has at most {MAX_RELEASES} releases", at)
             found.append((place, () if known == names else names))
         return found
 

@@ -26,9 +26,11 @@ from dpsql.composition.kinds import BY_KEY
 from dpsql.errors import QueryRefused
 from dpsql.language import MARK, Query, copy_tree, find_nodes, name_query
 from dpsql.policy import Policy, fold
-from dpsql.types import DATE
+from dpsql.types import DATE, VARCHAR
 
 _ABOVE = (exp.From, exp.Join, exp.In, exp.Exists, exp.All, exp.Any, exp.SetOperation, exp.CTE)
+_LONGEST = 1_000_000
+"""No key has more characters."""
 _OF_NUMBERS = frozenset({"avg", "sum", "mean", "stddev", "stddev_samp", "stddev_pop", "median"})
 
 
@@ -61,14 +63,14 @@ def with_values_by_key(query: Query, policy: Policy, catalog: Catalog) -> exp.Qu
 
 
 def _find_scope(inner: exp.Select, around: exp.Select, tie: Tie, of: Provenance) -> Scope | None:
-    """Return the columns around a subquery over rows of many units, if its key is a whole number or a day."""
+    """Return the columns around a subquery over rows of many units, if its key is whole, a day or a text."""
     ctes = list_ctes_of(around, of)
     if of.find_unit(inner, ctes) is None or of.find_unit(around, ctes) is None:
         return None
     if of.read_values(inner, tie.within, ctes)[0]:
         return None
     kind = of.make_compiler().expression(tie.within, of.find_scope(inner, ctes)).type
-    return of.find_scope(around, ctes) if kind.integer or kind == DATE else None
+    return of.find_scope(around, ctes) if kind.integer or kind in (DATE, VARCHAR) else None
 
 
 def _find_public(
@@ -113,7 +115,8 @@ def _text(value: exp.Expr) -> exp.Expr:
 
 def _look_up(inner: exp.Select, tie: Tie, public: tuple[exp.Table, list[exp.Expr]] | None) -> exp.Select:
     """Return the SELECT of the number of a row's key among those of a release."""
-    k, v = exp.column("k", table="s", quoted=True), exp.column("v", table="s", quoted=True)
+    name = tie.within.name if fold(tie.within.name) != "v" else "k"  # what refusals and lines call it
+    k, v = exp.column(name, table="s", quoted=True), exp.column("v", table="s", quoted=True)
     rest, key = [copy_tree(each) for each in tie.rest], copy_tree(tie.within)
     made = copy_tree(inner, "expressions", "where")
     if public is not None:
@@ -125,26 +128,26 @@ def _look_up(inner: exp.Select, tie: Tie, public: tuple[exp.Table, list[exp.Expr
         made.set("where", exp.Where(this=exp.and_(*rest, copy=False)))
     value = copy_tree(inner.expressions[0].unalias())
     made.set(
-        "expressions", [exp.alias_(copy_tree(key), "k", quoted=True), exp.alias_(value, "v", quoted=True)]
+        "expressions", [exp.alias_(copy_tree(key), name, quoted=True), exp.alias_(value, "v", quoted=True)]
     )
     made.set("group", exp.Group(expressions=[key]))
     made.meta["select"] = -1
-    made.meta["note"] = f"rows are compared with the released number of their {tie.within.name}"
+    said = f"rows are compared with the released number of their {tie.within.name}"
+    made.meta["note"] = f"{said}, and left out where none is shown"
     both = exp.DPipe(this=exp.DPipe(this=_text(v), expression=exp.Literal.string(" ")), expression=_text(k))
     listed = exp.Select(expressions=[exp.alias_(both, "value", quoted=True)])
     listed.set("from_", exp.From(this=name_query(made, "s")))
     listed.meta["select"] = -1
     item = name_query(listed, "w")
     item.meta[BY_KEY] = True
-    parts = [
-        _call(
-            "split_part", exp.column("value", table="w"), exp.Literal.string(" "), exp.Literal.number(place)
-        )
-        for place in (1, 2)
-    ]
-    number = _call("MAX", exp.TryCast(this=parts[0], to=exp.DataType.build("DOUBLE"), safe=True))
+    value = exp.column("value", table="w")  # the key is behind the first blank, and may have others
+    written = _call("split_part", value, exp.Literal.string(" "), exp.Literal.number(1))
+    behind = exp.Add(this=_call("length", copy_tree(written)), expression=exp.Literal.number(2))
+    number = _call("MAX", exp.TryCast(this=written, to=exp.DataType.build("DOUBLE"), safe=True))
+    most = exp.cast(exp.Literal.number(_LONGEST), "BIGINT")
+    own_key = _call("substring", copy_tree(value), behind, most)
     outer = exp.Select(expressions=[number])
     outer.set("from_", exp.From(this=item))
-    outer.set("where", exp.Where(this=exp.EQ(this=parts[1], expression=_text(tie.around))))
+    outer.set("where", exp.Where(this=exp.EQ(this=own_key, expression=_text(tie.around))))
     outer.meta["select"] = -1
     return outer

@@ -7,6 +7,7 @@ Pure functions of released values or public parameters; nothing here reads priva
   groups that are shown because their noisy numbers of units reach a threshold;
 * `linear_estimates`: the best linear unbiased estimate that both use, and the noises in its error;
 * `noise_laws`: measurements, the laws of their noises, and variances of noises on their grid;
+* `number_noises`: what released numbers are made of: sums of measured values, and functions of them;
 * `noise_quantiles`, `box_law`: intervals that cover Laplace, Gaussian and box noise, and sums of noises;
 * `noise_terms`: the errors of sums and ratios of measured numbers;
 * `sums_of_releases`: sums of released numbers, with their standard deviations and intervals;

@@ -24,17 +24,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dpsql.estimates.linear_estimates import ErrorModel, GapNoise, top_k_offsets
-from dpsql.estimates.noise_laws import (
-    Linear,
-    Made,
-    Measurement,
-    Noise,
-    Real,
-    SharedNoise,
-    check_noise,
-    positive,
-)
+from dpsql.estimates.noise_laws import Linear, Measurement, Noise, Real, SharedNoise, check_noise, positive
 from dpsql.estimates.noise_quantiles import check_confidence, count_offset, quantiles, threshold_gap_offsets
+from dpsql.estimates.number_noises import Made
 from dpsql.lazy_dataclass import dataclass
 
 

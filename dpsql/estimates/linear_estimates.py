@@ -27,6 +27,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import replace
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -392,3 +393,9 @@ class ErrorModel:
         before = np.concatenate(([0.0], np.cumsum((j * share) ** 2)))[:-1]
         after = np.cumsum(((1 - j * share) ** 2)[::-1])[::-1]
         return np.asarray((rho * gamma) ** 2 / 12 * (before + after))
+
+
+@lru_cache(maxsize=1024)
+def largest_stddev(model: ErrorModel) -> float:
+    """Return the largest standard deviation of the estimates of k selected counts."""
+    return float(model.stddev().max())

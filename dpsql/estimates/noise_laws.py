@@ -1,4 +1,4 @@
-"""What released numbers are made of: measured values with the joint law of their noises, and variances.
+"""Measured values with the joint law of their noises, sums of them, and variances.
 
 Numbers of one draw share its law: under box noise they are not independent. Two numbers that use one measured
 value have its noise in common. From this `noise_terms` computes the error
@@ -127,7 +127,7 @@ class Linear:
         """Return the linear number in some of the groups, in the given order."""
         return Linear(tuple((weight, each.take(rows)) for weight, each in self.terms))
 
-    def append(self, other: Made) -> Linear | None:
+    def append(self, other: object) -> Linear | None:
         """Append the groups of another number; None if its measured numbers or weights differ."""
         if not isinstance(other, Linear):
             return None
@@ -165,93 +165,12 @@ class Weighted:
         """Return some rows, in the given order."""
         return replace(self, value=self.value[rows], weights=self.weights[rows])
 
-    def append(self, other: Made) -> Weighted | None:
+    def append(self, other: object) -> Weighted | None:
         """Append the rows of another estimate; None if it is made of other measured values."""
         if not isinstance(other, Weighted) or self.names != other.names:
             return None
         value = np.concatenate([self.value, other.value])
         return replace(self, value=value, weights=np.concatenate([self.weights, other.weights]))
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Quotient:
-    """A number that is one sum of measured values over another, cut to an interval."""
-
-    above: Linear | Weighted
-    below: Linear | Weighted
-    low: float
-    high: float
-
-    def scale(self, factor: float) -> Quotient:
-        """Return a positive multiple of the quotient."""
-        return Quotient(self.above.scale(factor), self.below, self.low * factor, self.high * factor)
-
-    def take(self, rows: NDArray[np.int64]) -> Quotient:
-        """Return the quotient in some of the groups, in the given order."""
-        return replace(self, above=self.above.take(rows), below=self.below.take(rows))
-
-    def append(self, other: Made) -> Quotient | None:
-        """Append the groups of another quotient; None if its measured numbers or weights differ."""
-        if not isinstance(other, Quotient):
-            return None
-        above, below = self.above.append(other.above), self.below.append(other.below)
-        return None if above is None or below is None else replace(self, above=above, below=below)
-
-
-Made = Linear | Quotient | Weighted
-"""What a released number is made of."""
-
-
-def join_laws(first: Made | None, second: Made | None) -> Made | None:
-    """Append a number's other groups to its first ones; None where either's noise is unknown."""
-    return None if first is None or second is None else first.append(second)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class NumberNoise:
-    """The noise of a released number: its measurement or formula, and standard deviation, one value a row.
-
-    Attributes
-    ----------
-    made
-        What it is made of; None if that is not known.
-    below, above
-        By how much its interval is wider than that of its noise, on either side; None: it is not.
-    left_out
-        An estimate of what its bound left out; None: that is not known.
-    bound
-        The bound on each unit in force; None: that is not known, or there is none.
-    most_left_out
-        By how much the truth of all rows together may lie outside the intervals of the noise; None: by all of
-        `below` or `above`.
-    """
-
-    made: Made | None = None
-    below: NDArray[np.float64] | None = None
-    above: NDArray[np.float64] | None = None
-    left_out: NDArray[np.float64] | None = None
-    bound: float | None = None
-    most_left_out: float | None = None
-
-    def take(self, rows: NDArray[np.int64]) -> NumberNoise:
-        """Return the noise of the number in some of the groups, in the given order."""
-        found = {name: getattr(self, name) for name in NOISE_ARRAYS}
-        kept = {name: None if values is None else values[rows] for name, values in found.items()}
-        return replace(self, made=None if self.made is None else self.made.take(rows), **kept)
-
-
-NOISE_ARRAYS = ("below", "above", "left_out")
-"""The attributes of `NumberNoise` that have a value for each row."""
-NOISE_FIGURES = ("bound", "most_left_out")
-"""Those that are one number."""
-
-Noises = tuple[NumberNoise, ...]
-"""Of the numbers of a release, in their order."""
-
-
-def take_noises(noises: Noises | None, rows: NDArray[np.int64]) -> Noises | None:
-    """Return the laws of the noise for some rows of the release, in the given order."""
-    return None if noises is None else tuple(each.take(rows) for each in noises)
 
 
 Noise = Literal["exponential", "geometric", "laplace"]

@@ -12,8 +12,9 @@ from typing import Literal
 
 import numpy as np
 
-from dpsql.estimates.noise_laws import Linear, MeasuredNumber, NoiseDraw, Noises, NumberNoise
+from dpsql.estimates.noise_laws import Linear, MeasuredNumber, NoiseDraw
 from dpsql.estimates.noise_terms import FloatArray, Key, half_width, join_terms, stddev
+from dpsql.estimates.number_noises import Noises, NumberNoise
 from dpsql.lazy_dataclass import dataclass
 
 Detail = Literal["below", "above", "left_out"]

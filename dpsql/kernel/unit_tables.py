@@ -190,7 +190,7 @@ def _written(query: Query) -> Query | None:
     node = query.counts if isinstance(query, (OnDomain, OfDomain, Decided)) else query
     if not isinstance(node, Weighted) or node.by_rows or node.alone is None:
         return None
-    if not node.keys:
+    if not node.keys or node.by_shares:
         made = node.lowered
     else:
         summed = [part for part in node.parts if isinstance(part, LINEAR) and part.in_full is not None]

@@ -12,8 +12,9 @@ holdouts, and ``check_rewrites`` makes what checks count; ``report_statements`` 
 ``dialect_forms``  functions and clauses of other dialects, in the parsed tree
 
 ``statement`` has the types, and errors with a position in the text; ``stream_statements`` has those of
-streams, ``all_statements`` all of them; ``syntax_trees`` searches and copies the parser's trees; ``repair``
-changes the text of a statement that was refused.
+streams, ``all_statements`` all of them; ``syntax_trees`` searches and copies the parser's trees;
+``text_outline`` says where words, calls and clauses of a text stand, and ``repair`` changes a text that does
+not parse.
 """
 
 from dpsql.language.all_statements import Explain, ExplainForm, Statement
@@ -29,7 +30,7 @@ from dpsql.language.parameters import (
     write_parameters,
 )
 from dpsql.language.parse import keep_title, name_columns, parse, title_of
-from dpsql.language.repair import BlockText, Outline, call_end, refuse_unclear, repair
+from dpsql.language.repair import repair
 from dpsql.language.stable_statements import FirstStable, OpenStable
 from dpsql.language.statement import (
     CUTS,
@@ -63,7 +64,8 @@ from dpsql.language.syntax_trees import (
     transform_tree,
     walk_tree,
 )
-from dpsql.language.tokens import MARK, split_script, split_script_with_places
+from dpsql.language.text_outline import BlockText, Outline, call_end, refuse_unclear
+from dpsql.language.tokens import MARK, find_closing_parenthesis, split_script, split_script_with_places
 
 __all__ = [
     "CUTS",
@@ -110,6 +112,7 @@ __all__ = [
     "copy_tree",
     "copy_whole",
     "fill_form",
+    "find_closing_parenthesis",
     "find_nodes",
     "find_tables",
     "keep_title",

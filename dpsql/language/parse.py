@@ -32,6 +32,7 @@ from dpsql.language.statement import (
 )
 from dpsql.language.stream_statements import Ask, Check, OpenChecks, StreamCommand
 from dpsql.language.syntax_trees import (
+    copy_tree,
     find_nodes,
     rename_public_schema,
     separate_distinct_arguments,
@@ -58,6 +59,8 @@ _ENDS = frozenset(
     }
 )
 """Tokens that end a select list, where they stand outside of its parentheses."""
+_WORDS = frozenset({TokenType.STRING, TokenType.IDENTIFIER, TokenType.VAR})
+"""Tokens with letters that are no keywords."""
 _OPENS = frozenset({TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.L_BRACE})
 _CLOSES = frozenset({TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.R_BRACE})
 _SEVERAL = (exp.Columns, exp.Explode, exp.Unnest)
@@ -76,7 +79,8 @@ def title_of(node: exp.Expr) -> str:
         return str(node.name)
     text = node.meta_get(TITLE)
     if text is None:
-        text = node.sql("duckdb", normalize_functions=False, comments=False).replace(MARK, "")
+        made = copy_tree(node)  # the generator changes what it writes
+        text = made.sql("duckdb", copy=False, normalize_functions=False, comments=False).replace(MARK, "")
     return str(text)
 
 
@@ -220,7 +224,7 @@ def parse(text: str, parameters: Parameters = None, dialect: str | None = None) 
     if explain is not None:
         return _parse_explain(source, explain, parameters, dialect)
     tokens = standardize_tokens(source, tokenize(source))
-    if tokens and tokens[-1].token_type == TokenType.SEMICOLON:
+    while tokens and tokens[-1].token_type == TokenType.SEMICOLON:
         tokens = tokens[:-1]
     for token in tokens:
         if token.token_type == TokenType.SEMICOLON:
@@ -380,8 +384,11 @@ def _describe_error(source: StatementText, tokens: list[Token], error: ParseErro
     wants = re.match(
         r"(Expect\w* .{1,30}|Required keyword: .{1,40}? missing)", str(detail.get("description", ""))
     )
-    what = "the statement ends too early" if at is tokens[-1] and wants else f"cannot read `{shown}` here"
-    return source.syntax(f"syntax error: {what}", at.start)
+    if at is not tokens[-1] or not wants:
+        return source.syntax(f"syntax error: cannot read `{shown}` here", at.start)
+    unfinished = at.token_type not in _WORDS and at.text.replace(" ", "").isalpha()
+    hint = f"write what follows {at.text}" if unfinished else None
+    return source.syntax("syntax error: the statement ends too early", at.start, hint)
 
 
 def _refuse_unknown(source: StatementText, token: Token) -> Exception:

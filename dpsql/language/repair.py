@@ -1,318 +1,18 @@
-"""Change the text of a statement: where something can be added, and which few characters make it parse."""
+"""Find the few characters whose change makes a statement parse that does not."""
 
 from __future__ import annotations
 
 import difflib
 import re
-from bisect import bisect_left
-from collections.abc import Iterator, Sequence
-from functools import lru_cache
+from collections.abc import Iterator
 from itertools import pairwise
 
-from sqlglot import exp
 from sqlglot.tokenizer_core import Token, TokenType
 
 from dpsql.errors import Fix, QueryRefused, QuerySyntaxError
-from dpsql.language.dialect_forms import explain_unclear
 from dpsql.language.parse import parse
-from dpsql.language.statement import StatementText
-from dpsql.language.syntax_trees import walk_tree
-from dpsql.language.tokens import find_closing_parenthesis, tokenize
-from dpsql.lazy_dataclass import dataclass
-
-_EXPLAIN = re.compile(r"\s*EXPLAIN\b(\s*\(\s*FORMAT\s+\w+\s*\))?", re.IGNORECASE)
-
-_CLAUSES = (
-    TokenType.WHERE,
-    TokenType.GROUP_BY,
-    TokenType.HAVING,
-    TokenType.QUALIFY,
-    TokenType.WINDOW,
-    TokenType.ORDER_BY,
-    TokenType.LIMIT,
-    TokenType.OFFSET,
-    TokenType.FETCH,
-    TokenType.UNION,
-    TokenType.EXCEPT,
-    TokenType.INTERSECT,
-)
-_OPERANDS = (
-    TokenType.VAR,
-    TokenType.R_PAREN,
-    TokenType.R_BRACKET,
-    TokenType.STRING,
-    TokenType.IDENTIFIER,
-)
-_PLAIN = (
-    exp.Column,
-    exp.Identifier,
-    exp.Anonymous,
-    exp.Literal,
-    exp.Star,
-    exp.Distinct,
-    exp.Binary,
-    exp.Kwarg,
-)
-"""Nodes that begin and end with a part whose place is known, or with the parenthesis of a call."""
-
-
-@dataclass(frozen=True, slots=True)
-class BlockText:
-    """The places of one SELECT block in the text: its SELECT, FROM, and clauses."""
-
-    select: Token
-    from_: Token | None
-    clauses: tuple[Token, ...]
-    end: int
-
-    def clause(self, kind: TokenType) -> Token | None:
-        """Return the first word of a clause; None if the block does not have it."""
-        return next((t for t in self.clauses if t.token_type == kind), None)
-
-    def before(self, kind: TokenType) -> int:
-        """Return the place before which a clause of this kind belongs: behind those that precede it."""
-        later = _CLAUSES[_CLAUSES.index(kind) + 1 :]
-        return next((t.start for t in self.clauses if t.token_type in later), self.end)
-
-    def stop(self, clause: Token) -> int:
-        """Return the place where a clause ends."""
-        return next((t.start for t in self.clauses if t.start > clause.start), self.end)
-
-
-class Outline:
-    """The tokens of a SELECT; empty for a text that has no tokens."""
-
-    def __init__(self, text: str) -> None:
-        explain = _EXPLAIN.match(text)  # the tokenizer does not split what follows it
-        blank = " " * explain.end() if explain is not None else ""
-        try:
-            tokens = tokenize(StatementText(blank + text[len(blank) :]))
-        except (QueryRefused, QuerySyntaxError):
-            tokens = []
-        if tokens and tokens[-1].token_type == TokenType.SEMICOLON:
-            tokens = tokens[:-1]
-        self.text = text
-        self.tokens: list[Token] = tokens
-
-    @staticmethod
-    @lru_cache(maxsize=8)
-    def of(text: str) -> Outline:
-        """Return the outline of a whole statement; each part of its refusal asks for it."""
-        return Outline(text)
-
-    def respellings(self) -> list[tuple[int, int, str]]:
-        """Return what dpsql spells otherwise: from where to where in the text, and its own spelling."""
-        return _find_respellings(self.text, self.tokens)
-
-    def respell(self) -> str:
-        r"""Return the text with the spellings of other dialects as dpsql reads them.
-
-        >>> Outline("SELECT [page] FROM visits WHERE a && b").respell()
-        'SELECT "page" FROM visits WHERE a AND b'
-        """
-        text = self.text
-        for start, end, new in reversed(self.respellings()):
-            text = text[:start] + new + text[end:]
-        return text
-
-    def end(self) -> int:
-        """Return the place in the text behind the statement."""
-        return self.tokens[-1].end + 1
-
-    def span(self, node: exp.Expr) -> tuple[int, int] | None:
-        """Return where a plain expression stands: names, literals, calls and operators between them."""
-        nodes = walk_tree(node)
-        metas = [n.meta for n in nodes if "start" in n.meta]
-        if not metas or not all(isinstance(n, _PLAIN) for n in nodes):
-            return None
-        calls = [self.call(n.meta["start"]) for n in nodes if isinstance(n, exp.Anonymous) and n.meta]
-        ends = [m["end"] + 1 for m in metas] + [c + 1 for c in calls if c is not None]
-        return min(m["start"] for m in metas), max(ends)
-
-    def call(self, start: int) -> int | None:
-        """Return the place of the parenthesis that closes the call whose name begins at `start`."""
-        i = bisect_left(self.tokens, start, key=lambda token: token.start)
-        if i + 1 >= len(self.tokens) or self.tokens[i + 1].token_type != TokenType.L_PAREN:
-            return None
-        end = find_closing_parenthesis(self.tokens, i + 1)
-        return self.tokens[end].start if end > 0 else None
-
-    def call_around(self, at: int, name: str) -> tuple[int, int, tuple[str, ...]] | None:
-        """Return the innermost call of a function that a place is in: from where to where, and its arguments.
-
-        >>> Outline("SELECT f(1, EXTRACT(YEAR FROM age(a, g(b))))").call_around(35, "extract")
-        (12, 43, ('YEAR FROM age(a, g(b))',))
-        >>> Outline("SELECT f(1, g(b, (SELECT 2)))").call_around(7, "F")
-        (7, 29, ('1', 'g(b, (SELECT 2))'))
-        """
-        found = None
-        for i, token in enumerate(self.tokens[:-1]):
-            opened = self.tokens[i + 1].token_type == TokenType.L_PAREN
-            if not opened or token.text.upper() != name.upper() or token.start > at:
-                continue
-            end = find_closing_parenthesis(self.tokens, i + 1)
-            if end > 0 and at <= self.tokens[end].end:
-                found = token.start, self.tokens[end].end + 1, self._arguments(i + 1, end)
-        return found
-
-    def items(self, start: int, end: int) -> list[tuple[int, int]]:
-        """Return where the items of a list stand that is between two places, without the commas between them.
-
-        >>> text = "SELECT a, f(b, c) AS d FROM t"
-        >>> [text[i:j] for i, j in Outline(text).items(6, 23)]
-        ['a', 'f(b, c) AS d']
-        """
-        found, depth, first, last = list[tuple[int, int]](), 0, None, None
-        for token in self.tokens:
-            if not start <= token.start < end:
-                continue
-            depth += token.token_type in (TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.L_BRACE)
-            depth -= token.token_type in (TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.R_BRACE)
-            if depth == 0 and token.token_type == TokenType.COMMA:
-                found += [] if first is None or last is None else [(first.start, last.end + 1)]
-                first = None
-            else:
-                first, last = first or token, token
-        return found if first is None or last is None else [*found, (first.start, last.end + 1)]
-
-    def _arguments(self, opened: int, closed: int) -> tuple[str, ...]:
-        """Return the texts between two parentheses, which commas separate."""
-        found, depth, start = list[str](), 0, self.tokens[opened].end + 1
-        for token in self.tokens[opened + 1 : closed]:
-            opens = token.token_type in (TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.L_BRACE)
-            closes = token.token_type in (TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.R_BRACE)
-            depth += opens - closes
-            if depth == 0 and token.token_type == TokenType.COMMA:
-                found.append(self.text[start : token.start].strip())
-                start = token.end + 1
-        last = self.text[start : self.tokens[closed].start].strip()
-        return (*found, last) if found or last else ()
-
-    def options_around(self, at: int) -> tuple[int, int] | None:
-        """Return where the options stand that a place is in; None for other places."""
-        for i, token in enumerate(self.tokens[2:], 2):
-            words = [t.text.upper() for t in self.tokens[i - 2 : i]]
-            if token.token_type == TokenType.L_PAREN and words == ["DIFFERENTIAL_PRIVACY", "OPTIONS"]:
-                end = find_closing_parenthesis(self.tokens, i)
-                if end > 0 and token.start < at < self.tokens[end].start:
-                    return token.end + 1, self.tokens[end].start
-        return None
-
-    def parentheses(self, block: BlockText) -> tuple[int, int] | None:
-        """Return where a subquery stands, with its parentheses; None for a SELECT behind a WITH, or alone."""
-        i = self.tokens.index(block.select) - 1
-        end = (
-            find_closing_parenthesis(self.tokens, i)
-            if i >= 0 and self.tokens[i].token_type == TokenType.L_PAREN
-            else -1
-        )
-        return (self.tokens[i].start, self.tokens[end].end + 1) if end > 0 else None
-
-    def block(self, at: int) -> BlockText | None:
-        """Return the innermost SELECT block around a place."""
-        opened: list[int] = []
-        for i, token in enumerate(self.tokens):
-            if token.start > at:
-                break
-            if token.token_type == TokenType.L_PAREN:
-                opened.append(i)
-            elif token.token_type == TokenType.R_PAREN and opened:
-                opened.pop()
-        inside = [i + 1 for i in opened if self.tokens[i + 1 : i + 2] and self._is_query_start(i + 1)]
-        return self._block(inside[-1] if inside else 0)
-
-    def _is_query_start(self, i: int) -> bool:
-        return self.tokens[i].token_type in (TokenType.SELECT, TokenType.WITH, TokenType.FROM)
-
-    def _block(self, begin: int) -> BlockText | None:
-        depth, select, from_, end = 0, None, None, None
-        clauses: list[Token] = []
-        for token in self.tokens[begin:]:
-            kind = token.token_type
-            depth += (kind == TokenType.L_PAREN) - (kind == TokenType.R_PAREN)
-            if depth < 0:
-                break
-            if depth == 0 and select is None and kind == TokenType.SELECT:
-                select = token
-            elif depth == 0 and select is not None and from_ is None and kind == TokenType.FROM:
-                from_ = token
-            elif depth == 0 and kind in _CLAUSES:
-                clauses.append(token)
-            end = token.end + 1
-        return BlockText(select, from_, tuple(clauses), end) if select is not None and end else None
-
-    def with_options(self, options: str) -> tuple[int, str] | None:
-        """Return the place for further options of the statement, and the text to add there.
-
-        It is the statement's only options clause, or else the outermost SELECT.
-        """
-        words = [t.text.upper() for t in self.tokens if t.token_type != TokenType.STRING]
-        alone = words.count("DIFFERENTIAL_PRIVACY") == 1
-        depth = 0
-        for i, token in enumerate(self.tokens):
-            kind = token.token_type
-            depth += (kind == TokenType.L_PAREN) - (kind == TokenType.R_PAREN)
-            clause = [t.text.upper() for t in self.tokens[i + 1 : i + 3]] == ["WITH", "DIFFERENTIAL_PRIVACY"]
-            if kind != TokenType.SELECT or (alone and not clause) or (depth and not alone):
-                continue
-            after = [t.text.upper() for t in self.tokens[i + 1 : i + 6]]
-            if after[:2] != ["WITH", "DIFFERENTIAL_PRIVACY"]:
-                return token.end + 1, f" WITH DIFFERENTIAL_PRIVACY OPTIONS ({options})"
-            if after[2:4] != ["OPTIONS", "("]:
-                return self.tokens[i + 2].end + 1, f" OPTIONS ({options})"
-            more = "" if after[4:] == [")"] else ", "
-            return self.tokens[i + 4].end + 1, options + more
-        return None
-
-    def options(self, at: int) -> str:
-        """Return the text of the options clause that begins at a place."""
-        i = next((i for i, token in enumerate(self.tokens) if token.start == at), len(self.tokens))
-        words = [t.text.upper() for t in self.tokens[i + 2 : i + 4]]
-        end = find_closing_parenthesis(self.tokens, i + 3) if words == ["OPTIONS", "("] else i + 1
-        return self.text[at : self.tokens[end].end + 1] if 0 < end < len(self.tokens) else ""
-
-
-def call_end(source: StatementText, start: int) -> int:
-    """Return the position of the parenthesis that closes the call at `start`; -1 if there is none.
-
-    >>> call_end(StatementText("SELECT COUNT(lower(x)) FROM t"), 7)
-    21
-    """
-    end = Outline.of(source.text).call(start)
-    return -1 if end is None else end
-
-
-def refuse_unclear(source: StatementText, node: exp.Expr) -> QueryRefused | None:
-    """Return the refusal of a call of another dialect that has several meanings; None for other calls."""
-    doubt = explain_unclear(node)
-    if doubt is None:
-        return None
-    start = source.position(node)
-    end = call_end(source, start) + 1 if doubt.same else -1
-    fix = Fix(doubt.hint, start, end, guess=doubt.guess) if doubt.same else None
-    return source.refuse(doubt.what, node, doubt.hint, fix)
-
-
-def _find_respellings(text: str, tokens: Sequence[Token]) -> list[tuple[int, int, str]]:
-    """Return what DuckDB reads otherwise, `&&` and `[name]`: where it stands, and how dpsql spells it."""
-    found = []
-    for i, token in enumerate(tokens):
-        if text[token.start : token.end + 1] == "&&":
-            found.append((token.start, token.end + 1, "AND"))
-        elif token.token_type == TokenType.L_BRACKET and _is_quoting(tokens[max(i - 1, 0) : i + 3]):
-            found.append((token.start, tokens[i + 2].end + 1, f'"{tokens[i + 1].text}"'))
-    return found
-
-
-def _is_quoting(near: Sequence[Token]) -> bool:
-    """Return whether a bracket, with the token before it, quotes one name where an expression begins."""
-    if len(near) < 4 or near[3].token_type != TokenType.R_BRACKET:
-        return False
-    before, name = near[0], near[2]
-    return (
-        before.token_type not in _OPERANDS and name.token_type == TokenType.VAR and name.text.isidentifier()
-    )
-
+from dpsql.language.text_outline import Outline
+from dpsql.language.tokens import find_closing_parenthesis
 
 _KEYWORDS = frozenset(
     """
@@ -321,9 +21,12 @@ _KEYWORDS = frozenset(
     INTERVAL FILTER OVER PARTITION DIFFERENTIAL_PRIVACY OPTIONS
     """.split()  # noqa: SIM905  a table of words
 )
+_COMPARISONS = ("=", "<>", "!=", "<", "<=", ">", ">=")
 _Repair = tuple[Fix, str]
 """A change, and the hint that shows it; an empty one shows the words around the change."""
 _NO_WORDS = (TokenType.STRING, TokenType.IDENTIFIER, TokenType.NUMBER)
+_FURTHER = 8
+"""By how many characters more of a text is read if a change has mended the first of several mistakes."""
 _NEXT = re.compile(r"(?i)\s+(?:and|or|group|order|having|limit)\b|\s*[;)]|\s*\Z")
 """What follows a text whose closing quote is missing."""
 
@@ -336,10 +39,10 @@ def repair(text: str, error: QuerySyntaxError) -> tuple[str, Fix] | None:
     """
     if error.line is None or error.col is None:
         return None
-    lines = text.split("\n")[: error.line - 1]
-    at = sum(len(line) + 1 for line in lines) + error.col - 1
+    at = _find_place(text, error)
     outline = Outline.of(text)
     found = _find_repairs(text, outline.tokens, at) if outline.tokens else _close_quote(text, at)
+    furthest, best = len(text) - at, None
     for fix, hint in found:
         changed = text
         for one in sorted((fix, *fix.also), key=lambda f: f.start, reverse=True):
@@ -348,10 +51,20 @@ def repair(text: str, error: QuerySyntaxError) -> tuple[str, Fix] | None:
             parse(changed)
         except QueryRefused:
             pass
-        except QuerySyntaxError:
+        except QuerySyntaxError as later:  # perhaps of a further mistake, behind this one
+            left = len(changed) - _find_place(changed, later)
+            if left < furthest - _FURTHER and fix.end <= at + 1:
+                furthest, best = left, (hint or _show_change(changed, fix), fix)
             continue
         return hint or _show_change(changed, fix), fix
-    return None
+    return best
+
+
+def _find_place(text: str, error: QuerySyntaxError) -> int:
+    """Return the place of a syntax error in its text; 0 if it names none."""
+    if error.line is None or error.col is None:
+        return 0
+    return sum(len(line) + 1 for line in text.split("\n")[: error.line - 1]) + error.col - 1
 
 
 def _show_change(text: str, fix: Fix) -> str:
@@ -382,6 +95,7 @@ def _find_repairs(text: str, tokens: list[Token], at: int) -> Iterator[_Repair]:
     for token, after in pairwise(tokens):
         if token.text.upper() == "DIFFERENTIAL_PRIVACY" and after.token_type == TokenType.L_PAREN:
             yield _make_insertion("OPTIONS ", after.start), ""
+    yield from _drop_dangling(text, tokens, i)
     for n in (i, i - 1, i + 1, i - 2):
         if 0 <= n < len(tokens) and tokens[n].token_type not in _NO_WORDS:
             yield from _find_spellings(tokens[n])
@@ -390,14 +104,18 @@ def _find_repairs(text: str, tokens: list[Token], at: int) -> Iterator[_Repair]:
     if before.token_type == TokenType.COMMA:
         yield Fix("", before.start, before.end + 1), ""
     yield from _complete_words(text, tokens, i)
+    yield from _complete_comparisons(text, tokens, i)
     for token in tokens[max(i - 2, 0) : i][:: 1 if here.token_type == TokenType.L_PAREN else -1]:
         yield _make_insertion(",", token.end + 1), ""
     if here.token_type == TokenType.R_PAREN:
         yield Fix("", here.start, here.end + 1), ""
     words = {token.text.upper() for token in tokens}
+    ends = (
+        (tokens[-1].end + 1, before.end + 1) if here is tokens[-1] else (before.end + 1, tokens[-1].end + 1)
+    )
     for word in (")", " END") if "CASE" in words else (")",):
-        yield _make_insertion(word, before.end + 1), ""
-        yield _make_insertion(word, tokens[-1].end + 1), ""
+        for end in ends:
+            yield _make_insertion(word, end), ""
 
 
 def _complete_words(text: str, tokens: list[Token], i: int) -> Iterator[_Repair]:
@@ -406,6 +124,9 @@ def _complete_words(text: str, tokens: list[Token], i: int) -> Iterator[_Repair]
     if words[max(i - 2, 0) : i] == ["EXTRACT", "("]:
         yield _make_insertion(" FROM", here.end + 1), ""
     closed = next((t for t in tokens[i:] if t.token_type == TokenType.R_PAREN), None)
+    for token in tokens[i + 1 :] if words.count("CASE") > words.count("END") else ():
+        if token.text.upper() in ("AS", ",", "FROM", "GROUP BY"):
+            yield _make_insertion(" END", tokens[tokens.index(token) - 1].end + 1), ""
     if words.count("CASE") > words.count("END") and closed is not None:
         yield _make_insertion(" END", closed.start), f"{text[here.start : closed.start]} END"
     if i and words[i - 1] in ("ROLLUP", "CUBE"):
@@ -417,13 +138,64 @@ def _complete_words(text: str, tokens: list[Token], i: int) -> Iterator[_Repair]
         yield _make_insertion(" LAST", here.end + 1), "NULLS LAST"
     if words[i] == "," and "BETWEEN" in words[max(i - 3, 0) : i]:
         yield Fix(" AND", here.start, here.end + 1), ""
+    if i and words[i - 1] == "TO" and "BETWEEN" in words[:i]:
+        yield Fix("AND", tokens[i - 1].start, tokens[i - 1].end + 1), ""
+    if i > 1 and words[i - 1] == "%" and tokens[i - 2].token_type == TokenType.NUMBER:
+        yield Fix("", tokens[i - 1].start, tokens[i - 1].end + 1), ""
+    for token, after in pairwise(tokens):
+        if token.text.upper() == "CASE" and after.text.upper() != "WHEN":
+            yield _make_insertion(" WHEN", token.end + 1), ""
+    number = re.compile(r"\d{1,3}(,\d{3})+\b").search(text, max(here.start - 8, 0))
+    if number is not None and number.start() < here.end:
+        written = number[0].replace(",", "")
+        yield Fix(written, *number.span()), written
     if words[i] in ("=>", "=<"):
         yield Fix({"=>": ">=", "=<": "<="}[words[i]], here.start, here.end + 1), ""
 
 
+def _complete_comparisons(text: str, tokens: list[Token], i: int) -> Iterator[_Repair]:
+    """Yield `x > 1 AND x < 2` for `x > 1 AND < 2`, and what some words need around them."""
+    words = [token.text.upper() for token in tokens]
+    for n in range(2, len(tokens) - 1):
+        compared = next((m for m in range(n - 1, 0, -1) if words[m] in _COMPARISONS), None)
+        if words[n] in ("AND", "OR") and words[n + 1] in _COMPARISONS and compared is not None:
+            left = tokens[compared - 1]
+            yield _make_insertion(f" {text[left.start : left.end + 1]}", tokens[n].end + 1), ""
+    if words[i : i + 2] == ["NOT", "="]:
+        yield Fix("<>", tokens[i].start, tokens[i + 1].end + 1), ""
+    if words[i] == "DISTINCT" and i + 1 < len(tokens) and tokens[i - 1].token_type == TokenType.VAR:
+        end = tokens[i + 1].end + 1
+        yield Fix(f"(DISTINCT {tokens[i + 1].text})", tokens[i - 1].end + 1, end), ""
+    for n, token in enumerate(tokens):
+        if words[max(n - 1, 0) : n + 1] == ["FILTER", "WHERE"]:
+            behind = next((m for m in range(n + 1, len(tokens)) if words[m] in ("AS", ",", "FROM")), n)
+            closed = _make_insertion(")", tokens[behind - 1].end + 1)
+            yield Fix("(", token.start, token.start, also=(closed,)), "FILTER (WHERE ..)"
+
+
+def _drop_dangling(text: str, tokens: list[Token], i: int) -> Iterator[_Repair]:
+    """Leave out keywords and commas at the end, behind which something is missing."""
+    first = len(tokens)
+    while first and (tokens[first - 1].text.upper() == "," or _is_keyword(tokens[first - 1])):
+        first -= 1
+    if 0 < first <= i + 1 and first < len(tokens):
+        start = tokens[first - 1].end + 1
+        yield Fix("", start, tokens[-1].end + 1), ""
+
+
+def _is_keyword(token: Token) -> bool:
+    return token.token_type not in _NO_WORDS and all(word in _KEYWORDS for word in token.text.upper().split())
+
+
 def _find_spellings(token: Token) -> Iterator[_Repair]:
-    """Yield the keywords that a word may be a mistyped spelling of."""
+    """Yield the keywords that a word may be a mistyped spelling of, or that are joined in it."""
     word = token.text.upper()
+    for n in range(2, len(word) - 1):
+        if word[:n] in _KEYWORDS and word[n:] in _KEYWORDS:
+            yield (
+                Fix(f"{word[:n]} {word[n:]}", token.start, token.end + 1),
+                f"did you mean {word[:n]} {word[n:]}?",
+            )
     if word not in _KEYWORDS and word.isascii() and word.replace("_", "").isalpha():
         for close in difflib.get_close_matches(word, sorted(_KEYWORDS), 2, 0.7):
             yield Fix(close, token.start, token.end + 1), f"did you mean {close}?"

@@ -92,7 +92,7 @@ _SYNTAX = frozenset(
 )
 _KEYWORD_FUNCTIONS = frozenset(
     {"left", "right", "replace", "first", "last", "list", "format", "range", "glob", "if", "truncate", "xor"}
-    | {"date", "timestamp", "datetime"}
+    | {"date", "timestamp", "datetime", "isnull"}
 )
 _SPELLED = frozenset({"position", "substring", "trim", "overlay"})
 _STAR_MODIFIERS = frozenset({"replace", "exclude", "except", "rename"})

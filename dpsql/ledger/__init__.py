@@ -10,6 +10,7 @@
 ``key_file``             the key of the thresholds of streams and of the hashes of units, beside the ledger
 ``migration``            what brings an older file up to date
 ``verification``         the invariants, and the tables compared with all events
+``running_sums``         the totals after each event
 ``stream_verification``  the same of streams
 ``report_listing``       what was released for registered reports
 =======================  ========================================================================
@@ -32,7 +33,7 @@ from dpsql.kernel.ledger.limits import Limits
 from dpsql.kernel.ledger.reports import StoredReport
 from dpsql.kernel.ledger.scopes import GroupCap, ScopeBudget, scope_words
 from dpsql.kernel.ledger.totals import shown
-from dpsql.ledger.budgets import LIKE, Budget, BudgetOfParts, rows_of
+from dpsql.ledger.budgets import LIKE, Budget, BudgetOfParts, BudgetRenewal, rows_of
 from dpsql.ledger.ledger import Ledger, Opening
 from dpsql.ledger.listing import (
     Entry,
@@ -47,6 +48,7 @@ __all__ = [
     "LIKE",
     "Budget",
     "BudgetOfParts",
+    "BudgetRenewal",
     "Entry",
     "Event",
     "GroupCap",

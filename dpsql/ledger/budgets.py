@@ -13,15 +13,16 @@ from functools import cached_property
 from typing import Any
 
 from dpsql.errors import NotSupportedError, ProgrammingError
+from dpsql.kernel.ledger import renewals
 from dpsql.kernel.ledger.scopes import (
     Caps,
     Scope,
     ScopeBudget,
     analyst_scope,
-    policy_scope,
+    policy_scopes,
     scope_of_group,
 )
-from dpsql.kernel.ledger.totals import shown
+from dpsql.kernel.ledger.totals import POLICY, shown, total_at_order
 from dpsql.kernel.loss import Accounting, Charge, Filter, Number, PrivacyLoss, Totals, exact
 from dpsql.kernel.unit_parts import (
     ALL_PARTS,
@@ -57,6 +58,8 @@ class Budget:
     """Whether units are in parts that each have the whole budget: this is then that of the fullest part."""
     listed: tuple[BudgetOfParts, ...] | None = field(default=None, repr=False, compare=False)
     """What `parts` returns; None: it was not asked for."""
+    renewal: BudgetRenewal | None = field(default=None, repr=False, compare=False)
+    """How the policy's budget starts anew over the same rows; None: it does not."""
 
     def __repr__(self) -> str:
         amounts = {
@@ -113,6 +116,7 @@ class Budget:
             "deltas": str(totals.delta),
             "costs": str(totals.cost),
             **({"by_parts": True} if self.by_parts else {}),
+            **({} if self.renewal is None else {"renewal": self.renewal.facts}),
         }
 
     @classmethod
@@ -128,7 +132,8 @@ class Budget:
         epsilon = None if facts["epsilons"] is None else Fraction(facts["epsilons"])
         totals = Totals(epsilon, Fraction(facts["deltas"]), Fraction(facts["costs"]))
         scopes = (ScopeBudget(facts["name"], admits, totals),)
-        return cls(total, spent, remaining, scopes, facts.get("by_parts", False))
+        renewal = None if "renewal" not in facts else BudgetRenewal.read(facts["renewal"])
+        return cls(total, spent, remaining, scopes, facts.get("by_parts", False), renewal=renewal)
 
     @property
     def parts(self) -> tuple[BudgetOfParts, ...]:
@@ -170,6 +175,65 @@ class Budget:
             return 0 if loss.epsilon is None else self.remaining.epsilon // loss.epsilon
         found = [each.filter.more(each.totals, loss) for each in self.scopes]
         return min(n for n in found if n is not None)
+
+
+@dataclass(frozen=True, slots=True)
+class BudgetRenewal:
+    """How a budget starts anew over the same rows, and what counts in its lifetime."""
+
+    every: str
+    times: int
+    """How often it has started anew."""
+    since: date
+    """The first day of the first renewal."""
+    next_start: date
+    """The first day, in UTC, on which a charge starts it anew."""
+    together: Charge
+    """For which epsilon and delta all releases together are private."""
+    lifetime: Fraction | None
+    """The most epsilon of all renewals together; None: no limit."""
+    spent: Fraction | None
+    """What all of them have cost; None: it has no epsilon."""
+    words: str
+    """The same as a guarantee says it."""
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """These facts as JSON has them."""
+        return {
+            "every": self.every,
+            "times": self.times,
+            "since": self.since.isoformat(),
+            "next_start": self.next_start.isoformat(),
+            "together": self.together.fractions,
+            "lifetime": None if self.lifetime is None else str(self.lifetime),
+            "spent": None if self.spent is None else str(self.spent),
+            "words": self.words,
+        }
+
+    @classmethod
+    def read(cls, facts: Mapping[str, Any]) -> BudgetRenewal:
+        """Read `facts`."""
+        lifetime, spent = (None if facts[n] is None else Fraction(facts[n]) for n in ("lifetime", "spent"))
+        since, later = (date.fromisoformat(facts[name]) for name in ("since", "next_start"))
+        together = Charge(*(Fraction(facts["together"][name]) for name in ("epsilon", "delta")))
+        return cls(facts["every"], facts["times"], since, later, together, lifetime, spent, facts["words"])
+
+    @property
+    def rows(self) -> list[tuple[str, str, str, str]]:
+        """The rows of a budget that tell it: name, total, spent, left."""
+        spent = "no epsilon" if self.spent is None else _round_up(self.spent)
+        total = left = "unlimited"
+        if self.lifetime is not None:
+            total = _round_down(self.lifetime)
+            known = self.lifetime if self.spent is None else self.spent
+            left = _round_down(max(self.lifetime - known, Fraction(0)))
+        times = {0: "not yet", 1: "once", 2: "twice"}.get(self.times, f"{self.times} times")
+        anew = f"{times} since {self.since}"
+        return [
+            ("lifetime epsilon", total, spent, left),
+            ("starts anew", f"every {self.every}", anew, f"next on {self.next_start}"),
+        ]
 
 
 _OUTSIDE, _NO_ROW = "outside the declared values", "no row"
@@ -236,17 +300,33 @@ def budget_of(
     Where units are in parts, it is that of the fullest part among some, or among all.
     """
     found = [each.budget(connection, parts) for each in scopes_of(connection, caps, analyst)]
-    return Budget.of_scopes(*found, by_parts=caps.parts is not None)
+    budget = Budget.of_scopes(*found, by_parts=caps.parts is not None)
+    return budget if caps.renewal is None else replace(budget, renewal=_find_renewal(connection, caps))
+
+
+def _find_renewal(connection: sqlite3.Connection, caps: Caps) -> BudgetRenewal | None:
+    """Return how the budget starts anew; None: another process has read another policy."""
+    found = renewals.find_seen(connection, caps.filter)
+    if found is None or found.every is None or caps.renewal is None:
+        return None
+    totals = total_at_order(connection, POLICY, None).totals
+    since, later = date.fromisoformat(found.since), date.fromisoformat(found.next_start)
+    together, words = (
+        found.together(caps.renewal, caps.filter, totals),
+        renewals.describe(connection, caps.renewal, caps.filter),
+    )
+    lifetime = caps.renewal.lifetime
+    return BudgetRenewal(found.every, found.times, since, later, together, lifetime, totals.epsilon, words)
 
 
 def scopes_of(connection: sqlite3.Connection, caps: Caps, analyst: str | None) -> list[Scope]:
     """Return the scopes that bind an analyst, or the policy's alone; the one that is shown first."""
-    whole = policy_scope(connection, caps)
+    whole = policy_scopes(connection, caps, shown_now=True)
     if analyst is None:
-        return [whole]
+        return whole
     groups = [scope_of_group(connection, caps, *named) for named in caps.groups_of(analyst)]
     own = analyst_scope(connection, caps, analyst)
-    return [whole, *groups] if own is None else [own, *groups, whole]
+    return [*whole, *groups] if own is None else [own, *groups, *whole]
 
 
 LIKE = Fraction(1, 10)

@@ -16,16 +16,17 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Self
 
-from dpsql.kernel.ledger import ChargeLedger, events, name_of, part_declarations
+from dpsql.kernel.ledger import ChargeLedger, events, name_of, part_declarations, renewals
 from dpsql.kernel.ledger.events import Event
 from dpsql.kernel.ledger.limits import Limits
 from dpsql.kernel.ledger.part_numbers import PartBudgets, number_values, numbered_values
+from dpsql.kernel.ledger.renewals import RenewalTerms
 from dpsql.kernel.ledger.reports import StoredReport
 from dpsql.kernel.ledger.scopes import Caps, GroupCap, ScopeBudget, all_budgets
 from dpsql.kernel.ledger.store import Store, storable
 from dpsql.kernel.loss import Charge, Filter, Totals
 from dpsql.kernel.unit_parts import ALL_PARTS, Calendar, PartSet
-from dpsql.ledger import listing, verification
+from dpsql.ledger import listing
 from dpsql.ledger.budgets import Budget, budget_of
 from dpsql.ledger.listing import (
     Entry,
@@ -82,6 +83,7 @@ class Ledger(ChargeLedger):
         filter_of: Callable[[Charge], Filter] = Filter.of,
         parts: PartBudgets | None = None,
         person: Charge | None = None,
+        renewal: RenewalTerms | None = None,
         opening: Opening = Opening.USE,
     ) -> Self:
         """Open a policy's ledger, making a new one if there is none.
@@ -111,11 +113,13 @@ class Ledger(ChargeLedger):
             How units are divided into parts, each of which has the whole of every budget; None: not at all.
         person
             What one person may bear of a year, where parts are periods of units; None: it is not limited.
+        renewal
+            How often the policy's budget starts anew over the same rows; None: never.
         opening
             What to do if it is not as its newest event and its mark tell.
         """
         most = Limits.of(max_failures, max_failures_total, max_cancelled, max_cancelled_total)
-        caps = Caps(total, per_query, dict(analysts), most, dict(groups), filter_of, parts, person)
+        caps = Caps(total, per_query, dict(analysts), most, dict(groups), filter_of, parts, person, renewal)
         file = Path(path).resolve()
         mark = MarkGuard(_place(high_water), file)
         lost = mark.find_lost()
@@ -157,6 +161,9 @@ class Ledger(ChargeLedger):
             filter_of=budget.filter_of,
             parts=_budgets_of_parts(policy),
             person=None if budget.person is None else budget.person.charge,
+            renewal=None
+            if budget.renewal is None
+            else RenewalTerms(budget.renewal.every, budget.renewal.lifetime_epsilon),
             opening=opening,
         )
 
@@ -221,6 +228,11 @@ class Ledger(ChargeLedger):
     def parts(self) -> PartBudgets | None:
         """How units are divided into parts; None: not at all."""
         return self._caps.parts
+
+    def describe_renewals(self) -> str:
+        """Say how often the budget has started anew, for a guarantee; empty if it does not."""
+        with self._store.read() as connection:
+            return renewals.describe(connection, self._caps.renewal, self._caps.filter)
 
     def name_parts(self, parts: PartSet) -> str:
         """Return the names of parts of units; "" if units are in none."""
@@ -313,15 +325,17 @@ class Ledger(ChargeLedger):
 
     def check(self) -> list[str]:
         """Verify every invariant; return a sentence for each violation."""
+        from dpsql.ledger.verification import find_problems  # noqa: PLC0415  an answer verifies nothing
+
         with self._store.read() as connection:
-            found = verification.find_problems(connection)
+            found = find_problems(connection)
         problem = self._mark.find_problem(self._store)
         return found if problem is None else [*found, problem]
 
     def ladder_scopes(self) -> list[ScopeBudget]:
         """Return the budgets in which a ladder counts: of the policy, of analysts and of groups."""
         with self._store.read() as connection:
-            return all_budgets(connection, self._caps)
+            return all_budgets(connection, self._caps, shown_now=True)
 
     def newest_ladder(self) -> int:
         """Return the number of the newest ladder that is kept; 0 if there is none."""

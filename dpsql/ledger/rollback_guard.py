@@ -18,9 +18,10 @@ from pathlib import Path
 from typing import Any, Final
 
 from dpsql.errors import OperationalError
-from dpsql.kernel.ledger import events, kept_results, lasting_streams, part_totals
+from dpsql.kernel.ledger import events, kept_results, lasting_streams, part_totals, renewals
 from dpsql.kernel.ledger.events import Event
 from dpsql.kernel.ledger.part_totals import BY_PARTS
+from dpsql.kernel.ledger.renewal_rows import RENEWAL
 from dpsql.kernel.ledger.store import Store
 from dpsql.kernel.ledger.totals import (
     PERSON,
@@ -291,13 +292,14 @@ def restore(connection: sqlite3.Connection, mark: Mark, holder: str) -> dict[str
     may be settled any more, since the mark's totals may hold what it was settled to.
     """
     found = Snapshot.of(connection)
+    renewals.follow(connection, mark.totals)
     running = [entry for (entry,) in connection.execute("SELECT entry FROM entry WHERE state = 'reserved'")]
     connection.execute("UPDATE entry SET state = 'cancelled' WHERE state = 'reserved'")
     connection.execute("DELETE FROM running")
     unmeasured, unanswered = kept_results.end_all(connection), lasting_streams.end_all(connection)
     common, added = _find_common_totals(connection, found, mark), dict[str, tuple[Totals, Row]]()
     for name, told in mark.totals.items():
-        if name.startswith((group_scope(""), BY_PARTS)):  # added up again when it is needed, or below
+        if name.startswith((group_scope(""), BY_PARTS, RENEWAL)):  # added up again when needed, or below
             continue
         if name == PERSON and f"{BY_PARTS}{PERSON}" not in mark.totals:
             continue  # what was charged later is not in it, but in that of the policy
@@ -311,6 +313,7 @@ def restore(connection: sqlite3.Connection, mark: Mark, holder: str) -> dict[str
     for name, (_, row) in added.items():
         row_of = (n, name, *row, _highest_told(mark, name))
         connection.execute("INSERT INTO restored VALUES (?, ?, ?, ?, ?, ?, ?)", row_of)
+    renewals.add_restored(connection, n)
     for name in events.stored_totals(connection):
         if name.startswith(group_scope("")):
             connection.execute("DELETE FROM total WHERE name = ?", (name,))

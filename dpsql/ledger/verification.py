@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 import sqlite3
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from fractions import Fraction
 from typing import Any
@@ -18,6 +18,7 @@ from typing import Any
 from dpsql.kernel.ledger import events, kept_results, part_totals, schema
 from dpsql.kernel.ledger.charging import entry_content, problem_of, release_content
 from dpsql.kernel.ledger.events import RefinementStep
+from dpsql.kernel.ledger.renewal_rows import Last, find_last, renewal_setting, renewal_total
 from dpsql.kernel.ledger.totals import (
     BOUNDS,
     POLICY,
@@ -33,12 +34,10 @@ from dpsql.kernel.ledger.totals import (
 from dpsql.kernel.loss import PrivacyLoss, Totals
 from dpsql.ledger.migration import digest_of
 from dpsql.ledger.report_listing import compare_end, compare_report
+from dpsql.ledger.running_sums import RunningSums
 from dpsql.ledger.stream_verification import StreamReplay, list_wrong_steps, list_wrong_streams
 
 _Record = Mapping[str, Any]
-
-_Restored = tuple[int, str | None, str]
-"""What an event added to a scope: its number, epsilon and delta as stored."""
 
 
 def find_problems(connection: sqlite3.Connection) -> list[str]:
@@ -146,6 +145,7 @@ def read_sums(connection: sqlite3.Connection) -> dict[str, Stored]:
 def compute_sums(connection: sqlite3.Connection, kept: Mapping[str, Stored]) -> dict[str, Stored]:
     """Return the totals of all entries, ladders and restored amounts, at the orders of the stored ones."""
     by_owner: dict[str, list[str]] = {POLICY: [POLICY]}
+    renewal, last = renewal_total(connection), find_last(connection)
     for name in kept:
         by_owner.setdefault(base(name), []).append(name)
     by_owner[POLICY] = [POLICY]
@@ -160,7 +160,8 @@ def compute_sums(connection: sqlite3.Connection, kept: Mapping[str, Stored]) -> 
     for event, each, epsilon, delta in connection.execute(
         "SELECT event, scope, epsilon, delta FROM restored"
     ):
-        for name in by_owner.get(each, [each]):
+        also = [renewal] if renewal and each == POLICY and event > last.event else []
+        for name in [*by_owner.get(each, [each]), *also]:
             before = found.get(name, Stored(Totals(), order.get(name)))
             cost = find_restored_cost(connection, event, each, before.order)
             more = Totals(None if epsilon is None else read(epsilon), read(delta), cost)
@@ -175,14 +176,17 @@ def _list_charges(
 ) -> Iterator[tuple[PrivacyLoss, PrivacyLoss, tuple[str, ...]]]:
     """Yield reserved and charged loss of all entries and ladders, and the scopes in which each counts."""
     rows = connection.execute(
-        "SELECT analyst, shared, reserved_loss, charged_loss FROM entry"
+        "SELECT entry, analyst, shared, reserved_loss, charged_loss FROM entry"
         " WHERE entry NOT IN (SELECT entry FROM touch)"
     )
-    for analyst, shared, *losses in rows:
+    renewal, last = renewal_total(connection), find_last(connection)
+    for entry, analyst, shared, *losses in rows:
         reserved, charged = map(read_loss, losses)
-        yield reserved, charged, _scopes_of(analyst, shared)
-    for (loss,) in connection.execute("SELECT loss FROM bounds"):
-        yield read_loss(loss), read_loss(loss), (BOUNDS, POLICY)
+        also = (renewal,) if renewal and not shared and entry > last.entry else ()
+        yield reserved, charged, (*_scopes_of(analyst, shared), *also)
+    for number, loss in connection.execute("SELECT number, loss FROM bounds"):
+        also = (renewal,) if renewal and number > last.ladder else ()
+        yield read_loss(loss), read_loss(loss), (BOUNDS, POLICY, *also)
 
 
 def replay_events(connection: sqlite3.Connection) -> Iterator[str]:
@@ -199,65 +203,12 @@ def replay_events(connection: sqlite3.Connection) -> Iterator[str]:
     yield from replay.compare_rest()
 
 
-class _RunningSums:
-    """The totals after each event: the entries and what was restored so far, with totals of the scopes."""
-
-    def __init__(self, connection: sqlite3.Connection) -> None:
-        self._connection = connection
-        self._entries: dict[Hashable, tuple[PrivacyLoss, PrivacyLoss, tuple[str, ...]]] = {}
-        self._restored: list[tuple[str, _Restored]] = []
-        self._totals: dict[tuple[str, Fraction | None], Stored] = {}
-        """By scope (the policy's, an analyst's, that of the ladders), and by order."""
-
-    def enter(
-        self, entry: Hashable, reserved: PrivacyLoss, charged: PrivacyLoss, names: tuple[str, ...]
-    ) -> None:
-        """Add an entry or a ladder, which counts in some scopes."""
-        self._entries[entry] = reserved, charged, names
-        for (name, order), total in self._totals.items():
-            if name in names:
-                more = added_amounts(reserved, charged, order)
-                self._totals[name, order] = replace(total, totals=total.totals + more)
-
-    def settle(self, entry: int, charged: PrivacyLoss) -> None:
-        """Lower an entry to what it is charged."""
-        reserved, _, names = self._entries[entry]
-        self._entries[entry] = reserved, charged, names
-        for (name, order), total in self._totals.items():
-            if name in names:
-                self._totals[name, order] = total.settle(reserved, charged)
-
-    def restore(self, name: str, row: _Restored) -> None:
-        """Add what was restored to a scope."""
-        self._restored.append((name, row))
-        for key in [key for key in self._totals if key[0] == name]:
-            del self._totals[key]
-
-    def at(self, name: str, order: str | None) -> Stored:
-        """Return the total of a scope at an order."""
-        key = base(name), None if order is None else read(order)
-        if key not in self._totals:
-            self._totals[key] = Stored(self._add_up(*key), key[1])
-        return self._totals[key]
-
-    def _add_up(self, whose: str, order: Fraction | None) -> Totals:
-        found = Totals()
-        for reserved, charged, names in self._entries.values():
-            if whose in names:
-                found += added_amounts(reserved, charged, order)
-        for name, (event, epsilon, delta) in self._restored:
-            if name == whose:
-                cost = find_restored_cost(self._connection, event, name, order)
-                found += Totals(None if epsilon is None else read(epsilon), read(delta), cost)
-        return found
-
-
 class _Replay:
     """What the tables should hold after the events so far."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
-        self._sums = _RunningSums(connection)
+        self._sums = RunningSums(connection)
         self._running: dict[int, PrivacyLoss] = {}
         """The entries without an end, and what they have reserved."""
         self._streams = StreamReplay(connection)
@@ -267,6 +218,8 @@ class _Replay:
         self._last: Mapping[str, Any] = {}
         self._facts: str | None = None
         """The hash of the facts that the newest event `policy` tells of."""
+        self._renewal: str | None = None
+        """What the newest event `renewal` tells."""
         self._rules: dict[str, Callable[[_Record], Iterator[str]]] = {
             "migration": self._compare_migration,
             "policy": self._compare_policy,
@@ -277,6 +230,7 @@ class _Replay:
             "cancel": self._compare_ended("cancelled"),
             "restored": self._compare_restored,
             "parts": self._compare_spent_in_all,
+            "renewal": self._renew,
             "report": lambda record: compare_report(connection, record),
             "report-end": lambda record: compare_end(connection, self._n, record),
             "stream": self._streams.compare_opened,
@@ -317,6 +271,8 @@ class _Replay:
         row = self._connection.execute("SELECT value FROM setting WHERE name = 'facts'").fetchone()
         if (row[0] if row is not None else "") != (self._facts or ""):
             yield "the facts are not those of the newest event that tells of the policy"
+        if self._renewal != renewal_setting(self._connection):
+            yield "when the budget started anew is not what the newest event tells of it"
         numbers = {"entry": self._entries, "release": self._releases, "bounds": self._ladders}
         numbers |= {"report_run": self._runs}
         for table, number in numbers.items():
@@ -328,6 +284,11 @@ class _Replay:
         self._facts = record.get("facts")
         if self._facts is not None and re.fullmatch("[0-9a-f]{64}", self._facts) is None:
             yield "the hash of the facts is none"
+
+    def _renew(self, record: _Record) -> Iterator[str]:
+        self._renewal = events.canonical(record["renewal"])
+        self._sums.renew(Last(*record["renewal"]["last"]))
+        yield from ()
 
     def _compare_migration(self, record: _Record) -> Iterator[str]:
         connection, last = self._connection, record["entries"]

@@ -44,7 +44,7 @@ from dpsql.planning.result_table import (
     sentences_of,
     to_doubles,
 )
-from dpsql.planning.shown_groups import COVERS_LESS, WIDE, selects_by_noise
+from dpsql.planning.shown_groups import COVERS_LESS, WIDE, keep_clear, selects_by_noise
 from dpsql.planning.stable_selections import StableList
 
 __all__ = [
@@ -63,6 +63,7 @@ __all__ = [
     "choose",
     "describe_bounds_to_find",
     "ends_at_once",
+    "keep_clear",
     "least_epsilon",
     "left_out_sentences",
     "merge_properties",

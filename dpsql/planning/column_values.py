@@ -37,6 +37,7 @@ from dpsql.planning.result_table import order_by_terms, values_of_cells
 from dpsql.planning.shown_groups import notes, warn_if_wide
 from dpsql.planning.unknown_keys import shown_note
 from dpsql.render.readable import slot
+from dpsql.types import DOUBLE
 
 MOST_HISTOGRAMS = 100_000
 """The most groups of a domain whose quantiles are chosen: each takes some milliseconds."""
@@ -44,6 +45,8 @@ _UNITS = 2
 """The place of the number of units that decides which groups there are."""
 UNRELIABLE = "is unreliable"
 """What the notes say of quantiles of few rows; how few follows from the bound on the rows of a unit."""
+WHOLE = "is the whole number of a row here: between two rows SQL takes one between their numbers"
+"""What is told of a quantile of whole numbers, where SQL's may lie between two rows."""
 _FAR = Fraction(1, 10)
 """A quantile of all rows gets a warning if it is nearer to an end than this."""
 
@@ -202,7 +205,16 @@ class OfCells(KeepsQuote):
             order = order[: selection.limit]
         asked = [quantile for _, quantile in _quantiles_of(self.plan)]
         cells = {quantile: chosen[order, i] for i, quantile in enumerate(asked)}
-        return NoisyResult(groups.take(order), (None,) * len(self.plan.counts), cells=cells)
+        said = tuple(f"{name} {WHOLE}" for name in self._whole_numbers())
+        return NoisyResult(groups.take(order), (None,) * len(self.plan.counts), cells=cells, notes=said)
+
+    def _whole_numbers(self) -> list[str]:
+        """Return the names of quantiles of whole numbers that SQL places between two rows."""
+        return [
+            output.name
+            for output, each in _quantiles_of(self.plan)
+            if 0 < each.q < 1 and each.type == DOUBLE and each.cells.grid.step == 1
+        ]
 
 
 def _rows_left_out(plan: Plan) -> tuple[float, float]:

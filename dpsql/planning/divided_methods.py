@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from dpsql.analysis import Partitions, Plan, is_laplace_less
 from dpsql.errors import InternalError
 from dpsql.estimates import Combined
-from dpsql.estimates.noise_laws import Made, join_laws
+from dpsql.estimates.number_noises import Made, join_laws
 from dpsql.kernel.loss import Charge, PrivacyLoss
 from dpsql.kernel.parted import Parted
 from dpsql.kernel.release import Rows, Run

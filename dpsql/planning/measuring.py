@@ -20,6 +20,7 @@ from dpsql.estimates import (
     offsets,
     split_measuring,
 )
+from dpsql.estimates.linear_estimates import largest_stddev
 from dpsql.estimates.predictions import half_width, shared_noise, stddev
 from dpsql.kernel import mechanisms
 from dpsql.kernel.loss import PrivacyLoss
@@ -259,7 +260,7 @@ class ShareMeasuring:
         for block, place in enumerate(self.places):
             deviation = stddev(box, block * size)
             if gaps is not None and self.orders(place):
-                deviation = float(ErrorModel(gaps, size, shared_noise(box, block * size)).stddev().max())
+                deviation = largest_stddev(ErrorModel(gaps, size, shared_noise(box, block * size)))
             yield deviation, half_width(box, confidence, block * size, simultaneous=together)
 
     def _predict_laplace(self, size: int, gaps: GapNoise | None) -> Iterator[tuple[float, float]]:
@@ -269,7 +270,7 @@ class ShareMeasuring:
             width = half_width(laplace, confidence)
             if gaps is not None and self.orders(place):
                 model = ErrorModel(gaps, size, _noise(laplace))
-                deviation = float(model.stddev().max())
+                deviation = largest_stddev(model)
                 if laplace.total:
                     around = offsets(model, confidence)
                     width = float((around.low + around.high).max()) / 2

@@ -22,18 +22,20 @@ from numpy.typing import NDArray
 from dpsql.analysis import Output, Plan
 from dpsql.analysis.epsilon_division import EpsilonDivision
 from dpsql.estimates import (
-    Average,
     Combined,
+    Deviation,
     Formula,
     LaplaceNoise,
     Measurement,
     RowCount,
     SumOfRows,
+    Variance,
     error_words,
     from_measurement,
     split_measuring,
 )
-from dpsql.estimates.noise_laws import Law, Linear, Made, MeasuredNumber, NoiseDraw, Quotient
+from dpsql.estimates.noise_laws import Law, Linear, MeasuredNumber, NoiseDraw
+from dpsql.estimates.number_noises import Dispersion, Made, Quotient
 from dpsql.estimates.predictions import half_width, in_counts, shared_noise, stddev
 from dpsql.kernel import mechanisms
 from dpsql.kernel.mechanisms import Gaussian
@@ -70,8 +72,8 @@ def law_of_formula(
     moments: Mapping[int, NDArray[np.float64]],
     source: NoiseDraw,
     step: float,
-) -> Made | None:
-    """Return a value computed from moments of one column as weighted sums of them; None if it is not.
+) -> Made:
+    """Return what a value computed from moments of one column is, for any values of these.
 
     `moments` are in steps, of which a row has `1 / step`.
     """
@@ -83,9 +85,10 @@ def law_of_formula(
     rows = weighted([1.0] * len(measured))
     if isinstance(formula, RowCount):
         return rows
-    if not isinstance(formula, (SumOfRows, Average)):
-        return None
     low, high = float(formula.low), float(formula.high)
+    if isinstance(formula, (Variance, Deviation)):
+        parts = tuple(Linear(((step, each),)) for each in measured)
+        return Dispersion(parts, high - low, formula.sample, isinstance(formula, Deviation))
     values = weighted([low + (high - low) * k / (len(measured) - 1) for k in range(len(measured))])
     return values if isinstance(formula, SumOfRows) else Quotient(values, rows, low, high)
 

@@ -18,7 +18,8 @@ from dpsql.analysis import bound_on_rows, place_columns
 from dpsql.analysis.cut_contributions import bound_worth
 from dpsql.analysis.released.unit_counts import BoundedRows, SingleRows, Units, WeightedRows
 from dpsql.estimates import Average, Deviation, RowCount, SumOfRows, Variance
-from dpsql.estimates.noise_laws import Linear, Noises, NumberNoise
+from dpsql.estimates.noise_laws import Linear
+from dpsql.estimates.number_noises import Noises, NumberNoise
 from dpsql.kernel.public_order import ranks
 from dpsql.language import AllGroups
 from dpsql.planning import plan_requests

@@ -9,7 +9,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from dpsql.analysis import Plan
+from dpsql.analysis import Plan, list_tellers
 from dpsql.errors import InternalError
 from dpsql.estimates import Combined, with_noun
 from dpsql.kernel.release import Rows, Run
@@ -23,6 +23,8 @@ COVERS_LESS = "an interval covers less than its level if noise put the group int
 """What is told where single intervals are asked for, and noise selects groups."""
 MANY_GROUPS = 10_000
 """Above so many groups of declared keys, an answer of all of them is warned of."""
+CLEAR = "a group is shown if the interval of a count, which holds for all groups at once, is above 0"
+"""What is told where most candidates have no rows."""
 WIDE = "the declared keys have"
 """The beginning of that warning."""
 
@@ -73,11 +75,31 @@ def _by_value(run: Run, every: Rows, value: NDArray[np.float64]) -> NDArray[np.i
     return order
 
 
+def keep_clear(plan: Plan, found: NoisyResult) -> NoisyResult:
+    """Return a result with the groups that are there for sure, where the plan shows these alone.
+
+    They are those of which an interval of a count, which holds for all groups at once, is above 0.
+    """
+    if not plan.clear:
+        return found
+    told = [each for place in list_tellers(plan.counts) if (each := found.counts[place]) is not None]
+    ends = [each.low if each.together is None else each.together[0] for each in told]
+    there = np.flatnonzero(np.any([np.nan_to_num(low, nan=0.0) > 0 for low in ends], axis=0))
+
+    def take(one: NoisyResult) -> NoisyResult:
+        counts = tuple(None if each is None else each.take(there) for each in one.counts)
+        values = {of: each.take(there) for of, each in one.values.items()}
+        alone = None if one.alone is None else take(one.alone)
+        return replace(one, rows=one.rows.take(there), counts=counts, values=values, alone=alone)
+
+    return take(found)
+
+
 def selects_by_noise(plan: Plan) -> bool:
     """Whether noisy values select the rows shown."""
     selection = plan.selection
     if not isinstance(selection, TopK):
-        return isinstance(selection, AboveThreshold)
+        return isinstance(selection, AboveThreshold) or plan.clear
     size = plan.domain_size  # None: which groups there are is not known
     return size is None or selection.k < size or selection.threshold is not None
 
@@ -85,6 +107,8 @@ def selects_by_noise(plan: Plan) -> bool:
 def warn_if_wide(plan: Plan) -> tuple[str, ...]:
     """Warn of more groups than anybody reads: where most are empty, an answer is mostly noise."""
     selection, size = plan.selection, plan.domain_size
+    if plan.clear:
+        return (CLEAR,)
     if not isinstance(selection, AllGroups) or size is None or size <= MANY_GROUPS:
         return ()
     if selection.limit is not None and selection.limit <= MANY_GROUPS:

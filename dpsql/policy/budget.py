@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import get_args
 
 from dpsql.kernel.loss import Accounting, Charge, Filter, exact
+from dpsql.kernel.unit_parts import EVERY, Every
 from dpsql.lazy_dataclass import dataclass
 from dpsql.policy.names import key_path, suggest, wrong
 from dpsql.policy.policy_keys import KEYS
@@ -18,6 +19,7 @@ _LIMITS = ("max_failures", "max_failures_total", "max_cancelled", "max_cancelled
 _NUMBERS = (
     *("epsilon", "delta", "conversion_delta", "max_epsilon_per_query", "default_epsilon", "default_delta"),
     "smallest_interesting",
+    "lifetime_epsilon",
 )
 
 
@@ -44,6 +46,38 @@ class PersonBudget:
             raise wrong("budget.person.every", "is a year", 'write every = "year"')
         if accounting != "pure":
             raise wrong("budget.person", "adds up epsilons", 'write accounting = "pure", or leave it out')
+
+
+@dataclass(frozen=True, slots=True)
+class RenewalPolicy:
+    """How often the budget starts anew over the same rows, and the most of all that is released."""
+
+    every: Every
+    lifetime_epsilon: Fraction | None
+    """None: it is not limited."""
+
+    def __post_init__(self) -> None:
+        _read_numbers(self, "budget", "renewal")
+
+    def check(self, budget: Charge) -> None:
+        """Raise `PolicyError` for a period that there is not, or a lifetime that is less than the budget."""
+        if self.every not in EVERY:
+            raise wrong(
+                "budget.renewal.every",
+                f"{str(self.every)[:40]!r} is no period",
+                f"write one of {', '.join(EVERY)}",
+            )
+        most = self.lifetime_epsilon
+        if most is None:
+            return
+        if most < budget.epsilon:
+            raise wrong(
+                "budget.renewal.lifetime_epsilon", "is less than budget.epsilon, which could never be spent"
+            )
+        if budget.delta * most / budget.epsilon >= 1:
+            raise wrong(
+                "budget.renewal.lifetime_epsilon", "has a delta of 1 or more, as many times the budget's"
+            )
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +116,8 @@ class BudgetPolicy:
         folder for state. False: no mark is kept.
     person
         What one person may bear of a year, where units are what one did in one period; None: no limit.
+    renewal
+        How often the budget starts anew over the same rows; None: never.
     """
 
     epsilon: Fraction
@@ -99,6 +135,7 @@ class BudgetPolicy:
     accounting: Accounting = "pure"
     conversion_delta: Fraction | None = None
     person: PersonBudget | None = None
+    renewal: RenewalPolicy | None = None
 
     def __post_init__(self) -> None:
         _read_numbers(self, "budget")
@@ -141,6 +178,8 @@ class BudgetPolicy:
             raise wrong("budget.smallest_interesting", "must be greater than 0")
         if self.person is not None:
             self.person.check(self.accounting)
+        if self.renewal is not None:
+            self.renewal.check(self.total)
         for name in _LIMITS:
             _check_limit(name, getattr(self, name))
         if self.high_water == self.ledger:
@@ -220,7 +259,9 @@ class GroupPolicy:
         _check_pair(self, "groups", self.name)
 
 
-def _read_numbers(part: BudgetPolicy | PersonBudget | AnalystPolicy | GroupPolicy, *key: str) -> None:
+def _read_numbers(
+    part: BudgetPolicy | RenewalPolicy | PersonBudget | AnalystPolicy | GroupPolicy, *key: str
+) -> None:
     """Replace each number of a frozen part by an exact rational; raise `PolicyError` for an invalid one."""
     for name in _NUMBERS:
         value = getattr(part, name, None)
@@ -294,7 +335,14 @@ def read_budget(top: Section, base: Path) -> BudgetPolicy:
         own = Section(raw, ("budget", "person"), KEYS["[budget.person]"])
         own.require("epsilon", "write what one person may bear of a year, for instance epsilon = 20")
         person = PersonBudget(**own.values())
-    return BudgetPolicy(**{"ledger": base / LEDGER, **section.values(base), "person": person})
+    raw, renewal = section.raw("renewal"), None
+    if raw is not None:
+        own = Section(raw, ("budget", "renewal"), KEYS["[budget.renewal]"])
+        own.require("every", 'write every = "month"')
+        own.require("lifetime_epsilon", 'write the most of all renewals together, such as 24, or "unlimited"')
+        renewal = RenewalPolicy(**own.values())
+    made = {"ledger": base / LEDGER, **section.values(base), "person": person, "renewal": renewal}
+    return BudgetPolicy(**made)
 
 
 def read_analysts(top: Section) -> dict[str, AnalystPolicy]:

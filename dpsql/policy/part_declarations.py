@@ -216,6 +216,10 @@ class UnitParts:
             raise wrong(
                 self.place("column"),
                 f"{self.column} is {kind}: parts are periods, or values of VARCHAR, BOOLEAN or integers",
+                f'write {self.column} = "VARCHAR" in [{table.place("columns")}], which lists all columns that'
+                " statements may name: its values are then compared as texts"
+                if kind.name == "ENUM"
+                else "",
             )
         if not any(fold(name) == fold(self.column) for name in table.domain):
             raise wrong(
@@ -317,6 +321,13 @@ def check_parts(
     if budget.person is not None and find_periods(tables) is None:
         raise wrong(
             "budget.person", "no table has units of one period each", "write unit_period, or leave it out"
+        )
+    if budget.renewal is not None and (parts or find_periods(tables)):
+        kind = "[parts]" if parts else "unit_period"
+        raise wrong(
+            "budget.renewal",
+            f"does not go with {kind}: new parts of units have a budget of their own for ever",
+            "leave one of both",
         )
     if (parts or find_periods(tables)) and budget.epsilon > MOST_EPSILON:
         raise wrong("budget.epsilon", f"is above {MOST_EPSILON:,}, more than is added up by parts")

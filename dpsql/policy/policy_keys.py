@@ -20,6 +20,7 @@ from dpsql.policy.toml_values import (
     MOST,
     NOW_OR_FALSE,
     NUMBER,
+    NUMBER_OR_UNLIMITED,
     PATH,
     PATH_OR_FLAG,
     SECONDS,
@@ -92,6 +93,11 @@ KEYS: dict[str, dict[str, Key]] = {
             "none",
             "what one person may bear of a year, where tables have `unit_period`",
         ),
+        "renewal": Key(
+            _one("[budget.renewal]"),
+            "none",
+            "how often the budget starts anew over the same rows; neither parts nor periods go with it",
+        ),
         "max_epsilon_per_query": Key(NUMBER, "no cap", "the most one statement may cost"),
         "max_failures": Key(
             WHOLE,
@@ -138,6 +144,21 @@ KEYS: dict[str, dict[str, Key]] = {
         "epsilon": Key(NUMBER, "required", "the most that one person bears of a year"),
         "delta": Key(NUMBER, "0", "the same for delta, of which several periods together bear very much"),
         "every": Key(TEXT.with_words('`"year"`', {"enum": ["year"]}), '`"year"`', "of how long a time"),
+    },
+    "[budget.renewal]": {
+        "every": Key(
+            TEXT.with_words(
+                "one of " + ", ".join(f"`{every}`" for every in EVERY), {"type": "string", "enum": [*EVERY]}
+            ),
+            "required",
+            "how often: from the first day of each period, 00:00 UTC; a week begins on Monday",
+        ),
+        "lifetime_epsilon": Key(
+            NUMBER_OR_UNLIMITED,
+            "required",
+            "the most that all renewals together may spend; of delta as many times the budget's. Caps of "
+            "analysts and groups hold for all renewals together",
+        ),
     },
     "[parts.KIND]": {
         "table": Key(TEXT, "required", "the table in which each unit of the kind has one row, with its date"),

@@ -86,6 +86,13 @@ def _read_most(value: object, place: str, _: Path) -> object:
     return value
 
 
+def _read_number_or_unlimited(value: object, place: str, _: Path) -> object:
+    if value == "unlimited":
+        return None
+    check_type(value, Decimal, place, ' or "unlimited"')
+    return value
+
+
 def _read_path(value: object, place: str, base: Path) -> Path:
     check_type(value, str, place)
     if not value or "\0" in str(value):
@@ -206,6 +213,7 @@ def columns_of_text(*names: str) -> Schema:
 # The kinds.
 TEXT = ValueKind("text", _STRING, _make_reader(str))
 NUMBER = ValueKind("a number", ANY_NUMBER, _make_reader(Decimal))
+NUMBER_OR_UNLIMITED = ValueKind('a number, or `"unlimited"`', ANY_NUMBER, _read_number_or_unlimited)
 WHOLE = ValueKind("a whole number", {"type": "integer"}, _make_reader(int))
 SECONDS = WHOLE.with_words("seconds")
 FLAG = ValueKind("`true` or `false`", {"type": "boolean"}, _make_reader(bool))
@@ -313,9 +321,9 @@ def show_length(size: int) -> str:
 T = TypeVar("T")
 
 _NO_WINDOWS = (
-    "a budget that starts anew over the same rows promises nothing in the end: after n times the loss may be "
-    "n times epsilon. Where each unit has one date, [parts.KIND] gives each week a budget of its own; else "
-    "declare what is protected as the unit, and give disjoint data their own policies"
+    "where each unit has one date, [parts.KIND] gives each week a budget of its own; where units come back, "
+    "unit_period protects what each did in one week; else [budget.renewal] starts the budget anew over the "
+    "same rows: after n times the loss may be n times epsilon, and every guarantee says so"
 )
 _REFUSED = dict.fromkeys(("resets", "window", "refresh", "unit_period"), _NO_WINDOWS)
 """Keys that do not exist on purpose, wherever they stand, each with a hint."""
@@ -347,7 +355,7 @@ class Section:
         self._raw: Mapping[str, object] = raw
         for name in raw:
             if name not in known and name in _REFUSED:
-                raise wrong(self.place(name), "a budget is not renewed", _REFUSED[name])
+                raise wrong(self.place(name), "a budget is not renewed by this key", _REFUSED[name])
             if name not in known:
                 raise wrong(self.place(name), "unknown key", suggest(name, known, "keys here"))
 

@@ -14,14 +14,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dpsql.estimates.noise_laws import (
+from dpsql.estimates.noise_laws import Law, Linear, MeasuredNumber, NoiseDraw
+from dpsql.estimates.number_noises import (
     NOISE_ARRAYS,
     NOISE_FIGURES,
-    Law,
-    Linear,
+    Dispersion,
     Made,
-    MeasuredNumber,
-    NoiseDraw,
     Noises,
     NumberNoise,
     Quotient,
@@ -71,6 +69,9 @@ def _number(
     elif "over" in facts:
         above, below, low, high = facts["over"]
         made = Quotient(linear(above), linear(below), low, high)
+    elif "moments" in facts:
+        moments, width, sample, root = facts["moments"]
+        made = Dispersion(tuple(map(linear, moments)), width, sample, root)
     of_noise: dict[str, Any] = {name: columns[facts[name]] for name in NOISE_ARRAYS if name in facts}
     of_noise |= {name: facts[name] for name in NOISE_FIGURES if name in facts}
     return NumberNoise(made, **of_noise)
@@ -121,10 +122,18 @@ class _Writer:
         if isinstance(number.made, Linear):
             found["terms"] = self._linear(number.made)
         elif isinstance(number.made, Quotient):
-            made, parts = number.made, (number.made.above, number.made.below)
-            linear = [self._linear(each) for each in parts if isinstance(each, Linear)]
-            if len(linear) == len(parts):  # estimates of reports are not stored
+            made = number.made
+            linear = [self._linear(each) for each in made.parts if isinstance(each, Linear)]
+            if len(linear) == len(made.parts):  # estimates of reports are not stored
                 found["over"] = [*linear, made.low, made.high]
+        elif isinstance(number.made, Dispersion):
+            spread = number.made
+            found["moments"] = [
+                [*map(self._linear, spread.parts)],
+                spread.width,
+                spread.sample,
+                spread.root,
+            ]
         return found
 
     def _linear(self, made: Linear) -> list[tuple[float, int]]:

@@ -201,11 +201,21 @@ def estimates(release: Released, number: NumberPlace) -> Estimates:
 
 
 def price(charge: Charge, total: Charge | None = None) -> str:
-    """Write a charge, and the budget if given: `epsilon 0.5 of 5`; delta only if it is not 0."""
+    """Write a charge, and the budget if given: `epsilon 0.5 of 5`; delta only if it is not 0.
+
+    Releases of several parts of units are more than the budget together: it is then left out.
+
+    >>> from dpsql.kernel.loss import Charge
+    >>> price(Charge(2), Charge(5)), price(Charge(2), Charge(1))
+    ('epsilon 2 of 5', 'epsilon 2')
+    """
 
     def part(name: str) -> str:
-        text = f"{name} {show_spent(getattr(charge, name))}"
-        return text if total is None else f"{text} of {show_left(getattr(total, name))}"
+        text, whole = (
+            f"{name} {show_spent(getattr(charge, name))}",
+            None if total is None else getattr(total, name),
+        )
+        return text if whole is None or getattr(charge, name) > whole else f"{text} of {show_left(whole)}"
 
     return part("epsilon") + (f", {part('delta')}" if charge.delta else "")
 

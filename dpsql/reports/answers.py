@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from dpsql.analysis import Catalog, Plan
-from dpsql.composition import run_composed
+from dpsql.composition.composed_statements import run_composed
 from dpsql.composition.prepared import PreparedPrivate, PreparedPublic
 from dpsql.composition.release_words import words_of_release
 from dpsql.errors import InternalError, OperationalError

@@ -12,7 +12,8 @@ import numpy as np
 
 from dpsql.analysis import Plan
 from dpsql.estimates import Average, Combined, Formula, RowCount, SumOfRows
-from dpsql.estimates.noise_laws import Made, NumberNoise, Quotient, Weighted
+from dpsql.estimates.noise_laws import Weighted
+from dpsql.estimates.number_noises import Made, NumberNoise, Quotient
 from dpsql.estimates.reports.marginal_estimate import Estimate
 from dpsql.reports.axes import LinearRelease, Numbers
 

@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from dpsql.analysis import Plan, ReleasedAggregate
 from dpsql.analysis.released.released_numbers import GroupSum, Moment, RowSum, Vector
 from dpsql.analysis.released.unit_counts import SingleRows, Units
+from dpsql.analysis.row_conditions import split_conjuncts
 from dpsql.estimates import Average, Formula, RowCount, SumOfRows
 from dpsql.kernel.tree import (
     Binary,
@@ -24,7 +25,6 @@ from dpsql.kernel.tree import (
     Expr,
     IsNull,
     Node,
-    Paren,
     Query,
     Scan,
     Select,
@@ -126,17 +126,6 @@ def column_of(expr: Expr) -> str:
     return next(iter(reads)).partition(".")[2]
 
 
-def conjuncts(condition: Expr | None) -> Iterator[Expr]:
-    """Yield the conditions that AND joins in a condition."""
-    while isinstance(condition, Paren):
-        condition = condition.inner
-    if isinstance(condition, Binary) and condition.operator == "AND":
-        yield from conjuncts(condition.left)
-        yield from conjuncts(condition.right)
-    elif condition is not None:
-        yield condition
-
-
 def _rows_of(rows: Select, policy: Policy) -> tuple[Table, dict[str, Expr], list[Expr]]:
     """Return the one table that is read, its columns by the names of the rows, and the conditions on them."""
     source = rows.source
@@ -154,11 +143,11 @@ def _rows_of(rows: Select, policy: Policy) -> tuple[Table, dict[str, Expr], list
         own: dict[str, Expr] = {
             f"{each.table}.{each.name}": Column("", fold(each.name)) for each in _columns_of(inner)
         }
-        where = [_put_columns(each, own) for each in conjuncts(inner.where)]
+        where = [_put_columns(each, own) for each in split_conjuncts(inner.where)]
     else:
         table, own, where = _rows_of(inner, policy)
     bases = {f"{source.alias}.{item.column}": _put_columns(item.expr, own) for item in inner.items}
-    where += [_put_columns(each, bases) for each in conjuncts(rows.where)]
+    where += [_put_columns(each, bases) for each in split_conjuncts(rows.where)]
     unit = fold(table.unit.column) if isinstance(table.unit, UnitColumn) else ""
     return table, bases, [each for each in where if not _is_owned(each, unit)]
 
@@ -203,12 +192,12 @@ def _conditions_of(number: ReleasedAggregate) -> tuple[Expr, ...]:
         match part:
             case Moment(row=(value, *more), vector=of, place=place) if _is_binary(of):
                 told = (Binary("=", value, _ZERO), Binary("=", value, _ONE), IsNull(value))
-                return told[place], *(each for row in more if place > 1 for each in conjuncts(row))
+                return told[place], *(each for row in more if place > 1 for each in split_conjuncts(row))
             case RowSum(row=(value,), most=1) | GroupSum(row=(value,)) if _is_sum_of_ones(part):
                 return (Binary(">=", value, _ONE),)
     if len(number.parts) > 1 or type(part) not in (SingleRows, Units):
         raise StaysOutError("has a number that is no plain count of rows")
-    return tuple(each for row in part.row for each in conjuncts(row))
+    return tuple(each for row in part.row for each in split_conjuncts(row))
 
 
 _ZERO, _ONE = Constant(0, BIGINT), Constant(1, BIGINT)

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import pyarrow as pa
 
-from dpsql.composition import Releasing, schema_of
+from dpsql.composition import Releasing
 from dpsql.composition.prepared import PreparedCommand, PreparedComposed, PreparedReport
 from dpsql.composition.refused_with_periods import check_report
+from dpsql.composition.show_describe import schema_of
 from dpsql.errors import BudgetExceeded, Error, InterfaceError, OperationalError, ProgrammingError
 from dpsql.estimates.reports.report_plan import Per
 from dpsql.kernel.loss import Charge, Number, exact
@@ -162,9 +163,9 @@ class SessionReports:
     def _execute(self, planned: PlannedRun, most: Charge | None = None) -> list[StatementResult]:
         try:
             releases = self._release(planned.prepared, planned.numbers, most)
-        except BudgetExceeded:
+        except BudgetExceeded as error:
             if not planned.has_blocks:
-                raise
+                raise _add_hint(error, planned) from None
             stored = self.find(planned.text.name)
             planned = plan_run(self._session.planner, stored, planned.part, with_blocks=False)
             releases = self._release(planned.prepared, planned.numbers, most)
@@ -291,6 +292,21 @@ class SessionReports:
             for i, each in enumerate(text.texts, 1)
         ]
         return pa.table({"property": [key for key, _ in rows], "value": [value for _, value in rows]})
+
+
+def _add_hint(error: BudgetExceeded, planned: PlannedRun) -> BudgetExceeded:
+    """Return the error with what to do where the budget of a part pays for no measurement any more."""
+    every = planned.text.every
+    if every is None or planned.prepared is None:
+        return error
+    return BudgetExceeded(
+        f"{error}\nHint: a run that failed stays charged, and answers that add up that {every} wait for it."
+        f" Raise the budget; or end {planned.text.name} and register a report whose statements begin after"
+        f" that {every}, with at most half of the budget if it shall pay for a second run",
+        error.requested,
+        error.remaining,
+        scope=error.scope,
+    )
 
 
 def _to_float(value: Any) -> float | None:  # noqa: ANN401  a number of any type

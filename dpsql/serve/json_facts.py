@@ -162,6 +162,7 @@ def budget_facts(budget: Budget) -> JsonObject:
         "total": amounts(budget.total, up=False),
         "spent": amounts(budget.spent),
         "left": left_of(budget),
+        **({} if budget.renewal is None else {"renewal": budget.renewal.facts}),
     }
 
 

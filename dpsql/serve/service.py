@@ -8,7 +8,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from dpsql import __version__
-from dpsql.composition import describe_view
+from dpsql.composition.show_describe import describe_view
 from dpsql.errors import Error
 from dpsql.language import Options
 from dpsql.login import draw_number

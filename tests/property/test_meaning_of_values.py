@@ -31,6 +31,7 @@ unit = "user_id"
 trust_source = true
 [tables.rental.domain]
 item_id = { from = 0, to = 89 }
+place = ["Old Town", "Old Yard", "New Town"]
 [tables.shelf]
 source = "shelf.parquet"
 public = true
@@ -42,7 +43,8 @@ TABLES = {
     "rental": "SELECT i // 3 AS user_id, CASE WHEN i % 13 <> 2 THEN i * i % 61 END AS item_id, "
     "CASE i % 5 WHEN 0 THEN '-' WHEN 1 THEN NULL WHEN 2 THEN '1:a' WHEN 3 THEN 'a' ELSE '' END AS note, "
     "CASE i % 3 WHEN 0 THEN 'a' WHEN 1 THEN '1:a' END AS word, i % 4 = 0 AS late, "
-    "CASE WHEN i % 7 <> 3 THEN i % 10 END AS days FROM range(900) t(i)",
+    "CASE WHEN i % 7 <> 3 THEN i % 10 END AS days, ['Old Town', 'Old Yard', 'New Town'][1 + i % 10 // 4] AS place "
+    "FROM range(900) t(i)",
     "item": "SELECT i AS item_id, i % 3 AS kind FROM range(80) t(i) UNION ALL SELECT 4, 1 UNION ALL SELECT 9, 2",
     "shelf": "SELECT CASE WHEN i % 4 <> 1 THEN i END AS item_id, i % 3 AS room FROM range(60) t(i)",
 }
@@ -110,11 +112,28 @@ MUTANTS = (
             (
                 "composition.values_by_key",
                 "_look_up",
-                "exp.EQ(this=parts[1], expression=_text(tie.around))",
+                "exp.EQ(this=own_key, expression=_text(tie.around))",
                 "exp.true()",
             ),
         ),
         statement="SELECT COUNT(*) AS n FROM rental v WHERE days > (SELECT AVG(days) FROM rental w WHERE w.item_id = v.item_id)",
+    ),
+    Mutant(
+        "the number of a key up to its first blank",
+        (
+            (
+                "composition.values_by_key",
+                "_look_up",
+                '_call("substring", copy_tree(value), behind, most)',
+                '_call("split_part", copy_tree(value), exp.Literal.string(" "), exp.Literal.number(2))',
+            ),
+        ),
+        statement="SELECT COUNT(*) AS n FROM rental v WHERE days > (SELECT AVG(days) FROM rental w WHERE w.place = v.place)",
+    ),
+    Mutant(
+        "moments of rows that have one of two values",
+        (("composition.pair_statistics", "write_pair_statistics", "for each in (y, x)", "for each in (y,)"),),
+        statement="SELECT REGR_COUNT(days, item_id) AS n FROM rental",
     ),
     Mutant(
         "rows of a set operation by their first column",

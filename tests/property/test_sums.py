@@ -113,31 +113,32 @@ SLIPS = (
         "SUM",
         (
             "kernel.tree.bounding",
-            "Weighted._merge_units",
-            "alone, there, group=(own,))",
-            "source, there, group=(own, *by))",
+            "Weighted.large_units",
+            "IsNull(own, negated=True), group=(own,))",
+            'IsNull(own, negated=True), group=(own, *columns("s", "k", min(self.keys, 1))))',
         ),
     ),
     mutant(
         "the first moment is rounded by itself",
         "VAR_POP",
         (
-            "kernel.tree.counted",
-            "Moment.weigh",
-            "return self._of([in_ratio(n, self.most, a) for n in self._numbers(values)])",
-            "numbers = self._numbers(values)\n"
+            "kernel.tree.row_shares",
+            "Moment.share",
+            "return self._of([self.share_of(n, a) for n in self._numbers_of_row(row)])",
+            "numbers = self._numbers_of_row(row)\n"
             '    numbers[0] = Paren(reduce(partial(Binary, "-"), numbers))\n'
-            "    return in_ratio(numbers[self.place], self.most, a)",
+            "    return self.share_of(numbers[self.place], a)",
         ),
     ),
     mutant(
         "weights are rounded up",
         "SUM",
         (
-            "kernel.tree.counted",
-            "in_ratio",
-            "number),), share)",
-            'number),), Paren(Binary("+", share, whole(1))))',
+            "kernel.tree.row_shares",
+            "SharedRows.share_of",
+            'return Paren(Binary("//", number, Call("GREATEST", (a, whole(self.most)))))',
+            'share = Binary("//", number, Call("GREATEST", (a, whole(self.most))))\n'
+            '    return Paren(Binary("+", share, whole(1)))',
         ),
     ),
     mutant(

@@ -48,6 +48,7 @@ from dpsql.kernel.tree import (
     bounding,
     counted,
     duckdb_sql,
+    row_shares,
 )
 from dpsql.kernel.tree.exact import furthest, huge, saturate, whole
 from dpsql.types import BIGINT
@@ -63,7 +64,7 @@ def parts(rng: Random, low: int, width: int) -> list[Counted]:
     condition = (f(2),) if rng.random() < 0.4 else ()
     value, place = (f(3), f(6)) if condition else (f(0), f(5))
     cut_sum = cut(Call("COALESCE", (Argument(0), whole(0))), -most, most)
-    degree = rng.choice((1, 2))
+    degree, fine = rng.choice((1, 2)), rng.choice((1, 1, 8))
     return [
         Units(condition, False),
         FewUnits(condition, False, most),
@@ -76,9 +77,9 @@ def parts(rng: Random, low: int, width: int) -> list[Counted]:
         UnitMean((f(1),), -300, 500, 3, 2, rng.randrange(2), False),
         CappedSum((f(0),), most * 3, 0, BIGINT, sized, False),
         CappedSum((f(1),), most * 90, 2, DECIMAL, sized, False),
-        RowSum((value,), most, False),
-        Moment((place,), most, width, 1, rng.randrange(2), False, False),
-        Moment((place, *condition), most, width, degree, rng.randrange(degree + 2), True, False),
+        RowSum((value,), most, fine, False),
+        Moment((place,), most, fine, width, 1, rng.randrange(2), False, False),
+        Moment((place, *condition), most, fine, width, degree, rng.randrange(degree + 2), True, False),
     ]
 
 
@@ -99,7 +100,7 @@ def counting() -> Counting:
     return Counting()
 
 
-@pytest.mark.parametrize("rounds", [7, pytest.param(1000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("rounds", [9, pytest.param(1000, marks=pytest.mark.slow)])
 def test_what_is_weighed_moves_as_it_is_claimed(counting: Counting, rounds: int) -> None:
     rng, reached = Random(rounds), set[type[Counted]]()
     for _ in range(rounds):
@@ -191,6 +192,8 @@ WRONG = [
     (CappedSum, CappedSum, "measure", lambda s, v: v[0]),
     (CappedSum, CappedSum, "size", lambda s, u, r: s.of_unit(u, r)[0]),
     (RowSum, RowSum, "weigh", lambda s, u, v, b, a: furthest(v[1])),
+    (RowSum, RowSum, "share_of", lambda s, number, a: number),
+    (RowSum, RowSum, "times", property(lambda s: s.fine * (s.most + 1))),
     (WeightedRows, WeightedRows, "in_full", property(lambda s: s.most + 1)),
     (RowSum, RowSum, "in_full", property(lambda s: s.most + 2)),
     (
@@ -262,7 +265,7 @@ WRONG_TOGETHER: dict[str, tuple[Any, str, Any]] = {
     "a product of sums": (Moment, "_numbers", _moments(lambda n: [*n[:-1], _times(n[-1], n[-1])])),
     "another ratio": (Moment, "weigh", _in_other_ratio),
     "no ratio": (Moment, "weigh", lambda s, u, v, b, a: s._of(s._numbers(v))),
-    "a ratio that is rounded up": (counted, "in_ratio", _rounded_up),
+    "a ratio that is rounded up": (row_shares, "in_ratio", _rounded_up),
     "all units twice": (
         Moment,
         "of_units",

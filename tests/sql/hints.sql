@@ -343,11 +343,8 @@ SELECT QUANTILE_CONT(age, 0.25, contribution_bounds_per_row => (0, 100)) AS q1, 
 -- R2408
 SELECT QUANTILE_CONT(age, 0.25, contribution_bounds_per_row => (0, 100)) AS q1, QUANTILE_CONT(age, 0.5, contribution_bounds_per_row => (0, 100)) AS q2, QUANTILE_CONT(age, 0.75, contribution_bounds_per_row => (0, 100)) AS q3 FROM users
 
--- R2409
+-- R2410
 SELECT QUANTILE_CONT(age, 0.5, contribution_bounds_per_row => (0, 100)) FROM users
-
--- R2411
-SELECT PERCENTILE_CONT(age, 0.5, contribution_bounds_per_row => (0, 100)) FROM users
 
 -- R2412
 SELECT MEDIAN(age, contribution_bounds_per_row => (0, 100)) FROM users

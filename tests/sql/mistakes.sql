@@ -361,3 +361,223 @@ SELECT YEAR(visit_date), MONTH(visit_date), COUNT(*) FROM visits GROUP BY YEAR(v
 -- M90 how often each note occurs
 -- meant: SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (max_groups_contributed = 16) HISTOGRAM(note) FROM visits
 SELECT HISTOGRAM(note) FROM visits
+
+-- M91 GROUPBY in one word
+-- meant: SELECT clinic, COUNT(*) FROM visits GROUP BY clinic
+SELECT clinic, COUNT(*) FROM visits GROUPBY clinic
+
+-- M92 ORDER BY without what follows
+-- meant: SELECT clinic, COUNT(*), FROM visits GROUP BY clinic
+SELECT clinic, COUNT(*), FROM visits GROUP BY clinic ORDER BY
+
+-- M93 one line a unit, of a number without a name
+-- meant: SELECT n, COUNT(*) AS units FROM (SELECT patient_id, COUNT(*) AS n FROM visits GROUP BY patient_id) GROUP BY n ORDER BY units DESC LIMIT 10
+SELECT patient_id, COUNT(*) FROM visits GROUP BY patient_id
+
+-- M94 a list of units by DISTINCT
+-- meant: SELECT COUNT(DISTINCT patient_id) FROM visits WHERE diagnosis_code = 'J45'
+SELECT DISTINCT patient_id FROM visits WHERE diagnosis_code = 'J45'
+
+-- M95 a number beside the keys
+-- meant: SELECT clinic, AVG(cost) FROM visits GROUP BY clinic
+SELECT clinic, cost FROM visits GROUP BY clinic
+
+-- M96 a public table's key is called as the column that refers to it
+-- meant: SELECT d.diagnosis, COUNT(*) FROM visits v JOIN diagnoses d ON v.diagnosis_code = d.code GROUP BY d.diagnosis
+SELECT d.diagnosis, COUNT(*) FROM visits v JOIN diagnoses d ON v.diagnosis_code = d.diagnosis_code GROUP BY d.diagnosis
+
+-- M97 skewness
+-- meant: SELECT STDDEV(cost), VARIANCE(cost), QUANTILE_CONT(cost, [0.05, 0.25, 0.5, 0.75, 0.95]) FROM visits
+SELECT STDDEV(cost), VARIANCE(cost), SKEWNESS(cost) FROM visits
+
+-- M98 a percentile without its value
+-- meant: SELECT clinic, PERCENTILE_CONT(cost, 0.5) FROM visits GROUP BY clinic
+SELECT clinic, PERCENTILE_CONT(0.5) FROM visits GROUP BY clinic
+
+-- M99 the average number of groups, in HAVING
+-- meant: SELECT clinic, COUNT(DISTINCT patient_id) / COUNT(*) FROM visits GROUP BY clinic HAVING COUNT(*) > (SELECT AVG(n) FROM (SELECT COUNT(*) AS n FROM visits GROUP BY clinic))
+SELECT clinic, COUNT(DISTINCT patient_id) / COUNT(*) FROM visits GROUP BY clinic HAVING COUNT(*) > (SELECT AVG(COUNT(*)) FROM visits GROUP BY clinic)
+
+-- M100 a share of all groups, without a window
+-- meant: SELECT clinic, 100 * COUNT(*) / SUM(COUNT(*)) OVER () FROM visits GROUP BY clinic
+SELECT clinic, 100 * COUNT(*) / SUM(COUNT(*)) FROM visits GROUP BY clinic
+
+-- M101 a key that the subquery does not have
+-- meant: SELECT AVG(n) FROM (SELECT clinic, patient_id, COUNT(*) AS n FROM visits GROUP BY patient_id, clinic) WHERE n > 3 GROUP BY clinic
+SELECT AVG(n) FROM (SELECT patient_id, COUNT(*) AS n FROM visits GROUP BY patient_id) WHERE n > 3 GROUP BY clinic
+
+-- M102 the average of sums of each unit
+-- meant: SELECT AVG(n) FROM (SELECT SUM(cost) AS n FROM visits GROUP BY patient_id)
+SELECT AVG(SUM(cost)) FROM visits GROUP BY patient_id
+
+-- M103 the average of each row's own group
+-- meant: SELECT COUNT(*) FROM visits v WHERE cost > (SELECT AVG(cost) FROM visits)
+SELECT COUNT(*) FROM visits v WHERE cost > (SELECT AVG(cost) FROM visits WHERE clinic = v.clinic)
+
+-- M104 CASE without END before a name
+-- meant: SELECT CASE WHEN birth_year < 1960 THEN 'old' WHEN birth_year < 1990 THEN 'middle' ELSE 'young' END AS grp, COUNT(*) FROM patients GROUP BY grp
+SELECT CASE WHEN birth_year < 1960 THEN 'old' WHEN birth_year < 1990 THEN 'middle' ELSE 'young' AS grp, COUNT(*) FROM patients GROUP BY grp
+
+-- M105 PIVOT
+-- meant: SELECT SUM(minutes) FILTER (WHERE clinic = 'Summit') AS Summit, SUM(minutes) FILTER (WHERE clinic = 'Orchard') AS Orchard FROM (SELECT clinic, minutes FROM visits)
+SELECT * FROM (SELECT clinic, minutes FROM visits) PIVOT (SUM(minutes) FOR clinic IN ('Summit', 'Orchard'))
+
+-- M106 the first of a text
+-- meant: SELECT MODE(clinic), MODE(visit_date) FROM visits
+SELECT FIRST(clinic), LAST(visit_date) FROM visits
+
+-- M107 a set operation ordered by a name that nothing has
+-- meant: SELECT sex, COUNT(*) AS n FROM patients GROUP BY sex UNION SELECT 'total', COUNT(*) FROM patients ORDER BY n
+SELECT sex, COUNT(*) FROM patients GROUP BY sex UNION SELECT 'total', COUNT(*) FROM patients ORDER BY n
+
+-- M108 a hint for another system's locks
+-- meant: SELECT COUNT(*) FROM visits WHERE clinic LIKE '%ferry%'
+SELECT COUNT(*) FROM visits WITH (NOLOCK) WHERE clinic LIKE '%ferry%'
+
+-- M109 HAVING calls a number by a name that it lacks
+-- meant: SELECT clinic, COUNTIF(cost > 100) AS n FROM visits GROUP BY clinic HAVING n > 10
+SELECT clinic, COUNTIF(cost > 100) FROM visits GROUP BY clinic HAVING n > 10
+
+-- M110 a text without quotes
+-- meant: SELECT COUNT(*) FROM visits WHERE clinic = 'Summit'
+SELECT COUNT(*) FROM visits WHERE clinic = Summit
+
+-- M111 curled quotes
+-- meant: SELECT COUNT(*) FROM visits WHERE clinic = 'Summit'
+SELECT COUNT(*) FROM visits WHERE clinic = ‘Summit’
+
+-- M112 IN without parentheses
+-- meant: SELECT COUNT(DISTINCT(patient_id)) FROM visits WHERE clinic IN ('Summit', 'Orchard')
+SELECT COUNT(DISTINCT(patient_id)) FROM visits WHERE clinic IN 'Summit', 'Orchard'
+
+-- M113 COUNT DISTINCT without parentheses
+-- meant: SELECT COUNT(DISTINCT patient_id) FROM visits
+SELECT COUNT DISTINCT patient_id FROM visits
+
+-- M114 a comparison without its left side
+-- meant: SELECT COUNT(*) FROM visits WHERE minutes > 10 AND minutes < 20
+SELECT COUNT(*) FROM visits WHERE minutes > 10 AND < 20
+
+-- M115 NOT =
+-- meant: SELECT COUNT(*) FROM visits WHERE clinic <> 'Summit'
+SELECT COUNT(*) FROM visits WHERE clinic NOT = 'Summit'
+
+-- M116 a column of a table that is joined by its domain
+-- meant: SELECT diagnosis, AVG(minutes) FROM visits JOIN diagnoses ON visits.diagnosis_code = diagnoses.code WHERE diagnosis LIKE 'Asthma%' GROUP BY diagnosis
+SELECT diagnosis, AVG(minutes) FROM visits WHERE diagnosis LIKE 'Asthma%' GROUP BY diagnosis
+
+-- M117 a short name of a month's part
+-- meant: SELECT DATE_TRUNC('month', visit_date) m, COUNT(*) FROM visits GROUP BY m
+SELECT DATE_TRUNC('mon', visit_date) m, COUNT(*) FROM visits GROUP BY m
+
+-- M118 the name of a month
+-- meant: SELECT COUNT(*) FROM visits WHERE MONTH(visit_date) = 3
+SELECT COUNT(*) FROM visits WHERE MONTH(visit_date) = 'March'
+
+-- M119 a date without its type
+-- meant: SELECT COUNT(*) FROM visits WHERE visit_date > DATE_SUB(DATE '2024-12-31', INTERVAL 1 MONTH)
+SELECT COUNT(*) FROM visits WHERE visit_date > DATE_SUB('2024-12-31', INTERVAL 1 MONTH)
+
+-- M120 HAVING with the largest number
+-- meant: SELECT clinic FROM visits GROUP BY clinic ORDER BY COUNT(*) DESC LIMIT 1
+SELECT clinic FROM visits GROUP BY clinic HAVING COUNT(*) = MAX(COUNT(*))
+
+-- M121 a median of counts without groups
+-- meant: SELECT COUNT(*) / COUNT(DISTINCT patient_id) AS visits_per_patient, (SELECT MEDIAN(n) FROM (SELECT COUNT(*) AS n FROM visits GROUP BY patient_id)) FROM visits
+SELECT COUNT(*) / COUNT(DISTINCT patient_id) AS visits_per_patient, MEDIAN(COUNT(*)) FROM visits
+
+-- M122 a parenthesis that is not closed, at the end
+-- meant: SELECT MEDIAN(n) FROM (SELECT COUNT(*) n FROM visits GROUP BY patient_id)
+SELECT MEDIAN(n) FROM (SELECT COUNT(*) n FROM visits GROUP BY patient_id
+
+-- M123 value and share of a percentile exchanged
+-- meant: SELECT PERCENTILE_CONT(0.5) WITHIN GROUP (ORDER BY cost) FROM visits
+SELECT PERCENTILE_CONT(cost) WITHIN GROUP (ORDER BY 0.5) FROM visits
+
+-- M124 a quantile without its share
+-- meant: SELECT QUANTILE(cost, 0.5) FROM visits
+SELECT QUANTILE(cost) FROM visits
+
+-- M125 FILTER WHERE without parentheses
+-- meant: SELECT clinic, COUNT(*) FILTER (WHERE cost > 100) FROM visits GROUP BY clinic
+SELECT clinic, COUNT(*) FILTER WHERE cost > 100 FROM visits GROUP BY clinic
+
+-- M126 an aggregate in WHERE over released rows
+-- meant: WITH t AS (SELECT clinic, COUNT(*) n FROM visits GROUP BY clinic) SELECT clinic FROM t WHERE n = (SELECT MAX(n) FROM t)
+WITH t AS (SELECT clinic, COUNT(*) n FROM visits GROUP BY clinic) SELECT clinic FROM t WHERE n = MAX(n)
+
+-- M127 IN with a table
+-- meant: SELECT COUNT(*) FROM patients WHERE patient_id NOT IN (SELECT patient_id FROM visits)
+SELECT COUNT(*) FROM patients WHERE patient_id NOT IN visits
+
+-- M128 two letters of COUNT(*) exchanged
+-- meant: SELECT clinic, COUNT(*) FROM visits GROUP BY clinic
+SELECT clinic, CUONT(*) FROM visits GROUP BY clinic
+
+-- M129 a date without quotes
+-- meant: SELECT COUNT(*) FROM visits WHERE visit_date >= DATE '2024-01-01'
+SELECT COUNT(*) FROM visits WHERE visit_date >= 2024-01-01
+
+-- M130 BETWEEN .. TO
+-- meant: SELECT COUNT(*) FROM visits WHERE visit_date BETWEEN '2024-01-01' AND '2024-02-01'
+SELECT COUNT(*) FROM visits WHERE visit_date BETWEEN '2024-01-01' TO '2024-02-01'
+
+-- M131 a number with commas
+-- meant: SELECT clinic, SUM(cost) / COUNT(patient_id) FROM visits GROUP BY clinic HAVING SUM(cost) > 1000000
+SELECT clinic, SUM(cost) / COUNT(patient_id) FROM visits GROUP BY clinic HAVING SUM(cost) > 1,000,000
+
+-- M132 an average in WHERE of groups
+-- meant: SELECT clinic, ROUND(AVG(cost), 2) FROM visits GROUP BY clinic HAVING AVG(cost) > 50
+SELECT clinic, ROUND(AVG(cost), 2) FROM visits WHERE AVG(cost) > 50 GROUP BY clinic
+
+-- M133 a share by the name of a number
+-- meant: SELECT clinic, COUNT(*) AS n, n / SUM(COUNT(*)) OVER () AS share FROM visits GROUP BY clinic
+SELECT clinic, COUNT(*) AS n, n / SUM(n) AS share FROM visits GROUP BY clinic
+
+-- M134 UNIQUE for DISTINCT
+-- meant: SELECT COUNT(DISTINCT patient_id) FROM visits
+SELECT COUNT(UNIQUE patient_id) FROM visits
+
+-- M135 the largest name of a unit
+-- meant: SELECT COUNT(DISTINCT patient_id) FROM patients
+SELECT MAX(patient_id) FROM patients
+
+-- M136 a list of units by HAVING
+-- meant: SELECT COUNT(*) FROM (SELECT patient_id FROM visits GROUP BY patient_id HAVING COUNT(*) > 100)
+SELECT patient_id FROM visits GROUP BY patient_id HAVING COUNT(*) > 100
+
+-- M137 the rows with the largest value
+-- meant: SELECT COUNT(DISTINCT patient_id) FROM visits WHERE cost = (SELECT MAX(cost) FROM visits)
+SELECT * FROM visits WHERE cost = (SELECT MAX(cost) FROM visits)
+
+-- M138 COUNT of all columns of a table
+-- meant: SELECT p.region, COUNT(v.patient_id) FROM patients p LEFT JOIN visits v USING (patient_id) GROUP BY p.region
+SELECT p.region, COUNT(v.*) FROM patients p LEFT JOIN visits v USING (patient_id) GROUP BY p.region
+
+-- M139 a join by columns that one side lacks
+-- meant: SELECT d.chapter, COUNT(*) FROM visits v, diagnoses d WHERE v.diagnosis_code = d.code GROUP BY d.chapter
+SELECT d.chapter, COUNT(*) FROM visits v, diagnoses d WHERE v.diagnosis = d.diagnosis GROUP BY d.chapter
+
+-- M140 several shares in one call
+-- meant: SELECT clinic, QUANTILE_CONT(cost, [0.25, 0.75]) FROM visits GROUP BY clinic
+SELECT clinic, PERCENTILE_CONT(cost, 0.25, 0.75) FROM visits GROUP BY clinic
+
+-- M141 per cent behind a number
+-- meant: SELECT clinic, COUNT_IF(cost > 100) / COUNT(*) * 100 FROM visits GROUP BY clinic
+SELECT clinic, COUNT_IF(cost > 100) / COUNT(*) * 100% FROM visits GROUP BY clinic
+
+-- M142 IF without parentheses
+-- meant: SELECT clinic, SUM(CASE WHEN cost > 100 THEN 1 ELSE 0 END) FROM visits GROUP BY clinic
+SELECT clinic, SUM(IF cost > 100 THEN 1 ELSE 0) FROM visits GROUP BY clinic
+
+-- M143 CASE without WHEN
+-- meant: SELECT clinic, COUNT(CASE WHEN cost > 100 THEN 1 END) FROM visits GROUP BY clinic
+SELECT clinic, COUNT(CASE cost > 100 THEN 1 END) FROM visits GROUP BY clinic
+
+-- M144 the pattern of a file name
+-- meant: SELECT clinic, COUNT(*) FROM visits WHERE clinic LIKE 'S%' GROUP BY clinic
+SELECT clinic, COUNT(*) FROM visits WHERE clinic LIKE 'S*' GROUP BY clinic
+
+-- M145 a list of texts without quotes
+-- meant: SELECT clinic, COUNT(*) FROM visits WHERE clinic IN ('Summit', 'Orchard') GROUP BY clinic
+SELECT clinic, COUNT(*) FROM visits WHERE clinic IN (Summit, Orchard) GROUP BY clinic

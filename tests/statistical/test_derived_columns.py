@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from dpsql.composition import run_composed
+from dpsql.composition.composed_statements import run_composed
 from dpsql.composition.prepared import PreparedComposed
 from dpsql.composition.release_words import words_of_release
 from dpsql.engines.schema_database import SchemaDatabase

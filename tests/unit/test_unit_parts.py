@@ -466,6 +466,31 @@ def test_a_repeat_of_a_closed_week_is_free_though_other_rows_came(
     session.close()
 
 
+def test_no_week_counts_as_closed_that_is_open_now(folder: Path) -> None:
+    closed = POLICY.replace('every = "week"', 'every = "week"\nclosed_after = "7 days"')
+    (folder / "dpsql.toml").write_text(closed)
+    with closing(Session(load(folder / "dpsql.toml"), analyst="ann")) as session:
+        for as_of, expected in (("2026-01-20", {W2}), ("2030-01-01", {W2}), ("2026-01-12", set())):
+            options = OPTIONS.format(f"0.1, as_of = DATE '{as_of}'")
+            found = {
+                week
+                for week in (W2, W3)
+                if session.prepare(f"SELECT {options} COUNT(*) FROM signups WHERE {week}").plan.closed
+            }
+            assert found == expected, as_of
+
+
+@pytest.mark.parametrize(
+    ("day", "until"),
+    [("0001-01-01", "before 1000"), ("0999-12-31", "before 1000"), ("1000-01-01", "up to 1000-W01")],
+)
+def test_a_clock_of_another_age_reads_what_was_before(session: Session, day: str, until: str) -> None:
+    text = select("signups", f"0.1, as_of = DATE '{day}'")
+    assert told(session, text)["parts"].startswith(until)
+    assert told(session, text)["assumed"].startswith(until)
+    assert session.run(text).table.num_rows == 1
+
+
 def test_a_closed_week_is_asked_anew_where_a_public_table_has_changed(folder: Path) -> None:
     def zones(*names: str) -> None:
         with duckdb.connect() as connection:

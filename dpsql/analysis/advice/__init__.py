@@ -4,7 +4,8 @@ Advice reads the statement, the policy and the schema of the tables; whether a f
 with the whole statement. A refusal is recognised by words of its message.
 
 ``survey`` finds all obstacles, and advises on joins; ``suggested_changes`` on calls that are not known or not
-released, ``unknown_names`` on columns and types of arguments, ``wrong_level`` on misplaced aggregates.
+released, ``foreign_forms`` on forms that other systems or other languages have, ``unknown_names`` on columns
+and types of arguments, ``wrong_level`` on misplaced aggregates.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from dataclasses import replace
 from sqlglot import exp
 from sqlglot.tokenizer_core import TokenType
 
-from dpsql.analysis.advice import suggested_changes, survey, unknown_names, wrong_level
+from dpsql.analysis.advice import foreign_forms, suggested_changes, survey, unknown_names, wrong_level
 from dpsql.analysis.advice.unknown_names import Advice, FromTable, RefusedStatement, add_clause
 from dpsql.analysis.aggregate_functions import aggregate_calls, aggregate_name
 from dpsql.analysis.compiler import function_name, list_conjuncts
@@ -128,6 +129,16 @@ def move_condition(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advic
     return f"HAVING {condition}", replace(add_clause(text, at, f"HAVING {condition}"), also=(removed,))
 
 
+def move_average(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
+    """Move a condition on aggregates alone from WHERE to HAVING, where there are groups."""
+    select, where = node.find_ancestor(exp.Select), node.find_ancestor(exp.Where)
+    grouped = select is not None and select.args.get("group") is not None and aggregate_name(node) is not None
+    if where is None or not grouped or select is not where.parent:
+        return None
+    of_rows = walk_tree(where.this, lambda each: aggregate_name(each) is not None)
+    return None if any(isinstance(each, exp.Column) for each in of_rows) else move_condition(of, node, one)
+
+
 def advise_on_distinct(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
     """Advise to select declared values instead of SELECT DISTINCT, or else to count the groups."""
     if not isinstance(node, exp.Select):
@@ -137,6 +148,8 @@ def advise_on_distinct(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> A
     ):
         return None
     named, spans = of.list_tables(node), [of.outline.span(i.unalias()) for i in node.expressions]
+    if {fold(i.unalias().name) for i in node.expressions} <= {fold(n.unit) for n in named if n.unit}:
+        return count_rows(of, node, one)
     places = [s for s in spans if s is not None]
     block = of.outline.block(places[0][0]) if places else None
     if len(places) < len(spans) or block is None or node.args.get("group") is not None:
@@ -229,12 +242,21 @@ def count_units_by_number(of: RefusedStatement, node: exp.Expr, one: Obstacle) -
     select, block = of.query.tree, of.outermost(node)
     if not isinstance(select, exp.Select) or block is None or of.has_options or select.args.get("with_"):
         return None
-    named = [i for i in select.expressions if isinstance(i, exp.Alias) and any(aggregate_calls(i.this))]
-    if len(named) != 1:
+    named = [i for i in select.expressions if any(aggregate_calls(i.unalias()))]
+    if not named and select.args.get("having") is not None:
+        cuts = [t.start for t in block.clauses if t.token_type in (TokenType.ORDER_BY, TokenType.LIMIT)]
+        whole = f"SELECT COUNT(*) FROM ({of.text[block.select.start : min(cuts, default=block.end)].strip()})"
+        return whole, Fix(of.text[: block.select.start] + whole, 0, len(of.text), asks="how many there are")
+    span = of.outline.span(named[0].unalias()) if len(named) == 1 else None
+    nested = len(named) == 1 and len([*aggregate_calls(named[0].unalias())]) > 1
+    if len(named) != 1 or (span is None and not named[0].alias) or nested:
         return None
-    text, n = of.text, named[0].alias
+    text, n = of.text, named[0].alias or "n"
     cuts = [t.start for t in block.clauses if t.token_type in (TokenType.ORDER_BY, TokenType.LIMIT)]
     inner = text[block.select.start : min(cuts, default=block.end)].strip()
+    if not named[0].alias and span is not None:
+        rest = text[span[1] : min(cuts, default=block.end)].rstrip()
+        inner = f"{text[block.select.start : span[1]]} AS n{rest}"
     whole = f"SELECT {n}, COUNT(*) AS units FROM ({inner}) GROUP BY {n} ORDER BY units DESC LIMIT 10"
     asks = f"how many units have each {n}"
     return whole, Fix(text[: block.select.start] + whole, 0, len(text), guess="10", asks=asks)
@@ -244,8 +266,10 @@ _ADVICE: tuple[tuple[str, Callable[[RefusedStatement, exp.Expr, Obstacle], Advic
     ("there is no column ", unknown_names.advise_on_column),
     ("names outside ASCII are not supported", unknown_names.advise_on_renamed_column),
     (" is not allowed with (", suggested_changes.advise_on_date_part),
+    (" is not allowed with (", suggested_changes.write_part_out),
     (" is not allowed with (", unknown_names.advise_on_types),
     (" is not among the functions allowed", suggested_changes.advise_on_aggregate),
+    (" is not among the functions allowed", wrong_level.advise_on_nested_aggregate),
     (" are compared only after a conversion", unknown_names.advise_on_comparison),
     (" over many units is not released", suggested_changes.advise_on_values),
     ("a window over private rows must PARTITION BY", suggested_changes.partition_by_unit),
@@ -256,9 +280,21 @@ _ADVICE: tuple[tuple[str, Callable[[RefusedStatement, exp.Expr, Obstacle], Advic
     ("ORDER BY and LIMIT select groups", count_rows),
     ("this is neither a group key nor a count", wrong_level.advise_on_row_condition),
     ("this is neither a group key nor a count", group_by_items),
+    ("this is neither a group key nor a count", wrong_level.advise_on_plain_value),
     (" is not allowed in this form", wrong_level.advise_on_nested_aggregate),
     (" is not allowed in this form", move_condition),
+    (" is not among the functions allowed", move_average),
     (" is not among the functions allowed", wrong_level.advise_on_average_in_where),
+    ("the function ", foreign_forms.advise_on_starred_function),
+    (" is not allowed with (", foreign_forms.truncate_date),
+    (" are compared only after", foreign_forms.quote_date),
+    (" of the privacy unit over many units", foreign_forms.count_instead),
+    (" has other arguments: it is written", foreign_forms.list_shares),
+    ("`*` is not a value", foreign_forms.count_unit_of_table),
+    ("IF is not supported", foreign_forms.write_case),
+    ("meets WHERE", foreign_forms.write_pattern),
+    ("TOP selects groups", count_rows),
+    ("released and private rows do not meet", foreign_forms.advise_on_star(count_rows)),
     ("a subquery used as a value has one row", wrong_level.advise_on_several_rows),
     ("COUNT(DISTINCT ...) takes one expression", wrong_level.advise_on_several_values),
     (", so no group has enough of them to be shown", drop_key),
@@ -266,6 +302,16 @@ _ADVICE: tuple[tuple[str, Callable[[RefusedStatement, exp.Expr, Obstacle], Advic
     ("DISTINCT over private rows must select", advise_on_private_distinct),
     ("released and private rows do not meet", advise_on_joined_distinct),
     ("the privacy unit cannot be a group key", count_units_by_number),
+    ("the share of rows below a quantile", suggested_changes.advise_on_share),
+    ("the share of rows below a quantile", suggested_changes.exchange_share),
+    ("IN takes a list", suggested_changes.select_units_of_table),
+    ("an INTERVAL is added to a DATE", suggested_changes.write_type_of_date),
+    ("this text is not a valid BIGINT", suggested_changes.write_month_number),
+    ("a window function is allowed only in the select list", suggested_changes.advise_on_window),
+    (" has other arguments: it is written", suggested_changes.advise_on_missing_value),
+    ("HINTS is not supported", suggested_changes.drop_table_hint),
+    ("PIVOT is not supported", suggested_changes.write_pivot_out),
+    ("must be tied to the row's own privacy unit", wrong_level.advise_on_tied_average),
     ("two private tables are joined only", survey.advise_on_private_join),
 )
 """Words of a message, and what gives advice about it."""

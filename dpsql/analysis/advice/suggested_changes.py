@@ -13,12 +13,18 @@ from dpsql.analysis.aggregate_functions import aggregate_calls, aggregate_name
 from dpsql.analysis.compiler import function_name
 from dpsql.analysis.released.released_calls import is_released
 from dpsql.errors import Fix, Obstacle
+from dpsql.language import find_closing_parenthesis, write_name
+from dpsql.policy import UnitColumn
 
 _VALUES = frozenset(
     {"any_value", "arbitrary", "first", "last", "min", "max"}
     | {"list", "array_agg", "string_agg", "group_concat", "listagg"}
 )
 """Aggregates that show values of single units."""
+_SHAPES = frozenset({"skewness", "kurtosis", "kurtosis_pop", "skew", "kurt", "mad", "iqr"})
+"""Aggregates that say how values are spread, otherwise than quantiles do."""
+_ANY = frozenset({"first", "last", "any_value", "arbitrary"})
+"""Aggregates that show some value of many."""
 _TESTS = frozenset({"bool_or", "logical_or", "bool_and", "logical_and"})
 
 
@@ -33,6 +39,8 @@ def advise_on_values(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Adv
     divided = name in ("mode", "histogram") and select is not None and select.args.get("group") is not None
     if (name in _VALUES or divided) and arguments and "privacy unit" not in one.message:
         value = re.sub(r"(?i)^DISTINCT\s+", "", arguments[0].split(" ORDER BY ")[0])
+        if name in _ANY and select is not None and select.args.get("group") is None:
+            return f"MODE({value})", Fix(f"MODE({value})", start, end, asks=f"the most frequent {value}")
         return _add_group_key(of, node, value, start, end)
     if arguments and arguments[0][:9].upper() == "DISTINCT ":
         text = of.text[start:end]
@@ -51,9 +59,13 @@ def advise_on_values(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Adv
 def advise_on_aggregate(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
     """Advise on an aggregate that is no known function."""
     name, at = one.message.split(" ", 1)[0].lower(), of.query.source.position(node)
-    call = of.outline.call_around(at, name) if name in _VALUES else None
+    call = of.outline.call_around(at, name) if name in _VALUES | _SHAPES else None
     if call is None or not call[2]:
         return None
+    if name in _SHAPES:
+        written = f"QUANTILE_CONT({call[2][0]}, [0.05, 0.25, 0.5, 0.75, 0.95])"
+        asks = f"the {call[2][0]} below which these shares of the rows are"
+        return written, Fix(written, call[0], call[1], asks=asks)
     return _add_group_key(of, node, call[2][0], call[0], call[1])
 
 
@@ -215,3 +227,126 @@ def _find_overs(of: RefusedStatement) -> list[tuple[int, int]]:
     """Return where the OVER clauses with parentheses stand, in the order of the text."""
     found = (of.outline.call_around(t.start, "over") for t in of.outline.tokens if t.text.upper() == "OVER")
     return [(c[0], c[1]) for c in found if c is not None]
+
+
+def advise_on_share(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
+    """Write the share of a quantile as a part of 1, where it is written in per cent."""
+    at = of.query.source.position(node)
+    token = next((t for t in of.outline.tokens if t.start == at), None)
+    if not isinstance(node, exp.Literal) or node.is_string or token is None:
+        return None
+    share = f"{float(node.name) / 100:g}"
+    if not 0.01 < float(share) <= 1:
+        return None
+    return share, Fix(share, token.start, token.end + 1)
+
+
+def advise_on_missing_value(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
+    """Write a column before the share of a quantile, where the share alone is there."""
+    name = one.message.partition(" ")[0]
+    call = of.outline.call_around(of.query.source.position(node), name)
+    select = node.find_ancestor(exp.Select)
+    if call is None or len(call[2]) != 1 or select is None or "0.5" not in one.message:
+        return None
+    if not re.fullmatch(r"[0-9.]+", call[2][0]):
+        written = f"{name}({call[2][0]}, 0.5)"
+        return written, Fix(written, call[0], call[1], guess="0.5")
+    named = [column for table in of.list_tables(select) for column in table.table.bounds]
+    if not named:
+        return None
+    written = f"{name}({named[0]}, {call[2][0]})"
+    return written, Fix(written, call[0], call[1], guess=named[0])
+
+
+def exchange_share(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
+    """`PERCENTILE_CONT(cost) WITHIN GROUP (ORDER BY 0.5)` has its value and its share exchanged."""
+    form = r"(?i)\(\s*([\w.]+)\s*\)(\s*WITHIN\s+GROUP\s*\(\s*ORDER\s+BY\s+)(0?\.[0-9]+)"
+    found = re.search(form, of.text)
+    if found is None or found.start(1) != of.query.source.position(node):
+        return None
+    written = f"({found[3]}){found[2]}{found[1]}"
+    return f"{written[1:]}", Fix(written, *found.span())
+
+
+_SHORT = {"mon": "month", "mm": "month", "yr": "year", "yyyy": "year", "yy": "year", "dd": "day"}
+_SHORT |= {"wk": "week", "ww": "week", "qtr": "quarter", "q": "quarter", "hr": "hour", "hh": "hour"}
+"""Short names of parts of a date."""
+
+
+def write_part_out(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
+    """Write a short name of a part of a date out: DATE_TRUNC('mon', day)."""
+    call = of.outline.call_around(of.query.source.position(node), one.message.split(" ", 1)[0])
+    tokens = [] if call is None else [t for t in of.outline.tokens if call[0] < t.start < call[1]]
+    for token in tokens:
+        part = _SHORT.get(token.text.lower())
+        if part is not None and token.token_type == TokenType.STRING:
+            return f"'{part}'", Fix(f"'{part}'", token.start, token.end + 1)
+    return None
+
+
+_MONTHS = (
+    *("january", "february", "march", "april", "may", "june", "july"),
+    *("august", "september", "october", "november", "december"),
+)
+
+
+def write_month_number(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
+    """Compare the month of a date with its number, where it is compared with its name."""
+    texts = [n for n in node.find_all(exp.Literal) if n.is_string and n.name.lower() in _MONTHS]
+    tokens = [t for t in of.outline.tokens if t.token_type == TokenType.STRING]
+    token = next((t for t in tokens if texts and t.text == texts[0].name), None)
+    if len(texts) != 1 or token is None or "MONTH" not in of.text.upper():
+        return None
+    number = str(_MONTHS.index(texts[0].name.lower()) + 1)
+    return number, Fix(number, token.start, token.end + 1)
+
+
+def write_type_of_date(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
+    """Write DATE before a text from which an INTERVAL is taken."""
+    at = of.query.source.position(node)
+    token = next((t for t in of.outline.tokens if t.start >= at and t.token_type == TokenType.STRING), None)
+    if token is None or not re.fullmatch(r"\d{4}-\d\d-\d\d", token.text):
+        return None
+    return f"DATE '{token.text}'", Fix("DATE ", token.start, token.start)
+
+
+def select_units_of_table(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
+    """Write the subquery that `patient_id IN visits` means."""
+    at = of.query.source.position(node)
+    token = next((t for t in of.outline.tokens if t.start >= at and t.token_type == TokenType.VAR), None)
+    table = of.policy.table(token.text) if token is not None and token.text.isascii() else None
+    unit = table.unit.column if table is not None and isinstance(table.unit, UnitColumn) else None
+    if token is None or unit is None:
+        return None
+    written = f"(SELECT {unit} FROM {token.text})"
+    return f"IN {written}", Fix(written, token.start, token.end + 1)
+
+
+def drop_table_hint(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
+    """Leave out what is told to another system's planner: `WITH (NOLOCK)` behind a table."""
+    tokens = of.outline.tokens
+    for i, token in enumerate(tokens[:-1]):
+        if token.text.upper() == "WITH" and tokens[i + 1].token_type == TokenType.L_PAREN:
+            end = find_closing_parenthesis(tokens, i + 1)
+            start = tokens[i - 1].end + 1
+            return "leave it out", Fix("", start, tokens[end].end + 1)
+    return None
+
+
+def write_pivot_out(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
+    """Write each column that PIVOT makes as an aggregate with FILTER."""
+    block, text = of.outline.block(0), of.text
+    word = next((t for t in of.outline.tokens if t.text.upper() == "PIVOT"), None)
+    call = None if word is None else of.outline.call(word.start)
+    if word is None or call is None or block is None or block.from_ is None or of.has_options:
+        return None
+    form = r"(?is)\(\s*(.+?)\s+FOR\s+(\w+)\s+IN\s*\((.+)\)\s*\)"
+    said = re.fullmatch(form, text[word.end + 1 : call + 1].strip())
+    if said is None or text[block.select.end + 1 : block.from_.start].strip() != "*" or "," in said[1]:
+        return None
+    values = re.findall(r"'((?:[^']|'')+)'", said[3])
+    if ", ".join(f"'{each}'" for each in values) != re.sub(r"\s*,\s*", ", ", said[3].strip()):
+        return None  # numbers, names with AS, or a subquery
+    items = ", ".join(f"{said[1]} FILTER (WHERE {said[2]} = '{v}') AS {write_name(v)}" for v in values)
+    made = f"SELECT {items} {text[block.from_.start : word.start].strip()}{text[call + 1 :]}"
+    return made, Fix(text[: block.select.start] + made, 0, len(text))

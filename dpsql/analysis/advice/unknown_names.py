@@ -8,6 +8,7 @@ from dataclasses import field, replace
 from sqlglot import exp
 from sqlglot.tokenizer_core import TokenType
 
+from dpsql.analysis.aggregate_functions import aggregate_calls
 from dpsql.analysis.compiler import function_name
 from dpsql.analysis.schema_catalog import Catalog
 from dpsql.errors import Fix, Obstacle, QueryRefused, QuerySyntaxError
@@ -24,7 +25,7 @@ from dpsql.language import (
     write_name,
 )
 from dpsql.lazy_dataclass import dataclass
-from dpsql.policy import CsvSource, Policy, Table, TableDomain, UnitColumn, fold
+from dpsql.policy import CsvSource, Policy, Table, TableDomain, UnitColumn, ValuesDomain, fold
 
 _SET_OPERATIONS = (TokenType.UNION, TokenType.EXCEPT, TokenType.INTERSECT)
 
@@ -122,8 +123,17 @@ def advise_on_column(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Adv
     around = written.find_ancestor(exp.Select)
     if isinstance(written, exp.Column) and around is not None:
         named_call = _name_count(of, written, around)
+        named_call = named_call or _name_only_number(of, written, around)
         if named_call is not None:
             return named_call
+    if isinstance(node, exp.Column) and select is not None:
+        tables = of.list_tables(select)
+        found = _find_key_of_domain(of, node, tables) or _quote_declared_value(of, node, tables)
+        found = found or _find_domain_of_table(of, node, tables) or _repeat_number(of, written, around)
+        if found is None and not any(n.column(node.name) for n in tables):
+            found = _find_in_tables(of, node, tables) or _name_table(of, node, tables)
+        if found is not None:
+            return found
     if not isinstance(node, exp.Column) or select is None or (one.hint or "").startswith("did you mean"):
         return None
     named = of.list_tables(select)
@@ -138,6 +148,8 @@ def advise_on_column(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Adv
         or _find_in_tables(of, node, named)
         or _find_by_word(of, node, here)
         or _use_unit(of, node, here)
+        or _limit_rows(node)
+        or _add_inner_key(of, node, select)
     )
 
 
@@ -172,6 +184,123 @@ def _name_count(of: RefusedStatement, node: exp.Column, select: exp.Select) -> A
     if text is None or start is None:
         return None
     return f"did you mean {text}?", Fix(text, start, node.this.meta["end"] + 1)
+
+
+def _name_only_number(of: RefusedStatement, node: exp.Column, select: exp.Select) -> Advice | None:
+    """Advise to give the only number of the select list the name by which HAVING or ORDER BY calls it."""
+    if node.table or node.find_ancestor(exp.Order, exp.Having) is None:
+        return None
+    numbers = [i for i in select.expressions if any(aggregate_calls(i.unalias()))]
+    if len(numbers) != 1 or isinstance(numbers[0], exp.Alias):
+        return None
+    span = of.outline.span(numbers[0])
+    return None if span is None else _give_name(of, span, node.name)
+
+
+def _give_name(of: RefusedStatement, span: tuple[int, int], name: str) -> Advice:
+    named = f"{of.text[span[0] : span[1]]} AS {write_name(name)}"
+    return named, Fix(f" AS {write_name(name)}", span[1], span[1], guess=f"{name} for it")
+
+
+def _find_domain_of_table(of: RefusedStatement, node: exp.Column, named: list[FromTable]) -> Advice | None:
+    """`v.diagnosis = d.diagnosis`, where the values of `v.diagnosis_code` are those of `d.code`."""
+    parent = node.parent
+    sides = [parent.this, parent.expression] if isinstance(parent, exp.EQ) else [node]
+    other = next((side for side in sides if side is not node), None)
+    if not isinstance(other, exp.Column) or not node.table or not other.table:
+        return None
+    mine = next((n for n in named if fold(n.alias) == fold(node.table)), None)
+    theirs = next((n for n in named if fold(n.alias) == fold(other.table)), None)
+    for column, domain in mine.table.domain.items() if mine is not None and theirs is not None else ():
+        if isinstance(domain, TableDomain) and theirs and fold(domain.table) == fold(theirs.table.name):
+            fix, second = replace_name(node.this, column), replace_name(other.this, domain.column)
+            if fix is not None and second is not None:
+                return f"{node.table}.{column} = {other.table}.{domain.column}", replace(fix, also=(second,))
+    return None
+
+
+def _repeat_number(of: RefusedStatement, node: exp.Expr, select: exp.Select | None) -> Advice | None:
+    """`n / SUM(n)`, where n is a number of each group: its sum is over all groups."""
+    outer = node.parent
+    items = select.expressions if select is not None and isinstance(node, exp.Column) else []
+    item = next((i for i in items if isinstance(i, exp.Alias) and fold(i.alias) == fold(node.name)), None)
+    if item is None or outer is None or not any(aggregate_calls(item.this)):
+        return None
+    span, at = of.outline.span(item.this), of.query.source.position(node)
+    call = of.outline.call_around(at, (function_name(outer) or "").lower())
+    if span is None or call is None or len(call[2]) != 1:
+        return None
+    name = of.text[call[0] : of.text.index("(", call[0])]
+    written = f"{name}({of.text[span[0] : span[1]]}) OVER ()"
+    return written, Fix(written, call[0], call[1])
+
+
+def _quote_declared_value(of: RefusedStatement, node: exp.Column, named: list[FromTable]) -> Advice | None:
+    """`clinic = Summit`, where the policy lists the text 'Summit' for the column."""
+    parent = node.parent
+    if node.table or not isinstance(parent, (exp.EQ, exp.NEQ, exp.In)) or "start" not in node.this.meta:
+        return None
+    other = parent.expression if parent.this is node else parent.this
+    for one in named if isinstance(other, exp.Column) else ():
+        domain = one.table.domain.get(one.column(other.name) or "")
+        if isinstance(domain, ValuesDomain) and node.name in domain.values:
+            text = f"'{node.name}'"
+            return f"{text} is a text", Fix(text, node.this.meta["start"], node.this.meta["end"] + 1)
+    return None
+
+
+def _limit_rows(node: exp.Column) -> Advice | None:
+    """ROWNUM numbers the rows of an answer: LIMIT."""
+    parent = node.parent
+    number = parent.expression if isinstance(parent, (exp.LTE, exp.LT)) else None
+    if node.table or node.name.upper() != "ROWNUM" or not isinstance(number, exp.Literal):
+        return None
+    return f"no row has a number before it is shown: ORDER BY .. DESC LIMIT {number.name}", None
+
+
+def _name_table(of: RefusedStatement, node: exp.Column, named: list[FromTable]) -> Advice | None:
+    """`AVG(visits)`, where visits is the table."""
+    here = next((n for n in named if not node.table and fold(n.table.name) == fold(node.name)), None)
+    if here is None or here.unit is None:
+        return None
+    rows = f"(SELECT COUNT(*) AS n FROM {node.name} GROUP BY {here.unit})"
+    return f"{node.name} is a table: {rows} has the number of rows of each {here.unit}", None
+
+
+def _find_key_of_domain(of: RefusedStatement, node: exp.Column, named: list[FromTable]) -> Advice | None:
+    """`v.diagnosis_code = d.diagnosis_code`, where the policy says that the values are those of `d.code`."""
+    parent = node.parent
+    other = None
+    if isinstance(parent, exp.EQ):
+        other = parent.expression if parent.this is node else parent.this
+    if not isinstance(other, exp.Column) or not node.table:
+        return None
+    mine = next((n for n in named if fold(n.alias) == fold(node.table)), None)
+    for one in named if mine is not None else ():
+        column = one.column(other.name)
+        domain = None if column is None or one is mine else one.table.domain.get(column)
+        there = fold(mine.table.name) if mine is not None else ""
+        if isinstance(domain, TableDomain) and fold(domain.table) == there:
+            return _replace_name(of, node, domain.column)
+    return None
+
+
+def _add_inner_key(of: RefusedStatement, node: exp.Column, select: exp.Select) -> Advice | None:
+    """Add a column to the groups of the subquery of FROM that has it, where the block around groups by it."""
+    first = select.args.get("from_")
+    inner = first.this.this if first is not None and isinstance(first.this, exp.Subquery) else None
+    group = inner.args.get("group") if isinstance(inner, exp.Select) else None
+    if not isinstance(inner, exp.Select) or group is None or not group.expressions or node.table:
+        return None
+    if not any(n.column(node.name) for n in of.list_tables(inner)):
+        return None
+    spans = [of.outline.span(each) for each in (inner.expressions[0].unalias(), group.expressions[-1])]
+    if None in spans:
+        return None
+    (shown, grouped), name = [s for s in spans if s is not None], write_name(node.name)
+    added = Fix(f", {name}", grouped[1], grouped[1])
+    fix = Fix(f"{name}, ", shown[0], shown[0], asks=f"the numbers of each {name}", also=(added,))
+    return f"GROUP BY {of.text[grouped[0] : grouped[1]]}, {name} in the subquery", fix
 
 
 def _name_list(of: RefusedStatement, node: exp.Column, select: exp.Select) -> Advice | None:

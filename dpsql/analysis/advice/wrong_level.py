@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from sqlglot import exp
-from sqlglot.tokenizer_core import TokenType
+from sqlglot.tokenizer_core import Token, TokenType
 
 from dpsql.analysis.advice.unknown_names import Advice, RefusedStatement, add_clause
-from dpsql.analysis.aggregate_functions import aggregate_name, contains_aggregate
+from dpsql.analysis.aggregate_functions import aggregate_calls, aggregate_name, contains_aggregate
 from dpsql.analysis.compiler import function_name, list_conjuncts
 from dpsql.errors import Fix, Obstacle
+from dpsql.language import BlockText
 from dpsql.policy import fold
 
+Call = tuple[int, int, tuple[str, ...]]
+"""Where a call stands in the text, and its arguments."""
 _AVERAGES = frozenset({"avg", "median", "min", "max"})
 """Aggregates with which people compare the rows of a table in WHERE."""
 
@@ -60,24 +65,76 @@ def advise_on_row_condition(of: RefusedStatement, node: exp.Expr, one: Obstacle)
 
 
 def advise_on_nested_aggregate(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
-    """Aggregate the numbers of groups in a SELECT over them, where an aggregate stands in another one."""
-    select, block = of.query.tree, of.outermost(node)
-    if not isinstance(select, exp.Select) or block is None or block.from_ is None or of.has_options:
+    """Aggregate the numbers of groups in a SELECT over them, where an aggregate stands in another one.
+
+    Beside other items of the groups, the aggregate is one of all groups: a window.
+    """
+    select, outer = node.find_ancestor(exp.Select), node.parent
+    at = of.query.source.position(node)
+    block = of.outline.block(at)
+    if select is None or outer is None or block is None or block.from_ is None or of.has_options:
         return None
-    read = {name for name, value in select.args.items() if value}
-    if read - {"expressions", "from_", "joins", "where", "group", "kind"} or "group" not in read:
+    name, inner = aggregate_name(outer), (function_name(node) or "").lower()
+    calls = [of.outline.call_around(at, each) for each in (name or "", inner)]
+    if name is None or None in calls:
         return None
-    item = select.expressions[0].unalias() if len(select.expressions) == 1 else None
-    outer = aggregate_name(item) if item is not None else None
-    inner = getattr(item, "expressions", [])
-    if outer is None or len(inner) != 1 or aggregate_name(inner[0]) is None:
+    (whole, own), text = [call for call in calls if call is not None], of.text
+    clause = block.clause(TokenType.HAVING)
+    if clause is not None and clause.start < at:
+        return _order_by_compared(of, block, clause, text[own[0] : own[1]], node)
+    if at > block.from_.start:
         return None
-    call = of.outline.call_around(of.query.source.position(inner[0]), (function_name(inner[0]) or "").lower())
-    if call is None:
+    if select.args.get("group") is None:
+        return _group_by_unit(of, select, block, (whole, own), name)
+    if len(select.expressions) > 1:
+        units = {fold(n.unit) for n in of.list_tables(select) if n.unit is not None}
+        if units & {fold(key.name) for key in select.args["group"].expressions}:
+            return None  # other units' numbers
+        return f"{text[whole[0] : whole[1]]} OVER ()", Fix(" OVER ()", whole[1], whole[1])
+    read = {key for key, value in select.args.items() if value}
+    item = select.expressions[0].unalias()
+    if read - {"expressions", "from_", "joins", "where", "group", "kind"} or item is not outer:
         return None
-    rows = of.text[block.from_.start : block.end].strip()
-    whole = f"SELECT {outer.upper()}(n) FROM (SELECT {of.text[call[0] : call[1]]} AS n {rows})"
-    return whole, Fix(of.text[: block.select.start] + whole, 0, len(of.text))
+    rows = text[block.from_.start : block.end].strip()
+    made = f"SELECT {name.upper()}(n) FROM (SELECT {text[own[0] : own[1]]} AS n {rows})"
+    around = of.outline.parentheses(block)
+    if around is not None:
+        return made, Fix(f"({made})", *around)
+    return made, Fix(text[: block.select.start] + made, 0, len(text))
+
+
+def _order_by_compared(
+    of: RefusedStatement, block: BlockText, clause: Token, number: str, node: exp.Expr
+) -> Advice | None:
+    """`HAVING COUNT(*) = MAX(COUNT(*))` is the group that comes first by its number."""
+    having, outer = of.original(node).find_ancestor(exp.Having), node.parent
+    name = aggregate_name(outer) if outer is not None else None
+    plain = having is not None and isinstance(having.this, exp.EQ) and name in ("max", "min")
+    if not plain or block.clause(TokenType.ORDER_BY) is not None or block.clause(TokenType.LIMIT) is not None:
+        return None
+    order = f"ORDER BY {number}{' DESC' * (name == 'max')} LIMIT 1"
+    asks = "one group, also if several have that number"
+    fix = Fix("", len(of.text[: clause.start].rstrip()), block.stop(clause), asks=asks)
+    return order, replace(fix, also=(add_clause(of.text, block.stop(clause), order),))
+
+
+def _group_by_unit(
+    of: RefusedStatement, select: exp.Select, block: BlockText, calls: tuple[Call, Call], name: str
+) -> Advice | None:
+    """`AVG(COUNT(*))` of a table is the average of what each unit has."""
+    units = {n.unit for n in of.list_tables(select) if n.unit is not None}
+    if len(units) != 1 or block.from_ is None or len(of.list_tables(select)) > 1:
+        return None
+    (unit,), (whole, own), text = units, calls, of.text
+    stop = min((t.start for t in block.clauses if t.token_type != TokenType.WHERE), default=block.end)
+    rows = text[block.from_.start : stop].strip()
+    inner = f"(SELECT {text[own[0] : own[1]]} AS n {rows} GROUP BY {unit})"
+    asks = f"the numbers of each {unit}"
+    if text[block.select.end + 1 : block.from_.start].strip() == text[whole[0] : whole[1]]:
+        made = f"SELECT {name.upper()}(n) FROM {inner}"
+        return made, Fix(made, block.select.start, block.end, asks=asks)
+    made = f"(SELECT {name.upper()}(n) FROM {inner})"
+    return made, Fix(made, whole[0], whole[1], asks=asks)
 
 
 def advise_on_average_in_where(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
@@ -149,3 +206,38 @@ def advise_on_windowed_count(of: RefusedStatement, node: exp.Expr, one: Obstacle
     whole = f"SELECT {listed}, {of.text[call[0] : call[1]]} AS n {rows} GROUP BY {listed}"
     fix = Fix(of.text[: block.select.start] + whole, 0, len(of.text), asks=f"one row for each {listed}")
     return whole, fix
+
+
+def advise_on_plain_value(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
+    """Take the average of a number that is shown beside the keys of groups."""
+    select, span = node.find_ancestor(exp.Select), of.outline.span(of.original(node))
+    block = of.outline.block(of.query.source.position(node))
+    if not isinstance(node, exp.Column) or select is None or span is None or block is None:
+        return None
+    listed = [column for n in of.list_tables(select) for column in of.catalog.columns(n.table.name)]
+    number = any(fold(name) == fold(node.name) and kind.numeric for name, kind in listed)
+    behind = block.from_ is None or span[0] > block.from_.start
+    whole = isinstance(of.original(node).parent, (exp.Select, exp.Alias))
+    if select.args.get("group") is None or behind or not number or not whole:
+        return None
+    made = f"AVG({of.text[span[0] : span[1]]})"
+    return made, Fix(made, *span, asks=f"the average {node.name} of each group")
+
+
+def advise_on_tied_average(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
+    """Compare with one number of all rows, where a subquery has one for each row, of many units."""
+    select = node if isinstance(node, exp.Select) else node.find_ancestor(exp.Select)
+    where = select.args.get("where") if select is not None else None
+    if select is None or where is None or not isinstance(select.parent, exp.Subquery):
+        return None
+    block = of.outline.block(of.query.source.position(where.this) + 1)
+    clause = block.clause(TokenType.WHERE) if block is not None else None
+    plain = isinstance(where.this, exp.EQ) and all(
+        isinstance(side, exp.Column) for side in where.this.args.values()
+    )
+    if block is None or clause is None or not plain or not any(aggregate_calls(select.expressions[0])):
+        return None
+    start, stop = len(of.text[: clause.start].rstrip()), block.stop(clause)
+    kept = of.text[start:stop].rstrip()
+    fix = Fix("", start, start + len(kept), asks="rows are compared with one number of all rows")
+    return f"leave{kept} out", fix

@@ -266,31 +266,34 @@ class GroupSum(SumPart):
 class RowSum(SumPart):
     """The sum of the values of rows, each within the bounds; `most` rows count for each unit in all groups.
 
-    Rows beyond are weighted down, not dropped: of a unit with a > C rows in all groups, C being `most`, the
-    total s of a group counts as s C/a, rounded towards zero.
+    Rows beyond are weighted down, not dropped: of a unit with a > C rows in all groups, C being `most`, each
+    value x counts as x C/a, rounded towards zero to a part of a step; `fine` of these are one.
 
-    Notes
-    -----
-    *Bounded:* with M the largest distance of a bound from 0, the totals of a unit's groups have absolute
-    values of at most M times the rows there, so their sum is at most M a, and of the weighted ones at most
-    M a C/a = M C; rounding towards zero only decreases it.
+    *Bounded:* with M the largest distance of a bound from 0, a values of at most M C/a add up to at most M C.
     """
 
     most: int
+    fine: int = 1
+
+    @property
+    def step(self) -> Fraction:
+        """The size of one step of the sum, in the unit of its values."""
+        return self.grid.step / self.fine
 
     @property
     def unit_change(self) -> tuple[int, int]:
         """The least and the greatest amount by which adding a unit can change the number."""
-        return self.most * min(self.grid.low, 0), self.most * max(self.grid.high, 0)
+        times = self.most * self.fine
+        return times * min(self.grid.low, 0), times * max(self.grid.high, 0)
 
     @property
     def l1_over_groups(self) -> int | None:
         """The most by which adding a unit can change the numbers of all groups together."""
-        return self.most * max(-self.grid.low, self.grid.high)
+        return self.most * self.fine * max(-self.grid.low, self.grid.high)
 
     def build_counted(self, *row: Expr) -> Counted:
         """Return what the counting query counts, of the columns of a row."""
-        return tree.RowSum(row, self.most, self.single)
+        return tree.RowSum(row, self.most, self.fine, self.single)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -340,6 +343,8 @@ class Vector:
         Whether rows without a value are counted by a further moment.
     single
         Whether each unit has at most one row in all groups.
+    fine
+        How many parts a step has, as in `RowSum`.
     """
 
     row: tuple[Expr, ...]
@@ -349,6 +354,7 @@ class Vector:
     degree: int
     nulls: bool
     single: bool
+    fine: int = 1
 
     @property
     def size(self) -> int:
@@ -370,11 +376,9 @@ class Moment(UnitNumber):
 
     Notes
     -----
-    *Bounded:* what a row adds to all moments together is (x + y)^d = R^d, and never negative. A unit with r
-    rows in a group and a in all adds r R^d there, or, if a > C, the floors of its sums times C/a. The first
-    moment gets the floor of the whole less the floors of the others, which is at least the floor of its own
-    part, so it is not negative. All moments of a unit in all groups then add up to at most the sum of the
-    floors of r R^d C/a over its groups, which is at most C R^d.
+    *Bounded:* what a row adds to all moments together is (x + y)^d = R^d, and never negative. Of a unit with
+    a > C rows it is the floor of R^d C/a, of moments but the first that of their parts times C/a, and the
+    first is what these leave, which is not negative. All moments of a unit then add up to at most C R^d.
     """
 
     vector: Vector
@@ -383,17 +387,17 @@ class Moment(UnitNumber):
     @property
     def unit_change(self) -> tuple[int, int]:
         """The least and the greatest amount by which adding a unit can change the number."""
-        return 0, self.vector.most * self.vector.whole
+        return 0, self.vector.most * self.vector.whole * self.vector.fine
 
     @property
     def l1_over_groups(self) -> int | None:
         """The most by which adding a unit can change all moments of all groups together."""
-        return self.vector.most * self.vector.whole
+        return self.vector.most * self.vector.whole * self.vector.fine
 
     @property
     def step(self) -> Fraction:
         """The size of one step of the moment, in rows: moments are released in rows."""
-        return Fraction(1, self.vector.whole)
+        return Fraction(1, self.vector.whole * self.vector.fine)
 
     @property
     def noise_group(self) -> object:
@@ -403,7 +407,7 @@ class Moment(UnitNumber):
     def build_counted(self, *row: Expr) -> Counted:
         """Return what the counting query counts, of the columns of a row."""
         of = self.vector
-        return tree.Moment(row, of.most, of.grid.width, of.degree, self.place, of.nulls, of.single)
+        return tree.Moment(row, of.most, of.fine, of.grid.width, of.degree, self.place, of.nulls, of.single)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import field, replace
 from fractions import Fraction
 
-from dpsql.analysis.grids import capped_grid, grid_of
+from dpsql.analysis.grids import capped_grid, grid_of, parts_of_step
 from dpsql.analysis.released.quantiles import Quantile, QuantileCall
 from dpsql.analysis.released.released_numbers import (
     CallArgument,
@@ -131,13 +131,15 @@ class Measure:
 Calls = Sequence[ReleasedAggregate | ValueCall | QuantileCall]
 
 
-def choose_measures(calls: Calls, ordering: int | None) -> list[Measure]:
+def choose_measures(calls: Calls, ordering: int | None, *, keyed: bool) -> list[Measure]:
     """Return what is released for each call; `ordering` is the place of the one that orders groups.
+
+    Where there are keys (`keyed`), rows are weighted one by one, so their sums are in parts of steps.
 
     Calls with the same argument, condition and bounds share the moments of the largest degree among them, and
     counts of the same rows are sums of these moments. A sum alone, or one that orders, is released as itself.
     """
-    vectors = _choose_vectors(calls, ordering)
+    vectors = _choose_vectors(calls, ordering, keyed=keyed)
     made = []
     for place, call in enumerate(calls):
         if isinstance(call, ReleasedAggregate):
@@ -155,11 +157,11 @@ def choose_measures(calls: Calls, ordering: int | None) -> list[Measure]:
             found = _make_moments(vector, vector.degree + 1, call)
             made.append(Measure(found, _put_on_grid(call.formula, vector)))
         else:
-            made.append(Measure((_sum_rows(call),)))
+            made.append(Measure((_sum_rows(call, keyed=keyed),)))
     return made
 
 
-def _choose_vectors(calls: Calls, ordering: int | None) -> dict[ValueCall, Vector]:
+def _choose_vectors(calls: Calls, ordering: int | None, *, keyed: bool) -> dict[ValueCall, Vector]:
     """Return the moments that calls share, by their column; none for a column of which only SUM is asked."""
     rows = {
         _drop_bound(c.parts[0])
@@ -178,7 +180,9 @@ def _choose_vectors(calls: Calls, ordering: int | None) -> dict[ValueCall, Vecto
         if all(c.statistic == "sum" for c in own) and not {*counted} & rows:
             continue
         degree = max(DEGREES[c.statistic] for c in own)
-        found[column] = _make_vector(own[0], degree, _find_condition(own[0], rows))
+        made = _make_vector(own[0], degree, _find_condition(own[0], rows))
+        weighted = keyed and not made.single
+        found[column] = replace(made, fine=parts_of_step(made.most * made.whole)) if weighted else made
     return found
 
 
@@ -252,11 +256,13 @@ def _put_on_grid(formula: Formula, vector: Vector) -> Formula:
     return replace(formula, low=grid.low * step, high=max(grid.high, grid.low + 1) * step)
 
 
-def _sum_rows(call: ValueCall) -> ReleasedAggregate:
+def _sum_rows(call: ValueCall, *, keyed: bool) -> ReleasedAggregate:
     """Return a sum over rows as one number."""
     grid = grid_of(call.value.type, call.low, call.high, call.most)
     value = grid.write_steps(call.value.guarded_node, shifted=False)
     total = RowSum((call.keep_value(value),), grid, 0, call.single, call.most)
+    if keyed and not call.single:
+        total = replace(total, fine=parts_of_step(call.most * max(-grid.low, grid.high)))
     return ReleasedAggregate((total,), call.call_argument, call.measure)
 
 

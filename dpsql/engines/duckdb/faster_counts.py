@@ -240,10 +240,12 @@ class UnitRows:
             return None
 
         def work(cursor: duckdb.DuckDBPyConnection) -> _Rows | None:
-            if form is None:
-                text = self._write(compiled, table, cursor, version)
-            else:
-                confirm(self._schema, form[0], self._policy)
+            text = None if form is not None else self._write(compiled, table, cursor, version)
+            other = form
+            if text is None and form is None and (table, True) not in self._small:
+                other = self._form_of_tables(compiled)  # too many units would be listed
+            if other is not None and other[1] == table:
+                confirm(self._schema, other[0], self._policy)
                 text = text_of_tables(compiled.query, partial(self._find, cursor, table, version))
             if text is None:
                 if (table, form is None) not in self._small:
@@ -270,8 +272,12 @@ class UnitRows:
         table = compiled.certificate.rows_of
         if table is not None and rows_in_full(compiled.query) is not None:
             return table, None
-        form = None if compiled.faster else form_of_tables(compiled.query)
+        form = self._form_of_tables(compiled)
         return None if form is None else (form[1], form)
+
+    def _form_of_tables(self, compiled: CompiledQuery) -> tuple[str, str] | None:
+        """Return the form of what is aggregated of the units of a table, and the table, if there is one."""
+        return None if compiled.faster else form_of_tables(compiled.query)
 
     def _write(
         self, compiled: CompiledQuery, table: str, cursor: duckdb.DuckDBPyConnection, version: _Version

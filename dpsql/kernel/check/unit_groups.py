@@ -7,8 +7,8 @@ these. The keys are unique within a unit.
 what the rules of nodes say (`unit_numbers`, and here those of few groups): without its rows all others are
 the same.
 
-*Few of each unit* (`Bounded`, `Sampled`). The lemmas are in `tree.bounding`. Here is what they assume: rows
-of units, of which a column is the unit.
+*Few of each unit* (`Bounded`, `Sampled`). The lemmas are in `tree.chosen_rows`. Here is what they assume:
+rows of units, of which a column is the unit.
 
 *Which groups there are* (`OnDomain`, `OfDomain`, `Marked`, `Decided`). The lemmas are in `tree.relations`.
 Here is what they assume: groups as they are counted, with keys `k0`, .. and numbers `n0`, .. alone, of which

@@ -151,7 +151,7 @@ def relation_of_weighted(proof: Proof, node: Weighted) -> Relation:
     if rows.by_row and not node.by_rows:
         return proof.refuse("rows of units that no column tells apart", node)
     measured = node.rows.rows if isinstance(node.rows, Marked) else node.rows
-    if node.merges and node.alone not in (node.rows, measured):
+    if (node.merges or node.shared) and node.alone not in (node.rows, measured):
         proof.refuse("units that are measured by other rows", node)
     if node.keys < 0 or node.fields < 0:
         proof.refuse("groups by what is no column of the rows", node)
@@ -237,13 +237,13 @@ class _Rule:
                 return Claim(0, self._check_bound(width, part) * self._check_bound(fine, part))
             case CappedSum(_, most):
                 return self._claim_of_sum(part, self._check_bound(most, part))
-            case RowSum(_, most, _):
+            case RowSum(_, most):
                 x = self._whole(part)
-                times = 1 if self._alone(part) else self._check_bound(most, part)
+                times = self._times(part, most)
                 ends = times * min(x.low, 0), times * max(x.high, 0)
                 return Claim(*ends, max(-ends[0], ends[1]))
             case Moment(_, most):
-                return self._claim_of_moment(part, 1 if self._alone(part) else self._check_bound(most, part))
+                return self._claim_of_moment(part, self._times(part, most))
         return self.proof.refuse("an unknown kind of number", part)
 
     def _check_bound(self, most: int, part: Counted) -> int:
@@ -258,6 +258,12 @@ class _Rule:
         if self.node.by_rows:
             self._check_single(self.one_row, part)
         return self.node.by_rows
+
+    def _times(self, part: RowSum | Moment, most: int) -> int:
+        """Return how often what a row has counts for a unit, in parts of a step."""
+        if self._alone(part):
+            return 1 if part.fine == 1 else self.proof.refuse("a single row in parts of a step", part)
+        return self._check_bound(most, part) * self._check_bound(part.fine, part)
 
     def _x(self, part: Counted) -> Value:
         return self.proof.value(part.row[0], self.reader)
@@ -325,7 +331,7 @@ _NOTES: dict[type[Counted], str] = {
     UnitValue: "value of a unit",
     UnitMean: "mean",
     CappedSum: "capped sum",
-    RowSum: "ratio",
+    RowSum: "row share",
     Moment: "moments",
 }
 

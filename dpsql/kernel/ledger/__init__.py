@@ -10,6 +10,7 @@ process can spend twice, and what they paid for.
 ``part_totals``       those of parts of units; ``part_declarations`` what a changed policy does to them,
                       ``part_numbers`` the numbers of parts
 ``person_totals``     what one person bears, by years, where units are of one period each
+``renewals``          when the budget starts anew, and what is promised then; ``renewal_rows``: its rows
 ``limits``            how many statements may fail or be cancelled, and the slots of those that run; whether
                       the process that holds a reservation is still alive
 ``reports``           registered reports, and what is kept of each part's budget for them
@@ -45,6 +46,7 @@ from dpsql.kernel.ledger.events import (
     StoredLadder,
     StoredRelease,
 )
+from dpsql.kernel.ledger.renewals import adopt_renewals, start_renewal
 from dpsql.kernel.ledger.reports import StoredReport
 from dpsql.kernel.ledger.scopes import ANYBODY, Caps, check_ladders, reorder
 from dpsql.kernel.ledger.store import RollbackGuard, Store, storable
@@ -106,6 +108,7 @@ class ChargeLedger:
             with self._store.write() as connection:
                 connection.execute("INSERT OR REPLACE INTO setting VALUES (?, ?)", (_CAPS, written))
                 part_declarations.adopt(connection, self._caps)
+                adopt_renewals(connection, self._caps.renewal, self._caps.filter)
                 reorder(connection, self._caps)
                 self._tell_policy(connection, None, events.stored_totals(connection))
 
@@ -118,11 +121,12 @@ class ChargeLedger:
         events.append(connection, "policy", content, scopes)
 
     def _adopt_facts(self, connection: sqlite3.Connection, facts: Facts | None) -> None:
-        """Write an event if a charge rests on other facts than those that the newest one tells of.
+        """Start the budget anew if it is time; write an event if a charge rests on other facts than before.
 
         Charges of sessions whose data have other columns, or of programs that read the policy in another way,
         are told apart by that; None: who charges rests on no facts.
         """
+        start_renewal(connection, self._caps.renewal, self._caps.filter, self.streams.close_all)
         if facts is not None and _value(connection, _FACTS) != facts.digest:
             self._tell_policy(connection, facts.digest)
 
@@ -313,7 +317,7 @@ class ChargeLedger:
     def check_ladders(self, loss: PrivacyLoss) -> None:
         """Raise `BudgetExceeded`, as `reserve_ladders` would, if ladders of this loss together do not fit."""
         with self._store.read() as connection:
-            kept_results.check_room(connection, self._caps, loss)
+            kept_results.check_room(connection, self._caps, loss, shown_now=True)
 
     def settle_ladder(self, reservation: LadderReservation, payload: bytes) -> StoredLadder:
         """Keep a ladder that was measured; only after that may it be shown or used."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dpsql.errors import BudgetExceeded
+from dpsql.kernel.ledger.renewal_rows import LIFETIME
 from dpsql.kernel.ledger.totals import PERSON, POLICY, group_scope, shown
 from dpsql.kernel.loss import Charge, PrivacyLoss
 
@@ -33,12 +34,18 @@ def person_error(requested: Charge, available: Charge, kind: str, periods: str, 
 
 
 def budget_error(
-    requested: Charge, available: Charge, name: str, *, other: bool = False, where: str = ""
+    requested: Charge,
+    available: Charge,
+    name: str,
+    *,
+    other: bool = False,
+    where: str = "",
+    renews: str = "",
 ) -> BudgetExceeded:
     """Return the error; the requested amount is rounded up, the available one down.
 
     `other`: the statement would be admitted if its epsilon were divided among its mechanisms. `where` names
-    the parts of units of which too little is left.
+    the parts of units of which too little is left, `renews` the day on which the budget starts anew.
     """
     over = (
         "epsilon" if requested.epsilon > available.epsilon or requested.delta <= available.delta else "delta"
@@ -49,6 +56,10 @@ def budget_error(
         text = f"{costs} one statement may cost at most {left}"
     elif name == POLICY:
         text = f"{costs} only {left} of the budget is left"
+        if renews:
+            text += f" until it starts anew on {renews} (UTC)"
+    elif name == LIFETIME:
+        text = f"{costs} only {left} is left of the lifetime of the budget, in which all its renewals count"
     elif name.startswith(group_scope("")):
         text = f"{costs} only {left} of the budget of your {name} is left"
     else:

@@ -12,14 +12,15 @@ from fractions import Fraction
 from typing import Any, Final
 
 from dpsql.errors import InterfaceError, InternalError, OperationalError
-from dpsql.kernel.ledger import events, limits, part_totals, person_totals, reports
+from dpsql.kernel.ledger import events, limits, part_totals, person_totals, renewals, reports
 from dpsql.kernel.ledger.budget_errors import budget_error
 from dpsql.kernel.ledger.events import Event, RefinementStep, Request, Reservation, Settled
+from dpsql.kernel.ledger.renewal_rows import find_last
 from dpsql.kernel.ledger.scopes import Caps, policy_budget, spend_own, spend_total
 from dpsql.kernel.ledger.totals import (
-    POLICY,
     added_amounts,
     names_of,
+    policy_names,
     read,
     read_loss,
     rounded_up,
@@ -56,6 +57,14 @@ def begin(
     if connection.execute("SELECT 1 FROM refinement WHERE parent = ?", (refines.parent,)).fetchone():
         raise OperationalError(
             f"release {refines.parent} was refined by another statement; nothing was charged"
+        )
+    (parent,) = connection.execute(
+        "SELECT entry FROM release WHERE number = ?", (refines.parent,)
+    ).fetchone() or (0,)
+    if parent and parent <= find_last(connection).entry:
+        raise OperationalError(
+            f"release {refines.parent} was answered before the budget started anew, and a refinement is"
+            " priced beside it; nothing was charged: ask the statement again, without REFINE"
         )
     problem = problem_of(connection, analyst, charge.epsilon, refines)
     if problem:
@@ -167,7 +176,8 @@ def reserve(
     members = tuple(zip(entries, losses, strict=True))
     parents = tuple(None if request.refines is None else request.refines.parent for request in requests)
     several = members if len(members) > 1 else ()
-    return Reservation(entries[0], loss, several, stream=lasting, parents=parents, touches=tuple(touches))
+    renewed = renewals.describe(connection, caps.renewal, caps.filter)
+    return Reservation(entries[0], loss, several, lasting, parents, tuple(touches), renewed)
 
 
 def _times_of(
@@ -215,7 +225,9 @@ def settle(
     numbers, content = [], []
     for (entry, reserved), ended in zip(reservation.entries, settled, strict=True):
         charged = _loss_to_charge(connection, entry, reserved, ended.charge, stream=reservation.stream)
-        charged = _lower_totals(connection, [POLICY, *names], reserved, charged, entry)
+        charged = _lower_totals(
+            connection, [*policy_names(connection, entry), *names], reserved, charged, entry
+        )
         person_totals.settle(connection, entry, reserved, charged)
         release = (at, analyst, ended.reuse_key, ended.payload, number_of_event)
         number = store(connection, entry, release)

@@ -19,7 +19,7 @@ from fractions import Fraction
 from typing import Any
 
 from dpsql.kernel.ledger.part_totals import BY_PARTS, row_of_tree, scopes_with_trees
-from dpsql.kernel.ledger.totals import BOUNDS, PERSON, POLICY, DamagedError, Row
+from dpsql.kernel.ledger.totals import BOUNDS, PERSON, DamagedError, Row, policy_names
 from dpsql.kernel.levels import Level
 from dpsql.kernel.loss import Charge, PrivacyLoss
 from dpsql.kernel.unit_parts import PartSet
@@ -78,13 +78,13 @@ def at(connection: sqlite3.Connection, n: int) -> Event | None:
 def append(
     connection: sqlite3.Connection, kind: str, content: Mapping[str, Any], scopes: Iterable[str] = ()
 ) -> Event:
-    """Write an event, with the totals of the policy, of the ladders and of these scopes after it.
+    """Write an event, with the totals of the policy and its renewal, of the ladders and of these scopes.
 
     That of the ladders is in all of them, since it counts in every scope: when the file is opened, it is
     compared with the newest event.
     """
     before = newest(connection)
-    names = [*dict.fromkeys((POLICY, BOUNDS, PERSON, *scopes))]
+    names = [*dict.fromkeys((*policy_names(connection), BOUNDS, PERSON, *scopes))]
     names += [f"{BY_PARTS}{name}" for name in names if not name.startswith(BY_PARTS)]
     known = {name: total for name in names if (total := stored_total(connection, name))}
     record = canonical({"event": kind, **content, "totals": known})
@@ -222,6 +222,8 @@ class Reservation:
     """The release that each release refines; None: none."""
     touches: tuple[PartSet | None, ...] = (None,)
     """The parts that each release is charged to; None: all."""
+    renewed: str = ""
+    """What a guarantee says of how often the budget has started anew; empty: it does not."""
 
     @property
     def entries(self) -> tuple[tuple[int, PrivacyLoss], ...]:

@@ -24,7 +24,7 @@ from dpsql.kernel.ledger.scopes import (
     scope_words,
     spend_own,
 )
-from dpsql.kernel.ledger.totals import BOUNDS, PERSON, POLICY, DamagedError, names_of, read_loss, shown
+from dpsql.kernel.ledger.totals import BOUNDS, PERSON, DamagedError, names_of, policy_names, read_loss, shown
 from dpsql.kernel.levels import split_level
 from dpsql.kernel.loss import Charge, Filter, PrivacyLoss
 
@@ -47,7 +47,7 @@ def reserve(
     if not requests:
         raise InternalError("no ladder is asked for")
     check_room(connection, caps, loss)
-    for name in (POLICY, BOUNDS):
+    for name in (*policy_names(connection), BOUNDS):
         add_loss(connection, name, order_of(caps.filter), loss, loss)
     at, holder, numbers = now(), limits.current(), list[int]()
     for each in requests:
@@ -64,12 +64,17 @@ def reserve(
     return tuple(LadderReservation(*each) for each in zip(numbers, requests, strict=True))
 
 
-def check_room(connection: sqlite3.Connection, caps: Caps, loss: PrivacyLoss) -> None:
+def check_room(
+    connection: sqlite3.Connection, caps: Caps, loss: PrivacyLoss, *, shown_now: bool = False
+) -> None:
     """Raise `BudgetExceeded`, which names them, if scopes do not admit the loss of ladders.
 
-    It is charged to all parts of units, beside what is kept in each for reports.
+    It is charged to all parts of units, beside what is kept in each for reports. `shown_now`: no charge
+    follows in this transaction.
     """
-    refusing = [budget for budget in all_budgets(connection, caps) if not budget.admits(loss)]
+    refusing = [
+        budget for budget in all_budgets(connection, caps, shown_now=shown_now) if not budget.admits(loss)
+    ]
     if caps.person is not None and not person_totals.has_room(connection, caps, loss):
         borne = person_totals.whole_totals(connection, caps)
         refusing.append(ScopeBudget(PERSON, Filter.of(caps.person), borne))

@@ -103,17 +103,18 @@ def add(connection: sqlite3.Connection, name: str, parts: PartSet, more: Amounts
     """Add amounts to parts of a scope; less than nothing takes what was added before away."""
     if more == _NONE:
         return
-    nodes = [node for low, high in parts.ranges for node in _cover(low, high)]
+    nodes = [several for low, high in parts.ranges for several in _cover(low, high)]
     if max(more) > _MOST:
         raise OperationalError(_TOO_MUCH)
     try:
-        if min(more) < 0:
-            connection.executemany(_TAKE, ((*more, name, *node) for node in nodes))
-        else:
-            connection.executemany(_GIVE, ((name, *node, *more) for node in nodes))
+        for level, first, last in nodes:
+            there = connection.execute(_CHANGE, (*more, name, level, first, last)).rowcount
+            if there <= last - first and min(more) >= 0:
+                new = ((name, level, place, *more) for place in range(first, last + 1))
+                connection.executemany(_BEGIN, new)
     except sqlite3.IntegrityError:
         raise OperationalError(_TOO_MUCH) from None
-    above = {(level + 1, place >> 4) for level, place in nodes if level < _TOP}
+    above = {(level + 1, first >> 4) for level, first, _ in nodes if level < _TOP}
     while above:
         level, place = node = min(above)
         above.remove(node)
@@ -121,15 +122,14 @@ def add(connection: sqlite3.Connection, name: str, parts: PartSet, more: Amounts
             above.add((level + 1, place >> 4))
 
 
-_TAKE: Final = (
+_CHANGE: Final = (
     "UPDATE node SET epsilon = epsilon + ?, open = open + ?, delta = delta + ?, cost = cost + ?"
-    " WHERE scope = ? AND level = ? AND place = ?"
+    " WHERE scope = ? AND level = ? AND place BETWEEN ? AND ?"
 )
-_GIVE: Final = (
-    f"INSERT INTO node (scope, level, place, {_OWN}) VALUES (?, ?, ?, ?, ?, ?, ?)"
-    " ON CONFLICT DO UPDATE SET epsilon = epsilon + excluded.epsilon, open = open + excluded.open,"
-    " delta = delta + excluded.delta, cost = cost + excluded.cost"
+_BEGIN: Final = (
+    f"INSERT INTO node (scope, level, place, {_OWN}) VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING"
 )
+"""Begins nodes that are absent; those that were changed already stay as they are."""
 _SET_BELOW: Final = (
     f"INSERT INTO node (scope, level, place, {_BELOW}) SELECT ?1, ?2, ?3, max(epsilon + below_epsilon),"
     " max(open + below_open), max(delta + below_delta), max(cost + below_cost) FROM node"
@@ -145,22 +145,24 @@ A child that is absent has 0, and no sum is less.
 """
 
 
-def _cover(low: int, high: int) -> Iterator[tuple[int, int]]:
-    """Yield the largest nodes that stand for the parts from `low` to `high` together."""
-    level = 0
-    while low <= high:
-        if level == _TOP:
-            yield from ((level, place) for place in range(low, high + 1))
-            return
-        while low <= high and low & 15:
-            yield level, low
-            low += 1
-        while low <= high and high & 15 != 15:
-            yield level, high
-            high -= 1
+def _cover(low: int, high: int) -> Iterator[tuple[int, int, int]]:
+    """Yield the largest nodes that stand for the parts from `low` to `high` together.
+
+    Each time it is a level, and the first and the last place of children of one node.
+    """
+    for level in range(_TOP):
+        if low <= high and low & 15:
+            last = min(high, low | 15)
+            yield level, low, last
+            low = last + 1
+        if low <= high and high & 15 != 15:
+            first = max(low, high - (high & 15))
+            yield level, first, high
+            high = first - 1
         if low > high:
             return
-        low, high, level = low >> 4, high >> 4, level + 1
+        low, high = low >> 4, high >> 4
+    yield _TOP, low, high
 
 
 Scopes = Iterable[tuple[str, Fraction | None]]

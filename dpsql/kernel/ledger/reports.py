@@ -17,7 +17,7 @@ from typing import Any, Final
 
 from dpsql.errors import BudgetExceeded, OperationalError, ProgrammingError
 from dpsql.kernel.ledger import events, limits, part_totals
-from dpsql.kernel.ledger.scopes import Caps, order_of, policy_scope
+from dpsql.kernel.ledger.scopes import Caps, order_of, policy_scopes
 from dpsql.kernel.ledger.totals import added_amounts, read_loss, shown
 from dpsql.kernel.loss import Charge, PrivacyLoss
 from dpsql.kernel.unit_parts import ALL_PARTS, NO_PARTS, PartSet
@@ -69,7 +69,7 @@ def register(connection: sqlite3.Connection, caps: Caps, report: StoredReport) -
     if report.kept is not None:
         others = [each for each in active(connection) if each.kept is not None]
         together = sum((each.kept for each in others if each.kept is not None), report.kept)
-        if not caps.filter.admits(policy_scope(connection, caps).whole, together):
+        if not caps.filter.admits(policy_scopes(connection, caps, shown_now=True)[0].whole, together):
             beside = " beside what is kept for " + ", ".join(each.name for each in others) if others else ""
             raise ProgrammingError(f"the budget of a part does not admit so large a share{beside}")
     kept = "" if report.kept is None else str(report.kept)
@@ -184,15 +184,15 @@ def check_kept(
         for where, kept, names in found:
             now += [(where & spent, kept, names), (where - spent, kept + each.kept, (*names, each.name))]
         found = [segment for segment in now if segment[0]]
-    scope = policy_scope(connection, caps)
     for where, kept, names in found:
         if not names:
             continue
         more = added_amounts(kept, kept, order_of(caps.filter))
         try:
-            replace(scope, whole=scope.whole + more).admit(
-                connection, caps, loss, price, None if parts is None else where
-            )
+            for scope in policy_scopes(connection, caps):
+                replace(scope, whole=scope.whole + more).admit(
+                    connection, caps, loss, price, None if parts is None else where
+                )
         except BudgetExceeded as error:
             kept_words = shown(kept.epsilon, up=True) if kept.epsilon is not None else "a part"
             raise BudgetExceeded(

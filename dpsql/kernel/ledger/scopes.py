@@ -9,10 +9,12 @@ from fractions import Fraction
 from typing import Any
 
 from dpsql.errors import OperationalError, PolicyError
-from dpsql.kernel.ledger import part_totals
+from dpsql.kernel.ledger import part_totals, renewals
 from dpsql.kernel.ledger.budget_errors import budget_error, gaussian_budget_error
 from dpsql.kernel.ledger.limits import Limits
 from dpsql.kernel.ledger.part_numbers import PartBudgets
+from dpsql.kernel.ledger.renewal_rows import LIFETIME
+from dpsql.kernel.ledger.renewals import RenewalTerms
 from dpsql.kernel.ledger.totals import (
     POLICY,
     Stored,
@@ -24,6 +26,7 @@ from dpsql.kernel.ledger.totals import (
     members_total,
     names_of,
     owner,
+    policy_names,
     read_total,
     scope,
     shown,
@@ -66,6 +69,8 @@ class Caps:
     """The parts of units that each have the whole of every budget; None: no kind of unit has parts."""
     person: Charge | None = None
     """What one person may bear of a year, where parts are periods of units; None: it is not limited."""
+    renewal: RenewalTerms | None = None
+    """How often the policy's budget starts anew over the same rows; None: never."""
 
     @property
     def filter(self) -> Filter:
@@ -101,6 +106,7 @@ class Caps:
             "alpha": None if (order := order_of(self.filter)) is None else write(order),
             **({} if self.parts is None else {"parts": self.parts.declared}),
             **({} if self.person is None else {"person": write_charge(self.person)}),
+            **({} if self.renewal is None else {"renewal": self.renewal.content}),
         }
 
     def groups_of(self, analyst: str) -> list[tuple[str, GroupCap]]:
@@ -139,6 +145,8 @@ class ScopeBudget:
     totals: Totals
     where: str = ""
     """The parts whose total it is, in words; empty: all parts'."""
+    renews: str = ""
+    """The day on which it starts anew; empty: it never does."""
 
     def admits(self, loss: PrivacyLoss) -> bool:
         """Return whether a statement with a privacy loss may run in the scope."""
@@ -179,6 +187,8 @@ class Scope:
     """What was charged to all parts."""
     names: tuple[str, ...]
     """The stored scopes whose totals by parts add up to its own."""
+    renews: str = ""
+    """The day on which it starts anew; empty: it never does."""
 
     def budget(self, connection: sqlite3.Connection, parts: PartSet = ALL_PARTS) -> ScopeBudget:
         """Return the budget; by parts, with the largest total of any of some."""
@@ -203,11 +213,11 @@ class Scope:
     ) -> None:
         """Raise `BudgetExceeded` unless each of some parts admits a loss, or all of them (None).
 
-        Where the largest total of each kind does not admit it, each part decides: the sums of epsilons and of
-        costs need not be largest in the same part.
+        Where the largest totals of all parts do not admit it, those of the parts decide, then each part: the
+        sums of epsilons and of costs need not be largest in the same part.
         """
         read = ALL_PARTS if parts is None else parts
-        if self.budget(connection, read).admits(loss):
+        if any(self.budget(connection, each).admits(loss) for each in dict.fromkeys((ALL_PARTS, read))):
             return
         found = part_totals.segments(connection, self._scopes, read)
         for low, high, amounts in found:
@@ -222,13 +232,24 @@ class Scope:
 
     def budget_with(self, amounts: part_totals.Amounts) -> ScopeBudget:
         """Return the budget of a part to which some amounts were charged alone."""
-        return ScopeBudget(self.name, self.filter, self.whole + self._totals(amounts))
+        return ScopeBudget(self.name, self.filter, self.whole + self._totals(amounts), renews=self.renews)
 
 
-def policy_scope(connection: sqlite3.Connection, caps: Caps) -> Scope:
-    """Return the scope that every charge is added to: the budget of the policy."""
-    totals = total_at_order(connection, POLICY, order_of(caps.filter)).totals
-    return Scope(POLICY, caps.filter, totals, (POLICY,))
+def policy_scopes(connection: sqlite3.Connection, caps: Caps, *, shown_now: bool = False) -> list[Scope]:
+    """Return the scopes that every charge is added to: the budget of the policy, and that of its lifetime.
+
+    `shown_now`: as they are seen by a charge now, which starts the budget anew where a period has begun.
+    """
+    order = order_of(caps.filter)
+    totals = total_at_order(connection, POLICY, order).totals
+    found = renewals.find_current(connection, caps.renewal)
+    if found is None or caps.renewal is None:
+        return [Scope(POLICY, caps.filter, totals, (POLICY,))]
+    anew = shown_now and found.is_over
+    since = Totals() if anew else total_at_order(connection, found.scope, order).totals
+    limit = caps.renewal.limit(caps.filter)
+    own = Scope(POLICY, caps.filter, since, (), found.next_start)
+    return [own] if limit is None else [own, Scope(LIFETIME, limit, totals, ())]
 
 
 def analyst_scope(connection: sqlite3.Connection, caps: Caps, analyst: str) -> Scope | None:
@@ -257,7 +278,7 @@ def scope_of_group(connection: sqlite3.Connection, caps: Caps, name: str, group:
 
 def policy_budget(connection: sqlite3.Connection, caps: Caps) -> ScopeBudget:
     """Return the budget of the scope of the whole policy."""
-    return policy_scope(connection, caps).budget(connection)
+    return policy_scopes(connection, caps)[0].budget(connection)
 
 
 def analyst_budget(connection: sqlite3.Connection, caps: Caps, analyst: str) -> ScopeBudget | None:
@@ -271,7 +292,7 @@ def group_budget(connection: sqlite3.Connection, caps: Caps, name: str, group: G
     return scope_of_group(connection, caps, name, group).budget(connection)
 
 
-def all_budgets(connection: sqlite3.Connection, caps: Caps) -> list[ScopeBudget]:
+def all_budgets(connection: sqlite3.Connection, caps: Caps, *, shown_now: bool = False) -> list[ScopeBudget]:
     """Return the budgets of all scopes that have one: whatever is released to everybody counts in each.
 
     These are the policy's, those of the analysts whom the policy lists and of all others who have asked and
@@ -281,12 +302,15 @@ def all_budgets(connection: sqlite3.Connection, caps: Caps) -> list[ScopeBudget]
     analysts = sorted({*caps.analysts, *(name.removeprefix(scope("")) for (name,) in asked)})
     owned = [analyst_budget(connection, caps, analyst) for analyst in analysts]
     grouped = [group_budget(connection, caps, *named) for named in caps.groups.items()]
-    return [policy_budget(connection, caps), *(each for each in owned if each is not None), *grouped]
+    whole = [each.budget(connection) for each in policy_scopes(connection, caps, shown_now=shown_now)]
+    return [*whole, *(each for each in owned if each is not None), *grouped]
 
 
 def check_ladders(connection: sqlite3.Connection, caps: Caps) -> None:
     """Raise `PolicyError` if a cap is less than what the kept ladders cost, which counts in every scope."""
     for key, admits in caps.filters.items():
+        if key == "budget" and caps.renewal is not None:
+            continue  # they were charged to its renewals, one after the other
         kept = ladder_total(connection, order_of(admits))
         if not admits.admits(kept, PrivacyLoss()):
             over = "delta" if kept.epsilon is not None and kept.epsilon <= admits.epsilon else "epsilon"
@@ -329,6 +353,8 @@ def scope_words(name: str) -> str:
     """
     if name == POLICY:
         return "the policy's budget"
+    if name == LIFETIME:
+        return "the lifetime of the policy's budget"
     return "each new analyst (*)" if name == scope(ANYBODY) else name
 
 
@@ -377,9 +403,11 @@ def spend_total(
 
     Of several entries it is the sum, and each is rounded up by itself.
     """
-    policy_scope(connection, caps).admit(connection, caps, loss, price, parts)
-    for each in entries or (loss,):
-        add_loss(connection, POLICY, order_of(caps.filter), each, each, parts)
+    for limited in policy_scopes(connection, caps):
+        limited.admit(connection, caps, loss, price, parts)
+    for name in policy_names(connection):
+        for each in entries or (loss,):
+            add_loss(connection, name, order_of(caps.filter), each, each, parts)
 
 
 def admit(budget: ScopeBudget, loss: PrivacyLoss, price: Charge | None) -> None:
@@ -391,7 +419,9 @@ def admit(budget: ScopeBudget, loss: PrivacyLoss, price: Charge | None) -> None:
     asked = loss.charge if price is None else price
     one = PrivacyLoss.of(asked.epsilon, asked.delta)
     other = price is not None and one != loss and budget.admits(one)
-    raise budget_error(asked, budget.remaining, budget.name, other=other, where=budget.where)
+    raise budget_error(
+        asked, budget.remaining, budget.name, other=other, where=budget.where, renews=budget.renews
+    )
 
 
 def add_loss(

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Final, Literal
 from weakref import WeakValueDictionary
 
-from dpsql.errors import InternalError
+from dpsql.errors import InternalError, OperationalError, ProgrammingError
 from dpsql.kernel.facts import Facts
 from dpsql.kernel.ledger import lasting_streams
 from dpsql.kernel.ledger.lasting_streams import (
@@ -20,6 +20,7 @@ from dpsql.kernel.ledger.lasting_streams import (
     StoredStream,
     StreamTerms,
 )
+from dpsql.kernel.ledger.renewal_rows import find_last
 from dpsql.kernel.ledger.scopes import Caps
 from dpsql.kernel.ledger.store import RollbackGuard, Store, storable
 
@@ -64,6 +65,8 @@ class StreamsOfLedger:
         asked = replace(request, statement=storable(request.statement))
         with self._store.write() as connection:
             self._adopt(connection, facts)
+            if entry <= find_last(connection).entry:
+                self._refuse_earlier(connection, entry)
             begun = lasting_streams.begin(connection, self._caps, entry, asked, self._runs)
             # Before the row can be seen: another thread would take the check for an interrupted one.
             _RUNNING[self._store.path, entry, begun.step] = begun
@@ -91,6 +94,16 @@ class StreamsOfLedger:
         if found is None:
             raise InternalError("a stream is gone")
         return found
+
+    def close_all(self, connection: sqlite3.Connection) -> None:
+        """Settle all open streams, within a transaction: their budget starts anew.
+
+        One of which a check runs, or may run, stays open, and `begin` refuses further ones.
+        """
+        for stream in lasting_streams.list_streams(connection, None):
+            if stream.state == "open":
+                with suppress(OperationalError):
+                    lasting_streams.close(connection, stream.entry, self._runs)
 
     def find(self, analyst: str, name: str) -> StoredStream | None:
         """Return an analyst's latest stream of a name."""
@@ -120,6 +133,13 @@ class StreamsOfLedger:
             column: Literal["series", "state"] = "state" if series is None else "series"
             found = lasting_streams.find_check(connection, rounds, column, series or "answered")
         return self._covered(found)
+
+    def _refuse_earlier(self, connection: sqlite3.Connection, entry: int) -> None:
+        stream = lasting_streams.find_entry(connection, entry)
+        name = "it" if stream is None else stream.terms.name
+        raise ProgrammingError(
+            f"the budget has started anew since the stream was opened: REFILL STREAM {name} charges it again"
+        )
 
     def _covered(self, found: StoredCheck | None) -> StoredCheck | None:
         if found is not None:

@@ -19,6 +19,7 @@ from itertools import accumulate
 from typing import Final
 
 from dpsql.errors import OperationalError
+from dpsql.kernel.ledger.renewal_rows import RENEWAL, Last, find_last, renewal_total
 from dpsql.kernel.loss import Charge, Part, PrivacyLoss, PureDP, Realised, Stream, Totals
 from dpsql.lazy_dataclass import dataclass
 
@@ -165,7 +166,7 @@ def member(group: str, analyst: str) -> str:
 
 def owner(name: str) -> str | None:
     """Return the analyst whose entries a scope adds up; None for the scopes of the policy and the ladders."""
-    if name in (POLICY, BOUNDS, PERSON):
+    if name in (POLICY, BOUNDS, PERSON) or name.startswith(RENEWAL):
         return None
     if name.startswith(_GROUP):
         return str(json.loads(name.removeprefix(_GROUP))[1])
@@ -173,7 +174,12 @@ def owner(name: str) -> str | None:
 
 
 def base(name: str) -> str:
-    """Return the scope whose entries a scope adds up: of a member of a group the analyst's own."""
+    """Return the scope whose entries a scope adds up: of a member of a group the analyst's own.
+
+    A renewal has those of the policy that are later than its start.
+    """
+    if name.startswith(RENEWAL):
+        return POLICY
     analyst = owner(name)
     return name if analyst is None else scope(analyst)
 
@@ -298,22 +304,32 @@ def names_of(connection: sqlite3.Connection, analyst: str) -> list[str]:
     return [scope(analyst), *groups]
 
 
+def policy_names(connection: sqlite3.Connection, entry: int | None = None) -> list[str]:
+    """Return the stored scopes in which an entry counts whoever asks; None: a new one."""
+    renewal = renewal_total(connection, entry)
+    return [POLICY] if renewal is None else [POLICY, renewal]
+
+
 def _added_up(connection: sqlite3.Connection, name: str, order: Fraction | None) -> Fraction:
     """Return the cost at an order of all entries and ladders of a scope, and of what was restored."""
     if order is None:
         return _ZERO
     analyst, losses = owner(name), list[tuple[str, int]]()
+    last = find_last(connection) if name.startswith(RENEWAL) else Last()
     if name != BOUNDS:
-        chosen, given = ("shared = 0", ()) if analyst is None else ("analyst = ?", (analyst,))
+        chosen = "shared = 0 AND entry > ?" if analyst is None else "analyst = ?"
+        given: tuple[int | str] = (last.entry if analyst is None else analyst,)
         query = (
             f"SELECT charged_loss, COUNT(*) FROM entry WHERE {chosen}"
             " AND NOT EXISTS (SELECT 1 FROM touch WHERE touch.entry = entry.entry) GROUP BY 1"
         )
         losses += connection.execute(query, given).fetchall()
     if analyst is None:
-        losses += connection.execute("SELECT loss, COUNT(*) FROM bounds GROUP BY 1").fetchall()
+        query = "SELECT loss, COUNT(*) FROM bounds WHERE number > ? GROUP BY 1"
+        losses += connection.execute(query, (last.ladder,)).fetchall()
     cost = sum((n * _cost(loss, order) for loss, n in losses), _ZERO)
-    rows = connection.execute("SELECT event FROM restored WHERE scope = ?", (base(name),)).fetchall()
+    query = "SELECT event FROM restored WHERE scope = ? AND event > ?"
+    rows = connection.execute(query, (base(name), last.event)).fetchall()
     return cost + sum((find_restored_cost(connection, event, name, order) for (event,) in rows), _ZERO)
 
 

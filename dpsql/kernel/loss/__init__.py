@@ -201,6 +201,9 @@ class Filter:
     them. With a the order, (1 - e^-x)_+ <= e^(b x) (1/a) (1 - 1/a)^(a-1) for all x, so they add at most
     e^(b (C - epsilon)) (1/a) (1 - 1/a)^(a-1), which is at most the conversion's delta by the choice of C.
     Each sum must hold every statement.
+
+    The order is a constant of the budget. Were it chosen by what was asked, out of k, then paths that end
+    within the limit of one order would add to those of another, up to k times the delta of the conversion.
     """
 
     epsilon: Fraction

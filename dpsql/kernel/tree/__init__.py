@@ -29,21 +29,21 @@ Nodes are frozen dataclasses: `Expr` an expression, `Query` rows with named colu
 ====================  ================================================================================
 
 ``expressions`` and ``relations`` have these, ``relations`` also the nodes that say which groups there are;
-``bounding``, ``counted`` and ``bound_searches`` those of what units add; ``period_units`` units of one period
-each; ``node`` the base classes and `facts` (columns read, size); ``forms`` the functions; ``exact`` sums of
-whole numbers, and TRY around what could fail; ``writer`` its SQL.
+``bounding``, ``counted``, ``row_shares`` and ``bound_searches`` those of what units add, ``chosen_rows`` of
+what each keeps; ``period_units`` units of one period each; ``node`` the base classes and `facts` (columns
+read, size); ``forms`` the functions; ``exact`` sums of whole numbers, and TRY around what could fail;
+``writer`` its SQL.
 """
 
 from dpsql.kernel.tree.bound_searches import FULL, Above, Beyond, Scores, Sums
-from dpsql.kernel.tree.bounding import Bounded, Sampled, Weighted
+from dpsql.kernel.tree.bounding import Weighted
+from dpsql.kernel.tree.chosen_rows import Bounded, Sampled
 from dpsql.kernel.tree.counted import (
     CappedRows,
     CappedSum,
     Counted,
     FewUnits,
     KeptValues,
-    Moment,
-    RowSum,
     UnitMean,
     Units,
     UnitValue,
@@ -134,4 +134,5 @@ from dpsql.kernel.tree.relations import (
     items,
     kept,
 )
+from dpsql.kernel.tree.row_shares import Moment, RowSum
 from dpsql.kernel.tree.writer import duckdb_sql, literal_sql, quote, utc_time_sql, with_text

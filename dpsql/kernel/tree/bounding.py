@@ -1,13 +1,11 @@
-"""`Bounded`, `Sampled` and `Weighted`: rows of which each unit keeps few, and what each adds within bounds.
+"""`Weighted`: the numbers of groups of rows of units, and what each unit adds to them within bounds.
 
-*Few rows.* The rows of `Bounded` and `Sampled` are chosen by a hash of the unit. What a unit keeps is a
-function of its own rows: without it, the others keep what they kept. Without the unit in the hash all units
-would keep the same values.
-
-*Numbers.* `Weighted` has the numbers of groups of rows of units, each of which adds to them what the classes
-of `counted` claim. It is written in one of three ways.
+Each unit adds what the classes of `counted` and `row_shares` claim. It is written in one of four ways.
 
 *By rows,* if every number can be an aggregate of the rows of a group.
+
+*By shares,* if every number is of units or of shares of rows (`row_shares`): the same, where rows are joined
+with the sizes of the units that have more than C. These are of the rows `alone`; other forms join them, too.
 
 *By units:* one row for each unit and group, with windows over the groups of a unit where it is weighed: a is
 the sum of c over all of them, at least 1, and b that over the groups up to this one.
@@ -24,6 +22,7 @@ what it adds less what it would in full. *Lemma:* the numbers that are not `CUT`
 `LINEAR` or `Units`, and each unit that is not listed has sizes <= C. In full, a group has the sum of what its
 rows add, and nothing is rounded: so it is the sum over units of what each would add in full. A unit that is
 not listed adds that; of a listed one it is replaced by what it adds. Of `Units` all are counted at once.
+In full, a sum of shares is T times that of the rows; of listed units it is of the sizes that they have alone.
 The size of a unit is a number of its rows, for `CappedRows` of those in one group, but for `CappedSum`, whose
 steps must be the least. A sum that would be cut where all rows are added up is not counted: it is `CUT`.
 """
@@ -40,21 +39,18 @@ from dpsql.kernel.tree.counted import (
     Counted,
     Exprs,
     KeptValues,
-    Moment,
-    RowSum,
     Units,
     UnitValue,
     WeightedRows,
     sum_of_rows,
 )
-from dpsql.kernel.tree.exact import BEYOND, FURTHEST, huge, whole
+from dpsql.kernel.tree.exact import BEYOND, FURTHEST, huge, saturate, whole
 from dpsql.kernel.tree.expressions import (
     Aggregate,
     Binary,
     Bound,
     Call,
     Case,
-    Cast,
     Column,
     Constant,
     Frame,
@@ -64,121 +60,10 @@ from dpsql.kernel.tree.expressions import (
     Window,
 )
 from dpsql.kernel.tree.node import Expr, Lowered, Query, Source
-from dpsql.kernel.tree.relations import Derived, Item, Join, Select, SetOperation, columns, conjunction, items
+from dpsql.kernel.tree.relations import Derived, Item, Join, Select, SetOperation, columns, items
+from dpsql.kernel.tree.row_shares import Moment, RowSum, SharedRows
 from dpsql.lazy_dataclass import dataclass
-from dpsql.types import BIGINT, NULL
-
-_COUNT = Aggregate("COUNT")
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Bounded(Lowered):
-    """The rows, with the unit `u` and other `columns`, of which each unit keeps those of few values of `by`.
-
-    *Lemma.* `pairs` has each unit with different values of `by`. Those of a unit are numbered 1, 2, .. in the
-    order of a hash, and by themselves where hashes are equal. A row is kept with the pair that is equal in
-    the unit and in `by`, where NULL is a value, if its number is at most `most`. So the rows of a unit that
-    are kept have at most `most` values of `by`, none is there twice, and each has a unit.
-    """
-
-    rows: Query
-    columns: tuple[str, ...]
-    by: tuple[str, ...]
-    most: int
-    pairs: Query
-
-    def _lower(self) -> Query:
-        unit, values = Column("x", "u"), [Column("x", n) for n in self.by]
-        order = (Call("hash", (unit, *values)), *values)
-        rank = Window(Call("ROW_NUMBER", ()), (unit,), tuple(OrderTerm(e) for e in order))
-        ranked = Select((*map(Item, (unit, *values)), Item(rank, "r")), Derived(self.pairs, "x"))
-        same: list[Expr] = [Binary("=", Column("y", "u"), Column("z", "u"))]
-        same += [Binary("IS NOT DISTINCT FROM", Column("y", n), Column("z", n)) for n in self.by]
-        return Select(
-            tuple(Item(Column("y", n), n) for n in ("u", *self.columns)),
-            Join(Derived(self.rows, "y"), "", Derived(ranked, "z"), conjunction(same)),
-            Binary("<=", Column("z", "r"), whole(self.most)),
-        )
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Sampled(Lowered):
-    """The keys `k0`, .., the cells `n0` and the rows `n1` of each, of which `most` count for each unit.
-
-    `rows` have the unit `u`, the keys and the cell `f0`; those without a unit or a cell do not count. With
-    `one` a unit has one row in a cell at most, since it is its only one (`rows`), or that of the least or
-    the greatest cell of the unit's rows in each group: then no row is left out.
-
-    *Lemma.* Else what is counted is all rows, less those that a numbering of the rows of a unit puts beyond
-    C = `most`, of the units with more than C rows. A unit with at most C rows loses none. Of another one all
-    rows with a cell are numbered 1, 2, .., so C of them or fewer count. In each cell a unit counts with some
-    of its rows: from 0 to C, in total C. The numbering follows from its rows: those that are equal in keys
-    and cell are numbered, and then no two are equal in all that the order is of.
-    """
-
-    rows: Query
-    keys: int
-    most: int
-    one: str | None = None
-
-    @property
-    def single(self) -> Select:
-        """The query of the rows that count if a unit counts in one group (`one`)."""
-        if self.one == "rows":
-            return self.counted
-        by = (Column("s", "u"), *columns("s", "k", self.keys))
-        cell = Aggregate("MIN" if self.one == "least" else "MAX", (Column("s", "f0"),))
-        return replace(self.counted, items=(*map(Item, by), Item(cell, "f0")), group=by)
-
-    @property
-    def counted(self) -> Select:
-        """The relation whose rows are counted, below the bound."""
-        return self._rows(IsNull(Column("s", "f0"), negated=True))
-
-    def _rows(self, *more: Expr) -> Select:
-        unit = Column("s", "u")
-        listed = (unit, *columns("s", "k", self.keys), Column("s", "f0"))
-        where = conjunction((IsNull(unit, negated=True), *more))
-        return Select(tuple(map(Item, listed)), Derived(self.rows, "s"), where)
-
-    def _lower(self) -> Query:
-        if self.one:
-            return _count_cells(self.single, self.keys)
-        every, keys, unit = self._rows(), self.keys, Column("w", "u")
-        numbered = Select((Item(unit), Item(_COUNT, "n")), Derived(every, "w"), group=(unit,))
-        more = Binary(">", Column("v", "n"), whole(self.most))
-        beyond = Select((Item(Column("v", "u")),), Derived(numbered, "v"), more)
-        listed = tuple(Item(Column("a", n), n) for n in ("u", *(f"k{i}" for i in range(keys)), "f0"))
-        same = Binary("=", Column("a", "u"), Column("b", "u"))
-        few = Select(listed, Join(Derived(self.counted, "a"), "", Derived(beyond, "b"), same))
-        dropped = _count_cells(self._beyond(few), keys, Binary("-", whole(0), _COUNT))
-        counted = _count_cells(every, keys, Aggregate("COUNT", (Column("h", "f0"),)))
-        both = Derived(SetOperation(counted, "UNION ALL", dropped), "l")
-        by = (*columns("l", "k", keys), Column("l", "n0"))
-        left = Cast(Aggregate("SUM", (Column("l", "n1"),)), BIGINT)
-        totals = Derived(Select((*map(Item, by), Item(left, "n1")), both, group=by), "m")
-        shown = (*columns("m", "k", keys), *columns("m", "n", 2))
-        return Select(tuple(map(Item, shown)), totals, Binary(">", Column("m", "n1"), whole(0)))
-
-    def _beyond(self, rows: Query) -> Query:
-        """Return the rows beyond the first `most` of each unit, in all groups together."""
-        own = [Column("x", "u"), *columns("x", "k", self.keys), Column("x", "f0")]
-        number = Window(Call("ROW_NUMBER", ()), tuple(own), (OrderTerm(own[0]),))
-        numbered = Select((*map(Item, own), Item(number, "j")), Derived(rows, "x"))
-        unit, *terms = [Column("y", "u"), *columns("y", "k", self.keys), Column("y", "f0"), Column("y", "j")]
-        order = (Call("hash", (unit, *terms)), *terms)
-        place = Window(Call("ROW_NUMBER", ()), (unit,), tuple(OrderTerm(e) for e in order))
-        placed = Select((*map(Item, (unit, *terms)), Item(place, "r")), Derived(numbered, "y"))
-        listed = tuple(Item(Column("z", c.name)) for c in own)
-        return Select(listed, Derived(placed, "z"), Binary(">", Column("z", "r"), whole(self.most)))
-
-
-def _count_cells(rows: Query, keys: int, number: Expr = _COUNT) -> Select:
-    """Return the keys, the cells `n0` and the numbers of their rows `n1`."""
-    by = (*columns("h", "k", keys), Column("h", "f0"))
-    listed = (*map(Item, by[:-1]), Item(by[-1], "n0"), Item(number, "n1"))
-    return Select(listed, Derived(rows, "h"), group=by)
-
+from dpsql.types import NULL
 
 OF_FEW_ROWS = (CappedRows, WeightedRows, RowSum, Moment)
 """What is in full the sum of what rows add, and counts units with `most` rows or fewer in full."""
@@ -222,7 +107,23 @@ class Weighted(Lowered):
     @property
     def weighed(self) -> Parts:
         """The parts that the query weighs by units, if it is not written by rows."""
-        return tuple(p for p in self.parts if p.weighs and (self.keys or p.weighs_one_group))
+        of_units = (p for p in self.parts if p.weighs and p not in self.shared)
+        return tuple(p for p in of_units if self.keys or p.weighs_one_group)
+
+    @property
+    def shared(self) -> tuple[SharedRows, ...]:
+        """The parts to which each row adds its share, if the query is not written by rows.
+
+        There are none where rows may be read once only: then the sums of units are weighed.
+        """
+        shares = bool(self.keys) and self.alone is not None
+        return tuple(p for p in self.parts if isinstance(p, SharedRows)) if shares else ()
+
+    @property
+    def by_shares(self) -> bool:
+        """Whether all parts can be aggregates of rows with the sizes of large units, if not of rows alone."""
+        counts = (p for p in self.parts if p not in self.shared)
+        return bool(self.shared) and all(type(p) is Units for p in counts)
 
     @property
     def merges(self) -> bool:
@@ -235,15 +136,22 @@ class Weighted(Lowered):
         source, rows = self._values(once=not by_rows)
         if by_rows:
             return self._select_numbers({p: p.of_rows(own, rows[p]) for p in parts}, source, "s")
+        if self.by_shares:
+            of_rows: dict[Counted, Expr | None] = {p: saturate(e) for p, e in self._shares(rows).items()}
+            of_rows |= {p: _count_units(p, rows[p]) for p in parts if isinstance(p, Units)}
+            there = IsNull(own, negated=True)
+            return self._select_numbers(of_rows, self._join_large(source), "s", there)
         each, names = self._aggregates(rows)
         unit = Column("w", "u")
         values: dict[Counted, Exprs] = {p: tuple(Column("w", n) for n in names[p]) for p in parts}
         if self.merges and self.alone is not None:
             units, sums = self._merge_units(source, each, names, {p: p.size(own, rows[p]) for p in parts})
-            made = {p: p.of_merged(unit, (p.weigh(unit, values[p], *sums[p]),)) for p in parts}
+            values |= {p: (p.weigh(unit, values[p], *sums[p]),) for p in parts if p not in self.shared}
+            made = {p: p.of_merged(unit, values[p]) for p in parts}
             return self._select_numbers(made, Derived(units, "w"), "w")
         by = (own, *columns("s", "k", self.keys))
         listed = (*map(Item, by), *items("r", each))
+        source = self._join_large(source) if self.shared else source
         units = Select(listed, source, IsNull(own, negated=True), group=by)
         if self.weighed:
             units, sums = self._with_totals(units, len(each), names, self.weighed)
@@ -260,20 +168,24 @@ class Weighted(Lowered):
         source, rows = self._values(once=True)
         by, there, each = columns("s", "k", self.keys), IsNull(own, negated=True), list[tuple[Expr, Expr]]()
         names: dict[Counted, list[str]] = {}
+        shares = self._shares(rows)
         for p in self.parts:
             found = [(e, e) for e in p.of_unit(own, rows[p])]
             if isinstance(p, Units):  # one that is listed is among all different ones
                 found = [(e, whole(0)) for e in (p.of_rows(own, rows[p]),) if e is not None]
+            found += [(whole(0), shares[p])] if p in shares else []
             each += [pair for pair in found if pair not in each]
             names[p] = [f"r{each.index(pair)}" for pair in found]
         shown = (*items("r", (e for e, _ in each)), *map(Item, by), Item(Constant(None, NULL), "u"))
         all_rows = Select(shown, source, there, group=by)
         units: Query = all_rows
-        weighed = [p for p in self.parts if p.weighs]
+        weighed = [p for p in self.parts if p.weighs and p not in shares]
         sums: dict[Counted, tuple[Expr, Expr]] = {}
         if listed is not None:
-            of_listed = Join(source, "SEMI", listed, Binary("=", own, Column("l", "u")))
+            of_listed: Source = Join(source, "SEMI", listed, Binary("=", own, Column("l", "u")))
             single = (*map(Item, (own, *by)), *items("r", (e for _, e in each)))
+            if shares:
+                of_listed = self._join_large(of_listed, listed)
             made = Select(single, of_listed, there, group=(own, *by))
             few, sums = self._with_totals(made, len(each), names, weighed)
             more = tuple(Item(one, item.name) for item in few.items[len(shown) :])
@@ -283,48 +195,76 @@ class Weighted(Lowered):
             values = tuple(Column("w", name) for name in names[p])
             full = p.weigh(unit, values, one, one)
             added = p.weigh(unit, values, *sums.get(p, (one, one)))
+            if isinstance(p, SharedRows) and p in shares:
+                full, added = p.in_fine_steps(values[:-1]), values[-1]
             if isinstance(p, CappedRows):
                 added = Call("LEAST", (values[0], whole(p.most)))
             if isinstance(p, LINEAR) and listed is not None:
                 full = Case(((IsNull(unit), full),), Paren(Binary("-", added, full)))
             number = p.of_merged(unit, (full,)) if p.weighs else sum_of_rows(full)
-            if isinstance(p, (RowSum, CappedSum)):
+            if isinstance(p, (RowSum, CappedSum)) and p not in shares:
                 most = Aggregate("MAX", (Call("abs", (values[-1],)),))
                 limit = whole(FURTHEST if isinstance(p, RowSum) else BEYOND)
                 number = Case(((Binary(">=", most, limit), whole(CUT)),), number)
             numbers[p] = number
         return self._select_numbers(numbers, Derived(units, "w"), "w")
 
-    def large_units(self) -> Select:
-        """Return the units `u` that have more than C of one size, with their sizes `a0`, .."""
+    def large_units(self, sized: Sequence[Counted] | None = None, listed: Source | None = None) -> Select:
+        """Return the units `u` that have more than C of one size of `sized`, with their sizes `a0`, ..
+
+        None as `sized`: of all parts that have a size up to which a unit counts in full. With `listed`, units
+        that are listed alone.
+        """
         own = _unit()
-        sizes = {p: p.size(own, p.row) for p in self.parts if p.in_full is not None}
-        listed = {e: f"a{i}" for i, e in enumerate(dict.fromkeys(sizes.values()))}
-        alone = Derived(self.alone or self.rows, "s")
-        shown = (Item(own), *(Item(e, n) for e, n in listed.items()))
+        sizes = {p: p.size(own, p.row) for p in sized or self.parts if p.in_full is not None}
+        named = {e: f"a{i}" for i, e in enumerate(dict.fromkeys(sizes.values()))}
+        alone: Source = Derived(self.alone or self.rows, "s")
+        if listed is not None:
+            alone = Join(alone, "SEMI", listed, Binary("=", own, Column("l", "u")))
+        shown = (Item(own), *(Item(e, n) for e, n in named.items()))
         counted = Select(shown, alone, IsNull(own, negated=True), group=(own,))
-        limits = dict.fromkeys((listed[size], part.in_full or 0) for part, size in sizes.items())
+        limits = dict.fromkeys((named[size], part.in_full or 0) for part, size in sizes.items())
         more: list[Expr] = [Binary(">", Column("n", name), whole(most)) for name, most in limits]
-        names = (Item(Column("n", "u")), *(Item(Column("n", name)) for name in listed.values()))
+        names = (Item(Column("n", "u")), *(Item(Column("n", name)) for name in named.values()))
         return Select(names, Derived(counted, "n"), reduce(partial(Binary, "OR"), more))
 
     def _aggregates(self, rows: Mapping[Counted, Exprs]) -> tuple[Exprs, dict[Counted, list[str]]]:
         """Return the aggregates `r0`, .. of the rows of a unit in a group, and their names for each part."""
-        found = {p: p.of_unit(_unit(), rows[p]) for p in self.parts}
+        found = {p: p.of_unit(_unit(), rows[p]) for p in self.parts} | {
+            p: (e,) for p, e in self._shares(rows).items()
+        }
         each = dict.fromkeys(e for listed in found.values() for e in listed)
         places = {e: f"r{i}" for i, e in enumerate(each)}
         return tuple(each), {p: [places[e] for e in listed] for p, listed in found.items()}
+
+    def _shares(self, rows: Mapping[Counted, Exprs]) -> dict[Counted, Expr]:
+        """Return for each part the sum of what rows add by their shares; large units are joined as `h`."""
+        sizes = {p: p.size(_unit(), p.row) for p in self._sized}
+        places = {e: i for i, e in enumerate(dict.fromkeys(sizes.values()))}
+        a = {p: Column("h", f"a{places[size]}") for p, size in sizes.items()}
+        return {p: Aggregate("SUM", (p.share(rows[p], a[p]),)) for p in self.shared}
+
+    @property
+    def _sized(self) -> Sequence[Counted]:
+        return [p for p in self.parts if p.in_full is not None] if self.merges else self.shared
+
+    def _join_large(self, source: Source, listed: Source | None = None) -> Source:
+        """Return rows with the sizes of large units, as `h`; these are NULL for other units."""
+        same = Binary("=", Column("h", "u"), _unit())
+        return Join(source, "LEFT", Derived(self.large_units(self._sized, listed), "h"), same)
 
     def value_of(self, part: UnitValue) -> Expr:
         """Return the value of a unit, of the columns of `w`."""
         _, names = self._aggregates(self._values(once=True)[1])
         return part.compute(tuple(Column("w", n) for n in names[part]))
 
-    def _select_numbers(self, made: Mapping[Counted, Expr | None], source: Source, alias: str) -> Query:
+    def _select_numbers(
+        self, made: Mapping[Counted, Expr | None], source: Source, alias: str, where: Expr | None = None
+    ) -> Query:
         keys = columns(alias, "k", self.keys)
         written = [[e for p in number if (e := made[p]) is not None] for number in self.numbers]
         numbers = items("n", (reduce(partial(Binary, "-"), each) for each in written))
-        return Select((*map(Item, keys), *numbers), source, group=keys)
+        return Select((*map(Item, keys), *numbers), source, where, group=keys)
 
     def _values(self, *, once: bool) -> tuple[Source, dict[Counted, Exprs]]:
         """Return the rows, and each part's columns; for `KeptValues` the column of the kept values.
@@ -397,6 +337,11 @@ class Weighted(Lowered):
             kept += [Column("v", n) for n in listed.values()]
             made = Select((*map(Item, kept), *(Item(e, n) for e, n in sums.items())), Derived(made, "v"))
         return made, found
+
+
+def _count_units(part: Units, row: Exprs) -> Expr | None:
+    """Return the number of different units, also of those that have one row in a group."""
+    return replace(part, single=False).of_rows(_unit(), row)
 
 
 def _up_to(part: Counted, c: Expr, keys: Sequence[Expr]) -> Expr:

@@ -13,8 +13,6 @@ counts of the unit in the group. A unit whose `size`, at least a, is at most C c
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from functools import partial, reduce
 from typing import ClassVar
 
 from dpsql.kernel.tree.exact import BEYOND, absolute, furthest, huge, saturate, to_least_steps, whole, within
@@ -40,6 +38,8 @@ class Counted(Node):
     """Whether `weigh` uses b."""
     own_whole: ClassVar[bool] = False
     """Whether `weigh` needs a itself, where `size` may be more."""
+    shares: ClassVar[bool] = False
+    """Whether each row adds its share, by the number of its unit's rows (`row_shares`)."""
 
     @property
     def in_full(self) -> int | None:
@@ -296,9 +296,9 @@ class UnitMean(Counted):
         """Return the sum over units of the average in parts of steps, or of its distance to the top."""
         n, total = values
         exact, rows = furthest(to_least_steps(total, self.scale)), huge(n)
-        above = Paren(Binary("-", exact, _times(rows, self.low)))
-        cut = Call("LEAST", (Call("GREATEST", (above, whole(0))), _times(rows, self.width)))
-        own: Expr = Paren(Binary("//", _times(cut, self.fine), Call("NULLIF", (rows, whole(0)))))
+        above = Paren(Binary("-", exact, multiply(rows, self.low)))
+        cut = Call("LEAST", (Call("GREATEST", (above, whole(0))), multiply(rows, self.width)))
+        own: Expr = Paren(Binary("//", multiply(cut, self.fine), Call("NULLIF", (rows, whole(0)))))
         made = own if self.place else Paren(Binary("-", whole(self.width * self.fine), own))
         return saturate(Aggregate("SUM", (Case(((Binary(">", n, whole(0)), made),)),)))
 
@@ -360,90 +360,6 @@ def in_ratio(number: Expr, most: int, a: Expr) -> Expr:
     return Case(((Binary("<=", a, whole(most)), number),), share)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class RowSum(Weighed):
-    """The sum of values from L to H, of which `most` count for each unit in all groups together.
-
-    *Claim:* C min(L, 0) to C max(H, 0), in total C M, where M is the larger of |L| and |H|. With c_g values
-    in a group, the sum X is from c_g L to c_g H. If a <= C the absolute values of X add up to at most a M.
-    Else each is X C // a, rounded towards zero, and c_g C / a <= C. Of one row (`single`: a unit has one in
-    all) the value itself.
-    """
-
-    single: bool
-
-    def of_rows(self, unit: Expr, row: Exprs) -> Expr | None:
-        """Return the sum of rows if each unit has one in all, else None."""
-        return saturate(Aggregate("SUM", row)) if self.single else None
-
-    def of_unit(self, unit: Expr, row: Exprs) -> Exprs:
-        """Return the number of the unit's values in the group, and their sum."""
-        return Aggregate("COUNT", row), Aggregate("SUM", row)
-
-    def weigh(self, unit: Expr, values: Exprs, b: Expr, a: Expr) -> Expr:
-        """Return the sum X, or X C // a where a > C."""
-        return in_ratio(furthest(values[1]), self.most, a)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Moment(Weighed):
-    """A moment of values x from 0 to R, of degree d = 0, 1 or 2, of which `most` rows count for each unit.
-
-    With y = R - x, the moments of degree 1 are y and x, those of degree 2 are y^2, 2xy and x^2. With `nulls`,
-    rows of which the condition (the second of `row`) holds and that have no value add R^d to a further one.
-
-    *Claim:* 0 to C R^d, in total C R^d. What a row adds to all moments is (x + y)^d = R^d, none of it
-    negative; a row with a value meets the condition. A unit with c_g such rows adds c_g R^d there, or if a >
-    C the floors of its sums times C/a; the first moment gets the floor of c_g R^d C/a less the floors of the
-    others, which is not negative. *Together* all places are at most that, and over all groups c_g R^d C/a
-    adds up to C R^d. Of one row (`single`: a unit has one in all) 0 to R^d.
-    """
-
-    width: int
-    degree: int
-    place: int
-    nulls: bool
-    single: bool
-
-    @property
-    def whole(self) -> int:
-        """The greatest moment of one row, in steps: R^d."""
-        return int(max(self.width, 1) ** self.degree)
-
-    def of_rows(self, unit: Expr, row: Exprs) -> Expr | None:
-        """Return the moment of a group's rows if each unit has one in all, else None."""
-        return saturate(self._of(self._numbers(self.of_unit(unit, row)))) if self.single else None
-
-    def of_unit(self, unit: Expr, row: Exprs) -> Exprs:
-        """Return the number of rows, of values, and the sums of the values' powers."""
-        x = row[0]
-        rows = (Aggregate("COUNT", (kept(unit, row[1:]),)),) if self.nulls else ()
-        powers = (x, Paren(Binary("*", x, x)))[: self.degree]
-        return *rows, Aggregate("COUNT", (x,)), *(Aggregate("SUM", (power,)) for power in powers)
-
-    def _numbers(self, sums: Exprs) -> list[Expr]:
-        """Return R^d times the number of rows, and the moments after the first, as HUGEINT, never NULL."""
-        rows, (values, *powers) = sums[0], sums[self.nulls :]
-        made: list[Expr] = [_times(huge(rows), self.whole)]
-        moments: list[Expr] = [Call("COALESCE", (huge(power), whole(0))) for power in powers]
-        if len(moments) == 2:
-            x, square = moments
-            moments[0] = Paren(Binary("-", _times(x, 2 * self.width), _times(square, 2)))
-        made += moments
-        if self.nulls:
-            made.append(_times(Paren(Binary("-", huge(rows), huge(values))), self.whole))
-        return made
-
-    def weigh(self, unit: Expr, values: Exprs, b: Expr, a: Expr) -> Expr:
-        """Return what the unit adds to this moment, times C/a where a > C."""
-        return self._of([in_ratio(n, self.most, a) for n in self._numbers(values)])
-
-    def _of(self, numbers: Sequence[Expr]) -> Expr:
-        """Return this moment; the first is what the others leave of the whole."""
-        if self.place:
-            return numbers[self.place % len(numbers)]
-        return Paren(reduce(partial(Binary, "-"), numbers))
-
-
-def _times(number: Expr, factor: int) -> Expr:
+def multiply(number: Expr, factor: int) -> Expr:
+    """Return a number times a factor; itself for 1."""
     return Paren(Binary("*", number, whole(factor))) if factor != 1 else number

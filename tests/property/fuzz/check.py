@@ -23,6 +23,7 @@ from dpsql.analysis import Plan, analyse, complete_options, put_values
 from dpsql.analysis.released.unit_counts import DistinctValues
 from dpsql.analysis.released_values import Known, Value, ValueMark, list_marks
 from dpsql.composition import parts_of
+from dpsql.composition.analysed_blocks import AnalysedBlocks
 from dpsql.errors import QueryRefused, QuerySyntaxError
 from dpsql.language import AboveThreshold, Options, Query, TopK, TopPerPartition, parse
 from fuzz.data import FEW
@@ -173,7 +174,7 @@ def compile_releases(
     try:
         query = parse(made.text)
         assert isinstance(query, Query)
-        parts = parts_of(query, world.policy, world.schema_database, defaults)
+        parts = parts_of(query, AnalysedBlocks(world.policy, world.schema_database, defaults))
         plans = [
             analyse(
                 part.query,

@@ -10,7 +10,15 @@ from decimal import Decimal
 from fractions import Fraction
 
 from dpsql.analysis.grids import Grid, least_step
-from dpsql.analysis.released.released_numbers import CappedSum, GroupSum, Moment, RowSum, UnitMean, UnitNumber
+from dpsql.analysis.released.released_numbers import (
+    CappedSum,
+    GroupSum,
+    Moment,
+    RowSum,
+    UnitMean,
+    UnitNumber,
+    Vector,
+)
 from dpsql.types import DOUBLE
 
 __all__ = ["Row", "numbers_of"]
@@ -51,19 +59,23 @@ def numbers_of(
         totals[unit].append((group, found))
     made: dict[str | None, int] = dict.fromkeys(groups, 0)
     for own in totals.values():
-        for (group, _), number in zip(own, _of_unit(part, [c for _, c in own]), strict=True):
+        added = _of_unit(part, [c for _, c in own], keyed=keyed)
+        for (group, _), number in zip(own, added, strict=True):
             made[group] += number
     return {g: max(-LARGEST, min(LARGEST, n)) for g, n in made.items()}
 
 
-def _of_unit(part: UnitNumber, groups: list[list[tuple[Value, bool]]]) -> list[int]:
+def _of_unit(part: UnitNumber, groups: list[list[tuple[Value, bool]]], *, keyed: bool) -> list[int]:
     """Return what a unit adds to each of its groups."""
     match part:
         case GroupSum():
             return [_total(part.grid, [v for v, kept in cells if kept]) for cells in groups]
         case RowSum():
             there = [_steps(part.grid, cells) for cells in groups]
-            return _weighted([sum(s) for s in there], sum(map(len, there)), part.most)
+            rows = sum(map(len, there))
+            if not keyed:
+                return _weighted([part.fine * sum(s) for s in there], rows, part.most)
+            return [sum(_weighted([part.fine * x for x in s], rows, part.most)) for s in there]
         case CappedSum():
             sums = [sum(_uncut(part.grid, [v for v, kept in cells if kept])) for cells in groups]
             sums = [max(-BEYOND, min(BEYOND, s)) for s in sums]
@@ -72,7 +84,7 @@ def _of_unit(part: UnitNumber, groups: list[list[tuple[Value, bool]]]) -> list[i
                 sums = [_towards_zero(s, size) for s in sums]
             return _weighted(sums, sum(map(abs, sums)), part.most)
         case Moment():
-            return _moments(part, groups)
+            return _moments(part, groups, keyed=keyed)
         case UnitMean():
             return [_mean(part, [v for v, kept in cells if kept]) for cells in groups]
     # A count of rows beside: those with a value, or all.
@@ -87,27 +99,32 @@ def _towards_zero(number: int, divisor: int) -> int:
     return number // divisor if number >= 0 else -(-number // divisor)
 
 
-def _moments(part: Moment, groups: list[list[tuple[Value, bool]]]) -> list[int]:
+def _moments(part: Moment, groups: list[list[tuple[Value, bool]]], *, keyed: bool) -> list[int]:
+    """Return what a unit adds to its groups; with keys it is weighted row by row."""
     vector = part.vector
-    grid, r = vector.grid, vector.grid.width
-    parts = []
-    for cells in groups:
-        xs = [s - grid.low for s in _steps(grid, cells)]
-        rows = sum(kept for _, kept in cells) if vector.nulls else len(xs)
-        own = [rows * vector.whole]
-        if vector.degree == 1:
-            own.append(sum(xs))
-        elif vector.degree == 2:
-            own += [sum(2 * x * (r - x) for x in xs), sum(x * x for x in xs)]
-        if vector.nulls:
-            own.append((rows - len(xs)) * vector.whole)
-        parts.append((rows, own))
-    every = sum(rows for rows, _ in parts)
+    weighted = [[[cell] for cell in cells] if keyed else [cells] for cells in groups]
+    sums = [[_moments_of(vector, cells) for cells in each] for each in weighted]
+    every = sum(rows for each in sums for rows, _ in each)
     found = []
-    for _, own in parts:
-        shares = [n if every <= vector.most else n * vector.most // every for n in own]
-        found.append(shares[part.place] if part.place else shares[0] - sum(shares[1:]))
+    for each in sums:
+        shares = [_weighted([vector.fine * n for n in own], every, vector.most) for _, own in each]
+        found.append(sum(s[part.place] if part.place else s[0] - sum(s[1:]) for s in shares))
     return found
+
+
+def _moments_of(vector: Vector, cells: list[tuple[Value, bool]]) -> tuple[int, list[int]]:
+    """Return how many rows count, and the whole and the moments after the first of these."""
+    grid, r = vector.grid, vector.grid.width
+    xs = [s - grid.low for s in _steps(grid, cells)]
+    rows = sum(kept for _, kept in cells) if vector.nulls else len(xs)
+    own = [rows * vector.whole]
+    if vector.degree == 1:
+        own.append(sum(xs))
+    elif vector.degree == 2:
+        own += [sum(2 * x * (r - x) for x in xs), sum(x * x for x in xs)]
+    if vector.nulls:
+        own.append((rows - len(xs)) * vector.whole)
+    return rows, own
 
 
 def _mean(part: UnitMean, values: list[Value]) -> int:

@@ -295,7 +295,7 @@ def _public_forms(rng: Random) -> str:
 def _by_key(rng: Random) -> str:
     """Write rows that are compared with a number of all rows of their key, or scored by several ranks."""
     number = rng.choice(("AVG(ms)", "SUM(ms)", "1.5 * AVG(w.ms)"))
-    key, where = rng.choice(("day", "ms")), rng.choice(("", " AND w.flag"))
+    key, where = rng.choice(("day", "ms", "page")), rng.choice(("", " AND w.flag"))
     tied = f"(SELECT {number} FROM visits w WHERE w.{key} = v.{key}{where})"
     scored = "SELECT user_id, NTILE(3) OVER (ORDER BY SUM(ms)) AS m, NTILE(2) OVER (ORDER BY COUNT(*) DESC) AS f FROM visits GROUP BY user_id"
     return rng.choice(

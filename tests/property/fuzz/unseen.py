@@ -35,6 +35,8 @@ UNSEEN_NODES = {
     "CappedSum.size": _ADDED,
     "RowSum.weigh": _ADDED,
     "RowSum.in_full": _ADDED,
+    "RowSum.share_of": _ADDED,
+    "RowSum.times": _ADDED,
     "the whole is more": _ADDED,
     "a first moment that can be negative": _ADDED,
     "a product of sums": _ADDED,

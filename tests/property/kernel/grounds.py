@@ -22,6 +22,7 @@ from fuzz.world import World, worlds
 
 from dpsql.analysis import Plan, analyse, complete_options, put_values
 from dpsql.composition import parts_of
+from dpsql.composition.analysed_blocks import AnalysedBlocks
 from dpsql.engines import open_engine
 from dpsql.engines.declared_domains import Domains
 from dpsql.engines.duckdb import duckdb_settings
@@ -101,7 +102,7 @@ class Ground(ABC):
         try:
             query = parse(text)
             assert isinstance(query, Query)
-            parts = parts_of(query, self.policy, self.schema, self.defaults)
+            parts = parts_of(query, AnalysedBlocks(self.policy, self.schema, self.defaults))
             plans = []
             for part in parts.releases:
                 options = complete_options(part.query.options, self.defaults)

@@ -90,11 +90,12 @@ def _kind(p: Place) -> Iterator[Node]:
     made: list[Counted] = [Units(row, p.rng.random() < 0.5), FewUnits(row, False, most)]
     made += [CappedRows(row, most, False), WeightedRows(row, most)]
     if row:
+        fine = p.rng.choice((1, 1, 8))
         made += [CappedRows(row, most, True), KeptValues(row[:1], most, p.rng.random() < 0.7)]
-        made += [RowSum(row[:1], most, p.rng.random() < 0.3)]
+        made += [RowSum(row[:1], most, fine, p.rng.random() < 0.3)]
         made += [CappedSum(row[:1], most, p.rng.choice((0, 0, 2)), BIGINT, 1, p.rng.random() < 0.3)]
         nulls, single = p.rng.random() < 0.5, p.rng.random() < 0.3
-        made += [Moment(row, most, p.rng.choice((1, 3, 100)), p.rng.choice((1, 2)), 0, nulls, single)]
+        made += [Moment(row, most, fine, p.rng.choice((1, 3, 100)), p.rng.choice((1, 2)), 0, nulls, single)]
     yield from made
 
 

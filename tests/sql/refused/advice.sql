@@ -53,6 +53,7 @@ SELECT BOOL_OR(ms > 1) FROM visits
 -- R3420 what is not computed at all
 -- error: SKEWNESS is not among the functions allowed over private data
 -- at: SKEWNESS
+-- hint: SELECT QUANTILE_CONT(age, [0.05, 0.25, 0.5, 0.75, 0.95]) FROM users -- asks something else: the age below which these shares of the rows are
 SELECT SKEWNESS(age) FROM users
 
 -- R3421 a quantile by ranks

@@ -97,7 +97,7 @@ SELECT COUNT(DISTINCT user_id) FROM visits WHERE ms = 'abc'
 -- R604 a date that is none
 -- error: this text is not a valid DATE
 -- at: day
--- hint: write the text as a DATE
+-- hint: write it as year, month, day: '2024-07-02'
 SELECT COUNT(DISTINCT user_id) FROM visits WHERE day = '2024-02-30'
 
 -- R605 CASE over text with a number

@@ -21,6 +21,7 @@ SELECT MIN(note) FROM visits
 -- R2404 the largest unit
 -- error: MAX of the privacy unit over many units is not released
 -- at: MAX
+-- hint: SELECT COUNT(DISTINCT user_id) FROM visits -- asks something else: how many user_id there are
 SELECT MAX(user_id) FROM visits
 
 -- R2407 several quantiles as a list, not all of them constant
@@ -38,7 +39,8 @@ SELECT APPROX_QUANTILES(age, 4) FROM users
 -- R2409 a share above 1
 -- error: the share of rows below a quantile is a number from 0 to 1
 -- at: 90
--- hint: 0.5
+-- hint: 0.9
+-- rewrite: SELECT QUANTILE_CONT(age, 0.9) FROM users
 SELECT QUANTILE_CONT(age, 90) FROM users
 
 -- R2410 a share of the row
@@ -50,7 +52,8 @@ SELECT QUANTILE_CONT(age, age) FROM users
 -- R2411 no share
 -- error: PERCENTILE_CONT has other arguments: it is written PERCENTILE_CONT(x, 0.5)
 -- at: PERCENTILE_CONT
--- hint: PERCENTILE_CONT(x, 0.5)
+-- hint: PERCENTILE_CONT(age, 0.5)
+-- rewrite: SELECT PERCENTILE_CONT(age, 0.5) FROM users -- 0.5 is a guess
 SELECT PERCENTILE_CONT(age) FROM users
 
 -- R2412 bounds in the wrong order

@@ -186,6 +186,8 @@ SELECT COUNT(DISTINCT user_id)) FROM visits
 -- R722 nothing after WHERE
 -- error: syntax error: the statement ends too early
 -- at: WHERE
+-- hint: write what follows WHERE
+-- rewrite: SELECT COUNT(DISTINCT user_id) FROM visits
 SELECT COUNT(DISTINCT user_id) FROM visits WHERE
 
 -- R724 VALUES with a private subquery

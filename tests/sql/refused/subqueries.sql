@@ -425,7 +425,7 @@ SELECT city, COUNT(DISTINCT o.user_id) AS n FROM users o WHERE EXISTS (SELECT 1 
 -- R50 scalar subquery correlated by another column
 -- error: a subquery over private rows must be tied to the row's own
 -- at: COUNT #2
--- hint: WHERE a.user_id = b.user_id
+-- hint: rows are compared with one number of all rows
 SELECT v.country, COUNT(DISTINCT v.user_id) AS n FROM visits v WHERE (SELECT COUNT(*) FROM visits w WHERE w.page = v.page) > 3 GROUP BY v.country ORDER BY n DESC LIMIT 2
 
 -- R51 scalar subquery that may return two rows (raises), even over public

@@ -88,6 +88,7 @@ def test_a_commented_policy_that_loads(run: Run, here: Path) -> None:
     assert (done.code, done.out) == (ExitCode.OK, ""), done.err
     assert "no row was read" in done.err
     text = Path("dpsql.toml").read_text("utf-8")
+    assert "renewal" not in text  # an owner who wants a budget that starts anew writes it
     assert text.splitlines()[0] == f"#:schema {SCHEMA.as_uri()}"
     policy = load("dpsql.toml")
     assert policy.budget.epsilon == 5

@@ -15,7 +15,7 @@ from dpsql.errors import QueryRefused
 from dpsql.language import MARK, Query, parse
 from dpsql.policy import load
 from dpsql.session import Session
-from tests.narrow import engine_of, of_type, present
+from tests.narrow import analysed_blocks, engine_of, of_type, present
 from tests.sql_fixtures import FOLDER, Fixture, raw_data, write
 from tests.unit.analysis.test_sql_fixtures import fixtures, proved
 
@@ -165,7 +165,7 @@ def test_what_counts_the_groups_of_a_release_counts_those_that_exist(
     )
     for text in (f"WITH t AS ({inner}) {around}", around.replace("FROM t", f"FROM ({inner}) AS t")):
         query = of_type(parse(text), Query)
-        parts = parts_of(query, session.policy, engine_of(session).schema_database, session.defaults)
+        parts = parts_of(query, analysed_blocks(session))
         assert ("> 0.5" in sql(present(parts.outer))) is left_out
 
 

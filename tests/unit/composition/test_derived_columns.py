@@ -137,7 +137,7 @@ def test_a_ratio_has_no_interval_where_its_divisor_may_be_0(session: Session) ->
     value, share = found.rows.column("share")[0].as_py(), halves(found, "share")[0]
     if divisor < 0.9 * half:  # so it is in 19 of 20 answers
         assert math.isnan(share)
-        told = any("no interval of share in" in text for text in found.warnings)
+        told = any("no interval of share: what it is divided by" in text for text in found.warnings)
         assert told == (value is not None)
     elif divisor > 1.1 * half:
         assert share > 0
@@ -290,3 +290,9 @@ def test_no_number_is_shown_finer_than_a_tenth_of_its_half_width(session: Sessio
     day = shown.split("±")[1].split()[1]
     digits = len(day.partition(".")[2])
     assert 10**-digits >= halves(found, "day")[0] / 100
+
+
+def test_an_answer_says_which_numbers_have_no_interval(session: Session) -> None:
+    rest = "FLOOR(n) AS f, n % 7 AS m, RANK() OVER (ORDER BY n) AS r, n AS n, n > 3 AS big, g"
+    found = answer(session, f"SELECT {rest} FROM (SELECT g, COUNT(*) AS n FROM t GROUP BY g)")
+    assert [text for text in found.warnings if "no interval" in text] == ["no interval of f (floor), m (%)"]

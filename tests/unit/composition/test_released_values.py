@@ -16,7 +16,7 @@ from dpsql.composition.prepared import PreparedComposed, question_key
 from dpsql.errors import BudgetExceeded, QueryRefused
 from dpsql.language import Query, parse
 from dpsql.session import Session
-from tests.narrow import engine_of, of_type, present
+from tests.narrow import analysed_blocks, engine_of, of_type, present
 from tests.support.world import open_world
 
 POLICY = """
@@ -174,7 +174,7 @@ def test_one_number_used_twice_is_drawn_once(session: Session) -> None:
         ),
         Query,
     )
-    parts = parts_of(query, session.policy, engine_of(session).schema_database, session.defaults)
+    parts = parts_of(query, analysed_blocks(session))
     assert len(parts.releases) == 2
     assert sorted(len(find_values(part.query.tree)) for part in parts.releases) == [0, 2]
 
@@ -198,7 +198,7 @@ def test_explain_shows_where_the_number_stands(session: Session) -> None:
 @pytest.mark.parametrize(
     "sql",
     [
-        "SELECT COUNT(DISTINCT user_id) FROM visits v WHERE ms > (SELECT AVG(w.ms) FROM visits w WHERE w.page = v.page)",
+        "SELECT COUNT(DISTINCT user_id) FROM visits v WHERE ms > (SELECT AVG(w.ms) FROM visits w WHERE w.page = v.page AND w.ms = v.ms)",
         "SELECT COUNT(DISTINCT user_id) FROM visits WHERE EXISTS (SELECT 1 FROM (SELECT COUNT(*) AS n FROM visits) WHERE n > 3)",
         "SELECT COUNT(DISTINCT user_id) FROM visits v JOIN (SELECT page, COUNT(*) AS n FROM visits GROUP BY page) r ON r.page = v.page",
         "SELECT COUNT(DISTINCT user_id) FROM visits v LEFT JOIN (SELECT COUNT(*) AS n FROM visits) r ON v.ms < r.n",
@@ -231,7 +231,7 @@ def test_a_total_of_indicators_counts_groups(session: Session) -> None:
 def test_other_totals_are_not_read_so(session: Session, old: str, new: str) -> None:
     query = of_type(parse(TOTAL.replace(old, new)), Query)
     try:
-        parts = parts_of(query, session.policy, engine_of(session).schema_database, session.defaults)
+        parts = parts_of(query, analysed_blocks(session))
     except QueryRefused:
         return
     assert all("DISTINCT" not in part.query.tree.sql().upper() for part in parts.releases)

@@ -20,7 +20,7 @@ from dpsql.errors import QueryRefused
 from dpsql.language import AboveThreshold, AllGroups, Options, Query, Selection, TopK, parse
 from dpsql.policy import load
 from dpsql.session import Session
-from tests.narrow import engine_of, of_type
+from tests.narrow import analysed_blocks, engine_of, of_type
 from tests.sql_fixtures import FOLDER, Fixture, raw_data, write
 from tests.unit.analysis.test_sql_fixtures import fixtures
 
@@ -59,7 +59,7 @@ def session(tmp_path_factory: pytest.TempPathFactory, raw: duckdb.DuckDBPyConnec
 def taken_apart(session: Session, text: str) -> Parts:
     query = parse(text)
     assert isinstance(query, Query)
-    return parts_of(query, session.policy, engine_of(session).schema_database, session.defaults)
+    return parts_of(query, analysed_blocks(session))
 
 
 BESIDE_A_REFUSED_ONE = (
@@ -74,7 +74,7 @@ def test_the_blocks_of_a_refused_statement_are_those_that_were_divided(session: 
     assert isinstance(query, Query)
     catalog, blocks = engine_of(session).schema_database, list[Query]()
     with pytest.raises(QueryRefused, match="bounds"):
-        parts_of(query, session.policy, catalog, session.defaults, blocks)
+        parts_of(query, analysed_blocks(session), blocks)
     assert len(blocks) == 2
     assert blocks == release_blocks(query, session.policy, catalog)
 
@@ -106,7 +106,7 @@ def test_what_was_analysed_with_the_defaults_is_divided_again(session: Session) 
     query, blocks = parse(text), list[Query]()
     assert isinstance(query, Query)
     with pytest.raises(QueryRefused, match="bounds"):
-        parts_of(query, session.policy, engine_of(session).schema_database, session.defaults, blocks)
+        parts_of(query, analysed_blocks(session), blocks)
     assert not blocks
 
 

@@ -18,7 +18,7 @@ from dpsql.engines import Cancelled, RunningStatement, running_statement
 from dpsql.engines.duckdb import duckdb_engine, faster_counts
 from dpsql.engines.duckdb.duckdb_engine import DuckDBEngine
 from dpsql.errors import StatementFailed
-from dpsql.kernel import unweighted
+from dpsql.kernel import unit_tables, unweighted
 from dpsql.kernel.sealed import unseal
 from dpsql.kernel.tree import bounding
 from dpsql.kernel.unweighted import RowFacts, UnweightedText, rows_in_full
@@ -290,9 +290,9 @@ def test_a_sum_that_is_cut_is_counted_as_before(
 ) -> None:
     write_rows(tmp_path / "t.parquet", MANY)
     with opened(tmp_path) as session:
-        for limit in (9, 10**6):
+        for limit in (0, 10**6):
             monkeypatch.setattr(bounding, "FURTHEST", limit)
-            engine, compiled = engine_and_query(session, asked(FIRST, 12))
+            engine, compiled = engine_and_query(session, asked(SELECTED[0], 12))
             engine._rows._failed.clear()
             both(engine, compiled, monkeypatch)
     assert seen.complete == [False, True]
@@ -322,6 +322,20 @@ def test_rows_are_counted_once_and_units_listed_again_for_less(
             engine.count(compiled)
     assert calls == ["count", "rows", "rows", "rows"]
     assert seen.listed == [0, 2, 2, 10, 2]
+
+
+@pytest.mark.parametrize("selected", [SELECTED[i] for i in (3, 5, 6)])
+def test_where_many_would_be_listed_sizes_are_kept_and_shares_are_those_of_the_query(
+    selected: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seen: Seen
+) -> None:
+    monkeypatch.setattr(unweighted, "MOST_LISTED", 0)
+    monkeypatch.setattr(unit_tables, "FEWEST_UNITS", 0)
+    write_rows(tmp_path / "t.parquet", MANY)
+    with opened(tmp_path) as session:
+        for most in (1, 5, 6):
+            assert both(*engine_and_query(session, asked(selected, most)), monkeypatch)
+    assert seen.complete == [True] * 3
+    assert all("§units0" in text for text in seen.texts)
 
 
 # -- facts that lie

@@ -54,7 +54,7 @@ def rows_of(table: str = "visits", value: str = "ms") -> Query:
 def moments(row: tuple[Expr, ...] = X, degree: int = 2, most: int = MOST, **more: Any) -> list[Counted]:
     """All moments of a column."""
     fields = {"nulls": False, "single": False, **more}
-    return [Moment(row, most, WIDTH, degree, i, **fields) for i in range(degree + 1 + fields["nulls"])]
+    return [Moment(row, most, 1, WIDTH, degree, i, **fields) for i in range(degree + 1 + fields["nulls"])]
 
 
 def means(**more: Any) -> list[Counted]:
@@ -113,7 +113,7 @@ def test_values_that_do_not_lie_within_the_bounds_are_refused() -> None:
         with pytest.raises(NotCertified, match="moments of values that do not lie within them"):
             together([moments((c("s.f1"),))[place]])
     with pytest.raises(NotCertified, match="moments of values that do not lie within them"):
-        together([Moment(X, MOST, 4, 2, place, nulls=False, single=False) for place in range(3)])
+        together([Moment(X, MOST, 1, 4, 2, place, nulls=False, single=False) for place in range(3)])
 
 
 def test_an_average_and_what_it_lacks_add_up_to_the_width() -> None:

@@ -603,12 +603,12 @@ def test_of_many_processes_one_has_the_last_statement_of_a_part(path: Path, sets
         assert ledger.check() == []
 
 
-def die_at(point: int) -> None:
-    """Kill this process at one of its next calls of the ledger's file."""
+def die_at(point: int, *, every: bool) -> None:
+    """Kill this process at one of its next calls of the ledger's file, or of any function in C."""
     left = [point]
 
     def die(frame: object, event: str, argument: object) -> None:
-        if event == "c_call" and getattr(argument, "__name__", "") in ("execute", "executemany"):
+        if event == "c_call" and (every or getattr(argument, "__name__", "") in ("execute", "executemany")):
             left[0] -= 1
             if left[0] == 0:
                 os.kill(os.getpid(), signal.SIGKILL)
@@ -616,28 +616,47 @@ def die_at(point: int) -> None:
     sys.setprofile(die)
 
 
-def test_killed_at_any_step_a_charge_is_there_whole_or_not_at_all(path: Path) -> None:
-    with opened(path, high_water=False):
+SETS = [PartSet.of((A, B + 20)), only(A, B), PartSet.of((0, B), (NO_HOME - 1, NO_HOME)), ALL_PARTS]
+
+
+@pytest.mark.parametrize(
+    ("sets", "stride", "every"),
+    [
+        (SETS[:1], 7, False),
+        pytest.param(SETS, 1, False, marks=pytest.mark.slow),
+        pytest.param(SETS, 13, True, marks=pytest.mark.slow),
+    ],
+)
+def test_killed_at_any_step_a_charge_is_there_whole_or_not_at_all(
+    path: Path, sets: list[PartSet], stride: int, *, every: bool
+) -> None:
+    """What the mark tells is in the ledger, whoever was killed when."""
+    with opened(path):
         pass
-    point, before = 1, 0
-    while True:
-        child = os.fork()
-        if child == 0:
-            with opened(path, total=Charge(Fraction(9)), high_water=False) as ledger:
-                die_at(point)
-                ledger.settle(
-                    ask(ledger, Fraction(1, 100), PartSet.of((A, B + 20))), Charge(Fraction(1, 200))
-                )
-                sys.setprofile(None)
-            os._exit(0)
-        code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-        with opened(path, total=Charge(Fraction(9)), high_water=False) as ledger:
-            assert ledger.check() == [], point
-            entries = ledger.entries()
-            assert len(entries) in (before, before + 1), point
-            assert spent(ledger, B) == sum(entry.charged.charge.epsilon for entry in entries)
-        before = len(entries)
-        if code == 0:
-            break
-        point += 7
-    assert point > 40
+    wide: dict[str, Any] = {"total": Charge(Fraction(900)), "max_failures": 10**6}
+    before = kills = 0
+    for parts in sets:
+        for point in itertools.count(1, stride):
+            child = os.fork()
+            if child == 0:
+                try:
+                    with opened(path, **wide) as ledger:
+                        die_at(point, every=every)
+                        ledger.settle(ask(ledger, Fraction(1, 100), parts), Charge(Fraction(1, 200)))
+                        sys.setprofile(None)
+                    os._exit(0)
+                finally:
+                    os._exit(2)
+            code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+            with opened(path, **wide) as ledger:
+                assert ledger.check() == [], point
+                entries = ledger.entries()
+                assert len(entries) in (before, before + 1), point
+                assert spent(ledger, B) == sum(entry.charged.charge.epsilon for entry in entries)
+            before = len(entries)
+            if code == 0:
+                break
+            assert code == -signal.SIGKILL, point
+            kills += 1
+    assert kills * stride > 100 * len(sets)
+    print(f"{kills} processes were killed")

@@ -78,9 +78,9 @@ def test_caps_divide_their_delta_in_the_policys_ratio() -> None:
             "budget.conversion_delta",
         ),
         ('resets = "monthly"', "budget.resets", "n times epsilon"),
-        ("window = 3", "budget.window", "disjoint data"),
-        ("refresh = true", "budget.refresh", "disjoint data"),
-        ('unit_period = { column = "at" }', "budget.unit_period", "disjoint data"),
+        ("window = 3", "budget.window", "after n times"),
+        ("refresh = true", "budget.refresh", "after n times"),
+        ('unit_period = { column = "at" }', "budget.unit_period", "after n times"),
     ],
 )
 def test_mistakes_name_their_key(read: Write, text: str, key: str, says: str) -> None:

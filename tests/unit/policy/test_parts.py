@@ -22,7 +22,8 @@ source = "signups.parquet"
 unit = "user_id"
 unit_kind = "user"
 unique = [["user_id"]]
-columns = { user_id = "BIGINT", signed_up = "DATE", at = "TIMESTAMP", land = "VARCHAR" }
+columns = { user_id = "BIGINT", signed_up = "DATE", at = "TIMESTAMP", land = "VARCHAR", mood = "ENUM('a')" }
+domain.mood = "ENUM"
 [tables.visits]
 source = "signups.parquet"
 unit = "user_id"
@@ -129,6 +130,11 @@ def test_a_policy_without_parts_is_what_it_was(written: Path) -> None:
         ("user", {"table": '"orders"', "column": '"day"'}, r"the unit of orders is 'order'.*\[parts.order\]"),
         ("user", {"column": '"land"'}, "land is VARCHAR: parts are periods"),
         ("user", {"column": '"week"'}, "signups has no column 'week'"),
+        (
+            "user",
+            {"every": None, "column": '"mood"'},
+            r"mood is ENUM\('a'\): .*mood = \"VARCHAR\" in \[tables.signups.columns\]",
+        ),
         ("user", {"constand": "true"}, "unknown key"),
         ("user", {"constant": "1"}, "expected a boolean"),
         ("user", {"epsilon": "2000"}, "is above 1,000"),

@@ -161,7 +161,7 @@ def test_every_key_is_read_by_its_kind_or_by_a_reader_of_its_own() -> None:
     assert {section: keys for section, keys in own.items() if keys} == {
         "top level": {"budget", "tables", "database", "engine", "defaults", "views", "analysts"}
         | {"groups", "parts", "serve", "mcp", "http"},
-        "[budget]": {"person"},
+        "[budget]": {"person", "renewal"},
         "[tables.NAME]": {"source", "csv", "unit", "unit_period", "columns", "domain", "bounds", "zone"},
     }
 

@@ -264,8 +264,11 @@ def test_a_failed_run_of_a_report_that_has_all_cannot_run_again(
     set_clock(monkeypatch, "2026-02-04")
     with pytest.raises(BudgetExceeded, match="2026-W02"):
         run(session, "2026-W02")
-    with pytest.raises(BudgetExceeded, match="2026-W02"):  # which needs the failed week
+    with pytest.raises(BudgetExceeded, match="2026-W02") as error:  # which needs the failed week
         run(session, "2026-W03")
+    assert "Raise the budget; or end weekly and register a report whose statements begin after" in str(
+        error.value
+    )
 
 
 def test_only_the_analyst_of_a_report_runs_it(session: Session, folder: Path) -> None:

@@ -172,7 +172,7 @@ def test_a_description_is_given_again_without_planning(
 ) -> None:
     client, text = client_of(service), f"{COUNT} WHERE page < $1"
     first = run(client.describe(text))
-    monkeypatch.setattr("dpsql.composition.planner.parameters_of", None)
+    monkeypatch.setattr("dpsql.composition.open_parameters.parameters_of", None)
     assert run(client_of(service, BOB).describe(text)) == first
     with pytest.raises(TypeError):
         run(client.describe(text, [pa.int16()]))  # of other types it is another one

@@ -79,6 +79,7 @@ function showBudget(facts) {
   put(byId("budget-facts"),
     el("dl", {}, [["total", total], ["spent", spent], ["left", left]].flatMap(([name, amounts]) => [el("dt", {}, name), el("dd", {}, price(amounts))]),
       el("dt", {}, "accounting"), el("dd", {}, accounting)),
+    facts.budget.renewal ? el("p", {}, `${facts.budget.renewal.words}; of its lifetime, ${facts.budget.renewal.lifetime ?? "unlimited"}, epsilon ${facts.budget.renewal.spent ?? "unknown"} is spent`) : null,
     facts.over_time.length > 1 ? curve(facts.over_time, total.epsilon) : null);
 }
 

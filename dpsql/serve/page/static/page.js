@@ -96,7 +96,8 @@ async function begin() {
 function showBudget(budget) {
   const [left, total] = [budget.left, budget.total];
   const delta = total.delta ? `, delta ${figure(left.delta)} of ${figure(total.delta)}` : "";
-  byId("budget-text").textContent = `epsilon ${figure(left.epsilon)} of ${figure(total.epsilon)}${delta} left`;
+  byId("budget-text").textContent = `epsilon ${figure(left.epsilon)} of ${figure(total.epsilon)}${delta} left${budget.renewal ? `; starts anew on ${budget.renewal.next_start}` : ""}`;
+  byId("budget-text").title = budget.renewal ? budget.renewal.words : "";
   byId("budget-bar").max = total.epsilon || 1;
   byId("budget-bar").value = left.epsilon;
 }

@@ -19,6 +19,7 @@ from dpsql.estimates.reports.plan_candidates import Candidate, Wanted, list_cand
 from dpsql.estimates.reports.plan_weights import LEAST_SHARE, Way
 from dpsql.estimates.reports.report_plan import Per, Plan, plan_report, predict_run
 from dpsql.estimates.value_sets import ValueSet
+from dpsql.reports.measurement_plan import BLOCKS, choose_plan
 from tests.unit.estimates.reports.listed_cells import Cells, draw_axis, draw_cells, solve_dense
 
 WAYS: tuple[Way, ...] = get_args(Way)
@@ -221,16 +222,16 @@ def find_errors_of_a_year(plan: Plan) -> tuple[float, float]:
     estimate = Estimate.of([], BOTH)
     means = []
     for number in range(1, 53):
-        week = Axis.of_condition("week", ValueSet.of_values([number]), f"W{number}")
-        released = [
-            ReleasedMarginal(
-                number,
-                Marginal((week, *candidate.marginal.axes)),
-                np.zeros(candidate.marginal.size),
-                NoiseDraw(Law("laplace"), float(1 / share)),
-            )
-            for candidate, share in plan.shares
-        ]
+        released = []
+        for candidate, share in plan.shares:
+            if number % candidate.parts == 0:
+                some = ValueSet.of_range(number - candidate.parts + 1, number + 1)
+                weeks = Axis.of_condition("week", some, f"W{number}")
+                marginal, noise = (
+                    Marginal((weeks, *candidate.marginal.axes)),
+                    NoiseDraw(Law("laplace"), float(1 / share)),
+                )
+                released.append(ReleasedMarginal(number, marginal, np.zeros(candidate.marginal.size), noise))
         estimate = estimate.extend(released)
         variances: list[float] = []
         for wanted in DASHBOARD:
@@ -250,6 +251,21 @@ def test_a_year_of_weekly_dashboards() -> None:
     assert find_errors_of_a_year(even) == pytest.approx((12.9, 17.6), abs=0.05)
     planned = plan_report(DASHBOARD, universe=BOTH, per="NUMBER")
     assert find_errors_of_a_year(planned) == pytest.approx((8.7, 11.5), abs=0.05)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("per", "length"), [("STATEMENT", 13), ("NUMBER", 12)])
+def test_a_year_of_the_blocks_that_reports_choose(per: Per, length: int) -> None:
+    sizes = [each.marginal.size if per == "NUMBER" else 1 for each in DASHBOARD]
+    plans = [
+        plan_report(DASHBOARD, list_candidates(DASHBOARD, blocks), BOTH, per=per)
+        for blocks in ((), *BLOCKS["week"])
+    ]
+    plan = choose_plan(plans, sizes, [each.marginal.size for each in DASHBOARD])
+    assert max(candidate.parts for candidate, _ in plan.shares) == length
+    every, last = find_errors_of_a_year(plan)
+    assert every <= 9.5
+    assert last <= 12.5
 
 
 @pytest.mark.parametrize("way", WAYS)

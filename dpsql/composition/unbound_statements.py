@@ -1,0 +1,119 @@
+"""Say why an outer query does not bind: what the engine says of released columns, as a refusal."""
+
+from __future__ import annotations
+
+import re
+
+from sqlglot import exp
+
+from dpsql.analysis.aggregate_functions import aggregate_name
+from dpsql.engines import UnboundQuery
+from dpsql.errors import Fix, QueryRefused
+from dpsql.language import Outline, Query, walk_tree
+from dpsql.policy import fold
+
+_TYPES = re.compile(r"No function matches the given name and argument types '([^(']+)\((.*)\)'")
+_GROUPED = re.compile(r'column "([^"\n]{1,100})" must appear in the GROUP BY clause')
+_TWICE = re.compile(r'Ambiguous reference to column name "([^"\n]{1,100})"')
+_ORDERED = re.compile(r'Could not ORDER BY column "([^"\n]{1,100})"')
+_NEAR = re.compile(r'syntax error at or near "([^"\n]{1,100})"')
+_ELAPSED = re.compile(r"(?is)(DAY|EPOCH)S?\s+FROM\s+(MIN|MAX|MEDIAN)\s*\((.*)\)")
+
+
+def refuse_unbound(query: Query, problem: UnboundQuery) -> QueryRefused:
+    """Return the refusal of a statement whose outer query does not bind.
+
+    The engine saw released columns alone. Its words are told where nothing better is known of them: they are
+    about the statement's text.
+    """
+    what, name = problem.missing_name
+    if what:
+        return query.source.refuse(f"there is no {what} {name}", _last(query, name), unknown=what)
+    if (found := _TYPES.search(problem.message)) is not None:
+        return _mistyped(query, *found.groups())
+    if (found := _GROUPED.search(problem.message)) is not None:
+        said = f"{found[1]} is neither grouped nor aggregated"
+        return query.source.refuse(
+            said, _last(query, found[1]), "add it to GROUP BY, or take ANY_VALUE of it"
+        )
+    if (found := _ORDERED.search(problem.message)) is not None:
+        return _unnamed(query, found[1])
+    if "WHERE clause cannot contain aggregates" in problem.message:
+        return _compared_with_all(query)
+    if (found := _TWICE.search(problem.message)) is not None:
+        said = f"column {found[1]} is in several relations"
+        return query.source.refuse(said, _last(query, found[1]), "name the relation before it")
+    if (found := _NEAR.search(problem.message)) is not None and found[1].upper() == "OVER":
+        return _ordered_set(query)
+    named = re.search(r'"([^"]+)"', problem.message)
+    return query.source.refuse(problem.message, _last(query, named[1]) if named else None)
+
+
+def _last(query: Query, name: str) -> int | None:
+    """Return the last place of a name in the statement's text; None if it is not there."""
+    places = [t.start for t in Outline.of(query.source.text).tokens if fold(t.text) == fold(name)]
+    return places[-1] if places else None
+
+
+def _mistyped(query: Query, name: str, given: str) -> QueryRefused:
+    types = given.replace("STRING_LITERAL", "VARCHAR").replace("INTEGER_LITERAL", "INTEGER")
+    said = f"{name} is not allowed with ({types}): released numbers are DOUBLE"
+    words = ("extract", "date_part", "datepart") if name == "date_part" else (name,)
+    outline, text = Outline.of(query.source.text), query.source.text
+    at = next((t.start for t in outline.tokens if t.text.lower() in words), None)
+    call = None if at is None else outline.call_around(at, text[at:].split("(")[0].strip())
+    elapsed = None if call is None else _ELAPSED.fullmatch(", ".join(call[2]).strip())
+    if call is None or elapsed is None:
+        return query.source.refuse(said, at)
+    part, aggregate, value = elapsed.groups()
+    # Of dates and of points of time alike, these are seconds for each row.
+    seconds = f"{aggregate}(EXTRACT(EPOCH FROM ({value})))"
+    written = f"TRUNC({seconds} / 86400)" if part.upper() == "DAY" else seconds
+    said = f"{aggregate.upper()} of a time between two is a number, which has no {part.upper()}"
+    return query.source.refuse(said, at, written, Fix(written, call[0], call[1]))
+
+
+def _unnamed(query: Query, name: str) -> QueryRefused:
+    """Return the refusal of ORDER BY a name that no column of a set operation has."""
+    at, tree = _last(query, name), query.tree
+    while isinstance(tree, exp.SetOperation):
+        tree = tree.this
+    items = tree.expressions if isinstance(tree, exp.Select) else []
+    numbers = [item for item in items if not isinstance(item, (exp.Alias, exp.Column, exp.Star))]
+    span = Outline.of(query.source.text).span(numbers[0]) if len(numbers) == 1 else None
+    said = f"there is no column {name}"
+    if span is None:
+        return query.source.refuse(said, at, "name a column of the first SELECT, or its place")
+    written = query.source.text[span[0] : span[1]]
+    fix = Fix(f" AS {name}", span[1], span[1], guess=f"{name} for it")
+    return query.source.refuse(said, at, f"{written} AS {name}", fix)
+
+
+def _compared_with_all(query: Query) -> QueryRefused:
+    """Return the refusal of an aggregate in WHERE over released rows: it is a subquery over all of them."""
+    said, tree = "WHERE has no aggregates: it reads one row at a time", query.tree
+    select = tree if isinstance(tree, exp.Select) else None
+    where = select.args.get("where") if select is not None else None
+    calls = [] if where is None else [n for n in walk_tree(where.this) if aggregate_name(n) is not None]
+    first = select.args["from_"].this if select is not None and len(calls) == 1 else None
+    span = Outline.of(query.source.text).span(calls[0]) if isinstance(first, exp.Table) else None
+    if span is None or first is None:
+        return query.source.refuse(said, calls[0] if calls else None, "(SELECT MAX(n) FROM ..)")
+    written = f"(SELECT {query.source.text[span[0] : span[1]]} FROM {first.name})"
+    return query.source.refuse(said, calls[0], written, Fix(written, *span))
+
+
+def _ordered_set(query: Query) -> QueryRefused:
+    """Return the refusal of OVER behind WITHIN GROUP, which other systems have and DuckDB has not."""
+    outline = Outline.of(query.source.text)
+    at = next((i for i, t in enumerate(outline.tokens) if t.text.upper() == "OVER"), None)
+    said = "WITHIN GROUP has no OVER behind it: it is one number of all rows, or of each group"
+    if at is None:
+        return query.source.refuse(said)
+    over = outline.call_around(outline.tokens[at].start, "over")
+    before = outline.tokens[at - 1].end + 1
+    fix = None
+    if over is not None:
+        asks = "one number, without the rows beside it"
+        fix = Fix("", before, over[1], asks=asks)
+    return query.source.refuse(said, outline.tokens[at].start, "leave OVER (..) out", fix)

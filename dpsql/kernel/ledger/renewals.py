@@ -1,0 +1,306 @@
+"""Renewals of the budget over the same rows: each is a scope, and everything counts in the lifetime as well.
+
+With `[budget.renewal]` the policy's budget limits what was charged since its last start, and `lifetime`, if
+it is limited, everything. A start is an event, written with the first charge of a new period of the calendar
+(in UTC). It is never before the last one, so a clock that is set back starts nothing, and one that is set
+forward starts one scope. Caps of analysts and groups, and the statements that may fail, do not start anew.
+
+*Together.* Each scope is (epsilon, delta)-private for its largest budget while it was open, by the theorem of
+`Filter`: a statement is charged to the scope in which it was reserved, and its cost bounds its loss given
+everything before, releases of other scopes too. So n scopes are private for the sum of their budgets, also
+where one statement ends in the next scope (concurrent composition: Vadhan and Zhang 2023). A refinement's
+loss is not bounded by its price given the release that it refines: it is refused in a later scope, and
+streams are closed. What all releases cost in `lifetime` is limited by a filter over all of them.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from fractions import Fraction
+from typing import Any, Final
+
+from dpsql.kernel.ledger import events
+from dpsql.kernel.ledger.renewal_rows import RENEWAL, Last, renewal_setting, renewal_total
+from dpsql.kernel.ledger.totals import (
+    POLICY,
+    Stored,
+    find_restored_cost,
+    read,
+    read_charge,
+    read_total,
+    shown,
+    total_at_order,
+    write,
+    write_charge,
+    write_total,
+)
+from dpsql.kernel.loss import Charge, Filter, Totals
+from dpsql.kernel.unit_parts import FIRST_DAY, LAST_DAY, Calendar, Every
+from dpsql.lazy_dataclass import dataclass
+
+_TIMES: Final = {1: "once", 2: "twice"}
+
+
+def now() -> datetime:
+    """Return the present time in UTC, by which budgets start anew."""
+    return datetime.now(UTC)
+
+
+def _start_of(every: Every, *, later: int = 0) -> str:
+    """Return the first day of the present period, or of a later one."""
+    calendar, today = Calendar(every), min(max(now().date(), FIRST_DAY), LAST_DAY)
+    return calendar.first_day(calendar.number(today) + later).isoformat()
+
+
+@dataclass(frozen=True, slots=True)
+class RenewalTerms:
+    """How often the budget starts anew, and what all its renewals may cost together."""
+
+    every: Every
+    lifetime: Fraction | None
+    """The most epsilon of everything; None: no limit."""
+
+    @property
+    def content(self) -> list[str]:
+        """The terms as the events of the audit log tell them."""
+        return [self.every, "unlimited" if self.lifetime is None else write(self.lifetime)]
+
+    def limit(self, budget: Filter) -> Filter | None:
+        """Return what the lifetime admits, given what each renewal does; None: everything.
+
+        Its deltas are as many times the budget's as its epsilon is. Costs are at the same order, where a
+        limit is epsilon less a constant of the conversion's delta, which is not larger here.
+        """
+        if self.lifetime is None:
+            return None
+        way, more = budget.order_way, self.lifetime - budget.epsilon
+        delta = budget.delta * self.lifetime / budget.epsilon
+        way = None if way is None else replace(way, limit=way.limit + more)
+        return replace(budget, epsilon=self.lifetime, delta=delta, order_way=way)
+
+
+@dataclass(frozen=True, slots=True)
+class Renewal:
+    """The renewal that is open: its first day, and what came before it."""
+
+    every: Every | None
+    """None: the policy's budget does not start anew any more."""
+    start: str
+    since: str
+    """The first day of the first renewal."""
+    times: int
+    """How often the budget has started anew."""
+    last: Last
+    ended: Charge
+    """The sum of the budgets of those that are over."""
+    most: Charge
+    """The largest budget of the open one, and of those whose budget is not known."""
+    unknown: int = 0
+    """How many of those that are over a lost ledger had, of which only their number is known."""
+
+    @property
+    def scope(self) -> str:
+        """Return the name of its total: the mark of the ledger tells by it how often the budget started."""
+        return f"{RENEWAL}{self.start} {self.times} {self.since}"
+
+    @property
+    def is_over(self) -> bool:
+        """Whether a charge would start the budget anew now."""
+        return self.every is not None and _start_of(self.every) > self.start
+
+    @property
+    def next_start(self) -> str:
+        """Return the day on which the budget starts anew, if something is charged before, then or later."""
+        if self.every is None:
+            return ""
+        calendar = Calendar(self.every)
+        number = calendar.number(date.fromisoformat(self.start))
+        return max(calendar.first_day(number + 1).isoformat(), _start_of(self.every, later=1))
+
+    def renew(self, budget: Filter, last: Last) -> Renewal:
+        """Return the renewal that a charge now begins, after what came last."""
+        if self.every is None:
+            return self
+        ended = self.ended if self.unknown else self.ended + self.most
+        return replace(
+            self,
+            start=_start_of(self.every),
+            times=self.times + 1,
+            last=last,
+            ended=ended,
+            most=_largest(self.most, budget) if self.unknown else Charge(budget.epsilon, budget.delta),
+            unknown=self.unknown + (self.unknown > 0),
+        )
+
+    def together(self, terms: RenewalTerms | None, budget: Filter, spent: Totals) -> Charge:
+        """Return for which epsilon and delta all releases together are private; what is spent is known.
+
+        It is more than the budgets if two copies of a ledger went on, or if a budget was lowered.
+        """
+        scopes = self.unknown + 1
+        epsilon = self.ended.epsilon + scopes * self.most.epsilon
+        delta = self.ended.delta + scopes * self.most.delta
+        limit = None if terms is None else terms.limit(budget)
+        if limit is not None and limit.epsilon < epsilon:
+            epsilon, delta = limit.epsilon, limit.delta
+        known = Fraction(0) if spent.epsilon is None else spent.epsilon
+        return Charge(max(epsilon, known), min(max(delta, spent.delta), Fraction(1)))
+
+    @property
+    def content(self) -> dict[str, Any]:
+        """Return it as the ledger stores it, and an event tells it."""
+        amounts = {"ended": write_charge(self.ended), "most": write_charge(self.most)}
+        told = {name: getattr(self, name) for name in ("every", "start", "since", "times", "unknown")}
+        return {**told, "last": [*self.last], **{name: [*pair] for name, pair in amounts.items()}}
+
+
+def find(connection: sqlite3.Connection) -> Renewal | None:
+    """Return the renewal that is open, or was when the budget started anew last; None: it never did."""
+    text = renewal_setting(connection)
+    if text is None:
+        return None
+    found = json.loads(text)
+    for name in ("ended", "most"):
+        found[name] = read_charge(*found[name])
+    return Renewal(**{**found, "last": Last(*found["last"])})
+
+
+def find_current(connection: sqlite3.Connection, terms: RenewalTerms | None) -> Renewal | None:
+    """Return the open renewal if the policy still declares it as a process has read it."""
+    found = None if terms is None else find(connection)
+    return None if found is None or terms is None or found.every != terms.every else found
+
+
+def adopt_renewals(connection: sqlite3.Connection, terms: RenewalTerms | None, budget: Filter) -> None:
+    """Adopt what the policy says of renewals, and its budget.
+
+    What was charged before a section that is new, or stood there again, counts in the first of its renewals.
+    """
+    before = find(connection)
+    if before is None and terms is None:
+        return
+    carried = total_at_order(connection, POLICY, None)
+    most = _largest(Charge() if before is None else before.most, budget)
+    every = None if terms is None else terms.every
+    if before is None:
+        start = "" if every is None else _start_of(every)
+        after = Renewal(every, start, start, 0, Last(), Charge(), most)
+    else:
+        after = replace(before, every=every, most=most)
+        if every is not None and before.every is None:
+            after = replace(after, last=Last())
+        elif before.every is not None:
+            carried = read_total(connection, before.scope) or carried
+        if every not in (None, before.every):
+            after = replace(after, start=max(before.start, _start_of(every)))
+    if after != before:
+        _write(connection, after, carried)
+
+
+def start_renewal(
+    connection: sqlite3.Connection,
+    terms: RenewalTerms | None,
+    budget: Filter,
+    close_streams: Callable[[sqlite3.Connection], None],
+) -> None:
+    """Start the budget anew if a new period has begun since it last did."""
+    before = find_current(connection, terms)
+    if before is None or not before.is_over:
+        return
+    close_streams(connection)
+    total, after = read_total(connection, before.scope), before.renew(budget, _find_last(connection))
+    _write(connection, after, Stored(Totals(), None if total is None else total.order))
+
+
+def follow(connection: sqlite3.Connection, told: Iterable[str]) -> None:
+    """Go on with the renewal of a mark, if the ledger is older: a period does not begin twice.
+
+    `told` are the scopes of the mark. Of those that a lost ledger has begun only the number is known.
+    """
+    for name in told:
+        if not name.startswith(RENEWAL):
+            continue
+        begun, times, since = name.removeprefix(RENEWAL).split(" ")
+        before = find(connection)
+        if before is None:
+            lost = Renewal(None, begun, since, int(times), Last(), Charge(), Charge(), int(times))
+            _write(connection, lost, None)
+        elif (begun, int(times)) > (before.start, before.times):
+            more = max(int(times) - before.times, 1)
+            own, last = read_total(connection, before.scope), _find_last(connection)
+            changes = {"start": begun, "times": before.times + more, "unknown": before.unknown + more}
+            after = replace(before, **changes, last=last)  # type: ignore[arg-type]  # each of its type
+            _write(connection, after, None if own is None else Stored(Totals(), own.order))
+
+
+def add_restored(connection: sqlite3.Connection, n: int) -> None:
+    """Count in the open renewal, whole, what event `n` adds to the policy's total.
+
+    Of which renewal these charges were is not known.
+    """
+    name = renewal_total(connection)
+    row = connection.execute(
+        "SELECT epsilon, delta FROM restored WHERE event = ? AND scope = ?", (n, POLICY)
+    ).fetchone()
+    total = None if name is None else read_total(connection, name)
+    if name is None or total is None or row is None:
+        return
+    cost = find_restored_cost(connection, n, POLICY, total.order) or Fraction(0)
+    more = Totals(None if row[0] is None else read(row[0]), read(row[1]), cost)
+    write_total(connection, name, Stored(total.totals + more, total.order))
+
+
+def find_seen(connection: sqlite3.Connection, budget: Filter) -> Renewal | None:
+    """Return the renewal to which a statement would be charged now."""
+    found = find(connection)
+    return found.renew(budget, found.last) if found is not None and found.is_over else found
+
+
+def describe(connection: sqlite3.Connection, terms: RenewalTerms | None, budget: Filter) -> str:
+    """Say in a guarantee how often the budget has started anew; empty if it does not."""
+    found = find_seen(connection, budget)
+    if found is None or (found.every is None and not found.times):
+        return ""
+    charge = found.together(terms, budget, total_at_order(connection, POLICY, None).totals)
+    pair = f"({_write_short(charge.epsilon)}, {_write_short(charge.delta)})-DP"
+    day = date.fromisoformat(found.since)
+    times = _TIMES.get(found.times, f"{found.times} times")
+    text = f"the budget has started anew {times} since {day.day} {day:%B %Y} over the same rows"
+    if not found.times:
+        text = f"the budget starts anew every {found.every} over the same rows, and has not yet"
+    return f"{text}: all releases together are {pair}"
+
+
+def _write_short(amount: Fraction) -> str:
+    text = shown(amount, up=True)
+    return f"{Decimal(text).normalize():e}" if text.startswith("0.0000") else text
+
+
+def _largest(one: Charge, other: Filter) -> Charge:
+    return Charge(max(one.epsilon, other.epsilon), max(one.delta, other.delta))
+
+
+def _find_last(connection: sqlite3.Connection) -> Last:
+    rows = [
+        connection.execute(f"SELECT COALESCE(max({column}), 0) FROM {table}").fetchone()[0]
+        for column, table in (("entry", "entry"), ("number", "bounds"), ("n", "event"))
+    ]
+    return Last(*rows)
+
+
+def _write(connection: sqlite3.Connection, after: Renewal, total: Stored | None) -> None:
+    """Write the open renewal with its total, in the place of the one before, and the event that tells it."""
+    name = renewal_total(connection)
+    if name is not None:
+        connection.execute("DELETE FROM total WHERE name = ?", (name,))
+    if after.every is not None and total is not None:
+        write_total(connection, after.scope, total)
+    content = after.content
+    connection.execute("INSERT OR REPLACE INTO setting VALUES ('renewal', ?)", (events.canonical(content),))
+    at = now().isoformat(timespec="seconds")
+    events.append(connection, "renewal", {"at": at, "renewal": content})
