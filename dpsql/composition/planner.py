@@ -141,14 +141,14 @@ class Planner:
                     plans.keep(key, made)
                 return made
             case FirstStable():
-                return self._of_list(text, statement, engines)
+                return self._first_stable(text, statement, engines)
             case Explain():
                 asked = statement.query
                 if isinstance(asked, (Ask, Check, OpenChecks, StreamCommand)):
                     of_stream = self._of_stream(text, asked, engines)
                     return PreparedCommand(text, Explained(of_stream, statement.form))
                 if isinstance(asked, FirstStable):
-                    listed = self._of_list(text, asked, engines)
+                    listed = self._first_stable(text, asked, engines)
                     return PreparedCommand(text, Explained(listed, statement.form))
                 planned = (
                     self._refinement(text, asked, engines, parameters)
@@ -171,7 +171,7 @@ class Planner:
 
         return prepare_stream_statement(self, text, statement, engines)
 
-    def _of_list(self, text: str, statement: FirstStable, engines: Engines) -> PreparedPrivate:
+    def _first_stable(self, text: str, statement: FirstStable, engines: Engines) -> PreparedPrivate:
         from dpsql.composition.first_stable import prepare_first_stable  # noqa: PLC0415  few are
 
         return prepare_first_stable(self, text, statement, engines)

@@ -14,8 +14,8 @@ import duckdb
 import pyarrow as pa
 
 from dpsql.cli.output import FORMATS, AnswerOutput
-from dpsql.composition import ends, schema_of, with_ends
 from dpsql.composition.prepared import PreparedComposed, PreparedPrivate
+from dpsql.composition.show_describe import ends, schema_of, with_ends
 from dpsql.dbapi.cursor import Cursor
 from dpsql.kernel.loss import Charge
 from dpsql.places import list_renamed, make_distinct
