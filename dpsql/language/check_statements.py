@@ -21,7 +21,7 @@ from dpsql.language.board_statements import (
 )
 from dpsql.language.check_rewrites import find_item, list_items, read_number, rewrite_item
 from dpsql.language.options import read_value, split_options
-from dpsql.language.stable_statements import parse_open_stable
+from dpsql.language.stable_statements import FirstStable, parse_first_stable, parse_open_stable
 from dpsql.language.statement import Query, StatementText, write_name
 from dpsql.language.stream_statements import SIDES, Ask, Check, Expectation, OpenChecks, StreamCommand
 from dpsql.language.tokens import Cursor, find_closing_parenthesis
@@ -31,8 +31,8 @@ Parse = Callable[[list[Token]], Query]
 
 def parse_stream_statement(
     source: StatementText, tokens: list[Token], parse: Parse
-) -> OpenChecks | Check | Ask | StreamCommand:
-    """Parse a statement that begins with OPEN, CHECK, ASK, REFILL or CLOSE; values stand for its parameters.
+) -> OpenChecks | Check | Ask | StreamCommand | FirstStable:
+    """Parse a statement that begins with OPEN, CHECK, ASK, REFILL, CLOSE or FIRST; parameters have values.
 
     `parse` parses the tokens of a SELECT.
     """
@@ -44,6 +44,8 @@ def parse_stream_statement(
         return _parse_ask(source, tokens, parse)
     if (word, at.word()) == ("OPEN", "STABLE"):
         return parse_open_stable(source, at, _read_name, _read_options)
+    if word == "FIRST":
+        return parse_first_stable(source, tokens, parse)
     wanted = {"OPEN": "CHECKS", "REFILL": "STREAM", "CLOSE": "STREAM"}[word]
     if word == "OPEN" and at.word() in SCORES:
         return parse_open_scores(source, at, _read_name, _read_options)

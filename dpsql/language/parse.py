@@ -20,7 +20,7 @@ from dpsql.language.clauses import lift_clauses, standardize_tokens
 from dpsql.language.dialect_forms import drop_limit_casts, standardize_forms
 from dpsql.language.options import read_value
 from dpsql.language.parameters import Parameters
-from dpsql.language.stable_statements import FirstStable, parse_first_stable
+from dpsql.language.stable_statements import FirstStable
 from dpsql.language.statement import Clauses, Describe, Query, Refine, Set, Show, StatementText
 from dpsql.language.stream_statements import Ask, Check, OpenChecks, StreamCommand
 from dpsql.language.syntax_trees import (
@@ -176,9 +176,8 @@ def _normalize_spaces(text: str) -> str:
 
 _OF_REPORTS = {"CREATE", "EXPLAIN", "EXECUTE", "DROP"}
 _QUERY = {"SELECT", "FROM", "WITH", "VALUES", "("}
-_STREAMS = ("OPEN", "CHECK", "ASK", "REFILL", "CLOSE")
-_OTHERS = ("EXPLAIN", "SHOW", "DESCRIBE", "SET", "REFINE", "FIRST", *_STREAMS)
-_STATEMENTS = ("SELECT", "FROM", "WITH", "VALUES", *_OTHERS)
+_STREAMS = ("OPEN", "CHECK", "ASK", "REFILL", "CLOSE", "FIRST")
+_STATEMENTS = ("SELECT", "FROM", "WITH", "VALUES", "EXPLAIN", "SHOW", "DESCRIBE", "SET", "REFINE", *_STREAMS)
 _EXPLAIN = re.compile(r"\s*EXPLAIN\b(\s*\(\s*FORMAT\s+(?P<format>\w+)\s*\))?", re.IGNORECASE)
 _SHOWN: dict[str, Literal["budget", "tables", "releases", "streams", "reports"]] = {
     "PRIVACY BUDGET": "budget",
@@ -232,11 +231,9 @@ def parse(text: str, parameters: Parameters = None, dialect: str | None = None) 
         return _parse_set(source, tokens, parameters)
     if word == "REFINE":
         return _parse_refine(source, tokens)
-    listed = [token.text.upper() for token in tokens[:2]] == ["FIRST", "STABLE"]
-    if listed or word in _STREAMS:
+    if word in _STREAMS:
         bound, used = params.bind_parameters(source, tokens, parameters)
-        parse_statement = parse_first_stable if listed else parse_stream_statement
-        return parse_statement(source, bound, lambda part: _parse_bound(source, part, used, dialect))
+        return parse_stream_statement(source, bound, lambda part: _parse_bound(source, part, used, dialect))
     raise _refuse_unknown(source, tokens[0])
 
 
@@ -245,8 +242,7 @@ def _blank_comments(text: str) -> str:
     match = re.match(r"(\s|--[^\n]*\n|/\*.*?\*/)+", text, re.DOTALL)
     if not match:
         return text
-    blank = re.sub(r"[^\n]", " ", match[0])
-    return blank + text[match.end() :]
+    return re.sub(r"[^\n]", " ", match[0]) + text[match.end() :]
 
 
 def _read_first_word(text: str) -> str:

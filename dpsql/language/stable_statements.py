@@ -82,8 +82,8 @@ def parse_first_stable(
             parts.append([])
         else:
             parts[-1].append(token)
-    at = tokens[0].start
-    for part in parts:
+    at, stable = tokens[0].start, [token.text.upper() for token in tokens[1:2]] == ["STABLE"]
+    for part in parts if stable else ([],):
         if not part or part[0].text.upper() not in ("SELECT", "WITH"):
             found = part[0].start if part else at
             raise source.syntax("FIRST STABLE takes SELECTs, with ELSE between them", found, _LIST)

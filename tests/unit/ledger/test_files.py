@@ -265,8 +265,8 @@ def test_a_damaged_file(path: Path) -> None:
         two = [Request("r", "m", TENTH, place=i, places=2) for i in (1, 2)]
         ledger.fail(ledger.reserve_all(analyst="ann", statement="s", requests=two))
         ledger.cancel(reserve(ledger))
-        answer_check(ledger, asked := open_stream(ledger))
-        ledger.streams.begin(asked.entry, ASKED, None)
+        answer_check(ledger, opened := open_stream(ledger))
+        ledger.streams.begin(opened.entry, ASKED, None)
         number = ledger.settle(reserve(ledger), TENTH, release=b"x", reuse_key="k")
         step = RefinementStep(number, 2 * TENTH.epsilon)
         ledger.reserve(analyst="ann", statement="s", selection="r", mechanism="m", charge=TENTH, refines=step)

@@ -7,14 +7,17 @@ import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from fractions import Fraction
+from pathlib import Path
 from typing import Any
 
 import anyio
 import pytest
 from mcp import Client
 
+from dpsql.cli import main
 from dpsql.noise import SeededEntropy
 from dpsql.policy import Address, HttpConfig
+from dpsql.remote import RemoteSession, Target
 from dpsql.serve.mcp.tools import Tools, make_server
 from dpsql.serve.page import http_app
 from dpsql.serve.service import Service
@@ -23,6 +26,7 @@ from dpsql.session import Session
 from tests.serve import frontend as f
 from tests.serve.bench import Bench
 from tests.serve.bench import run as on_bench
+from tests.unit.remote.conftest import LocalWire
 from tests.unit.serve.golden.doors import HERE, TOKEN, USERS, _returning, opened
 from tests.unit.serve.page.conftest import Site
 
@@ -98,6 +102,17 @@ def by_session() -> list[Rows]:
         return found
 
 
+def by_remote_session() -> list[Rows]:
+    """dpsql's own client, whose texts are answered by a session in this process."""
+    with served() as service, pytest.MonkeyPatch.context() as patch:
+        session = Session(service.generation.database, "agent")
+        patch.setattr("dpsql.remote.ServerWire", lambda *given: LocalWire(session))
+        there = RemoteSession(Target("localhost", user="agent"), "a password of the test")
+        found = [there.run(text).table.to_pylist() for text in SCRIPT]
+        session.close()
+        return found
+
+
 def by_http() -> list[Rows]:
     with served() as service, asyncio.Runner() as runner:
         application = http_app(service, Address("127.0.0.1", 8080), HttpConfig(), lambda *event: None)
@@ -148,6 +163,30 @@ def _rows(facts: Mapping[str, Any]) -> Rows:
     return [dict(zip(names, row, strict=True)) if isinstance(row, list) else row for row in facts["rows"]]
 
 
+def test_a_file_on_the_command_line_gets_equal_rows(
+    expected: list[Rows], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with served() as service:
+        path = service.generation.database.policy.path
+        (tmp_path / "script.sql").write_text(";\n".join(SCRIPT) + ";\n")
+        given = [
+            "-p",
+            str(path),
+            "--analyst",
+            "agent",
+            "--format",
+            "json",
+            "--partial",
+            "-f",
+            str(tmp_path / "script.sql"),
+        ]
+        assert main(given) == 0
+    found = [each["rows"] for each in json.loads(capsys.readouterr().out)]
+    for text, here, there in zip(SCRIPT, expected, found, strict=True):
+        # A file is prepared whole, so what explains a score has no board yet.
+        assert there == json.loads(json.dumps(here)) or text.startswith("EXPLAIN CHECK scores"), text
+
+
 def by_wire(*, extended: bool) -> list[list[tuple[bytes | None, ...]]]:
     async def asked(bench: Bench) -> list[list[tuple[bytes | None, ...]]]:
         bench.context.service = service
@@ -189,7 +228,7 @@ def test_the_script_does_what_it_says(expected: list[Rows]) -> None:
     assert expected[-1][0]["checked"] == "off"
 
 
-@pytest.mark.parametrize("door", [by_http, by_mcp])
+@pytest.mark.parametrize("door", [by_http, by_mcp, by_remote_session])
 def test_programs_get_equal_rows(expected: list[Rows], door: Any) -> None:
     for text, here, there in zip(SCRIPT, expected, door(), strict=True):
         assert json.dumps(there) == json.dumps(here), text
