@@ -312,7 +312,7 @@ def _find_renewal(connection: sqlite3.Connection, caps: Caps) -> BudgetRenewal |
     totals = total_at_order(connection, POLICY, None).totals
     since, later = date.fromisoformat(found.since), date.fromisoformat(found.next_start)
     together, words = (
-        found.together(caps.renewal, caps.filter, totals),
+        found.together(connection, caps.renewal, caps.filter),
         renewals.describe(connection, caps.renewal, caps.filter),
     )
     lifetime = caps.renewal.lifetime

@@ -39,7 +39,7 @@ from dpsql.kernel.ledger.totals import (
     write_charge,
     write_total,
 )
-from dpsql.kernel.loss import Charge, Filter, Totals
+from dpsql.kernel.loss import Charge, Filter, PrivacyLoss, Totals
 from dpsql.kernel.unit_parts import FIRST_DAY, LAST_DAY, Calendar, Every
 from dpsql.lazy_dataclass import dataclass
 
@@ -73,15 +73,11 @@ class RenewalTerms:
     def limit(self, budget: Filter) -> Filter | None:
         """Return what the lifetime admits, given what each renewal does; None: everything.
 
-        Its deltas are as many times the budget's as its epsilon is. Costs are at the same order, where a
-        limit is epsilon less a constant of the conversion's delta, which is not larger here.
+        Its delta is as many times the budget's as its epsilon is.
         """
         if self.lifetime is None:
             return None
-        way, more = budget.order_way, self.lifetime - budget.epsilon
-        delta = budget.delta * self.lifetime / budget.epsilon
-        way = None if way is None else replace(way, limit=way.limit + more)
-        return replace(budget, epsilon=self.lifetime, delta=delta, order_way=way)
+        return _widened(budget, Charge(self.lifetime, budget.delta * self.lifetime / budget.epsilon))
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,19 +133,26 @@ class Renewal:
             unknown=self.unknown + (self.unknown > 0),
         )
 
-    def together(self, terms: RenewalTerms | None, budget: Filter, spent: Totals) -> Charge:
-        """Return for which epsilon and delta all releases together are private; what is spent is known.
+    def together(self, connection: sqlite3.Connection, terms: RenewalTerms | None, budget: Filter) -> Charge:
+        """Return for which epsilon and delta all releases together are private.
 
-        It is more than the budgets if two copies of a ledger went on, or if a budget was lowered.
+        It is the lifetime, or the sum of the budgets, if that admits what is spent. It does not if more was
+        spent before the first renewal, if a lifetime or a budget was lowered, or if two copies of a ledger
+        went on: then it is what is spent, by the sum of epsilons or by the odometer of costs. Without both a
+        delta of 1 says that nothing is proved.
         """
-        scopes = self.unknown + 1
-        epsilon = self.ended.epsilon + scopes * self.most.epsilon
-        delta = self.ended.delta + scopes * self.most.delta
-        limit = None if terms is None else terms.limit(budget)
-        if limit is not None and limit.epsilon < epsilon:
-            epsilon, delta = limit.epsilon, limit.delta
-        known = Fraction(0) if spent.epsilon is None else spent.epsilon
-        return Charge(max(epsilon, known), min(max(delta, spent.delta), Fraction(1)))
+        scopes, way = self.unknown + 1, budget.order_way
+        whole = self.ended + Charge(scopes * self.most.epsilon, scopes * self.most.delta)
+        spent = total_at_order(connection, POLICY, None if way is None else way.order).totals
+        most, limit = _widened(budget, whole), None if terms is None else terms.limit(budget)
+        for each in (limit, most):
+            if each is not None and each.epsilon <= most.epsilon and each.admits(spent, PrivacyLoss()):
+                return Charge(each.epsilon, min(each.delta, Fraction(1)))
+        known = [] if spent.epsilon is None else [(spent.epsilon, spent.delta)]
+        if way is not None:
+            known.append((spent.cost + way.margin, spent.delta + budget.conversion_delta))
+        epsilon, delta = min(known, default=(most.epsilon, Fraction(1)))
+        return Charge(max(epsilon, most.epsilon), min(max(delta, most.delta), Fraction(1)))
 
     @property
     def content(self) -> dict[str, Any]:
@@ -266,7 +269,7 @@ def describe(connection: sqlite3.Connection, terms: RenewalTerms | None, budget:
     found = find_seen(connection, budget)
     if found is None or (found.every is None and not found.times):
         return ""
-    charge = found.together(terms, budget, total_at_order(connection, POLICY, None).totals)
+    charge = found.together(connection, terms, budget)
     pair = f"({_write_short(charge.epsilon)}, {_write_short(charge.delta)})-DP"
     day = date.fromisoformat(found.since)
     times = _TIMES.get(found.times, f"{found.times} times")
@@ -279,6 +282,16 @@ def describe(connection: sqlite3.Connection, terms: RenewalTerms | None, budget:
 def _write_short(amount: Fraction) -> str:
     text = shown(amount, up=True)
     return f"{Decimal(text).normalize():e}" if text.startswith("0.0000") else text
+
+
+def _widened(budget: Filter, larger: Charge) -> Filter:
+    """Return what a larger budget admits. Costs are at the same order.
+
+    A limit is epsilon less a constant of the conversion's delta, which is not larger here.
+    """
+    way = budget.order_way
+    way = None if way is None else replace(way, limit=way.limit + larger.epsilon - budget.epsilon)
+    return replace(budget, epsilon=larger.epsilon, delta=larger.delta, order_way=way)
 
 
 def _largest(one: Charge, other: Filter) -> Charge:

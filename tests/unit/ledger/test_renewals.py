@@ -276,6 +276,54 @@ def test_gaussian_noise_and_costs_count_in_each_renewal_and_in_the_lifetime(
         assert ledger.check() == []  # at other orders
 
 
+def test_gaussian_noise_before_the_section_or_above_a_lowered_lifetime_is_promised(
+    tmp_path: Path, clock: Clock
+) -> None:
+    """It has no epsilon, so only its costs tell that a sum of budgets, or a lifetime, is no promise."""
+    loss, unlimited = PrivacyLoss.gaussian(Fraction(1, 100)), RenewalTerms("month", None)
+
+    def fill(ledger: Ledger) -> None:
+        request = Request("s", "m", Charge(Fraction(1, 5)), loss=loss)
+        with suppress(BudgetExceeded):
+            while True:
+                reservation = ledger.reserve_all(analyst="ann", statement="SELECT", requests=[request])
+                ledger.settle_all(reservation, [Settled(loss, b"x", None)])
+
+    def promised(ledger: Ledger) -> tuple[float, float]:
+        renewal = ledger.budget().renewal
+        assert renewal is not None
+        return float(renewal.together.epsilon), float(renewal.together.delta)
+
+    with opened(tmp_path / "before", None, "10", zcdp=True) as ledger:
+        fill(ledger)
+    with opened(tmp_path / "before", unlimited, zcdp=True) as ledger:
+        assert promised(ledger)[0] > 10
+        clock.set("2026-06-02")
+        ask(ledger, "0.1")
+        assert promised(ledger)[0] > 10
+    with opened(tmp_path / "before", unlimited) as ledger:
+        assert promised(ledger) == (2, 1)  # nothing is known of Gaussian noise without costs
+    clock.set("2026-05-02")
+    with opened(tmp_path / "low", unlimited, "5", zcdp=True) as ledger:
+        for month in (5, 6, 7):
+            clock.set(f"2026-{month:02}-02")
+            fill(ledger)
+        assert promised(ledger) == (15, 3e-6)
+    with opened(tmp_path / "low", RenewalTerms("month", Fraction(5)), "5", zcdp=True) as ledger:
+        assert promised(ledger) == (15, 3e-6)
+    with opened(tmp_path / "low", RenewalTerms("month", Fraction(14)), "5", zcdp=True) as ledger:
+        assert promised(ledger) == (14, 2.8e-6)
+
+
+def test_many_small_statements_that_costs_admit_are_promised_as_the_budget(
+    tmp_path: Path, clock: Clock
+) -> None:
+    with opened(tmp_path / "l", RenewalTerms("month", None), "5", zcdp=True) as ledger:
+        for _ in range(150):
+            ask(ledger, "0.05")
+        assert "together are (5, 1e-6)-DP" in ledger.describe_renewals()
+
+
 def test_the_lifetime_is_a_filter_at_the_budgets_order() -> None:
     """The constants of a lifetime are those with which `Filter` proves its promise."""
     budget = Filter.of(Charge(Fraction(1), Fraction(1, 10**6)), "zcdp")
