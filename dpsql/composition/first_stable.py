@@ -6,6 +6,7 @@ It is one release with one price: all statements are counted, and tested in orde
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Protocol
 
@@ -74,11 +75,24 @@ def prepare_first_stable(
                 query.tree,
                 f"those of the first are {wanted}: write CAST(.. AS ..) AS {columns[0][0][0]}",
             )
+    _check_units(statement, counts)
     charge = method.quote.charge
     keys = [reuse_key(each.plan, each.policy, engines.versions, charge) for each in counts]
     made = PreparedPrivate(text, first, counts[0], method, _join_keys(keys), charge, others=(*counts[1:],))
     priced = planner.priced(made)
     return replace(made, price=priced.price)
+
+
+def _check_units(statement: FirstStable, counts: Sequence[PlannedCount]) -> None:
+    """Refuse statements over several kinds of units: the guarantee of their one answer tells one."""
+    first, *others = (each.plan for each in counts)
+    for query, plan in zip(statement.queries[1:], others, strict=True):
+        if plan.owner.words != first.owner.words:
+            raise query.source.refuse(
+                f"all SELECTs of FIRST STABLE protect the same unit: the first one's is {first.owner.words}",
+                query.tree,
+                f"ask for what protects a {plan.owner.words} by itself",
+            )
 
 
 def _check_options(statement: FirstStable, options: Options) -> None:

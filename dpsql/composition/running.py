@@ -335,6 +335,9 @@ def count_and_run(
     charge = _charge_said(prepared, run.loss)
     table, places = build_details(plan, answer, shown)
     said = words_of_release(plan, prepared.method, prepared.refines, answer, renewed)
+    if prepared.others:  # its privacy rests on the facts of all that was counted
+        every = (fact for each in prepared.counts for fact in each.plan.assumed)
+        said["assumed"] = tuple(dict.fromkeys(every))
     said["properties"] = add_sentence_on_ends(said["properties"], plan, answer)
     release = Release(
         rows=shown,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from fractions import Fraction
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -159,3 +160,59 @@ def test_refused(session: Session, text: str, message: str) -> None:
     with pytest.raises((QueryRefused, QuerySyntaxError), match=message):
         session.run(text)
     assert session.budget().spent == before
+
+
+CLINIC = """
+[budget]
+epsilon = 1000
+delta = 0.9
+ledger = "ledger.sqlite"
+[tables.visits]
+source = "visits.parquet"
+unit = "patient_id"
+unit_kind = "patient"
+unit_period = { column = "day", every = "week" }
+rows_per_unit = 3
+[tables.visits.domain]
+c = { values = ["a", "b", "z"], complete = true }
+[tables.patients]
+source = "patients.parquet"
+unit = "patient_id"
+unit_kind = "patient"
+rows_per_unit = 1
+[tables.letters]
+source = "letters.parquet"
+unit = "patient_id"
+unit_kind = "patient"
+rows_per_unit = 2
+trust_source = true
+[tables.devices]
+source = "devices.parquet"
+unit = "device_id"
+unit_kind = "device"
+rows_per_unit = 1
+"""
+
+
+def test_one_kind_of_unit_and_the_facts_of_all(tmp_path: Path) -> None:
+    """The guarantee of the one answer tells one unit: of a patient's weeks it would be false."""
+    rows = "SELECT i % 4000 AS patient_id, CASE WHEN i % 4000 < 2500 THEN 'a' ELSE 'b' END AS c"
+    largest = "c AS k FROM {} GROUP BY c ORDER BY COUNT(*) DESC LIMIT 1"
+    patients, visits, letters, devices = map(largest.format, ("patients", "visits", "letters", "devices"))
+    with open_world(
+        tmp_path,
+        CLINIC,
+        visits=f"{rows}, DATE '2024-01-01' + CAST(i // 4000 AS INT) * 7 AS day FROM range(12000) t(i)",
+        patients=f"{rows} FROM range(4000) t(i)",
+        letters=f"{rows} FROM range(4000) t(i)",
+        devices=f"{rows.replace('patient_id', 'device_id')} FROM range(4000) t(i)",
+    ) as opened:
+        for first, other in ((patients, visits), (visits, patients), (patients, devices)):
+            with pytest.raises(QueryRefused, match="protect the same unit"):
+                opened.run(listed(first, other))
+        release = present(opened.run(listed(patients, letters)).release)
+        assert any("the answer of SELECT 1 of 2" in text for text in release.warnings)
+        options = OPTIONS.replace("epsilon", "mechanism = FIRST_STABLE, epsilon")
+        alone = present(opened.run(f"SELECT {options} {letters}").release)
+        assert alone.assumed
+        assert {*release.assumed} >= {*alone.assumed}
