@@ -62,7 +62,7 @@ from dpsql.language import (
     copy_parameters,
     copy_text,
 )
-from dpsql.release import Release, from_bytes, tell_opening, write_cell
+from dpsql.release import Release, from_bytes, renew_words, tell_opening, write_cell
 from dpsql.release.reuse import CHANGING
 from dpsql.session_api import StatementResult, Turn
 
@@ -378,7 +378,8 @@ class Session:
         """Return one of the analyst's own releases, by its number; it costs nothing."""
         self.check()
         stored = self.ledger.release(number, self.analyst)
-        return replace(from_bytes(stored.payload), number=number, receipt=str(stored.event))
+        found = replace(from_bytes(stored.payload), number=number, receipt=str(stored.event))
+        return renew_words(found, self.ledger.describe_renewals())
 
     def cancel(self) -> None:
         """Stop the statement that runs, from another thread; what was charged stays charged."""

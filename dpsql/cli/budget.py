@@ -240,12 +240,16 @@ def _find_receipt(settings: CliSettings, receipt: str) -> int:
 @click.pass_obj
 def release_command(settings: CliSettings, /, *, number: int) -> int:
     """Show an earlier answer again, by its number in SHOW RELEASES."""
-    from dpsql.release import from_bytes
+    from dpsql.release import from_bytes, renew_words
 
     with settings.answers() as out:
         with settings.open_ledger() as ledger:
-            stored = ledger.release(number, settings.analyst or "analyst")
+            stored, renewed = (
+                ledger.release(number, settings.analyst or "analyst"),
+                ledger.describe_renewals(),
+            )
         found = replace(from_bytes(stored.payload), number=number, receipt=str(stored.event))
+        found = renew_words(found, renewed)
         out.write(found.rows, found)
     return ExitCode.OK
 

@@ -47,7 +47,7 @@ from dpsql.composition.prepared import (
     PreparedComposed,
     PreparedPrivate,
 )
-from dpsql.composition.release_words import RENEWED, add_renewals, total_guarantee
+from dpsql.composition.release_words import total_guarantee
 from dpsql.composition.statement_parts import Parts
 from dpsql.composition.unbound_statements import refuse_unbound
 from dpsql.engines import UnboundQuery
@@ -58,6 +58,7 @@ from dpsql.places import DETAILS, FREE, Places, lay_out, make_distinct
 from dpsql.planning import COVERS_LESS, choose, to_doubles
 from dpsql.policy import Policy, fold
 from dpsql.release import COMPUTED, Release, ends_of, hold_at_once, places_of
+from dpsql.release.renewed import RENEWED, add_renewals
 from dpsql.types import BIGINT, DOUBLE
 
 
@@ -391,7 +392,7 @@ def _join_facts(prepared: PreparedComposed, releases: tuple[Release, ...]) -> Re
     receipts = {release.receipt for release in new or releases}
     added = {text: None for r in releases if (text := r.properties.get(COMPUTED))}
     computed = "; ".join(added) if all(COMPUTED in r.properties for r in releases) else ""
-    said = [r.properties[RENEWED] for r in releases if RENEWED in r.properties]
+    said = [r.properties[RENEWED] for r in new or releases if RENEWED in r.properties]
     renewed = said[-1] if said else ""
     return replace(
         first,

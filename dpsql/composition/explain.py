@@ -17,7 +17,6 @@ from dpsql.composition.prepared import PreparedComposed, PreparedPrivate, Prepar
 from dpsql.composition.release_words import (
     DescribedNumber,
     add_exact_facts,
-    add_renewals,
     describe_numbers,
     guarantee,
     layout_facts,
@@ -43,6 +42,7 @@ from dpsql.planning import (
 )
 from dpsql.policy import UnitPeriods
 from dpsql.release import COMPUTED, Release, places_of
+from dpsql.release.renewed import add_renewals
 
 
 def _facts_left_out(plan: Plan) -> dict[str, object]:

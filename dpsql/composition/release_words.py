@@ -36,6 +36,7 @@ from dpsql.lazy_dataclass import dataclass
 from dpsql.ledger import Budget, RefinementStep
 from dpsql.planning import Method, NoisyResult, left_out_sentences, merge_properties, sentences_of
 from dpsql.planning.method import Quote
+from dpsql.release.renewed import RENEWED, add_renewals
 
 _CLOSED = (
     "the sum of epsilons admits no statement any more, only that of costs; noise = LAPLACE keeps it open"
@@ -56,15 +57,6 @@ def guarantee(plan: Plan, loss: PrivacyLoss) -> str:
         f" {every}s (a home, a lasting illness, being a {kind} at all) is protected less: per {kind} at most"
         f" {more} {every}s touched, {most} in a year"
     )
-
-
-RENEWED = "renewals"
-"""The property of a release that says how often the budget has started anew."""
-
-
-def add_renewals(text: str, renewed: str) -> str:
-    """Return a guarantee with what is to be said of budgets that start anew."""
-    return f"{text}; {renewed}" if renewed else text
 
 
 def _guarantee(plan: Plan, loss: PrivacyLoss) -> str:

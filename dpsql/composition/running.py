@@ -39,6 +39,7 @@ from dpsql.release import (
     from_bytes,
     question,
     rename_columns,
+    renew_words,
     reuse_key,
     to_bytes,
     why_charged_again,
@@ -140,6 +141,9 @@ class Releasing:
         elif shared:
             self.ledger.share(keys, self.analyst)
         found |= {place: release for place, part in shared.items() if (release := self._stored(part))}
+        renewed = self.ledger.describe_renewals()
+        stored = {place for place in found if place not in made}
+        found |= {place: renew_words(found[place], renewed) for place in stored}
         return _place_releases(prepared, found)
 
     def _check_agreed(self, charge: Charge) -> None:

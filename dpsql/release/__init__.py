@@ -6,6 +6,7 @@
                    the same data, so that an answer is found again, under other names of its columns, too
 ``check_answers``  answers of checks, and the key of a check
 ``moved_units``    notices that units moved from one part to another between versions of the data
+``renewed``        what a guarantee says of budgets that start anew
 ``kept_ladders``   kept bounds of the policy's tables, as statements use them
 =================  ==================================================================================
 
@@ -44,6 +45,7 @@ from dpsql.release.release import (
     to_bytes,
     write_cell,
 )
+from dpsql.release.renewed import renew_words
 from dpsql.release.reuse import changes, question, reuse_key, source_version, tables_read, why_charged_again
 from dpsql.render.readable import COMPUTED
 
@@ -67,6 +69,7 @@ __all__ = [
     "places_of",
     "question",
     "rename_columns",
+    "renew_words",
     "reuse_key",
     "source_version",
     "tables_read",

@@ -79,9 +79,9 @@ def test_every_guarantee_says_how_often_the_budget_has_started_anew(
         assert words.endswith(f"over the same rows: all releases together are {expected}")
     assert "the budget has started anew 5 times since 1 May 2026 over the same rows: all releases" in words
     assert "all releases together are (6, 6e-6)-DP" in words
-    again = session.run(ASK.format(1)).release  # the stored one has what was true when it was released
+    again = session.run(ASK.format(1)).release  # the stored one has what is true when it is shown
     assert again is not None
-    assert again.guarantee.endswith("(1, 1e-6)-DP")
+    assert again.guarantee.endswith("(6, 6e-6)-DP")
 
 
 def test_composed_statements_and_reports_say_it_once(
@@ -165,3 +165,26 @@ def test_streams_are_closed(session: Session, monkeypatch: pytest.MonkeyPatch) -
     at(monkeypatch, 6)
     with pytest.raises(ProgrammingError, match="REFILL STREAM daily"):
         session.run(check.replace("FROM users", "FROM users WHERE land = 'DE'").replace("840", "420"))
+
+
+def test_a_stored_answer_says_how_often_the_budget_has_started_anew_by_now(
+    session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What it said when it was made would be false: later releases are over the same rows."""
+    first = session.run(ASK.format("0.5")).release
+    assert first is not None
+    assert "has not yet" in first.guarantee
+    at(monkeypatch, 6)
+    session.run(ASK.format("0.4"))
+    words = "the budget has started anew once since 1 May 2026 over the same rows: all releases together are"
+    composed = f"SELECT a.n + b.n AS m FROM ({ASK.format('0.5')}) AS a, ({ASK.format('0.4')}) AS b"
+    for text in (ASK.format("0.5"), composed):
+        found = session.run(text).release
+        assert found is not None
+        assert found.reused
+        assert found.guarantee.endswith(f"; {words} (2, 2e-6)-DP")
+        assert found.guarantee.count("the budget") == 1
+    assert first.number is not None
+    again = session.release(first.number)
+    assert again.guarantee == f"{ALONE} e^0.5; {words} (2, 2e-6)-DP"
+    assert again.properties["renewals"] == f"{words} (2, 2e-6)-DP"
