@@ -14,11 +14,13 @@ from typing import Any
 
 from dpsql.errors import NotSupportedError, ProgrammingError
 from dpsql.kernel.ledger import renewals
+from dpsql.kernel.ledger.renewals import RenewalTerms
 from dpsql.kernel.ledger.scopes import (
     Caps,
     Scope,
     ScopeBudget,
     analyst_scope,
+    order_of,
     policy_scopes,
     scope_of_group,
 )
@@ -193,7 +195,7 @@ class BudgetRenewal:
     lifetime: Fraction | None
     """The most epsilon of all renewals together; None: no limit."""
     spent: Fraction | None
-    """What all of them have cost; None: it has no epsilon."""
+    """What all of them have cost; under `zcdp` the less of what both sums prove. None: it has no epsilon."""
     words: str
     """The same as a guarantee says it."""
 
@@ -304,19 +306,34 @@ def budget_of(
     return budget if caps.renewal is None else replace(budget, renewal=_find_renewal(connection, caps))
 
 
+_ENDLESS = Fraction(10**18)
+"""More than anything that is spent."""
+
+
 def _find_renewal(connection: sqlite3.Connection, caps: Caps) -> BudgetRenewal | None:
     """Return how the budget starts anew; None: another process has read another policy."""
     found = renewals.find_seen(connection, caps.filter)
     if found is None or found.every is None or caps.renewal is None:
         return None
-    totals = total_at_order(connection, POLICY, None).totals
     since, later = date.fromisoformat(found.since), date.fromisoformat(found.next_start)
     together, words = (
         found.together(connection, caps.renewal, caps.filter),
         renewals.describe(connection, caps.renewal, caps.filter),
     )
-    lifetime = caps.renewal.lifetime
-    return BudgetRenewal(found.every, found.times, since, later, together, lifetime, totals.epsilon, words)
+    lifetime, spent = caps.renewal.lifetime, _find_spent(connection, caps.renewal, caps.filter)
+    return BudgetRenewal(found.every, found.times, since, later, together, lifetime, spent, words)
+
+
+def _find_spent(connection: sqlite3.Connection, terms: RenewalTerms, budget: Filter) -> Fraction | None:
+    """Return the epsilon that all renewals have cost, by the sum of epsilons or by that of costs.
+
+    It is at most a lifetime that admits them; None: no epsilon is proved.
+    """
+    totals, limit = total_at_order(connection, POLICY, order_of(budget)).totals, terms.limit(budget)
+    spent = replace(budget, epsilon=_ENDLESS).spent(totals)
+    if limit is None or spent is None or not limit.admits(totals, PrivacyLoss()):
+        return spent
+    return min(spent, limit.epsilon)
 
 
 def scopes_of(connection: sqlite3.Connection, caps: Caps, analyst: str | None) -> list[Scope]:

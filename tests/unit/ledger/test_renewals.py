@@ -318,10 +318,17 @@ def test_gaussian_noise_before_the_section_or_above_a_lowered_lifetime_is_promis
 def test_many_small_statements_that_costs_admit_are_promised_as_the_budget(
     tmp_path: Path, clock: Clock
 ) -> None:
-    with opened(tmp_path / "l", RenewalTerms("month", None), "5", zcdp=True) as ledger:
-        for _ in range(150):
-            ask(ledger, "0.05")
-        assert "together are (5, 1e-6)-DP" in ledger.describe_renewals()
+    for lifetime in (None, Fraction(6)):
+        with opened(tmp_path / f"{lifetime}", RenewalTerms("month", lifetime), "5", zcdp=True) as ledger:
+            for _ in range(150):
+                ask(ledger, "0.05")
+            assert "together are (5, 1e-6)-DP" in ledger.describe_renewals()
+            renewal = ledger.budget().renewal
+            assert renewal is not None
+            assert renewal.spent is not None
+            assert renewal.spent < 5  # and not 150 times 0.05, which leaves nothing of the lifetime
+            for _ in range(208):
+                ask(ledger, "0.05")
 
 
 def test_the_lifetime_is_a_filter_at_the_budgets_order() -> None:
