@@ -17,7 +17,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpsql.composition.hidden_columns import Hidden, SumOfNumbers, floats, leaves_of
-from dpsql.composition.released_terms import CallTerm, LinearTerm, NoIntervalError, Term, value_of
+from dpsql.composition.released_terms import (
+    NULLED,
+    CallTerm,
+    LinearTerm,
+    NoIntervalError,
+    Term,
+    value_of,
+)
 from dpsql.estimates.noise_laws import Linear, NoiseDraw, Weighted
 from dpsql.estimates.noise_terms import (
     LEAST_TAIL,
@@ -117,7 +124,10 @@ class DerivedErrors:
         if not isinstance(term, LinearTerm):
             return out
         for row in np.flatnonzero(np.isfinite(values)).tolist():
-            weights = self.hidden.form(term, row, float(values[row])).weights
+            try:
+                weights = self.hidden.form(term, row, float(values[row])).weights
+            except NoIntervalError:
+                continue
             noises = [(weight, *self._number(name)) for name, weight in weights.items()]
             if kind == "bound":
                 bounds = {None if each.noise is None else each.noise.bound for _, each, _ in noises}
@@ -258,8 +268,8 @@ class DerivedErrors:
         """Return a form, with the value NaN for NULL: GREATEST and LEAST pass over it, others have NULL."""
         try:
             return self.hidden.leaf(leaf, row, at)
-        except NoIntervalError:
-            return SumOfNumbers(math.nan, {})
+        except NoIntervalError as problem:
+            return SumOfNumbers(math.nan, {}, nulled=str(problem) == NULLED)
 
     def _smooth_of(self, forms: list[SumOfNumbers], f: Callable[[list[FloatArray]], FloatArray]) -> Interval:
         """Return the deviation and the interval of f from draws of the values that the forms may have."""
@@ -280,13 +290,15 @@ class DerivedErrors:
         for form, error in zip(forms, drawn, strict=False):
             more = sum((weight * made[n] for n, weight in form.weights.items() if n in made), np.zeros(draws))
             leaves.append(self._centre(form) - error + more)
+            if form.nulled:
+                leaves[-1][0] = 0.0  # so it is not passed over as a value that is NULL for all noise
         results = [np.asarray(f(shifted), dtype=np.float64) for shifted in self._corners(forms, leaves)]
         # Where a draw has no value, it may have any.
         least, most = ([np.where(np.isnan(each), end, each) for each in results] for end in (-np.inf, np.inf))
         low = min(float(np.quantile(each, tail, method="lower")) for each in least)
         high = max(float(np.quantile(each, 1 - tail, method="higher")) for each in most)
         if not math.isfinite(low) or not math.isfinite(high):
-            raise NoIntervalError(_NO_NUMBER)
+            raise NoIntervalError(NULLED if any(form.nulled for form in forms) else _NO_NUMBER)
         return float(np.nanstd(results[0])), low, high
 
     def _corners(self, forms: list[SumOfNumbers], leaves: list[FloatArray]) -> Iterator[list[FloatArray]]:

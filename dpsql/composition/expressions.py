@@ -296,8 +296,7 @@ class ExpressionReader:
             return self._aggregate(node, name, None)
         if name in ("coalesce", "ifnull"):
             branches = [self.term(each) for each in args]
-            texts = [f"({self._sql(each)}) IS NOT NULL" for each in args[:-1]]
-            return choose_branch(texts, branches[:-1], self._sql(node), branches[-1])
+            return released_terms.coalesce(branches, [self._sql(each) for each in args], self._sql(node))
         if name in ("if", "iff") and len(args) == 3:
             if isinstance(self.term(args[0]), Known):
                 branch, last = self.term(args[1]), self.term(args[2])

@@ -1,7 +1,8 @@
 """What a column over released numbers is, as a term of these numbers: as SQL, and for draws of their noise.
 
 A released number of a row is named by a whole number: its row times the number of released columns, plus its
-column. A `LinearTerm` is a sum of released numbers with weights: SQL of lists of such names with weights, so
+column. Where noise made it NULL, its weight is NaN: a value that is made in its place has no interval. A
+`LinearTerm` is a sum of released numbers with weights: SQL of lists of such names with weights, so
 that the engine itself tells of which rows a value is made, whatever the window, the join or the group. A
 `CallTerm` is a function of terms, a `Fold` an aggregate of a function. `Known` values have no noise, `Opaque`
 ones no interval.
@@ -26,6 +27,9 @@ _MARKED = re.compile(rf"{_PLACE}\(\)", re.IGNORECASE)
 
 EMPTY = "CAST([] AS STRUCT(p BIGINT, w DOUBLE)[])"
 """A form without a released number."""
+_NAN = "CAST('nan' AS DOUBLE)"
+NULLED = "noise made a number NULL that it is computed from"
+"""Why there is no interval where another value stands for such a number."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +81,8 @@ _LINEAR = {"add": ("1", "1"), "sub": ("1", "-1")}
 def number(row: str, columns: int, column: int, value: str) -> LinearTerm:
     """Return a released number, given the SQL of its row's number and of its value."""
     name = f"CAST({row} * {columns} + {column} AS BIGINT)"
-    one = f"CASE WHEN {value} IS NULL THEN NULL ELSE [{{'p': {name}, 'w': CAST(1 AS DOUBLE)}}] END"
+    weight = f"CASE WHEN {value} IS NULL THEN {_NAN} ELSE CAST(1 AS DOUBLE) END"
+    one = f"CASE WHEN {row} IS NULL THEN NULL ELSE [{{'p': {name}, 'w': {weight}}}] END"
     return LinearTerm(value, (("1", one),))
 
 
@@ -155,6 +160,25 @@ def choose_branch(
     if is_linear(*every):
         return LinearTerm(value, (("1", case([listed(term) for term in every])),))
     return CallTerm("pick", (Known(case([str(i) for i in range(len(every))])), *every))
+
+
+def coalesce(branches: list[Term], texts: list[str], value: str) -> Term:
+    """Return the term of COALESCE; `texts` is the SQL of the branches.
+
+    Where noise made a branch NULL, which one follows is known, but not what the exact answer has.
+    """
+    *conditions, _ = (f"({text}) IS NOT NULL" for text in texts)
+    made = choose_branch(conditions, branches[:-1], value, branches[-1])
+    if isinstance(made, CallTerm):
+        return CallTerm("coalesce", made.args)
+    if not isinstance(made, LinearTerm):
+        return made
+    forms = [listed(term) for term in branches]
+    lost = [_times(form, _NAN) for form in forms]
+    chosen = [f"flatten([{', '.join([form, *lost[:place]])}])" for place, form in enumerate(forms)]
+    pairs = zip(conditions, chosen, strict=False)
+    whens = " ".join(f"WHEN {condition} THEN {text}" for condition, text in pairs)
+    return LinearTerm(value, (("1", f"CASE {whens} ELSE {chosen[-1]} END"),))
 
 
 def map_sql(term: Term, each: Callable[[str], str]) -> Term:
@@ -272,11 +296,14 @@ def value_of(term: Term, leaves: Iterator[Leaf], constants: Mapping[str, object]
     if isinstance(term, Known):
         return np.asarray(_number(constants[term.sql]))
     if isinstance(term, CallTerm):
-        if term.op == "pick":
+        if term.op in ("pick", "coalesce"):
             index, *branches = term.args
             made = [value_of(each, leaves, constants) for each in branches]
             assert isinstance(index, Known)  # noqa: S101  so it was made
-            return made[int(_number(constants[index.sql]))]
+            place = int(_number(constants[index.sql]))
+            if term.op == "coalesce" and not all(np.isnan(each).all() for each in made[:place]):
+                raise NoIntervalError(NULLED)
+            return made[place]
         if term.op == "cut":
             ends = (constants[each.sql] for each in term.args[1:] if isinstance(each, Known))
             least, most = (None if end is None else _number(end) for end in ends)
