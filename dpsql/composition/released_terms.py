@@ -319,6 +319,44 @@ def value_of(term: Term, leaves: Iterator[Leaf], constants: Mapping[str, object]
     raise NoIntervalError
 
 
+_STEPS, _TIMES, _EXACT = 257, 5, 1e-9
+"""Values at which a function is computed between two, how often, and what of its range is taken as 0."""
+
+
+def range_over(
+    f: Callable[[FloatArray], FloatArray], x: FloatArray, tail: float, sides: tuple[float, float]
+) -> tuple[float, float] | None:
+    """Return the least and the greatest f over the interval of x; None if x has none.
+
+    If the function turns within it, as ABS at 0, quantiles of f leave out the value at which it does.
+    """
+    least, most = (np.where(np.isnan(x), end, x) for end in (-np.inf, np.inf))
+    low = float(np.quantile(least, tail, method="lower"))
+    high = float(np.quantile(most, 1 - tail, method="higher"))
+    if not np.isfinite([low, high]).all():
+        return None
+    between = np.linspace(low - sides[0], high + sides[1], _STEPS)
+    every = np.sort(np.concatenate([x[(x >= low) & (x <= high)], between]))
+    least_f, most_f = -_find_most(lambda x: -f(x), every), _find_most(f, every)
+    near = _EXACT * (most_f - least_f)
+    return (0.0 if abs(least_f) < near else least_f), (0.0 if abs(most_f) < near else most_f)
+
+
+def _find_most(f: Callable[[FloatArray], FloatArray], x: FloatArray) -> float:
+    """Return the most that f has between sorted values: beside the one at which it has most, too."""
+    found = f(x)
+    most = float(np.max(found))
+    for _ in range(_TIMES):
+        at = int(np.argmax(found))
+        x = np.linspace(x[max(at - 1, 0)], x[min(at + 1, len(x) - 1)], _STEPS)
+        try:
+            found = f(x)
+        except NoIntervalError:  # so near to each other rounded values are one
+            break
+        most = max(most, float(np.max(found)))
+    return most
+
+
 def _fold(term: Fold, leaves: Iterator[Leaf], constants: Mapping[str, object]) -> FloatArray:
     """Return an aggregate of the values of each element."""
     lists = [next(leaves) for _ in forms_of(term.arg)]
