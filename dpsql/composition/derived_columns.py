@@ -23,6 +23,7 @@ from dpsql.composition.released_terms import (
     LinearTerm,
     NoIntervalError,
     Term,
+    in_order,
     range_over,
     value_of,
 )
@@ -156,7 +157,7 @@ class DerivedErrors:
 
     def _cut(self, term: CallTerm, row: int, value: float) -> Interval:
         """Return the interval of a value that is cut to one: all of that where it has none itself."""
-        least, most = (self.hidden.end(end, row) for end in term.args[1:])
+        least, most = in_order(*(self.hidden.end(end, row) for end in term.args[1:]))
         try:
             deviation, low, high = self._interval(term.args[0], row, value)
         except NoIntervalError:

@@ -273,7 +273,7 @@ class ExpressionReader:
         ends: dict[type[exp.Expr], str] = {exp.LT: "NULL", exp.GT: "NULL"}
         for condition, result in whens:
             compared = condition.unnest()
-            if type(compared) not in ends or compared.this.unnest() != own:
+            if ends.get(type(compared)) != "NULL" or compared.this.unnest() != own:
                 return None
             end = self.term(result)
             if compared.expression.unnest() != result.unnest() or not isinstance(end, Known):

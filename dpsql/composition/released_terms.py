@@ -306,7 +306,7 @@ def value_of(term: Term, leaves: Iterator[Leaf], constants: Mapping[str, object]
             return made[place]
         if term.op == "cut":
             ends = (constants[each.sql] for each in term.args[1:] if isinstance(each, Known))
-            least, most = (None if end is None else _number(end) for end in ends)
+            least, most = in_order(*(None if end is None else _number(end) for end in ends))
             return np.clip(value_of(term.args[0], leaves, constants), least, most)
         args = [value_of(each, leaves, constants) for each in term.args]
         if term.op == "round":
@@ -355,6 +355,13 @@ def _find_most(f: Callable[[FloatArray], FloatArray], x: FloatArray) -> float:
             break
         most = max(most, float(np.max(found)))
     return most
+
+
+def in_order(least: float | None, most: float | None) -> tuple[float | None, float | None]:
+    """Return the ends to which a value is cut; between ends in another order it jumps: it has no interval."""
+    if least is not None and most is not None and least > most:
+        raise NoIntervalError("it is cut to ends of which the lower is above the upper")
+    return least, most
 
 
 def _fold(term: Fold, leaves: Iterator[Leaf], constants: Mapping[str, object]) -> FloatArray:

@@ -39,6 +39,21 @@ def test_the_value_at_which_a_function_turns_is_covered(asked: NearlyExact, valu
     assert row["y_low"] <= 0 < row["y_high"]
 
 
+@pytest.mark.parametrize(
+    "value",
+    [
+        "CASE WHEN n < 1000 THEN 1000 WHEN n > 1 THEN 1 ELSE n END",
+        "CASE WHEN n < 1000 THEN 1000 WHEN n < 2000 THEN 2000 ELSE n END",
+        "3 * CASE WHEN n < 1000 THEN 1000 WHEN n > 1 THEN 1 ELSE n END",
+    ],
+)
+def test_a_value_that_jumps_within_the_noise_has_no_interval(asked: NearlyExact, value: str) -> None:
+    released = "SELECT SQRT(COUNT(*)) * SQRT(COUNT(*)) AS n FROM t"
+    table = asked.private.execute(f"SELECT {value} AS y FROM ({released})").release.table
+    (row,) = table.to_pylist()
+    assert row.get("y_low") is None
+
+
 DRAWS = np.random.default_rng(3).normal(size=2001)
 
 
