@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from dpsql.composition.boards import Best
 from dpsql.kernel.mechanisms import Box, CheckStream, CheckStreamPlan, NoiseSource
 from dpsql.kernel.noise import Entropy
+from dpsql.noise import SeededEntropy
 from reproduce.page import Claim, Figure, Section, Table
 from reproduce.svg import Series, panel
 
@@ -110,9 +111,10 @@ def claims(points: Sequence[Point]) -> list[Claim]:
 def _point(rows: int, trials: int, rng: np.random.Generator, source: NoiseSource) -> Point:
     plan = CheckStreamPlan.plan(1, IMPROVEMENTS)
     found, apart = [], []
+    others, noise = np.random.default_rng(rows), NoiseSource(SeededEntropy(rows))
     for _ in range(trials):
-        wrong = rng.binomial(rows, losses(rng, apart=True))
-        apart.append(wrong[_run_board(plan, wrong, rows, source)[1]] / rows - wrong.min() / rows)
+        wrong = others.binomial(rows, losses(others, apart=True))
+        apart.append(wrong[_run_board(plan, wrong, rows, noise)[1]] / rows - wrong.min() / rows)
         wrong = rng.binomial(rows, losses(rng))
         true = wrong / rows
         shown, winner = _run_board(plan, wrong, rows, source)

@@ -57,6 +57,7 @@ class Budget:
     spent: Charge
     remaining: Charge
     by_parts: bool = False
+    scopes: tuple[object, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -42,9 +42,9 @@ SELECT page, AVG(ms, contribution_bounds_per_group => (0, 100)) AS a FROM visits
 SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (max_rows_contributed = 30) page, SUM(ms, contribution_bounds_per_row => (0, 100)) AS s, AVG(ms, contribution_bounds_per_row => (0, 100)) AS a, COUNT(ms) AS n, COUNT(*) AS r,
   VAR_POP(ms, contribution_bounds_per_row => (0, 100)) AS v, VAR_SAMP(ms, contribution_bounds_per_row => (0, 100)) AS w, VARIANCE(ms, contribution_bounds_per_row => (0, 100)) AS x, STDDEV(ms, contribution_bounds_per_row => (0, 100)) AS d, STDDEV_POP(ms, contribution_bounds_per_row => (0, 100)) AS e, STDDEV_SAMP(ms, contribution_bounds_per_row => (0, 100)) AS f FROM visits GROUP BY page
 
--- A2510 rows beyond the bound are weighted down, each total rounded towards zero
+-- A2510 rows beyond the bound are weighted down, each rounded towards zero at the 2^23rd part of a step
 -- candidates: FROM page_domain WHERE page < 'e'
--- expect: WITH g AS (SELECT user_id AS u, page, COUNT(ms) AS r, SUM(CASE WHEN ms IS NOT NULL THEN LEAST(GREATEST(ms, -20), 100) END) AS s FROM visits WHERE user_id IS NOT NULL AND page < 'e' GROUP BY ALL), h AS (SELECT *, SUM(r) OVER (PARTITION BY u) AS a FROM g WHERE r > 0) SELECT page, SUM(CASE WHEN a <= 5 THEN s ELSE trunc(s * 5 / a) END) FROM h GROUP BY page
+-- expect: WITH r AS (SELECT user_id AS u, page, LEAST(GREATEST(ms, -20), 100) AS x FROM visits WHERE user_id IS NOT NULL AND page < 'e' AND ms IS NOT NULL), h AS (SELECT *, COUNT(*) OVER (PARTITION BY u) AS a FROM r) SELECT page, SUM(CASE WHEN a <= 5 THEN x ELSE trunc(x::HUGEINT * 41943040 // a) / 8388608 END) FROM h GROUP BY page
 SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (max_rows_contributed = 5) page, SUM(ms, contribution_bounds_per_row => (-20, 100)) AS s FROM visits WHERE page < 'e' GROUP BY page
 
 -- A2511 an average of rows of which five count for each unit
