@@ -75,6 +75,8 @@ class Group:
     """The compiled keys, each with its column in the grouped relation."""
     aggregates: list[Typed] = field(default_factory=list)
     windows: list[Typed] = field(default_factory=list)
+    numbers: set[str] = field(default_factory=set)
+    """The names of numbers of rows, which are never NULL."""
     most: int | None = None
     """How many rows of a unit count, as the policy says."""
     around: Scope | None = None
@@ -135,7 +137,10 @@ class Group:
         value = compile_aggregate(self.compiler, node, self.inner)
         self.aggregates.append(value)
         made = make_column(self.alias, f"a{len(self.aggregates) - 1}", value.type)
-        return replace(made, bounds=value.bounds, most=self.most if aggregate_name(node) == "count" else None)
+        if aggregate_name(node) != "count":
+            return replace(made, bounds=value.bounds)
+        self.numbers |= made.reads
+        return replace(made, bounds=value.bounds, most=self.most, nulls=False)
 
 
 def compile_groups(
@@ -172,7 +177,8 @@ def compile_groups(
             "a subquery groups private rows only by their privacy unit", at, "GROUP BY user_id, ..."
         )
     alias = compiler.alias()
-    most = None if owner is None else find_default(compiler.policy, source.source, "rows_per_unit")
+    bounded = owner is not None and not source.repeats
+    most = find_default(compiler.policy, source.source, "rows_per_unit") if bounded else None
     group = Group(compiler, scope, items, alias, most=most)
     for i, key in enumerate(keys):
         made = make_column(alias, f"k{i}", key.type)
@@ -206,7 +212,7 @@ def compile_groups(
     made_of = tree.items("a", (make_canonical(a).node for a in group.aggregates))
     query = Select((*by, *made_of), source.source, where, group=places)
     held = frozenset(name for k in keys if is_fact(k, facts) for name in group.keys[k.node].reads)
-    whole = {name for key in group.keys.values() if not key.nulls for name in key.reads}
+    whole = {name for key in group.keys.values() if not key.nulls for name in key.reads} | group.numbers
     columns = tuple(
         RelationColumn.of(
             i.name,
@@ -226,7 +232,7 @@ def compile_groups(
         condition = qualify
     listed = select_list(unit, "c", (v.guarded_node for v in values))
     query = Select(listed, Derived(query, alias), condition)
-    return Relation(query, columns, owner, _find_unique(keys, group, values))
+    return Relation(query, columns, owner, _find_unique(keys, group, values), source.repeats)
 
 
 def _compile_condition(

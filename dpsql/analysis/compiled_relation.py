@@ -67,7 +67,8 @@ class RelationColumn:
     ) -> RelationColumn:
         """Return the column of a select list that holds an expression."""
         link = value.link if value.is_column else ""
-        span, bounds, most = value.column_span(), value.bounds, value.most if value.is_column else None
+        span, bounds = value.column_span(), value.bounds
+        most = value.most if value.is_column and not nulls else None
         known = name, value.type, value.unit, value.domain, link, span, fact, borrowed, bounds
         return cls(*known, nulls=nulls, most=most)
 
@@ -77,16 +78,22 @@ class Relation:
     """A compiled SELECT with generated column names. A private one has the hidden unit in column `u`.
 
     `unique` holds sets of column places that are unique within a unit (private) or in the relation (public).
+    `repeats` says that a unit may have more rows than the policy's bound for the tables that are read.
     """
 
     query: Query
     columns: tuple[RelationColumn, ...]
     owner: Owner | None = None
     unique: frozenset[frozenset[int]] = frozenset()
+    repeats: bool = False
     origins: dict[tuple[str, str], Origin] = field(
         default_factory=dict, init=False, compare=False, repr=False
     )
     """The origins made of it so far, by the generated name and the alias in FROM; `replace` keeps none."""
+
+    def unique_in(self, origin: Origin) -> frozenset[frozenset[Expr]]:
+        """Return the sets of unique columns, of the relation as it is in FROM."""
+        return frozenset(frozenset(origin.columns[i].node for i in places) for places in self.unique)
 
 
 @dataclass(frozen=True, slots=True)
@@ -293,7 +300,8 @@ def _name_column(name: str, place: dict[str, int | None], table: str | None = No
 class From:
     """A compiled FROM clause: its source, scope, owner, and the expression of the hidden unit.
 
-    `unique` holds sets of generated columns that are unique within a unit (or, if public, at all).
+    `unique` holds sets of generated columns that are unique within a unit (or, if public, at all), `repeats`
+    is that of `Relation`.
     """
 
     source: TreeSource
@@ -301,6 +309,20 @@ class From:
     owner: Owner | None
     unit: Expr | None
     unique: frozenset[frozenset[Expr]] = field(default_factory=frozenset)
+    repeats: bool = False
+
+    def repeats_beside(self, right: Relation, pairs: Iterable[tuple[Typed, Typed]]) -> bool:
+        """Return whether a unit may have more rows once rows are joined of which each meets several.
+
+        Of two private sides one must have a row for each unit, and a public left side a unique key that is
+        equated.
+        """
+        if self.repeats or right.repeats or right.owner is None:
+            return True
+        if self.owner is not None:
+            return frozenset() not in self.unique | right.unique
+        equated = {a.node for a, b in pairs if a.type == b.type or (a.type.integer and b.type.integer)}
+        return not any(places <= equated for places in self.unique)
 
 
 def select_list(unit: Expr | None, prefix: str, values: Iterable[Expr]) -> tuple[tree.Item, ...]:

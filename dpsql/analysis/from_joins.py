@@ -85,13 +85,9 @@ def _compile_first(
     compiler: StatementCompiler, select: exp.Select, node: exp.Expr, ctes: tuple[Cte, ...], depth: int
 ) -> From:
     relation, origin, generated = _compile_item(compiler, select, node, ctes, depth)
-    return From(
-        Derived(relation.query, generated),
-        Scope(compiler.source, (origin,)),
-        relation.owner,
-        Column(generated, "u") if relation.owner is not None else None,
-        frozenset(frozenset(origin.columns[i].node for i in places) for places in relation.unique),
-    )
+    unit = Column(generated, "u") if relation.owner is not None else None
+    rows, scope = Derived(relation.query, generated), Scope(compiler.source, (origin,))
+    return From(rows, scope, relation.owner, unit, relation.unique_in(origin), relation.repeats)
 
 
 def _read_kind(compiler: StatementCompiler, join: exp.Expr) -> str:
@@ -171,7 +167,8 @@ def _compile_join(
     joined = Join(left.source, kind, Derived(relation.query, generated), on)
     names = find_facts_of_join(kind, left, relation, origin, conditions, pairs, len(using or own))
     scope = mark_facts(_make_scope(compiler, left, relation, origin, kind, merged), names)
-    return From(joined, scope, owner, unit, left.unique if kept else frozenset())
+    repeats = left.repeats if kept else left.repeats_beside(relation, pairs)
+    return From(joined, scope, owner, unit, left.unique if kept else frozenset(), repeats)
 
 
 def _compile_unnest(compiler: StatementCompiler, left: From, join: exp.Expr, kind: str) -> From:
@@ -194,7 +191,7 @@ def _compile_unnest(compiler: StatementCompiler, left: From, join: exp.Expr, kin
     item = make_column(generated, "c0", value.type.item)
     origin = Origin(name, (columns[0] if columns else "unnest",), (item,))
     repeated = Join(left.source, "CROSS", Unnest(value.guarded_node, generated))
-    return From(repeated, left.scope.join(origin), left.owner, left.unit)
+    return From(repeated, left.scope.join(origin), left.owner, left.unit, repeats=True)
 
 
 def _resolve_using(

@@ -134,7 +134,7 @@ def rename_columns(
     if len(names) > len(relation.columns):
         raise compiler.source.refuse(f"{len(names)} column names for {len(relation.columns)} columns", at)
     new = [replace(c, name=name) for name, c in zip(names, relation.columns, strict=False)]
-    return Relation(relation.query, (*new, *relation.columns[len(names) :]), relation.owner, relation.unique)
+    return replace(relation, columns=(*new, *relation.columns[len(names) :]))
 
 
 def _compile_table(

@@ -302,7 +302,7 @@ def combine_branches(
     if not everything:
         others = frozenset(i for i, c in enumerate(columns) if c.unit is not UnitRole.EXACT)
         unique = frozenset({others})
-    return Relation(SetOperation(branches[0], name, branches[1]), columns, owner, unique)
+    return Relation(SetOperation(branches[0], name, branches[1]), columns, owner, unique, repeats=True)
 
 
 def _check_branches(

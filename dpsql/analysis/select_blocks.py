@@ -315,7 +315,7 @@ def _project(
     unit, rows = (source.unit, source.source) if hoist is None else (hoist.unit, hoist.rows())
     listed = select_list(unit, "c", (v.guarded_node for v in values))
     query = Select(listed, rows, condition, distinct=merged)
-    return Relation(query, columns, source.owner, frozenset(unique))
+    return Relation(query, columns, source.owner, frozenset(unique), source.repeats)
 
 
 def _check_distinct(

@@ -17,7 +17,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpsql.composition.hidden_columns import Hidden, SumOfNumbers, floats, leaves_of
-from dpsql.composition.released_terms import CallTerm, LinearTerm, NoIntervalError, Term, value_of
+from dpsql.composition.released_terms import (
+    NULLED,
+    CallTerm,
+    LinearTerm,
+    NoIntervalError,
+    Term,
+    in_order,
+    range_over,
+    value_of,
+)
 from dpsql.estimates.noise_laws import Linear, NoiseDraw, Weighted
 from dpsql.estimates.noise_terms import (
     LEAST_TAIL,
@@ -25,6 +34,7 @@ from dpsql.estimates.noise_terms import (
     Key,
     RatioIntervals,
     TermWeights,
+    add_weights,
     count_draws,
     errors,
     half_width,
@@ -117,7 +127,10 @@ class DerivedErrors:
         if not isinstance(term, LinearTerm):
             return out
         for row in np.flatnonzero(np.isfinite(values)).tolist():
-            weights = self.hidden.form(term, row, float(values[row])).weights
+            try:
+                weights = self.hidden.form(term, row, float(values[row])).weights
+            except NoIntervalError:
+                continue
             noises = [(weight, *self._number(name)) for name, weight in weights.items()]
             if kind == "bound":
                 bounds = {None if each.noise is None else each.noise.bound for _, each, _ in noises}
@@ -144,7 +157,7 @@ class DerivedErrors:
 
     def _cut(self, term: CallTerm, row: int, value: float) -> Interval:
         """Return the interval of a value that is cut to one: all of that where it has none itself."""
-        least, most = (self.hidden.end(end, row) for end in term.args[1:])
+        least, most = in_order(*(self.hidden.end(end, row) for end in term.args[1:]))
         try:
             deviation, low, high = self._interval(term.args[0], row, value)
         except NoIntervalError:
@@ -258,8 +271,8 @@ class DerivedErrors:
         """Return a form, with the value NaN for NULL: GREATEST and LEAST pass over it, others have NULL."""
         try:
             return self.hidden.leaf(leaf, row, at)
-        except NoIntervalError:
-            return SumOfNumbers(math.nan, {})
+        except NoIntervalError as problem:
+            return SumOfNumbers(math.nan, {}, nulled=str(problem) == NULLED)
 
     def _smooth_of(self, forms: list[SumOfNumbers], f: Callable[[list[FloatArray]], FloatArray]) -> Interval:
         """Return the deviation and the interval of f from draws of the values that the forms may have."""
@@ -280,14 +293,40 @@ class DerivedErrors:
         for form, error in zip(forms, drawn, strict=False):
             more = sum((weight * made[n] for n, weight in form.weights.items() if n in made), np.zeros(draws))
             leaves.append(self._centre(form) - error + more)
+            if form.nulled:
+                leaves[-1][0] = 0.0  # so it is not passed over as a value that is NULL for all noise
+        found = self._range_of_one(forms, leaves, f, tail)
+        if found is not None and all(map(math.isfinite, found)):
+            return float(np.nanstd(f(leaves))), *found
         results = [np.asarray(f(shifted), dtype=np.float64) for shifted in self._corners(forms, leaves)]
         # Where a draw has no value, it may have any.
         least, most = ([np.where(np.isnan(each), end, each) for each in results] for end in (-np.inf, np.inf))
         low = min(float(np.quantile(each, tail, method="lower")) for each in least)
         high = max(float(np.quantile(each, 1 - tail, method="higher")) for each in most)
         if not math.isfinite(low) or not math.isfinite(high):
-            raise NoIntervalError(_NO_NUMBER)
+            raise NoIntervalError(NULLED if any(form.nulled for form in forms) else _NO_NUMBER)
         return float(np.nanstd(results[0])), low, high
+
+    def _range_of_one(
+        self,
+        forms: list[SumOfNumbers],
+        leaves: list[FloatArray],
+        f: Callable[[list[FloatArray]], FloatArray],
+        tail: float,
+    ) -> tuple[float, float] | None:
+        """Return the range of f where its forms differ by constants; None if they do not."""
+        noisy = [place for place, form in enumerate(forms) if form.weights]
+        first = forms[noisy[0]] if noisy else SumOfNumbers(math.nan, {})
+        if not noisy or any(form.nulled or form.weights not in ({}, first.weights) for form in forms):
+            return None
+        apart = [self._centre(form) - self._centre(first) if form.weights else None for form in forms]
+
+        def of(x: FloatArray) -> FloatArray:
+            pairs = zip(forms, apart, strict=True)
+            same = [np.full(len(x), form.value) if by is None else x + by for form, by in pairs]
+            return np.asarray(f(same), dtype=np.float64)
+
+        return range_over(of, leaves[noisy[0]], tail, self._sides([first]).of(1.0))
 
     def _corners(self, forms: list[SumOfNumbers], leaves: list[FloatArray]) -> Iterator[list[FloatArray]]:
         """Yield the draws, and with what bounds left out, on either side of each form."""
@@ -326,7 +365,7 @@ class DerivedErrors:
                 number, at = self._number(name)
                 made = None if number.noise is None else number.noise.made
                 if isinstance(made, Linear | Weighted):
-                    _add(own, number.release, made, at, weight)
+                    add_weights(own, number.release, made, at, weight)
                 elif isinstance(made, Quotient | Dispersion):
                     computed[name] = None
                 else:
@@ -336,7 +375,7 @@ class DerivedErrors:
             number, at = self._number(name)
             for part in self._computed(name).parts:
                 own = {}
-                _add(own, number.release, part, at, 1.0)
+                add_weights(own, number.release, part, at, 1.0)
                 listed.append(own)
         return join_terms(listed), list(computed)
 
@@ -404,26 +443,7 @@ class DerivedErrors:
         if not isinstance(made, Linear | Weighted) or not len(number.value):
             return False
         own: dict[Key, tuple[NoiseDraw, float]] = {}
-        _add(own, number.release, made, 0, 1.0)
+        add_weights(own, number.release, made, 0, 1.0)
         wider = [getattr(number.noise, side) for side in ("below", "above")]
         half = (number.high[0] - number.low[0] - sum(0.0 if w is None else w[0] for w in wider)) / 2
         return bool(half <= _SAME * half_width(join_terms([own]), self.confidence))
-
-
-def _add(
-    own: dict[Key, tuple[NoiseDraw, float]], release: int, made: Linear | Weighted, at: int, weight: float
-) -> None:
-    found: list[tuple[Key, NoiseDraw, float]] = []
-    if isinstance(made, Weighted):
-        row = made.weights[at]
-        found += (
-            ((-1 - made.names[i][0], made.names[i][1], 0), made.sources[i], float(row[i]))
-            for i in np.flatnonzero(row)
-        )
-    else:
-        found += (
-            ((release, each.place, at), each.sources[int(each.source[at])], factor)
-            for factor, each in made.terms
-        )
-    for key, source, factor in found:
-        own[key] = (source, own[key][1] + weight * factor if key in own else weight * factor)

@@ -273,7 +273,7 @@ class ExpressionReader:
         ends: dict[type[exp.Expr], str] = {exp.LT: "NULL", exp.GT: "NULL"}
         for condition, result in whens:
             compared = condition.unnest()
-            if type(compared) not in ends or compared.this.unnest() != own:
+            if ends.get(type(compared)) != "NULL" or compared.this.unnest() != own:
                 return None
             end = self.term(result)
             if compared.expression.unnest() != result.unnest() or not isinstance(end, Known):
@@ -296,8 +296,7 @@ class ExpressionReader:
             return self._aggregate(node, name, None)
         if name in ("coalesce", "ifnull"):
             branches = [self.term(each) for each in args]
-            texts = [f"({self._sql(each)}) IS NOT NULL" for each in args[:-1]]
-            return choose_branch(texts, branches[:-1], self._sql(node), branches[-1])
+            return released_terms.coalesce(branches, [self._sql(each) for each in args], self._sql(node))
         if name in ("if", "iff") and len(args) == 3:
             if isinstance(self.term(args[0]), Known):
                 branch, last = self.term(args[1]), self.term(args[2])

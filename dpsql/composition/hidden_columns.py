@@ -21,6 +21,7 @@ from sqlglot import exp
 
 from dpsql.analysis import function_name
 from dpsql.composition.released_terms import (
+    NULLED,
     CallTerm,
     Fold,
     Known,
@@ -261,11 +262,13 @@ class SumOfNumbers:
     value: float
     weights: dict[int, float]
     """By the names of the numbers."""
+    nulled: bool = False
+    """Whether it is NULL because of noise."""
 
     @property
     def key(self) -> tuple[object, ...]:
         """What equal sums of released numbers have in common."""
-        return self.value, *self.weights.items()
+        return self.value, self.nulled, *self.weights.items()
 
 
 @dataclass(slots=True, eq=False)
@@ -314,14 +317,16 @@ class Hidden:
         found = self.found.column(term.value)[row].as_py()
         found = found if at is None or found is None else found[at]
         if found is None:
-            raise NoIntervalError
+            value = self.found.column(term.parts[0][1])[row].as_py() if at is not None else None
+            made = self.form(term, row, math.nan).weights if at is None else value and value[at]
+            raise NoIntervalError(*([NULLED] if made else []))
         if at is None:
             return self.form(term, row, float(found))
         listed = self.found.column(term.parts[0][1])[row].as_py()[at] or []
         weights: dict[int, float] = {}
         for each in listed:
             weights[each["p"]] = weights.get(each["p"], 0.0) + each["w"]
-        return SumOfNumbers(float(found), {name: weight for name, weight in weights.items() if weight})
+        return SumOfNumbers(float(found), _known_weights(weights))
 
     def form(self, term: LinearTerm, row: int, value: float) -> SumOfNumbers:
         """Return a form of which the value is known."""
@@ -334,7 +339,7 @@ class Hidden:
             for at in range(ends[row], ends[row + 1]):
                 name = int(names[at])
                 weights[name] = weights.get(name, 0.0) + float(by) * float(own[at])
-        return SumOfNumbers(value, {name: weight for name, weight in weights.items() if weight})
+        return SumOfNumbers(value, _known_weights(weights))
 
     def ratio(self, term: Term, row: int) -> tuple[SumOfNumbers, SumOfNumbers, float, float] | None:
         """Return numerator, denominator, factor and what is added of a ratio of sums; None: it is none."""
@@ -382,6 +387,13 @@ class Hidden:
                 ends = np.concatenate([[0], np.cumsum(lengths)]).tolist()
                 self._read[name] = (ends, flat.field("p").to_numpy(), flat.field("w").to_numpy())
         return self._read[name]
+
+
+def _known_weights(weights: Mapping[int, float]) -> dict[int, float]:
+    """Return the weights that are not 0; raise if noise made one of the numbers NULL."""
+    if any(map(math.isnan, weights.values())):
+        raise NoIntervalError(NULLED)
+    return {name: weight for name, weight in weights.items() if weight}
 
 
 def floats(column: pa.ChunkedArray) -> FloatArray:

@@ -1,7 +1,8 @@
 """What a column over released numbers is, as a term of these numbers: as SQL, and for draws of their noise.
 
 A released number of a row is named by a whole number: its row times the number of released columns, plus its
-column. A `LinearTerm` is a sum of released numbers with weights: SQL of lists of such names with weights, so
+column. Where noise made it NULL, its weight is NaN: a value that is made in its place has no interval. A
+`LinearTerm` is a sum of released numbers with weights: SQL of lists of such names with weights, so
 that the engine itself tells of which rows a value is made, whatever the window, the join or the group. A
 `CallTerm` is a function of terms, a `Fold` an aggregate of a function. `Known` values have no noise, `Opaque`
 ones no interval.
@@ -26,6 +27,9 @@ _MARKED = re.compile(rf"{_PLACE}\(\)", re.IGNORECASE)
 
 EMPTY = "CAST([] AS STRUCT(p BIGINT, w DOUBLE)[])"
 """A form without a released number."""
+_NAN = "CAST('nan' AS DOUBLE)"
+NULLED = "noise made a number NULL that it is computed from"
+"""Why there is no interval where another value stands for such a number."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +81,8 @@ _LINEAR = {"add": ("1", "1"), "sub": ("1", "-1")}
 def number(row: str, columns: int, column: int, value: str) -> LinearTerm:
     """Return a released number, given the SQL of its row's number and of its value."""
     name = f"CAST({row} * {columns} + {column} AS BIGINT)"
-    one = f"CASE WHEN {value} IS NULL THEN NULL ELSE [{{'p': {name}, 'w': CAST(1 AS DOUBLE)}}] END"
+    weight = f"CASE WHEN {value} IS NULL THEN {_NAN} ELSE CAST(1 AS DOUBLE) END"
+    one = f"CASE WHEN {row} IS NULL THEN NULL ELSE [{{'p': {name}, 'w': {weight}}}] END"
     return LinearTerm(value, (("1", one),))
 
 
@@ -155,6 +160,25 @@ def choose_branch(
     if is_linear(*every):
         return LinearTerm(value, (("1", case([listed(term) for term in every])),))
     return CallTerm("pick", (Known(case([str(i) for i in range(len(every))])), *every))
+
+
+def coalesce(branches: list[Term], texts: list[str], value: str) -> Term:
+    """Return the term of COALESCE; `texts` is the SQL of the branches.
+
+    Where noise made a branch NULL, which one follows is known, but not what the exact answer has.
+    """
+    *conditions, _ = (f"({text}) IS NOT NULL" for text in texts)
+    made = choose_branch(conditions, branches[:-1], value, branches[-1])
+    if isinstance(made, CallTerm):
+        return CallTerm("coalesce", made.args)
+    if not isinstance(made, LinearTerm):
+        return made
+    forms = [listed(term) for term in branches]
+    lost = [_times(form, _NAN) for form in forms]
+    chosen = [f"flatten([{', '.join([form, *lost[:place]])}])" for place, form in enumerate(forms)]
+    pairs = zip(conditions, chosen, strict=False)
+    whens = " ".join(f"WHEN {condition} THEN {text}" for condition, text in pairs)
+    return LinearTerm(value, (("1", f"CASE {whens} ELSE {chosen[-1]} END"),))
 
 
 def map_sql(term: Term, each: Callable[[str], str]) -> Term:
@@ -272,14 +296,17 @@ def value_of(term: Term, leaves: Iterator[Leaf], constants: Mapping[str, object]
     if isinstance(term, Known):
         return np.asarray(_number(constants[term.sql]))
     if isinstance(term, CallTerm):
-        if term.op == "pick":
+        if term.op in ("pick", "coalesce"):
             index, *branches = term.args
             made = [value_of(each, leaves, constants) for each in branches]
             assert isinstance(index, Known)  # noqa: S101  so it was made
-            return made[int(_number(constants[index.sql]))]
+            place = int(_number(constants[index.sql]))
+            if term.op == "coalesce" and not all(np.isnan(each).all() for each in made[:place]):
+                raise NoIntervalError(NULLED)
+            return made[place]
         if term.op == "cut":
             ends = (constants[each.sql] for each in term.args[1:] if isinstance(each, Known))
-            least, most = (None if end is None else _number(end) for end in ends)
+            least, most = in_order(*(None if end is None else _number(end) for end in ends))
             return np.clip(value_of(term.args[0], leaves, constants), least, most)
         args = [value_of(each, leaves, constants) for each in term.args]
         if term.op == "round":
@@ -290,6 +317,51 @@ def value_of(term: Term, leaves: Iterator[Leaf], constants: Mapping[str, object]
     if isinstance(term, Fold):
         return _fold(term, leaves, constants)
     raise NoIntervalError
+
+
+_STEPS, _TIMES, _EXACT = 257, 5, 1e-9
+"""Values at which a function is computed between two, how often, and what of its range is taken as 0."""
+
+
+def range_over(
+    f: Callable[[FloatArray], FloatArray], x: FloatArray, tail: float, sides: tuple[float, float]
+) -> tuple[float, float] | None:
+    """Return the least and the greatest f over the interval of x; None if x has none.
+
+    If the function turns within it, as ABS at 0, quantiles of f leave out the value at which it does.
+    """
+    least, most = (np.where(np.isnan(x), end, x) for end in (-np.inf, np.inf))
+    low = float(np.quantile(least, tail, method="lower"))
+    high = float(np.quantile(most, 1 - tail, method="higher"))
+    if not np.isfinite([low, high]).all():
+        return None
+    between = np.linspace(low - sides[0], high + sides[1], _STEPS)
+    every = np.sort(np.concatenate([x[(x >= low) & (x <= high)], between]))
+    least_f, most_f = -_find_most(lambda x: -f(x), every), _find_most(f, every)
+    near = _EXACT * (most_f - least_f)
+    return (0.0 if abs(least_f) < near else least_f), (0.0 if abs(most_f) < near else most_f)
+
+
+def _find_most(f: Callable[[FloatArray], FloatArray], x: FloatArray) -> float:
+    """Return the most that f has between sorted values: beside the one at which it has most, too."""
+    found = f(x)
+    most = float(np.max(found))
+    for _ in range(_TIMES):
+        at = int(np.argmax(found))
+        x = np.linspace(x[max(at - 1, 0)], x[min(at + 1, len(x) - 1)], _STEPS)
+        try:
+            found = f(x)
+        except NoIntervalError:  # so near to each other rounded values are one
+            break
+        most = max(most, float(np.max(found)))
+    return most
+
+
+def in_order(least: float | None, most: float | None) -> tuple[float | None, float | None]:
+    """Return the ends to which a value is cut; between ends in another order it jumps: it has no interval."""
+    if least is not None and most is not None and least > most:
+        raise NoIntervalError("it is cut to ends of which the lower is above the upper")
+    return least, most
 
 
 def _fold(term: Fold, leaves: Iterator[Leaf], constants: Mapping[str, object]) -> FloatArray:

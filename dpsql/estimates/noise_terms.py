@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpsql.estimates.box_law import box_half_width, cube_half_width
-from dpsql.estimates.noise_laws import Law, NoiseDraw
+from dpsql.estimates.noise_laws import Law, Linear, NoiseDraw, Weighted
 from dpsql.estimates.noise_quantiles import NoiseTerm, count_offset, gaussian_half_width, quantiles
 from dpsql.lazy_dataclass import dataclass
 
@@ -271,6 +271,26 @@ def _variance(law: Law, weights: FloatArray) -> FloatArray:
         return np.asarray(squared / 3 * own)
     shared = squared / (2 * (law.pads + 1) * (law.pads + 2))
     return np.asarray(squared / 12 * own + shared * np.outer(whole, whole))
+
+
+def add_weights(
+    own: dict[Key, tuple[NoiseDraw, float]], release: int, made: Linear | Weighted, at: int, weight: float
+) -> None:
+    """Add a multiple of what a released number is made of in one row to the weights of a term."""
+    found: list[tuple[Key, NoiseDraw, float]] = []
+    if isinstance(made, Weighted):
+        row = made.weights[at]
+        found += (
+            ((-1 - made.names[i][0], made.names[i][1], 0), made.sources[i], float(row[i]))
+            for i in np.flatnonzero(row)
+        )
+    else:
+        found += (
+            ((release, each.place, at), each.sources[int(each.source[at])], factor)
+            for factor, each in made.terms
+        )
+    for key, source, factor in found:
+        own[key] = (source, own[key][1] + weight * factor if key in own else weight * factor)
 
 
 def join_terms(terms: Sequence[dict[Key, tuple[NoiseDraw, float]]]) -> TermWeights:

@@ -17,6 +17,7 @@ TABLES = """
 CREATE TABLE visits AS SELECT u AS user_id, i AS visit_id, u % 3 AS kind
 FROM range(8) AS units(u) JOIN range(1, 10) r(i) ON i <= [1, 1, 2, 3, 3, 5, 7, 9][u + 1];
 CREATE TABLE users AS SELECT i AS user_id FROM range(10) r(i);
+CREATE TABLE kinds AS SELECT i AS number, i % 3 AS kind FROM range(9) r(i);
 """
 POLICY = """
 [tables.visits]
@@ -29,11 +30,19 @@ kind = { from = 0, to = 2, complete = true }
 source = "users"
 unit = "user_id"
 unique = [["user_id"]]
+[tables.kinds]
+source = "kinds"
+public = true
+unique = [["number"]]
 """
 OF_EACH = "(SELECT user_id, COUNT(*) AS n FROM visits GROUP BY user_id)"
 
 
 COUNTED = f"SELECT n, COUNT(*) AS users FROM {OF_EACH} GROUP BY n ORDER BY n"
+
+
+def _counted(rows: str) -> str:
+    return f"SELECT n, COUNT(*) FROM (SELECT user_id, COUNT(*) AS n FROM {rows} GROUP BY user_id) GROUP BY n"
 
 
 @pytest.fixture(scope="module")
@@ -50,6 +59,24 @@ def test_groups_of_single_units_are_shown_without_delta(asked: NearlyExact) -> N
     assert assumed in map(str, cursor.release.assumed)
 
 
+@pytest.mark.parametrize(
+    "rows",
+    [
+        "visits JOIN kinds ON visits.kind = number",
+        "kinds JOIN visits ON visits.kind = number",
+        "users JOIN visits USING (user_id)",
+        "visits JOIN users USING (user_id)",
+    ],
+)
+def test_a_join_that_repeats_no_row_leaves_the_candidates(asked: NearlyExact, rows: str) -> None:
+    assert asked.private.execute(_counted(rows)).release.charge.delta == 0
+
+
+def test_numbers_of_units_without_rows_are_among_the_candidates(asked: NearlyExact) -> None:
+    each = "SELECT user_id, COUNT(visit_id) AS n FROM users LEFT JOIN visits USING (user_id) GROUP BY user_id"
+    asked.agrees(f"SELECT n, COUNT(*) FROM ({each}) WHERE n < 8 GROUP BY n")
+
+
 def test_a_public_key_may_stand_beside_it(asked: NearlyExact) -> None:
     grouped = "SELECT user_id, kind, COUNT(*) AS n FROM visits WHERE user_id <> 7 GROUP BY user_id, kind"
     asked.agrees(f"SELECT n, COUNT(*) AS rows FROM ({grouped}) WHERE kind = 1 GROUP BY n")
@@ -61,6 +88,11 @@ def test_a_public_key_may_stand_beside_it(asked: NearlyExact) -> None:
         f"SELECT n, COUNT(*) AS users FROM {OF_EACH} GROUP BY n ORDER BY users DESC LIMIT 3",
         f"SELECT n, COUNT(*) AS users FROM {OF_EACH} GROUP BY n ORDER BY n LIMIT 3",
         f"SELECT n, COUNT(*) FROM users LEFT JOIN {OF_EACH} USING (user_id) GROUP BY n",
+        f"SELECT n, COUNT(*) FROM (FROM users LEFT JOIN {OF_EACH} USING (user_id)) GROUP BY n",
+        _counted("visits JOIN kinds USING (kind)"),
+        _counted("visits CROSS JOIN UNNEST([1, 2, 3]) AS of_list(item)"),
+        _counted("visits AS a JOIN visits AS b USING (user_id)"),
+        _counted("(SELECT user_id FROM visits UNION ALL SELECT user_id FROM visits)"),
         f"SELECT n, MEDIAN(n) FROM {OF_EACH} GROUP BY n",
         f"SELECT n, SUM(n) FROM {OF_EACH} GROUP BY n",
         "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 1, delta = 1e-6, mechanism = LAPLACE_THRESHOLD) "
