@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Callable, Iterator
 from fractions import Fraction
 from pathlib import Path
-from types import FunctionType, MethodType, ModuleType
+from types import CellType, FunctionType, MethodType, ModuleType
 from typing import Any
 
 import duckdb
@@ -61,6 +61,14 @@ def session(tmp_path: Path) -> Iterator[Session]:
         made.close()
 
 
+def contents_of(cell: CellType) -> list[object]:
+    """Return what a cell of a closure holds; an empty list where its variable has no value."""
+    try:
+        return [] if cell.cell_contents is None else [cell.cell_contents]
+    except ValueError:
+        return []
+
+
 def parts(value: object) -> list[object]:
     """Return what can be reached from a value in one step."""
     if isinstance(value, dict):
@@ -68,7 +76,7 @@ def parts(value: object) -> list[object]:
     if isinstance(value, (list, tuple, set)):
         return list(value)
     if isinstance(value, FunctionType):
-        return [cell.cell_contents for cell in value.__closure__ or () if cell.cell_contents is not None]
+        return [each for cell in value.__closure__ or () for each in contents_of(cell)]
     if isinstance(value, MethodType):
         return [value.__self__]
     if isinstance(value, (ModuleType, type, Session)):

@@ -160,7 +160,8 @@ QUOTIENTS = [
 @pytest.mark.parametrize("statement", QUOTIENTS)
 def test_whole_quotients_of_counts_are_whole(small: NearlyExact, statement: str) -> None:
     small.agrees(statement)
-    assert not any("//" in note for note in small.notes(statement))
+    notes = [note for note in small.notes(statement) if not note.startswith("no interval of")]
+    assert not any("//" in note for note in notes)
 
 
 @pytest.mark.parametrize(
