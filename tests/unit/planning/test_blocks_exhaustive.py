@@ -2,7 +2,7 @@
 
 Every unit with up to three rows in two groups is counted by the shipped query, in groups of its own. The law
 of the noise is P(z) ~ exp(-|z| / scale) on a grid, so what an output says for one input against another is
-enumerated number by number; numbers have independent noise, so their largest losses add up.
+enumerated number by number where it is most; numbers have independent noise, so their largest losses add up.
 """
 
 from __future__ import annotations
@@ -56,15 +56,18 @@ def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
 
 
 def most_told(move: int, scale: Fraction) -> Fraction:
-    """The largest log ratio of the laws of a number and of the same moved by so many, over all outputs."""
-    halves = range(-2 * abs(move) - 2, 2 * abs(move) + 3)
+    """The largest log ratio of the laws of a number and of the same moved by so many, over all outputs.
+
+    The ratio is linear in the output but at 0 and at `move`: outputs near one of these tell most.
+    """
+    halves = {near + by for near in (0, 2 * move) for by in range(-3, 4)}
     return max((abs(Fraction(z, 2) - move) - abs(Fraction(z, 2))) / scale for z in halves)
 
 
 def losses(
     session: Session, items: str, parts: int, most: int, noise: Laplace | None = None
-) -> tuple[Laplace, list[Fraction]]:
-    """Return the noise where so many rows of a unit count, and what it, or another, tells of each."""
+) -> tuple[Laplace, Fraction, list[Fraction]]:
+    """Return the noise where so many rows of a unit count, its step, and what it, or another, tells of each."""
     options = f"epsilon = {float(EPSILON)}, max_rows_contributed = {most}"
     text = f"SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS ({options}) g, {items} FROM t GROUP BY g"
     prepared = private(session.prepare(text))
@@ -78,7 +81,7 @@ def losses(
     for unit in range(len(OWN)):
         moved = every[:, [2 * unit, 2 * unit + 1]].ravel().tolist()
         told.append(sum((most_told(move, noise.scale) for move in moved), Fraction(0)))
-    return noise, told
+    return noise, prepared.plan.counts[block.places[0]].step, told
 
 
 STATEMENTS = {
@@ -95,8 +98,8 @@ STATEMENTS = {
 def test_one_unit_tells_epsilon_in_all_groups_and_moments_together(
     session: Session, items: str, parts: int
 ) -> None:
-    noise, told = losses(session, items, parts, 2)
+    noise, step, told = losses(session, items, parts, 2)
     assert max(told) == EPSILON == noise.loss.charge.epsilon
     # Where three rows of a unit count, the noise for two is not enough.
-    _, more = losses(session, items, parts, 3, noise)
-    assert max(more) > EPSILON
+    _, other_step, more = losses(session, items, parts, 3, noise)
+    assert max(more) * other_step / step > EPSILON
