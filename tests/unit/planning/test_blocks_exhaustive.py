@@ -67,7 +67,7 @@ def most_told(move: int, scale: Fraction) -> Fraction:
 def losses(
     session: Session, items: str, parts: int, most: int, noise: Laplace | None = None
 ) -> tuple[Laplace, Fraction, list[Fraction]]:
-    """Return the noise where so many rows of a unit count, its step, and what it, or another, tells of each."""
+    """Return the noise where so many rows of a unit count, its step, and what it or another tells of each."""
     options = f"epsilon = {float(EPSILON)}, max_rows_contributed = {most}"
     text = f"SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS ({options}) g, {items} FROM t GROUP BY g"
     prepared = private(session.prepare(text))
