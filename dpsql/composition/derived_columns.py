@@ -285,7 +285,7 @@ class DerivedErrors:
         terms, computed = self._terms(forms)
         drawn = errors(terms, draws)
         made: dict[int, FloatArray] = {}
-        sizes = [len(self._computed(name).parts) for name in computed]
+        sizes = [len(self._find_formula(name).parts) for name in computed]
         ends = [len(forms) + sum(sizes[:place]) for place in range(len(sizes) + 1)]
         for place, name in enumerate(computed):
             made[name] = self._compute(name, [*drawn[ends[place] : ends[place + 1]]])
@@ -344,13 +344,14 @@ class DerivedErrors:
 
     def _compute(self, name: int, drawn: Sequence[FloatArray]) -> FloatArray:
         """Return draws of a number that is a function of sums, from draws of the noise of these."""
-        made, (_, at) = self._computed(name), self._number(name)
+        made, (_, at) = self._find_formula(name), self._number(name)
         return made.compute([part.value[at] - noise for part, noise in zip(made.parts, drawn, strict=True)])
 
-    def _computed(self, name: int) -> Quotient | Dispersion:
+    def _find_formula(self, name: int) -> Quotient | Dispersion:
+        """Return of which sums a number is computed, and how; `_terms` has found that it is."""
         noise = self._number(name)[0].noise
         made = None if noise is None else noise.made
-        assert isinstance(made, Quotient | Dispersion)  # noqa: S101  `_terms` has looked
+        assert isinstance(made, Quotient | Dispersion)  # noqa: S101  as said
         return made
 
     # -- what a form is made of
@@ -373,7 +374,7 @@ class DerivedErrors:
             listed.append(own)
         for name in computed:
             number, at = self._number(name)
-            for part in self._computed(name).parts:
+            for part in self._find_formula(name).parts:
                 own = {}
                 add_weights(own, number.release, part, at, 1.0)
                 listed.append(own)

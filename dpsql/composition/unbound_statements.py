@@ -30,14 +30,14 @@ def refuse_unbound(query: Query, problem: UnboundQuery) -> QueryRefused:
     if what:
         return query.source.refuse(f"there is no {what} {name}", _last(query, name), unknown=what)
     if (found := _TYPES.search(problem.message)) is not None:
-        return _mistyped(query, *found.groups())
+        return _refuse_types(query, *found.groups())
     if (found := _GROUPED.search(problem.message)) is not None:
         said = f"{found[1]} is neither grouped nor aggregated"
         return query.source.refuse(
             said, _last(query, found[1]), "add it to GROUP BY, or take ANY_VALUE of it"
         )
     if (found := _ORDERED.search(problem.message)) is not None:
-        return _unnamed(query, found[1])
+        return _refuse_order_by(query, found[1])
     if "WHERE clause cannot contain aggregates" in problem.message:
         return _compared_with_all(query)
     if (found := _TWICE.search(problem.message)) is not None:
@@ -55,7 +55,8 @@ def _last(query: Query, name: str) -> int | None:
     return places[-1] if places else None
 
 
-def _mistyped(query: Query, name: str, given: str) -> QueryRefused:
+def _refuse_types(query: Query, name: str, given: str) -> QueryRefused:
+    """Return the refusal of a function that has no form for the types that it is given."""
     types = given.replace("STRING_LITERAL", "VARCHAR").replace("INTEGER_LITERAL", "INTEGER")
     said = f"{name} is not allowed with ({types}): released numbers are DOUBLE"
     words = ("extract", "date_part", "datepart") if name == "date_part" else (name,)
@@ -73,7 +74,7 @@ def _mistyped(query: Query, name: str, given: str) -> QueryRefused:
     return query.source.refuse(said, at, written, Fix(written, call[0], call[1]))
 
 
-def _unnamed(query: Query, name: str) -> QueryRefused:
+def _refuse_order_by(query: Query, name: str) -> QueryRefused:
     """Return the refusal of ORDER BY a name that no column of a set operation has."""
     at, tree = _last(query, name), query.tree
     while isinstance(tree, exp.SetOperation):

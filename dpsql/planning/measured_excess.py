@@ -105,7 +105,7 @@ class ExcessApart(KeepsQuote):
             cuts.append(MeasuredCut.of(own, float(measured.value[0]), half_width(noise, level)))
         for cut in cuts:
             if cut.known:
-                result = self._widened(result, cut)
+                result = self._widen(result, cut)
         added = [cut for cut in cuts if self._is_added(cut)]
         said, beyond = describe_left_out(self.plan, cuts, added), estimates_of(self.plan, cuts)
         return replace(
@@ -117,7 +117,7 @@ class ExcessApart(KeepsQuote):
             units_above=units_above(cuts),
         )
 
-    def _widened(self, result: NoisyResult, cut: MeasuredCut) -> NoisyResult:
+    def _widen(self, result: NoisyResult, cut: MeasuredCut) -> NoisyResult:
         """Return the result with what is cut in the intervals of the numbers that the bound is for."""
         plan = self.plan
 

@@ -77,7 +77,7 @@ class RenewalTerms:
         """
         if self.lifetime is None:
             return None
-        return _widened(budget, Charge(self.lifetime, budget.delta * self.lifetime / budget.epsilon))
+        return _widen(budget, Charge(self.lifetime, budget.delta * self.lifetime / budget.epsilon))
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +144,7 @@ class Renewal:
         scopes, way = self.unknown + 1, budget.order_way
         whole = self.ended + Charge(scopes * self.most.epsilon, scopes * self.most.delta)
         spent = total_at_order(connection, POLICY, None if way is None else way.order).totals
-        most, limit = _widened(budget, whole), None if terms is None else terms.limit(budget)
+        most, limit = _widen(budget, whole), None if terms is None else terms.limit(budget)
         for each in (limit, most):
             if each is not None and each.epsilon <= most.epsilon and each.admits(spent, PrivacyLoss()):
                 return Charge(each.epsilon, min(each.delta, Fraction(1)))
@@ -284,7 +284,7 @@ def _write_short(amount: Fraction) -> str:
     return f"{Decimal(text).normalize():e}" if text.startswith("0.0000") else text
 
 
-def _widened(budget: Filter, larger: Charge) -> Filter:
+def _widen(budget: Filter, larger: Charge) -> Filter:
     """Return what a larger budget admits. Costs are at the same order.
 
     A limit is epsilon less a constant of the conversion's delta, which is not larger here.
