@@ -87,6 +87,7 @@ from dpsql.analysis.passes import (
     measure_domain,
     seal_counting_query,
     search_groups_of_unit,
+    search_rows_in_groups,
     state_plan,
 )
 from dpsql.analysis.public_domains import put_domains
@@ -206,6 +207,7 @@ CHECKS: tuple[Pass, ...] = (
     measure_domain,
     find_partitions,
     search_groups_of_unit,
+    search_rows_in_groups,
 )
 """The passes that refuse statements, in order; a survey of all obstacles runs them as well."""
 

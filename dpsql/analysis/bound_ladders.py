@@ -35,6 +35,8 @@ class Contribution(Enum):
     """The number of its rows with a value."""
     GROUPS = "groups"
     """In how many groups it has a row."""
+    ROWS_IN_A_GROUP = "rows in a group"
+    """The number of its rows with a value in the group in which it has most."""
 
 
 FINE = 1 << 31
@@ -105,7 +107,7 @@ class Ladder:
     @property
     def wide(self) -> bool:
         """Whether a unit's total may exceed BIGINT below the ladder's largest bound."""
-        return self.of not in (Contribution.ROWS, Contribution.GROUPS) and self.top >= 62
+        return self.of in (Contribution.TOTAL, *_EXTREMES) and self.top >= 62
 
     @property
     def fine(self) -> int | None:
@@ -129,10 +131,12 @@ class Ladder:
     def measure_unit(self, rows: Sequence[Expr], *, keys: bool) -> Expr:
         """Return the aggregate of a unit's rows: of one group, or in groups. A total of one has a sign.
 
+        Of `ROWS_IN_A_GROUP` it is that of a unit's rows in one group.
+
         `rows` is a row as the ladder has it. It is a function of these rows whatever groups they are in, so
         that units alone are grouped.
         """
-        if self.of is Contribution.ROWS:
+        if self.of in (Contribution.ROWS, Contribution.ROWS_IN_A_GROUP):
             return Aggregate("COUNT", tuple(rows))
         if self.of in _EXTREMES:
             name = "MAX" if self.of is Contribution.HIGHEST else "MIN"

@@ -393,6 +393,16 @@ def score_rungs(rows: ProjectedRows, ladder: Ladder, *, server: bool = False) ->
         raise InternalError("all but groups are searched by a value of rows")
     elif rows.by_row:
         units = Select((Item(ladder.measure_row(terms), "t"),), source)
+    elif ladder.of is Contribution.ROWS_IN_A_GROUP:
+        by = (unit, *columns("s", "k", rows.keys))
+        each = Select(
+            (*map(Item, by), Item(ladder.measure_unit(terms, keys=keys), "n")),
+            Derived(rows.query, "s"),
+            IsNull(unit, negated=True),
+            group=by,
+        )
+        most = Aggregate("MAX", (Column("g", "n"),))
+        units = Select((Item(most, "t"),), Derived(each, "g"), group=(Column("g", "u"),))
     else:
         there, own = IsNull(unit, negated=True), ladder.measure_unit(terms, keys=keys)
         units = Select((Item(own, "t"),), source, there, group=(unit,))

@@ -71,7 +71,12 @@ def describe_cuts(
     argument = None if isinstance(formula, RowCount) else number.argument
     found = [] if argument is None else [_describe_value_cut(argument, formula, unit)]
     rows = bound_on_rows(number)
-    if rows is not None and Contribution.ROWS in searched:
+    if rows is not None and Contribution.ROWS_IN_A_GROUP in searched:
+        found.append(
+            f"rows of a {unit} beyond a number that is found privately, in each group or in all, are left "
+            "out or weighted down"
+        )
+    elif rows is not None and Contribution.ROWS in searched:
         found.append(f"rows of a {unit} beyond a number that is found privately are weighted down")
     elif rows is not None:
         found.append(f"{_describe_argument(rows, 'row', unit)} in all groups, rows beyond are weighted down")

@@ -333,6 +333,8 @@ def _name(plan: Plan, search: BoundSearch, places: Sequence[int] = ()) -> str:
         return "rows"
     if search.ladder.of is Contribution.GROUPS:
         return "groups"
+    if search.ladder.of is Contribution.ROWS_IN_A_GROUP:
+        return "rows in a group"
     counts = [plan.counts[place] for place in places] or plan.counts
     named = (c.argument for c in counts if c.argument is not None and c.argument.searched)
     found = next(named, None)
