@@ -86,8 +86,8 @@ from dpsql.analysis.passes import (
     is_counted_better,
     measure_domain,
     seal_counting_query,
+    search_each_group,
     search_groups_of_unit,
-    search_rows_in_groups,
     state_plan,
 )
 from dpsql.analysis.public_domains import put_domains
@@ -207,7 +207,7 @@ CHECKS: tuple[Pass, ...] = (
     measure_domain,
     find_partitions,
     search_groups_of_unit,
-    search_rows_in_groups,
+    search_each_group,
 )
 """The passes that refuse statements, in order; a survey of all obstacles runs them as well."""
 

@@ -37,11 +37,16 @@ class Contribution(Enum):
     """In how many groups it has a row."""
     ROWS_IN_A_GROUP = "rows in a group"
     """The number of its rows with a value in the group in which it has most."""
+    TOTAL_IN_A_GROUP = "total in a group"
+    """The sum of the absolute values of its rows in the group in which that is largest."""
 
 
 FINE = 1 << 31
 """In how many steps a total of a DOUBLE is summed: `grids.MOST_STEPS` are those of twice as large a bound."""
 _EXTREMES = (Contribution.HIGHEST, Contribution.LOWEST)
+_COUNTED = (Contribution.ROWS, Contribution.GROUPS, Contribution.ROWS_IN_A_GROUP)
+IN_A_GROUP = (Contribution.ROWS_IN_A_GROUP, Contribution.TOTAL_IN_A_GROUP)
+"""What a unit has in the group in which it has most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +112,7 @@ class Ladder:
     @property
     def wide(self) -> bool:
         """Whether a unit's total may exceed BIGINT below the ladder's largest bound."""
-        return self.of in (Contribution.TOTAL, *_EXTREMES) and self.top >= 62
+        return self.of not in _COUNTED and self.top >= 62
 
     @property
     def fine(self) -> int | None:
@@ -131,12 +136,12 @@ class Ladder:
     def measure_unit(self, rows: Sequence[Expr], *, keys: bool) -> Expr:
         """Return the aggregate of a unit's rows: of one group, or in groups. A total of one has a sign.
 
-        Of `ROWS_IN_A_GROUP` it is that of a unit's rows in one group.
+        Of `IN_A_GROUP` it is that of a unit's rows in one group.
 
         `rows` is a row as the ladder has it. It is a function of these rows whatever groups they are in, so
         that units alone are grouped.
         """
-        if self.of in (Contribution.ROWS, Contribution.ROWS_IN_A_GROUP):
+        if self.of in _COUNTED:
             return Aggregate("COUNT", tuple(rows))
         if self.of in _EXTREMES:
             name = "MAX" if self.of is Contribution.HIGHEST else "MIN"

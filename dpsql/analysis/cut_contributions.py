@@ -69,7 +69,7 @@ def describe_cuts(
     `searched` says what the bounds that are still to be found are of.
     """
     argument = None if isinstance(formula, RowCount) else number.argument
-    found = [] if argument is None else [_describe_value_cut(argument, formula, unit)]
+    found = [] if argument is None else [_describe_value_cut(argument, formula, unit, searched)]
     rows = bound_on_rows(number)
     if rows is not None and Contribution.ROWS_IN_A_GROUP in searched:
         found.append(
@@ -86,11 +86,15 @@ def describe_cuts(
     return (*found, *(text for part in number.parts if (text := _describe_cut(part, unit))))
 
 
-def _describe_value_cut(argument: CallArgument, formula: Formula | None, unit: str) -> str:
+def _describe_value_cut(
+    argument: CallArgument, formula: Formula | None, unit: str, searched: Container[Contribution]
+) -> str:
     if argument.origin == KEPT:
         return f"the total of a {unit} in all groups is cut to {decimal(argument.high)} ({KEPT})"
     if argument.searched:
         what = f"the total of a {unit} in all groups" if formula is None else "each value"
+        if Contribution.TOTAL_IN_A_GROUP in searched:
+            what = f"the total of a {unit}, in each group or in all,"
         return f"{what} is cut to a bound that is {argument.origin}"
     what = "each value"
     if argument.per_group:

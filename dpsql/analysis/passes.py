@@ -12,7 +12,7 @@ from datetime import datetime, time
 from dpsql.analysis import select_blocks
 from dpsql.analysis.addable_numbers import keep_addable
 from dpsql.analysis.bound_ladders import Contribution
-from dpsql.analysis.bounds_on_groups import bound_rows_in_groups, choose_bound_on_groups
+from dpsql.analysis.bounds_on_groups import bound_each_group, choose_bound_on_groups
 from dpsql.analysis.call_rules import RULES_BY_NODE
 from dpsql.analysis.compiled_query import CompiledQuery, seal
 from dpsql.analysis.compiler import StatementCompiler
@@ -159,10 +159,10 @@ def search_groups_of_unit(draft: Draft) -> None:
     draft.block = search_few_groups(draft.compiler, draft.block, draft.options, draft.size, draft.partitions)
 
 
-def search_rows_in_groups(draft: Draft) -> None:
-    """Let a search bound the rows of a unit in each group, where that may leave a selection less noise."""
+def search_each_group(draft: Draft) -> None:
+    """Let a search bound what a unit has in each group, where that may leave a selection less noise."""
     if draft.partitions is None:
-        draft.block = bound_rows_in_groups(draft.compiler, draft.block, draft.options, draft.size)
+        draft.block = bound_each_group(draft.compiler, draft.block, draft.options, draft.size)
 
 
 def choose_cut(draft: Draft) -> None:

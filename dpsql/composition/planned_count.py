@@ -9,7 +9,7 @@ from fractions import Fraction
 from functools import partial
 
 from dpsql.analysis import CompiledQuery, KeptLadders, Plan, analyse, check_claims, list_marks, put_values
-from dpsql.analysis.bound_ladders import Contribution
+from dpsql.analysis.bound_ladders import IN_A_GROUP
 from dpsql.analysis.released_values import Known, Value
 from dpsql.database import Engines
 from dpsql.engines import FAILED, Cancelled, Untranslatable
@@ -129,7 +129,7 @@ class PlannedCount:
         ladders = [search.ladder for search in self.plan.ladders]
         if ladders:
             self.with_bounds((0,) * len(ladders))
-        if any(ladder.of is Contribution.ROWS_IN_A_GROUP for ladder in ladders):  # it may be what is counted
+        if any(ladder.of in IN_A_GROUP for ladder in ladders):  # it may be what is counted
             self.with_bounds((*(len(ladder.bounds) - 1 for ladder in ladders[:-1]), 0))
         marks = () if self.values else list_marks(self.plan.query.tree)
         for i in range(_TRIED if marks else 0):

@@ -8,9 +8,9 @@ from dataclasses import replace
 from fractions import Fraction
 
 from dpsql.analysis import Contribution, Plan, ReleasedAggregate
+from dpsql.analysis.bound_ladders import IN_A_GROUP
 from dpsql.analysis.cut_contributions import (
     Excess,
-    bound_on_rows,
     bound_worth,
     find_clipped_step,
     find_excesses,
@@ -65,6 +65,7 @@ _WHAT = {
     Contribution.ROWS: "rows of one {unit}",
     Contribution.GROUPS: "groups of one {unit}",
     Contribution.ROWS_IN_A_GROUP: "rows of one {unit} in a group",
+    Contribution.TOTAL_IN_A_GROUP: "the absolute totals of one {unit} in a group",
 }
 
 
@@ -162,7 +163,7 @@ class BoundSearches(KeepsQuote):
         most = selection.k if isinstance(selection, TopK) else getattr(selection, "limit", None)
         if most is None or plan.partitions is not None:
             return groups
-        if bounded is Contribution.ROWS_IN_A_GROUP:  # the measured groups have noise for 2 sqrt(k) times it
+        if bounded in IN_A_GROUP:  # the measured groups have noise for 2 sqrt(k) times it
             return math.isqrt(4 * max(most, 1) * groups)
         return min(groups, math.isqrt(max(most, 1) * groups))
 
@@ -261,18 +262,17 @@ class BoundSearches(KeepsQuote):
 
     @property
     def _has_two_ways(self) -> bool:
-        """Return whether a bound on the rows in each group or one on all of them answers a selection."""
-        return any(each.ladder.of is Contribution.ROWS_IN_A_GROUP for each in self.plan.ladders)
+        """Return whether a bound on what a unit has in each group, or in all of them, answers a selection."""
+        return any(each.ladder.of in IN_A_GROUP for each in self.plan.ladders)
 
     def _cuts(self, plan: Plan, place: int) -> bool:
         """Return whether a plan with bounds that were found has one of them, and does not say so itself.
 
-        What a bound on the rows in each group leaves out is said with the number that has it.
+        What a bound on each group leaves out is said with the number that has it.
         """
-        of = self.plan.ladders[place].ladder.of
-        if of is Contribution.ROWS_IN_A_GROUP:
+        if self.plan.ladders[place].ladder.of in IN_A_GROUP:
             return False
-        return not self._has_two_ways or bound_on_rows(plan.counts[0]) is not None
+        return not self._has_two_ways or plan.counts[0].l1_over_groups is not None
 
     def _most_above(self, excess: Excess) -> float:
         """Return how many units are above a bound that was found, if none is beyond what its excess covers.

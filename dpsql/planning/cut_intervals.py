@@ -338,7 +338,8 @@ def _name(plan: Plan, search: BoundSearch, places: Sequence[int] = ()) -> str:
     counts = [plan.counts[place] for place in places] or plan.counts
     named = (c.argument for c in counts if c.argument is not None and c.argument.searched)
     found = next(named, None)
-    return "totals" if found is None or not found.text else found.text
+    totals = "totals" if found is None or not found.text else found.text
+    return f"{totals} in a group" if search.ladder.of is Contribution.TOTAL_IN_A_GROUP else totals
 
 
 def _assumed(plan: Plan, excess: Excess) -> list[str]:
