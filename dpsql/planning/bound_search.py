@@ -47,6 +47,10 @@ the range, as for `KeptLadder.choose_average_bound`; its noise is 1.2 B R/(n eps
 both alike where 48/epsilon units are cut; that of a number, where sqrt(2)/epsilon are.
 """
 
+ONE_IN = 4
+"""Of all units at most one in so many exceeds a bound on sums at no cost, however large the noise is: what is
+cut must be so little that intervals have it. Of averages any may: a unit that is cut keeps its own."""
+
 MOST_SIGNED_GROUPS = 24
 """For at most so many sums with signs the noise is weighed against what a bound cuts."""
 
@@ -142,11 +146,14 @@ class BoundSearches(KeepsQuote):
         searched = self.plan.ladders[place]
         compiled = searched.compiled
         size, noise = len(searched.ladder.bounds), self._groups(searched.ladder.of) / self.first_epsilon
+        one_in = ONE_IN
         if searched.ladder.of is Contribution.ROWS and self._averages:
-            noise *= AVERAGES
+            noise, one_in = noise * AVERAGES, 1
         ranged = self.plan.epsilon_division.order is not None
         most = score_change(changes_of(compiled.certificate, compiled.counts))
-        return mechanisms.Ladder.plan(size, self.epsilon, noise=noise, sensitivity=most, ranged=ranged)
+        return mechanisms.Ladder.plan(
+            size, self.epsilon, noise=noise, one_in=one_in, sensitivity=most, ranged=ranged
+        )
 
     def _groups(self, bounded: Contribution) -> int:
         """Return for how many groups the noise is weighed in the search of a bound.

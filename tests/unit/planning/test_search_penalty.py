@@ -50,5 +50,6 @@ def test_the_penalty_follows_from_what_is_shown(session: Session, statement: str
     prepared = session.prepare(statement.replace("SELECT", "SELECT WITH DIFFERENTIAL_PRIVACY", 1))
     method = private(prepared).method
     assert isinstance(method, BoundSearches)
-    noise = Fraction(141_421_356, 10**8) * times / method.first_epsilon
-    assert method.search(0).penalty == max(noise, 5 / (2 * method.epsilon))
+    noise, search = Fraction(141_421_356, 10**8) * times / method.first_epsilon, method.search(0)
+    assert search.penalty == 5 / (2 * method.epsilon)
+    assert search.enough == max(2 * (noise - search.penalty), 0)
