@@ -89,6 +89,9 @@ class Ladder:
     small: Expr | None = None
     """The same as a DOUBLE, which is summed faster if none is below 0."""
 
+    signed: bool = True
+    """Whether a total may be below 0."""
+
     @property
     def rows(self) -> tuple[Expr, ...]:
         """The terms of a row whose sum a ladder measures; for groups, the condition on rows, if any."""
@@ -131,7 +134,7 @@ class Ladder:
         """
         if not self.by_excess:
             return Sums.NONE
-        return Sums.SIGNED if self.of is Contribution.TOTAL and not keys else Sums.SIZES
+        return Sums.SIGNED if self.of is Contribution.TOTAL and self.signed and not keys else Sums.SIZES
 
     def measure_unit(self, rows: Sequence[Expr], *, keys: bool) -> Expr:
         """Return the aggregate of a unit's rows: of one group, or in groups. A total of one has a sign.

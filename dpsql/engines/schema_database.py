@@ -200,6 +200,14 @@ class SchemaDatabase:
         declared = {fold(c) for c in (*reader.table.not_null, *reader.table.complete)}
         return key in reader.never_null or key in declared
 
+    def not_negative(self, table: str, column: str) -> bool:
+        """Return whether no row of a private table that has a unit has a value below 0 in a column."""
+        declared = {fold(c) for c in self._readers[fold(table)].table.not_negative}
+        if fold(column) in declared:
+            return True
+        extent = self.extent(table, column) if self.complete(table, column) else None
+        return extent is not None and extent[0] >= 0
+
     def complete(self, table: str, column: str) -> bool:
         """Return whether each row of a private table that has a unit has a value of a column's domain."""
         stated = {fold(c): domain for c, domain in self._readers[fold(table)].table.domain.items()}

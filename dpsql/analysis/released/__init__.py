@@ -28,6 +28,7 @@ from sqlglot import Dialect, exp
 from dpsql.analysis.bound_ladders import Contribution, Ladder
 from dpsql.analysis.compiled_relation import From
 from dpsql.analysis.compiler import StatementCompiler, split_arguments
+from dpsql.analysis.facts_of_values import has_negatives, is_never_negative
 from dpsql.analysis.grids import prepare_for_search, split_steps
 from dpsql.analysis.released.released_numbers import AggregateCall
 from dpsql.analysis.typed_expression import Bounds, Typed
@@ -228,11 +229,6 @@ def search_rows(call: AggregateCall, most: int | None) -> int:
     return found if most is None else min(most, found)
 
 
-def has_negatives(kind: SqlType) -> bool:
-    """Return whether a type has values below 0."""
-    return not kind.integer or kind.signed
-
-
 def is_signed(value: Typed) -> bool:
     """Return whether values below 0 are to be expected, as far as the type and the policy say.
 
@@ -259,7 +255,8 @@ def make_ladder(call: AggregateCall, value: Typed, of: Contribution) -> Ladder:
     # A value beyond BIGINT has no type in an answer.
     top = min(power + (0 if single else HIGHEST_ROWS), HIGHEST) if total else min(power, 63)
     ends = power <= top and (single or not total)
-    return Ladder(of, counted, scale, step, top, call.by_row, ends, value.type)
+    signed = not is_never_negative(value, call.compiler.columns)
+    return Ladder(of, counted, scale, step, top, call.by_row, ends, value.type, signed=signed)
 
 
 def find_power(sql_type: SqlType) -> int:
