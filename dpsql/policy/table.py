@@ -13,9 +13,11 @@ from dpsql.lazy_dataclass import dataclass
 from dpsql.policy.column_values import ColumnBounds, fit_bounds, fit_domain
 from dpsql.policy.names import Names, check_names, key_path, name_problem, suggest, wrong
 from dpsql.policy.table_parts import (
+    BooleanDomain,
     CsvSource,
     DatabaseSource,
     Domain,
+    EnumDomain,
     Most,
     ParquetSource,
     Source,
@@ -135,6 +137,11 @@ class Table:
     def place(self, *names: str) -> str:
         """Return the key path of this table in the policy, or of one of its keys."""
         return key_path("tables", self.name, *names)
+
+    def has_complete_domain(self, column: str) -> bool:
+        """Return whether each row that has a unit has a value of a column's domain."""
+        domain = next((each for c, each in self.domain.items() if fold(c) == fold(column)), None)
+        return isinstance(domain, BooleanDomain | EnumDomain) or getattr(domain, "complete", False)
 
     @property
     def complete(self) -> tuple[str, ...]:

@@ -18,11 +18,12 @@ from dpsql.analysis.compiler import (
     read_number,
     split_arguments,
 )
-from dpsql.analysis.facts_of_values import has_negatives, is_never_negative
+from dpsql.analysis.facts_of_values import is_never_negative
 from dpsql.analysis.grids import prepare_for_search
 from dpsql.analysis.released import (
     assume_cut,
     bound_rows,
+    cut_at_zero,
     find_default_rows,
     is_auto,
     is_signed,
@@ -42,9 +43,8 @@ from dpsql.analysis.total_forms import widen_integer
 from dpsql.analysis.typed_expression import Bounds, Typed
 from dpsql.analysis.whole_tables import find_declared_name
 from dpsql.errors import Fix
-from dpsql.estimates import decimal
-from dpsql.kernel.tree import Call, Constant, IsNull, Paren
-from dpsql.types import DOUBLE, VARCHAR
+from dpsql.estimates import decimal, with_article
+from dpsql.types import VARCHAR
 
 if TYPE_CHECKING:
     from dpsql.analysis.compiled_relation import From
@@ -177,7 +177,7 @@ def _bound_by_ladder(call: AggregateCall, value: Typed, statistic: str) -> Value
     if bound is None:
         return None
     most = bound * step
-    whole, sign = _cut_at_zero(call, whole)
+    whole, sign = cut_at_zero(call, whole)
     made = ValueCall("sum", whole, call.condition(), sign * most, most, False, 1, single, capped=bound)
     signed = below and is_signed(value)
     made = replace(made, finest=call.compiler.finest, measure=measure, signed=signed)
@@ -197,30 +197,12 @@ def _bound_by_search(call: AggregateCall, value: Typed, statistic: str, *, sampl
     value = widen_integer(value)
     single = call.one_row or call.by_row
     if statistic == "sum":
-        value, low = _cut_at_zero(call, value)  # its values are not cut at declared bounds
+        value, low = cut_at_zero(call, value)  # its values are not cut at declared bounds
         capped = call.compiler.bound(make_ladder(call, value, Contribution.TOTAL))
         found = ValueCall("sum", value, call.condition(), low, Fraction(1), False, 1, single, capped=capped)
         return replace(found, finest=call.compiler.finest)
     low, high = search_ends(call, value)
     return _bound_by_rows(call, value, statistic, low, high, sample=sample, search=True)
-
-
-def _cut_at_zero(call: AggregateCall, value: Typed) -> tuple[Typed, Fraction]:
-    """Return an argument of SUM whose values are 0 where they are below, if none should be, and its sign.
-
-    The policy says that none is below 0: the kernel takes what the query does for it. DOUBLEs are cut in
-    their steps; without keys they keep their signs, since a search of their bound has them, too.
-    """
-    if not has_negatives(value.type):
-        return value, Fraction(0)
-    if (value.type == DOUBLE and not call.compiler.keyed) or not is_never_negative(
-        value, call.compiler.columns
-    ):
-        return value, Fraction(-1)
-    if value.type != DOUBLE:
-        call.conditions.append(Paren(IsNull(value.guarded_node, negated=True)))  # GREATEST leaves NULL out
-        value = replace(value, node=Call("GREATEST", (value.node, Constant(0, value.type))))
-    return value, Fraction(0)
 
 
 def _bound_by_rows(
@@ -249,7 +231,7 @@ def _bound_by_rows(
         most = search_rows(call, most)
     if most is None:
         raise call.refuse(
-            f"a {name_unit(call.source)} can have many rows here: say how many may count",
+            f"{with_article(name_unit(call.source))} can have many rows here: say how many may count",
             call.node,
             *_hint_fewer_rows(call),
         )
@@ -283,9 +265,8 @@ def _read_bounds(call: AggregateCall, named: Sequence[exp.Expr], value: Typed) -
         what = "takes one pair of bounds" if known else f"has no argument {name}"
         hint = f"{_write_call(call, _PER_ROW, pair)} bounds each value"
         if call.name in _GROUPED:
-            own = (
-                f"the {'total' if call.name == 'sum' else 'average'} of a {name_unit(call.source)} in a group"
-            )
+            total = "total" if call.name == "sum" else "average"
+            own = f"the {total} of {with_article(name_unit(call.source))} in a group"
             hint += f", {_write_call(call, _PER_GROUP, pair)} {own}"
         raise call.refuse(f"{call.name.upper()} {what}", named[-1], hint)
     if not right or bounds != pair:
