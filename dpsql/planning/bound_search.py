@@ -176,7 +176,9 @@ class BoundSearches(KeepsQuote):
 
     @property
     def _averages(self) -> bool:
-        """Return whether every measured number is for an average."""
+        """Return whether every measured number is for an average; a number that is compared is none."""
+        if getattr(self.plan.selection, "count", None) is not None:
+            return False
         numbers = [output.formula for output in self.plan.outputs if output.kind == "count"]
         return bool(numbers) and all(isinstance(each, Average) for each in numbers)
 

@@ -44,6 +44,8 @@ def session(tmp_path_factory: pytest.TempPathFactory) -> Session:
         ("SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward ORDER BY n DESC LIMIT 1", 20),
         ("SELECT AVG(minutes) AS m FROM visits", 34),
         ("SELECT AVG(minutes) AS m, COUNT(*) AS n FROM visits", 1),
+        ("SELECT ward, AVG(minutes) AS m FROM visits GROUP BY ward", 34 * 400),
+        ("SELECT ward, AVG(minutes) AS m FROM visits GROUP BY ward HAVING COUNT(*) > 9", 400),
     ],
 )
 def test_the_penalty_follows_from_what_is_shown(session: Session, statement: str, times: int) -> None:
