@@ -10,8 +10,10 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, date, datetime
 from fractions import Fraction
+from functools import partial
 from typing import TYPE_CHECKING
 
 from dpsql.errors import ProgrammingError, QueryRefused
@@ -27,7 +29,6 @@ from dpsql.reports.measurement_plan import (
     Block,
     Measured,
     TablePlan,
-    WantedNumbers,
     measure,
     plan_tables,
     within_of,
@@ -35,6 +36,7 @@ from dpsql.reports.measurement_plan import (
 from dpsql.reports.planned import (
     ReportStatement,
     digest_of,
+    list_wanted,
     parts_needed,
     read_statements,
     words_of_others,
@@ -90,7 +92,7 @@ class ReportText:
     @property
     def digest(self) -> str:
         """The hash that identifies the report by its statements, epsilon and planned measurements."""
-        plans = json.dumps([each.to_data() | {"deviation": 0, "even": 0} for each in self.plans])
+        plans = json.dumps([replace(each, deviation=0, even=0, added=None).to_data() for each in self.plans])
         return digest_of(self.texts, self.epsilon, self.per, self.every or "", self.declared or "", plans)
 
     @property
@@ -169,7 +171,7 @@ def plan_registration(
     with_parts = any(f"${PARAMETER}" in text for text in texts)
     if not with_parts:
         statements = read_statements(planner, texts, epsilon)
-        wanted = _list_wanted(planner, statements, None)
+        wanted = list_wanted(statements)
         every, calendar, part = None, None, None
     else:
         parts = planner.policy.unit_parts
@@ -185,7 +187,8 @@ def plan_registration(
             for each in (part - 1, part)
         ]
         statements = pair[1]
-        wanted = _list_wanted(planner, statements, _windows(pair[0], pair[1], part, parts))
+        windows = _windows(pair[0], pair[1], part, parts)
+        wanted = list_wanted(statements, windows, partial(within_of, planner))
     plans = plan_tables(planner, wanted, epsilon, per, every) if wanted else ()
     declared = (
         None
@@ -223,22 +226,6 @@ def _find_estimated(statements: Sequence[ReportStatement]) -> tuple[tuple[bool, 
 def _all_parts(statements: Sequence[ReportStatement], table: str) -> PartSet | None:
     found = parts_needed(statements, table)
     return found or None
-
-
-def _list_wanted(
-    planner: Planner, statements: Sequence[ReportStatement], windows: Mapping[int, int | None] | None
-) -> list[WantedNumbers]:
-    private = [each for each in statements if each.linear]
-    return [
-        WantedNumbers(
-            linear,
-            Fraction(1, len(private) * len(each.linear)),
-            1 if windows is None else windows[id(linear)],
-            None if windows is None else within_of(planner, linear),
-        )
-        for each in private
-        for linear in each.estimated
-    ]
 
 
 def _windows(

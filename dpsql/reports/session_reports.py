@@ -282,6 +282,8 @@ class SessionReports:
             rows += [("measured", words) for words in plan.lines()]
             rows.append(("predicted error", f"{plan.deviation:.3g}"))
             rows.append(("one by one", f"{plan.even:.3g}"))
+            if plan.added is not None:
+                rows.append(("error of what is only added up", f"{plan.added:.3g}"))
         if part is not None or text.every is None:
             run = plan_run(self._session.planner, stored, part)
             rows.append(("price of this run", shown(run.price.epsilon, up=True)))
