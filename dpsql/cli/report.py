@@ -60,7 +60,8 @@ def add_command(
 ) -> int:
     """Register the statements of a file as a report; with :part, it is run for each part of units."""
     if (share is None) == (epsilon is None):
-        raise click.UsageError("a report has --share or --epsilon")
+        given = "and not both" if share is not None else "what a run costs"
+        raise click.UsageError(f"a report has either --share or --epsilon, {given}")
     amount = read_amount("--share" if epsilon is None else "--epsilon", str(share or epsilon))
     (source,) = read_sources([("file", file)])
     session = _open(settings)

@@ -52,12 +52,21 @@ _QUOTED = r"""'[^']*'?|"[^"]*"?|--[^\n]*|/\*.*?(?:\*/|\Z)"""
 _MARK = re.compile(rf"(?P<quoted>{_QUOTED})|(?<!:):{PARAMETER}\b", re.DOTALL)
 
 
+_OTHER = re.compile(rf"{_QUOTED}|(?<![:$\w'\"\])}}])(?P<other>[:$](?!{PARAMETER}\b)[A-Za-z_]\w*)", re.DOTALL)
+
+
 def split_report(script: str) -> tuple[str, ...]:
     """Return the statements of a report; `:part` becomes the parameter `$part`.
 
     >>> split_report("SELECT ':part'; SELECT 1 WHERE d = :part")
     ("SELECT ':part'", 'SELECT 1 WHERE d = $part')
     """
+    other = next((each["other"] for each in _OTHER.finditer(script) if each["other"]), None)
+    if other is not None:
+        raise ProgrammingError(
+            f"a statement has the parameter {other[:40]}, but those of a report have one alone: :{PARAMETER},"
+            " the first day of the part of units that it is run for"
+        )
     marked = _MARK.sub(lambda found: found["quoted"] or f"${PARAMETER}", script)
     return tuple(split_script(marked))
 
@@ -208,7 +217,20 @@ def plan_registration(
         name: _loss_of(measure(planner, plan, epsilon, block.list_within(PartSet.of(_around(block))), block))
         for name, (plan, block) in text.blocks.items()
     }
+    _check_cost(planner, loss.charge.epsilon)
     return PlannedRegistration(text, tuple(statements), loss, of_blocks)
+
+
+def _check_cost(planner: Planner, epsilon: Fraction) -> None:
+    """Refuse a report of which no run would ever be admitted."""
+    budget = planner.policy.budget
+    most = budget.max_epsilon_per_query or budget.epsilon
+    if epsilon > most:
+        what = "one statement may cost" if budget.max_epsilon_per_query else "the budget allows"
+        raise ProgrammingError(
+            f"a run costs epsilon {float(epsilon):g}, but {what} at most {float(most):g}, so that no"
+            " run would be admitted"
+        )
 
 
 def _around(block: Block) -> tuple[int, int]:

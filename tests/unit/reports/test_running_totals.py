@@ -168,7 +168,7 @@ def test_a_registered_report_of_running_totals_tells_its_plan(opened: Opened) ->
     session = opened()
     session.run(f"CREATE REPORT year OPTIONS (epsilon = 1) AS $$ {TOTALS} $$")
     told = {row["property"]: row["value"] for row in session.run("EXPLAIN REPORT year").table.to_pylist()}
-    assert told["error of what is only added up"] == "2.81"
+    assert told["error of numbers that are only added up"] == "2.81"
     assert float(told["predicted error"]) < DAYS / 2
     assert told["one by one"] == f"{DAYS:.3g}"
     assert told["price of this run"] == "1"
