@@ -120,15 +120,15 @@ class TablePlan:
     blocks: tuple[Block, ...] = ()
     added: float | None = None
 
-    def words(self) -> str:
-        """Say what is measured, and what errors are predicted."""
+    def words(self, every: str | None = None) -> str:
+        """Say what is measured, and what errors are predicted; `every` is how long parts of a report are."""
         added = "" if self.added is None else f"; that of a number that is only added up is {self.added:.3g}"
         return (
-            f"{self.table} is measured {', '.join(self.lines())}; the predicted error is"
+            f"{self.table} is measured {', '.join(self.lines(every))}; the predicted error is"
             f" {self.deviation:.3g}, and {self.even:.3g} if each statement were answered alone{added}"
         )
 
-    def lines(self) -> list[str]:
+    def lines(self, every: str | None = None) -> list[str]:
         """Name the marginals with their shares of the table."""
         named = Counter(each.describe() for each, _ in self.measured)
         told = [
@@ -137,7 +137,7 @@ class TablePlan:
         ]
         for block in self.blocks:
             told += [
-                (f"{each.describe()} of each {block.length} when they are over", share)
+                (f"{each.describe()} of each {block.length} {every or 'part'}s when they are over", share)
                 for each, share in block.measured
             ]
         total = sum((share for _, share in told), Fraction(0))

@@ -163,7 +163,7 @@ class PlannedRegistration:
 
     def words(self) -> list[str]:
         """Say what the report measures, and which statements stay out."""
-        return [*(plan.words() for plan in self.text.plans), *words_of_others(self.statements)]
+        return [*(plan.words(self.text.every) for plan in self.text.plans), *words_of_others(self.statements)]
 
 
 def plan_registration(

@@ -284,7 +284,7 @@ class SessionReports:
         rows += [("each", text.every)] if text.every else []
         rows.append(("epsilon", shown(text.epsilon, up=True)))
         for plan in text.plans:
-            rows += [("measured", words) for words in plan.lines()]
+            rows += [("measured", words) for words in plan.lines(text.every)]
             rows.append(("predicted error", f"{plan.deviation:.3g}"))
             rows.append(("one by one", f"{plan.even:.3g}"))
             if plan.added is not None:
