@@ -81,7 +81,7 @@ def _find_boxes(
         for row in range(found.num_rows):
             try:
                 weights = hidden.form(term, row, 0.0).weights
-            except NoIntervalError:
+            except (NoIntervalError, LookupError):
                 return None
             names = np.array([*weights], dtype=np.int64)
             places, columns = np.divmod(names, len(prepared.numbers))
