@@ -183,6 +183,12 @@ def plan_registration(
         wanted = list_wanted(statements)
         every, calendar, part = None, None, None
     else:
+        without = next((i for i, text in enumerate(texts, 1) if f"${PARAMETER}" not in text), None)
+        if without is not None:
+            raise QueryRefused(
+                f"statement {without} has no :{PARAMETER}, but others of the report have one",
+                hint=f"let it read :{PARAMETER}, or put it into a report of its own",
+            )
         parts = planner.policy.unit_parts
         if parts is None or parts.every is None:
             raise QueryRefused(
