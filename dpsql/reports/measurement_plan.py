@@ -284,7 +284,7 @@ def _weights(
         for each in wanted
     ]
     chains = BLOCKS[every] if every is not None and any(each.window is None for each in plain) else ()
-    weights = [float(each.weight) for each in plain]
+    weights = [float(each.weight) if each.shown else 0.0 for each in plain]
     numbers = [each.marginal.size * weight for each, weight in zip(plain, weights, strict=True)]
     plans = [
         plan_report(
