@@ -173,14 +173,20 @@ def test_what_is_planned_is_what_is_shown(opened: Opened, text: str) -> None:
     catalog = session.planner.database.engines().schema_database
     pairs = [(each.query, release) for each, release in zip(planned.measured, releases, strict=True)]
     estimate = TableEstimate.of("signups", pairs, planned.digest, session.planner.policy, catalog).estimate
-    found = set[float]()
+    found = dict[float, tuple[float, float]]()
     for shown in find_shown(statement.prepared, statement.linear):
         assert shown is not None
         for marginal in shown:
             told = estimate.answer(marginal)
             assert isinstance(told, MarginalAnswer)
-            found |= {round(value, 6) for value in told.values.ravel().tolist()}
-    assert {round(row["t"], 6) for row in answer.table.to_pylist()} == found
+            columns = (told.values, told.stddev, told.high)
+            for value, stddev, high in zip(*(each.ravel().tolist() for each in columns), strict=True):
+                found[round(value, 6)] = stddev, high - value
+    rows = answer.release.table.to_pylist()  # type: ignore[union-attr]
+    assert {round(row["t"], 6) for row in rows} == found.keys()
+    for row in rows:
+        errors = row["t_stddev"], row["t_high"] - row["t"]
+        assert errors == pytest.approx(found[round(row["t"], 6)], rel=0.01)
 
 
 SIZES = "SELECT size, region, COUNT(*) AS n FROM signups GROUP BY size, region"

@@ -198,7 +198,8 @@ def test_sets_that_overlap_are_measured_as_what_they_consist_of() -> None:
     mixed = Axis("a", (ValueSet.of_values([1, 5]), ValueSet.of_values([5, 7])), ("x", "y"))
     plan = plan_report([Wanted(Marginal((mixed,)))])
     ((candidate, share),) = plan.shares
-    assert (candidate.marginal.axes[0].rows, share) == (tuple(ValueSet.of_values([i]) for i in (1, 5, 7)), 1)
+    assert share == 1
+    assert candidate.marginal.axes[0].rows == tuple(ValueSet.of_values([i]) for i in (1, 5, 7))
     assert plan.deviations == pytest.approx(plan.even) == (pytest.approx(2.0),)
 
 
