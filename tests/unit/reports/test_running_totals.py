@@ -9,6 +9,7 @@ import duckdb
 import numpy as np
 import pytest
 
+from dpsql.composition import derived_columns
 from dpsql.estimates.reports.marginal_estimate import MarginalAnswer
 from dpsql.policy import load
 from dpsql.reports import PlannedReport
@@ -218,3 +219,14 @@ def test_a_registered_report_of_running_totals_tells_its_plan(opened: Opened) ->
     assert told["price of this run"] == "1"
     assert session.run("EXECUTE REPORT year").table.num_rows == 365
     assert session.reports.plan_run("year").price.epsilon == 0
+
+
+def test_totals_of_too_many_numbers_say_that_they_have_no_interval(
+    opened: Opened, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(derived_columns, "MOST", 66_794)  # one less than 1 + 2 + .. + 365
+    text = TOTALS.replace("PRIVACY", "PRIVACY OPTIONS (epsilon = 1)")
+    answer = opened().run(text)
+    assert answer.release is not None
+    (note,) = (each for each in answer.release.warnings if "no interval" in each)
+    assert note.startswith("no interval of total in 365 of 365 rows: its values are made of more than")
