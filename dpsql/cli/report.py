@@ -72,7 +72,7 @@ def add_command(
         )
         for text in planned.words():
             narrate.note(text)
-        narrate.note(f"a run costs {price(planned.loss.charge)}{_of_each(planned.text.every)}")
+        narrate.note(f"a run costs {price(planned.price)}{_of_each(planned.text.every)}")
         if not dry_run:
             session.reports.register(planned, keep=share is not None)
             narrate.note(f"report {name} is registered")

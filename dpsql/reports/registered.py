@@ -16,9 +16,10 @@ from fractions import Fraction
 from functools import partial
 from typing import TYPE_CHECKING
 
+from dpsql.composition.prepared import PreparedPrivate
 from dpsql.errors import ProgrammingError, QueryRefused
 from dpsql.estimates.reports.report_plan import Per
-from dpsql.kernel.loss import PrivacyLoss, exact
+from dpsql.kernel.loss import Charge, PrivacyLoss, exact
 from dpsql.kernel.unit_parts import Calendar, PartSet
 from dpsql.language import split_script
 from dpsql.lazy_dataclass import dataclass
@@ -27,7 +28,6 @@ from dpsql.policy import UnitParts
 from dpsql.reports.measured import list_parts
 from dpsql.reports.measurement_plan import (
     Block,
-    Measured,
     TablePlan,
     measure,
     plan_tables,
@@ -155,11 +155,8 @@ class PlannedRegistration:
     """The largest loss of a run in its part."""
     of_blocks: Mapping[str, PrivacyLoss]
     """The largest loss of each block, by its name, when it is over."""
-
-    @property
-    def loss(self) -> PrivacyLoss:
-        """The largest loss in one part, of its run and of the blocks that it is in."""
-        return sum(self.of_blocks.values(), self.own)
+    price: Charge
+    """What that costs in one part at most, of its run and of the blocks that it is in."""
 
     def words(self) -> list[str]:
         """Say what the report measures, and which statements stay out."""
@@ -211,20 +208,25 @@ def plan_registration(
         else planner.database.ledger.parts.declared
     )
     text = ReportText(name, texts, epsilon, every, plans, per, declared, _find_estimated(statements))
-    loss = PrivacyLoss()
+    own: list[PreparedPrivate] = []
     for plan in plans:
         needed = _all_parts(statements, plan.table) if part is None else PartSet.of((part, part))
         sets = None if needed is None else list_parts(needed)
-        loss += _loss_of(measure(planner, plan, epsilon, sets))
+        own += (each.prepared for each in measure(planner, plan, epsilon, sets))
     for statement in statements:
-        for other in statement.others:
-            loss += other.method.quote.loss
+        own += statement.others
     of_blocks = {
-        name: _loss_of(measure(planner, plan, epsilon, block.list_within(PartSet.of(_around(block))), block))
+        name: [
+            each.prepared
+            for each in measure(planner, plan, epsilon, block.list_within(PartSet.of(_around(block))), block)
+        ]
         for name, (plan, block) in text.blocks.items()
     }
-    _check_cost(planner, loss.charge.epsilon)
-    return PlannedRegistration(text, tuple(statements), loss, of_blocks)
+    price = _price_of(own)
+    _check_cost(planner, price.epsilon)
+    losses = {name: _loss_of(each) for name, each in of_blocks.items()}
+    price = sum(map(_price_of, of_blocks.values()), price)
+    return PlannedRegistration(text, tuple(statements), _loss_of(own), losses, price)
 
 
 def _check_cost(planner: Planner, epsilon: Fraction) -> None:
@@ -243,8 +245,12 @@ def _around(block: Block) -> tuple[int, int]:
     return block.first, block.first + block.length - 1
 
 
-def _loss_of(measured: Sequence[Measured]) -> PrivacyLoss:
-    return sum((each.prepared.method.quote.loss for each in measured), PrivacyLoss())
+def _loss_of(releases: Sequence[PreparedPrivate]) -> PrivacyLoss:
+    return sum((each.method.quote.loss for each in releases), PrivacyLoss())
+
+
+def _price_of(releases: Sequence[PreparedPrivate]) -> Charge:
+    return sum((each.full_price for each in releases), Charge())
 
 
 def _find_estimated(statements: Sequence[ReportStatement]) -> tuple[tuple[bool, ...], ...]:

@@ -39,8 +39,7 @@ def test_a_block_is_measured_when_it_is_over_and_once(session: Session) -> None:
     ((name, loss),) = planned.of_blocks.items()
     assert name == "weekly (blocks of 4 weeks)"
     assert loss.epsilon is not None
-    assert planned.loss.epsilon is not None
-    assert Fraction(99, 100) < planned.loss.epsilon <= 1
+    assert Fraction(99, 100) < planned.price.epsilon <= 1
     session.reports.register(planned, keep=True)
     first = [run(session, part) for part in WEEKS[:3]]
     own = spent(session, WEEKS[0])
