@@ -5,6 +5,11 @@ it is limited, everything. A start is an event, written with the first charge of
 (in UTC). It is never before the last one, so a clock that is set back starts nothing, and one that is set
 forward starts one scope. Caps of analysts and groups, and the statements that may fail, do not start anew.
 
+*Two policies.* A process that opened the ledger before its policy was changed has another budget than the one
+that the ledger was opened with last (`Adopted`). The start takes the latter, and what such a process charges has
+to be admitted by its own and by this one: so it is admitted by the latter at its own order, by the sums of
+epsilons and of deltas alone, and the theorem of `Filter` holds as if it had charged.
+
 *Together.* Each scope is (epsilon, delta)-private for its largest budget while it was open, by the theorem of
 `Filter`: a statement is charged to the scope in which it was reserved, and its cost bounds its loss given
 everything before, releases of other scopes too. So n scopes are private for the sum of their budgets, also
@@ -22,6 +27,7 @@ from dataclasses import replace
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from fractions import Fraction
+from functools import lru_cache, reduce
 from typing import Any, Final
 
 from dpsql.kernel.ledger import events
@@ -42,6 +48,9 @@ from dpsql.kernel.ledger.totals import (
 from dpsql.kernel.loss import Charge, Filter, PrivacyLoss, Totals
 from dpsql.kernel.unit_parts import FIRST_DAY, LAST_DAY, Calendar, Every
 from dpsql.lazy_dataclass import dataclass
+
+CAPS: Final = "caps"
+"""The name under which the caps that the ledger was opened with last are stored."""
 
 _TIMES: Final = {1: "once", 2: "twice"}
 
@@ -118,8 +127,8 @@ class Renewal:
         number = calendar.number(date.fromisoformat(self.start))
         return max(calendar.first_day(number + 1).isoformat(), _start_of(self.every, later=1))
 
-    def renew(self, budget: Filter, last: Last) -> Renewal:
-        """Return the renewal that a charge now begins, after what came last."""
+    def renew(self, budget: Charge, last: Last) -> Renewal:
+        """Return the renewal that a charge now begins under a budget, after what came last."""
         if self.every is None:
             return self
         ended = self.ended if self.unknown else self.ended + self.most
@@ -129,7 +138,7 @@ class Renewal:
             times=self.times + 1,
             last=last,
             ended=ended,
-            most=_largest(self.most, budget) if self.unknown else Charge(budget.epsilon, budget.delta),
+            most=_largest(self.most, budget) if self.unknown else budget,
             unknown=self.unknown + (self.unknown > 0),
         )
 
@@ -144,14 +153,15 @@ class Renewal:
         scopes, way = self.unknown + 1, budget.order_way
         whole = self.ended + Charge(scopes * self.most.epsilon, scopes * self.most.delta)
         spent = total_at_order(connection, POLICY, None if way is None else way.order).totals
-        most, limit = _widen(budget, whole), None if terms is None else terms.limit(budget)
+        known = _find_adopted(connection, terms, budget).terms
+        most, limit = _widen(budget, whole), None if known is None else known.limit(budget)
         for each in (limit, most):
             if each is not None and each.epsilon <= most.epsilon and each.admits(spent, PrivacyLoss()):
                 return Charge(each.epsilon, min(each.delta, Fraction(1)))
-        known = [] if spent.epsilon is None else [(spent.epsilon, spent.delta)]
+        sums = [] if spent.epsilon is None else [(spent.epsilon, spent.delta)]
         if way is not None:
-            known.append((spent.cost + way.margin, spent.delta + budget.conversion_delta))
-        epsilon, delta = min(known, default=(most.epsilon, Fraction(1)))
+            sums.append((spent.cost + way.margin, spent.delta + budget.conversion_delta))
+        epsilon, delta = min(sums, default=(most.epsilon, Fraction(1)))
         return Charge(max(epsilon, most.epsilon), min(max(delta, most.delta), Fraction(1)))
 
     @property
@@ -160,6 +170,54 @@ class Renewal:
         amounts = {"ended": write_charge(self.ended), "most": write_charge(self.most)}
         told = {name: getattr(self, name) for name in ("every", "start", "since", "times", "unknown")}
         return {**told, "last": [*self.last], **{name: [*pair] for name, pair in amounts.items()}}
+
+
+@dataclass(frozen=True, slots=True)
+class Adopted:
+    """The budget and the renewal terms of the policy that a ledger was opened with last."""
+
+    budget: Charge
+    conversion_delta: Fraction
+    terms: RenewalTerms | None
+
+
+def find_limits(
+    connection: sqlite3.Connection, terms: RenewalTerms | None, budget: Filter
+) -> tuple[Filter, Filter | None]:
+    """Return what a process may charge that has read some terms and a budget: in a renewal, and in all.
+
+    None: everything. Where the ledger was opened with another policy since, it is the least of both.
+    """
+    found = _find_adopted(connection, terms, budget)
+    adopted = Filter(found.budget.epsilon, found.budget.delta, found.conversion_delta, None)
+    pairs = (terms, budget), (found.terms, adopted)
+    lifetimes = [each for known, own in pairs if known is not None and (each := known.limit(own)) is not None]
+    return _least(budget, adopted), reduce(_least, lifetimes) if lifetimes else None
+
+
+def _find_adopted(connection: sqlite3.Connection, terms: RenewalTerms | None, budget: Filter) -> Adopted:
+    row = connection.execute("SELECT value FROM setting WHERE name = ?", (CAPS,)).fetchone()
+    if row is None:
+        return Adopted(Charge(budget.epsilon, budget.delta), budget.conversion_delta, terms)
+    return _parse_adopted(row[0])
+
+
+@lru_cache(maxsize=16)
+def _parse_adopted(text: str) -> Adopted:
+    caps = json.loads(text)
+    terms = None
+    if "renewal" in caps:
+        every, lifetime = caps["renewal"]
+        terms = RenewalTerms(every, None if lifetime == "unlimited" else read(lifetime))
+    return Adopted(read_charge(*caps["total"]), read(caps["conversion_delta"]), terms)
+
+
+def _least(own: Filter, adopted: Filter) -> Filter:
+    """Return a filter that admits no more than either; `own`, if both are the same."""
+    if replace(own, order_way=None) == adopted:
+        return own
+    delta = min(own.mechanism_delta, adopted.mechanism_delta)
+    return Filter(min(own.epsilon, adopted.epsilon), delta, Fraction(0), None)
 
 
 def find(connection: sqlite3.Connection) -> Renewal | None:
@@ -188,7 +246,7 @@ def adopt_renewals(connection: sqlite3.Connection, terms: RenewalTerms | None, b
     if before is None and terms is None:
         return
     carried = total_at_order(connection, POLICY, None)
-    most = _largest(Charge() if before is None else before.most, budget)
+    most = _largest(Charge() if before is None else before.most, Charge(budget.epsilon, budget.delta))
     every = None if terms is None else terms.every
     if before is None:
         start = "" if every is None else _start_of(every)
@@ -216,29 +274,46 @@ def start_renewal(
     if before is None or not before.is_over:
         return
     close_streams(connection)
-    total, after = read_total(connection, before.scope), before.renew(budget, _find_last(connection))
+    after = before.renew(_find_adopted(connection, terms, budget).budget, _find_last(connection))
+    total = read_total(connection, before.scope)
     _write(connection, after, Stored(Totals(), None if total is None else total.order))
 
 
-def follow(connection: sqlite3.Connection, told: Iterable[str]) -> None:
-    """Go on with the renewal of a mark, if the ledger is older: a period does not begin twice.
+def follow(connection: sqlite3.Connection, told: Iterable[str], common: Iterable[str]) -> None:
+    """Go on with the renewal of a mark, if the ledger has not all that it tells: no period begins twice.
 
-    `told` are the scopes of the mark. Of those that a lost ledger has begun only the number is known.
+    `told` are the scopes of the mark, `common` those of the latest state that both are known to have. Of
+    those that a lost ledger, or another copy, has begun since, only the number is known.
     """
-    for name in told:
-        if not name.startswith(RENEWAL):
-            continue
-        begun, times, since = name.removeprefix(RENEWAL).split(" ")
-        before = find(connection)
-        if before is None:
-            lost = Renewal(None, begun, since, int(times), Last(), Charge(), Charge(), int(times))
-            _write(connection, lost, None)
-        elif (begun, int(times)) > (before.start, before.times):
-            more = max(int(times) - before.times, 1)
-            own, last = read_total(connection, before.scope), _find_last(connection)
-            changes = {"start": begun, "times": before.times + more, "unknown": before.unknown + more}
-            after = replace(before, **changes, last=last)  # type: ignore[arg-type]  # each of its type
-            _write(connection, after, None if own is None else Stored(Totals(), own.order))
+    mark, shared = _read_scope(told), _read_scope(common)
+    if mark is None:
+        return
+    begun, times, since = mark
+    before = find(connection)
+    if before is None:
+        lost = Renewal(None, begun, since, times, Last(), Charge(), Charge(), times)
+        _write(connection, lost, None)
+        return
+    own = read_total(connection, before.scope)
+    is_empty = not before.times and total_at_order(connection, POLICY, None).totals == Totals()
+    more = times - (shared[1] if shared else 0 if is_empty else -1)
+    if more <= 0:
+        return
+    changes = {"start": max(begun, before.start), "since": min(since, before.since)}
+    after = replace(before, **changes, times=before.times + more, unknown=before.unknown + more)  # type: ignore[arg-type]  # each of its type
+    if begun > before.start:
+        after = replace(after, last=_find_last(connection))
+        own = None if own is None else Stored(Totals(), own.order)
+    _write(connection, after, own)
+
+
+def _read_scope(names: Iterable[str]) -> tuple[str, int, str] | None:
+    """Return start, times and since of the open renewal among the names of scopes; None: it is not there."""
+    for name in names:
+        if name.startswith(RENEWAL):
+            begun, times, since = name.removeprefix(RENEWAL).split(" ")
+            return begun, int(times), since
+    return None
 
 
 def add_restored(connection: sqlite3.Connection, n: int) -> None:
@@ -261,7 +336,9 @@ def add_restored(connection: sqlite3.Connection, n: int) -> None:
 def find_seen(connection: sqlite3.Connection, budget: Filter) -> Renewal | None:
     """Return the renewal to which a statement would be charged now."""
     found = find(connection)
-    return found.renew(budget, found.last) if found is not None and found.is_over else found
+    if found is None or not found.is_over:
+        return found
+    return found.renew(_find_adopted(connection, None, budget).budget, found.last)
 
 
 def describe(connection: sqlite3.Connection, terms: RenewalTerms | None, budget: Filter) -> str:
@@ -294,7 +371,7 @@ def _widen(budget: Filter, larger: Charge) -> Filter:
     return replace(budget, epsilon=larger.epsilon, delta=larger.delta, order_way=way)
 
 
-def _largest(one: Charge, other: Filter) -> Charge:
+def _largest(one: Charge, other: Charge) -> Charge:
     return Charge(max(one.epsilon, other.epsilon), max(one.delta, other.delta))
 
 
