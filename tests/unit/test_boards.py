@@ -97,7 +97,7 @@ class TestBoard:
 
     def test_a_score_of_no_rows_is_no_best(self, session: Session) -> None:
         """Noise may answer it. What is shown of its error tells that it is noise, and then the best stays."""
-        ask(session, OPEN.replace("100, improvements = 3", "20, improvements = 30").replace("0.02", "0.0001"))
+        ask(session, OPEN.replace("100, improvements = 3", "20, improvements = 60").replace("0.02", "0.0001"))
         answered = 0
         for most in range(-60, 0):
             text = f"SELECT AVG(CASE WHEN ill THEN 1 ELSE 0 END) AS loss FROM patients WHERE id < {most}"
