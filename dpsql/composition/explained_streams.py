@@ -194,7 +194,10 @@ def _of_check(check: PreparedCheck, opened: OpenChecks | None) -> list[tuple[str
     found = [
         ("epsilon", "0: its stream has paid"),
         ("checked", f"{check.check.column}, in {counting.plan.candidates or 1:,} groups at most"),
-        ("bound", _BEFORE_BOARD if is_unknown else f"one {counting.plan.unit} can change it by {float(bound):g}"),
+        (
+            "bound",
+            _BEFORE_BOARD if is_unknown else f"one {counting.plan.unit} can change it by {float(bound):g}",
+        ),
     ]
     if opened is None or is_unknown:
         return [*found, ("stream", f"you have no open stream {check.check.name[:60]}")]

@@ -110,7 +110,7 @@ class StoredStream:
     """What it has cost until now: of an open one, what it would be settled to."""
     when: datetime
     renewed: bool = False
-    """Whether it is open alone because nothing was charged since the budget could start anew, or to end a check."""
+    """Whether the budget has started anew since, or does with the next charge: then it answers no more."""
 
     @property
     def said(self) -> str:

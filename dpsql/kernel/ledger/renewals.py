@@ -5,10 +5,10 @@ it is limited, everything. A start is an event, written with the first charge of
 (in UTC). It is never before the last one, so a clock that is set back starts nothing, and one that is set
 forward starts one scope. Caps of analysts and groups, and the statements that may fail, do not start anew.
 
-*Two policies.* A process that opened the ledger before its policy was changed has another budget than the one
-that the ledger was opened with last (`Adopted`). The start takes the latter, and what such a process charges has
-to be admitted by its own and by this one: so it is admitted by the latter at its own order, by the sums of
-epsilons and of deltas alone, and the theorem of `Filter` holds as if it had charged.
+*Two policies.* A process that opened the ledger before its policy was changed has another budget than that
+with which the ledger was opened last (`_find_adopted`). A renewal starts with the latter. What such a process
+charges has to be within both, by the sums of epsilons and of deltas alone: so the budget of the renewal
+admits it, and the theorem of `Filter` holds as if every process had the new policy.
 
 *Together.* Each scope is (epsilon, delta)-private for its largest budget while it was open, by the theorem of
 `Filter`: a statement is charged to the scope in which it was reserved, and its cost bounds its loss given
@@ -127,7 +127,7 @@ class Renewal:
         number = calendar.number(date.fromisoformat(self.start))
         return max(calendar.first_day(number + 1).isoformat(), _start_of(self.every, later=1))
 
-    def renew(self, budget: Charge, last: Last) -> Renewal:
+    def renew(self, budget: Filter, last: Last) -> Renewal:
         """Return the renewal that a charge now begins under a budget, after what came last."""
         if self.every is None:
             return self
@@ -138,7 +138,7 @@ class Renewal:
             times=self.times + 1,
             last=last,
             ended=ended,
-            most=_largest(self.most, budget) if self.unknown else budget,
+            most=_largest(self.most, budget) if self.unknown else Charge(budget.epsilon, budget.delta),
             unknown=self.unknown + (self.unknown > 0),
         )
 
@@ -153,7 +153,7 @@ class Renewal:
         scopes, way = self.unknown + 1, budget.order_way
         whole = self.ended + Charge(scopes * self.most.epsilon, scopes * self.most.delta)
         spent = total_at_order(connection, POLICY, None if way is None else way.order).totals
-        known = _find_adopted(connection, terms, budget).terms
+        _, known = _find_adopted(connection, terms, budget)
         most, limit = _widen(budget, whole), None if known is None else known.limit(budget)
         for each in (limit, most):
             if each is not None and each.epsilon <= most.epsilon and each.admits(spent, PrivacyLoss()):
@@ -172,15 +172,6 @@ class Renewal:
         return {**told, "last": [*self.last], **{name: [*pair] for name, pair in amounts.items()}}
 
 
-@dataclass(frozen=True, slots=True)
-class Adopted:
-    """The budget and the renewal terms of the policy that a ledger was opened with last."""
-
-    budget: Charge
-    conversion_delta: Fraction
-    terms: RenewalTerms | None
-
-
 def find_limits(
     connection: sqlite3.Connection, terms: RenewalTerms | None, budget: Filter
 ) -> tuple[Filter, Filter | None]:
@@ -188,28 +179,28 @@ def find_limits(
 
     None: everything. Where the ledger was opened with another policy since, it is the least of both.
     """
-    found = _find_adopted(connection, terms, budget)
-    adopted = Filter(found.budget.epsilon, found.budget.delta, found.conversion_delta, None)
-    pairs = (terms, budget), (found.terms, adopted)
-    lifetimes = [each for known, own in pairs if known is not None and (each := known.limit(own)) is not None]
+    adopted, known = _find_adopted(connection, terms, budget)
+    limits = [each.limit(own) for each, own in ((terms, budget), (known, adopted)) if each is not None]
+    lifetimes = [each for each in limits if each is not None]
     return _least(budget, adopted), reduce(_least, lifetimes) if lifetimes else None
 
 
-def _find_adopted(connection: sqlite3.Connection, terms: RenewalTerms | None, budget: Filter) -> Adopted:
+def _find_adopted(
+    connection: sqlite3.Connection, terms: RenewalTerms | None, budget: Filter
+) -> tuple[Filter, RenewalTerms | None]:
+    """Return budget, without its costs, and terms of the policy that the ledger was opened with last."""
     row = connection.execute("SELECT value FROM setting WHERE name = ?", (CAPS,)).fetchone()
-    if row is None:
-        return Adopted(Charge(budget.epsilon, budget.delta), budget.conversion_delta, terms)
-    return _parse_adopted(row[0])
+    return (budget, terms) if row is None else _parse_adopted(row[0])
 
 
 @lru_cache(maxsize=16)
-def _parse_adopted(text: str) -> Adopted:
+def _parse_adopted(text: str) -> tuple[Filter, RenewalTerms | None]:
     caps = json.loads(text)
-    terms = None
-    if "renewal" in caps:
-        every, lifetime = caps["renewal"]
-        terms = RenewalTerms(every, None if lifetime == "unlimited" else read(lifetime))
-    return Adopted(read_charge(*caps["total"]), read(caps["conversion_delta"]), terms)
+    every, lifetime = caps.get("renewal", (None, None))
+    most = None if lifetime in (None, "unlimited") else read(lifetime)
+    total = read_charge(*caps["total"])
+    budget = Filter(total.epsilon, total.delta, read(caps["conversion_delta"]), None)
+    return budget, None if every is None else RenewalTerms(every, most)
 
 
 def _least(own: Filter, adopted: Filter) -> Filter:
@@ -246,7 +237,7 @@ def adopt_renewals(connection: sqlite3.Connection, terms: RenewalTerms | None, b
     if before is None and terms is None:
         return
     carried = total_at_order(connection, POLICY, None)
-    most = _largest(Charge() if before is None else before.most, Charge(budget.epsilon, budget.delta))
+    most = _largest(Charge() if before is None else before.most, budget)
     every = None if terms is None else terms.every
     if before is None:
         start = "" if every is None else _start_of(every)
@@ -274,7 +265,7 @@ def start_renewal(
     if before is None or not before.is_over:
         return
     close_streams(connection)
-    after = before.renew(_find_adopted(connection, terms, budget).budget, _find_last(connection))
+    after = before.renew(_find_adopted(connection, terms, budget)[0], _find_last(connection))
     total = read_total(connection, before.scope)
     _write(connection, after, Stored(Totals(), None if total is None else total.order))
 
@@ -338,7 +329,7 @@ def find_seen(connection: sqlite3.Connection, budget: Filter) -> Renewal | None:
     found = find(connection)
     if found is None or not found.is_over:
         return found
-    return found.renew(_find_adopted(connection, None, budget).budget, found.last)
+    return found.renew(_find_adopted(connection, None, budget)[0], found.last)
 
 
 def describe(connection: sqlite3.Connection, terms: RenewalTerms | None, budget: Filter) -> str:
@@ -371,7 +362,7 @@ def _widen(budget: Filter, larger: Charge) -> Filter:
     return replace(budget, epsilon=larger.epsilon, delta=larger.delta, order_way=way)
 
 
-def _largest(one: Charge, other: Charge) -> Charge:
+def _largest(one: Charge, other: Filter) -> Charge:
     return Charge(max(one.epsilon, other.epsilon), max(one.delta, other.delta))
 
 

@@ -598,8 +598,8 @@ def test_the_starts_that_another_ledgers_mark_tells_are_counted(
 ) -> None:
     """They were budgets over the same rows, whichever ledger had more of them, or the later one."""
     terms, times = RenewalTerms("week", None), {}
-    for name, days in (("own", ["14", "20", "28"]), ("other", ["14", "21"])):
-        days = [*days, "29" if (name == "other") is other_first else "14"]  # the later one, in the same week
+    for name, first in (("own", ["14", "20", "28"]), ("other", ["14", "21"])):
+        days = [*first, "29" if (name == "other") is other_first else "14"]  # the later one, in the same week
         clock.now = MAY
         with opened(tmp_path / name, terms, mark=tmp_path / f"mark of {name}") as ledger:
             for day in days:
