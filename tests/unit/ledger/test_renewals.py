@@ -10,6 +10,7 @@ from datetime import UTC, date, datetime, timedelta
 from fractions import Fraction
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import pytest
 
@@ -597,7 +598,7 @@ def test_the_starts_that_another_ledgers_mark_tells_are_counted(
     tmp_path: Path, clock: Clock, *, other_first: bool
 ) -> None:
     """They were budgets over the same rows, whichever ledger had more of them, or the later one."""
-    terms, times = RenewalTerms("week", None), {}
+    terms, times = RenewalTerms("week", None), dict[str, Any]()
     for name, first in (("own", ["14", "20", "28"]), ("other", ["14", "21"])):
         days = [*first, "29" if (name == "other") is other_first else "14"]  # the later one, in the same week
         clock.now = MAY
