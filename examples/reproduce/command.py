@@ -113,7 +113,9 @@ def experiments(sets: Sequence[DataSet], trials: int, seed: int, peer: Peer) -> 
             max(20, trials // 20), 1, partial(models.guessed, max(20, trials // 20), seed, next(entropies))
         ),
         Experiment(
-            len(stable.LISTS + stable.FAILURES), 1, partial(stable.stable, 10 * trials, next(entropies))
+            len(stable.LISTS + stable.FAILURES),
+            1,
+            partial(stable.stable, max(1000, 10 * trials), next(entropies)),
         ),
         Experiment(
             1 + len(sums.ASKED + sums.OTHERS),
