@@ -42,13 +42,13 @@ def losses(rng: np.random.Generator, *, apart: bool = False) -> NDArray[np.float
     """Return the true losses of submissions: ten are better than all before, by .01 to .03.
 
     Half of the others are about as good as the best before them, the rest are worse. With `apart` all others
-    are worse by up to .4, and improvements are of .01 to .06.
+    are worse by up to .4, and improvements are of .02 to .07.
     """
     better = {*rng.choice(np.arange(1, SUBMISSIONS), REAL, replace=False).tolist()}
     best, found = float(START), []
     for place in range(SUBMISSIONS):
         if place in better:
-            best = max(best - rng.uniform(0.01, 0.06 if apart else 0.03), 0.0)
+            best = max(best - rng.uniform(*((0.02, 0.07) if apart else (0.01, 0.03))), 0.0)
             found.append(best)
         elif apart:
             found.append(best + rng.uniform(0, 0.4))
