@@ -183,8 +183,8 @@ STABLE_STREAM_SUBJECTS = (
         "noise not scaled",
         "unscaled",
         "the noise is that of one unstable question",
-        unstable=(16,),  # the more there are, the more of their noise is missing
-        length=16,
+        unstable=(24,),  # the more there are, the more of their noise is missing
+        length=24,
     ),
     _subject(
         "beyond the last unstable one",
