@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from typing import Literal
 
 from sqlglot import exp
@@ -215,9 +216,10 @@ def parse(text: str, parameters: Parameters = None, dialect: str | None = None) 
     tokens = standardize_tokens(source, tokenize(source))
     while tokens and tokens[-1].token_type == TokenType.SEMICOLON:
         tokens = tokens[:-1]
-    for token in tokens:
+    for token, after in pairwise(tokens):
         if token.token_type == TokenType.SEMICOLON:
-            raise source.syntax("one statement at a time: found `;` inside", token.start)
+            hint = "ask each in a statement of its own" if after.text.upper() in _STATEMENTS else None
+            raise source.syntax("one statement at a time: found `;` inside", token.start, hint)
     if not tokens:
         raise source.syntax("there is no statement")
     word = tokens[0].text.upper()

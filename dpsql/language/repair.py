@@ -134,6 +134,12 @@ def _complete_words(text: str, tokens: list[Token], i: int) -> Iterator[_Repair]
         end = tokens[rest[0] - 1 if rest else -1].end + 1
         listed = f"({text[here.start : end]})"
         yield Fix(listed, here.start, end), f"{words[i - 1]} {listed}"
+    swapped = {"SEPARATOR": ",", "MINUS": "EXCEPT"}
+    for token in tokens[max(i - 1, 0) : i + 1]:
+        if token.text.upper() in swapped:
+            yield Fix(swapped[token.text.upper()], token.start, token.end + 1), ""
+    if here.token_type == TokenType.SEMICOLON:
+        yield Fix("", here.start, here.end + 1), "leave the `;` out"
     if words[i] == "NULLS":
         yield _make_insertion(" LAST", here.end + 1), "NULLS LAST"
     if words[i] == "," and "BETWEEN" in words[max(i - 3, 0) : i]:
@@ -205,6 +211,10 @@ def _move_clause(text: str, tokens: list[Token], i: int) -> Iterator[_Repair]:
     """Yield the clause of the token behind the first SELECT, where it belongs."""
     words = [t.text.upper() for t in tokens[i : i + 4]]
     select = next((t for t in tokens if t.token_type == TokenType.SELECT), None)
+    for n, (token, after) in enumerate(pairwise(tokens)):
+        before = tokens[max(n - 1, 0)].text.upper()
+        if (token.text.upper(), after.text) == ("OPTIONS", "(") and before != "DIFFERENTIAL_PRIVACY":
+            yield from _move_options(text, tokens, n)
     if words[:2] != ["WITH", "DIFFERENTIAL_PRIVACY"] or select is None:
         return
     end = find_closing_parenthesis(tokens, i + 3) if words[2:] == ["OPTIONS", "("] else i + 1
@@ -213,3 +223,17 @@ def _move_clause(text: str, tokens: list[Token], i: int) -> Iterator[_Repair]:
         clause = text[start:stop]
         removed = Fix("", start - (text[start - 1] == " "), stop)
         yield Fix(f" {clause}", select.end + 1, select.end + 1, also=(removed,)), f"SELECT {clause} ..."
+
+
+def _move_options(text: str, tokens: list[Token], i: int) -> Iterator[_Repair]:
+    """Yield OPTIONS from the end of a statement behind its SELECT, where they belong."""
+    depth, select, end = 0, None, find_closing_parenthesis(tokens, i + 1)
+    for token in tokens[:i]:
+        depth += (token.token_type == TokenType.L_PAREN) - (token.token_type == TokenType.R_PAREN)
+        select = token if not depth and token.token_type == TokenType.SELECT and select is None else select
+    if select is None or end < 0:
+        return
+    clause = f"WITH DIFFERENTIAL_PRIVACY {text[tokens[i].start : tokens[end].end + 1]}"
+    removed = Fix("", len(text[: tokens[i].start].rstrip()), tokens[end].end + 1)
+    moved = Fix(f" {clause}", select.end + 1, select.end + 1, also=(removed,))
+    yield moved, f"SELECT {clause} ..."
