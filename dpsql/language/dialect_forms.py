@@ -160,6 +160,11 @@ def explain_unclear(node: exp.Expr) -> Unclear | None:
                 what = "TO_CHAR writes this name in capitals in PostgreSQL, and as Jan in Snowflake"
                 written = f"strftime({_write_node(value)}, '{capitals}')"
                 return Unclear(what, written, True, "Jan rather than JAN, which is UPPER of it,")
+            unpadded = FORMATS["TO_CHAR"](re.sub("(?<!FM)(Month|Day)", r"FM\1", arguments[-1].name))
+            if name == "to_char" and unpadded is not None and unpadded != arguments[-1].name:
+                written = f"strftime({_write_node(value)}, '{unpadded}')"
+                what = "TO_CHAR pads this name with blanks"
+                return Unclear(what, written, True, "the name without blanks behind it")
             what = "this format is not constant, pads its parts, or depends on the locale"
             return Unclear(what, f"strftime({_write_node(value)}, '%Y-%m-%d')")
     return None
@@ -286,7 +291,7 @@ def _convert_to_text(arguments: list[exp.Expr]) -> exp.Expr | None:
 def _standardize_call(node: exp.Anonymous, dialect: str) -> exp.Expr | None:
     name, arguments = read_name(node), node.expressions
     if name == "convert" and len(arguments) == 3:
-        return _convert_to_text(arguments)
+        return _convert_to_text(arguments) or _read_call(name, arguments[:2], dialect)
     if name in _RENAMED:
         renamed = copy_tree(node)
         renamed.set("this", f"{MARK}{_RENAMED[name]}")

@@ -24,7 +24,8 @@ def _list_conditions(left: FromTable, right: FromTable) -> Iterator[str]:
         for column, domain in one.table.domain.items():
             if isinstance(domain, TableDomain) and fold(domain.table) == fold(other.table.name):
                 yield f"{one.alias}.{column} = {other.alias}.{domain.column}"
-    if left.unit is not None and right.unit is not None and left.table.unit_kind == right.table.unit_kind:
+    kinds = [unit.kind for n in (left, right) if (unit := n.table.unit) is not None]
+    if left.unit is not None and right.unit is not None and kinds[0] == kinds[-1]:
         yield f"{left.alias}.{left.unit} = {right.alias}.{right.unit}"
 
 
@@ -46,7 +47,7 @@ def advise_on_missing_condition(of: RefusedStatement, node: exp.Expr, one: Obsta
 
 
 def advise_on_using(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
-    """`USING (diagnosis_code)`, where the policy says that the values are those of another column, `code`."""
+    """Write ON for `USING (diagnosis_code)`, where the values are those of another column, `code`."""
     joins = [join for join in find_nodes(of.query.tree, exp.Join) if len(join.args.get("using") or ()) == 1]
     join = next((join for join in joins if fold(join.args["using"][0].name) == fold(node.name)), None)
     select = None if join is None else join.find_ancestor(exp.Select)

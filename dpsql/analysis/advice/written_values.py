@@ -1,4 +1,4 @@
-"""Advise on values that are written in another way: numbers with their unit, dates, the clock of other systems."""
+"""Advise on values that are written in another way: numbers with their unit, days, the present day."""
 
 from __future__ import annotations
 
@@ -63,16 +63,17 @@ def advise_on_date(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advic
     """Write a day as year, month and day; of several days that it may be, one is a guess."""
     token = _find_text(of, node)
     days = []
-    for form in _DATES if token is not None else ():
+    written = "" if token is None else token.text.strip()
+    for form in _DATES:
         try:
-            days.append(datetime.strptime(token.text.strip(), form).date())  # noqa: DTZ007  a day
+            days.append(datetime.strptime(written, form).date())
         except ValueError:
             continue
     found = list(dict.fromkeys(days))
     if token is None or not found:
         return None
-    written = f"'{found[0]}'"
-    exact = len(found) == 1 and re.search(r"\d{4}-\d\d-\d\d", token.text) is None and len(token.text) > 7
-    hint = written if len(found) == 1 else f"{written}, or '{found[1]}'"
+    made = f"'{found[0]}'"
+    exact = len(found) == 1 and re.search(r"\d{4}-\d\d-\d\d", written) is None and len(written) > 7
+    hint = made if len(found) == 1 else f"{made}, or '{found[1]}'"
     guess = "" if exact else f"{found[0]:%-d %B %Y}"
-    return hint, Fix(written, token.start, token.end + 1, guess=guess)
+    return hint, Fix(made, token.start, token.end + 1, guess=guess)
