@@ -286,12 +286,12 @@ class _Lifter(Cursor):
         if self.word() in ("PERCENT", "%") or (self.word() == "WITH" and self.word(1) == "TIES"):
             ties = self.word() == "WITH"
             at, end = self.tokens[self.i].start, self.tokens[self.i + ties].end + 1
-            asks = f"{int(value)} groups, whatever stands behind them"
+            asks = f"{int(value)} groups"
             raise self.source.refuse(
                 f"TOP k {'WITH TIES' if ties else 'PERCENT'} depends on the data",
                 at,
                 f"TOP {int(value)}",
-                Fix("", at, end, asks=asks),
+                Fix("", at - 1, end, asks=asks),
             )
         self.select.top = int(value)
         self.select.spelling.append("TOP")

@@ -143,6 +143,8 @@ def explain_unclear(node: exp.Expr) -> Unclear | None:
         )
         return Unclear(what, either)
     named = [a for a in arguments if _read_part(a)]
+    if name == "format" and arguments and arguments[0].is_string:
+        return None  # DuckDB's own
     for kinds, read, dialects in _read_forms().get(name, ()):
         if len(kinds) != len(arguments) or dialects:
             continue

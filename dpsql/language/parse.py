@@ -5,7 +5,6 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Iterator, Sequence
-from itertools import pairwise
 from typing import Literal
 
 from sqlglot import exp
@@ -216,10 +215,9 @@ def parse(text: str, parameters: Parameters = None, dialect: str | None = None) 
     tokens = standardize_tokens(source, tokenize(source))
     while tokens and tokens[-1].token_type == TokenType.SEMICOLON:
         tokens = tokens[:-1]
-    for token, after in pairwise(tokens):
+    for token in tokens:
         if token.token_type == TokenType.SEMICOLON:
-            hint = "ask each in a statement of its own" if after.text.upper() in _STATEMENTS else None
-            raise source.syntax("one statement at a time: found `;` inside", token.start, hint)
+            raise source.syntax("one statement at a time: found `;` inside", token.start)
     if not tokens:
         raise source.syntax("there is no statement")
     word = tokens[0].text.upper()

@@ -91,7 +91,9 @@ def write_equal(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice |
 def concatenate_texts(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
     """Write || for + between texts."""
     whole = of.original(node)
-    if not one.message.startswith("+ is not allowed with (VARCHAR") or not isinstance(whole, exp.Add):
+    if not one.message.startswith("+ is not allowed with (VARCHAR, VARCHAR") or not isinstance(
+        whole, exp.Add
+    ):
         return None
     while isinstance(whole.parent, exp.Add):
         whole = whole.parent

@@ -12,6 +12,7 @@ from dpsql.analysis.advice.unknown_names import Advice, RefusedStatement, add_cl
 from dpsql.analysis.aggregate_functions import aggregate_calls, aggregate_name
 from dpsql.analysis.compiler import list_conjuncts
 from dpsql.errors import Fix, Obstacle
+from dpsql.language import find_nodes
 from dpsql.policy import fold
 
 
@@ -69,7 +70,7 @@ def count_shown_unit(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Adv
     if not isinstance(node, exp.Column) or select is None or span is None:
         return None
     units = {fold(n.unit) for n in of.list_tables(select) if n.unit is not None}
-    shown = any(item.unalias() is node or item.unalias() == node for item in select.expressions)
+    shown = isinstance(of.original(node).parent, (exp.Select, exp.Alias))
     if fold(node.name) not in units or not shown or select.args.get("group") is None:
         return None
     made = f"COUNT(DISTINCT {of.text[span[0] : span[1]]})"
@@ -182,7 +183,13 @@ def tie_subquery(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice 
     )
     if select is None or outer is None or aggregate_name(select.expressions[0].unalias()) is not None:
         return None
+    where = select.args.get("where")
     mine = [n for n in of.list_tables(select) if n.unit is not None]
+    named = {fold(c.name) for c in find_nodes(where, exp.Column)} if where is not None else set()
+    if select.args.get("joins") or {fold(n.unit or "") for n in mine} & named:
+        return None
+    if where is not None and isinstance(where.this.unnest(), exp.Or):
+        return None
     theirs = [n for n in of.list_tables(outer) if n.unit is not None]
     if len(mine) != 1 or len(theirs) != 1 or fold(mine[0].alias) == fold(theirs[0].alias):
         return None

@@ -31,7 +31,7 @@ _TESTS = frozenset({"bool_or", "logical_or", "bool_and", "logical_and"})
 def advise_on_values(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
     """Advise on an aggregate that is not released; None where nothing released is like it."""
     name, at = (aggregate_name(node) or "").lower(), of.query.source.position(node)
-    call = of.outline.call_around(at, name)
+    call = of.outline.call_around(at, name) or of.outline.call_around(at, "listagg")
     if call is None or of.text[call[1] :].lstrip().upper().startswith(("FILTER", "OVER")):
         return None
     start, end, arguments = call
