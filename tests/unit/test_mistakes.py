@@ -34,7 +34,7 @@ ROWS = {
 OTHER = {
     "patients": "9 * i AS patient_id, 2000 AS birth_year, 'M' AS sex, 'Nowhere' AS region",
     "visits": """i AS visit_id, i % 2 AS patient_id, DATE '2024-12-31' AS visit_date,
-        'Z' AS diagnosis_code, 'Orchard' AS clinic, 99 AS minutes, -7 AS cost, 'canary' AS note""",
+        'Z' AS diagnosis_code, 'Orchard' AS clinic, 99 AS minutes, 7 AS cost, 'canary' AS note""",
 }
 
 
