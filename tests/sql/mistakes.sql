@@ -263,7 +263,7 @@ SELECT COUNT(DISTINCT patient_id) FROM visits WHERE diagnosis_code = (SELECT cod
 SELECT clinic, AVG(cost) FROM visits WHERE cost > AVG(cost) GROUP BY clinic
 
 -- M66 MySQL's different pairs
--- meant: SELECT COUNT(DISTINCT (clinic, minutes), contribution_bounds_per_group => (0, 20)) FROM visits
+-- meant: SELECT COUNT(DISTINCT (clinic, minutes)) FROM visits
 SELECT COUNT(DISTINCT clinic, minutes) FROM visits
 
 -- M67 rows joined by a value that many share
