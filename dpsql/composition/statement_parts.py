@@ -160,12 +160,10 @@ class _Splitter:
         self.policy, self.catalog, self.defaults = policy, catalog, defaults
         self.source, self.filters = query.source, filters
         self.kinds = Kinds.of(self.query, self.provenance)
-        anchored = None
         if self.kinds.values:
             anchored = with_anchors(self.query, self.kinds, policy, catalog, defaults)
-        if anchored is not None:
-            self.query = anchored
-            self.kinds = Kinds.of(anchored, self.provenance)
+            if anchored is not None:
+                self.query, self.kinds = anchored, Kinds.of(anchored, self.provenance)
         self._divide(no_sets)
         for release in (*self.kinds.releases, *self.kinds.unused):
             if not may_fix_columns(release.select, policy):
@@ -212,11 +210,13 @@ class _Splitter:
 
     def find_empty_sets(self) -> list[int]:
         """Return the places of the releases that can have no groups, as public values alone tell."""
-        blocks, of = self.kinds.releases, self.provenance
-        found = [i for i, block in enumerate(blocks) if self._is_empty(block, i)]
+        blocks, found, none = self.kinds.releases, list[int](), list[object]()
         rows = [(block.ctes, list_rows(block.select)) for block in blocks]
-        none = [rows[i] for i in found if is_of_public_rows(blocks[i].select, blocks[i].ctes, of)]
-        return [i for i, own in enumerate(rows) if i in found or (own[1] is not None and own in none)]
+        for i, block in enumerate(blocks):
+            if rows[i] not in none and self._is_empty(block, i):
+                found.append(i)
+                none += [rows[i]] * is_of_public_rows(block.select, block.ctes, self.provenance)
+        return [i for i, own in enumerate(rows) if i in found or own in none]
 
     def _is_empty(self, release: ReleaseBlock, place: int) -> bool:
         query = self.marked.get(_mark(place))
@@ -341,8 +341,8 @@ class _Splitter:
 
     def _fuse(self, release: ReleaseBlock) -> Query | None:
         """Return a release block with the selection of the block around it, where that can be answered."""
-        select = release.select
-        both = fuse(release, self.kinds, self.written.options(select), self.written.clause(select))
+        written, select = self.written, release.select
+        both = fuse(release, self.kinds, written.options(select), written.clause(select))
         if both is None:
             return None
         try:
@@ -419,7 +419,7 @@ class _Splitter:
         once = sorted(set(places))
         shared = dict(zip(once, self._share([blocks[i] for i in once]), strict=True))
         self.marked |= {block.mark: shared[place] for block, place in zip(blocks, places, strict=True)}
-        for query in shared.values() if self.sets else ():  # a set may have no groups
+        for query in reversed(shared.values()) if self.sets else ():  # one of most keys may have no groups
             self.analysed.check(query)
         found: list[tuple[int, tuple[str, ...]]] = []
         first: dict[tuple[str, ...], tuple[int, tuple[str, ...]]] = {}

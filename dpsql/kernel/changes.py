@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 
 from dpsql.errors import InternalError
 from dpsql.kernel.unit_parts import PartSet, either_parts
+from dpsql.lazy_dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +38,7 @@ class NumberChange:
         return max(-self.low, self.high)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class UnitChanges:
     """What is proved of how one unit changes the groups of a counting query.
 
@@ -120,7 +122,7 @@ class UnitChanges:
         return replace(self, numbers=self.numbers + others.numbers, parts=parts)
 
 
-@dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True)
 class Taken:
     """How far one unit changes what a mechanism takes: some numbers of each of a given number of groups."""
 
