@@ -7,7 +7,6 @@ from dataclasses import replace
 from fractions import Fraction
 
 import pytest
-
 from sqlglot import exp
 
 from dpsql.analysis import Draft, build_plan, check_statement
