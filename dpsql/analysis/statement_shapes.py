@@ -280,7 +280,7 @@ class Provenance:
 
     def __init__(self, source: StatementText, policy: Policy, catalog: Catalog) -> None:
         self.source, self.policy, self.catalog = source, policy, catalog
-        self._compiled = defaultdict[object, list[tuple[object, From]]](list)
+        self._compiled = defaultdict[object, list[tuple[object, StatementCompiler, From]]](list)
         """The FROM clauses so far, by what the nodes hold that they depend on; with their positions."""
 
     def make_compiler(self) -> StatementCompiler:
@@ -298,8 +298,7 @@ class Provenance:
 
         A unique key of a private table has the role of the unit.
         """
-        compiler = self.make_compiler()
-        made = self.compile_rows(select, ctes)
+        compiler, made = self.compile_rows(select, ctes)
         made.scope.block = Block(made.owner, made.unit, ctes, 1)
         scope = made.scope.copy()
         items = select_blocks.expand_star(compiler, select, scope)
@@ -341,7 +340,7 @@ class Provenance:
 
     def find_bound_on_groups(self, select: exp.Select, ctes: tuple[Cte, ...]) -> int | None:
         """Return how many groups of rows of a block a unit is in, as the policy says; None: it does not."""
-        rows = self.compile_rows(select, ctes).source
+        rows = self.compile_rows(select, ctes)[1].source
         return find_default(self.policy, rows, "groups") or find_default(self.policy, rows, "rows_per_unit")
 
     def is_numeric(self, select: exp.Select, ctes: tuple[Cte, ...]) -> bool:
@@ -368,19 +367,24 @@ class Provenance:
 
     def find_scope(self, select: exp.Select, ctes: tuple[Cte, ...]) -> Scope:
         """Return the columns of a block's FROM clause; raises its refusals."""
-        return self.compile_rows(select, ctes).scope
+        return self.compile_rows(select, ctes)[1].scope
 
-    def compile_rows(self, select: exp.Select, ctes: tuple[Cte, ...]) -> From:
-        """Return the FROM clause of a block, compiled by a compiler of its own; raises its refusals.
+    def compile_rows(self, select: exp.Select, ctes: tuple[Cte, ...]) -> tuple[StatementCompiler, From]:
+        """Return the FROM clause of a block, and a compiler that goes on behind it; raises its refusals.
 
         Equal clauses of the statement are compiled once: a block is looked at several times, and copied.
         """
         held, metas = _read_rows(select, ctes)
-        found = next((rows for at, rows in self._compiled[held] if at == metas), None)
+        found = next(((by, rows) for at, by, rows in self._compiled[held] if at == metas), None)
         if found is None:
-            found = compile_from(self.make_compiler(), select, ctes, 1)
-            self._compiled[held].append((metas, found))
-        return replace(found, scope=found.scope.copy())
+            compiler = self.make_compiler()
+            found = compiler, compile_from(compiler, select, ctes, 1)
+            self._compiled[held].append((metas, *found))
+        before, rows = found
+        behind = self.make_compiler()
+        behind.tables, behind.nodes = before.tables, before.nodes
+        behind.columns, behind.intervals = dict(before.columns), dict(before.intervals)
+        return behind, replace(rows, scope=rows.scope.copy())
 
 
 def _read_rows(select: exp.Select, ctes: tuple[Cte, ...]) -> tuple[object, object]:

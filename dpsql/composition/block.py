@@ -130,7 +130,8 @@ def _names(select: exp.Select, provenance: Provenance) -> BlockNames:
     compiler = provenance.make_compiler()
     scope = Scope(provenance.source)
     with suppress(QueryRefused):
-        scope = provenance.find_scope(select, list_ctes(compiler, select, ()))
+        compiler, rows = provenance.compile_rows(select, list_ctes(compiler, select, ()))
+        scope = rows.scope
     names = BlockNames(expand_star(compiler, select, scope), scope)
     group = select.args.get("group")
     if group is not None and group.args.get("all"):

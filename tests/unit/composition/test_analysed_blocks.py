@@ -133,7 +133,7 @@ def test_equal_from_clauses_are_compiled_once(session: Session, text: str, compi
     first, second = (query_of(each) for each in (f"SELECT COUNT(*) {ROWS}", text))
     provenance = Provenance(first.source, session.policy, engine_of(session).schema_database)
     selects = [of_type(copy_tree(each), exp.Select) for each in (first.tree, first.tree, second.tree)]
-    made = [provenance.compile_rows(select, ()) for select in selects]
+    made = [provenance.compile_rows(select, ())[1] for select in selects]
     assert made[0].source is made[1].source
     assert made[0].scope is not made[1].scope  # names may be added to each
     assert len({id(each.source) for each in made}) == compiled
@@ -145,7 +145,7 @@ def test_a_from_clause_that_names_another_query_is_compiled_again(session: Sessi
     provenance = Provenance(query_of(texts[0]).source, session.policy, engine_of(session).schema_database)
     for text in (texts[0], *texts):
         select = of_type(query_of(text).tree, exp.Select)
-        found.append(provenance.compile_rows(select, provenance.list_ctes(select, ())))
+        found.append(provenance.compile_rows(select, provenance.list_ctes(select, ()))[1])
     assert found[0].source is found[1].source
     assert found[0].source is not found[2].source
     assert not found[2].scope.has("country")
