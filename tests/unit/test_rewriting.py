@@ -148,7 +148,7 @@ def test_spellings_of_other_dialects(written: str, read: str) -> None:
 
 
 def test_a_hint_that_is_an_accepted_statement_is_not_tried_again() -> None:
-    """What asks something else is the hint of the obstacles that force it; it was accepted when it was made."""
+    """What asks something else is the hint of the obstacles that force it; it is tried when it is made."""
     tried = list[str]()
 
     def prepare(text: str) -> object:
