@@ -43,6 +43,8 @@ _MARK = "_field_type"
 
 @dataclasses.dataclass(init=False, repr=False, eq=False)
 class _Example:
+    """A class with a field of each kind. Without a docstring its signature would be written as one."""
+
     kept: int
     passed: dataclasses.InitVar[int]
 

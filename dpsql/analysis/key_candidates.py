@@ -9,8 +9,9 @@ No candidate depends on private rows.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cached_property
 from math import prod
 
@@ -65,6 +66,7 @@ from dpsql.kernel.tree import (
     mapped,
 )
 from dpsql.kernel.tree.relations import in_range
+from dpsql.lazy_dataclass import dataclass
 from dpsql.types import BOOLEAN, INTEGER, NULL, SqlType
 
 
@@ -109,7 +111,7 @@ class _Use:
     compared: Comparison | None
 
 
-@dataclass
+@dataclasses.dataclass
 class _Finder:
     catalog: Catalog
     keys: Sequence[Typed]

@@ -6,6 +6,7 @@ statement with a private clause is none of them.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
@@ -16,16 +17,16 @@ from dpsql.analysis import aggregate_functions, select_blocks
 from dpsql.analysis.aggregate_functions import is_aggregate
 from dpsql.analysis.block_groups import list_group_nodes
 from dpsql.analysis.call_rules import RULES_BY_NODE
-from dpsql.analysis.compiled_relation import Block, Cte, Scope
+from dpsql.analysis.compiled_relation import Block, Cte, From, Scope
 from dpsql.analysis.compiler import StatementCompiler
 from dpsql.analysis.from_joins import compile_from
-from dpsql.analysis.public_domains import DP_DOMAIN
+from dpsql.analysis.public_domains import DECLARED_MARK, DP_DOMAIN
 from dpsql.analysis.released import find_default
 from dpsql.analysis.scalar_rules import make_canonical
 from dpsql.analysis.schema_catalog import Catalog
 from dpsql.analysis.typed_expression import UnitRole, tells_units
 from dpsql.errors import QueryRefused
-from dpsql.language import MARK, Query, StatementText, copy_tree, walk_tree
+from dpsql.language import MARK, Query, StatementText, copy_tree, read_nodes, walk_tree
 from dpsql.lazy_dataclass import dataclass
 from dpsql.policy import Policy, Table, fold
 
@@ -279,6 +280,8 @@ class Provenance:
 
     def __init__(self, source: StatementText, policy: Policy, catalog: Catalog) -> None:
         self.source, self.policy, self.catalog = source, policy, catalog
+        self._compiled = defaultdict[object, list[tuple[object, StatementCompiler, From]]](list)
+        """The FROM clauses so far, by what the nodes hold that they depend on; with their positions."""
 
     def make_compiler(self) -> StatementCompiler:
         """Return a new compiler of the statement; what it compiles is dropped."""
@@ -295,8 +298,7 @@ class Provenance:
 
         A unique key of a private table has the role of the unit.
         """
-        compiler = self.make_compiler()
-        made = compile_from(compiler, select, ctes, 1)
+        compiler, made = self.compile_rows(select, ctes)
         made.scope.block = Block(made.owner, made.unit, ctes, 1)
         scope = made.scope.copy()
         items = select_blocks.expand_star(compiler, select, scope)
@@ -338,7 +340,7 @@ class Provenance:
 
     def find_bound_on_groups(self, select: exp.Select, ctes: tuple[Cte, ...]) -> int | None:
         """Return how many groups of rows of a block a unit is in, as the policy says; None: it does not."""
-        rows = compile_from(self.make_compiler(), select, ctes, 1).source
+        rows = self.compile_rows(select, ctes)[1].source
         return find_default(self.policy, rows, "groups") or find_default(self.policy, rows, "rows_per_unit")
 
     def is_numeric(self, select: exp.Select, ctes: tuple[Cte, ...]) -> bool:
@@ -364,8 +366,39 @@ class Provenance:
         return next((c for c in _list_columns(select) if not _is_inside(c, scope, aliases)), None)
 
     def find_scope(self, select: exp.Select, ctes: tuple[Cte, ...]) -> Scope:
-        """Return the columns of a block's FROM clause, compiled by a new compiler; raises its refusals."""
-        return compile_from(self.make_compiler(), select, ctes, 1).scope
+        """Return the columns of a block's FROM clause; raises its refusals."""
+        return self.compile_rows(select, ctes)[1].scope
+
+    def compile_rows(self, select: exp.Select, ctes: tuple[Cte, ...]) -> tuple[StatementCompiler, From]:
+        """Return the FROM clause of a block, and a compiler that goes on behind it; raises its refusals.
+
+        Equal clauses of the statement are compiled once: a block is looked at several times, and copied.
+        """
+        held, metas = _read_rows(select, ctes)
+        found = next(((by, rows) for at, by, rows in self._compiled[held] if at == metas), None)
+        if found is None:
+            compiler = self.make_compiler()
+            found = compiler, compile_from(compiler, select, ctes, 1)
+            self._compiled[held].append((metas, *found))
+        before, rows = found
+        behind = self.make_compiler()
+        behind.tables, behind.nodes = before.tables, before.nodes
+        behind.columns, behind.intervals = dict(before.columns), dict(before.intervals)
+        return behind, replace(rows, scope=rows.scope.copy())
+
+
+def _read_rows(select: exp.Select, ctes: tuple[Cte, ...]) -> tuple[object, object]:
+    """Return what nodes hold on which the FROM clause of a block depends, and beside it their positions."""
+    listed = [*ctes]
+    for cte in listed:
+        listed += (each for each in cte.visible if not any(each is known for known in listed))
+    places = {id(cte): i for i, cte in enumerate(listed)}
+    clauses = (select.args.get("from_"), *(select.args.get("joins") or ()), select.args.get("where"))
+    found = [read_nodes(part) for part in (*clauses, *(cte.query for cte in listed)) if part is not None]
+    if any(meta and DECLARED_MARK in meta for _, metas in found for _, meta in metas):
+        found.append(read_nodes(select))  # whether declared values are read depends on the keys
+    named = [(cte.name, cte.columns, *(places[id(each)] for each in cte.visible)) for cte in listed]
+    return (len(ctes), *named, *(held for held, _ in found)), [metas for _, metas in found]
 
 
 def _list_columns(select: exp.Select) -> Iterator[exp.Column]:

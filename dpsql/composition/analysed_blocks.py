@@ -8,12 +8,11 @@ from dataclasses import field, replace
 from functools import partial
 from typing import TypeVar
 
-from sqlglot import exp
-
 from dpsql.analysis import Catalog, Draft, Plan, build_plan, check_statement, complete_options
+from dpsql.analysis.statement_shapes import Provenance
 from dpsql.engines import running_statement
 from dpsql.errors import QueryRefused
-from dpsql.language import Clause, Clauses, Options, Query, walk_tree
+from dpsql.language import Clause, Clauses, Options, Query, StatementText, read_nodes
 from dpsql.lazy_dataclass import dataclass
 from dpsql.policy import Policy
 
@@ -24,7 +23,7 @@ _Found = TypeVar("_Found", Draft, Plan)
 class _Analysed:
     """What is known of one block with its options."""
 
-    metas: list[object]
+    metas: list[tuple[object, dict[str, object] | None]]
     clause: Clause
     inner: dict[int, Clauses]
     options: Options
@@ -46,6 +45,13 @@ class AnalysedBlocks:
     _known: defaultdict[tuple[object, ...], list[_Analysed]] = field(
         default_factory=lambda: defaultdict(list), init=False
     )
+    _provenance: Provenance | None = field(default=None, init=False)
+
+    def find_provenance(self, source: StatementText) -> Provenance:
+        """Return what compiles parts of the statement, with what it has compiled so far."""
+        if self._provenance is None or self._provenance.source is not source:
+            self._provenance = Provenance(source, self.policy, self.catalog)
+        return self._provenance
 
     def plan(self, query: Query) -> Plan:
         """Return the plan of a block; raise the refusal of one that is refused."""
@@ -85,7 +91,7 @@ class AnalysedBlocks:
 
     def _find(self, query: Query) -> _Analysed:
         options = complete_options(query.options, self.defaults)
-        held, metas = _read_nodes(query.tree)
+        held, metas = read_nodes(query.tree)
         for block in self._known[held]:
             same = block.metas == metas and block.clause == query.clause
             if same and block.options == options and block.inner == query.inner:
@@ -101,22 +107,3 @@ def _keep_refusal(block: _Analysed, analyse: Callable[[], _Found]) -> _Found:
     except QueryRefused as refused:
         block.found = refused
         raise
-
-
-def _read_nodes(tree: exp.Query) -> tuple[tuple[object, ...], list[object]]:
-    """Return what the nodes of a tree hold in their places, and beside it their comments and positions.
-
-    It stays as it is when the tree changes. What the answer says of a block ("note") is not analysed.
-    """
-    held, metas = list[object](), list[object]()
-    for node in walk_tree(tree):
-        held.append(type(node))
-        for key, value in node.args.items():
-            if isinstance(value, list):
-                held.append((key, *(None if isinstance(each, exp.Expr) else each for each in value)))
-            elif value is not None and value is not False:
-                held.append((key,) if isinstance(value, exp.Expr) else (key, value))
-        meta = node._meta  # noqa: SLF001  the property makes a dictionary for every node
-        own = meta and {key: value for key, value in meta.items() if key != "note"}
-        metas.append((node.comments and tuple(node.comments), own or None))
-    return tuple(held), metas

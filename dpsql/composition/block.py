@@ -18,15 +18,13 @@ from sqlglot import exp
 from dpsql.analysis import Catalog
 from dpsql.analysis.aggregate_functions import aggregate_name
 from dpsql.analysis.block_groups import list_group_nodes
-from dpsql.analysis.call_rules import RULES_BY_NODE
 from dpsql.analysis.compiled_relation import Scope
-from dpsql.analysis.compiler import StatementCompiler, read_whole_number
-from dpsql.analysis.from_joins import compile_from
+from dpsql.analysis.compiler import read_whole_number
 from dpsql.analysis.released.conditional_counts import cut_ratios, read_as_counts
 from dpsql.analysis.released.released_calls import SORTED_AFTERWARDS, is_ratio, is_released
-from dpsql.analysis.select_blocks import compile_query as subquery
 from dpsql.analysis.select_blocks import expand_star, list_ctes
 from dpsql.analysis.selection import read_threshold
+from dpsql.analysis.statement_shapes import Provenance
 from dpsql.composition.block_clauses import BlockClauses
 from dpsql.composition.block_columns import BlockNames, ReleasedColumns, is_measure, nodes
 from dpsql.composition.existence import (
@@ -59,11 +57,13 @@ def separate(
     readers: Sequence[exp.Select] = (),
     asked: bool = False,
     declared: Callable[[Query], bool] | None = None,
+    provenance: Provenance | None = None,
 ) -> Separated:
     """Return the plain release block of a query, and the SELECT over its released rows, called `name`.
 
     `readers` are the SELECTs that read its rows, `asked` says that one of them asks which groups are there,
-    `declared` whether all groups of a plain block's keys are declared, so that some may have no rows.
+    `declared` whether all groups of a plain block's keys are declared, so that some may have no rows;
+    `provenance` has what was compiled of the statement before.
     What is decided about that (see `existence`) is in the meta of the block's tree.
 
     The SELECT is None where nothing is left to compute. It has the columns of the query in their order, and
@@ -75,7 +75,7 @@ def separate(
     select = cut_ratios(read_as_counts(select, policy, catalog))
     names = None
     with suppress(QueryRefused, RecursionError):
-        names = _names(query, select, policy, catalog)
+        names = _names(select, provenance or Provenance(query.source, policy, catalog))
     if names is None:
         return query, None
     columns = ReleasedColumns(name, names, query.source.position)
@@ -92,7 +92,7 @@ def separate(
     existing |= counted and any(map(divides, plainly))
     counts = placing and not counted and declared is not None and select.args.get("group") is not None
     if counts and declared is not None:
-        plain = separate(query, policy, catalog, name)[0]
+        plain = separate(query, policy, catalog, name, provenance=provenance)[0]
         counts = declared(plain) and declared(_with_count(plain))
     return _BlockSplit(
         query, select, names, columns, clauses, tuple(readers), existing or counts, counts
@@ -126,11 +126,12 @@ def _aggregates(select: exp.Select) -> bool:
     )
 
 
-def _names(query: Query, select: exp.Select, policy: Policy, catalog: Catalog) -> BlockNames:
-    compiler = StatementCompiler(query.source, policy, catalog, RULES_BY_NODE, subquery)
-    scope = Scope(query.source)
+def _names(select: exp.Select, provenance: Provenance) -> BlockNames:
+    compiler = provenance.make_compiler()
+    scope = Scope(provenance.source)
     with suppress(QueryRefused):
-        scope = compile_from(compiler, select, list_ctes(compiler, select, ()), 1).scope
+        compiler, rows = provenance.compile_rows(select, list_ctes(compiler, select, ()))
+        scope = rows.scope
     names = BlockNames(expand_star(compiler, select, scope), scope)
     group = select.args.get("group")
     if group is not None and group.args.get("all"):

@@ -256,9 +256,11 @@ class BlockClauses:
     def merges(self) -> bool:
         """Whether DISTINCT may remove groups; not if all keys are selected."""
         distinct = self.select.args.get("distinct")
+        if distinct is None:
+            return False
         selected = {self.names.key(item.node) for item in self.names.items}
         missing = set(range(len(self.names.keys))) - selected
-        return distinct is not None and (distinct.args.get("on") is not None or bool(missing))
+        return distinct.args.get("on") is not None or bool(missing)
 
     @property
     def windows(self) -> list[exp.Expr]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import field
 
 from sqlglot import exp
@@ -86,11 +87,10 @@ class BlockNames:
         return transform_tree(node, spelled).unnest()
 
     def _origin(self, node: exp.Column) -> str:
-        try:
-            found = self.scope.resolve(node).node
-        except QueryRefused:
-            return f"{fold(node.table)}.{fold(node.name)}"
-        return repr(found)
+        if self.scope.may_have(node):  # to write a refusal takes longer than to see that there will be one
+            with suppress(QueryRefused):
+                return repr(self.scope.resolve(node).node)
+        return f"{fold(node.table)}.{fold(node.name)}"
 
     def key(self, node: exp.Expr) -> int | None:
         """Return the place of the key that an expression is; None for other expressions."""

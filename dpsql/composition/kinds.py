@@ -13,7 +13,6 @@ from enum import Enum
 
 from sqlglot import exp
 
-from dpsql.analysis import Catalog
 from dpsql.analysis.aggregate_functions import contains_aggregate, is_aggregate
 from dpsql.analysis.compiled_relation import Cte, find_cte
 from dpsql.analysis.compiler import read_whole_number
@@ -99,9 +98,9 @@ class Kinds:
     """Refusals of blocks whose kind they leave open; such a block is taken for owned."""
 
     @classmethod
-    def of(cls, query: Query, policy: Policy, catalog: Catalog) -> Kinds:
+    def of(cls, query: Query, provenance: Provenance) -> Kinds:
         """Return the kinds of the blocks of a statement; its tree gets marks."""
-        found = cls(query, policy, Provenance(query.source, policy, catalog))
+        found = cls(query, provenance.policy, provenance)
         found.relation(query.tree, (), root=True)
         found._unused()
         if found._doubts and (found.unused or [r.select for r in found.releases] != [query.tree]):

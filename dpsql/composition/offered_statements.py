@@ -78,9 +78,9 @@ def offer_statements(
     refused.obstacles = amounts.put_into(refused.obstacles)
     refused.obstacles = with_beside(text, refused, offering)
     refused.obstacles = with_own_hints(text, refused)
-    offer = rewrite(text, refused, offering)
+    offer, accepted = rewrite(text, refused, offering), None
     if offer is not None:
-        refused.rewrite, refused.obstacles = offer
+        refused.rewrite, refused.obstacles, accepted = offer
     if refused.rewrite is None:  # else the changes were tried together
-        refused.obstacles = keep_tried(text, refused, offering, offering.analysed)
+        refused.obstacles = keep_tried(text, refused, offering, offering.analysed, accepted)
     return refused

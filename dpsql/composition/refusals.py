@@ -44,6 +44,8 @@ class Rewrite(NamedTuple):
 
     text: str | None
     obstacles: tuple[Obstacle, ...]
+    hint: str | None = None
+    """The accepted statement, if it is no rewrite."""
 
 
 class _Edit(NamedTuple):
@@ -86,11 +88,12 @@ def keep_tried(
     refused: QueryRefused | QuerySyntaxError,
     prepare: Callable[[str], object],
     analyse: Callable[[str], object],
+    accepted: str | None = None,
 ) -> tuple[Obstacle, ...]:
     """Return the obstacles without the hints that lead nowhere; words alone cannot be tried.
 
-    A hint that is a statement stays if `prepare` accepts it. One that shows a change stays if `analyse` finds
-    nothing wrong with the changed statement that it did not find before.
+    A hint that is a statement stays if `prepare` accepts it, as it has `accepted`. One that shows a change
+    stays if `analyse` finds nothing wrong with the changed statement that it did not find before.
     """
     if len(text) > _LONGEST:
         return refused.obstacles
@@ -99,7 +102,7 @@ def keep_tried(
     def leads(one: Obstacle) -> bool:
         hint, fix = one.hint or "", one.fix
         if is_statement(hint):
-            return _refusal(hint, prepare) is None
+            return hint == accepted or _refusal(hint, prepare) is None
         if fix is None or fix.option or one.unknown or not any(t in hint for t in _texts(fix)):
             return True
         candidate = _apply_edits(text, _edits(text, [fix])[0])
@@ -160,9 +163,8 @@ def _offered(
     forced = [o.fix is not None and bool(o.fix.asks or o.fix.provided) for o in found]
     if not any(forced) and isinstance(refused, QueryRefused) and not found[0].unknown:
         forced[0] = True  # what forces it came to light at the place of another one
-    return Rewrite(
-        None, tuple(replace(o, hint=whole) if is_so else o for o, is_so in zip(found, forced, strict=True))
-    )
+    hinted = tuple(replace(o, hint=whole) if is_so else o for o, is_so in zip(found, forced, strict=True))
+    return Rewrite(None, hinted, whole)
 
 
 def with_own_hints(text: str, refused: QueryRefused | QuerySyntaxError) -> tuple[Obstacle, ...]:

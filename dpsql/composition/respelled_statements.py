@@ -24,11 +24,12 @@ def respell_statement(query: Query, policy: Policy, catalog: Catalog) -> Query:
     if query.options.as_of is not None:
         tree = with_clock(tree, query.options.as_of)
     tree = tree if query.inner else with_counts(tree, policy)
-    for select in find_nodes(tree, exp.Select):
+    selects = find_nodes(tree, exp.Select)
+    for select in selects:
         offset = select.args.get("offset")
         if offset is not None and read_whole_number(offset.expression) == 0:
             select.set("offset", None)
-    nested = len(find_nodes(tree, exp.Select)) > 1
+    nested = len(selects) > 1
     if nested and any(table.covers for table in policy.tables.values()):
         tree = with_covered(tree, policy)
     if nested and find_nodes(tree, exp.Window):
@@ -50,8 +51,9 @@ def respell_statement(query: Query, policy: Policy, catalog: Catalog) -> Query:
         tree = with_few_groups(replace(query, tree=tree), policy, catalog)
     query = with_lists(replace(query, tree=tree), policy, catalog)
     tree = query.tree
-    listing = any(node.args.get("query") is not None for node in find_nodes(tree, exp.In))
-    if listing or find_nodes(tree, exp.Exists) or any(j.args.get("side") for j in find_nodes(tree, exp.Join)):
+    found = find_nodes(tree, exp.In, exp.Exists, exp.Join)
+    listing = any(isinstance(node, exp.In) and node.args.get("query") is not None for node in found)
+    if listing or any(isinstance(node, exp.Exists) or node.args.get("side") for node in found):
         query = replace(query, tree=with_chosen_public_rows(query, policy, catalog))
     if listing:
         query = with_found_values(query, policy, catalog)

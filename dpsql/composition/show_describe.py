@@ -226,8 +226,9 @@ def _columns(
         for name, kind in database.describe_over({}, write_public_sql(query, policy, database)):
             yield name, kind, "public"
         return
-    if Kinds.of(query, policy, database).of_select[id(query.tree)] is BlockKind.OWNED:
-        relation = Provenance(query.source, policy, database).make_compiler().query(query.tree, (), 1)
+    provenance = Provenance(query.source, policy, database)
+    if Kinds.of(query, provenance).of_select[id(query.tree)] is BlockKind.OWNED:
+        relation = provenance.make_compiler().query(query.tree, (), 1)
         for column in relation.columns:
             yield column.name, str(column.type), "declared" if column.domain is not None else ""
         return

@@ -155,22 +155,21 @@ class _Splitter:
         self.analysed = analysed
         self.sets = False
         """Whether blocks with several groupings were written as a release for each."""
+        self.provenance = analysed.find_provenance(query.source)
         self.query = with_existing(respell_statement(query, policy, catalog), policy, catalog)
         self.policy, self.catalog, self.defaults = policy, catalog, defaults
         self.source, self.filters = query.source, filters
-        self.kinds = Kinds.of(self.query, policy, catalog)
-        anchored = None
+        self.kinds = Kinds.of(self.query, self.provenance)
         if self.kinds.values:
             anchored = with_anchors(self.query, self.kinds, policy, catalog, defaults)
-        if anchored is not None:
-            self.query = anchored
-            self.kinds = Kinds.of(anchored, policy, catalog)
+            if anchored is not None:
+                self.query, self.kinds = anchored, Kinds.of(anchored, self.provenance)
         self._divide(no_sets)
         for release in (*self.kinds.releases, *self.kinds.unused):
             if not may_fix_columns(release.select, policy):
                 continue
             with suppress(QueryRefused):  # it is judged with the block
-                scope = self.kinds.provenance.find_scope(release.select, release.ctes)
+                scope = self.provenance.find_scope(release.select, release.ctes)
                 add_fixed_columns(release.select, scope, policy)
         if len(self.kinds.releases) > MAX_BLOCKS:
             at = self.kinds.releases[MAX_BLOCKS].select
@@ -188,7 +187,7 @@ class _Splitter:
 
     def _divide(self, no_sets: Collection[int]) -> None:
         """Write the blocks with several groupings as a release for each, but for the sets without groups."""
-        tree, groups, of = self.query.tree, list[exp.Expr](), self.kinds.provenance
+        tree, groups, of = self.query.tree, list[exp.Expr](), self.provenance
         for release in (*self.kinds.releases, *self.kinds.unused):
             made = divide_grouping_sets(release.select, release.ctes, of)
             if made is not None:
@@ -198,7 +197,7 @@ class _Splitter:
             return
         self.sets, self.query = True, replace(self.query, tree=tree)
         try:
-            self.kinds = Kinds.of(self.query, self.policy, self.catalog)
+            self.kinds = Kinds.of(self.query, self.provenance)
         except QueryRefused:  # a set by the privacy unit has private rows, beside the released ones of others
             raise self.source.refuse(
                 "of ROLLUP, CUBE and GROUPING SETS each set is a release, and none is by the privacy unit",
@@ -207,15 +206,17 @@ class _Splitter:
             ) from None
         if no_sets:
             leave_out_sets([self.kinds.releases[i].select for i in no_sets])
-            self.kinds = Kinds.of(self.query, self.policy, self.catalog)
+            self.kinds = Kinds.of(self.query, self.provenance)
 
     def find_empty_sets(self) -> list[int]:
         """Return the places of the releases that can have no groups, as public values alone tell."""
-        blocks, of = self.kinds.releases, self.kinds.provenance
-        found = [i for i, block in enumerate(blocks) if self._is_empty(block, i)]
+        blocks, found, none = self.kinds.releases, list[int](), list[object]()
         rows = [(block.ctes, list_rows(block.select)) for block in blocks]
-        none = [rows[i] for i in found if is_of_public_rows(blocks[i].select, blocks[i].ctes, of)]
-        return [i for i, own in enumerate(rows) if i in found or (own[1] is not None and own in none)]
+        for i, block in enumerate(blocks):
+            if rows[i] not in none and self._is_empty(block, i):
+                found.append(i)
+                none += [rows[i]] * is_of_public_rows(block.select, block.ctes, self.provenance)
+        return [i for i, own in enumerate(rows) if i in found or own in none]
 
     def _is_empty(self, release: ReleaseBlock, place: int) -> bool:
         query = self.marked.get(_mark(place))
@@ -302,6 +303,7 @@ class _Splitter:
             readers=selects,
             asked=asked,
             declared=self.analysed.is_declared,
+            provenance=self.provenance,
         )
         decided = release.select.meta.get(EXISTENCE) or query.tree.meta.get(EXISTENCE)
         inside = next((t for t in find_nodes(query.tree, exp.Table) if t.name.startswith(VALUE_MARK)), None)
@@ -339,8 +341,8 @@ class _Splitter:
 
     def _fuse(self, release: ReleaseBlock) -> Query | None:
         """Return a release block with the selection of the block around it, where that can be answered."""
-        select = release.select
-        both = fuse(release, self.kinds, self.written.options(select), self.written.clause(select))
+        written, select = self.written, release.select
+        both = fuse(release, self.kinds, written.options(select), written.clause(select))
         if both is None:
             return None
         try:
@@ -417,7 +419,7 @@ class _Splitter:
         once = sorted(set(places))
         shared = dict(zip(once, self._share([blocks[i] for i in once]), strict=True))
         self.marked |= {block.mark: shared[place] for block, place in zip(blocks, places, strict=True)}
-        for query in shared.values() if self.sets else ():  # a set may have no groups
+        for query in reversed(shared.values()) if self.sets else ():  # one of most keys may have no groups
             self.analysed.check(query)
         found: list[tuple[int, tuple[str, ...]]] = []
         first: dict[tuple[str, ...], tuple[int, tuple[str, ...]]] = {}

@@ -13,7 +13,6 @@ from datetime import datetime
 from fractions import Fraction
 from functools import lru_cache
 from itertools import accumulate
-from statistics import NormalDist
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -445,4 +444,6 @@ def _at_least_one(value: int) -> int:
 
 def _normal(confidence: Real) -> float:
     """Return the standard deviations to each side that cover normal noise at this confidence."""
+    from statistics import NormalDist  # noqa: PLC0415  few answers have such intervals
+
     return NormalDist().inv_cdf((1 + check_confidence(confidence)) / 2)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
-from functools import cached_property
+from dataclasses import replace
 
 from dpsql.errors import InternalError
 from dpsql.kernel.unit_parts import PartSet, either_parts
+from dpsql.lazy_dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ class NumberChange:
         return max(-self.low, self.high)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class UnitChanges:
     """What is proved of how one unit changes the groups of a counting query.
 
@@ -120,7 +120,7 @@ class UnitChanges:
         return replace(self, numbers=self.numbers + others.numbers, parts=parts)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Taken:
     """How far one unit changes what a mechanism takes: some numbers of each of a given number of groups."""
 
@@ -150,7 +150,7 @@ class Taken:
         """By how much the changes of two groups can differ."""
         return self.high - self.low
 
-    @cached_property
+    @property
     def totals(self) -> tuple[int, ...]:
         """The most by which each number changes in all of the groups together."""
         every = [(self.groups * each.most, each.total) for each in self.numbers]

@@ -61,6 +61,7 @@ from dpsql.language.syntax_trees import (
     find_tables,
     list_visible_ctes,
     name_query,
+    read_nodes,
     transform_tree,
     walk_tree,
 )
@@ -121,6 +122,7 @@ __all__ = [
     "name_query",
     "parse",
     "read_first_words",
+    "read_nodes",
     "refuse_unclear",
     "repair",
     "replace_name",

@@ -8,6 +8,8 @@ from typing import TypeVar
 from sqlglot import exp
 
 _Node = TypeVar("_Node", bound=exp.Expr)
+_WITHOUT_NODES = frozenset({str, bool, int, type(None)})
+"""The types of most arguments that are no nodes; to look a type up takes less time than `isinstance`."""
 
 
 def find_nodes(node: exp.Expr, *types: type[_Node]) -> list[_Node]:
@@ -33,6 +35,8 @@ def walk_tree(node: exp.Expr, ends: Callable[[exp.Expr], bool] | None = None) ->
         if ends is not None and ends(each):
             continue
         for value in each.args.values():
+            if type(value) in _WITHOUT_NODES:
+                continue
             if isinstance(value, kind):
                 found.append(value)
             elif isinstance(value, list):
@@ -40,6 +44,35 @@ def walk_tree(node: exp.Expr, ends: Callable[[exp.Expr], bool] | None = None) ->
                     if isinstance(part, kind):
                         found.append(part)  # noqa: PERF401  a list of its own takes longer for few parts
     return found
+
+
+def read_nodes(tree: exp.Expr) -> tuple[tuple[object, ...], list[tuple[object, dict[str, object] | None]]]:
+    """Return what the nodes of a tree hold in their places, and beside it their comments and positions.
+
+    It stays as it is when the tree changes. What the answer says of a block ("note") is left out.
+
+    >>> from dpsql.language import parse
+    >>> held, _ = read_nodes(parse("SELECT a FROM t").tree)
+    >>> [held == read_nodes(parse(text).tree)[0] for text in ("SELECT  a FROM t", "SELECT b FROM t")]
+    [True, False]
+    """
+    held, metas = list[object](), list[tuple[object, dict[str, object] | None]]()
+    for node in walk_tree(tree):
+        held.append(type(node))
+        for key, value in node.args.items():
+            if value is None or value is False:
+                continue
+            if isinstance(value, exp.Expr):
+                held.append(key)
+            elif type(value) is list:
+                held.append((key, *(None if isinstance(each, exp.Expr) else each for each in value)))
+            else:
+                held.append((key, value))
+        meta = node._meta  # noqa: SLF001  the property makes a dictionary for every node
+        if meta and "note" in meta:
+            meta = {key: value for key, value in meta.items() if key != "note"}
+        metas.append((node.comments and tuple(node.comments), meta.copy() if meta else None))
+    return tuple(held), metas
 
 
 def copy_tree(node: _Node, *without: str) -> _Node:

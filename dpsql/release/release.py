@@ -352,7 +352,8 @@ def stream(table: pa.Table) -> bytes:
     import pyarrow as pa  # noqa: PLC0415  loaded only where a release is stored
 
     sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, table.schema) as writer:
+    options = pa.ipc.IpcWriteOptions()  # else they are looked for in the environment every time
+    with pa.ipc.new_stream(sink, table.schema, options=options) as writer:
         writer.write_table(table)
     written: bytes = sink.getvalue().to_pybytes()
     return written

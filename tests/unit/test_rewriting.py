@@ -145,3 +145,24 @@ def test_a_statement_without_a_select_has_no_place_for_options() -> None:
 def test_spellings_of_other_dialects(written: str, read: str) -> None:
     assert Outline(written).respell() == read
     assert Outline(read).respell() == read
+
+
+def test_a_hint_that_is_an_accepted_statement_is_not_tried_again() -> None:
+    """What asks something else is the hint of the obstacles that force it; it is tried when it is made."""
+    tried = list[str]()
+
+    def prepare(text: str) -> object:
+        tried.append(text)
+        return accepting("SELECT page FROM t")(text)
+
+    error = refused(Fix("page", 7, 11, asks="another page"))
+    found = refusals.rewrite("SELECT pgae FROM t", error, prepare)
+    assert found is not None
+    assert found.text is None
+    assert found.hint is not None
+    assert found.hint.startswith("SELECT page FROM t -- ")
+    error.obstacles = found.obstacles
+    kept = refusals.keep_tried("SELECT pgae FROM t", error, prepare, prepare, found.hint)
+    assert [one.hint for one in kept] == [found.hint]
+    assert tried == ["SELECT page FROM t"]
+    assert refusals.keep_tried("SELECT pgae FROM t", error, prepare, prepare)[0].hint is None

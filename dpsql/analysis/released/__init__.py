@@ -21,7 +21,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import date, datetime, timedelta
 from fractions import Fraction
-from functools import cache
+from functools import cache, lru_cache
 
 from sqlglot import Dialect, exp
 
@@ -117,14 +117,20 @@ def find_default(policy: Policy, source: Node, name: str) -> int | None:
 
     None if there is no number, also where one of the tables says AUTO.
     """
-    tables = (policy.table(node.table) for node in walk(source) if isinstance(node, Scan))
-    own = [t for t in tables if t is not None and getattr(t, name) is not None]
+    own = [
+        t for t in map(policy.table, _list_scanned(source)) if t is not None and getattr(t, name) is not None
+    ]
     if not own:
         default: int | None = getattr(policy.defaults, name)
         return default
     numbers = [policy.most(t, name) for t in own]
     known = [number for number in numbers if number is not None]
     return max(known) if len(known) == len(numbers) else None
+
+
+@lru_cache(maxsize=16)  # each of a statement's numbers asks for those of its FROM clause
+def _list_scanned(source: Node) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(node.table for node in walk(source) if isinstance(node, Scan)))
 
 
 def find_unit_column(source: From) -> tuple[str, str] | None:

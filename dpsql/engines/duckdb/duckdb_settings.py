@@ -21,7 +21,6 @@ import os
 import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
@@ -285,6 +284,8 @@ def _open_in_background() -> duckdb.DuckDBPyConnection:
             thread = threading.get_native_id()
             own = os.getpriority(os.PRIO_PROCESS, thread)
             os.setpriority(os.PRIO_PROCESS, thread, min(_LAST, own + _NICENESS))
+
+    from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415  few databases are opened so
 
     with ThreadPoolExecutor(1, initializer=give_way) as thread:
         return thread.submit(_open_empty).result()

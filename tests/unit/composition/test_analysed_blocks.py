@@ -7,15 +7,17 @@ from dataclasses import replace
 from fractions import Fraction
 
 import pytest
+from sqlglot import exp
 
 from dpsql.analysis import Draft, build_plan, check_statement
+from dpsql.analysis.statement_shapes import Provenance
 from dpsql.composition import analysed_blocks as module
 from dpsql.composition.prepared import PreparedComposed
 from dpsql.errors import QueryRefused
-from dpsql.language import Options, Query, parse
+from dpsql.language import Options, Query, copy_tree, parse
 from dpsql.policy import load
 from dpsql.session import Session
-from tests.narrow import analysed_blocks, of_type
+from tests.narrow import analysed_blocks, engine_of, of_type
 from tests.sql_fixtures import raw_data, write
 
 PAGES = "SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page"
@@ -113,3 +115,46 @@ def test_a_refusal_is_kept(session: Session, made: list[str]) -> None:
     assert refused[0] is refused[1] is refused[2]
     assert not blocks.is_declared(query)
     assert made == ["check at 1"]
+
+
+ROWS = "FROM visits v JOIN (SELECT user_id AS u, country FROM visits) w ON v.user_id = w.u WHERE page > 'a'"
+
+
+@pytest.mark.parametrize(
+    ("text", "compiled"),
+    [
+        (f"SELECT COUNT(*) {ROWS} GROUP BY v.page", 1),
+        (f"SELECT COUNT(*) {ROWS.replace('u AND', 'u')} AND v.country = 'x'", 2),
+        (f"SELECT COUNT(*) {ROWS.replace(', country', ', page')}", 2),
+        (f"SELECT COUNT(*)  {ROWS}", 2),  # at other places of the text
+    ],
+)
+def test_equal_from_clauses_are_compiled_once(session: Session, text: str, compiled: int) -> None:
+    first, second = (query_of(each) for each in (f"SELECT COUNT(*) {ROWS}", text))
+    provenance = Provenance(first.source, session.policy, engine_of(session).schema_database)
+    selects = [of_type(copy_tree(each), exp.Select) for each in (first.tree, first.tree, second.tree)]
+    made = [provenance.compile_rows(select, ())[1] for select in selects]
+    assert made[0].source is made[1].source
+    assert made[0].scope is not made[1].scope  # names may be added to each
+    assert len({id(each.source) for each in made}) == compiled
+
+
+def test_a_from_clause_that_names_another_query_is_compiled_again(session: Session) -> None:
+    found = []
+    texts = [f"WITH w AS (SELECT {columns} FROM visits) SELECT COUNT(*) FROM w" for columns in ("*", "page")]
+    provenance = Provenance(query_of(texts[0]).source, session.policy, engine_of(session).schema_database)
+    for text in (texts[0], *texts):
+        select = of_type(query_of(text).tree, exp.Select)
+        found.append(provenance.compile_rows(select, provenance.list_ctes(select, ()))[1])
+    assert found[0].source is found[1].source
+    assert found[0].source is not found[2].source
+    assert not found[2].scope.has("country")
+
+
+def test_of_sets_whose_rows_no_public_row_meets_one_is_analysed(session: Session, made: list[str]) -> None:
+    """If no public row has values of the keys that meet WHERE, no set of the same rows has groups."""
+    keys = "p.category, p.page"
+    joined = "visits v JOIN pages p ON v.page = p.page WHERE p.category = 'none'"
+    text = f"SELECT {keys}, COUNT(DISTINCT user_id) AS n FROM {joined} GROUP BY ROLLUP ({keys})"
+    session.planner.query(text, query_of(text), session.database.engines())
+    assert made == ["check at 1/3", "check at 1/3", "check at 1", "plan"]
