@@ -100,7 +100,9 @@ def pytest_fixture_setup(
     """Let what several tests share draw the same noise, whichever of them is the first one."""
     if fixturedef.scope == "function":
         return (yield)
-    with noise_of_tests.noise_of(f"{request.node.nodeid} {fixturedef.argname} {request.param_index}"):
+    with noise_of_tests.noise_of(
+        f"{request.node.nodeid} {fixturedef.argname} {getattr(request, 'param_index', 0)}"
+    ):
         return (yield)
 
 

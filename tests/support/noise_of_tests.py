@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import hashlib
 import os
+import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -54,17 +56,17 @@ def noise_of(name: str) -> Iterator[None]:
 
 def take_over() -> None:
     """Draw noise, keys and tokens of this process and its forks from the seeded generators."""
-    from dpsql import login
-    from dpsql.kernel.noise import SimulationEntropy, SystemEntropy
-    from dpsql.ledger import Ledger
+    from dpsql import kernel, ledger, login
 
-    true, system, simulated = login.secrets, SystemEntropy.words, SimulationEntropy.__init__
+    drawing: Any = login
+    sources: Any = kernel.noise
+    system, simulated = sources.SystemEntropy.words, sources.SimulationEntropy.__init__
 
-    def words(source: SystemEntropy, n: int) -> NDArray[np.uint64]:
+    def words(source: Any, n: int) -> Any:
         found = _streams[-1].words(n)
         return system(source, n) if found is None else found
 
-    def start(source: SimulationEntropy) -> None:
+    def start(source: Any) -> None:
         simulated(source)
         found = _streams[-1].words(1)
         if found is not None:
@@ -72,15 +74,15 @@ def take_over() -> None:
 
     def key(size: int) -> bytes:
         found = _streams[-1].words(-(-size // 8))
-        return true.token_bytes(size) if found is None else found.tobytes()[:size]
+        return secrets.token_bytes(size) if found is None else found.tobytes()[:size]
 
     def bits(size: int) -> int:
         return int.from_bytes(key(-(-size // 8)), "big") >> -size % 8
 
-    SystemEntropy.words = words  # type: ignore[method-assign]
-    SimulationEntropy.__init__ = start  # type: ignore[method-assign]
-    login.secrets = SimpleNamespace(token_bytes=key, randbits=bits)  # type: ignore[assignment]
-    Ledger.draw_key = lambda _: key(32).hex()  # type: ignore[method-assign]
+    sources.SystemEntropy.words, sources.SimulationEntropy.__init__ = words, start
+    drawing.secrets = SimpleNamespace(token_bytes=key, randbits=bits)
+    ledgers: Any = ledger.Ledger
+    ledgers.draw_key = lambda _: key(32).hex()
     os.register_at_fork(before=_count_fork, after_in_child=_leave_the_parents_noise)
 
 
