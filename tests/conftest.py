@@ -82,6 +82,7 @@ def pytest_collection_finish() -> None:
     Also at the end, where pytest collects what the tests left: each look through all modules takes a second.
     """
     noise_of_tests.take_over()
+    _files_stay_new()
     gc.freeze()
     gc.set_threshold(10_000, 50, 50)
 
@@ -112,6 +113,17 @@ def commands() -> Iterator[Commands]:
     made = Commands()
     yield made
     made.close()
+
+
+def _files_stay_new() -> None:
+    """Let files that a test wrote be new all the time, and not for the first two seconds alone.
+
+    Of new files nothing is kept between statements: whether it is would depend on the load. Tests of what is
+    kept set the time themselves.
+    """
+    from dpsql.release import reuse
+
+    reuse._SETTLED_SECONDS = 3600.0
 
 
 def _interruptible() -> None:

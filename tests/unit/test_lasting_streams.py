@@ -185,7 +185,8 @@ def test_nothing_secret_is_in_the_ledger(folder: Path, monkeypatch: pytest.Monke
     """Neither the key nor what would tell the threshold; and nobody else reads the key.
 
     Whole numbers are compared, and not digits within hashes and bytes. So small an epsilon spreads the
-    threshold over some 10^5 steps: the few numbers of the dump equal it by chance once in 10^4 runs at most.
+    threshold over some 10^5 steps: of other noise than this test's, which is the same in each run, the few
+    numbers of the dump would equal it once in 10^4 times at most.
     """
     found = thresholds(monkeypatch)
     with session_at(folder) as session:
