@@ -26,7 +26,7 @@ from dpsql.kernel.mechanisms import CheckStream
 from dpsql.ledger import Ledger, Opening
 from dpsql.policy import load
 from dpsql.session import Session
-from tests.support.world import open_world
+from tests.support.world import write_world
 
 POLICY = """
 [budget]
@@ -53,8 +53,7 @@ OPEN = "OPEN CHECKS daily OPTIONS (epsilon = 100, misses = 4)"
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    with open_world(tmp_path, POLICY, visits=VISITS, forecast=FORECAST):
-        pass
+    write_world(tmp_path, POLICY, visits=VISITS, forecast=FORECAST)
     old = time.time() - 60  # files that were written a moment ago are read again each time
     for name in ("visits.parquet", "forecast.parquet"):
         os.utime(tmp_path / name, (old, old))
