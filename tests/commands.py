@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import hashlib
 import importlib
 import marshal
 import os
@@ -25,6 +26,8 @@ import time
 import warnings
 from pathlib import Path
 from typing import Any, NoReturn
+
+from tests.support import noise_of_tests
 
 ROOT = Path(__file__).parents[1]
 CLIENT = """
@@ -80,6 +83,7 @@ def serve(address: str) -> None:
     """Load dpsql, and run every command that is sent in a fork, until the input ends."""
     from dpsql.cli import __main__ as started
 
+    noise_of_tests.take_over()
     sys.meta_path.insert(0, started._WithoutPandas())
     for name in (*LOADED, "engines.duckdb.duckdb_engine"):
         importlib.import_module(f"dpsql.{name}")
@@ -93,9 +97,19 @@ def serve(address: str) -> None:
             _wait_for_ended()
             if not _fork():
                 listening.close()
-                _answer(link, started.start)
+                _answer(link, started.start, address)
             link.close()
     _wait_for_ended()
+
+
+def _seed_noise(test: str, address: str) -> None:
+    """Let a command draw noise by the name of its test, and how many commands this test had before."""
+    name, _, _ = test.rpartition(" ")  # without what the test is doing
+    kept = hashlib.sha256(name.encode()).hexdigest()[:32]
+    with open(f"{address}.{kept}", "ab") as file:
+        file.write(b".")
+        file.flush()
+        noise_of_tests.seed_noise(name and f"{name} command {file.tell()}")
 
 
 def _wait_for_ended() -> None:
@@ -111,7 +125,7 @@ def _fork() -> int:
         return os.fork()
 
 
-def _answer(link: socket.socket, start: Any) -> NoReturn:
+def _answer(link: socket.socket, start: Any, address: str) -> NoReturn:
     """Run one command in a fork, and tell its exit code."""
     size, streams, _, _ = socket.recv_fds(link, 4, 3)
     with link.makefile("rb") as sent:
@@ -126,6 +140,7 @@ def _answer(link: socket.socket, start: Any) -> NoReturn:
         os.environ.clear()
         os.environ.update(environment)
         tempfile.tempdir = None
+        _seed_noise(environment.get("PYTEST_CURRENT_TEST", ""), address)
         encoding = environment.get("PYTHONIOENCODING", "utf-8")
         sys.stdin = open(0, encoding=encoding, closefd=False)  # noqa: SIM115  it stays open
         sys.stdout = open(1, "w", encoding=encoding, closefd=False)  # noqa: SIM115

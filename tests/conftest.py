@@ -19,6 +19,7 @@ from _pytest.doctest import DoctestModule
 from hypothesis import settings
 
 from tests.commands import Commands
+from tests.support import noise_of_tests
 
 collect_ignore = (
     [] if find_spec("psycopg") else ["serve/catalog_oracle.py", "unit/serve/make_postgres_bytes.py"]
@@ -80,8 +81,30 @@ def pytest_collection_finish() -> None:
 
     Also at the end, where pytest collects what the tests left: each look through all modules takes a second.
     """
+    noise_of_tests.take_over()
+    _files_stay_new()
     gc.freeze()
     gc.set_threshold(10_000, 50, 50)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Let the test draw the same noise in every run; laws of outputs are tested with fresh bits."""
+    fresh = item.get_closest_marker("fresh_noise") or "statistical" in item.path.parts
+    noise_of_tests.seed_noise("" if fresh else item.nodeid)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_fixture_setup(
+    fixturedef: pytest.FixtureDef[object], request: pytest.FixtureRequest
+) -> Generator[None, object, object]:
+    """Let what several tests share draw the same noise, whichever of them is the first one."""
+    if fixturedef.scope == "function":
+        return (yield)
+    with noise_of_tests.noise_of(
+        f"{request.node.nodeid} {fixturedef.argname} {getattr(request, 'param_index', 0)}"
+    ):
+        return (yield)
 
 
 @pytest.fixture(scope="session")
@@ -90,6 +113,17 @@ def commands() -> Iterator[Commands]:
     made = Commands()
     yield made
     made.close()
+
+
+def _files_stay_new() -> None:
+    """Let files that a test wrote be new all the time, and not for the first two seconds alone.
+
+    Of new files nothing is kept between statements: whether it is would depend on the load. Tests of what is
+    kept set the time themselves.
+    """
+    from dpsql.release import reuse
+
+    reuse._SETTLED_SECONDS = 3600.0
 
 
 def _interruptible() -> None:
@@ -102,9 +136,12 @@ def _interruptible() -> None:
 
 
 def _fewer_examples(config: pytest.Config) -> None:
-    """Let hypothesis try 25 examples where a test names no number, with the profile `whole` 1,000."""
-    for name, examples in (("daily", 25), ("whole", 1_000)):
-        settings.register_profile(name, max_examples=examples)
+    """Let hypothesis try 25 examples where a test names no number, with the profile `whole` 1,000.
+
+    Every day they are the same ones, however long each takes; with `whole` they are new ones.
+    """
+    settings.register_profile("daily", max_examples=25, derandomize=True, deadline=None)
+    settings.register_profile("whole", max_examples=1_000, deadline=None)
     if config.getoption("--hypothesis-profile", None) is None:
         settings.load_profile("daily")
 

@@ -27,7 +27,7 @@ from dpsql.ledger import Ledger, Opening
 from dpsql.ledger.key_file import KeyFile
 from dpsql.policy import load
 from dpsql.session import Session
-from tests.support.world import open_world
+from tests.support.world import write_world
 
 POLICY = """
 [budget]
@@ -54,8 +54,7 @@ OPEN = "OPEN CHECKS daily OPTIONS (epsilon = 100, misses = 4)"
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    with open_world(tmp_path, POLICY, visits=VISITS, forecast=FORECAST):
-        pass
+    write_world(tmp_path, POLICY, visits=VISITS, forecast=FORECAST)
     old = time.time() - 60  # files that were written a moment ago are read again each time
     for name in ("visits.parquet", "forecast.parquet"):
         os.utime(tmp_path / name, (old, old))
@@ -186,7 +185,8 @@ def test_nothing_secret_is_in_the_ledger(folder: Path, monkeypatch: pytest.Monke
     """Neither the key nor what would tell the threshold; and nobody else reads the key.
 
     Whole numbers are compared, and not digits within hashes and bytes. So small an epsilon spreads the
-    threshold over some 10^5 steps: the few numbers of the dump equal it by chance once in 10^4 runs at most.
+    threshold over some 10^5 steps: of other noise than this test's, which is the same in each run, the few
+    numbers of the dump would equal it once in 10^4 times at most.
     """
     found = thresholds(monkeypatch)
     with session_at(folder) as session:

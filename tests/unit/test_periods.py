@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,6 +14,7 @@ from dpsql.dbapi.named_streams import open_unnamed
 from dpsql.errors import BudgetExceeded, NotSupportedError, OperationalError, PolicyError, QueryRefused
 from dpsql.policy import Policy, load
 from dpsql.session import Session
+from tests.commands import Commands
 from tests.unit.test_unit_parts import set_clock
 
 TABLES = """
@@ -229,8 +229,8 @@ def test_a_date_that_no_period_has_is_refused_before_anything_is_charged(folder:
     session.close()
 
 
-def test_the_owner_is_told_in_how_many_weeks_patients_are(folder: Path) -> None:
-    arguments = [sys.executable, "-m", "dpsql", "check"]
+def test_the_owner_is_told_in_how_many_weeks_patients_are(folder: Path, commands: Commands) -> None:
+    arguments = [*commands.command, "check"]
     found = subprocess.run(arguments, cwd=folder, capture_output=True, text=True, check=False)
     said = " ".join((found.stdout + found.stderr).split())
     assert "a patient is in 4.0 weeks on average, 95% in at most 4, the most in 4" in said, said

@@ -20,7 +20,7 @@ from dpsql.kernel.mechanisms import StableStream
 from dpsql.ledger import Ledger
 from dpsql.policy import load
 from dpsql.session import Session
-from tests.support.world import open_world
+from tests.support.world import open_world, write_world
 
 POLICY = """
 [budget]
@@ -49,8 +49,7 @@ DELTA = Fraction(1, 10**6)
 
 @pytest.fixture
 def session(tmp_path: Path) -> Iterator[Session]:
-    with open_world(tmp_path, POLICY, visits=VISITS):
-        pass
+    write_world(tmp_path, POLICY, visits=VISITS)
     old = time.time() - 60  # files that were written a moment ago may change unseen
     os.utime(tmp_path / "visits.parquet", (old, old))
     session = Session(load(tmp_path / "dpsql.toml"))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import datetime as clock
 import re
 import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -35,6 +34,7 @@ from dpsql.ledger import Ledger
 from dpsql.policy import load
 from dpsql.release import moved_units
 from dpsql.session import Session
+from tests.commands import Commands
 from tests.narrow import private
 
 POLICY = """
@@ -307,8 +307,8 @@ def test_a_unit_with_two_rows_is_refused_before_anything_is_charged(folder: Path
     session.close()
 
 
-def test_where_a_week_is_used_up_the_command_line_runs_the_next_one(folder: Path) -> None:
-    command = [sys.executable, "-m", "dpsql", "-p", "dpsql.toml"]
+def test_where_a_week_is_used_up_the_command_line_runs_the_next_one(folder: Path, commands: Commands) -> None:
+    command = [*commands.command, "-p", "dpsql.toml"]
     codes = []
     for week in (W2, f"{W2} AND land = 'a'", W3):
         text = select(f"signups WHERE {week}")
@@ -538,8 +538,8 @@ def test_old_weeks_are_added_up_from_free_repeats(folder: Path, monkeypatch: pyt
     session.close()
 
 
-def test_the_owner_spends_the_largest_total_everywhere(folder: Path) -> None:
-    command = [sys.executable, "-m", "dpsql", "-p", "dpsql.toml"]
+def test_the_owner_spends_the_largest_total_everywhere(folder: Path, commands: Commands) -> None:
+    command = [*commands.command, "-p", "dpsql.toml"]
 
     def run(*arguments: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run([*command, *arguments], cwd=folder, capture_output=True, text=True, check=False)
@@ -607,7 +607,7 @@ def test_what_moves_no_unit_is_harmless(refusing: Session, folder: Path, sql: st
     ],
 )
 def test_a_unit_that_moved_is_refused_until_its_owner_goes_on(
-    refusing: Session, folder: Path, sql: str
+    refusing: Session, folder: Path, sql: str, commands: Commands
 ) -> None:
     one(refusing, f"signups WHERE {W2}", "0.5")
     change(folder, sql)
@@ -616,10 +616,10 @@ def test_a_unit_that_moved_is_refused_until_its_owner_goes_on(
         with pytest.raises(OperationalError, match="table signups waits for its owner"):
             one(refusing, f"signups WHERE {W3}", "0.5")
     assert refusing.budget().spent == before
-    told = [sys.executable, "-m", "dpsql", "-p", "dpsql.toml", "check"]
+    told = [*commands.command, "-p", "dpsql.toml", "check"]
     report = subprocess.run(told, cwd=folder, capture_output=True, text=True, check=False).stdout
     assert re.search(r"wrong +parts\.user\.moves.* of 1 user the week has changed", report)
-    command = [sys.executable, "-m", "dpsql", "-p", "dpsql.toml", "budget", "--moved"]
+    command = [*commands.command, "-p", "dpsql.toml", "budget", "--moved"]
     assert subprocess.run(command, cwd=folder, capture_output=True, check=False).returncode == 0
     one(refusing, f"signups WHERE {W3}", "0.5")
     assert parts(refusing)[1][:2] == ("2026-W03", "1")
@@ -697,7 +697,7 @@ def test_periods_of_days_are_those_of_the_calendar() -> None:
         assert len(pairs) == len({*expected}) == len({*found.tolist()}), "one of each for one of the other"
 
 
-def test_rows_of_a_unit_may_have_one_date_together(folder: Path) -> None:
+def test_rows_of_a_unit_may_have_one_date_together(folder: Path, commands: Commands) -> None:
     """`constant = true`: several rows of a unit; one with another date, or without, refuses the table."""
     policy, data = folder / "dpsql.toml", folder / "signups.parquet"
     text = POLICY.replace('unique = [["user_id"]]', "rows_per_unit = 2").replace('moves = "trusted"\n', "")
@@ -733,7 +733,7 @@ def test_rows_of_a_unit_may_have_one_date_together(folder: Path) -> None:
                 one(opened, f"signups WHERE {W3}")
             assert ("all statements in sequence", "1", "", "") in parts(opened), "nothing was charged"
         done = subprocess.run(
-            [sys.executable, "-m", "dpsql", "--policy", str(policy), "check"],
+            [*commands.command, "--policy", str(policy), "check"],
             capture_output=True,
             text=True,
             check=False,

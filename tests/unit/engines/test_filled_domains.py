@@ -168,13 +168,16 @@ def test_the_places_are_the_public_order(tmp_path: Path, filled: list[bool]) -> 
     assert all(filled)
 
 
-def test_all_fixtures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, filled: list[bool]) -> None:
+@pytest.mark.parametrize("every", [4, pytest.param(1, marks=pytest.mark.longer)])
+def test_all_fixtures(
+    every: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, filled: list[bool]
+) -> None:
     with raw_data() as raw, closing(Session(load(write(tmp_path / "whole", raw)))) as session:
         engine = of_type(session.database.engines().engine, DuckDBEngine)
-        for plan in [proved(session, fixture.values[0].statement) for fixture in ACCEPTED]:
+        for plan in [proved(session, fixture.values[0].statement) for fixture in ACCEPTED[::every]]:
             if FilledDomain.of(plan.compiled.certificate) is not None:
                 both(engine, plan.compiled, monkeypatch)
-    assert len(filled) >= 2
+    assert len(filled) >= 2 // every
     assert all(filled)
 
 

@@ -115,7 +115,7 @@ def all_of(counting: PlannedCount) -> list[CompiledQuery]:
     """The searches of a statement, and its counting query with small, middling and large bounds."""
     ladders = counting.plan.ladders
     made = [each.compiled for each in ladders]
-    for part in (0, 3, 6, 9, 12, 15, 40) if ladders else ():
+    for part in (0, 6, 12, 40) if ladders else ():
         places = tuple(min(part, len(each.ladder.bounds) - 1) for each in ladders)
         made.append(counting.with_bounds(places).plan.compiled)
     return made or [counting.plan.compiled]
@@ -134,21 +134,26 @@ def test_numbers_are_those_of_the_query(
         counting = private(session.prepare(f"SELECT {selected}")).counting
         for compiled in all_of(counting):
             both(engine_of(counting), compiled, monkeypatch)
-    assert len(seen.complete) > 5
-    assert seen.complete.count(True) > 5
+    assert len(seen.complete) > 3
+    assert seen.complete.count(True) > 3
     # A DOUBLE has other steps for each bound.
     assert seen.counted <= (7 if "x" in selected else 2)
 
 
-def test_all_fixtures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seen: Seen) -> None:
+@pytest.mark.parametrize(
+    ("taken", "counted"), [(slice(1, None, 3), 1), pytest.param(slice(None), 3, marks=pytest.mark.longer)]
+)
+def test_all_fixtures(
+    taken: slice, counted: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seen: Seen
+) -> None:
     with raw_data() as raw, closing(Session(load(write(tmp_path / "whole", raw)))) as session:
         engine = of_type(session.database.engines().engine, DuckDBEngine)
-        for fixture in ACCEPTED:
+        for fixture in ACCEPTED[taken]:
             plan = proved(session, fixture.values[0].statement)
             for compiled in (plan.compiled, *(each.compiled for each in plan.ladders)):
                 if form_of_tables(compiled.query) is not None and not compiled.faster:
                     both(engine, compiled, monkeypatch)
-    assert len(seen.complete) > 2
+    assert len(seen.complete) >= counted
     assert all(seen.complete)
 
 

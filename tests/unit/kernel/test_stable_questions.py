@@ -73,7 +73,7 @@ OF_UNKNOWN_GROUPS = [each for each in QUESTIONS if isinstance(each, StableTop) a
 """The others are asked of a public domain alone."""
 
 
-@pytest.mark.parametrize("c", [1, 2, 3])
+@pytest.mark.parametrize("c", [1, 2, pytest.param(3, marks=pytest.mark.longer)])
 @pytest.mark.parametrize(
     ("question", "changes"),
     [*((each, PUBLIC) for each in QUESTIONS), *((each, UNKNOWN) for each in OF_UNKNOWN_GROUPS)],
@@ -97,7 +97,7 @@ def test_all_databases_of_three_groups(question: Any, changes: UnitChanges, c: i
     assert moved == c or question.k == 3
 
 
-@pytest.mark.parametrize("c", [1, 2, 3])
+@pytest.mark.parametrize("c", [1, 2, pytest.param(3, marks=pytest.mark.longer)])
 @pytest.mark.parametrize("rank", ["1/2", "1/4", "4/5", "1/3"])
 def test_all_small_histograms(rank: str, c: int) -> None:
     question, found = StableQuantile(Fraction(rank)), set()

@@ -22,6 +22,7 @@ from dpsql.kernel.unit_parts import PartSet
 from dpsql.ledger import Request, shown
 from dpsql.policy import load
 from dpsql.session import Session
+from tests.commands import Commands
 from tests.unit.reports.conftest import POLICY, set_clock
 
 SELECT = "SELECT WITH DIFFERENTIAL_PRIVACY"
@@ -170,7 +171,7 @@ def test_what_two_reports_keep_adds_up(session: Session) -> None:
     assert spent(session, "2026-W02") <= Fraction(9, 10)
 
 
-def test_one_of_two_processes_measures_a_part(session: Session, folder: Path) -> None:
+def test_one_of_two_processes_measures_a_part(session: Session, folder: Path, commands: Commands) -> None:
     register(session, WEEK_ALONE, epsilon="0.4")
     code = (
         "import sys\n"
@@ -184,7 +185,7 @@ def test_one_of_two_processes_measures_a_part(session: Session, folder: Path) ->
     )
     children = [
         subprocess.Popen(
-            [sys.executable, "-c", code, str(folder / "dpsql.toml")],
+            [*commands.command, "python", code, str(folder / "dpsql.toml")],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,

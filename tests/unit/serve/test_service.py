@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from dpsql.engines import Cancelled
+from dpsql.engines import Cancelled, running_statement
 from dpsql.engines.process_storage import available_memory
 from dpsql.errors import (
     InterfaceError,
@@ -110,11 +110,14 @@ def held(service: Service, monkeypatch: pytest.MonkeyPatch) -> Iterator[Held]:
     made.go.set()
 
 
-def endless(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let every private count run without end."""
+def endless(service: Service, monkeypatch: pytest.MonkeyPatch, seconds: float | None = None) -> None:
+    """Let every private count run without end, or until the statement's time ends so long after it began."""
     engine: Any = service.generation.database.engines().engine
 
     def count(_: object) -> Any:
+        if seconds is not None:
+            with running_statement() as statement:
+                statement.end_within(seconds)
         return engine._run(lambda c: c.sql(ENDLESS).to_arrow_table(), "stopped", counts_only=True) or fail()
 
     def fail() -> Any:
@@ -265,8 +268,8 @@ def test_cancelling_a_client_that_asks_nothing_has_no_effect(service: Service) -
 def test_a_private_statement_that_takes_too_long_is_a_failure(
     service: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    client = client_of(service, statement_timeout=200)
-    endless(service, monkeypatch)
+    client = client_of(service, statement_timeout=60_000)
+    endless(service, monkeypatch, 0.1)
     with pytest.raises(TimedOut, match="its charge is kept, and it counts as a failure") as caught:
         run(client.answer(COUNT))
     assert caught.value.sqlstate == "57014"

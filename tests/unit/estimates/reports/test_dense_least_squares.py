@@ -17,7 +17,7 @@ from tests.unit.estimates.reports.listed_cells import (
     solve_dense,
 )
 
-DAILY, ALL = 30, 300
+DAILY, ALL = 10, 300
 
 
 def compare(cells: Cells, releases: list[ReleasedMarginal], estimate: Estimate, wanted: Marginal) -> bool:
@@ -48,7 +48,7 @@ def split(weights: np.ndarray, releases: list[ReleasedMarginal]) -> list[bool]:
 
 
 @pytest.mark.parametrize(
-    "seeds", [range(DAILY), pytest.param(range(DAILY, ALL), marks=pytest.mark.slow)], ids=["few", "more"]
+    "seeds", [range(DAILY), pytest.param(range(DAILY, ALL), marks=pytest.mark.longer)], ids=["few", "more"]
 )
 def test_blocks_solve_what_dense_least_squares_solves(seeds: range) -> None:
     determined = 0

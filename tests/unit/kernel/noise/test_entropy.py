@@ -6,6 +6,8 @@ import pytest
 from dpsql.kernel.noise import Entropy, SimulationEntropy, SystemEntropy
 from dpsql.noise import SeededEntropy
 
+pytestmark = pytest.mark.fresh_noise
+
 
 def test_a_seed_gives_one_stream_however_it_is_cut() -> None:
     whole = SeededEntropy(7).words(20_000)
