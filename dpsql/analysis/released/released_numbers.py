@@ -37,7 +37,7 @@ class UnitNumber(KeptHash, ABC):
     """A whole number that the engine computes exactly for each group; equal ones are computed once."""
 
     row: tuple[Expr, ...]
-    """The expressions of a row that the number depends on; `build_counted` gets their columns."""
+    """The expressions of a row that the number depends on."""
 
     @property
     @abstractmethod
@@ -62,9 +62,14 @@ class UnitNumber(KeptHash, ABC):
         """A key that parts have in common which are measured with one noise; None for a count."""
         return None
 
+    @property
+    def fields(self) -> tuple[Expr, ...]:
+        """The expressions of a row of which the counting query has columns: what the number depends on."""
+        return self.row
+
     @abstractmethod
     def build_counted(self, *row: Expr) -> Counted:
-        """Return what the counting query counts, of the columns of a row."""
+        """Return what the counting query counts, of the columns of `fields`."""
 
 
 SEARCHED = "found privately"
