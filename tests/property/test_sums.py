@@ -42,15 +42,15 @@ SHARED = ("SUM", "AVG", "VAR_POP", "COUNT", "COUNT(*)", "all together")
 
 @pytest.mark.parametrize("statements", [60, pytest.param(20_000, marks=pytest.mark.slow)])
 def test_numbers_are_those_that_the_definition_gives_for_each_unit(statements: int) -> None:
-    sums, shared = Sums(SEED + 1, databases=2), 0
+    sums, shared = Sums(SEED + 1, databases=1), 0
     try:
         for place in range(statements):
-            if place % 30 == 0:
+            if place % 10 == 0:
                 sums.fill()
             made = sums.statement(SHARED)
             parts = (part for count in made.plan.counts for part in count.parts)
-            shared += any(getattr(part, "vector", part).fine > 1 for part in parts)
-            sums.check(made, modelled=2)
+            shared += any(getattr(getattr(part, "vector", part), "fine", 1) > 1 for part in parts)
+            sums.check(made)
     finally:
         sums.close()
     print(f"{statements:,} statements, {shared:,} with shares of rows; {sums.tally}")
