@@ -86,6 +86,7 @@ from dpsql.analysis.passes import (
     is_counted_better,
     measure_domain,
     seal_counting_query,
+    search_each_group,
     search_groups_of_unit,
     state_plan,
 )
@@ -206,6 +207,7 @@ CHECKS: tuple[Pass, ...] = (
     measure_domain,
     find_partitions,
     search_groups_of_unit,
+    search_each_group,
 )
 """The passes that refuse statements, in order; a survey of all obstacles runs them as well."""
 

@@ -35,11 +35,18 @@ class Contribution(Enum):
     """The number of its rows with a value."""
     GROUPS = "groups"
     """In how many groups it has a row."""
+    ROWS_IN_A_GROUP = "rows in a group"
+    """The number of its rows with a value in the group in which it has most."""
+    TOTAL_IN_A_GROUP = "total in a group"
+    """The sum of the absolute values of its rows in the group in which that is largest."""
 
 
 FINE = 1 << 31
 """In how many steps a total of a DOUBLE is summed: `grids.MOST_STEPS` are those of twice as large a bound."""
 _EXTREMES = (Contribution.HIGHEST, Contribution.LOWEST)
+_COUNTED = (Contribution.ROWS, Contribution.GROUPS, Contribution.ROWS_IN_A_GROUP)
+IN_A_GROUP = (Contribution.ROWS_IN_A_GROUP, Contribution.TOTAL_IN_A_GROUP)
+"""What a unit has in the group in which it has most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +89,9 @@ class Ladder:
     small: Expr | None = None
     """The same as a DOUBLE, which is summed faster if none is below 0."""
 
+    signed: bool = True
+    """Whether a total may be below 0."""
+
     @property
     def rows(self) -> tuple[Expr, ...]:
         """The terms of a row whose sum a ladder measures; for groups, the condition on rows, if any."""
@@ -105,7 +115,7 @@ class Ladder:
     @property
     def wide(self) -> bool:
         """Whether a unit's total may exceed BIGINT below the ladder's largest bound."""
-        return self.of not in (Contribution.ROWS, Contribution.GROUPS) and self.top >= 62
+        return self.of not in _COUNTED and self.top >= 62
 
     @property
     def fine(self) -> int | None:
@@ -124,15 +134,17 @@ class Ladder:
         """
         if not self.by_excess:
             return Sums.NONE
-        return Sums.SIGNED if self.of is Contribution.TOTAL and not keys else Sums.SIZES
+        return Sums.SIGNED if self.of is Contribution.TOTAL and self.signed and not keys else Sums.SIZES
 
     def measure_unit(self, rows: Sequence[Expr], *, keys: bool) -> Expr:
         """Return the aggregate of a unit's rows: of one group, or in groups. A total of one has a sign.
 
+        Of `IN_A_GROUP` it is that of a unit's rows in one group.
+
         `rows` is a row as the ladder has it. It is a function of these rows whatever groups they are in, so
         that units alone are grouped.
         """
-        if self.of is Contribution.ROWS:
+        if self.of in _COUNTED:
             return Aggregate("COUNT", tuple(rows))
         if self.of in _EXTREMES:
             name = "MAX" if self.of is Contribution.HIGHEST else "MIN"

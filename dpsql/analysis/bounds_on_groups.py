@@ -1,18 +1,100 @@
-"""In how many of its groups a unit is counted, as the statement, the policy or a kept ladder says."""
+"""In how many of its groups a unit is counted, and how much of it counts in each group of a selection.
+
+A selection of the k largest of many groups may have noise for what a unit adds to one group, times 2 k, or
+for what it adds to all groups together. Which is less depends on how units are spread over the groups: a
+search finds a bound on each, and the statement is answered with the one whose noise is less.
+"""
 
 from __future__ import annotations
 
+import math
+from dataclasses import replace
+from fractions import Fraction
 from typing import TYPE_CHECKING
 
+from dpsql.analysis.bound_ladders import Contribution, Ladder
 from dpsql.analysis.compiler import StatementCompiler
 from dpsql.analysis.large_domains import choose_groups_kept, is_noise_seen
-from dpsql.analysis.released import find_default_groups, find_ladder_groups, state_groups
+from dpsql.analysis.released import HIGHEST_ROWS, find_default_groups, find_ladder_groups, state_groups
 from dpsql.analysis.released.released_calls import find_cells
+from dpsql.analysis.released.released_numbers import CappedSum, GroupSum, ReleasedAggregate, UnitNumber
+from dpsql.analysis.released.unit_counts import BoundedRows, WeightedRows
+from dpsql.kernel.tree import kept as kept_value
+from dpsql.kernel.tree.exact import whole
+from dpsql.language import TopK
 
 if TYPE_CHECKING:
     from dpsql.analysis.outer_query import OuterQuery
     from dpsql.analysis.released.quantiles import CellRows
     from dpsql.language import Options
+
+FEW_SHOWN = 4
+"""So many groups for each that is shown may make a bound on each group much less than one on all groups."""
+WORTH_A_SEARCH = 8
+"""A bound on each group is searched beside one on all that is known if so large a one would be better."""
+
+
+def bound_each_group(
+    compiler: StatementCompiler, block: OuterQuery, options: Options, size: int | None
+) -> OuterQuery:
+    """Return a selection by rows or a sum with a bound c on what a unit has in each group, if that is better.
+
+    Laplace noise on all groups is for C, what a unit has in all of them. Noisy top-k with gap and the
+    measurements of k groups have half of epsilon each: noise for 2 k c. At 2 k c <= C neither is larger, and
+    the measurements have one noise for all k. C is found by a search, or known from a kept ladder; a number
+    that the statement or the policy says is taken as it is.
+    """
+    selection = block.selection
+    if not isinstance(selection, TopK) or selection.threshold is not None or len({*block.counts}) > 1:
+        return block
+    few = size is not None and size > FEW_SHOWN * selection.k and options.mechanism in (None, "AUTO")
+    if not few or block.one_group or options.max_groups_contributed is not None or options.noise is not None:
+        return block
+    part, times = block.counts[0].parts[0], 2 * selection.k
+    ladder = _make_ladder(compiler, part, searched=not block.counts[0].measure)
+    if ladder is None or not isinstance(part, WeightedRows | CappedSum):
+        return block
+    if block.counts[0].measure and part.most < times * WORTH_A_SEARCH:
+        return block
+    found = compiler.bound(ladder)
+    if isinstance(part, WeightedRows):
+        bounded, most = replace(block.counts[0], parts=(BoundedRows(part.row, found),)), found
+    else:
+        most = max(1, math.ceil(found * ladder.step / part.grid.step))
+        bounded = _sum_in_each_group(block.counts[0], part, most)
+    if times * most > part.most:
+        return block
+    counts = (replace(bounded, measure=""),) * len(block.counts)
+    return replace(block, counts=counts, rows=replace(block.rows, released=counts[:1]))
+
+
+def _make_ladder(compiler: StatementCompiler, part: UnitNumber, *, searched: bool) -> Ladder | None:
+    """Return the bounds on what a unit has in one group; None where somebody says what it may have in all.
+
+    None also for sums of DOUBLEs that no search of this statement has in steps.
+    """
+    if isinstance(part, WeightedRows):
+        row = kept_value(whole(1), part.row)
+        of_all = any(each.of is Contribution.ROWS and each.row == row for each in compiler.ladders)
+        if compiler.max_rows is not None or (searched and not of_all):
+            return None
+        return Ladder(Contribution.ROWS_IN_A_GROUP, row, 0, Fraction(1), HIGHEST_ROWS, by_row=False)
+    if not isinstance(part, CappedSum) or part.single:
+        return None
+    totals = [each for each in compiler.ladders if each.of is Contribution.TOTAL]
+    if not searched or len(totals) != 1:
+        return None
+    return replace(totals[0], of=Contribution.TOTAL_IN_A_GROUP, small=None, ends=False)
+
+
+def _sum_in_each_group(count: ReleasedAggregate, part: CappedSum, most: int) -> ReleasedAggregate:
+    """Return a sum of which each unit's total in a group is cut at so many steps, with its sign."""
+    grid = replace(part.grid, low=-most if part.grid.low < 0 else 0, high=most)
+    argument = count.argument
+    if argument is not None:
+        low, high = grid.low * grid.step, grid.high * grid.step
+        argument = replace(argument, low=low, high=high, per_group=True, cut=True)
+    return replace(count, parts=(GroupSum(part.row, grid, part.scale, part.single),), argument=argument)
 
 
 def choose_bound_on_groups(

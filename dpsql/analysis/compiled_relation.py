@@ -60,17 +60,26 @@ class RelationColumn:
     """Whether it can be NULL, beside a NULL that its domain lists."""
     most: int | None = None
     """The greatest number of a unit's rows by the policy, if it holds a number of them; else None."""
+    not_negative: bool = False
+    """Whether no row that has a unit has a value below 0 in it."""
 
     @classmethod
     def of(
-        cls, name: str, value: Typed, *, fact: bool, borrowed: bool = False, nulls: bool = True
+        cls,
+        name: str,
+        value: Typed,
+        *,
+        fact: bool,
+        borrowed: bool = False,
+        nulls: bool = True,
+        not_negative: bool = False,
     ) -> RelationColumn:
         """Return the column of a select list that holds an expression."""
         link = value.link if value.is_column else ""
         span, bounds = value.column_span(), value.bounds
         most = value.most if value.is_column and not nulls else None
         known = name, value.type, value.unit, value.domain, link, span, fact, borrowed, bounds
-        return cls(*known, nulls=nulls, most=most)
+        return cls(*known, nulls=nulls, most=most, not_negative=not_negative)
 
 
 @dataclass(frozen=True, slots=True)

@@ -98,6 +98,8 @@ class StatementCompiler:
     """The error that the connection asks for: one of counts."""
     whole: WholeTable | None = None
     """The table of which the outermost block reads all rows; None: it reads others, or not all."""
+    keyed: bool = False
+    """Whether the outermost block has keys."""
     each_value: bool = True
     """Whether COUNT(DISTINCT x) may be answered by the numbers of units that have each declared value."""
     public_items: frozenset[str] = frozenset()

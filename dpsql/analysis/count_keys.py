@@ -20,6 +20,7 @@ from dpsql.analysis.released import name_unit
 from dpsql.analysis.released.released_numbers import ReleasedAggregate
 from dpsql.analysis.row_conditions import KnownRows
 from dpsql.analysis.typed_expression import KeyDomain, Typed
+from dpsql.estimates import with_article
 from dpsql.kernel.tree import Cast, Column, Item, Range, Select
 from dpsql.language import AllGroups, Options, Selection
 from dpsql.policy import Assumed
@@ -56,7 +57,7 @@ def list_count_keys(
         query = Select((Item(Cast(i, BIGINT), "v"), Item(i, "o")), Range(0, found + 1))
         origin = f"0 to {found:,} (rows_per_unit)"
         made_of.append(Candidates((place,), KeyDomain(query, True, origin, complete=True, clear=True)))
-        left = f"rows of a {unit}, one with more is in no group"
+        left = f"rows of {with_article(unit)}, one with more is in no group"
         compiler.assume(Assumed(left, f"at most {found:,}", "policy"))
     return tuple(sorted((*domains, *made_of), key=lambda each: each.keys))
 

@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import field, replace
 
-from dpsql.analysis.bound_ladders import Contribution, Ladder
+from dpsql.analysis.bound_ladders import IN_A_GROUP, Contribution, Ladder
 from dpsql.analysis.compiled_relation import From, select_list
 from dpsql.analysis.grids import SMALL
 from dpsql.analysis.public_domains import Candidates
@@ -393,6 +393,16 @@ def score_rungs(rows: ProjectedRows, ladder: Ladder, *, server: bool = False) ->
         raise InternalError("all but groups are searched by a value of rows")
     elif rows.by_row:
         units = Select((Item(ladder.measure_row(terms), "t"),), source)
+    elif ladder.of in IN_A_GROUP:
+        by = (unit, *columns("s", "k", rows.keys))
+        each = Select(
+            (*map(Item, by), Item(ladder.measure_unit(terms, keys=keys), "n")),
+            Derived(rows.query, "s"),
+            IsNull(unit, negated=True),
+            group=by,
+        )
+        most = Aggregate("MAX", (Column("g", "n"),))
+        units = Select((Item(most, "t"),), Derived(each, "g"), group=(Column("g", "u"),))
     else:
         there, own = IsNull(unit, negated=True), ladder.measure_unit(terms, keys=keys)
         units = Select((Item(own, "t"),), source, there, group=(unit,))
@@ -421,7 +431,8 @@ def score_rungs_of_small(rows: ProjectedRows, ladder: Ladder) -> tuple[tuple[Que
 def _size_of_units(ladder: Ladder, units: Select) -> Select:
     """Return what units have, from `t`: as `t` and as `a` without its sign."""
     total = Column("x", "t")
-    size = Call("abs", (total,)) if ladder.of is Contribution.TOTAL else total
+    signed = ladder.of in (Contribution.TOTAL, Contribution.TOTAL_IN_A_GROUP)
+    size = Call("abs", (total,)) if signed else total
     return Select((Item(size, "a"), Item(total)), Derived(units, "x"))
 
 

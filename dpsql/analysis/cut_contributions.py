@@ -33,7 +33,7 @@ from dpsql.analysis.released.unit_counts import (
 )
 from dpsql.analysis.statement_plan import BoundSearch, Plan
 from dpsql.errors import InternalError
-from dpsql.estimates import Average, Deviation, Formula, RowCount, Variance, decimal, with_noun
+from dpsql.estimates import Average, Deviation, Formula, RowCount, Variance, decimal, with_article, with_noun
 from dpsql.kernel.tree import Case, Expr, Steps, conjunction, kept
 from dpsql.kernel.tree.exact import whole
 from dpsql.language import AllGroups, Scalar
@@ -69,27 +69,43 @@ def describe_cuts(
     `searched` says what the bounds that are still to be found are of.
     """
     argument = None if isinstance(formula, RowCount) else number.argument
-    found = [] if argument is None else [_describe_value_cut(argument, formula, unit)]
+    found = [] if argument is None else [_describe_value_cut(argument, formula, unit, searched)]
     rows = bound_on_rows(number)
-    if rows is not None and Contribution.ROWS in searched:
-        found.append(f"rows of a {unit} beyond a number that is found privately are weighted down")
+    if rows is not None and Contribution.ROWS_IN_A_GROUP in searched:
+        found.append(
+            f"rows of {with_article(unit)} beyond a number that is found privately, in each group or in all, "
+            "are left out or weighted down"
+        )
+    elif rows is not None and Contribution.ROWS in searched:
+        found.append(
+            f"rows of {with_article(unit)} beyond a number that is found privately are weighted down"
+        )
     elif rows is not None:
         found.append(f"{_describe_argument(rows, 'row', unit)} in all groups, rows beyond are weighted down")
     groups = Contribution.GROUPS in searched
     if groups and any(isinstance(part, UnitsOfFew) for part in number.parts):
-        return (*found, f"a {unit} counts in a number of groups that is found privately, chosen by a hash")
+        return (
+            *found,
+            f"{with_article(unit)} counts in a number of groups that is found privately, chosen by a hash",
+        )
     return (*found, *(text for part in number.parts if (text := _describe_cut(part, unit))))
 
 
-def _describe_value_cut(argument: CallArgument, formula: Formula | None, unit: str) -> str:
+def _describe_value_cut(
+    argument: CallArgument, formula: Formula | None, unit: str, searched: Container[Contribution]
+) -> str:
     if argument.origin == KEPT:
-        return f"the total of a {unit} in all groups is cut to {decimal(argument.high)} ({KEPT})"
+        return f"the total of {with_article(unit)} in all groups is cut to {decimal(argument.high)} ({KEPT})"
     if argument.searched:
-        what = f"the total of a {unit} in all groups" if formula is None else "each value"
+        what = f"the total of {with_article(unit)} in all groups" if formula is None else "each value"
+        if Contribution.TOTAL_IN_A_GROUP in searched:
+            what = f"the total of {with_article(unit)}, in each group or in all,"
         return f"{what} is cut to a bound that is {argument.origin}"
     what = "each value"
     if argument.per_group:
-        what = f"the {'average' if isinstance(formula, Average) else 'total'} of a {unit} in a group"
+        what = (
+            f"the {'average' if isinstance(formula, Average) else 'total'} of {with_article(unit)} in a group"
+        )
     ends = f"{decimal(argument.low)} to {decimal(argument.high)}"
     return f"{what} is cut to {ends} ({argument.origin or 'as written'})"
 
@@ -130,7 +146,7 @@ def bound_on_rows(number: ReleasedAggregate) -> int | None:
 
 def _describe_argument(number: int, noun: str, unit: str) -> str:
     """Write how many rows or values of a unit count."""
-    return f"{with_noun(number, noun)} of a {unit} count{'s' if number == 1 else ''}"
+    return f"{with_noun(number, noun)} of {with_article(unit)} count{'s' if number == 1 else ''}"
 
 
 def _describe_units(unit: str) -> str:
@@ -161,7 +177,7 @@ def _describe_cut(part: UnitNumber, unit: str) -> str:
         case DistinctValues(most=most, kept=True):
             return f"{_describe_argument(most, 'value', unit)} in each group, so that some may be missed"
         case UnitsOfFew(most=most) | FewGroups(most=most):
-            return f"a {unit} counts in {with_noun(most, 'group')}, chosen by a hash"
+            return f"{with_article(unit)} counts in {with_noun(most, 'group')}, chosen by a hash"
         case UnitMean():
             return f"each {unit} weighs the same"
     return ""

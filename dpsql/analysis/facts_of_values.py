@@ -14,8 +14,9 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
+from decimal import Decimal
 from fractions import Fraction
 
 from dpsql.analysis.schema_catalog import Catalog
@@ -337,6 +338,59 @@ def never_null(node: Expr, column: Callable[[str], bool], sure: Collection[Expr]
         case Apply(form, arguments):
             return not _MAY_BE_NULL.search(form.template) and all(map(there, arguments))
     return False
+
+
+_KEEPS_SIGN = frozenset(("+", "*", "/", "//", "%", "ceil", "ceiling", "floor", "round", "sqrt", "trunc"))
+"""Functions and operators whose value is not below 0 where no argument is."""
+
+
+def never_negative(node: Expr, column: Callable[[str], bool]) -> bool:
+    """Return whether a number is not below 0 where its columns are not; NULL and NaN are not.
+
+    `column` says it of each column, by its generated name.
+    """
+
+    def holds(part: Expr) -> bool:
+        return never_negative(part, column)
+
+    match node:
+        case Column(table, name):
+            return column(f"{table}.{name}")
+        case Constant(value):
+            return value is None or (isinstance(value, int | float | Decimal) and value >= 0)
+        case Paren(inner) | Try(inner) | Canonical(inner) | Saturated(inner) | Cast(inner):
+            return holds(inner)
+        case Binary("+" | "*" | "/" | "//" | "%", left, right):
+            return holds(left) and holds(right)
+        case Apply(form, arguments):
+            name = form.name.lower()
+            return name == "abs" or (name in _KEEPS_SIGN and all(map(holds, arguments)))
+        case Case(branches, default):
+            return (default is None or holds(default)) and all(holds(then) for _, then in branches)
+        case Call("abs", _):
+            return True
+        case Call("COALESCE" | "coalesce" | "ifnull" | "LEAST" | "least", arguments):
+            return all(map(holds, arguments))
+        case Call("GREATEST" | "greatest", arguments):
+            return all(map(holds, arguments)) or any(
+                isinstance(each, Constant) and each.value is not None and holds(each) for each in arguments
+            )
+    return False
+
+
+def is_never_negative(value: Typed, columns: Mapping[str, Typed]) -> bool:
+    """Return whether an expression of columns is a number that is not below 0, as the policy says."""
+
+    def column(name: str) -> bool:
+        known = columns.get(name)
+        return known is not None and (known.not_negative or not has_negatives(known.type))
+
+    return value.type.numeric and (not has_negatives(value.type) or never_negative(value.node, column))
+
+
+def has_negatives(kind: SqlType) -> bool:
+    """Return whether a type has values below 0."""
+    return not kind.integer or kind.signed
 
 
 def bounds_of_column(catalog: Catalog, table: Table, column: str, sql_type: SqlType) -> Bounds | None:

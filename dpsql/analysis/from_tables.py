@@ -351,6 +351,7 @@ def _describe_column(
         span=span,
         bounds=bounds,
         nulls=not compiler.catalog.not_null(table.name, name),
+        not_negative=compiler.catalog.not_negative(table.name, name),
         notes=notes,
     )
 
@@ -420,6 +421,7 @@ def _place_in_from(relation: Relation, generated: str, alias: str) -> Origin:
             nulls=c.nulls,
             notes=c.notes,
             most=c.most,
+            not_negative=c.not_negative,
         )
         for i, c in enumerate(relation.columns)
     )

@@ -30,6 +30,7 @@ from dpsql.analysis.row_conditions import is_public
 from dpsql.analysis.statement_plan import Partitions
 from dpsql.analysis.whole_tables import name_groups_measure
 from dpsql.errors import Fix, InternalError
+from dpsql.estimates import with_article
 from dpsql.estimates.box_law import box_variance
 from dpsql.kernel.mechanisms.measure import pads
 from dpsql.kernel.tree import conjunction
@@ -92,7 +93,8 @@ def check_domain(
                 found = name_groups_measure(compiler, query.tree, block.own_keys)
             once = "" if found is None else f', or the owner finds it once: dpsql bounds "{found}"'
             raise query.source.refuse(
-                f"the values of {key} are not declared: say in how many groups a {unit} may count",
+                f"the values of {key} are not declared: say in how many groups {with_article(unit)} may "
+                "count",
                 at,
                 f"OPTIONS (max_groups_contributed = {GROUPS}), or list them: "
                 f"WHERE {key} {_write_example(block.keys[unknown[0]].type)}{once}",

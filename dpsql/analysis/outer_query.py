@@ -261,7 +261,7 @@ def compile_outer_query(compiler: StatementCompiler, query: Query, *, combines: 
     known = find_known_rows(compiler, made, condition)
     owner, before, made = made.owner, made, narrow_rows(compiler.catalog, made, known)
     lost = refuse_unmatched(compiler, query, select, before, condition, [node for _, node in nodes])
-    compiler.public_items = frozenset(known.items)
+    compiler.public_items, compiler.keyed = frozenset(known.items), bool(keys)
     compiler.each_value &= is_one_number(parsed, [node for _, node in nodes]) and not lost
     domains = find_candidates(compiler.catalog, [key for key in keys if key is not UNKNOWN], known)
     selected = None if parsed is None else parsed[0]

@@ -12,7 +12,7 @@ from datetime import datetime, time
 from dpsql.analysis import select_blocks
 from dpsql.analysis.addable_numbers import keep_addable
 from dpsql.analysis.bound_ladders import Contribution
-from dpsql.analysis.bounds_on_groups import choose_bound_on_groups
+from dpsql.analysis.bounds_on_groups import bound_each_group, choose_bound_on_groups
 from dpsql.analysis.call_rules import RULES_BY_NODE
 from dpsql.analysis.compiled_query import CompiledQuery, seal
 from dpsql.analysis.compiler import StatementCompiler
@@ -157,6 +157,12 @@ def find_partitions(draft: Draft) -> None:
 def search_groups_of_unit(draft: Draft) -> None:
     """Let a search bound the groups of a unit, where units of many groups are counted and nobody says."""
     draft.block = search_few_groups(draft.compiler, draft.block, draft.options, draft.size, draft.partitions)
+
+
+def search_each_group(draft: Draft) -> None:
+    """Let a search bound what a unit has in each group, where that may leave a selection less noise."""
+    if draft.partitions is None:
+        draft.block = bound_each_group(draft.compiler, draft.block, draft.options, draft.size)
 
 
 def choose_cut(draft: Draft) -> None:
@@ -311,7 +317,7 @@ def _build_searches(
     """Return the queries that find bounds, over the same rows as the counting query."""
     # With `outside` all rows count, in whatever group.
     every = outside and most is None
-    more = [ladder.small for ladder in compiler.ladders if ladder.small is not None]
+    more = [each for ladder in compiler.ladders for each in (*ladder.rows, ladder.small) if each is not None]
     block = replace(block, rows=block.rows.add_expressions(more))
     among, made = _choose_rows(block, most, partitions, outside=outside), []
     for ladder in compiler.ladders:

@@ -107,6 +107,12 @@ class Catalog(Protocol):
         The policy or the source's schema says so, and it is tested for each version of the data.
         """
 
+    def not_negative(self, table: str, column: str) -> bool:
+        """Return whether no row of a private table that has a unit has a value below 0 in a column.
+
+        The policy says so, of the column or of its complete domain, and it is tested as `not_null` is.
+        """
+
     def complete(self, table: str, column: str) -> bool:
         """Return whether no row of a private table that has a unit has a value outside of a column's domain.
 

@@ -28,6 +28,7 @@ from dpsql.analysis.compiler import (
     list_order_terms,
     read_whole_number,
 )
+from dpsql.analysis.facts_of_values import is_never_negative
 from dpsql.analysis.from_joins import compile_from
 from dpsql.analysis.key_candidates import add_domain
 from dpsql.analysis.nested_queries import combine_branches
@@ -282,6 +283,7 @@ def _project(
             fact=source.owner is not None and is_fact(v, facts),
             borrowed=i.borrowed,
             nulls=v.nulls,
+            not_negative=is_never_negative(v, compiler.columns),
         )
         for i, v in zip(items, values, strict=True)
     )

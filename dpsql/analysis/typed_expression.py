@@ -265,6 +265,10 @@ class Typed:
     """Of a column: whether it can be NULL, beside a NULL that its domain lists.
 
     Of other expressions `facts_of_values.never_null` decides it."""
+    not_negative: bool = False
+    """Of a column: whether no row that has a unit has a value below 0 in it.
+
+    Of other expressions `facts_of_values.never_negative` decides it. No guarantee depends on it."""
     zoned: LocalTime | None = None
     """What is known of a moment AT TIME ZONE; None for every other expression."""
     clock: bool = False

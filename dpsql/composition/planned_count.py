@@ -9,6 +9,7 @@ from fractions import Fraction
 from functools import partial
 
 from dpsql.analysis import CompiledQuery, KeptLadders, Plan, analyse, check_claims, list_marks, put_values
+from dpsql.analysis.bound_ladders import IN_A_GROUP
 from dpsql.analysis.released_values import Known, Value
 from dpsql.database import Engines
 from dpsql.engines import FAILED, Cancelled, Untranslatable
@@ -125,8 +126,11 @@ class PlannedCount:
         it reads are nothing, and as small and as large as values of their types are; lists are empty, or
         have one value or several. The plan has a text for them.
         """
-        if self.plan.ladders:
-            self.with_bounds((0,) * len(self.plan.ladders))
+        ladders = [search.ladder for search in self.plan.ladders]
+        if ladders:
+            self.with_bounds((0,) * len(ladders))
+        if any(ladder.of in IN_A_GROUP for ladder in ladders):  # it may be what is counted
+            self.with_bounds((*(len(ladder.bounds) - 1 for ladder in ladders[:-1]), 0))
         marks = () if self.values else list_marks(self.plan.query.tree)
         for i in range(_TRIED if marks else 0):
             self.with_values(

@@ -169,7 +169,7 @@ def words_of_release(
         "keys": tuple(o.name for o in plan.outputs if o.kind == "key"),
         "counts": tuple(o.name for o in plan.outputs if o.kind == "count"),
         "selection": words_of_selection(plan),
-        "mechanism": method.quote.mechanism,
+        "mechanism": (answer.mechanism if answer is not None else "") or method.quote.mechanism,
         "guarantee": add_renewals(guarantee(plan, loss), renewed),
         "confidence": plan.options.confidence or Fraction(95, 100),
         "warnings": (*(note for note in method.quote.notes if note not in untold), *notes),

@@ -256,6 +256,13 @@ class OwnedRows:
         counts = (Item(count, f"n{i}") for i, count in enumerate((Aggregate("COUNT"), *there)))
         return Select(tuple(counts), source, conjunction(owned))
 
+    def select_negative(self, column: str) -> Select:
+        """Return the query of the rows with a value below 0 in a column, the value as `v`."""
+        source, owned = self._owned_source(self._table.name)
+        value = self._value(column)
+        negative = Paren(Binary("<", value, Constant(0, INTEGER)))
+        return Select((Item(value, "v"),), source, conjunction([*owned, negative]))
+
     def select_outside(self, column: str) -> Select:
         """Return the query of the rows with NULL or no declared value in a column, the value as `v`."""
         name, value = self._table.name, self._value(column)

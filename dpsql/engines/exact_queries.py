@@ -91,6 +91,11 @@ class ExactQueries:
         rows, *there = self.fetch_of(self._owned_rows(table).select_counts(columns), listed)[0]
         return {column: rows - n for column, n in zip(columns, there, strict=True)}, rows
 
+    def count_negative(self, table: str, column: str) -> int:
+        """Return in how many rows with a unit a column has a value below 0."""
+        rows = self._owned_rows(table).select_negative(column)
+        return int(self.fetch_of(rows, "COUNT(*) AS n0")[0][0])
+
     def count_outside(self, table: str, column: str) -> tuple[int, int, int]:
         """Return how many distinct values of rows with a unit lie outside a column's declared domain.
 

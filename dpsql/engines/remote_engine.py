@@ -315,7 +315,9 @@ class RemoteEngine(ABC):
         beyond = owned.select_beyond_periods()
         if beyond is not None and self._first_row(count_rows(beyond)) != [0]:
             return False
-        return all(self._first_row(count_rows(owned.select_outside(c))) == [0] for c in reader.table.complete)
+        none = [owned.select_outside(column) for column in reader.table.complete]
+        none += [owned.select_negative(column) for column in reader.table.not_negative]
+        return all(self._first_row(count_rows(query)) == [0] for query in none)
 
     def _first_row(self, query: Query) -> list[object] | None:
         """Return the first row of a query of the private tables, or None if it failed."""

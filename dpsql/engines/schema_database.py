@@ -30,7 +30,7 @@ from dpsql.engines.worker import KEPT, UnboundQuery, running_statement
 from dpsql.errors import EngineNotTested, InternalError, OperationalError, ResultTooLarge
 from dpsql.kernel.charged_work import CANCELLED, FAILED, UNCHARGED
 from dpsql.kernel.tree import DOMAIN_SCHEMA, DomainScan, Scan, duckdb_sql, literal_sql
-from dpsql.policy import BooleanDomain, EnumDomain, fold
+from dpsql.policy import fold
 from dpsql.policy.model import facts_of
 from dpsql.types import BIGINT, BOOLEAN, HUGEINT, INTERVAL, JSON, NULL, TIMESTAMPTZ, SqlType, column_type
 
@@ -197,14 +197,16 @@ class SchemaDatabase:
     def not_null(self, table: str, column: str) -> bool:
         """Return whether no row of a private table that has a unit has NULL in a column."""
         reader, key = self._readers[fold(table)], fold(column)
-        declared = {fold(c) for c in (*reader.table.not_null, *reader.table.complete)}
-        return key in reader.never_null or key in declared
+        return key in {*reader.never_null, *map(fold, (*reader.table.not_null, *reader.table.complete))}
+
+    def not_negative(self, table: str, column: str) -> bool:
+        """Return whether no row of a private table that has a unit has a value below 0 in a column."""
+        low, _ = (self.extent(table, column) if self.complete(table, column) else None) or (-1, 0)
+        return low >= 0 or fold(column) in map(fold, self._readers[fold(table)].table.not_negative)
 
     def complete(self, table: str, column: str) -> bool:
         """Return whether each row of a private table that has a unit has a value of a column's domain."""
-        stated = {fold(c): domain for c, domain in self._readers[fold(table)].table.domain.items()}
-        domain = stated.get(fold(column))
-        return isinstance(domain, (BooleanDomain, EnumDomain)) or getattr(domain, "complete", False)
+        return self._readers[fold(table)].table.has_complete_domain(column)
 
     def domain(self, table: str, column: str) -> Query | None:
         """Return a query of columns v and o (its order) over a column's declared domain, or None."""

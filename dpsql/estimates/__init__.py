@@ -64,6 +64,7 @@ from dpsql.estimates.predictions import (
     plural,
     sparse_vector_error,
     split_measuring,
+    with_article,
     with_noun,
 )
 from dpsql.estimates.sparse_vector_law import Outlook, SparseVectorLaw
@@ -122,5 +123,6 @@ __all__ = [
     "threshold_gap_cdf",
     "threshold_gap_offsets",
     "top_k_offsets",
+    "with_article",
     "with_noun",
 ]

@@ -101,6 +101,7 @@ def verify_facts(report: Report, inspector: ExactQueries, table: Table) -> None:
     for i, fact in enumerate(table.unique):
         _verify_fact(report, inspector, table, i, fact)
     _verify_not_null(report, inspector, table)
+    _verify_not_negative(report, inspector, table)
     for column in table.complete:
         _verify_complete(report, inspector, table, column)
 
@@ -133,6 +134,16 @@ def _verify_not_null(report: Report, inspector: ExactQueries, table: Table) -> N
             report.add("wrong", place, f"{found}: leave it out, NULL is then a group")
         else:
             report.add("ok", place, f"{column} has no NULL")
+
+
+def _verify_not_negative(report: Report, inspector: ExactQueries, table: Table) -> None:
+    for i, column in enumerate(table.not_negative):
+        place = f"{key_path('tables', table.name)}.not_negative[{i}]"
+        number = inspector.count_negative(table.name, column)
+        if number:
+            report.add("wrong", place, f"{column} is below 0 in {number_of(number, 'row')}: leave it out")
+        else:
+            report.add("ok", place, f"{column} is never below 0")
 
 
 def _verify_complete(report: Report, inspector: ExactQueries, table: Table, column: str) -> None:

@@ -8,7 +8,13 @@ from dataclasses import replace
 from fractions import Fraction
 
 from dpsql.analysis import Contribution, Plan, ReleasedAggregate
-from dpsql.analysis.cut_contributions import Excess, bound_worth, find_clipped_step, find_excesses
+from dpsql.analysis.bound_ladders import IN_A_GROUP
+from dpsql.analysis.cut_contributions import (
+    Excess,
+    bound_worth,
+    find_clipped_step,
+    find_excesses,
+)
 from dpsql.errors import InternalError
 from dpsql.estimates import Average, with_noun
 from dpsql.kernel import mechanisms
@@ -41,10 +47,20 @@ the range, as for `KeptLadder.choose_average_bound`; its noise is 1.2 B R/(n eps
 both alike where 48/epsilon units are cut; that of a number, where sqrt(2)/epsilon are.
 """
 
+ONE_IN = 4
+"""Of all units at most one in so many exceeds a bound on sums at no cost, however large the noise is: what is
+cut must be so little that intervals have it. Of averages any may: a unit that is cut keeps its own."""
+
 MOST_SIGNED_GROUPS = 24
 """For at most so many sums with signs the noise is weighed against what a bound cuts."""
 
 _FEW_ROWS = "of how few rows a quantile is unreliable follows from the bound that is found"
+
+_BY_GROUP = "noisy top-k with gap"
+_TWO_WAYS = (
+    "which of two mechanisms answers follows from the bounds that are found: noise on every group for what a "
+    "unit has in all groups, or on the selection and what it selects for what a unit has in one group"
+)
 
 _WHAT = {
     Contribution.TOTAL: "the absolute totals of one {unit}",
@@ -52,6 +68,8 @@ _WHAT = {
     Contribution.LOWEST: "the least value",
     Contribution.ROWS: "rows of one {unit}",
     Contribution.GROUPS: "groups of one {unit}",
+    Contribution.ROWS_IN_A_GROUP: "rows of one {unit} in a group",
+    Contribution.TOTAL_IN_A_GROUP: "the absolute totals of one {unit} in a group",
 }
 
 
@@ -87,13 +105,17 @@ class BoundSearches(KeepsQuote):
         notes = [note for note in self.first.quote.notes if UNRELIABLE not in note]
         if len(notes) < len(self.first.quote.notes):
             notes.append(_FEW_ROWS)
+        mechanism, split = self.first.quote.mechanism, self.first.quote.split
+        if self._has_two_ways:
+            notes, mechanism, split = [_TWO_WAYS], f"{mechanism}, or {_BY_GROUP}", f"{split}, or half of it"
         notes += [self._note(place) for place in range(len(plan.ladders))]
         return replace(
             self.first.quote,
+            mechanism=mechanism,
             charge=Charge(plan.price, self.first.quote.charge.delta),
             divided=None if plan.epsilon_division.order is None else self._loss,
             scale=0.0,
-            split=f"{found} for finding bounds, then {self.first.quote.split}",
+            split=f"{found} for finding bounds, then {split}",
             predicted_stddev=None,
             half_width=None,
             tells_apart=None,
@@ -124,11 +146,14 @@ class BoundSearches(KeepsQuote):
         searched = self.plan.ladders[place]
         compiled = searched.compiled
         size, noise = len(searched.ladder.bounds), self._groups(searched.ladder.of) / self.first_epsilon
+        one_in = ONE_IN
         if searched.ladder.of is Contribution.ROWS and self._averages:
-            noise *= AVERAGES
+            noise, one_in = noise * AVERAGES, 1
         ranged = self.plan.epsilon_division.order is not None
         most = score_change(changes_of(compiled.certificate, compiled.counts))
-        return mechanisms.Ladder.plan(size, self.epsilon, noise=noise, sensitivity=most, ranged=ranged)
+        return mechanisms.Ladder.plan(
+            size, self.epsilon, noise=noise, one_in=one_in, sensitivity=most, ranged=ranged
+        )
 
     def _groups(self, bounded: Contribution) -> int:
         """Return for how many groups the noise is weighed in the search of a bound.
@@ -145,11 +170,15 @@ class BoundSearches(KeepsQuote):
         most = selection.k if isinstance(selection, TopK) else getattr(selection, "limit", None)
         if most is None or plan.partitions is not None:
             return groups
+        if bounded in IN_A_GROUP:  # the measured groups have noise for 2 sqrt(k) times it
+            return math.isqrt(4 * max(most, 1) * groups)
         return min(groups, math.isqrt(max(most, 1) * groups))
 
     @property
     def _averages(self) -> bool:
-        """Return whether every measured number is for an average."""
+        """Return whether every measured number is for an average; a number that is compared is none."""
+        if getattr(self.plan.selection, "count", None) is not None:
+            return False
         numbers = [output.formula for output in self.plan.outputs if output.kind == "count"]
         return bool(numbers) and all(isinstance(each, Average) for each in numbers)
 
@@ -223,18 +252,36 @@ class BoundSearches(KeepsQuote):
         measured = {each.search for each in beyond}
         low = [each for each in beyond if result.units_above.get(each.search, 0) > self._most_above(each)]
         pairs = enumerate(zip(self.plan.ladders, found, strict=True))
-        others = describe_unknown_cuts(plan, [pair for place, pair in pairs if place not in measured])
-        predicted = {self._note(place) for place in range(len(found))} | {_FEW_ROWS}
-        of_rows: tuple[str, ...] = ()
-        if plan.cells is not None:
-            notes = self.within_quote(plan, beyond).quote.notes
-            of_rows = tuple(note for note in notes if UNRELIABLE in note)
+        unknown = [pair for place, pair in pairs if place not in measured and self._cuts(plan, place)]
+        others = describe_unknown_cuts(plan, unknown)
+        predicted = {self._note(place) for place in range(len(found))} | {_FEW_ROWS, _TWO_WAYS}
+        own: tuple[str, ...] = ()
+        mechanism = ""
+        if plan.cells is not None or self._has_two_ways:
+            quote = self.within_quote(plan, beyond).quote
+            own = tuple(note for note in quote.notes if self._has_two_ways or UNRELIABLE in note)
+            mechanism = quote.mechanism if self._has_two_ways else ""
         return replace(
             result,
-            notes=(*of_rows, *result.notes),
+            notes=(*own, *result.notes),
             untold=frozenset(predicted),
+            mechanism=mechanism,
             left_out=merge_properties(result.left_out, describe_low_bounds(plan, low), others),
         )
+
+    @property
+    def _has_two_ways(self) -> bool:
+        """Return whether a bound on what a unit has in each group, or in all of them, answers a selection."""
+        return any(each.ladder.of in IN_A_GROUP for each in self.plan.ladders)
+
+    def _cuts(self, plan: Plan, place: int) -> bool:
+        """Return whether a plan with bounds that were found has one of them, and does not say so itself.
+
+        What a bound on each group leaves out is said with the number that has it.
+        """
+        if self.plan.ladders[place].ladder.of in IN_A_GROUP:
+            return False
+        return not self._has_two_ways or plan.counts[0].l1_over_groups is not None
 
     def _most_above(self, excess: Excess) -> float:
         """Return how many units are above a bound that was found, if none is beyond what its excess covers.

@@ -28,6 +28,7 @@ from dpsql.estimates import (
     Variance,
     figure,
     plural,
+    with_article,
 )
 from dpsql.lazy_dataclass import dataclass
 from dpsql.planning.plan_requests import confidence_of
@@ -244,7 +245,8 @@ def describe_low_bounds(plan: Plan, found: Iterable[Excess]) -> dict[str, str]:
         name, beyond = _name(plan, excess.of, excess.places), figure(float((excess.times + 1) * bound))
         why = f"many {units} are above {figure(float(bound))}"
         said.append(
-            f"{name} of a {plan.unit} beyond {beyond}, how much is not known: {why}{NOT_IN_THE_RANGE}"
+            f"{name} of {with_article(plan.unit)} beyond {beyond}, how much is not known: "
+            f"{why}{NOT_IN_THE_RANGE}"
         )
     return put_in_slots({"cut": said}, [])
 
@@ -292,7 +294,7 @@ def describe_bounds_to_find(plan: Plan) -> list[str]:
         if search.ladder.of in _VALUES:
             said.append(f"{_VALUES[search.ladder.of]} a bound, found by search: {NOT_KNOWN}")
             continue
-        what = f"{_name(plan, search)} of a {plan.unit} beyond a bound, found by search"
+        what = f"{_name(plan, search)} of {with_article(plan.unit)} beyond a bound, found by search"
         if place not in measured:
             said.append(f"{what}: {NOT_KNOWN}")
             continue
@@ -324,7 +326,7 @@ def _what(plan: Plan, search: BoundSearch, place: int, places: Sequence[int] = (
     if ladder.of in _VALUES:
         sign = "-" if ladder.of is Contribution.LOWEST and ladder.bounds[place] else ""
         return f"{_VALUES[ladder.of]} {sign}{bound}"
-    return f"{_name(plan, search, places)} of a {plan.unit} beyond {bound}"
+    return f"{_name(plan, search, places)} of {with_article(plan.unit)} beyond {bound}"
 
 
 def _name(plan: Plan, search: BoundSearch, places: Sequence[int] = ()) -> str:
@@ -333,10 +335,13 @@ def _name(plan: Plan, search: BoundSearch, places: Sequence[int] = ()) -> str:
         return "rows"
     if search.ladder.of is Contribution.GROUPS:
         return "groups"
+    if search.ladder.of is Contribution.ROWS_IN_A_GROUP:
+        return "rows in a group"
     counts = [plan.counts[place] for place in places] or plan.counts
     named = (c.argument for c in counts if c.argument is not None and c.argument.searched)
     found = next(named, None)
-    return "totals" if found is None or not found.text else found.text
+    totals = "totals" if found is None or not found.text else found.text
+    return f"{totals} in a group" if search.ladder.of is Contribution.TOTAL_IN_A_GROUP else totals
 
 
 def _assumed(plan: Plan, excess: Excess) -> list[str]:

@@ -29,6 +29,7 @@ from dpsql.estimates import (
     decimal,
     figure,
     plural,
+    with_article,
 )
 from dpsql.language import AboveThreshold, AllGroups, TopK
 from dpsql.planning import plan_requests
@@ -222,7 +223,7 @@ def _what_beyond(plan: Plan, left: LeftOut) -> str:
     """Return what of a unit is beyond a bound, in words."""
     ladder = left.kept.ladder
     bound = figure(left.bound * float(ladder.step))
-    return f"{_name_of_measure(left)} of a {plan.unit} beyond {bound} in {ladder.table}"
+    return f"{_name_of_measure(left)} of {with_article(plan.unit)} beyond {bound} in {ladder.table}"
 
 
 def _assumptions_on_rows(plan: Plan, left: LeftOut) -> list[str]:
@@ -366,12 +367,12 @@ def _what_is_compared(plan: Plan) -> str:
 def _sentence(plan: Plan, cut: CutValues, places: set[int]) -> tuple[str, str]:
     """Return what bounds cut from the values of numbers at some places, and the slot in which it is said."""
     if not cut.text:
-        text = f"rows of a {plan.unit} beyond {decimal(cut.high)} in a group are left out"
+        text = f"rows of {with_article(plan.unit)} beyond {decimal(cut.high)} in a group are left out"
         return "cut", f"{text}, how many is not known{NOT_IN_THE_RANGE}"
     what = f"values of {cut.text}"
     if cut.per_group:
         where = " in a group" if plan.key_types else ""
-        what = f"{_what_is_bounded(plan, places)} of {cut.text} of a {plan.unit}{where}"
+        what = f"{_what_is_bounded(plan, places)} of {cut.text} of {with_article(plan.unit)}{where}"
     low, high = decimal(cut.low), decimal(cut.high)
     what = f"{what} beyond {low} to {high} count as {low} or {high}"
     beyond = cut.beyond

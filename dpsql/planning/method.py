@@ -38,6 +38,8 @@ class NoisyResult:
     """Sentences for the analyst that follow from what is released here."""
     untold: frozenset[str] = frozenset()
     """The notes of the quote that are not true of this answer."""
+    mechanism: str = ""
+    """The mechanism that answered, where the bounds that were found choose it; "": that of the quote."""
     cells: Mapping[Quantile, NDArray[np.int64]] = field(default_factory=dict)
     """The cells that were chosen for quantiles, one a row."""
     alone: NoisyResult | None = None

@@ -204,8 +204,7 @@ class GroupsByUnits(KeepsQuote):
         m = None if units is None else plan.l1_over_groups(units)
         if units is None or m is None or delta is None:
             raise InternalError("groups of undeclared keys need a delta and a bound on each unit's groups")
-        ordering = [selection.count] if isinstance(selection, TopK) else []
-        asked = plan_requests.places_to_measure(plan, units, ordering)
+        asked = plan_requests.places_to_measure(plan, units, _compared(selection))
         others = [p for p in asked if plan.equal[p] != plan.equal[units]]
         totals = [_total(plan, place) for place in others if plan.counts[place].noise_group is None]
         share, measure = Fraction(0), plan_requests.asked_share(plan)
@@ -259,8 +258,9 @@ class GroupsByUnits(KeepsQuote):
     @property
     def _shows_units(self) -> bool:
         """Whether the number of units is shown, or compared."""
-        equal = self.plan.equal
-        return any(equal[p] == equal[self.units] for p in plan_requests.places_to_measure(self.plan, 0))
+        equal, compared = self.plan.equal, _compared(self.selection)
+        measured = plan_requests.places_to_measure(self.plan, self.units, compared)
+        return any(equal[place] == equal[self.units] for place in measured)
 
     def _law(self) -> mechanisms.Laplace:
         """Return the law of the noise of the number of units."""
@@ -326,6 +326,11 @@ def shown_note(existing: mechanisms.Existing) -> str:
         f"a group is shown if its noisy number of units is at least {float(existing.threshold):.4g}; near "
         "that, groups with high noise are shown, and their intervals reach down to 1"
     )
+
+
+def _compared(selection: AllGroups | TopK) -> list[int]:
+    """Return the place of the number by which the groups are compared; none of all groups."""
+    return [selection.count] if isinstance(selection, TopK) else []
 
 
 def _total(plan: Plan, place: int) -> int:

@@ -13,9 +13,11 @@ from dpsql.lazy_dataclass import dataclass
 from dpsql.policy.column_values import ColumnBounds, fit_bounds, fit_domain
 from dpsql.policy.names import Names, check_names, key_path, name_problem, suggest, wrong
 from dpsql.policy.table_parts import (
+    BooleanDomain,
     CsvSource,
     DatabaseSource,
     Domain,
+    EnumDomain,
     Most,
     ParquetSource,
     Source,
@@ -61,6 +63,8 @@ class Table:
     not_null
         Columns that the owner declares to have no NULL in rows that have a unit; as keys they have no group
         of NULL.
+    not_negative
+        Columns that the owner declares to have no value below 0 in rows that have a unit.
     same_unit
         Columns with columns of other tables, as (table, column): the owner declares that all rows of both
         tables with one value of them belong to one unit.
@@ -89,6 +93,7 @@ class Table:
     groups: Most | None = None
     bounds: Mapping[str, ColumnBounds] = field(default_factory=Names)
     not_null: tuple[str, ...] = ()
+    not_negative: tuple[str, ...] = ()
     zone: Mapping[str, str] = field(default_factory=Names)
     cut: Cut | None = None
     same_unit: Mapping[str, tuple[str, str]] = field(default_factory=Names)
@@ -108,8 +113,9 @@ class Table:
         object.__setattr__(self, "unique", tuple(tuple(columns) for columns in self.unique))
         for position, columns in enumerate(self.unique):
             self._check_unique(columns, f"{self.place()}.unique[{position}]")
-        object.__setattr__(self, "not_null", tuple(self.not_null))
-        self._check_not_null()
+        for name in ("not_null", "not_negative"):
+            object.__setattr__(self, name, tuple(getattr(self, name)))
+            self._check_vouched(name)
         self._check_owned()
         self._check_covers()
         self._check_determines()
@@ -131,6 +137,11 @@ class Table:
     def place(self, *names: str) -> str:
         """Return the key path of this table in the policy, or of one of its keys."""
         return key_path("tables", self.name, *names)
+
+    def has_complete_domain(self, column: str) -> bool:
+        """Return whether each row that has a unit has a value of a column's domain."""
+        domain = next((each for c, each in self.domain.items() if fold(c) == fold(column)), None)
+        return isinstance(domain, BooleanDomain | EnumDomain) or getattr(domain, "complete", False)
 
     @property
     def complete(self) -> tuple[str, ...]:
@@ -255,13 +266,17 @@ class Table:
                 "declare it as an integer, VARCHAR, UUID or DATE",
             )
 
-    def _check_not_null(self) -> None:
-        for position, column in enumerate(self.not_null):
-            place = f"{self.place()}.not_null[{position}]"
+    def _check_vouched(self, key: str) -> None:
+        """Check the columns of which the owner vouches for all values: none is NULL, or none is below 0."""
+        columns: tuple[str, ...] = getattr(self, key)
+        for position, column in enumerate(columns):
+            place = f"{self.place()}.{key}[{position}]"
             if self.public:
-                raise wrong(place, "whether a public column has a NULL is seen in its rows", "leave it out")
-            self.declared_type(column, place)
-            if fold(column) in {fold(other) for other in self.not_null[:position]}:
+                raise wrong(place, "what values a public column has is seen in its rows", "leave it out")
+            sql_type = self.declared_type(column, place)
+            if key == "not_negative" and sql_type is not None and not sql_type.numeric:
+                raise wrong(place, f"{column} is {sql_type}, and has no values below 0", "leave it out")
+            if fold(column) in {fold(other) for other in columns[:position]}:
                 raise wrong(place, f"names {column} twice")
 
     def _check_owned(self) -> None:

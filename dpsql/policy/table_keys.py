@@ -116,6 +116,13 @@ TABLE_KEYS: dict[str, Key] = {
         "group of NULL. A column that the database itself declares NOT NULL needs no mention, unless its "
         "values may not fit the declared type or, texts without a declared length, `longest_value`",
     ),
+    "not_negative": Key(
+        COLUMNS,
+        "none",
+        "columns of numbers without a value below 0 in rows that have a unit, as the owner declares: sums "
+        "of them have intervals that are several times narrower. A column of an unsigned type, or with a "
+        "complete domain from 0 on, needs no mention. No guarantee depends on it",
+    ),
     "domain": Key(
         ValueKind("a table, below", each(refer("domain"))),
         "none",

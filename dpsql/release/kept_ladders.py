@@ -75,6 +75,7 @@ _NOT_READ: dict[str, Any] = {
     "domain": {},
     "bounds": {},
     "not_null": (),
+    "not_negative": (),
     "same_unit": {},
     "owned": (),
     "covers": {},

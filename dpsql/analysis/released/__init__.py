@@ -28,12 +28,13 @@ from sqlglot import Dialect, exp
 from dpsql.analysis.bound_ladders import Contribution, Ladder
 from dpsql.analysis.compiled_relation import From
 from dpsql.analysis.compiler import StatementCompiler, split_arguments
+from dpsql.analysis.facts_of_values import has_negatives, is_never_negative
 from dpsql.analysis.grids import prepare_for_search, split_steps
 from dpsql.analysis.released.released_numbers import AggregateCall
 from dpsql.analysis.typed_expression import Bounds, Typed
 from dpsql.errors import Fix
-from dpsql.estimates import decimal
-from dpsql.kernel.tree import Node, Scan, kept, walk
+from dpsql.estimates import decimal, with_article
+from dpsql.kernel.tree import Call, Constant, IsNull, Node, Paren, Scan, kept, walk
 from dpsql.kernel.tree.exact import whole
 from dpsql.language import MARK, AllGroups, Options, Selection, call_end, copy_tree
 from dpsql.policy import Assumed, Policy
@@ -55,7 +56,7 @@ def bound_rows(compiler: StatementCompiler, source: From, *, beyond: str = "weig
     _, found, assumed = known
     if found is not None and beyond not in assumed:
         rows, verb = ("row", "counts") if found == 1 else ("rows", "count")
-        of = f"{rows} of a {name_unit(source)} {verb}, rows beyond are {beyond}"
+        of = f"{rows} of {with_article(name_unit(source))} {verb}, rows beyond are {beyond}"
         assumed[beyond] = Assumed(of, f"at most {found:,}", "policy")
     if found is not None:
         compiler.assume(assumed[beyond])
@@ -70,7 +71,7 @@ def bound_values(compiler: StatementCompiler, source: From, *, declared: int | N
     found = find_default(compiler.policy, source.source, "rows_per_unit")
     if found is not None:
         found = found if declared is None else max(1, min(found, declared))
-        of = f"different value{'s' * (found != 1)} of a {name_unit(source)} in a group"
+        of = f"different value{'s' * (found != 1)} of {with_article(name_unit(source))} in a group"
         compiler.assume(Assumed(of, f"at most {found:,}", "policy"))
     return found
 
@@ -106,7 +107,9 @@ def bound_groups(
 
 def state_groups(source: From, groups: int) -> Assumed:
     """Return the assumption that a unit counts in a given number of groups."""
-    return Assumed(f"group{'s' * (groups != 1)} of a {name_unit(source)}", f"at most {groups:,}", "policy")
+    return Assumed(
+        f"group{'s' * (groups != 1)} of {with_article(name_unit(source))}", f"at most {groups:,}", "policy"
+    )
 
 
 def find_default(policy: Policy, source: Node, name: str) -> int | None:
@@ -228,11 +231,6 @@ def search_rows(call: AggregateCall, most: int | None) -> int:
     return found if most is None else min(most, found)
 
 
-def has_negatives(kind: SqlType) -> bool:
-    """Return whether a type has values below 0."""
-    return not kind.integer or kind.signed
-
-
 def is_signed(value: Typed) -> bool:
     """Return whether values below 0 are to be expected, as far as the type and the policy say.
 
@@ -259,7 +257,8 @@ def make_ladder(call: AggregateCall, value: Typed, of: Contribution) -> Ladder:
     # A value beyond BIGINT has no type in an answer.
     top = min(power + (0 if single else HIGHEST_ROWS), HIGHEST) if total else min(power, 63)
     ends = power <= top and (single or not total)
-    return Ladder(of, counted, scale, step, top, call.by_row, ends, value.type)
+    signed = not is_never_negative(value, call.compiler.columns)
+    return Ladder(of, counted, scale, step, top, call.by_row, ends, value.type, signed=signed)
 
 
 def find_power(sql_type: SqlType) -> int:
@@ -269,6 +268,24 @@ def find_power(sql_type: SqlType) -> int:
     if sql_type.name == "DECIMAL":
         return int(10**sql_type.precision - 1).bit_length()
     return sql_type.bits - sql_type.signed
+
+
+def cut_at_zero(call: AggregateCall, value: Typed) -> tuple[Typed, Fraction]:
+    """Return an argument of SUM whose values are 0 where they are below, if none should be, and its sign.
+
+    The policy says that none is below 0: the kernel takes what the query does for it. DOUBLEs are cut in
+    their steps; without keys they keep their signs, since a search of their bound has them, too.
+    """
+    if not has_negatives(value.type):
+        return value, Fraction(0)
+    if (value.type == DOUBLE and not call.compiler.keyed) or not is_never_negative(
+        value, call.compiler.columns
+    ):
+        return value, Fraction(-1)
+    if value.type != DOUBLE:
+        call.conditions.append(Paren(IsNull(value.guarded_node, negated=True)))  # GREATEST leaves NULL out
+        value = replace(value, node=Call("GREATEST", (value.node, Constant(0, value.type))))
+    return value, Fraction(0)
 
 
 def search_ends(call: AggregateCall, value: Typed) -> tuple[Fraction, Fraction]:

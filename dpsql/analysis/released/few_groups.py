@@ -16,6 +16,7 @@ from dpsql.analysis.released.released_numbers import AggregateCall, ReleasedAggr
 from dpsql.analysis.scalar_rules import compile_condition, make_canonical
 from dpsql.analysis.typed_expression import make_column
 from dpsql.errors import InternalError
+from dpsql.estimates import with_article
 from dpsql.kernel.tree import (
     Aggregate,
     Bounded,
@@ -119,7 +120,9 @@ def compile_few_groups(call: AggregateCall, counted: CountedKeys) -> FewGroups:
         return Column("y", f"f{row.index(node)}") if isinstance(node, Column) else node
 
     words = " and ".join(write_argument(key) for key in counted.keys)
-    compiler.assume(Assumed(f"{words} of a {name_unit(source)}", f"at most {counted.most:,}", counted.where))
+    compiler.assume(
+        Assumed(f"{words} of {with_article(name_unit(source))}", f"at most {counted.most:,}", counted.where)
+    )
     made = tuple(replaced(each, find_column) for each in aggregates)
     places = tuple(row.index(key.guarded_node) for key in keys)
     return FewGroups(row, places, made, condition, counted.most)

@@ -31,6 +31,7 @@ from dpsql.analysis.released.released_numbers import SEARCHED, AggregateCall, Un
 from dpsql.analysis.scalar_rules import make_canonical
 from dpsql.analysis.typed_expression import Bounds, Typed
 from dpsql.errors import Fix, InternalError
+from dpsql.estimates import with_article
 from dpsql.kernel.tree import Binary, Call, Case, Cast, Constant, Counted, Expr, IsNull, Paren, kept
 from dpsql.lazy_dataclass import dataclass
 from dpsql.types import BIGINT, DATE, DOUBLE, TIMESTAMPTZ, VARCHAR, SqlType
@@ -315,7 +316,7 @@ def _bound_rows(call: AggregateCall, *, search: bool) -> int:
         return search_rows(call, most)
     if most is None:
         raise call.refuse(
-            f"a {name_unit(call.source)} can have many rows here: say how many may count",
+            f"{with_article(name_unit(call.source))} can have many rows here: say how many may count",
             call.node,
             f"OPTIONS (max_rows_contributed = {ROWS})",
             Fix(str(ROWS), option="max_rows_contributed", guess=str(ROWS)),

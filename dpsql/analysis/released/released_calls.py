@@ -18,12 +18,13 @@ from dpsql.analysis.compiler import (
     read_number,
     split_arguments,
 )
+from dpsql.analysis.facts_of_values import is_never_negative
 from dpsql.analysis.grids import prepare_for_search
 from dpsql.analysis.released import (
     assume_cut,
     bound_rows,
+    cut_at_zero,
     find_default_rows,
-    has_negatives,
     is_auto,
     is_signed,
     make_ladder,
@@ -39,10 +40,10 @@ from dpsql.analysis.released.unit_counts import compile_approx_count_distinct, c
 from dpsql.analysis.released.unit_values import ValueCall
 from dpsql.analysis.scalar_rules import compile_condition
 from dpsql.analysis.total_forms import widen_integer
-from dpsql.analysis.typed_expression import Typed
+from dpsql.analysis.typed_expression import Bounds, Typed
 from dpsql.analysis.whole_tables import find_declared_name
 from dpsql.errors import Fix
-from dpsql.estimates import decimal
+from dpsql.estimates import decimal, with_article
 from dpsql.types import VARCHAR
 
 if TYPE_CHECKING:
@@ -122,7 +123,7 @@ def _bound_as_declared(
     bounds = value.bounds
     if bounds is not None and max(-bounds.low, bounds.high) > _LARGEST:
         bounds = None
-    searched = bounds is None or (statistic == "sum" and bounds.declared and _has_free_total(call))
+    searched = bounds is None or (statistic == "sum" and _is_wide(bounds) and _has_free_total(call))
     if searched and call.compiler.policy.defaults.auto_bounds:
         found = _bound_by_search(call, value, statistic, sample=sample)
         return replace(found, argument=argument, origin=SEARCHED)
@@ -133,6 +134,11 @@ def _bound_as_declared(
     assume_cut(call, argument, value.type, bounds)
     ends, origin = (bounds.low, bounds.high), bounds.origin
     return _bound_by_rows(call, value, statistic, *ends, sample=sample, argument=argument, origin=origin)
+
+
+def _is_wide(bounds: Bounds) -> bool:
+    """Return whether values may be far less than the bounds: of zeros and ones a sum is a number of rows."""
+    return bounds.declared or max(-bounds.low, bounds.high) > 1
 
 
 def _has_free_total(call: AggregateCall) -> bool:
@@ -165,14 +171,16 @@ def _bound_by_ladder(call: AggregateCall, value: Typed, statistic: str) -> Value
     largest = None if ends is None else max(abs(ends.low), abs(ends.high))
     whole = widen_integer(value)
     step = prepare_for_search(whole.guarded_node, whole.type)[2]
-    back = not has_negatives(value.type)  # what is cut of either sign is given back to no group
+    below = not is_never_negative(value, call.compiler.columns)
+    back = not below  # what is cut of either sign is given back to no group
     bound = call.whole.bound(measure, largest or Fraction(1), step=step, given_back=back)
     if bound is None:
         return None
     most = bound * step
-    low = -most if has_negatives(value.type) else Fraction(0)
-    made = ValueCall("sum", whole, call.condition(), low, most, False, 1, single, capped=bound)
-    made = replace(made, finest=call.compiler.finest, measure=measure, signed=is_signed(value))
+    whole, sign = cut_at_zero(call, whole)
+    made = ValueCall("sum", whole, call.condition(), sign * most, most, False, 1, single, capped=bound)
+    signed = below and is_signed(value)
+    made = replace(made, finest=call.compiler.finest, measure=measure, signed=signed)
     return replace(made, largest=largest)
 
 
@@ -189,7 +197,7 @@ def _bound_by_search(call: AggregateCall, value: Typed, statistic: str, *, sampl
     value = widen_integer(value)
     single = call.one_row or call.by_row
     if statistic == "sum":
-        low = Fraction(-1 if has_negatives(value.type) else 0)  # its values are not cut at declared bounds
+        value, low = cut_at_zero(call, value)  # its values are not cut at declared bounds
         capped = call.compiler.bound(make_ladder(call, value, Contribution.TOTAL))
         found = ValueCall("sum", value, call.condition(), low, Fraction(1), False, 1, single, capped=capped)
         return replace(found, finest=call.compiler.finest)
@@ -223,7 +231,7 @@ def _bound_by_rows(
         most = search_rows(call, most)
     if most is None:
         raise call.refuse(
-            f"a {name_unit(call.source)} can have many rows here: say how many may count",
+            f"{with_article(name_unit(call.source))} can have many rows here: say how many may count",
             call.node,
             *_hint_fewer_rows(call),
         )
@@ -257,9 +265,8 @@ def _read_bounds(call: AggregateCall, named: Sequence[exp.Expr], value: Typed) -
         what = "takes one pair of bounds" if known else f"has no argument {name}"
         hint = f"{_write_call(call, _PER_ROW, pair)} bounds each value"
         if call.name in _GROUPED:
-            own = (
-                f"the {'total' if call.name == 'sum' else 'average'} of a {name_unit(call.source)} in a group"
-            )
+            total = "total" if call.name == "sum" else "average"
+            own = f"the {total} of {with_article(name_unit(call.source))} in a group"
             hint += f", {_write_call(call, _PER_GROUP, pair)} {own}"
         raise call.refuse(f"{call.name.upper()} {what}", named[-1], hint)
     if not right or bounds != pair:

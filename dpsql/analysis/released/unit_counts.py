@@ -28,6 +28,7 @@ from dpsql.analysis.scalar_rules import make_canonical
 from dpsql.analysis.total_forms import widen_integer
 from dpsql.analysis.typed_expression import UNSTORABLE, Typed, UnitRole
 from dpsql.errors import Fix
+from dpsql.estimates import with_article
 from dpsql.kernel import tree
 from dpsql.kernel.tree import Call, Counted, Expr, FewUnits, IsNull, KeptValues, Paren, conjunction, kept
 from dpsql.kernel.tree.exact import whole
@@ -280,7 +281,7 @@ def _count_rows(call: AggregateCall, bound: int | None) -> UnitNumber:
         most = call.compiler.bound(make_rows_ladder(call))
     if most is None:
         raise call.refuse(
-            f"a {name_unit(call.source)} can have many rows here: say how many may count",
+            f"{with_article(name_unit(call.source))} can have many rows here: say how many may count",
             call.node,
             *_hint_rows(call),
         )

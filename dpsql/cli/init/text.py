@@ -205,6 +205,7 @@ def _write_table(table: DeclaredTable, base: Path) -> str:
     lines += [
         *_write_unique(table),
         *_write_not_null(table),
+        *_propose_not_negative(table),
         *_write_same_unit(table),
         *_write_determines(table),
     ]
@@ -260,6 +261,14 @@ def _write_not_null(table: DeclaredTable) -> list[tuple[str, str]]:
     names = set(table.found.not_null) - {table.unit}
     listed = [c.name for c in table.found.columns if c.name in names and table.kind(c) is not None]
     return [(f"not_null = {json.dumps(listed)}", "the database's own NOT NULL")] if listed else []
+
+
+def _propose_not_negative(table: DeclaredTable) -> Iterator[tuple[str, str]]:
+    """Propose the columns that may hold amounts as those without a value below 0, with what is gained."""
+    names = [column.name for column in _list_amounts(table)]
+    if names:
+        said = "where no value is below 0: sums are several times more accurate; `dpsql check` verifies it"
+        yield f"# not_negative = {json.dumps(names)}", said
 
 
 def _write_same_unit(table: DeclaredTable) -> Iterator[tuple[str, str]]:
@@ -380,13 +389,21 @@ _ABOUT_BOUNDS = """\
 
 
 def _propose_bounds(table: DeclaredTable) -> Iterator[tuple[str, str]]:
-    """Propose numbers to edit for the columns that may hold amounts: not for keys and references."""
+    """Propose numbers to edit for the columns that may hold amounts."""
+    for column in _list_amounts(table):
+        kind = table.kind(column)
+        large = kind is None or kind.name != "DECIMAL" or kind.precision - kind.scale > 2
+        yield f"# {key_path(column.name)} = {{ from = 0, to = {100 if large else 1} }}", ""
+
+
+def _list_amounts(table: DeclaredTable) -> Iterator[FoundColumn]:
+    """Yield the columns that may hold amounts: numbers, and neither keys nor references."""
+    if table.unit is None:
+        return
     keys = {table.unit.column if isinstance(table.unit, Via) else table.unit}
     keys |= {name for fact in (*table.found.unique, *table.vouched) for name in fact if len(fact) == 1}
     for column in table.found.columns:
         kind = table.kind(column)
-        if kind is None or not kind.numeric or column.name in keys | table.domains.keys():
-            continue
-        if not column.name.lower().endswith(("id", "_key", "_no")):
-            large = kind.name != "DECIMAL" or kind.precision - kind.scale > 2
-            yield f"# {key_path(column.name)} = {{ from = 0, to = {100 if large else 1} }}", ""
+        known = kind is None or not kind.numeric or column.name in keys | table.domains.keys()
+        if not known and not column.name.lower().endswith(("id", "_key", "_no")):
+            yield column

@@ -327,9 +327,10 @@ class DuckDBEngine:
             beyond = owned.select_beyond_periods()
             if beyond is not None:
                 held = held and cursor.execute(duckdb_sql(count_rows(beyond))).fetchall() == [(0,)]
-            for column in reader.table.complete:
-                outside = duckdb_sql(count_rows(owned.select_outside(column)))
-                held = held and cursor.execute(outside).fetchall() == [(0,)]
+            none = [owned.select_outside(column) for column in reader.table.complete]
+            none += [owned.select_negative(column) for column in reader.table.not_negative]
+            for query in none:
+                held = held and cursor.execute(duckdb_sql(count_rows(query))).fetchall() == [(0,)]
             return held, row[1] is not True
 
         held, short = self._run(work, UNCHARGED, counts_only=not reader.converted) or (False, False)

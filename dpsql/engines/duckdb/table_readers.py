@@ -353,7 +353,12 @@ def _contains_type(sql_type: SqlType, name: str) -> bool:
 def _check_names(table: Table, types: dict[str, SqlType]) -> None:
     """Check the columns that the policy names against the schema, for types that it does not declare."""
     named = [*(c for fact in table.unique for c in fact), *table.not_null, *table.domain]
-    named += [*table.bounds, *table.zone]
+    named += [*table.not_negative, *table.bounds, *table.zone]
+    for i, column in enumerate(table.not_negative):
+        sql_type = types.get(fold(column))
+        if sql_type is not None and not sql_type.numeric:
+            place = f"tables.{table.name}.not_negative[{i}]"
+            raise PolicyError(f"{place}: {column} is {sql_type}, and has no values below 0: leave it out")
     if isinstance(table.unit, UnitColumn):
         named.append(table.unit.column)
         sql_type = types.get(fold(table.unit.column))

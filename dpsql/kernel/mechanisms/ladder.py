@@ -77,6 +77,10 @@ class Ladder(NoisyOrder[Rung]):
         Number of rungs: j is from 0 to below it.
     penalty
         What each rung costs more than the one before, in units.
+    enough
+        How many units may exceed a bound at no cost.
+    one_in
+        No more than one in so many of those that exceed the first bound may.
     sensitivity
         How much one unit counts at a rung at most: 1 for numbers of units, `FULL` for excess scores.
     ranged
@@ -85,18 +89,25 @@ class Ladder(NoisyOrder[Rung]):
     Notes
     -----
     With N_j the number of units whose contribution exceeds 2^j, it is noisy max with exponential noise on
-    -(N_j + penalty j), the penalties public and rounded to the grid. *Private:* one unit more moves every N_j
-    by 0 or 1, so these counts all move the same way, by at most 1, and `NoisyTopK` with k = 1 has the loss
-    1/scale = epsilon. With the sums of `excess_score` for N_j, one unit more moves each by 0 to `FULL`, all
-    the same way: noise and penalties are `FULL` times as large, and the loss is the same.
+    -(max(N_j - min(enough, N_0/one_in), 0) + penalty j), with public numbers rounded to the grid. *Private:*
+    one unit more moves every N_j by 0 or 1, and what is subtracted by some m from 0 to 1, which is one number
+    for all of them: so all values by -(1 - m) to m. The choice depends on differences of values alone: m
+    less, they all move one way by at most 1, and `NoisyTopK` with k = 1 has the loss 1/scale = epsilon. With
+    the sums of `excess_score` for N_j, one unit more moves each by 0 to `FULL`, and so m: noise and public
+    numbers are `FULL` times as large.
 
-    *The penalty.* Measured with noise of standard deviation s times the bound, sums have the least error near
-    the bound that s units exceed: a little more of it loses as much by noise as it gains by cutting less. One
-    rung doubles the bound; so it costs s. With less than ln 4/epsilon a rung, the noise of the choice
-    would often win on rungs that no unit needs, and the expected variance of what is measured would grow with
-    their number: so a rung costs at least 5/(2 epsilon). The choice is then k rungs beyond the best one with
-    a chance of the order e^(-5k/2), while the variance grows as 4^k: the sum of the products is less than
-    1.5, however many rungs there are. So rungs that nobody needs, up to 2^83, cost nothing.
+    *The penalty.* With less than ln 4/epsilon a rung, the noise of the choice would often win on rungs that
+    no unit needs, and the expected variance of what is measured would grow with their number: a rung costs
+    5/(2 epsilon). The choice is then k rungs beyond the best one with a chance of the order e^(-5k/2), while
+    the variance grows as 4^k: the sum of the products is less than 1.5, however many rungs there are. So
+    rungs that nobody needs, up to 2^83, cost nothing.
+
+    *Enough.* Measured with noise of standard deviation s times the bound B in each of several groups, sums
+    with the error s B + cut(B)/2 (half of what is cut is given back) have the least one at the bound that 2 s
+    units exceed, as -cut'(B) = N(B): a little more of it loses as much by noise as it gains by cutting less.
+    So 2 s units may exceed it, less what a rung costs, and of sums no more than a quarter of all: where noise
+    outweighs what most units have, cutting them would err less, and no interval would say it. (A cost of s a
+    rung instead would choose the first rung where all units exceed many of them.)
 
     *Ranged.* The choice of one rung by `GumbelTopK`, on the same numbers: they are monotone, and its range is
     bounded by epsilon. Where costs are added up, epsilon is about twice that of exponential noise, and a
@@ -108,28 +119,39 @@ class Ladder(NoisyOrder[Rung]):
     penalty: Fraction
     sensitivity: int = 1
     ranged: bool = False
+    enough: Fraction = Fraction(0)
+    one_in: int = 1
 
     @classmethod
     def plan(
-        cls, rungs: int, epsilon: Number, *, noise: Number = 0, sensitivity: int = 1, ranged: bool = False
+        cls,
+        rungs: int,
+        epsilon: Number,
+        *,
+        noise: Number = 0,
+        one_in: int = 1,
+        sensitivity: int = 1,
+        ranged: bool = False,
     ) -> Ladder:
         """Plan a choice among a given number of rungs; free if there is only one.
 
         `noise` is the scale of the Laplace noise that the sums get, as a multiple of the bound; 0: what is
-        measured is not known, and a rung costs the least that it may. `ranged`: with Gumbel noise.
+        measured is not known, and no unit may exceed a bound at no cost. `ranged`: with Gumbel noise.
 
-        >>> float(Ladder.plan(41, "0.2", noise="1.25").penalty)
-        12.5
+        >>> found = Ladder.plan(41, "0.2", noise=25)
+        >>> float(found.penalty), round(float(found.enough), 1)
+        (12.5, 45.7)
         """
         budget, moved = positive(epsilon, "epsilon"), bound(sensitivity)
-        least = (_LEAST_RANGED if ranged else _LEAST) / budget
-        costs = max(_ROOT * positive(noise, "noise") if noise else Fraction(0), least)
+        costs = (_LEAST_RANGED if ranged else _LEAST) / budget
+        enough = max(2 * (_ROOT * positive(noise, "noise") - costs) if noise else Fraction(0), Fraction(0))
+        public = costs, int(moved), ranged, enough, whole(one_in, "one_in")
         if whole(rungs, "rungs") < 2:
-            return cls(rungs, 1, "exponential", Fraction(0), 0, costs, int(moved), ranged, loss=PrivacyLoss())
+            return cls(rungs, 1, "exponential", Fraction(0), 0, *public, loss=PrivacyLoss())
         scale = moved / budget
         bits = grid_of("exponential", None, scale)
         loss = PrivacyLoss((BoundedRange(budget),)) if ranged else PrivacyLoss.of(budget)
-        return cls(rungs, 1, "exponential", scale, bits, costs, int(moved), ranged, loss=loss)
+        return cls(rungs, 1, "exponential", scale, bits, *public, loss=loss)
 
     def cut(self, confidence: Fraction) -> float:
         """Predict the greatest number of units that the chosen bound cuts and twice that bound would not.
@@ -138,10 +160,10 @@ class Ladder(NoisyOrder[Rung]):
         probability e^(-t/scale)/2; with Gumbel noise, 1/(1 + e^(t/scale)). By excess scores, units that are
         cut by less than an eighth of the bound count as the part of a unit that their score is.
         """
-        scale = float(self.scale / self.sensitivity)
+        scale, public = float(self.scale / self.sensitivity), float(self.penalty + self.enough)
         if self.ranged:
-            return float(self.penalty) + scale * max(0.0, math.log(confidence / (1 - confidence)))
-        return float(self.penalty) + scale * max(0.0, -math.log(2 * (1 - confidence)))
+            return public + scale * max(0.0, math.log(confidence / (1 - confidence)))
+        return public + scale * max(0.0, -math.log(2 * (1 - confidence)))
 
     def covers(self, taken: Taken) -> bool:
         """Return whether `loss` holds for counts that one unit changes so far.
@@ -170,10 +192,11 @@ class Ladder(NoisyOrder[Rung]):
 
     def values(self, exceeding: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return what the noise is added to, in grid steps."""
-        each = self.penalty * self.sensitivity * (1 << self.resolution)
-        costs = [round(each * j) for j in range(self.groups)]
-        limit = exact_noise.STEP_LIMIT
-        return -(exact_noise.place(exceeding, self.resolution) + np.minimum(costs, limit).astype(np.int64))
+        each, limit = self.sensitivity * (1 << self.resolution), exact_noise.STEP_LIMIT
+        costs = [min(round(each * self.penalty * j), limit) for j in range(self.groups)]
+        placed = exact_noise.place(exceeding, self.resolution)
+        free = np.minimum(min(round(each * self.enough), limit), placed[..., :1] // self.one_in)
+        return -(np.maximum(placed - free, 0) + np.array(costs, dtype=np.int64))
 
 
 def ladder_loss(epsilon: Fraction, *, beyond: bool = False) -> PrivacyLoss:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from fractions import Fraction
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -19,6 +20,7 @@ from dpsql.policy import load
 from dpsql.session import Session
 from tests.narrow import of_type, present, private
 from tests.support.exact import answer_of, counts_of
+from tests.support.world import open_world
 
 POLICY = """
 [budget]
@@ -166,6 +168,29 @@ def test_the_largest_by_rows_are_of_groups_with_enough_units(defaults: Session) 
     assert np.abs(found.table.column("n").to_numpy() - [149, 139, 129]).max() < 2
     every = defaults.run(statement("page, COUNT(*) AS n FROM visits GROUP BY page", HUGE))
     assert sorted(every.table.column("page").to_pylist()) == [f"g{g}" for g in range(10)]
+
+
+def test_the_largest_by_units_that_are_not_shown(tmp_path: Path) -> None:
+    """Where each unit has one row, COUNT(*) is the number of units: it is measured if it is compared alone."""
+    policy = """
+[budget]
+epsilon = 1e6
+delta = 0.1
+default_epsilon = 100
+default_delta = 1e-3
+[tables.planes]
+source = "planes.parquet"
+unit = "id"
+unique = [["id"]]
+bounds.seats = { from = 0, to = 300 }
+"""
+    makers = "['a', 'b', 'b', 'c', 'c', 'c'][i % 6 + 1] AS maker"
+    rows = f"SELECT i AS id, {makers}, i % 300 AS seats FROM range(600) t(i)"
+    with open_world(tmp_path / "world", policy, planes=rows) as session:
+        for number in ("AVG(seats)", "SUM(seats)"):
+            select = f"SELECT WITH DIFFERENTIAL_PRIVACY maker, {number} AS s FROM planes"
+            table = session.run(f"{select} GROUP BY maker ORDER BY COUNT(*) DESC LIMIT 2").table
+            assert table.column("maker").to_pylist() == ["c", "b"]
 
 
 def test_what_needs_the_order_of_all_groups_has_the_limited_domain(defaults: Session) -> None:

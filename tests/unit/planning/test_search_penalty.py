@@ -44,11 +44,14 @@ def session(tmp_path_factory: pytest.TempPathFactory) -> Session:
         ("SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward ORDER BY n DESC LIMIT 1", 20),
         ("SELECT AVG(minutes) AS m FROM visits", 34),
         ("SELECT AVG(minutes) AS m, COUNT(*) AS n FROM visits", 1),
+        ("SELECT ward, AVG(minutes) AS m FROM visits GROUP BY ward", 34 * 400),
+        ("SELECT ward, AVG(minutes) AS m FROM visits GROUP BY ward HAVING COUNT(*) > 9", 400),
     ],
 )
 def test_the_penalty_follows_from_what_is_shown(session: Session, statement: str, times: int) -> None:
     prepared = session.prepare(statement.replace("SELECT", "SELECT WITH DIFFERENTIAL_PRIVACY", 1))
     method = private(prepared).method
     assert isinstance(method, BoundSearches)
-    noise = Fraction(141_421_356, 10**8) * times / method.first_epsilon
-    assert method.search(0).penalty == max(noise, 5 / (2 * method.epsilon))
+    noise, search = Fraction(141_421_356, 10**8) * times / method.first_epsilon, method.search(0)
+    assert search.penalty == 5 / (2 * method.epsilon)
+    assert search.enough == max(2 * (noise - search.penalty), 0)

@@ -32,17 +32,18 @@ def law(values: NDArray[np.int64], scale: float) -> NDArray[np.float64]:
     return chance
 
 
-@pytest.mark.parametrize(("epsilon", "noise"), [("0.2", 0), (1, 0), (3, "0.1"), (1, 4)])
+@pytest.mark.parametrize(("epsilon", "noise"), [("0.2", 0), (1, 0), (3, "0.1"), (1, 2), (1, "2.3")])
+@pytest.mark.parametrize("one_in", [1, 2, 4])
 @pytest.mark.sampled(3)
-def test_no_unit_moves_a_rung_by_more_than_epsilon(epsilon: int | str, noise: int | str) -> None:
-    """All numbers of at most 4 units with contributions of all sizes, and one unit more of any size."""
-    plan = Ladder.plan(RUNGS, epsilon, noise=noise)
+def test_no_unit_moves_a_rung_by_more_than_epsilon(epsilon: int | str, noise: int | str, one_in: int) -> None:
+    """All numbers of at most 4 units with contributions of all sizes, and one unit more above any rungs."""
+    plan = Ladder.plan(RUNGS, epsilon, noise=noise, one_in=one_in)
     loss = {1.0: 0.0, 0.5: 0.0}
-    for units in range(5):
+    for units in range(6 if plan.enough else 5):
         for sizes in itertools.combinations_with_replacement(range(RUNGS + 1), units):
             numbers = np.array([sum(size > j for size in sizes) for j in range(RUNGS)])
-            for size in range(RUNGS + 1):
-                more = numbers + (size > np.arange(RUNGS))
+            for above in itertools.product((0, 1), repeat=RUNGS):
+                more = numbers + np.array(above)
                 for factor, most in loss.items():
                     scale = factor * float(plan.scale) * 2**plan.resolution
                     first, second = (law(plan.values(each), scale) for each in (numbers, more))
@@ -52,13 +53,38 @@ def test_no_unit_moves_a_rung_by_more_than_epsilon(epsilon: int | str, noise: in
     assert loss[0.5] > claim
 
 
-def test_a_rung_costs_what_doubling_the_noise_does_but_not_less_than_the_choice_needs() -> None:
+def test_a_rung_costs_what_the_choice_needs() -> None:
     assert Ladder.plan(5, Fraction(1, 5)).penalty == Fraction(25, 2)
-    assert Ladder.plan(5, 1, noise=100).penalty == pytest.approx(100 * math.sqrt(2))
+    assert Ladder.plan(5, 1, noise=100).penalty == Fraction(5, 2)
     plan = Ladder.plan(5, 2)
     steps = plan.values(np.array([9, 3, 0, 0, 0]))
     wanted = [-9, -3 - 1.25, -2.5, -3.75, -5]
     assert steps.tolist() == [each * 2**plan.resolution for each in wanted]
+
+
+def test_as_many_units_as_the_noise_outweighs_exceed_a_bound_at_no_cost() -> None:
+    """With noise of s bounds in each group, 2 s units are lost in it, less what a rung costs."""
+    plan = Ladder.plan(5, 1, noise=100, one_in=4)
+    assert plan.enough == pytest.approx(2 * (100 * math.sqrt(2) - 2.5))
+    steps = plan.values(np.array([2000, 280, 277, 5, 0])) / 2**plan.resolution
+    free = float(plan.enough)
+    assert steps == pytest.approx([free - 2000, free - 280 - 2.5, -5, -7.5, -10], rel=1e-4)
+    steps = plan.values(np.array([400, 280, 100, 5, 0])) / 2**plan.resolution
+    assert steps == pytest.approx([-300, -180 - 2.5, -5, -7.5, -10], rel=1e-4)
+
+
+@pytest.mark.parametrize("ranged", [False, True])
+def test_a_bound_that_all_units_exceed_is_not_chosen(*, ranged: bool) -> None:
+    """All 4,000 units have more than 64 rows, and noise for 365 groups is that of 516 units.
+
+    A rung costs at most 35, seven of them less than the 2,700 units that are too many at the first ones: in
+    none of 2,000 runs does the noise of the choice, whose scale is 12.5, outweigh the rest (once in e^190).
+    """
+    sizes = np.full(4_000, 80)
+    numbers = [int((sizes > 1 << j).sum()) for j in range(10)]
+    plan = Ladder.plan(10, "0.1", noise=365, one_in=4, ranged=ranged)
+    chosen = plan.run([numbers] * 2_000, NoiseSource(SeededEntropy(5))).rung[:, 0]
+    assert chosen.min() == 7
 
 
 def test_the_range_of_a_ranged_ladder_is_epsilon() -> None:

@@ -1,0 +1,155 @@
+"""A selection by rows or by a sum is answered with a bound on each group where that has less noise."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from fractions import Fraction
+from pathlib import Path
+
+import pytest
+
+from dpsql.analysis import Contribution
+from dpsql.analysis.released.released_numbers import CappedSum, GroupSum
+from dpsql.analysis.released.unit_counts import BoundedRows, WeightedRows
+from dpsql.kernel import mechanisms
+from dpsql.owner.ladder_releases import parse_measure, release_ladders
+from dpsql.session import Session
+from tests.narrow import present, private
+from tests.support.exact import exact_of
+from tests.support.world import open_world
+
+POLICY = """
+[budget]
+epsilon = 1e6
+default_epsilon = 1
+[engine]
+keep = 0
+[tables.visits]
+source = "visits.parquet"
+unit = "id"
+unit_kind = "patient"
+domain.day = { from = 0, to = 199 }
+domain.ward = { from = 0, to = 99 }
+"""
+# 2,000 units with a row on each of 128 days and in one ward; unit 0 has a second row on day 0.
+VISITS = """
+SELECT i AS id, (i + d) % 200 AS day, i % 5 AS ward, 1 + i % 3 AS cost, (d - 60) / 4.0 AS rate
+FROM range(2000) u(i), range(128) v(d)
+UNION ALL SELECT 0, 0, 0, 1, 0.5
+"""
+BEST = (
+    "SELECT WITH DIFFERENTIAL_PRIVACY {options} {key}, {number} AS n FROM visits "
+    "GROUP BY {key} ORDER BY n DESC LIMIT {k}"
+)
+
+
+def best(number: str = "COUNT(*)", key: str = "day", k: int = 5, options: str = "") -> str:
+    return BEST.format(options=options and f"OPTIONS ({options})", number=number, key=key, k=k)
+
+
+@pytest.fixture(scope="module")
+def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
+    with open_world(tmp_path_factory.mktemp("each") / "world", POLICY, visits=VISITS) as made:
+        yield made
+
+
+def searched(session: Session, text: str) -> tuple[Contribution, ...]:
+    return tuple(search.ladder.of for search in private(session.prepare(text)).plan.ladders)
+
+
+BOTH = (Contribution.ROWS, Contribution.ROWS_IN_A_GROUP)
+TOTALS = (Contribution.TOTAL, Contribution.TOTAL_IN_A_GROUP)
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        (best(), BOTH),
+        (best("COUNT(*) FILTER (WHERE cost > 1)"), BOTH),
+        (best("SUM(cost)"), TOTALS),
+        (best("SUM(rate)"), TOTALS),
+        (best(k=1), BOTH),
+        (best(k=51), BOTH[:1]),  # 201 groups are not many for 50
+        (best("COUNT(*), SUM(cost)"), None),
+        (best("COUNT(DISTINCT id)"), ()),
+        (best("COUNT(*, contribution_bounds_per_group => (0, 3))"), ()),
+        (best(options="max_rows_contributed = 9"), ()),
+        (best(options="mechanism = LAPLACE"), BOTH[:1]),
+        (best(options="noise = LAPLACE"), BOTH[:1]),
+        (best(key="ward", k=30), BOTH[:1]),
+        (best().replace("ORDER BY", "HAVING COUNT(*) > 50 ORDER BY"), BOTH[:1]),
+    ],
+)
+def test_both_bounds_are_searched_where_either_may_be_less(
+    session: Session, text: str, found: tuple[Contribution, ...] | None
+) -> None:
+    if found is None:
+        assert not {*searched(session, text)} & {*BOTH[1:], *TOTALS[1:]}
+    else:
+        assert searched(session, text) == found
+
+
+def bins_of(session: Session, text: str) -> tuple[mechanisms.RungBins, tuple[int, ...]]:
+    counting = private(session.prepare(text)).counting
+    search = counting.plan.ladders[1]
+    return mechanisms.RungBins(*exact_of(counting.count(search.compiled)).n), tuple(search.ladder.bounds)
+
+
+def test_what_a_unit_has_in_its_largest_group_is_measured(session: Session) -> None:
+    """Each unit has 1 row a day but unit 0, which has 2 on day 0; its SUM(cost) of a day is 1 to 3."""
+    of_rows, of_costs = [2, *[1] * 1999], [2, *(1 + i % 3 for i in range(1, 2000))]
+    for text, sizes in ((best(), of_rows), (best("SUM(cost)"), of_costs)):
+        bins, bounds = bins_of(session, text)
+        for place in range(3):
+            assert bins.clipped(bounds, place) == sum(min(size, bounds[place]) for size in sizes)
+
+
+def test_the_bound_with_less_noise_is_taken(session: Session) -> None:
+    counting = private(session.prepare(best())).counting
+    of_all, of_one = (search.ladder.bounds for search in counting.plan.ladders)
+    for at in range(9):
+        for each in range(4):
+            part = counting.with_bounds((at, each)).plan.counts[0].parts[0]
+            less = 2 * 5 * of_one[each] <= of_all[at]
+            assert isinstance(part, BoundedRows if less else WeightedRows)
+            assert part.most == (of_one[each] if less else of_all[at])
+    sums = private(session.prepare(best("SUM(rate)"))).counting
+    assert isinstance(sums.with_bounds((30, 5)).plan.counts[0].parts[0], GroupSum)
+    assert isinstance(sums.with_bounds((30, 29)).plan.counts[0].parts[0], CappedSum)
+
+
+def test_days_are_chosen_with_noise_for_one_row(session: Session) -> None:
+    release = present(session.run(best()).release)
+    assert release.mechanism == "noisy top-k with gap"
+    assert not any("all 201 groups" in note or "two mechanisms" in note for note in release.warnings)
+    assert "rows of a patient beyond 1 in a group are left out" in str(release.properties)
+    assert "in all" not in str(release.properties.get("cut"))
+    low, high = (release.table.column(name).to_pylist() for name in ("n_low", "n_high"))
+    assert max(b - a for a, b in zip(low, high, strict=True)) < 100  # 5 groups, at half of .8
+
+
+def test_wards_are_chosen_with_noise_for_all_rows(session: Session) -> None:
+    """All rows of a unit are in one of its groups: a bound on one is no less than one on all."""
+    release = present(session.run(best(key="ward")).release)
+    assert release.mechanism == "Laplace on every group"
+    assert "beyond 128" in str(release.properties)
+    assert "in a group" not in str(release.properties)
+
+
+def test_the_price_says_that_bounds_choose(session: Session) -> None:
+    quote = private(session.prepare(best())).method.quote
+    assert quote.mechanism == "Laplace on every group, or noisy top-k with gap"
+    assert quote.charge.epsilon == Fraction(1)
+    assert any("which of two mechanisms answers" in note for note in quote.notes)
+
+
+def test_a_kept_bound_is_searched_beside_where_it_is_large(tmp_path: Path) -> None:
+    """With 128 rows of a unit in all groups, a bound on each is searched for 5 groups, and not for 10."""
+    with open_world(tmp_path / "kept", POLICY, visits=VISITS) as session:
+        measures = [parse_measure(session.database, "visits")]
+        release_ladders(session.database, measures, Fraction(1000), "dpsql bounds")
+        assert searched(session, best(k=5)) == BOTH[1:]
+        assert searched(session, best(k=10)) == ()
+        assert present(session.run(best(k=5)).release).mechanism == "noisy top-k with gap"
+        wards = present(session.run(best(key="ward", k=5)).release)
+        assert wards.mechanism == "Laplace on every group"
