@@ -193,6 +193,10 @@ class StatementCompiler:
             if known is not None:
                 return known
         rule = self.rules.get(type(node))
+        if isinstance(node, exp.Placeholder):
+            raise self.source.refuse(
+                f"no value is given for :{node.name}", node, f"a parameter is written ? or ${node.name}"
+            )
         if rule is None:
             what = _NODES.get(type(node).__name__, type(node).__name__.upper())
             raise self.source.refuse(f"{what} is not supported here over private data", node)

@@ -60,7 +60,8 @@ def add_command(
 ) -> int:
     """Register the statements of a file as a report; with :part, it is run for each part of units."""
     if (share is None) == (epsilon is None):
-        raise click.UsageError("a report has --share or --epsilon")
+        given = "and not both" if share is not None else "what a run costs"
+        raise click.UsageError(f"a report has either --share or --epsilon, {given}")
     amount = read_amount("--share" if epsilon is None else "--epsilon", str(share or epsilon))
     (source,) = read_sources([("file", file)])
     session = _open(settings)
@@ -71,7 +72,7 @@ def add_command(
         )
         for text in planned.words():
             narrate.note(text)
-        narrate.note(f"a run costs {price(planned.loss.charge)}{_of_each(planned.text.every)}")
+        narrate.note(f"a run costs {price(planned.price)}{_of_each(planned.text.every)}")
         if not dry_run:
             session.reports.register(planned, keep=share is not None)
             narrate.note(f"report {name} is registered")

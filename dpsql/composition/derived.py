@@ -56,7 +56,7 @@ _ORDERS = frozenset(("row_number", "rank", "dense_rank", "percent_rank", "cume_d
 """Functions of the order of rows alone, or of how many they are."""
 _NOT_COMPUTED = (ArithmeticError, LookupError, TypeError, ValueError, MemoryError)
 """What computing an interval raises where values are others than expected: the answer is shown without."""
-_MOST_REPEATED = 500
+_MOST_REPEATED = 1_500
 """Most released rows for columns to be followed that may be made of all rows, in each row of the answer."""
 
 

@@ -59,6 +59,7 @@ _SMOOTH_DRAWS = 2_000
 _MOST_CORNERS = 3
 _NO_NUMBER = "for other noise that is likely it is NULL"
 _NO_LAW = "how its noise is distributed is not known"
+_TOO_MANY = f"its values are made of more than {MOST:,} released numbers together"
 _FAMILY = "noise chose it among too many groups"
 _SAME = 1.02
 """By how much a half-width may exceed that of one number alone, to be taken as it."""
@@ -104,6 +105,7 @@ class DerivedErrors:
         out = np.full((3, len(values)), np.nan)
         self.missing.clear()
         if self.hidden.numbers(term) > MOST:
+            self.missing[_TOO_MANY] = len(values)
             return out[0], out[1], out[2]
         with np.errstate(all="ignore"):
             for row in np.flatnonzero(np.isfinite(values)).tolist():
@@ -361,23 +363,22 @@ class DerivedErrors:
         listed: list[dict[Key, tuple[NoiseDraw, float]]] = []
         computed: dict[int, None] = {}
         for form in forms:
-            own: dict[Key, tuple[NoiseDraw, float]] = {}
+            parts = list[tuple[int, Linear | Weighted, int, float]]()
             for name, weight in form.weights.items():
                 number, at = self._number(name)
                 made = None if number.noise is None else number.noise.made
                 if isinstance(made, Linear | Weighted):
-                    add_weights(own, number.release, made, at, weight)
+                    parts.append((number.release, made, at, weight))
                 elif isinstance(made, Quotient | Dispersion):
                     computed[name] = None
                 else:
                     raise NoIntervalError(_NO_LAW)
-            listed.append(own)
+            listed.append(add_weights(parts))
         for name in computed:
             number, at = self._number(name)
-            for part in self._find_formula(name).parts:
-                own = {}
-                add_weights(own, number.release, part, at, 1.0)
-                listed.append(own)
+            listed += (
+                add_weights([(number.release, part, at, 1.0)]) for part in self._find_formula(name).parts
+            )
         return join_terms(listed), list(computed)
 
     def _centre(self, form: SumOfNumbers) -> float:
@@ -443,8 +444,7 @@ class DerivedErrors:
         made = None if number.noise is None else number.noise.made
         if not isinstance(made, Linear | Weighted) or not len(number.value):
             return False
-        own: dict[Key, tuple[NoiseDraw, float]] = {}
-        add_weights(own, number.release, made, 0, 1.0)
+        own = add_weights([(number.release, made, 0, 1.0)])
         wider = [getattr(number.noise, side) for side in ("below", "above")]
         half = (number.high[0] - number.low[0] - sum(0.0 if w is None else w[0] for w in wider)) / 2
         return bool(half <= _SAME * half_width(join_terms([own]), self.confidence))

@@ -11,7 +11,7 @@ covers p at the level, for any law of the noise. If Y may be 0, the set has no e
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 
 import numpy as np
@@ -274,23 +274,29 @@ def _variance(law: Law, weights: FloatArray) -> FloatArray:
 
 
 def add_weights(
-    own: dict[Key, tuple[NoiseDraw, float]], release: int, made: Linear | Weighted, at: int, weight: float
-) -> None:
-    """Add a multiple of what a released number is made of in one row to the weights of a term."""
-    found: list[tuple[Key, NoiseDraw, float]] = []
-    if isinstance(made, Weighted):
-        row = made.weights[at]
-        found += (
-            ((-1 - made.names[i][0], made.names[i][1], 0), made.sources[i], float(row[i]))
-            for i in np.flatnonzero(row)
-        )
-    else:
-        found += (
-            ((release, each.place, at), each.sources[int(each.source[at])], factor)
-            for factor, each in made.terms
-        )
-    for key, source, factor in found:
-        own[key] = (source, own[key][1] + weight * factor if key in own else weight * factor)
+    numbers: Iterable[tuple[int, Linear | Weighted, int, float]],
+) -> dict[Key, tuple[NoiseDraw, float]]:
+    """Return the weights of measured numbers in a sum: of releases, numbers, their rows and weights."""
+    own: dict[Key, tuple[NoiseDraw, float]] = {}
+    estimates: dict[int, tuple[Weighted, list[int], list[float]]] = {}
+
+    def add(key: Key, source: NoiseDraw, weight: float) -> None:
+        own[key] = (source, own[key][1] + weight if key in own else weight)
+
+    for release, made, at, weight in numbers:
+        if isinstance(made, Weighted):
+            _, rows, weights = estimates.setdefault(id(made), (made, [], []))
+            rows.append(at)
+            weights.append(weight)
+            continue
+        for factor, each in made.terms:
+            add((release, each.place, at), each.sources[int(each.source[at])], weight * factor)
+    for made, rows, weights in estimates.values():
+        total = np.asarray(weights) @ made.weights[rows]
+        for i in np.flatnonzero(total).tolist():
+            release, place = made.names[i]
+            add((-1 - release, place, 0), made.sources[i], float(total[i]))
+    return own
 
 
 def join_terms(terms: Sequence[dict[Key, tuple[NoiseDraw, float]]]) -> TermWeights:

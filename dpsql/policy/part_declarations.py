@@ -159,7 +159,7 @@ class UnitParts:
             raise wrong(
                 self.place(),
                 f"the unit of {table.name} is {unit.kind!r}",
-                f"write [parts.{unit.kind}], or another table",
+                f'write [parts.{unit.kind}], or unit_kind = "{self.kind}" in [tables.{table.name}]',
             )
         one = isinstance(unit, UnitRow) or any(
             len(names) == 1 and fold(names[0]) == fold(unit.column) for names in table.unique

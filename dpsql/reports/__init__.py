@@ -4,6 +4,7 @@
 ``linear_releases``   which releases are sums over the cells of one table, and why others are none
 ``column_sets``       the values of one column that keys and conditions tell apart
 ``axes``              their numbers as sets along axes, one for each column
+``shown_sums``        which sums of its groups a statement shows, such as running totals
 ``measured``          the statement that measures a marginal, and what its release shows
 ``measurement_plan``  what is measured of each table, and its share of the epsilon
 ``missing_numbers``   what would not follow from that, so that nothing is charged

@@ -11,7 +11,6 @@ from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
-import pyarrow as pa
 
 from dpsql.analysis import Catalog, Plan
 from dpsql.composition.composed_statements import run_composed
@@ -30,7 +29,7 @@ from dpsql.planning import NoisyResult, build_details, build_rows, ends_at_once,
 from dpsql.planning.plan_requests import is_simultaneous, level_at_once
 from dpsql.policy import Policy
 from dpsql.release import COMPUTED, Release
-from dpsql.reports.axes import LinearRelease, Numbers
+from dpsql.reports.axes import LinearRelease, Numbers, PublicRows
 from dpsql.reports.estimated_noises import find_noises
 from dpsql.reports.measured import MeasuredQuery, universe_of
 from dpsql.reports.planned import PlannedReport, ReportStatement
@@ -41,21 +40,6 @@ _LEAST, _FEWEST = 0.5, 3
 """The least number of rows that has an average, and in standard deviations the least that tells its error."""
 _NAMED = 12
 """So many releases are named by their numbers."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class PublicRows:
-    """The rows of a release that are known without any private row: all groups of declared keys."""
-
-    columns: tuple[pa.Array, ...]
-    size: int
-
-    def __len__(self) -> int:
-        return self.size
-
-    def keys(self, rows: object, shown: Sequence[int] | None = None) -> Sequence[pa.Array]:
-        """Return the keys of the rows, or some of them, by their places."""
-        return [self.columns[i] for i in (range(len(self.columns)) if shown is None else shown)]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -169,7 +153,7 @@ def _release_estimates(
     wide = at_once if composed else level
     numbers = tuple(_combine_numbers(number, of.estimate, level, wide, used) for number in linear.numbers)
     counts, values = _compute_formulas(plan, linear, numbers, level, wide)
-    rows = PublicRows(linear.keys, linear.size)
+    rows = linear.rows
     beyond = None
     if linear.outside is not None:
         apart = tuple(_add_numbers(each, of.estimate, level, used) for each in linear.outside)

@@ -48,6 +48,21 @@ class Numbers:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class PublicRows:
+    """The rows of a release that are known without any private row: all groups of declared keys."""
+
+    columns: tuple[pa.Array, ...]
+    size: int
+
+    def __len__(self) -> int:
+        return self.size
+
+    def keys(self, rows: object, shown: Sequence[int] | None = None) -> Sequence[pa.Array]:
+        """Return the keys of the rows, or some of them, by their places."""
+        return [self.columns[i] for i in (range(len(self.columns)) if shown is None else shown)]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class LinearRelease:
     """A release that an estimate answers: its rows, which are public, and what its numbers are."""
 
@@ -63,6 +78,11 @@ class LinearRelease:
     """The parts of units whose rows it adds up; None: the table has no date that divides them."""
     outside: tuple[tuple[Marginal, ...], ...] | None = None
     """For each number, what makes up its rows in no group; None: it shows none."""
+
+    @property
+    def rows(self) -> PublicRows:
+        """Its rows, as steps that show a release know them."""
+        return PublicRows(self.keys, self.size)
 
 
 def linear_release(plan: Plan, made: CellSums, policy: Policy, catalog: Catalog) -> LinearRelease:

@@ -17,7 +17,7 @@ from dpsql.estimates.number_noises import Made, NumberNoise, Quotient
 from dpsql.estimates.reports.marginal_estimate import Estimate
 from dpsql.reports.axes import LinearRelease, Numbers
 
-_MOST = 2_000_000
+_MOST = 4_000_000
 """Of more weights it is not computed."""
 
 

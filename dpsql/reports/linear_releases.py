@@ -89,7 +89,11 @@ class StaysOutError(Exception):
 def cell_sums_of(plan: Plan, policy: Policy) -> CellSums:
     """Return a release's numbers as sums over cells; raise `StaysOutError` if they are not linear."""
     groups = plan.compiled.groups
-    if plan.ladders or groups is None or not isinstance(groups.rows.query, Select):
+    if plan.ladders:
+        raise StaysOutError(
+            "adds up rows of which a unit may have several, within a bound that is found first"
+        )
+    if groups is None or not isinstance(groups.rows.query, Select):
         raise StaysOutError("is no count of rows")
     if not isinstance(plan.selection, (AllGroups, Scalar)) or getattr(plan.selection, "limit", None):
         raise StaysOutError("selects groups by noise")

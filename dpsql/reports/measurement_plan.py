@@ -7,7 +7,8 @@ variance over statements is least. Of several tables each gets the share that ma
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from functools import reduce
@@ -102,6 +103,9 @@ class TablePlan:
         The marginals, each with its share of the whole report; within a part of units, if the report has one.
     blocks
         What is measured of blocks of parts; a part is in one block of each length.
+    added
+        The predicted error of a number that statements only add up, such as a day of running totals; None:
+        there are none.
     deviation
         The predicted root of the mean over statements of the mean variance of their numbers.
     even
@@ -114,20 +118,26 @@ class TablePlan:
     deviation: float
     even: float
     blocks: tuple[Block, ...] = ()
+    added: float | None = None
 
-    def words(self) -> str:
-        """Say what is measured, and what errors are predicted."""
+    def words(self, every: str | None = None) -> str:
+        """Say what is measured, and what errors are predicted; `every` is how long parts of a report are."""
+        added = "" if self.added is None else f"; that of a number that is only added up is {self.added:.3g}"
         return (
-            f"{self.table} is measured {', '.join(self.lines())}; the predicted error is"
-            f" {self.deviation:.3g}, and {self.even:.3g} if each statement were answered alone"
+            f"{self.table} is measured {', '.join(self.lines(every))}; the predicted error is"
+            f" {self.deviation:.3g}, and {self.even:.3g} if each statement were answered alone{added}"
         )
 
-    def lines(self) -> list[str]:
+    def lines(self, every: str | None = None) -> list[str]:
         """Name the marginals with their shares of the table."""
-        told = [(each.describe(), share) for each, share in self.measured]
+        named = Counter(each.describe() for each, _ in self.measured)
+        told = [
+            (each.describe() + f" in {each.size} groups" * (named[each.describe()] > 1), share)
+            for each, share in self.measured
+        ]
         for block in self.blocks:
             told += [
-                (f"{each.describe()} of each {block.length} when they are over", share)
+                (f"{each.describe()} of each {block.length} {every or 'part'}s when they are over", share)
                 for each, share in block.measured
             ]
         total = sum((share for _, share in told), Fraction(0))
@@ -144,6 +154,7 @@ class TablePlan:
             "blocks": [[each.length, each.first, _write_shares(each.measured)] for each in self.blocks],
             "deviation": self.deviation,
             "even": self.even,
+            **({} if self.added is None else {"added": self.added}),
         }
 
     @classmethod
@@ -153,7 +164,8 @@ class TablePlan:
             Block(length, first, _read_shares(each)) for length, first, each in data.get("blocks", ())
         )
         measured = _read_shares(data["measured"])
-        return cls(data["table"], data["way"], measured, data["deviation"], data["even"], blocks)
+        errors = data["deviation"], data["even"]
+        return cls(data["table"], data["way"], measured, *errors, blocks, data.get("added"))
 
 
 def _write_shares(measured: Sequence[tuple[Marginal, Fraction]]) -> list[list[Any]]:
@@ -182,14 +194,29 @@ class WantedNumbers:
     window: int | None = 1
     within: str | None = None
     """The column that divides units into parts, if the report has parts: it is no axis within one."""
+    shown: tuple[Marginal, ...] | None = None
+    """What the statement shows of them; None: the numbers themselves."""
 
     def wanted(self) -> list[Wanted]:
-        """Return the marginals that the release's numbers need, each once, with equal shares."""
-        sets = dict.fromkeys(
-            Marginal(tuple(axis for axis in number.wanted.axes if axis.column != self.within))
-            for number in self.linear.numbers
-        )
-        return [Wanted(each, self.window, self.share / len(sets)) for each in sets]
+        """Return the marginals that the statement shows, with equal shares, and those that it adds up."""
+        own = self._within_part(number.wanted for number in self.linear.numbers)
+        shown = own if self.shown is None else self._within_part(self.shown)
+        added = [each for each in own if each not in shown]
+        return [
+            Wanted(marginal, window, self.share / len(sets), sets is shown)
+            for sets in (shown, added)
+            for marginal, window in sets
+        ]
+
+    def _within_part(self, marginals: Iterable[Marginal]) -> list[tuple[Marginal, int | None]]:
+        """Return marginals without the axis of parts, each once, and how many parts their numbers sum."""
+        found = []
+        for each in marginals:
+            home, window = None if self.within is None else each.axis(self.within), self.window
+            if home is not None and len(home.rows) > 1 and home.is_apart() and self.linear.parts:
+                window = max(1, round(len(self.linear.parts) / len(home.rows)))
+            found.append((Marginal(tuple(axis for axis in each.axes if axis is not home)), window))
+        return list(dict.fromkeys(found))
 
 
 def round_down(epsilon: Fraction) -> Fraction:
@@ -257,7 +284,7 @@ def _weights(
         for each in wanted
     ]
     chains = BLOCKS[every] if every is not None and any(each.window is None for each in plain) else ()
-    weights = [float(each.weight) for each in plain]
+    weights = [float(each.weight) if each.shown else 0.0 for each in plain]
     numbers = [each.marginal.size * weight for each, weight in zip(plain, weights, strict=True)]
     plans = [
         plan_report(
@@ -321,10 +348,6 @@ def _ways(planner: Planner, epsilon: Fraction) -> list[tuple[Way, EpsilonDivisio
     return found
 
 
-def _mean_variance(deviations: Sequence[float]) -> float:
-    return sum(each * each for each in deviations) / len(deviations)
-
-
 def _shares(weights: Mapping[str, Fraction], plans: Mapping[str, Weights], way: Way) -> dict[str, Fraction]:
     """Divide the shares of all tables so that the mean variance over statements is least.
 
@@ -332,7 +355,7 @@ def _shares(weights: Mapping[str, Fraction], plans: Mapping[str, Weights], way: 
     s ~ (n V)^(1/2).
     """
     power = 1 / 3 if way == "pure" else 1 / 2
-    raw = {n: (float(w) * _mean_variance(plans[n].deviations)) ** power for n, w in weights.items()}
+    raw = {n: (float(w) * plans[n].mean_variance) ** power for n, w in weights.items()}
     steps = {name: max(1, round(_STEPS * each / sum(raw.values()))) for name, each in raw.items()}
     pool = sum(weights.values(), Fraction(0))
     return {name: pool * Fraction(each, sum(steps.values())) for name, each in steps.items()}
@@ -348,9 +371,10 @@ def _table_plan(
     for candidate, part in plan.shares:
         levels.setdefault(candidate.parts, []).append((candidate.marginal, share * part))
     one, *longer = [(length, tuple(each)) for length, each in sorted(levels.items())]
-    deviation, even = (_mean_variance(each) ** 0.5 / size for each in (plan.deviations, plan.even))
+    deviation, even = plan.mean_variance**0.5 / size, plan.mean_even**0.5 / size
+    added = None if plan.added_variance is None else plan.added_variance**0.5 / size
     blocks = tuple(Block(length, first, each) for length, each in longer)
-    return TablePlan(table, way, one[1], deviation, even, blocks)
+    return TablePlan(table, way, one[1], deviation, even, blocks, added)
 
 
 def measure(

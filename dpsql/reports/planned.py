@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from functools import reduce
@@ -33,6 +33,7 @@ from dpsql.reports.measurement_plan import (
     plan_tables,
     round_down,
 )
+from dpsql.reports.shown_sums import find_shown
 
 if TYPE_CHECKING:
     from dpsql.composition.planner import Planner
@@ -113,7 +114,7 @@ def plan_statements(
     """Plan the statements of a report that is run once; refuse what no report can have."""
     digest, text = digest_of(texts, epsilon, per), ";\n".join(texts)
     statements = read_statements(planner, texts, epsilon)
-    wanted = wanted_of(statements)
+    wanted = list_wanted(statements)
     plans = plan_tables(planner, wanted, epsilon, per) if wanted else ()
     measured: list[Measured] = []
     for plan in plans:
@@ -138,13 +139,28 @@ def prepare_releases(
     return priced
 
 
-def wanted_of(statements: Sequence[ReportStatement]) -> list[WantedNumbers]:
-    """Return the numbers of linear releases, each statement with an equal share."""
+def list_wanted(
+    statements: Sequence[ReportStatement],
+    windows: Mapping[int, int | None] | None = None,
+    within: Callable[[LinearRelease], str | None] = lambda _: None,
+) -> list[WantedNumbers]:
+    """Return what statements show of linear releases, each statement with an equal share.
+
+    Of a report with parts, `windows` has how many parts each release adds up, and `within` names the column
+    that divides units into parts.
+    """
     private = [each for each in statements if each.linear]
     return [
-        WantedNumbers(linear, Fraction(1, len(private) * len(each.linear)))
+        WantedNumbers(
+            linear,
+            Fraction(1, len(private) * len(each.linear)),
+            1 if windows is None else windows[id(linear)],
+            within(linear),
+            shown,
+        )
         for each in private
-        for linear in each.estimated
+        for linear, shown in zip(each.linear, find_shown(each.prepared, each.linear), strict=True)
+        if isinstance(linear, LinearRelease)
     ]
 
 

@@ -10,13 +10,16 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, date, datetime
 from fractions import Fraction
+from functools import partial
 from typing import TYPE_CHECKING
 
+from dpsql.composition.prepared import PreparedPrivate
 from dpsql.errors import ProgrammingError, QueryRefused
 from dpsql.estimates.reports.report_plan import Per
-from dpsql.kernel.loss import PrivacyLoss, exact
+from dpsql.kernel.loss import Charge, PrivacyLoss, exact
 from dpsql.kernel.unit_parts import Calendar, PartSet
 from dpsql.language import split_script
 from dpsql.lazy_dataclass import dataclass
@@ -25,9 +28,7 @@ from dpsql.policy import UnitParts
 from dpsql.reports.measured import list_parts
 from dpsql.reports.measurement_plan import (
     Block,
-    Measured,
     TablePlan,
-    WantedNumbers,
     measure,
     plan_tables,
     within_of,
@@ -35,6 +36,7 @@ from dpsql.reports.measurement_plan import (
 from dpsql.reports.planned import (
     ReportStatement,
     digest_of,
+    list_wanted,
     parts_needed,
     read_statements,
     words_of_others,
@@ -50,12 +52,21 @@ _QUOTED = r"""'[^']*'?|"[^"]*"?|--[^\n]*|/\*.*?(?:\*/|\Z)"""
 _MARK = re.compile(rf"(?P<quoted>{_QUOTED})|(?<!:):{PARAMETER}\b", re.DOTALL)
 
 
+_OTHER = re.compile(rf"{_QUOTED}|(?<![:$\w'\"\])}}])(?P<other>[:$](?!{PARAMETER}\b)[A-Za-z_]\w*)", re.DOTALL)
+
+
 def split_report(script: str) -> tuple[str, ...]:
     """Return the statements of a report; `:part` becomes the parameter `$part`.
 
     >>> split_report("SELECT ':part'; SELECT 1 WHERE d = :part")
     ("SELECT ':part'", 'SELECT 1 WHERE d = $part')
     """
+    other = next((each["other"] for each in _OTHER.finditer(script) if each["other"]), None)
+    if other is not None:
+        raise ProgrammingError(
+            f"a statement has the parameter {other[:40]}, but those of a report have one alone: :{PARAMETER},"
+            " the first day of the part of units that it is run for"
+        )
     marked = _MARK.sub(lambda found: found["quoted"] or f"${PARAMETER}", script)
     return tuple(split_script(marked))
 
@@ -90,7 +101,7 @@ class ReportText:
     @property
     def digest(self) -> str:
         """The hash that identifies the report by its statements, epsilon and planned measurements."""
-        plans = json.dumps([each.to_data() | {"deviation": 0, "even": 0} for each in self.plans])
+        plans = json.dumps([replace(each, deviation=0, even=0, added=None).to_data() for each in self.plans])
         return digest_of(self.texts, self.epsilon, self.per, self.every or "", self.declared or "", plans)
 
     @property
@@ -144,15 +155,12 @@ class PlannedRegistration:
     """The largest loss of a run in its part."""
     of_blocks: Mapping[str, PrivacyLoss]
     """The largest loss of each block, by its name, when it is over."""
-
-    @property
-    def loss(self) -> PrivacyLoss:
-        """The largest loss in one part, of its run and of the blocks that it is in."""
-        return sum(self.of_blocks.values(), self.own)
+    price: Charge
+    """What that costs in one part at most, of its run and of the blocks that it is in."""
 
     def words(self) -> list[str]:
         """Say what the report measures, and which statements stay out."""
-        return [*(plan.words() for plan in self.text.plans), *words_of_others(self.statements)]
+        return [*(plan.words(self.text.every) for plan in self.text.plans), *words_of_others(self.statements)]
 
 
 def plan_registration(
@@ -169,9 +177,15 @@ def plan_registration(
     with_parts = any(f"${PARAMETER}" in text for text in texts)
     if not with_parts:
         statements = read_statements(planner, texts, epsilon)
-        wanted = _list_wanted(planner, statements, None)
+        wanted = list_wanted(statements)
         every, calendar, part = None, None, None
     else:
+        without = next((i for i, text in enumerate(texts, 1) if f"${PARAMETER}" not in text), None)
+        if without is not None:
+            raise QueryRefused(
+                f"statement {without} has no :{PARAMETER}, but others of the report have one",
+                hint=f"let it read :{PARAMETER}, or put it into a report of its own",
+            )
         parts = planner.policy.unit_parts
         if parts is None or parts.every is None:
             raise QueryRefused(
@@ -185,7 +199,8 @@ def plan_registration(
             for each in (part - 1, part)
         ]
         statements = pair[1]
-        wanted = _list_wanted(planner, statements, _windows(pair[0], pair[1], part, parts))
+        windows = _windows(pair[0], pair[1], part, parts)
+        wanted = list_wanted(statements, windows, partial(within_of, planner))
     plans = plan_tables(planner, wanted, epsilon, per, every) if wanted else ()
     declared = (
         None
@@ -193,27 +208,49 @@ def plan_registration(
         else planner.database.ledger.parts.declared
     )
     text = ReportText(name, texts, epsilon, every, plans, per, declared, _find_estimated(statements))
-    loss = PrivacyLoss()
+    own: list[PreparedPrivate] = []
     for plan in plans:
         needed = _all_parts(statements, plan.table) if part is None else PartSet.of((part, part))
         sets = None if needed is None else list_parts(needed)
-        loss += _loss_of(measure(planner, plan, epsilon, sets))
+        own += (each.prepared for each in measure(planner, plan, epsilon, sets))
     for statement in statements:
-        for other in statement.others:
-            loss += other.method.quote.loss
+        own += statement.others
     of_blocks = {
-        name: _loss_of(measure(planner, plan, epsilon, block.list_within(PartSet.of(_around(block))), block))
+        name: [
+            each.prepared
+            for each in measure(planner, plan, epsilon, block.list_within(PartSet.of(_around(block))), block)
+        ]
         for name, (plan, block) in text.blocks.items()
     }
-    return PlannedRegistration(text, tuple(statements), loss, of_blocks)
+    price = _price_of(own)
+    _check_cost(planner, price.epsilon)
+    losses = {name: _loss_of(each) for name, each in of_blocks.items()}
+    price = sum(map(_price_of, of_blocks.values()), price)
+    return PlannedRegistration(text, tuple(statements), _loss_of(own), losses, price)
+
+
+def _check_cost(planner: Planner, epsilon: Fraction) -> None:
+    """Refuse a report of which no run would ever be admitted."""
+    budget = planner.policy.budget
+    most = budget.max_epsilon_per_query or budget.epsilon
+    if epsilon > most:
+        what = "one statement may cost" if budget.max_epsilon_per_query else "the budget allows"
+        raise ProgrammingError(
+            f"a run costs epsilon {float(epsilon):g}, but {what} at most {float(most):g}, so that no"
+            " run would be admitted"
+        )
 
 
 def _around(block: Block) -> tuple[int, int]:
     return block.first, block.first + block.length - 1
 
 
-def _loss_of(measured: Sequence[Measured]) -> PrivacyLoss:
-    return sum((each.prepared.method.quote.loss for each in measured), PrivacyLoss())
+def _loss_of(releases: Sequence[PreparedPrivate]) -> PrivacyLoss:
+    return sum((each.method.quote.loss for each in releases), PrivacyLoss())
+
+
+def _price_of(releases: Sequence[PreparedPrivate]) -> Charge:
+    return sum((each.full_price for each in releases), Charge())
 
 
 def _find_estimated(statements: Sequence[ReportStatement]) -> tuple[tuple[bool, ...], ...]:
@@ -223,22 +260,6 @@ def _find_estimated(statements: Sequence[ReportStatement]) -> tuple[tuple[bool, 
 def _all_parts(statements: Sequence[ReportStatement], table: str) -> PartSet | None:
     found = parts_needed(statements, table)
     return found or None
-
-
-def _list_wanted(
-    planner: Planner, statements: Sequence[ReportStatement], windows: Mapping[int, int | None] | None
-) -> list[WantedNumbers]:
-    private = [each for each in statements if each.linear]
-    return [
-        WantedNumbers(
-            linear,
-            Fraction(1, len(private) * len(each.linear)),
-            1 if windows is None else windows[id(linear)],
-            None if windows is None else within_of(planner, linear),
-        )
-        for each in private
-        for linear in each.estimated
-    ]
 
 
 def _windows(

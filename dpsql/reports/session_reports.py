@@ -128,10 +128,15 @@ class SessionReports:
 
     def find(self, name: str) -> StoredReport:
         """Return one of the analyst's registered reports."""
-        for each, _ in self._session.ledger.reports():
-            if each.name == name and each.analyst == self._session.analyst and "(" not in name:
-                return each
-        raise ProgrammingError(f"you have no report {name[:60]!r}")
+        own = {
+            each.name: each
+            for each, _ in self._session.ledger.reports()
+            if each.analyst == self._session.analyst and "(" not in each.name
+        }
+        if name in own:
+            return own[name]
+        known = f"you have {', '.join(own)}" if own else "dpsql report add registers one"
+        raise ProgrammingError(f"you have no report {name[:60]!r}\nHint: {known}")
 
     def history(self, name: str) -> ReportHistory:
         """Return what the page of a report shows; nothing is charged."""
@@ -279,9 +284,11 @@ class SessionReports:
         rows += [("each", text.every)] if text.every else []
         rows.append(("epsilon", shown(text.epsilon, up=True)))
         for plan in text.plans:
-            rows += [("measured", words) for words in plan.lines()]
+            rows += [("measured", words) for words in plan.lines(text.every)]
             rows.append(("predicted error", f"{plan.deviation:.3g}"))
             rows.append(("one by one", f"{plan.even:.3g}"))
+            if plan.added is not None:
+                rows.append(("error of numbers that are only added up", f"{plan.added:.3g}"))
         if part is not None or text.every is None:
             run = plan_run(self._session.planner, stored, part)
             rows.append(("price of this run", shown(run.price.epsilon, up=True)))

@@ -34,11 +34,11 @@ from dpsql.analysis.released.released_numbers import AggregateCall
 from dpsql.analysis.typed_expression import Bounds, Typed
 from dpsql.errors import Fix
 from dpsql.estimates import decimal, with_article
-from dpsql.kernel.tree import Call, Constant, IsNull, Node, Paren, Scan, kept, walk
+from dpsql.kernel.tree import Call, Cast, Constant, IsNull, Node, Paren, Scan, kept, walk
 from dpsql.kernel.tree.exact import whole
 from dpsql.language import MARK, AllGroups, Options, Selection, call_end, copy_tree
 from dpsql.policy import Assumed, Policy
-from dpsql.types import DOUBLE, HUGEINT, SqlType
+from dpsql.types import DOUBLE, HUGEINT, INTEGER, SqlType
 
 
 def bound_rows(compiler: StatementCompiler, source: From, *, beyond: str = "weighted down") -> int | None:
@@ -284,6 +284,8 @@ def cut_at_zero(call: AggregateCall, value: Typed) -> tuple[Typed, Fraction]:
         return value, Fraction(-1)
     if value.type != DOUBLE:
         call.conditions.append(Paren(IsNull(value.guarded_node, negated=True)))  # GREATEST leaves NULL out
+        if value.type.integer and value.type.bits < INTEGER.bits:  # as a constant is
+            value = replace(value, node=Cast(value.node, INTEGER), type=INTEGER)
         value = replace(value, node=Call("GREATEST", (value.node, Constant(0, value.type))))
     return value, Fraction(0)
 

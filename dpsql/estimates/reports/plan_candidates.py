@@ -1,8 +1,8 @@
 """What a report asks, and which marginals it may measure: groupings below its statements, calendar blocks.
 
-A marginal that is measured has no unit in two of its numbers. Running totals have one in many, so that
-periods are measured in their place: the shortest that the totals tell apart, and weeks, months, quarters and
-years of them.
+A marginal that is measured has no unit in two of its numbers. Running totals have one in many, so that what
+they add up is measured in their place: the smallest sets of values that they tell apart, such as days, and
+weeks, months, quarters and years of them.
 """
 
 from __future__ import annotations
@@ -14,8 +14,11 @@ from fractions import Fraction
 from itertools import pairwise, product
 from typing import Any
 
+import numpy as np
+
+from dpsql.estimates.reports.column_atoms import Bools, ColumnAtoms
 from dpsql.estimates.reports.marginals import Axis, Marginal
-from dpsql.estimates.value_sets import ValueSet, unite
+from dpsql.estimates.value_sets import AFTER_ALL, BEFORE_ALL, Cut, ValueSet, unite
 from dpsql.lazy_dataclass import dataclass
 
 _MOST_SETS = 64
@@ -35,11 +38,15 @@ class Wanted:
         How many parts it sums, counted from the last one; None: all since the beginning.
     weight
         How much its mean variance counts.
+    shown
+        Whether the statement shows its numbers; else it shows only what SQL adds up of them, and they count
+        for little.
     """
 
     marginal: Marginal
     window: int | None = 1
     weight: Fraction = Fraction(1)
+    shown: bool = True
 
     def __post_init__(self) -> None:
         if (self.window is not None and self.window < 1) or self.weight <= 0:
@@ -97,12 +104,16 @@ def _order(marginal: Marginal) -> Marginal:
 
 
 def _list_options(marginal: Marginal, finer: Mapping[str, Sequence[Axis]]) -> list[list[Axis | None]]:
-    """Return for each axis of a statement what may be measured on its column."""
+    """Return for each axis of a statement what may be measured on its column; of equal axes the first."""
     found = []
     for axis in marginal.axes:
-        options = dict.fromkeys(_list_axes(axis))
-        options |= dict.fromkeys(each for each in finer[axis.column] if _refines(each, axis))
-        found.append([*options, None])
+        equal = {frozenset(each.rows): each for each in finer[axis.column]}
+        options = [equal.get(frozenset(each.rows), each) for each in _list_axes(axis)]
+        options += [each for each in finer[axis.column] if _refines(each, axis)]
+        first: dict[frozenset[ValueSet], Axis] = {}
+        for each in options:
+            first.setdefault(frozenset(each.rows), each)
+        found.append([*first.values(), None])
     return found
 
 
@@ -159,36 +170,72 @@ def _refines(finer: Axis, axis: Axis) -> bool:
 
 
 def _list_axes(axis: Axis) -> Iterator[Axis]:
-    """Yield an axis whose sets are apart; of running totals, their periods and calendar blocks."""
+    """Yield an axis whose sets are apart; of one whose sets overlap, what they consist of, and blocks of it.
+
+    There are blocks where each set is a run of neighbours, as running totals and moving sums are.
+    """
     if axis.is_apart():
         yield axis
         return
-    borders = sorted({cut for row in axis.rows for cut in row.cuts()})
-    values = [value for place, value, _ in borders if not place]
-    if len(values) < len(borders) or any(len(row.intervals) != 1 for row in axis.rows):
-        raise ValueError(f"the sets of {axis.column} overlap, and are no running totals")
-    yield Axis.of_ranges(axis.column, values, [str(each) for each in values[:-1]])
-    seen = {len(values) - 1}
-    for starts in _list_block_starts(values):
-        if 1 < len(starts) < len(values) - 1 and len(starts) not in seen:
-            seen.add(len(starts))
-            yield Axis.of_ranges(axis.column, [*starts, values[-1]], [str(each) for each in starts])
+    pieces, held = _divide_in_order(axis.rows)
+    starts = [_start_of(each) for each in pieces]
+    labels = ["NULL" if each is None else str(each) for each in starts]
+    yield Axis(axis.column, tuple(pieces), tuple(labels))
+    places = [np.flatnonzero(row) for row in held]
+    if any(len(row) and row[-1] - row[0] >= len(row) for row in places):
+        return
+    seen = {len(pieces)}
+    for begins in _list_block_starts(starts):
+        if 1 < len(begins) < len(pieces) and len(begins) not in seen:
+            seen.add(len(begins))
+            blocks = tuple(unite(pieces[low:high]) for low, high in pairwise([*begins, len(pieces)]))
+            yield Axis(axis.column, blocks, tuple(labels[each] for each in begins))
 
 
-def _list_block_starts(values: Sequence[Any]) -> Iterator[list[Any]]:
-    """Yield the borders at which longer periods begin."""
-    periods = list(pairwise(values))
-    if isinstance(values[0], date):
+def count_pieces(marginal: Marginal) -> float:
+    """Return of how many numbers that can be measured a number of a marginal is the sum, in the mean.
+
+    >>> count_pieces(Marginal((Axis.of_prefixes("day", [1, 2, 3, 4], "abc"),)))
+    2.0
+    """
+    overlapping = [axis for axis in marginal.axes if not axis.is_apart()]
+    return math.prod(float(_divide_in_order(axis.rows)[1].sum(axis=1).mean()) for axis in overlapping)
+
+
+def _divide_in_order(rows: Sequence[ValueSet]) -> tuple[list[ValueSet], Bools]:
+    """Return the finest sets that some sets consist of, in order, and which of them each of these has."""
+    atoms = ColumnAtoms.of(rows, unite(rows))
+    ends, intervals = (
+        [BEFORE_ALL, *atoms.cuts, AFTER_ALL],
+        [list[tuple[Cut, Cut]]() for _ in range(atoms.size)],
+    )
+    for place, atom in enumerate(atoms.atom[:-1].tolist()):
+        if atom >= 0:
+            intervals[atom].append((ends[place], ends[place + 1]))
+    pieces = [unite([ValueSet(tuple(each), place == atoms.atom[-1])]) for place, each in enumerate(intervals)]
+    order = sorted(range(len(pieces)), key=lambda place: pieces[place].first or AFTER_ALL)
+    return [pieces[place] for place in order], atoms.locate(rows)[0][:, order]
+
+
+def _start_of(values: ValueSet) -> Any:  # noqa: ANN401  a value of a column, of any ordered type
+    """Return the least value of a set; None: it has none."""
+    first = values.first
+    return None if first is None or first == BEFORE_ALL else first[1]
+
+
+def _list_block_starts(starts: Sequence[Any]) -> Iterator[list[int]]:
+    """Yield the places at which longer periods begin, of values in order; what has no value ends the last."""
+    known = [each for each in starts if each is not None]
+    if known and all(isinstance(each, date) for each in known):
         for number in (_week, _month, _quarter, _year):
             yield [
-                low
-                for place, (low, _) in enumerate(periods)
-                if not place or number(low) != number(values[place - 1])
+                place
+                for place, each in enumerate(known)
+                if not place or number(each) != number(known[place - 1])
             ]
         return
-    count = len(periods)
     for power in (1 / 3, 1 / 2, 2 / 3):
-        yield list(values[:-1][:: max(1, round(count**power))])
+        yield [*range(0, len(starts), max(1, round(len(starts) ** power)))]
 
 
 def _week(day: date) -> object:

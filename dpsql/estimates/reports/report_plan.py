@@ -9,7 +9,7 @@ times the variance of a part, so that a number that is measured within parts tel
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
 from itertools import combinations, pairwise
 from typing import Literal
@@ -21,13 +21,15 @@ from dpsql.estimates.reports.column_atoms import AxisMap, ColumnClasses, FloatAr
 from dpsql.estimates.reports.marginal_blocks import kron, list_subsets
 from dpsql.estimates.reports.marginal_estimate import Estimate
 from dpsql.estimates.reports.marginals import Axis, Marginal, ReleasedMarginal
-from dpsql.estimates.reports.plan_candidates import Candidate, Wanted, list_candidates
+from dpsql.estimates.reports.plan_candidates import Candidate, Wanted, count_pieces, list_candidates
 from dpsql.estimates.reports.plan_weights import MeanVariance, PlanBlock, Way, find_precision, find_shares
 from dpsql.estimates.value_sets import ValueSet
 from dpsql.lazy_dataclass import dataclass
 
 Per = Literal["STATEMENT", "NUMBER"]
 _FEW_CANDIDATES = 8
+_ADDED = 0.0001
+"""How much numbers count that a statement only adds up, beside those that it shows."""
 _STEPS = 10_000
 """Shares are multiples of one part in so many."""
 
@@ -44,11 +46,35 @@ class Plan:
         For each statement, the root of the mean variance of its numbers, at a budget and a bound of 1.
     even
         The same where each statement is measured by itself with an equal share.
+    shown
+        For each statement, whether it shows its numbers, or only sums of them.
     """
 
     shares: tuple[tuple[Candidate, Fraction], ...]
     deviations: tuple[float, ...]
     even: tuple[float, ...]
+    shown: tuple[bool, ...]
+
+    @property
+    def mean_variance(self) -> float:
+        """The mean over statements of the mean variance of the numbers that they show."""
+        return _mean_square(each for each, shown in zip(self.deviations, self.shown, strict=True) if shown)
+
+    @property
+    def mean_even(self) -> float:
+        """The same where each statement is measured by itself."""
+        return _mean_square(each for each, shown in zip(self.even, self.shown, strict=True) if shown)
+
+    @property
+    def added_variance(self) -> float | None:
+        """The mean variance of numbers that statements only add up; None: there are none."""
+        added = [each for each, shown in zip(self.deviations, self.shown, strict=True) if not shown]
+        return _mean_square(added) if added else None
+
+
+def _mean_square(deviations: Iterable[float]) -> float:
+    found = list(deviations)
+    return sum(each * each for each in found) / len(found)
 
 
 def plan_report(
@@ -99,7 +125,7 @@ def plan_report(
     columns = _find_columns(measured, universe or {})
     blocks = _list_blocks(statements, measured, columns, lengths, horizon)
     law = MeanVariance(blocks)
-    weights = np.array([float(each.weight) for each in statements])
+    weights = np.array([float(each.weight) * (1.0 if each.shown else _ADDED) for each in statements])
     if per == "NUMBER":
         weights *= [each.marginal.size for each in statements]
     weights /= weights.sum()
@@ -107,9 +133,13 @@ def plan_report(
     exact = _round_shares(shares)
     there = tuple((each, share) for each, share in zip(measured, exact, strict=True) if share)
     precision = find_precision(np.array([float(share) for share in exact]), way)
-    alone = find_precision(np.array([1 / len(statements)]), way)[0]
-    even = [math.sqrt(sum(_count_blocks(each, [1], horizon)) / alone) for each in statements]
-    return Plan(there, tuple(np.sqrt(law.statements(precision)).tolist()), tuple(even))
+    shown = tuple(each.shown for each in statements)
+    alone = find_precision(np.array([1 / max(sum(shown), 1)]), way)[0]
+    even = [
+        math.sqrt(sum(_count_blocks(each, [1], horizon)) * count_pieces(each.marginal) / alone)
+        for each in statements
+    ]
+    return Plan(there, tuple(np.sqrt(law.statements(precision)).tolist()), tuple(even), shown)
 
 
 def predict_run(plan: Plan, way: Way, universe: Mapping[str, ValueSet] | None = None) -> Estimate:

@@ -114,9 +114,11 @@ class Weighted(Lowered):
     def shared(self) -> tuple[SharedRows, ...]:
         """The parts to which each row adds its share, if the query is not written by rows.
 
-        There are none where rows may be read once only: then the sums of units are weighed.
+        There are none where rows may be read once only, or rows that tie decide which values a unit keeps:
+        then the sums of units are weighed.
         """
-        shares = bool(self.keys) and self.alone is not None
+        kept = any(isinstance(p, KeptValues) for p in self.parts)
+        shares = bool(self.keys) and self.alone is not None and not kept
         return tuple(p for p in self.parts if isinstance(p, SharedRows)) if shares else ()
 
     @property

@@ -84,6 +84,7 @@ def changes_of(session: Session, text: str) -> tuple[int, int]:
         ("abs(debt)", True),
         ("greatest(debt, 0)", True),
         ("CAST(cost AS DOUBLE)", True),
+        ("CAST(number AS TINYINT)", True),
         ("debt", False),
         ("cost - 1", False),
         ("-cost", False),

@@ -171,7 +171,7 @@ def test_the_largest_by_rows_are_of_groups_with_enough_units(defaults: Session) 
 
 
 def test_the_largest_by_units_that_are_not_shown(tmp_path: Path) -> None:
-    """Where each unit has one row, COUNT(*) is the number of units: it is measured if it is compared alone."""
+    """COUNT(*) of units with one row each is the number of units, which is measured if it is compared."""
     policy = """
 [budget]
 epsilon = 1e6

@@ -42,6 +42,10 @@ unit = "user_id"
 unit_kind = "user"
 rows_per_unit = 3
 domain.country = { values = ["a", "b", "c"], complete = true }
+[tables.often]
+source = "visits.parquet"
+unit = "user_id"
+unit_kind = "user"
 """
 """Four weeks from 5 January 2026 on, of 700 users each."""
 

@@ -39,8 +39,7 @@ def test_a_block_is_measured_when_it_is_over_and_once(session: Session) -> None:
     ((name, loss),) = planned.of_blocks.items()
     assert name == "weekly (blocks of 4 weeks)"
     assert loss.epsilon is not None
-    assert planned.loss.epsilon is not None
-    assert Fraction(99, 100) < planned.loss.epsilon <= 1
+    assert Fraction(99, 100) < planned.price.epsilon <= 1
     session.reports.register(planned, keep=True)
     first = [run(session, part) for part in WEEKS[:3]]
     own = spent(session, WEEKS[0])
@@ -158,3 +157,20 @@ def test_what_is_of_one_week_has_no_blocks(session: Session) -> None:
         "weekly", f"{SELECT} COUNT(*) AS n FROM signups WHERE {WEEK}", share=1
     )
     assert planned.of_blocks == {}
+
+
+def test_running_totals_over_weeks_have_blocks_and_weeks_by_themselves_none(
+    session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(BLOCKS, "week", ((12,),))
+    counted = f"{SELECT} date_trunc('week', signed_up) AS week, COUNT(*) AS n FROM signups WHERE {SO_FAR}"
+    weeks = f"{counted} GROUP BY week"
+    totals = f"SELECT week, SUM(n) OVER (ORDER BY week) AS total FROM ({weeks})"
+    alone = session.reports.plan_registration("alone", weeks, share=1)
+    assert alone.text.plans[0].blocks == ()
+    both = f"SELECT week, n, SUM(n) OVER (ORDER BY week) AS total FROM ({weeks})"
+    for text in (totals, both):
+        planned = session.reports.plan_registration("totals", text, share=1)
+        (plan,) = planned.text.plans
+        assert [block.length for block in plan.blocks] == [12]
+        assert (plan.added is None) == (text is both)

@@ -11,11 +11,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+from dpsql.cli import main
 from dpsql.errors import BudgetExceeded
 from dpsql.reports import PlannedReport, measurement_plan
 from dpsql.session import Session
 from tests.unit.reports.conftest import POLICY
-from tests.unit.reports.test_registered import SELECT, SO_FAR, WEEK, register, run, spent
+from tests.unit.reports.test_registered import SELECT, SO_FAR, WEEK, run, spent
 
 FOUR = "signed_up >= DATE '2026-01-05' AND signed_up < DATE '2026-02-02'"
 ZCDP = POLICY.replace("epsilon = 1\n", 'epsilon = 1\ndelta = 0.000001\naccounting = "zcdp"\n')
@@ -112,11 +113,26 @@ def test_gaussian_estimates_cover_and_agree(
     assert 0.7 < np.sqrt(np.mean(np.square(errors))) < 1.35
 
 
+def test_a_gaussian_report_is_added_on_the_command_line(
+    folder: Path, gaussian: None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (folder / "dpsql.toml").write_text(ZCDP)
+    (folder / "weekly.sql").write_text(WEEKLY)
+    words = ["report", "add", str(folder / "weekly.sql"), "--name", "weekly", "--share", "0.5"]
+    assert main(["-p", str(folder / "dpsql.toml"), "--analyst", "ann", *words]) == 0
+    said = capsys.readouterr().err
+    assert "a run costs epsilon 0.2918 of each week" in said
+    assert "report weekly is registered" in said
+
+
 def test_a_weekly_gaussian_report_charges_each_week_its_share(
     opened_zcdp: Callable[[], Session], gaussian: None
 ) -> None:
     session = opened_zcdp()
-    register(session, WEEKLY, share="0.8")
+    planned = session.reports.plan_registration("weekly", WEEKLY, share="0.8")
+    assert planned.own.epsilon is None
+    assert 0 < planned.price.epsilon <= Fraction(8, 10)
+    session.reports.register(planned, keep=True)
     for part in ("2026-W02", "2026-W03", "2026-W04", "2026-W05"):
         answers = run(session, part)
         weeks = [sum(row["n"] for row in answers[i]) for i in (1, 3, 5)]

@@ -117,6 +117,7 @@ def test_what_is_not_linear_runs_at_its_share_and_says_so(session: Session) -> N
         (f"{SELECT} COUNT(*) AS n FROM signups", "before some date"),
         (f"{SELECT} OPTIONS (noise = LAPLACE) COUNT(*) AS n FROM signups WHERE {FOUR}", "its noise"),
         (f"{SELECT} COUNT(*) AS n FROM visits", "no plain count|several"),
+        (f"{SELECT} COUNT(*) AS n FROM often", "rows of which a unit may have several, within a bound"),
         (f"{SELECT} COUNT(*) AS n FROM signups JOIN visits USING (user_id) WHERE {FOUR}", "several"),
         (
             f"{SELECT} month(signed_up) AS m, COUNT(*) AS n FROM signups WHERE {FOUR} GROUP BY m",

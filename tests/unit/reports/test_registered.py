@@ -282,6 +282,38 @@ def test_only_the_analyst_of_a_report_runs_it(session: Session, folder: Path) ->
 
 
 @pytest.mark.parametrize(
+    ("script", "epsilon", "message"),
+    [
+        (
+            f"{SELECT} COUNT(*) AS n FROM signups WHERE signed_up > :day",
+            "0.1",
+            "parameter :day, but .* :part",
+        ),
+        (
+            f"{SELECT} COUNT(*) AS n FROM signups WHERE signed_up >= $1::DATE + $day",
+            "0.1",
+            r"parameter \$day",
+        ),
+        (f"{WEEK_ALONE}; {SELECT} COUNT(*) AS n FROM signups", "0.1", "statement 2 has no :part, but others"),
+        (WEEK_ALONE, "1.5", "a run costs epsilon 1.5, but the budget allows at most 1"),
+    ],
+)
+def test_reports_that_could_never_run_are_not_registered(
+    session: Session, script: str, epsilon: str, message: str
+) -> None:
+    with pytest.raises((ProgrammingError, QueryRefused), match=message):
+        session.reports.plan_registration("weekly", script, epsilon=epsilon)
+
+
+def test_a_name_that_is_not_there_is_told_with_those_that_are(session: Session) -> None:
+    with pytest.raises(ProgrammingError, match="no report 'week'\nHint: dpsql report add registers one"):
+        session.reports.find("week")
+    register(session, share="0.8")
+    with pytest.raises(ProgrammingError, match="no report 'week'\nHint: you have weekly"):
+        session.reports.find("week")
+
+
+@pytest.mark.parametrize(
     ("part", "message"),
     [
         ("2026-W06", "is not over"),

@@ -18,7 +18,7 @@ from dpsql.estimates.reports.marginals import Axis, Marginal, ReleasedMarginal
 from dpsql.estimates.reports.plan_candidates import Candidate, Wanted, list_candidates
 from dpsql.estimates.reports.plan_weights import LEAST_SHARE, Way
 from dpsql.estimates.reports.report_plan import Per, Plan, plan_report, predict_run
-from dpsql.estimates.value_sets import ValueSet
+from dpsql.estimates.value_sets import ValueSet, unite
 from dpsql.reports.measurement_plan import BLOCKS, choose_plan
 from tests.unit.estimates.reports.listed_cells import Cells, draw_axis, draw_cells, solve_dense
 
@@ -90,7 +90,7 @@ def test_a_plan_is_not_behind_even_shares_with_least_squares(name: str, way: Way
     sizes, marginals = FILES[name]
     universe = complete(sizes)
     plan = plan_report([Wanted(each) for each in marginals], universe=universe, way=way)
-    even = Plan(tuple((Candidate(each), Fraction(1, len(marginals))) for each in marginals), (), ())
+    even = Plan(tuple((Candidate(each), Fraction(1, len(marginals))) for each in marginals), (), (), ())
     means = []
     for each in (plan, even):
         estimate = predict_run(each, way, universe)
@@ -194,6 +194,47 @@ def test_days_and_blocks_of_thirty_halve_the_error_of_running_totals() -> None:
     assert np.sqrt(2 * 183) / plan.deviations[0] == pytest.approx(2.07, abs=0.005)
 
 
+def test_sets_that_overlap_are_measured_as_what_they_consist_of() -> None:
+    mixed = Axis("a", (ValueSet.of_values([1, 5]), ValueSet.of_values([5, 7])), ("x", "y"))
+    plan = plan_report([Wanted(Marginal((mixed,)))])
+    ((candidate, share),) = plan.shares
+    assert share == 1
+    assert candidate.marginal.axes[0].rows == tuple(ValueSet.of_values([i]) for i in (1, 5, 7))
+    assert plan.deviations == pytest.approx(plan.even) == (pytest.approx(2.0),)
+
+
+@pytest.mark.parametrize(
+    ("values", "sizes"),
+    [
+        (DAYS[:-1], {365, 53, 12, 4}),
+        ([*DAYS[:-1], None], {366, 53, 12, 4}),
+        ([f"{i:03}" for i in range(64)], {64, 16, 8, 4}),
+    ],
+)
+def test_running_totals_of_listed_values_have_blocks_of_neighbours(
+    values: list[object], sizes: set[int]
+) -> None:
+    so_far = [ValueSet.of_values(values[: i + 1]) for i in range(len(values))]
+    axis = Axis("day", tuple(so_far), tuple(map(str, values)))
+    found = [each.marginal.axes for each in list_candidates([Wanted(Marginal((axis,)))])]
+    assert {len(own[0].rows) for own in found if own} == sizes
+    assert all(own[0].is_apart() for own in found if own)
+    assert all(unite(own[0].rows) == so_far[-1] for own in found if own)
+
+
+def test_numbers_that_are_only_added_up_count_for_little() -> None:
+    days = Marginal((Axis.of_ranges("day", DAYS, [str(day) for day in DAYS[:-1]]),))
+    both, shown = (
+        plan_report([Wanted(TOTALS), Wanted(days, shown=shows)], way="gaussian") for shows in (True, False)
+    )
+    assert shown.deviations[0] < both.deviations[0] < 1.1 * both.even[0]
+    assert shown.deviations[1] > both.deviations[1]
+    assert shown.added_variance == pytest.approx(shown.deviations[1] ** 2)
+    assert shown.mean_variance == pytest.approx(shown.deviations[0] ** 2)
+    assert both.added_variance is None
+    assert shown.even[0] == pytest.approx(np.sqrt(0.5 * np.mean(np.arange(1, 366))))
+
+
 COUNTRIES, CHANNELS = Axis.of_groups("country", range(12)), Axis.of_groups("channel", range(6))
 DASHBOARD = [
     Wanted(Marginal()),
@@ -247,7 +288,7 @@ def find_errors_of_a_year(plan: Plan) -> tuple[float, float]:
 @pytest.mark.slow
 def test_a_year_of_weekly_dashboards() -> None:
     three = [Candidate(each.marginal) for each in DASHBOARD[:3]]
-    even = Plan(tuple((each, Fraction(1, 3)) for each in three), (), ())
+    even = Plan(tuple((each, Fraction(1, 3)) for each in three), (), (), ())
     assert find_errors_of_a_year(even) == pytest.approx((12.9, 17.6), abs=0.05)
     planned = plan_report(DASHBOARD, universe=BOTH, per="NUMBER")
     assert find_errors_of_a_year(planned) == pytest.approx((8.7, 11.5), abs=0.05)
@@ -321,9 +362,6 @@ def test_what_cannot_be_planned_is_refused() -> None:
         plan_report([total], [Candidate(Marginal((Axis.of_prefixes("a", range(4), "abc"),)))])
     with pytest.raises(ValueError, match="whole shorter ones"):
         plan_report([total], [Candidate(Marginal(), parts) for parts in (1, 4, 6)])
-    mixed = Axis("a", (ValueSet.of_values([1, 5]), ValueSet.of_values([5, 7])), ("x", "y"))
-    with pytest.raises(ValueError, match="no running totals"):
-        plan_report([Wanted(Marginal((mixed,)))])
     with pytest.raises(ValueError, match="at least one part"):
         Wanted(Marginal(), 0)
 
