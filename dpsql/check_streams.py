@@ -147,6 +147,9 @@ class CheckStreams:
     def explain(self, prepared: PreparedCommand, *, json: bool) -> pa.Table:
         """Return what a statement of a stream costs and means; nothing is read or charged."""
         command = prepared.command
+        if isinstance(command, PreparedCheck):  # its board may have been opened since, or have another best
+            command = prepare_again(self._session.planner, command)
+            prepared = replace(prepared, command=command)
         name = getattr(command, "name", "")
         if isinstance(command, (PreparedCheck, PreparedQuestion)):
             name = command.check.name if isinstance(command, PreparedCheck) else command.ask.name

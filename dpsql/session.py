@@ -355,7 +355,7 @@ class Session:
         from dpsql.uploads import Uploads  # noqa: PLC0415  few sessions upload
 
         with self.statement():
-            self._uploads = self._uploads or Uploads(self.database)
+            self._uploads = self._uploads or Uploads(self.database, self.analyst)
             self.database = self._uploads.add(name, rows, key)
             self.policy = self.database.policy
         return int(rows.num_rows)

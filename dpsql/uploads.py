@@ -38,8 +38,8 @@ _LEAST = 64
 class Uploads:
     """The uploads of one session, in a folder of their own that nobody else can read."""
 
-    def __init__(self, base: Database) -> None:
-        self._base, self._with_uploads = base, base
+    def __init__(self, base: Database, analyst: str) -> None:
+        self._base, self._with_uploads, self._analyst = base, base, analyst
         self._folder: Path | None = None
         self._sizes: dict[str, int] = {}
         self._tables: dict[str, Table] = {}
@@ -68,8 +68,9 @@ class Uploads:
         try:
             source = UploadedSource(self._write(digest, rows), digest=digest)
             tables = self._tables | {fold(name): Table(name, source, public=True, unique=((found,),))}
+            told, most = json.dumps([name, rows.num_rows, found]), self._base.policy.budget.max_uploads
+            self._base.ledger.remember_upload(self._analyst, digest, told, most)
             made = self._base.with_tables(tables.values())
-            self._base.ledger.remember(f"upload {digest}", json.dumps([name, rows.num_rows, found]))
             self._tables, self._sizes[fold(name)] = tables, size
             self._close_own()
         finally:

@@ -39,14 +39,16 @@ class Contribution(Enum):
     """The number of its rows with a value in the group in which it has most."""
     TOTAL_IN_A_GROUP = "total in a group"
     """The sum of the absolute values of its rows in the group in which that is largest."""
+    VALUES = "different values"
+    """The number of its different values in the group in which it has most."""
 
 
 FINE = 1 << 31
 """In how many steps a total of a DOUBLE is summed: `grids.MOST_STEPS` are those of twice as large a bound."""
 _EXTREMES = (Contribution.HIGHEST, Contribution.LOWEST)
-_COUNTED = (Contribution.ROWS, Contribution.GROUPS, Contribution.ROWS_IN_A_GROUP)
+_COUNTED = (Contribution.ROWS, Contribution.GROUPS, Contribution.ROWS_IN_A_GROUP, Contribution.VALUES)
 IN_A_GROUP = (Contribution.ROWS_IN_A_GROUP, Contribution.TOTAL_IN_A_GROUP)
-"""What a unit has in the group in which it has most."""
+"""What is searched beside a bound on all groups: what a unit has in the group in which it has most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +105,11 @@ class Ladder:
         return _list_powers(self.top)[self.of not in _EXTREMES :]
 
     @property
+    def of_one_group(self) -> bool:
+        """Whether it is of what a unit has in the group in which it has most, not of all its groups."""
+        return self.of is Contribution.VALUES or self.of in IN_A_GROUP
+
+    @property
     def by_excess(self) -> bool:
         """Whether a unit counts at a bound by how far it exceeds it; else it counts in full.
 
@@ -139,13 +146,13 @@ class Ladder:
     def measure_unit(self, rows: Sequence[Expr], *, keys: bool) -> Expr:
         """Return the aggregate of a unit's rows: of one group, or in groups. A total of one has a sign.
 
-        Of `IN_A_GROUP` it is that of a unit's rows in one group.
+        Where a bound is `of_one_group`, it is that of a unit's rows in one group.
 
         `rows` is a row as the ladder has it. It is a function of these rows whatever groups they are in, so
         that units alone are grouped.
         """
         if self.of in _COUNTED:
-            return Aggregate("COUNT", tuple(rows))
+            return Aggregate("COUNT", tuple(rows), distinct=self.of is Contribution.VALUES)
         if self.of in _EXTREMES:
             name = "MAX" if self.of is Contribution.HIGHEST else "MIN"
             return self._measure_beyond(Aggregate(name, tuple(rows)))

@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import field, replace
 
-from dpsql.analysis.bound_ladders import IN_A_GROUP, Contribution, Ladder
+from dpsql.analysis.bound_ladders import Contribution, Ladder
 from dpsql.analysis.compiled_relation import From, select_list
 from dpsql.analysis.grids import SMALL
 from dpsql.analysis.public_domains import Candidates
@@ -393,7 +393,7 @@ def score_rungs(rows: ProjectedRows, ladder: Ladder, *, server: bool = False) ->
         raise InternalError("all but groups are searched by a value of rows")
     elif rows.by_row:
         units = Select((Item(ladder.measure_row(terms), "t"),), source)
-    elif ladder.of in IN_A_GROUP:
+    elif ladder.of_one_group:
         by = (unit, *columns("s", "k", rows.keys))
         each = Select(
             (*map(Item, by), Item(ladder.measure_unit(terms, keys=keys), "n")),

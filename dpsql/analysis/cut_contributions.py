@@ -88,6 +88,9 @@ def describe_cuts(
             *found,
             f"{with_article(unit)} counts in a number of groups that is found privately, chosen by a hash",
         )
+    if Contribution.VALUES in searched and any(isinstance(p, DistinctValues) for p in number.parts):
+        some = "values of {} beyond a number that is found privately may be missed, in each group"
+        return (*found, some.format(with_article(unit)))
     return (*found, *(text for part in number.parts if (text := _describe_cut(part, unit))))
 
 

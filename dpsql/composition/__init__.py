@@ -12,8 +12,8 @@
                           stand for quantiles, ``tiles_of_rows`` NTILE over all rows,
                           ``values_of_rows`` subqueries over private rows, ``values_by_key`` those of
                           all rows with the key of a row, ``found_values`` lists of values,
-                          ``counted_groups`` numbers of groups, ``lists_of_values`` MODE, STRING_AGG and lists
-                          of quantiles
+                          ``counted_groups`` numbers of groups, which ``groups_of_sets`` finds in set
+                          operations, ``lists_of_values`` MODE, STRING_AGG and lists of quantiles
 ``checked_numbers``       what a CHECK statement counts and answers; ``asked_checks`` asks one check of a
                           lasting stream, ``asked_questions`` one question of exact answers,
                           ``first_stable`` lists of statements of which one is answered exactly,
@@ -34,7 +34,8 @@
 ``composed_statements``   binds and runs the outer query
 ``derived``               the errors of columns that are computed from released numbers: ``hidden_columns``
                           and ``tracing`` follow them to terms of these (``released_terms``) by
-                          ``expressions``, from which ``derived_columns`` computes intervals
+                          ``expressions``, from which ``derived_columns`` computes intervals, with
+                          ``cut_shifts`` where bounds have cut several numbers
 ``selected``              of which releases the outer query shows rows because of their noise;
                           ``selecting`` follows it through its tree
 ``explain``               EXPLAIN, in ``release_words``; ``show_describe`` SHOW, DESCRIBE, columns of

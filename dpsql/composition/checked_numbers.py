@@ -26,7 +26,7 @@ from sqlglot import exp
 from dpsql.analysis import complete_options, is_private, put_views
 from dpsql.composition.planned_count import PlannedCount
 from dpsql.composition.prepared import PreparedCheck, PreparedComposed, PreparedPrivate, PreparedPublic
-from dpsql.errors import ProgrammingError
+from dpsql.errors import ProgrammingError, QueryRefused
 from dpsql.kernel.mechanisms import CheckStreamPlan, Statistic
 from dpsql.language import AllGroups, Check, OpenChecks, Query, Scalar, copy_tree, write_name
 from dpsql.lazy_dataclass import dataclass
@@ -219,16 +219,14 @@ def prepare_check(planner: CheckPlanner, check: Check, engines: Engines) -> Prep
                 "it takes " + ", ".join(_BOUNDS),
             )
     options = complete_options(query.options, replace(planner.defaults, epsilon=Fraction(1), error=None))
-    counting = PlannedCount.of(check.statistics, planner.policy, engines, options)
+    counting = _plan_groups(planner, check, engines, options)
     plan = counting.plan
     whole = isinstance(plan.selection, Scalar) or (
         isinstance(plan.selection, AllGroups) and plan.selection.limit is None
     )
     if not whole or plan.partitions is not None:
         raise refuse("a check is of one number or of all groups, without a selection", None)
-    if plan.domain_size is None or plan.sparse or plan.existence is not None or plan.values is not None:
-        raise refuse("the groups of a check are public: their keys need a declared domain", None)
-    if plan.domain_size > MOST_GROUPS:
+    if (plan.domain_size or 0) > MOST_GROUPS:
         raise refuse(f"one statement checks at most {MOST_GROUPS:,} groups", None)
     if plan.ladders:
         raise refuse(
@@ -248,6 +246,52 @@ def prepare_check(planner: CheckPlanner, check: Check, engines: Engines) -> Prep
     made = PreparedCheck(check, counting, keys, table)
     plan_answer(planner, made, None, Fraction(1), engines)  # refused before anything is asked
     return made
+
+
+def _plan_groups(planner: CheckPlanner, check: Check, engines: Engines, options: Options) -> PlannedCount:
+    """Plan what a check counts: keys without a declared domain have the values that are expected.
+
+    A table of expectations is public, so its keys are a domain as any that a statement lists: without delta.
+    """
+    refused: QueryRefused | None = None
+    query: Query | None = check.statistics
+    while query is not None:
+        try:
+            found = PlannedCount.of(query, planner.policy, engines, options)
+        except QueryRefused as error:
+            if refused is not None:
+                break
+            refused = error
+        else:
+            plan = found.plan
+            if plan.domain_size is not None and not (plan.sparse or plan.existence or plan.values):
+                return found
+        query = _list_keys(planner, check, engines) if query is check.statistics else None
+    raise refused or check.query.source.refuse(
+        "the groups of a check are public: their keys need a declared domain",
+        None,
+        "EXPECT .. FROM a public table, whose keys are the groups",
+    )
+
+
+def _list_keys(planner: CheckPlanner, check: Check, engines: Engines) -> Query | None:
+    """Return what a check counts, of the groups alone that its table of expectations has; None: no table."""
+    if not check.expected.table:
+        return None
+    query = check.statistics
+    tree, asked = copy_tree(query.tree), check.query.tree
+    if not isinstance(tree, exp.Select) or not isinstance(asked, exp.Select) or not tree.args.get("group"):
+        return None
+    items = {each.alias_or_name: each for each in asked.expressions}
+    keys = {name: each for name, each in items.items() if name.lower() != check.column.lower()}
+    table = _read_expectations(planner, check, tuple(keys), engines)
+    columns = {name.lower(): table.column(name) for name in table.column_names}
+    for name, each in keys.items():
+        values = [value for value in columns[name.lower()].unique().to_pylist() if value is not None]
+        if not 0 < len(values) <= MOST_GROUPS:
+            raise query.source.refuse(f"one statement checks at most {MOST_GROUPS:,} groups", None)
+        tree.where(exp.In(this=each.unalias().copy(), expressions=list(map(_literal, values))), copy=False)
+    return replace(query, tree=tree)
 
 
 def _read_expectations(
@@ -358,13 +402,17 @@ def plan_answer(
 def _is_value(node: exp.Expr, value: Any) -> exp.Expr:  # noqa: ANN401  of any type of a key
     if value is None:
         return exp.Is(this=node.copy(), expression=exp.Null())
+    return exp.EQ(this=node.copy(), expression=_literal(value))
+
+
+def _literal(value: Any) -> exp.Expr:  # noqa: ANN401  of any type of a key
     if isinstance(value, bool):
-        literal: exp.Expr = exp.Boolean(this=value)
-    elif isinstance(value, int):
-        literal = exp.Literal.number(str(abs(value)))
-        literal = exp.Neg(this=literal) if value < 0 else literal
-    elif isinstance(value, str):
-        literal = exp.Literal.string(value)
-    else:
-        literal = exp.cast(exp.Literal.string(str(value)), "DATE" if len(str(value)) == 10 else "TIMESTAMP")
-    return exp.EQ(this=node.copy(), expression=literal)
+        return exp.Boolean(this=value)
+    if isinstance(value, (int, Decimal)):
+        literal: exp.Expr = exp.Literal.number(
+            str(abs(value)) if isinstance(value, int) else f"{abs(value):f}"
+        )
+        return exp.Neg(this=literal) if value < 0 else literal
+    if isinstance(value, str):
+        return exp.Literal.string(value)
+    return exp.cast(exp.Literal.string(str(value)), "DATE" if len(str(value)) == 10 else "TIMESTAMP")

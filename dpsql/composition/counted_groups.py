@@ -21,6 +21,7 @@ from dpsql.analysis.compiler import function_name, read_whole_number
 from dpsql.analysis.released.few_groups import GROUPS, CountedKeys
 from dpsql.analysis.statement_shapes import Provenance
 from dpsql.composition.found_values import list_ctes_of
+from dpsql.composition.groups_of_sets import group_set_operation
 from dpsql.errors import QueryRefused
 from dpsql.language import Query, copy_tree, find_nodes, walk_tree
 from dpsql.policy import Policy, fold
@@ -34,10 +35,10 @@ def with_few_groups(query: Query, policy: Policy, catalog: Catalog) -> exp.Query
     tree: exp.Query = query.tree
     provenance = Provenance(query.source, policy, catalog)
     for select in find_nodes(tree, exp.Select):
-        inner = _read_inner(select)
+        ctes = list_ctes_of(select, provenance)
+        inner = _read_inner(select, provenance, ctes)
         if inner is None:
             continue
-        ctes = list_ctes_of(select, provenance)
         keys = _list_keys(inner, partial(provenance.has_column, inner, ctes))
         if keys is None:
             continue
@@ -52,8 +53,11 @@ def with_few_groups(query: Query, policy: Policy, catalog: Catalog) -> exp.Query
     return tree
 
 
-def _read_inner(select: exp.Select) -> exp.Select | None:
-    """Return the SELECT whose groups a block counts, if it does nothing else; None for others."""
+def _read_inner(select: exp.Select, of: Provenance, ctes: tuple[Cte, ...]) -> exp.Select | None:
+    """Return the SELECT whose groups a block counts, if it does nothing else; None for others.
+
+    The rows of a set operation are groups, too.
+    """
     first = select.args.get("from_")
     item = None if first is None else first.this
     if {name for name, value in select.args.items() if value} - _OUTER or len(select.expressions) != 1:
@@ -63,9 +67,13 @@ def _read_inner(select: exp.Select) -> exp.Select | None:
         return None
     if len(call.expressions) != 1 or not isinstance(call.expressions[0], exp.Star):
         return None
-    if not isinstance(item, exp.Subquery) or item.args.get("joins") or not isinstance(item.this, exp.Select):
+    if not isinstance(item, exp.Subquery) or item.args.get("joins"):
         return None
+    if isinstance(item.this, exp.SetOperation):
+        return group_set_operation(item.this, of, ctes)
     inner = item.this
+    if not isinstance(inner, exp.Select):
+        return None
     return None if {name for name, value in inner.args.items() if value} - _INNER else inner
 
 

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from dpsql.composition.cut_shifts import MOST_CUT, list_shifts
 from dpsql.composition.hidden_columns import Hidden, SumOfNumbers, floats, leaves_of
 from dpsql.composition.released_terms import (
     NULLED,
@@ -56,7 +57,6 @@ Interval = tuple[float, float, float]
 MOST = 1_000_000
 """Most released numbers that the values of a column with intervals are made of, all rows together."""
 _SMOOTH_DRAWS = 2_000
-_MOST_CORNERS = 3
 _NO_NUMBER = "for other noise that is likely it is NULL"
 _NO_LAW = "how its noise is distributed is not known"
 _TOO_MANY = f"its values are made of more than {MOST:,} released numbers together"
@@ -300,7 +300,7 @@ class DerivedErrors:
         found = self._range_of_one(forms, leaves, f, tail)
         if found is not None and all(map(math.isfinite, found)):
             return float(np.nanstd(f(leaves))), *found
-        results = [np.asarray(f(shifted), dtype=np.float64) for shifted in self._corners(forms, leaves)]
+        results = [np.asarray(f(each), dtype=np.float64) for each in self._shift_leaves(forms, leaves, f)]
         # Where a draw has no value, it may have any.
         least, most = ([np.where(np.isnan(each), end, each) for each in results] for end in (-np.inf, np.inf))
         low = min(float(np.quantile(each, tail, method="lower")) for each in least)
@@ -330,19 +330,19 @@ class DerivedErrors:
 
         return range_over(of, leaves[noisy[0]], tail, self._sides([first]).of(1.0))
 
-    def _corners(self, forms: list[SumOfNumbers], leaves: list[FloatArray]) -> Iterator[list[FloatArray]]:
-        """Yield the draws, and with what bounds left out, on either side of each form."""
+    def _shift_leaves(
+        self,
+        forms: list[SumOfNumbers],
+        leaves: list[FloatArray],
+        f: Callable[[list[FloatArray]], FloatArray],
+    ) -> Iterator[list[FloatArray]]:
+        """Yield the draws, and with what bounds left out where that makes f least and largest."""
         yield leaves
         sides = [self._sides([form]).of(1.0) for form in forms]
-        moved = [i for i, side in enumerate(sides) if any(side)]
-        if len(moved) > _MOST_CORNERS:
+        if sum(map(any, sides)) > MOST_CUT:
             raise NoIntervalError(_NO_LAW)
-        for corner in range(2 ** len(moved)) if moved else ():
-            shifted = list(leaves)
-            for bit, place in enumerate(moved):
-                below, above = sides[place]
-                shifted[place] = shifted[place] + (above if corner >> bit & 1 else -below)
-            yield shifted
+        for shift in list_shifts(f, [float(np.median(leaf)) for leaf in leaves], sides):
+            yield [leaf + by for leaf, by in zip(leaves, shift, strict=True)]
 
     def _compute(self, name: int, drawn: Sequence[FloatArray]) -> FloatArray:
         """Return draws of a number that is a function of sums, from draws of the noise of these."""

@@ -15,7 +15,7 @@ from dpsql.composition.prepared import PreparedCheck, PreparedQuestion
 from dpsql.composition.release_words import add_exact_facts, round_up
 from dpsql.estimates import most_misses
 from dpsql.estimates.predictions import clear_gap
-from dpsql.language import OpenBoard, OpenChecks, OpenHoldout, OpenStable
+from dpsql.language import OpenBoard, OpenChecks, OpenHoldout, OpenStable, Submission
 from dpsql.planning.stable_selections import moved_by, needed_lead, notes_of
 
 if TYPE_CHECKING:
@@ -174,6 +174,8 @@ def _of_models(opened: OpenChecks) -> list[tuple[str, str]]:
     ]
 
 
+_BEFORE_BOARD = "not known before the board is open: it follows from the board's best"
+
 _TRAINING = {
     "OTHER_UNITS": "you say that no unit of the training rows is in the holdout",
     "PRIVATE": "you say that training scores are private releases",
@@ -188,12 +190,16 @@ def _words_of_margin(margin: float, *, board: bool) -> str:
 
 def _of_check(check: PreparedCheck, opened: OpenChecks | None) -> list[tuple[str, str]]:
     bound, counting = bound_of(check), check.counting
+    is_unknown = isinstance(check.check, Submission) and not check.check.series
     found = [
         ("epsilon", "0: its stream has paid"),
         ("checked", f"{check.check.column}, in {counting.plan.candidates or 1:,} groups at most"),
-        ("bound", f"one {counting.plan.unit} can change it by {float(bound):g}"),
+        (
+            "bound",
+            _BEFORE_BOARD if is_unknown else f"one {counting.plan.unit} can change it by {float(bound):g}",
+        ),
     ]
-    if opened is None:
+    if opened is None or is_unknown:
         return [*found, ("stream", f"you have no open stream {check.check.name[:60]}")]
     plan = plan_stream(opened)
     slack, margin = (float(bound) * each for each in (plan.slack(), plan.margin(MARGINS[1])))

@@ -7,7 +7,7 @@ proves each release, and the outer query may not name a private table.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import field
 from enum import Enum
 
@@ -199,8 +199,11 @@ class Kinds:
             known=lambda name: self._has(node, ctes, name),
         )
         first = node.args.get("from_")
+        joins = node.args.get("joins") or ()
+        if node.args.get("where") is None:
+            self._refuse_bare_join(joins)
         items = [] if first is None else [first.this]
-        items += [join.this for join in node.args.get("joins") or ()]
+        items += [join.this for join in joins]
         items += node.args.get("laterals") or []
         rows = (
             self._together([(item, self.relation(item, ctes)) for item in items])
@@ -213,6 +216,25 @@ class Kinds:
             kind = self._computed(node, ctes, BlockKind.POST if rows in _RELEASED else rows)
         self.of_select[id(node)] = kind
         return kind
+
+    def _refuse_bare_join(self, joins: Iterable[exp.Expr]) -> None:
+        """Refuse `a JOIN b` without any condition: each row would be joined with every row of the other."""
+        for join in joins:
+            if any(join.args.get(name) for name in ("on", "using", "method", "side")):
+                continue
+            if str(join.args.get("kind") or "") not in ("", "INNER") or not isinstance(join.this, exp.Table):
+                continue
+            start = join.this.parts[0].meta.get("start", 0)
+            before = self.query.source.text[:start].split()
+            if self.query.source.position(join.this.parts[0]) != start:
+                continue  # it stands in a view
+            if before and before[-1].upper() == "JOIN":
+                name = join.this.name
+                raise self.query.source.refuse(
+                    "this JOIN has no condition: it would join each row with every row",
+                    join,
+                    f"ON .. = .., or CROSS JOIN {name} where that is meant",
+                )
 
     def _computed(self, node: exp.Select, ctes: tuple[Cte, ...], rows: BlockKind) -> BlockKind:
         """Return the kind of a block over public or released rows."""

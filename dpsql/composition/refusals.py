@@ -157,7 +157,9 @@ def _offered(
     found = _merge_obstacles(refused, later)
     if not any(f.asks or f.provided for f in fixes):
         return Rewrite(whole, found)
-    forced = (o.fix is not None and bool(o.fix.asks or o.fix.provided) for o in found)
+    forced = [o.fix is not None and bool(o.fix.asks or o.fix.provided) for o in found]
+    if not any(forced) and isinstance(refused, QueryRefused) and not found[0].unknown:
+        forced[0] = True  # what forces it came to light at the place of another one
     return Rewrite(
         None, tuple(replace(o, hint=whole) if is_so else o for o, is_so in zip(found, forced, strict=True))
     )

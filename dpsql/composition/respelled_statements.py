@@ -44,7 +44,7 @@ def respell_statement(query: Query, policy: Policy, catalog: Catalog) -> Query:
     values = [value for each in distinct for value in each.expressions]
     if (nested and distinct) or not all(isinstance(value, exp.Column) for value in values):
         tree = with_distinct_rows(replace(query, tree=tree), policy, catalog)
-    if nested and find_nodes(tree, exp.Group):
+    if nested and find_nodes(tree, exp.Group, exp.SetOperation):
         from dpsql.composition.counted_groups import with_few_groups  # noqa: PLC0415  as above
 
         tree = with_few_groups(replace(query, tree=tree), policy, catalog)

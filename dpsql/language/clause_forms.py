@@ -172,14 +172,14 @@ def _convert_to_upper_char(text: str) -> str | None:
 
 
 def _convert_date_format(text: str) -> str | None:
-    """Return MySQL's or Java's format as strftime's; None if a code pads or depends on the locale."""
+    """Return MySQL's or Java's format as strftime's; None if a code pads; names are English."""
     if "%" in text:
         return _convert(text, "%.|.", _MYSQL, case=True)
     return _convert(text, "'[^']*'|([A-Za-z])\\1*|.", _JAVA, case=True)
 
 
 def _convert_strftime(text: str) -> str | None:
-    """Return the format if its codes are digits, the same in all dialects."""
+    """Return the format if its codes are digits or names, which are English in all dialects."""
     return _convert(text, "%.|.", _STRFTIME, case=True)
 
 
@@ -188,8 +188,10 @@ _TO_CHAR = {"YYYY": "%Y", "YY": "%y", "MM": "%m", "DD": "%d", "HH24": "%H", "MI"
 _TO_CHAR |= {"DDD": "%j", "IYYY": "%G", "IW": "%V"}
 _TO_CHAR |= {"MON": "%b", "DY": "%a", "FMMONTH": "%B", "FMDAY": "%A"}
 _JAVA = {"yyyy": "%Y", "yy": "%y", "MM": "%m", "dd": "%d", "HH": "%H", "mm": "%M", "ss": "%S", "DDD": "%j"}
-_STRFTIME = {f"%{c}": f"%{c}" for c in "YmdHMSyjGV"} | {"%F": "%Y-%m-%d", "%T": "%H:%M:%S", "%%": "%%"}
-_MYSQL = {**_STRFTIME, "%i": "%M", "%s": "%S", "%M": None, "%G": None, "%V": None, "%F": None}
+_JAVA |= {"MMM": "%b", "MMMM": "%B", "EEE": "%a", "EEEE": "%A"}
+_STRFTIME = {f"%{c}": f"%{c}" for c in "YmdHMSyjGVbBaA"} | {"%F": "%Y-%m-%d", "%T": "%H:%M:%S", "%%": "%%"}
+_MYSQL: dict[str, str | None] = {**_STRFTIME, "%i": "%M", "%s": "%S", "%M": "%B", "%W": "%A"}
+_MYSQL |= dict.fromkeys(("%G", "%V", "%F", "%B", "%A"))
 
 
 def _convert(text: str, pattern: str, codes: Mapping[str, str | None], *, case: bool = False) -> str | None:

@@ -13,6 +13,7 @@ from fractions import Fraction
 from sqlglot import exp
 from sqlglot.tokenizer_core import Token, TokenType
 
+from dpsql.errors import Fix
 from dpsql.kernel.loss import exact
 from dpsql.language.options import MAX_INTEGER, parse_options
 from dpsql.language.statement import Clause, Clauses, Options, StatementText
@@ -283,10 +284,14 @@ class _Lifter(Cursor):
         if value.denominator != 1 or not 1 <= value <= MAX_INTEGER:
             raise self.source.refuse("TOP needs a positive whole number", at, "for example TOP 10")
         if self.word() in ("PERCENT", "%") or (self.word() == "WITH" and self.word(1) == "TIES"):
+            ties = self.word() == "WITH"
+            at, end = self.tokens[self.i].start, self.tokens[self.i + ties].end + 1
+            asks = f"{int(value)} groups"
             raise self.source.refuse(
-                f"TOP k {'WITH TIES' if self.word() == 'WITH' else 'PERCENT'} depends on the data",
-                self.tokens[self.i].start,
-                "TOP 10 names the number of groups",
+                f"TOP k {'WITH TIES' if ties else 'PERCENT'} depends on the data",
+                at,
+                f"TOP {int(value)}",
+                Fix("", at - 1, end, asks=asks),
             )
         self.select.top = int(value)
         self.select.spelling.append("TOP")

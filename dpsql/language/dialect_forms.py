@@ -143,6 +143,8 @@ def explain_unclear(node: exp.Expr) -> Unclear | None:
         )
         return Unclear(what, either)
     named = [a for a in arguments if _read_part(a)]
+    if name == "format" and arguments and arguments[0].is_string:
+        return None  # DuckDB's own
     for kinds, read, dialects in _read_forms().get(name, ()):
         if len(kinds) != len(arguments) or dialects:
             continue
@@ -160,6 +162,11 @@ def explain_unclear(node: exp.Expr) -> Unclear | None:
                 what = "TO_CHAR writes this name in capitals in PostgreSQL, and as Jan in Snowflake"
                 written = f"strftime({_write_node(value)}, '{capitals}')"
                 return Unclear(what, written, True, "Jan rather than JAN, which is UPPER of it,")
+            unpadded = FORMATS["TO_CHAR"](re.sub("(?<!FM)(Month|Day)", r"FM\1", arguments[-1].name))
+            if name == "to_char" and unpadded is not None and unpadded != arguments[-1].name:
+                written = f"strftime({_write_node(value)}, '{unpadded}')"
+                what = "TO_CHAR pads this name with blanks"
+                return Unclear(what, written, True, "the name without blanks behind it")
             what = "this format is not constant, pads its parts, or depends on the locale"
             return Unclear(what, f"strftime({_write_node(value)}, '%Y-%m-%d')")
     return None
@@ -262,8 +269,35 @@ def _average_difference(node: exp.Extract) -> exp.Expr | None:
     return exp.Anonymous(this=f"{MARK}trunc", expressions=[made]) if whole else made
 
 
+_STYLES = {"101": "%m/%d/%Y", "103": "%d/%m/%Y", "104": "%d.%m.%Y", "105": "%d-%m-%Y", "23": "%Y-%m-%d"}
+_STYLES |= {"111": "%Y/%m/%d", "112": "%Y%m%d", "120": "%Y-%m-%d"}
+"""The formats of T-SQL's CONVERT of a day to a text, by their numbers."""
+
+
+_RENAMED = {"listagg": "string_agg", "count_big": "count"}
+"""Aggregates with another name, which take DISTINCT and `*`, too."""
+
+
+def _convert_to_text(arguments: list[exp.Expr]) -> exp.Expr | None:
+    """Return `CONVERT(varchar(7), day, 120)` as the first characters of a format; None for other calls."""
+    text, style = arguments[0], _STYLES.get(arguments[2].name)
+    sized = text.expressions[0] if isinstance(text, exp.Anonymous) and len(text.expressions) == 1 else None
+    if style is None or text.name.lower().lstrip("n") not in ("varchar", "char"):
+        return None
+    if style == _STYLES["120"] and arguments[2].name == "120" and (sized is None or int(sized.name) > 10):
+        return None  # with the time of the day
+    bound = {"a": arguments[1], "FORMAT": style, "n": sized or exp.Literal.number(30)}
+    return fill_form("left(strftime(a, 'FORMAT'), n)", bound)
+
+
 def _standardize_call(node: exp.Anonymous, dialect: str) -> exp.Expr | None:
     name, arguments = read_name(node), node.expressions
+    if name == "convert" and len(arguments) == 3:
+        return _convert_to_text(arguments) or _read_call(name, arguments[:2], dialect)
+    if name in _RENAMED:
+        renamed = copy_tree(node)
+        renamed.set("this", f"{MARK}{_RENAMED[name]}")
+        return renamed
     if name in ("date_part", "datepart") and len(arguments) == 2 and _is_difference(arguments[1]):
         part = arguments[0]
         if isinstance(part, exp.Literal) and part.is_string:

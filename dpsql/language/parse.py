@@ -339,6 +339,11 @@ def _parse_tree(source: StatementText, tokens: list[Token], dialect: str = "") -
     for table in find_nodes(trees[0], exp.Table):
         if any(isinstance(table.args.get(part), str) for part in ("db", "catalog")):
             raise source.syntax("a name is missing before a dot", table)
+    for group in find_nodes(trees[0], exp.Group):
+        if not any(group.args.values()):
+            by = [token for token in tokens if token.token_type == TokenType.GROUP_BY]
+            at = by[-1].start if by else tokens[-1].start
+            raise source.syntax("GROUP BY names no key", at, "write what follows GROUP BY")
     tree = separate_distinct_arguments(standardize_forms(trees[0], dialect))
     return rename_public_schema(drop_limit_casts(tree))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import pairwise
 
 from sqlglot.tokenizer_core import Token, TokenType
@@ -21,6 +22,8 @@ _KEYWORDS = frozenset(
     INTERVAL FILTER OVER PARTITION DIFFERENTIAL_PRIVACY OPTIONS
     """.split()  # noqa: SIM905  a table of words
 )
+_SPANS = frozenset(("YEAR", "MONTH", "WEEK", "DAY", "HOUR", "MINUTE", "SECOND"))
+_BEHIND_WHERE = ("GROUP BY", "HAVING", "QUALIFY", "ORDER BY", "LIMIT")
 _COMPARISONS = ("=", "<>", "!=", "<", "<=", ">", ">=")
 _Repair = tuple[Fix, str]
 """A change, and the hint that shows it; an empty one shows the words around the change."""
@@ -134,6 +137,34 @@ def _complete_words(text: str, tokens: list[Token], i: int) -> Iterator[_Repair]
         end = tokens[rest[0] - 1 if rest else -1].end + 1
         listed = f"({text[here.start : end]})"
         yield Fix(listed, here.start, end), f"{words[i - 1]} {listed}"
+    swapped = {"SEPARATOR": ",", "MINUS": "EXCEPT", "DESCENDING": "DESC", "ASCENDING": "ASC"}
+    for token in tokens[max(i - 1, 0) : i + 1]:
+        if token.text.upper() in swapped:
+            yield Fix(swapped[token.text.upper()], token.start, token.end + 1), ""
+    if here.token_type == TokenType.SEMICOLON:
+        yield Fix("", here.start, here.end + 1), "leave the `;` out"
+    if i and words[i].rstrip("S") in _SPANS and tokens[i - 1].token_type == TokenType.NUMBER:
+        written = f"INTERVAL {tokens[i - 1].text} {words[i]}"
+        yield Fix(written, tokens[i - 1].start, here.end + 1), written
+    for n, word in enumerate(words[: i + 1]):
+        if word == "CASE" and words[n + 2 : n + 3] == ["WHEN"] and words[n + 3] in _COMPARISONS:
+            value = tokens[n + 1]
+            moved = _make_insertion(f" {text[value.start : value.end + 1]}", tokens[n + 2].end + 1)
+            fix = Fix("", tokens[n].end + 1, value.end + 1, also=(moved,))
+            yield fix, f"CASE WHEN {value.text} {words[n + 3]} .."
+    named = re.search(r"\[([A-Za-z_][\w ]*)\]", text[max(here.start - 1, 0) :])
+    if named is not None and words[i] == "[":
+        every = [*re.finditer(r"\[([A-Za-z_][\w ]*)\]", text)]
+        quoted = tuple(Fix(f'"{m[1]}"', *m.span()) for m in every)
+        yield replace(quoted[0], also=quoted[1:]), f'"{named[1]}"'
+    for match in re.finditer(
+        r"(?i)([A-Za-z_][\w.]*)\s+(CONTAINS|STARTS\s+WITH|ENDS\s+WITH)\s+('[^']*')", text
+    ):
+        name = "_".join(match[2].lower().split())
+        written = f"{name}({match[1]}, {match[3]})"
+        yield Fix(written, *match.span()), written
+    for match in re.finditer(r"(?i)\bCOUNT\s*\*", text):
+        yield Fix("COUNT(*)", *match.span()), "COUNT(*)"
     if words[i] == "NULLS":
         yield _make_insertion(" LAST", here.end + 1), "NULLS LAST"
     if words[i] == "," and "BETWEEN" in words[max(i - 3, 0) : i]:
@@ -204,7 +235,19 @@ def _find_spellings(token: Token) -> Iterator[_Repair]:
 def _move_clause(text: str, tokens: list[Token], i: int) -> Iterator[_Repair]:
     """Yield the clause of the token behind the first SELECT, where it belongs."""
     words = [t.text.upper() for t in tokens[i : i + 4]]
+    pairs = pairwise(tokens[:i])
+    where = next((t for b, t in pairs if t.text.upper() == "WHERE" and b.text.upper() != "FILTER"), None)
+    if words[0] == "FROM" and where is not None:
+        behind = next((t for t in tokens[i:] if t.text.upper() in _BEHIND_WHERE), None)
+        at = len(text.rstrip().rstrip(";")) if behind is None else behind.start
+        condition = text[where.start : tokens[i].start].strip()
+        moved = _make_insertion(f"{condition} " if behind is not None else f" {condition}", at)
+        yield Fix("", where.start, tokens[i].start, also=(moved,)), f"FROM .. {condition}"
     select = next((t for t in tokens if t.token_type == TokenType.SELECT), None)
+    for n, (token, after) in enumerate(pairwise(tokens)):
+        before = tokens[max(n - 1, 0)].text.upper()
+        if (token.text.upper(), after.text) == ("OPTIONS", "(") and before != "DIFFERENTIAL_PRIVACY":
+            yield from _move_options(text, tokens, n)
     if words[:2] != ["WITH", "DIFFERENTIAL_PRIVACY"] or select is None:
         return
     end = find_closing_parenthesis(tokens, i + 3) if words[2:] == ["OPTIONS", "("] else i + 1
@@ -213,3 +256,17 @@ def _move_clause(text: str, tokens: list[Token], i: int) -> Iterator[_Repair]:
         clause = text[start:stop]
         removed = Fix("", start - (text[start - 1] == " "), stop)
         yield Fix(f" {clause}", select.end + 1, select.end + 1, also=(removed,)), f"SELECT {clause} ..."
+
+
+def _move_options(text: str, tokens: list[Token], i: int) -> Iterator[_Repair]:
+    """Yield OPTIONS from the end of a statement behind its SELECT, where they belong."""
+    depth, select, end = 0, None, find_closing_parenthesis(tokens, i + 1)
+    for token in tokens[:i]:
+        depth += (token.token_type == TokenType.L_PAREN) - (token.token_type == TokenType.R_PAREN)
+        select = token if not depth and token.token_type == TokenType.SELECT and select is None else select
+    if select is None or end < 0:
+        return
+    clause = f"WITH DIFFERENTIAL_PRIVACY {text[tokens[i].start : tokens[end].end + 1]}"
+    removed = Fix("", len(text[: tokens[i].start].rstrip()), tokens[end].end + 1)
+    moved = Fix(f" {clause}", select.end + 1, select.end + 1, also=(removed,))
+    yield moved, f"SELECT {clause} ..."

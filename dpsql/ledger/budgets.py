@@ -14,7 +14,6 @@ from typing import Any
 
 from dpsql.errors import NotSupportedError, ProgrammingError
 from dpsql.kernel.ledger import renewals
-from dpsql.kernel.ledger.renewals import RenewalTerms
 from dpsql.kernel.ledger.scopes import (
     Caps,
     Scope,
@@ -320,16 +319,17 @@ def _find_renewal(connection: sqlite3.Connection, caps: Caps) -> BudgetRenewal |
         found.together(connection, caps.renewal, caps.filter),
         renewals.describe(connection, caps.renewal, caps.filter),
     )
-    lifetime, spent = caps.renewal.lifetime, _find_spent(connection, caps.renewal, caps.filter)
+    limit = renewals.find_limits(connection, caps.renewal, caps.filter)[1]
+    lifetime, spent = None if limit is None else limit.epsilon, _find_spent(connection, limit, caps.filter)
     return BudgetRenewal(found.every, found.times, since, later, together, lifetime, spent, words)
 
 
-def _find_spent(connection: sqlite3.Connection, terms: RenewalTerms, budget: Filter) -> Fraction | None:
+def _find_spent(connection: sqlite3.Connection, limit: Filter | None, budget: Filter) -> Fraction | None:
     """Return the epsilon that all renewals have cost, by the sum of epsilons or by that of costs.
 
     It is at most a lifetime that admits them; None: no epsilon is proved.
     """
-    totals, limit = total_at_order(connection, POLICY, order_of(budget)).totals, terms.limit(budget)
+    totals = total_at_order(connection, POLICY, order_of(budget)).totals
     spent = replace(budget, epsilon=_ENDLESS).spent(totals)
     if limit is None or spent is None or not limit.admits(totals, PrivacyLoss()):
         return spent

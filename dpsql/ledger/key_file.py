@@ -7,7 +7,9 @@ of a backup that others may read, and nobody but its user may read the file.
 from __future__ import annotations
 
 import os
+import re
 import stat
+import threading
 from pathlib import Path
 
 from dpsql.errors import OperationalError
@@ -25,8 +27,8 @@ class KeyFile:
         return self.path.exists()
 
     def make(self, key: str) -> None:
-        """Write a key, complete and at once, unless another process was first."""
-        draft = self.path.with_name(f".{self.path.name}.{os.getpid()}.new")
+        """Write a key, complete and at once, unless another process or thread was first."""
+        draft = self.path.with_name(f".{self.path.name}.{os.getpid()}-{threading.get_ident()}.new")
         draft.unlink(missing_ok=True)
         handle = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         try:
@@ -43,10 +45,15 @@ class KeyFile:
             draft.unlink(missing_ok=True)
 
     def read(self) -> str:
-        """Return the key; raises `OSError` if there is none, `OperationalError` if others may read it."""
+        """Return the key; `OSError` if there is none, `OperationalError` for one that others may know."""
         mode = self.path.stat().st_mode
         if os.name == "posix" and mode & (stat.S_IRWXG | stat.S_IRWXO):
             raise OperationalError(
                 f"other users may read {self.path.name}: run chmod 600, and if one has, close the streams"
             )
-        return self.path.read_text("ascii").strip()
+        text = self.path.read_text("ascii", errors="replace").strip()
+        if not re.fullmatch("[0-9a-f]{64}", text):
+            raise OperationalError(
+                f"{self.path.name} has no key, which is 64 hexadecimal digits: bring it back"
+            )
+        return text

@@ -16,6 +16,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Self
 
+from dpsql.errors import OperationalError
 from dpsql.kernel.ledger import ChargeLedger, events, name_of, part_declarations, renewals
 from dpsql.kernel.ledger.events import Event
 from dpsql.kernel.ledger.limits import Limits
@@ -228,6 +229,22 @@ class Ledger(ChargeLedger):
     def parts(self) -> PartBudgets | None:
         """How units are divided into parts; None: not at all."""
         return self._caps.parts
+
+    def remember_upload(self, analyst: str, digest: str, value: str, most: int) -> None:
+        """Store what an analyst has uploaded under its hash, unless there are already `most` uploads."""
+        names = f"upload {events.canonical(name_of(analyst))} "
+        with self._store.write() as connection:
+            (known,) = connection.execute(
+                "SELECT COUNT(*) FROM setting WHERE name >= ? AND name < ? AND name <> ?",
+                (names, f"{names[:-1]}!", names + digest),
+            ).fetchone()
+            if known >= most:
+                raise OperationalError(
+                    f"you have uploaded {known:,} different tables: the ledger keeps no more of an analyst"
+                    "\nHint: one that you had before can be uploaded again; for others the owner raises"
+                    " [budget] max_uploads"
+                )
+            connection.execute("INSERT OR REPLACE INTO setting VALUES (?, ?)", (names + digest, value))
 
     def describe_renewals(self) -> str:
         """Say how often the budget has started anew, for a guarantee; empty if it does not."""

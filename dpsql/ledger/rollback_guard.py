@@ -292,12 +292,12 @@ def restore(connection: sqlite3.Connection, mark: Mark, holder: str) -> dict[str
     may be settled any more, since the mark's totals may hold what it was settled to.
     """
     found = Snapshot.of(connection)
-    renewals.follow(connection, mark.totals)
+    common, added = _find_common_totals(connection, found, mark), dict[str, tuple[Totals, Row]]()
+    renewals.follow(connection, mark.totals, common)
     running = [entry for (entry,) in connection.execute("SELECT entry FROM entry WHERE state = 'reserved'")]
     connection.execute("UPDATE entry SET state = 'cancelled' WHERE state = 'reserved'")
     connection.execute("DELETE FROM running")
     unmeasured, unanswered = kept_results.end_all(connection), lasting_streams.end_all(connection)
-    common, added = _find_common_totals(connection, found, mark), dict[str, tuple[Totals, Row]]()
     for name, told in mark.totals.items():
         if name.startswith((group_scope(""), BY_PARTS, RENEWAL)):  # added up again when needed, or below
             continue

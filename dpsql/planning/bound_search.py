@@ -69,6 +69,7 @@ _WHAT = {
     Contribution.ROWS: "rows of one {unit}",
     Contribution.GROUPS: "groups of one {unit}",
     Contribution.ROWS_IN_A_GROUP: "rows of one {unit} in a group",
+    Contribution.VALUES: "different values of one {unit} in a group",
     Contribution.TOTAL_IN_A_GROUP: "the absolute totals of one {unit} in a group",
 }
 

@@ -337,6 +337,8 @@ def _name(plan: Plan, search: BoundSearch, places: Sequence[int] = ()) -> str:
         return "groups"
     if search.ladder.of is Contribution.ROWS_IN_A_GROUP:
         return "rows in a group"
+    if search.ladder.of is Contribution.VALUES:
+        return "different values" + " in a group" * bool(plan.key_types)
     counts = [plan.counts[place] for place in places] or plan.counts
     named = (c.argument for c in counts if c.argument is not None and c.argument.searched)
     found = next(named, None)

@@ -15,7 +15,7 @@ from dpsql.policy.policy_keys import KEYS
 from dpsql.policy.toml_values import Section
 
 LEDGER = "dpsql-ledger.sqlite"
-_LIMITS = ("max_failures", "max_failures_total", "max_cancelled", "max_cancelled_total")
+_LIMITS = ("max_failures", "max_failures_total", "max_cancelled", "max_cancelled_total", "max_uploads")
 _NUMBERS = (
     *("epsilon", "delta", "conversion_delta", "max_epsilon_per_query", "default_epsilon", "default_delta"),
     "smallest_interesting",
@@ -105,6 +105,8 @@ class BudgetPolicy:
         The same for statements that the analyst cancels; None: 20, or `max_failures` if that is more.
     max_failures_total, max_cancelled_total
         The same for all analysts together; None: ten times as many.
+    max_uploads
+        How many different tables one analyst may upload: the ledger keeps their hashes for ever.
     default_epsilon, default_delta
         For statements that name none; None: such statements are refused.
     smallest_interesting
@@ -136,6 +138,7 @@ class BudgetPolicy:
     conversion_delta: Fraction | None = None
     person: PersonBudget | None = None
     renewal: RenewalPolicy | None = None
+    max_uploads: int = 10_000
 
     def __post_init__(self) -> None:
         _read_numbers(self, "budget")
@@ -274,7 +277,7 @@ def _read_numbers(
 
 
 def _check_limit(name: str, value: object) -> None:
-    if value is None and name != "max_failures":
+    if value is None and name not in ("max_failures", "max_uploads"):
         return
     if isinstance(value, bool) or not isinstance(value, int):
         raise wrong(f"budget.{name}", "expected an integer")

@@ -109,6 +109,9 @@ KEYS: dict[str, dict[str, Key]] = {
             WHOLE, "20, or `max_failures` if more", "how many statements one analyst may stop"
         ),
         "max_cancelled_total": Key(WHOLE, "10 x `max_cancelled`", "the same for all analysts together"),
+        "max_uploads": Key(
+            WHOLE, "10000", "how many different tables an analyst may upload: the ledger keeps a line of each"
+        ),
         "default_epsilon": Key(
             NUMBER, "none", "for statements that name no epsilon; without it they are refused"
         ),

@@ -95,7 +95,7 @@ class Client(StatementService):
         self._active: set[ActiveStatement] = set()
         self._turn = asyncio.Lock()
         self._closed = False
-        self._uploads = ClientUploads()
+        self._uploads = ClientUploads(login.user.analyst)
         self._generation = shared.generation
         """The policy of the last statement."""
         self._generation.database.ledger.check_analyst(login.analyst)

@@ -25,7 +25,8 @@ _OPEN: Final = weakref.WeakSet["ClientUploads"]()
 class ClientUploads:
     """The uploads of one connection; they end with it, and when the policy is read again."""
 
-    def __init__(self) -> None:
+    def __init__(self, analyst: str) -> None:
+        self._analyst = analyst
         self._uploads: Uploads | None = None
         self._base: Generation | None = None
         self._own: Generation | None = None
@@ -48,7 +49,7 @@ class ClientUploads:
             if self not in _OPEN and len(_OPEN) >= MOST_CLIENTS:
                 raise OperationalError(f"{MOST_CLIENTS} connections have uploads: ask again later")
             _OPEN.add(self)
-        self._base, self._uploads = base, self._uploads or Uploads(base.database)
+        self._base, self._uploads = base, self._uploads or Uploads(base.database, self._analyst)
         database = self._uploads.add(name, rows, key)
         own = copy(base)
         own.database, own.policy = database, database.policy

@@ -14,6 +14,8 @@
 ``significance``      p-values (dissertation, figure 5-9)
 ``unknown``           Top Stable and limited domain (Top Stable, tables 2 and 3, figure 1)
 ``boards``            the ladder: the best of 200 submissions (sparse vector lecture, exercise 2)
+``models``            counts guessed by models: MedianOracle (sparse vector lecture, section 2)
+``stable``            exact answers: First Stable and A_OQR (Top Stable, Algorithms 4 and 5)
 ``coverage``          whether 95% intervals cover 95%
 ``peer``, ``printed`` the Limited Domain mechanism as published, and the tables as printed
 ``svg``, ``page``     figures and the page, without JavaScript

@@ -32,6 +32,7 @@ trust_source = true
 [tables.rental.domain]
 item_id = { from = 0, to = 89 }
 place = ["Old Town", "Old Yard", "New Town"]
+late = "BOOLEAN"
 [tables.shelf]
 source = "shelf.parquet"
 public = true
@@ -132,7 +133,7 @@ MUTANTS = (
     ),
     Mutant(
         "moments of rows that have one of two values",
-        (("composition.pair_statistics", "write_pair_statistics", "for each in (y, x)", "for each in (y,)"),),
+        (("composition.pair_statistics", "write_pair_statistics", "for each in (p, q)", "for each in (p,)"),),
         statement="SELECT REGR_COUNT(days, item_id) AS n FROM rental",
     ),
     Mutant(
@@ -151,7 +152,24 @@ MUTANTS = (
                 "values = [item.unalias() if not i else exp.Literal.number(7) for i, item in enumerate(select.expressions)]",
             ),
         ),
-        statement="SELECT COUNT(*) AS n FROM (SELECT days, item_id % 2 AS k FROM rental WHERE late INTERSECT SELECT days, item_id % 2 FROM rental) AS t",
+        statement="SELECT COUNT(*) AS n FROM (SELECT late, place FROM rental WHERE days > 3 INTERSECT SELECT late, place FROM rental) AS t",
+    ),
+    Mutant(
+        "groups of EXCEPT are those of both branches",
+        (
+            (
+                "composition.groups_of_sets",
+                "_read_membership",
+                "right = exp.Not(this=right) if isinstance(inner, exp.Except) else right",
+                "pass",
+            ),
+        ),
+        statement="SELECT COUNT(*) AS n FROM (SELECT days, note FROM rental WHERE late EXCEPT SELECT days, note FROM rental WHERE days > 4) AS t",
+    ),
+    Mutant(
+        "groups of UNION are those that both branches have",
+        (("composition.groups_of_sets", "_read_membership", "isinstance(inner, exp.Union)", "False"),),
+        statement="SELECT COUNT(*) AS n FROM (SELECT note FROM rental WHERE days > 7 UNION SELECT word FROM rental UNION SELECT place FROM rental) AS t",
     ),
     Mutant(
         "groups of few lose the condition around them",

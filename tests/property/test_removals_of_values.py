@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from random import Random
 
@@ -18,7 +18,7 @@ import duckdb
 import pytest
 from fuzz.campaign import REPEATED
 from fuzz.check import Tried, compile_releases
-from fuzz.data import FEW, small_data
+from fuzz.data import FEW, random_row, small_data
 from fuzz.many_units import FORMS, draw
 from fuzz.mutant import Mutant
 from fuzz.stage import UNITS, Stage
@@ -139,8 +139,8 @@ class Removals:
                     mutant.apply(patch)
                     found = self.compile(stage, made, wrong=True)
                 _forget(stage)
-                right = {compiled.sql for _, compiled in self.compile(stage, made)}
-                wrong += [each for each in found if each[1].sql not in right]
+                right = {_counted_of(compiled) for _, compiled in self.compile(stage, made)}
+                wrong += [each for each in found if _counted_of(each[1]) not in right]
             if self.tally.findings:
                 return self.tally.findings[0]
             for _ in range(4 if wrong else 0):
@@ -149,6 +149,11 @@ class Removals:
                 if self.tally.findings:
                     return self.tally.findings[0]
         return ""
+
+
+def _counted_of(compiled: CompiledQuery) -> tuple[object, ...]:
+    """Return what is counted, and what is said of it."""
+    return compiled.sql, compiled.certificate.numbers, compiled.certificate.most_groups
 
 
 def _forget(stage: Stage) -> None:
@@ -197,6 +202,15 @@ FOUND = "SELECT COUNT(DISTINCT user_id) AS n FROM visits WHERE page IN (SELECT p
 LAST = "SELECT COUNT(DISTINCT user_id) AS n FROM visits WHERE day = (SELECT MAX(day) FROM visits)"
 GROUPS = "SELECT COUNT(*) AS n FROM (SELECT note FROM visits GROUP BY note HAVING COUNT(*) > 0) AS t"
 CHOSEN = "SELECT COUNT(*) AS n FROM pages p WHERE p.page IN (SELECT page FROM visits)"
+UNDECLARED = "SELECT COUNT(*) AS n FROM visits WHERE note IN (SELECT note FROM visits WHERE ms > 2)"
+LISTED = (
+    "SELECT ms, COUNT(DISTINCT user_id) AS many FROM visits WHERE page IN "
+    "(SELECT page FROM visits GROUP BY page ORDER BY COUNT(*) DESC LIMIT 2) GROUP BY ms"
+)
+"""A statement of which `constant_for` makes a list of one value."""
+SETS = "SELECT COUNT(*) AS n FROM (SELECT note FROM visits UNION SELECT note FROM users) AS t"
+NAMED = "SELECT COUNT(*) AS n FROM users u WHERE EXISTS (SELECT 1 FROM visits v WHERE v.ms = u.age)"
+EPOCH = "SELECT COUNT(*) AS n FROM orders WHERE make_timestamp(big) > TIMESTAMP '2020-01-01'"
 UNTIED = '    raise compiler.source.refuse(\n        "a subquery over private rows must be tied'
 MUTANTS = (
     Mutant(
@@ -272,6 +286,70 @@ MUTANTS = (
         statement=GROUPS,
     ),
     Mutant(
+        "a unit speaks for two values that nobody declares, and a group exists by one",
+        (
+            (
+                "analysis.counting_query",
+                "CountedGroups.build_query",
+                "rows.bound_groups(self.most, self.domains)",
+                "rows.bound_groups(self.most + 1, self.domains)",
+            ),
+        ),
+        statement=UNDECLARED,
+    ),
+    Mutant(
+        "a unit is kept to its groups in each branch of a set operation",
+        (
+            (
+                "analysis.released.few_groups",
+                "FewGroups.build_query",
+                'unit, there = Column("s", "u")',
+                "from dpsql.kernel.tree import Call\n"
+                '    unit, there = Call("hash", (Column("s", "u"), Column("s", f"f{len(self.row) - 1}")))',
+            ),
+        ),
+        statement=SETS,
+    ),
+    Mutant(
+        "the length of a released list bounds the groups of a unit",
+        (
+            (
+                "analysis.released_values",
+                "put_values",
+                "compiled=filled(plan.compiled), ladders=ladders",
+                "compiled=filled(plan.compiled), ladders=ladders, "
+                "groups_per_unit=max((len(v) for v in values.values() if type(v) is tuple), default=None)",
+            ),
+        ),
+        statement=LISTED,
+    ),
+    Mutant(
+        "rows of units that others name are counted as their own",
+        (
+            (
+                "analysis.nested_queries",
+                "_tie_to_outer",
+                UNTIED,
+                "    return Constant(True, BOOLEAN)\n" + UNTIED,
+            ),
+        ),
+        statement=NAMED,
+    ),
+    Mutant(
+        "seconds since 1970 fail beyond the last point of time",
+        (
+            (
+                "analysis.scalar_functions",
+                "compile_form",
+                "Apply(form,",
+                'Apply(replace(form, template="make_timestamp({0})" if form.name == "make_timestamp" '
+                "else form.template),",
+            ),
+        ),
+        guarded=False,
+        statement=EPOCH,
+    ),
+    Mutant(
         "public rows are chosen by rows, not by units",
         (
             (
@@ -289,3 +367,35 @@ MUTANTS = (
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda m: m.name)
 def test_a_wrong_rule_is_noticed(removals: Removals, mutant: Mutant) -> None:
     assert removals.hunt(mutant) != ""
+
+
+BY_VALUE = Mutant(
+    "all units choose alike",
+    (("kernel.tree.chosen_rows", "Bounded._lower", '"hash", (unit, *values)', '"hash", (*values,)'),),
+)
+
+
+def _count_speakers(removals: Removals) -> list[int]:
+    """Return how many speak for each page, of units that all have the same pages."""
+    stage = removals.stages[0]
+    made = small_data(removals.rng, stage.world, UNITS)
+    place, rows = [*stage.world.columns["visits"]].index("ms"), list[list[str]]()
+    for unit in made.units:
+        for page in "abc":
+            row = random_row(removals.rng, stage.world, "visits", [unit], 0.0)
+            row[0], row[1], row[place] = unit, f"'{page}'", "5"
+            rows.append(row)
+    stage.fill(replace(made, rows={**made.rows, "visits": rows}))
+    stage.enter("whole")
+    listed = next(one for _, one in removals.compile(stage, Statement(FOUND, frozenset())) if one.keys)
+    counted = removals._count(stage, duckdb_sql(listed.query), listed)
+    return sorted(numbers[0] for numbers in counted.numbers.values() if numbers[0])
+
+
+def test_units_with_the_same_values_speak_for_different_ones(removals: Removals) -> None:
+    speakers = _count_speakers(removals)
+    assert len(speakers) == 3
+    with pytest.MonkeyPatch.context() as patch:
+        BY_VALUE.apply(patch)
+        _forget(removals.stages[0])
+        assert _count_speakers(removals) == [sum(speakers)]

@@ -1,7 +1,7 @@
 -- What the hint of each refusal leads to: the refused statement's number, and the statement of one who followed
 -- its hint. Every hint that the refused fixtures are given must be here.
 
--- R17
+-- R302
 SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page ORDER BY n DESC LIMIT 10
 
 -- R115
@@ -54,9 +54,6 @@ SELECT note, COUNT(DISTINCT user_id) AS n FROM visits WHERE note IN ('a', 'b') G
 
 -- R321
 SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page TOP 10 BY n
-
--- R325
-SELECT TOP 10 page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page
 
 -- R711
 SET dp_epsilon = 0.5
@@ -114,9 +111,6 @@ SELECT COUNT(DISTINCT v.user_id) FROM visits v, (SELECT page, category FROM page
 
 -- R415
 SELECT COUNT(DISTINCT v.user_id) FROM visits v JOIN visits w USING (user_id)
-
--- R416
-SELECT COUNT(DISTINCT v.user_id) FROM visits v JOIN users u ON v.user_id = u.user_id
 
 -- R425
 SELECT COUNT(DISTINCT user_id) FROM visits, pages AS p
@@ -262,9 +256,6 @@ SELECT COUNT(DISTINCT user_id) FROM visits
 -- R718
 SELECT COUNT(DISTINCT user_id) FROM visits
 
--- R346
-SELECT country, page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY country, page ORDER BY page DESC LIMIT 2
-
 -- R54
 SELECT k, COUNT(DISTINCT u) AS n FROM (SELECT u.user_id AS u, COUNT(*) AS k FROM users u LEFT JOIN visits v ON u.user_id = v.user_id GROUP BY u.user_id) GROUP BY k ORDER BY n DESC LIMIT 2
 
@@ -291,9 +282,6 @@ SELECT city, age > 40 AS old, COUNT(DISTINCT user_id) AS n FROM users GROUP BY c
 
 -- R911
 SELECT COUNT(DISTINCT user_id) FROM visits WHERE date_diff('day', day, now()) > 5 AND date_sub('day', day, now()) > 5
-
--- R912
-SELECT COUNT(DISTINCT user_id) FROM visits WHERE strftime(day, '%Y-%m-%d') = '2024-01-01'
 
 -- R930
 SELECT COUNT(DISTINCT user_id) FROM baskets b WHERE EXISTS (SELECT 1 FROM goods g WHERE g.basket_id = b.basket_id AND g.sku = b.page)

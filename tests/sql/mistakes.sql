@@ -263,7 +263,7 @@ SELECT COUNT(DISTINCT patient_id) FROM visits WHERE diagnosis_code = (SELECT cod
 SELECT clinic, AVG(cost) FROM visits WHERE cost > AVG(cost) GROUP BY clinic
 
 -- M66 MySQL's different pairs
--- meant: SELECT COUNT(DISTINCT (clinic, minutes), contribution_bounds_per_group => (0, 20)) FROM visits
+-- meant: SELECT COUNT(DISTINCT (clinic, minutes)) FROM visits
 SELECT COUNT(DISTINCT clinic, minutes) FROM visits
 
 -- M67 rows joined by a value that many share
@@ -581,3 +581,199 @@ SELECT clinic, COUNT(*) FROM visits WHERE clinic LIKE 'S*' GROUP BY clinic
 -- M145 a list of texts without quotes
 -- meant: SELECT clinic, COUNT(*) FROM visits WHERE clinic IN ('Summit', 'Orchard') GROUP BY clinic
 SELECT clinic, COUNT(*) FROM visits WHERE clinic IN (Summit, Orchard) GROUP BY clinic
+
+-- M146 T-SQL's name of a week day
+-- meant: itself
+SELECT DATENAME(weekday, visit_date) AS wd, COUNT(*) FROM visits GROUP BY DATENAME(weekday, visit_date)
+
+-- M147 T-SQL's CONVERT with a style
+-- meant: itself
+SELECT CONVERT(varchar(7), visit_date, 120) AS ym, COUNT(*) FROM visits GROUP BY CONVERT(varchar(7), visit_date, 120)
+
+-- M148 MySQL's text as a day
+-- meant: itself
+SELECT COUNT(*) FROM visits WHERE visit_date BETWEEN STR_TO_DATE('01.03.2024', '%d.%m.%Y') AND STR_TO_DATE('31.03.2024', '%d.%m.%Y')
+
+-- M149 Oracle's ROWNUM beside groups
+-- meant: SELECT clinic, COUNT(*) FROM visits GROUP BY clinic ORDER BY COUNT(*) DESC LIMIT 10
+SELECT clinic, COUNT(*) FROM visits WHERE ROWNUM <= 10 GROUP BY clinic
+
+-- M150 Oracle's outer join
+-- meant: SELECT v.clinic, COUNT(*) FROM visits v LEFT JOIN diagnoses d ON v.diagnosis_code = d.code GROUP BY v.clinic
+SELECT v.clinic, COUNT(*) FROM visits v, diagnoses d WHERE v.diagnosis_code = d.code(+) GROUP BY v.clinic
+
+-- M151 Oracle's TRUNC of a day
+-- meant: itself
+SELECT TRUNC(visit_date, 'MM') m, SUM(cost) FROM visits GROUP BY TRUNC(visit_date, 'MM')
+
+-- M152 Oracle's DECODE
+-- meant: itself
+SELECT DECODE(sex, 'F', 'female', 'M', 'male', 'other') s, COUNT(*) FROM patients GROUP BY DECODE(sex, 'F', 'female', 'M', 'male', 'other')
+
+-- M153 SYSDATE
+-- meant: SELECT COUNT(*) FROM visits WHERE visit_date = current_date - 1
+SELECT COUNT(*) FROM visits WHERE visit_date = SYSDATE - 1
+
+-- M154 DISTINCT ON the unit
+-- meant: SELECT COUNT(DISTINCT patient_id) FROM visits
+SELECT DISTINCT ON (patient_id) patient_id, visit_date, cost FROM visits ORDER BY patient_id, visit_date DESC
+
+-- M155 a window in WHERE
+-- meant: SELECT COUNT(*) FROM (SELECT * FROM visits QUALIFY ROW_NUMBER() OVER (PARTITION BY patient_id ORDER BY visit_date) = 1) AS visits
+SELECT COUNT(*) FROM visits WHERE ROW_NUMBER() OVER (PARTITION BY patient_id ORDER BY visit_date) = 1
+
+-- M156 a window in WHERE beside another condition
+-- meant: SELECT COUNT(*) FROM (SELECT * FROM visits WHERE cost > 10 QUALIFY ROW_NUMBER() OVER (PARTITION BY patient_id ORDER BY visit_date) = 1) AS visits
+SELECT COUNT(*) FROM visits WHERE cost > 10 AND ROW_NUMBER() OVER (PARTITION BY patient_id ORDER BY visit_date) = 1
+
+-- M157 groups in the order of a column of rows
+-- meant: SELECT clinic, COUNT(*) AS n FROM visits GROUP BY clinic ORDER BY AVG(cost)
+SELECT clinic, COUNT(*) AS n FROM visits GROUP BY clinic ORDER BY cost
+
+-- M158 the unit beside a group, of several tables
+-- meant: SELECT COUNT(DISTINCT v.patient_id), COUNT(*) FROM visits v JOIN patients p ON v.patient_id = p.patient_id GROUP BY region
+SELECT patient_id, COUNT(*) FROM visits v JOIN patients p ON v.patient_id = p.patient_id GROUP BY region
+
+-- M159 a number with its unit
+-- meant: SELECT COUNT(*) FROM visits WHERE cost > 100
+SELECT COUNT(*) FROM visits WHERE cost > '100 EUR'
+
+-- M160 a month 13
+-- meant: SELECT COUNT(*) FROM visits WHERE visit_date > '2024-01-13'
+SELECT COUNT(*) FROM visits WHERE visit_date > '2024-13-01'
+
+-- M161 a day as in England
+-- meant: SELECT COUNT(*) FROM visits WHERE visit_date >= '2024-03-01'
+SELECT COUNT(*) FROM visits WHERE visit_date >= '01/03/2024'
+
+-- M162 a day as Oracle shows it
+-- meant: SELECT COUNT(*) FROM visits WHERE visit_date >= '2024-03-01'
+SELECT COUNT(*) FROM visits WHERE visit_date >= '01-MAR-2024'
+
+-- M163 USING a column of one table
+-- meant: SELECT chapter, AVG(cost) FROM visits JOIN diagnoses ON visits.diagnosis_code = diagnoses.code GROUP BY chapter
+SELECT chapter, AVG(cost) FROM visits JOIN diagnoses USING (diagnosis_code) GROUP BY chapter
+
+-- M164 JOIN without ON
+-- meant: SELECT chapter, AVG(cost) FROM visits JOIN diagnoses ON visits.diagnosis_code = diagnoses.code GROUP BY chapter
+SELECT chapter, AVG(cost) FROM visits JOIN diagnoses GROUP BY chapter
+
+-- M165 options at the end
+-- meant: SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 1) COUNT(*) FROM visits WHERE clinic = 'Summit'
+SELECT COUNT(*) FROM visits WHERE clinic = 'Summit' OPTIONS (epsilon = 1)
+
+-- M166 a semicolon inside
+-- meant: SELECT COUNT(*) FROM visits WHERE clinic = 'Summit'
+SELECT COUNT(*) FROM visits; WHERE clinic = 'Summit'
+
+-- M167 MySQL's SEPARATOR
+-- meant: SELECT GROUP_CONCAT(DISTINCT clinic , ', ') FROM visits
+SELECT GROUP_CONCAT(DISTINCT clinic SEPARATOR ', ') FROM visits
+
+-- M168 MINUS
+-- meant: SELECT clinic FROM visits EXCEPT SELECT clinic FROM visits WHERE cost > 300
+SELECT clinic FROM visits MINUS SELECT clinic FROM visits WHERE cost > 300
+
+-- M169 a comparison in CASE of a value
+-- meant: SELECT clinic, SUM(CASE WHEN cost > 100 THEN 1 ELSE 0 END) FROM visits GROUP BY clinic
+SELECT clinic, SUM(CASE cost WHEN > 100 THEN 1 ELSE 0 END) FROM visits GROUP BY clinic
+
+-- M170 a name with blanks in brackets
+-- meant: SELECT clinic, COUNT(*) AS "number of visits" FROM visits GROUP BY clinic ORDER BY "number of visits" DESC
+SELECT clinic, COUNT(*) AS [number of visits] FROM visits GROUP BY clinic ORDER BY [number of visits] DESC
+
+-- M171 groups above the average of all
+-- meant: SELECT clinic, COUNT(*) n FROM visits GROUP BY clinic QUALIFY n > AVG(COUNT(*)) OVER ()
+SELECT clinic, COUNT(*) n FROM visits GROUP BY clinic HAVING n > AVG(n)
+
+-- M172 days without INTERVAL
+-- meant: SELECT COUNT(*) FROM visits WHERE visit_date >= CURRENT_DATE - INTERVAL 365 DAYS
+SELECT COUNT(*) FROM visits WHERE visit_date >= CURRENT_DATE - 365 DAYS
+
+-- M173 the place of a number in GROUP BY
+-- meant: SELECT region, sex, COUNT(*) FROM patients GROUP BY 1, 2
+SELECT region, sex, COUNT(*) FROM patients GROUP BY 1, 2, 3
+
+-- M174 a value between two in one comparison
+-- meant: SELECT COUNT(*) FROM visits WHERE 100 < cost AND cost < 200
+SELECT COUNT(*) FROM visits WHERE 100 < cost < 200
+
+-- M175 how many patients have more than five visits
+-- meant: SELECT COUNT(*) FROM (SELECT patient_id FROM visits GROUP BY patient_id HAVING COUNT(visit_id) > 5)
+SELECT COUNT(DISTINCT patient_id) FROM visits WHERE COUNT(visit_id) > 5
+
+-- M176 a column as the list of IN
+-- meant: SELECT COUNT(*) FROM patients WHERE patient_id NOT IN (SELECT patient_id FROM visits)
+SELECT COUNT(*) FROM patients WHERE patient_id NOT IN visits.patient_id
+
+-- M177 NOT EXISTS that is not tied to the row
+-- meant: SELECT COUNT(*) FROM patients p WHERE NOT EXISTS (SELECT * FROM visits v WHERE v.patient_id = p.patient_id AND v.clinic = 'Summit')
+SELECT COUNT(*) FROM patients p WHERE NOT EXISTS (SELECT * FROM visits v WHERE v.clinic = 'Summit')
+
+-- M178 IS for =
+-- meant: SELECT region, COUNT(*) FROM patients WHERE sex = 'F' GROUP BY region
+SELECT region, COUNT(*) FROM patients WHERE sex IS 'F' GROUP BY region
+
+-- M179 GROUP BY of nothing
+-- meant: SELECT MEDIAN(cost) FROM visits WHERE clinic ILIKE '%hill%'
+SELECT MEDIAN(cost) FROM visits WHERE clinic ILIKE '%hill%' GROUP BY
+
+-- M180 a number of groups in WHERE by its name
+-- meant: SELECT clinic, AVG(cost) a FROM visits GROUP BY clinic HAVING a > 10
+SELECT clinic, AVG(cost) a FROM visits WHERE a > 10 GROUP BY clinic
+
+-- M181 a rank in WHERE by its name
+-- meant: SELECT clinic, RANK() OVER (ORDER BY COUNT(*) DESC) r, COUNT(*) FROM visits GROUP BY clinic QUALIFY r <= 3
+SELECT clinic, RANK() OVER (ORDER BY COUNT(*) DESC) r, COUNT(*) FROM visits WHERE r <= 3 GROUP BY clinic
+
+-- M182 BigQuery's quantile of a list
+-- meant: SELECT clinic, QUANTILE_CONT(cost, 0.5) FROM visits GROUP BY clinic
+SELECT clinic, APPROX_QUANTILES(cost, 4)[OFFSET(2)] FROM visits GROUP BY clinic
+
+-- M183 texts added
+-- meant: SELECT clinic || '/' || diagnosis_code AS k, COUNT(*) FROM visits GROUP BY clinic || '/' || diagnosis_code
+SELECT clinic + '/' + diagnosis_code AS k, COUNT(*) FROM visits GROUP BY clinic + '/' + diagnosis_code
+
+-- M184 numbers in CONCAT
+-- meant: SELECT CONCAT(CAST(YEAR(visit_date) AS VARCHAR), '-', CAST(MONTH(visit_date) AS VARCHAR)) ym, COUNT(*) FROM visits GROUP BY ym
+SELECT CONCAT(YEAR(visit_date), '-', MONTH(visit_date)) ym, COUNT(*) FROM visits GROUP BY ym
+
+-- M185 LIKE of several patterns
+-- meant: SELECT COUNT(*) FROM visits WHERE (clinic LIKE 'Sum%' OR clinic LIKE 'Qua%')
+SELECT COUNT(*) FROM visits WHERE clinic LIKE ('Sum%', 'Qua%')
+
+-- M186 CONTAINS
+-- meant: SELECT COUNT(*) FROM visits WHERE contains(clinic, 'Hill')
+SELECT COUNT(*) FROM visits WHERE clinic CONTAINS 'Hill'
+
+-- M187 STARTS WITH
+-- meant: SELECT COUNT(*) FROM visits WHERE starts_with(clinic, 'S')
+SELECT COUNT(*) FROM visits WHERE clinic STARTS WITH 'S'
+
+-- M188 IS EMPTY
+-- meant: SELECT COUNT(*) FROM visits WHERE note = ''
+SELECT COUNT(*) FROM visits WHERE note IS EMPTY
+
+-- M189 COUNT without parentheses
+-- meant: SELECT COUNT(*) FROM visits
+SELECT COUNT * FROM visits
+
+-- M190 SUM of all rows
+-- meant: SELECT COUNT(*) FROM visits
+SELECT SUM(*) FROM visits
+
+-- M191 WHERE before FROM
+-- meant: SELECT clinic, COUNT(*) FROM visits WHERE cost > 10 GROUP BY clinic
+SELECT clinic, COUNT(*) WHERE cost > 10 FROM visits GROUP BY clinic
+
+-- M192 WITH without AS
+-- meant: WITH t AS (SELECT clinic, COUNT(*) n FROM visits GROUP BY clinic) SELECT * FROM t
+WITH t (SELECT clinic, COUNT(*) n FROM visits GROUP BY clinic) SELECT * FROM t
+
+-- M193 seconds of MySQL
+-- meant: SELECT epoch(visit_date), COUNT(*) FROM visits GROUP BY 1
+SELECT UNIX_TIMESTAMP(visit_date), COUNT(*) FROM visits GROUP BY 1
+
+-- M194 TOP of a percentage
+-- meant: SELECT TOP 10 clinic, COUNT(*) FROM visits GROUP BY clinic ORDER BY COUNT(*) DESC
+SELECT TOP 10 PERCENT clinic, COUNT(*) FROM visits GROUP BY clinic ORDER BY COUNT(*) DESC

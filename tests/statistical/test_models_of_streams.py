@@ -177,10 +177,7 @@ def answer(
         said = Fraction(float(noise.run(np.array([new]), source).value[0]))
         errors.append(float(said - new))
         weights = weights.learn(values, guess, said, Fraction(tolerance), 1 / plan.answer_epsilon)
-        left = [
-            there and abs(value - said) <= tolerance and abs(value - said) < abs(guess - said)
-            for there, value in zip(left, values, strict=True)
-        ]
+        left = [there and abs(value - said) <= tolerance for there, value in zip(left, values, strict=True)]
     return len(errors), errors
 
 
@@ -213,6 +210,25 @@ def test_more_is_answered_than_by_discarding_and_better_than_by_plain_counts(fol
     assert found[by_year, 300, False][0] > 2 * found[by_year, 300, True][0]
     assert found[by_year, 500, False][1] < 566 / 3  # 400 Laplace counts at epsilon 1
     assert found[by_synthetic, 500, False][0] < 20
+
+
+@pytest.mark.slow
+def test_how_many_are_answered_depends_on_what_is_drawn(folder: Path) -> None:
+    """Of four draws of 400 conjunctions: what was expected lies among them, and weights are always better."""
+    expected = {(300, True): 40, (500, True): 106, (300, False): 100, (500, False): 393}
+    found: dict[tuple[int, bool], list[float]] = {case: [] for case in expected}
+    for seed in (1, 2, 3, 4):
+        workload = Workload(folder / "visits.parquet", seed)
+        drawn = [workload.draw() for _ in range(QUESTIONS)]
+        for (tolerance, discard), answered in found.items():
+            runs = [answer(drawn, by_year, tolerance, each, discard=discard)[0] for each in range(RUNS // 2)]
+            answered.append(float(np.mean(runs)))
+    print({case: [round(each) for each in answered] for case, answered in found.items()})
+    for case, answered in found.items():
+        assert min(answered) < 1.1 * expected[case] < 1.3 * max(answered)
+    for tolerance in (300, 500):
+        pairs = zip(found[tolerance, False], found[tolerance, True], strict=True)
+        assert all(weights > 1.5 * discarding for weights, discarding in pairs)
 
 
 @pytest.mark.slow

@@ -97,7 +97,7 @@ class TestBoard:
 
     def test_a_score_of_no_rows_is_no_best(self, session: Session) -> None:
         """Noise may answer it. What is shown of its error tells that it is noise, and then the best stays."""
-        ask(session, OPEN.replace("100, improvements = 3", "20, improvements = 30").replace("0.02", "0.0001"))
+        ask(session, OPEN.replace("100, improvements = 3", "20, improvements = 60").replace("0.02", "0.0001"))
         answered = 0
         for most in range(-60, 0):
             text = f"SELECT AVG(CASE WHEN ill THEN 1 ELSE 0 END) AS loss FROM patients WHERE id < {most}"
@@ -419,3 +419,23 @@ def test_a_score_has_a_name_of_its_own(session: Session, name: str) -> None:
     with pytest.raises(QueryRefused, match="another column"):
         ask(session, f"CHECK b SELECT AVG(cost) AS {name} FROM patients")
     assert stream(session)["left"] == 3
+
+
+def test_explain_of_a_score_that_was_prepared_before_its_board_is_open(session: Session) -> None:
+    """Its bound follows from the best, which is not known then; later the plan is made anew."""
+    text = "EXPLAIN CHECK b SELECT AVG(cost) AS s FROM patients"
+    early = session.prepare(text)
+
+    def explained(prepared: Any) -> dict[str, str]:
+        return {row["property"]: row["value"] for row in session.execute(prepared).table.to_pylist()}
+
+    for before in (True, False):
+        found = explained(early)
+        assert found["bound"].startswith("not known before the board is open")
+        assert found["stream"] == "you have no open stream b"
+        ask(session, OPEN)
+        for prepared in (early, session.prepare(text)):
+            assert explained(prepared)["bound"] == "one unit can change it by 9.52"
+        ask(session, "CLOSE STREAM b")
+        if before:
+            early = session.prepare(text)

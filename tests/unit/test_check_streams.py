@@ -297,3 +297,39 @@ def test_statistics_move_by_at_most_a_bound(tmp_path: Path, monkeypatch: pytest.
             most[text] = max(most[text], abs(a - b))
     assert max(most.values()) == 1
     assert min(most.values()) > Fraction(1, 5), most  # the bounds are not much larger than needed
+
+
+KEYS = """SELECT i AS user_id, i % 7 AS minutes, 'p' || (i % 3) AS site, 'a' AS page, 0.0::DOUBLE AS cost,
+DATE '2024-01-01' + (i % 4)::INT AS day, CASE WHEN i % 3 > 0 THEN i % 3 END AS part,
+(i % 5)::DECIMAL(6, 2) - 1.5 AS price,
+TIMESTAMP '2024-01-01 10:00:00' + INTERVAL (i % 2) HOUR AS seen FROM range(4200) t(i)"""
+
+
+@pytest.mark.parametrize(
+    ("key", "values", "counts"),
+    [
+        ("minutes", "1, 6, 100", [600, 600, 0]),
+        ("site", "'p0', 'it''s'", [1400, 0]),
+        ("day", "DATE '2024-01-02', DATE '1999-12-31'", [1050, 0]),
+        ("price", "-1.50, 2.50, 9.75", [840, 840, 0]),
+        ("part", "2, NULL", [1400]),
+        ("seen", "TIMESTAMP '2024-01-01 11:00:00'", [2100]),
+        ("minutes % 2", "1", [1800]),
+    ],
+)
+def test_keys_of_expectations_are_public_where_no_domain_is_declared(
+    tmp_path: Path, key: str, values: str, counts: list[int]
+) -> None:
+    """Of each group that is expected the number is checked, without delta; of others nothing is said."""
+    listed = ", ".join(f"({value}, 100000, 1)" for value in values.split(", "))
+    table = f"(SELECT * FROM (VALUES {listed}) t(k, n, tolerance))"
+    with open_world(tmp_path, POLICY, visits=KEYS, forecast=FORECAST) as opened:
+        ask(opened, "OPEN CHECKS s OPTIONS (epsilon = 900, misses = 20, at_once = 9)")
+        text = f"SELECT {key} AS k, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY k EXPECT n FROM {table}"
+        rows = ask(opened, f"CHECK s {text}")
+        assert [row["checked"] for row in rows] == ["off"] * len(counts)
+        assert [row["n"] for row in rows] == pytest.approx(counts, abs=8)
+        assert spent(opened) == 900
+        with pytest.raises(QueryRefused, match="not declared") as error:
+            ask(opened, "CHECK s " + text.partition(" EXPECT")[0] + " EXPECT n AT MOST 4000")
+        assert "delta" not in str(error.value).partition("Hint:")[2]

@@ -24,6 +24,7 @@ from dpsql.errors import BudgetExceeded, Error, OperationalError, ProgrammingErr
 from dpsql.kernel.charged_work import Cancelled
 from dpsql.kernel.mechanisms import CheckStream
 from dpsql.ledger import Ledger, Opening
+from dpsql.ledger.key_file import KeyFile
 from dpsql.policy import load
 from dpsql.session import Session
 from tests.support.world import open_world
@@ -200,6 +201,41 @@ def test_nothing_secret_is_in_the_ledger(folder: Path, monkeypatch: pytest.Monke
     assert text not in dump
     assert text.upper() not in dump.upper()
     assert str(abs(found[0])) not in re.findall(r"\w+", dump)
+
+
+@pytest.mark.parametrize("text", ["", "00", "\n", "g" * 64, "0" * 63, "0" * 65, "\xe9" * 64])
+def test_a_file_that_has_no_key_opens_no_stream(folder: Path, text: str) -> None:
+    """Anybody could draw the noise of its threshold."""
+    with session_at(folder) as session:
+        key = folder / "ledger.sqlite.key"
+        key.write_text(text)
+        key.chmod(0o600)
+        with pytest.raises(OperationalError, match="has no key, which is 64 hexadecimal digits"):
+            ask(session, OPEN)
+        assert spent(session) == 0
+        key.unlink()
+        ask(session, OPEN)
+        assert check(session, 4000) == "off"
+
+
+def test_threads_that_make_the_key_at_once_have_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each writes a draft of its own: another one's is never taken half written, nor removed."""
+    link, first = os.link, [True]
+
+    def be_overtaken(draft: Path, path: Path) -> None:
+        if first:
+            first.clear()
+            other = threading.Thread(target=KeyFile(tmp_path / "l").make, args=("b" * 64,))
+            other.start()
+            other.join()
+        link(draft, path)
+
+    monkeypatch.setattr(os, "link", be_overtaken)
+    KeyFile(tmp_path / "l").make("a" * 64)
+    assert KeyFile(tmp_path / "l").read() == "b" * 64
+    assert [path.name for path in tmp_path.iterdir()] == ["l.key"]
 
 
 @pytest.mark.parametrize("lost", ["missing", "other", "empty", "readable"])

@@ -15,7 +15,7 @@ import pytest
 
 import dpsql
 from dpsql import uploads
-from dpsql.errors import Error, InterfaceError, ProgrammingError
+from dpsql.errors import Error, InterfaceError, OperationalError, ProgrammingError
 from dpsql.kernel.mechanisms import CheckStream
 from dpsql.policy import load
 from dpsql.release.check_answers import check_key
@@ -255,3 +255,33 @@ def test_what_lies_behind_a_null_is_no_value(session: Session) -> None:
     assert len(found) == 1
     assert expected == check_key("", [], pa.table({"v": [1, None]}), None)
     assert expected != check_key("", [], pa.table({"v": [1, 8]}), None)
+
+
+def test_an_analyst_has_so_many_different_uploads_as_the_policy_says(tmp_path: Path) -> None:
+    """The ledger keeps a line of each for ever: of those that it has, any number more are no growth."""
+    policy = POLICY.replace("[budget]", "[budget]\nmax_uploads = 3")
+    with open_world(tmp_path, policy, visits=VISITS, pages=PAGES) as opened:
+
+        def rows() -> int:
+            with opened.ledger._store.read() as connection:
+                found = connection.execute("SELECT COUNT(*) FROM setting WHERE name LIKE 'upload %'")
+                return int(found.fetchone()[0])
+
+        for every in (2, 3, 4):
+            opened.upload("p17", predictions(every))
+        for _ in range(2):  # another session does not begin anew
+            other = Session(load(opened.policy.path or ""), opened.analyst)
+            with pytest.raises(OperationalError, match="you have uploaded 3 different tables") as error:
+                other.upload("p18", predictions(5))
+            assert "the owner raises [budget] max_uploads" in str(error.value)
+            for every in (2, 3):
+                other.upload("p19", predictions(every))
+            other.close()
+        assert rows() == 3
+        for analyst in ("ben", f"{opened.analyst} x"):
+            other = Session(load(opened.policy.path or ""), analyst)
+            other.upload("p17", predictions(5))
+            other.close()
+        assert rows() == 5
+        with pytest.raises(OperationalError):
+            opened.upload("p18", predictions(6))

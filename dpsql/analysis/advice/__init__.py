@@ -5,7 +5,8 @@ with the whole statement. A refusal is recognised by words of its message.
 
 ``survey`` finds all obstacles, and advises on joins; ``suggested_changes`` on calls that are not known or not
 released, ``foreign_forms`` on forms that other systems or other languages have, ``unknown_names`` on columns
-and types of arguments, ``wrong_level`` on misplaced aggregates.
+and types of arguments, ``wrong_level`` on misplaced aggregates, ``misplaced_parts`` on windows and columns,
+``joined_tables`` on conditions of joins, ``written_values`` on how numbers and days are written.
 """
 
 from __future__ import annotations
@@ -17,7 +18,16 @@ from dataclasses import replace
 from sqlglot import exp
 from sqlglot.tokenizer_core import TokenType
 
-from dpsql.analysis.advice import foreign_forms, suggested_changes, survey, unknown_names, wrong_level
+from dpsql.analysis.advice import (
+    foreign_forms,
+    joined_tables,
+    misplaced_parts,
+    suggested_changes,
+    survey,
+    unknown_names,
+    written_values,
+    wrong_level,
+)
 from dpsql.analysis.advice.unknown_names import Advice, FromTable, RefusedStatement, add_clause
 from dpsql.analysis.aggregate_functions import aggregate_calls, aggregate_name
 from dpsql.analysis.compiler import function_name, list_conjuncts
@@ -59,6 +69,12 @@ def group_by_items(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advic
     if last is None:
         return None
     return f"GROUP BY {text[last[0] : last[1]]}, {keys}", Fix(f", {keys}", last[1], last[1])
+
+
+def group_rolled_items(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
+    """Add to the groups of ROLLUP what the select list has besides counts."""
+    select = node if isinstance(node, exp.Select) else node.find_ancestor(exp.Select)
+    return None if select is None else group_by_items(of, select.expressions[0].unalias(), one)
 
 
 def _is_whole_item(text: str, span: tuple[int, int]) -> bool:
@@ -263,14 +279,24 @@ def count_units_by_number(of: RefusedStatement, node: exp.Expr, one: Obstacle) -
 
 
 _ADVICE: tuple[tuple[str, Callable[[RefusedStatement, exp.Expr, Obstacle], Advice | None]], ...] = (
+    ("there is no column ", misplaced_parts.limit_groups),
+    ("there is no column ", misplaced_parts.move_to_having),
+    ("there is no column ", misplaced_parts.compare_in_qualify),
+    ("there is no column ", joined_tables.advise_on_using),
     ("there is no column ", unknown_names.advise_on_column),
+    ("there is no column ", written_values.advise_on_clock),
     ("names outside ASCII are not supported", unknown_names.advise_on_renamed_column),
+    (" is not allowed with (", foreign_forms.concatenate_texts),
     (" is not allowed with (", suggested_changes.advise_on_date_part),
     (" is not allowed with (", suggested_changes.write_part_out),
     (" is not allowed with (", unknown_names.advise_on_types),
+    (" is not among the functions allowed", foreign_forms.write_alike),
+    ("the function ", foreign_forms.write_alike),
     (" is not among the functions allowed", suggested_changes.advise_on_aggregate),
     (" is not among the functions allowed", wrong_level.advise_on_nested_aggregate),
+    (" are compared only after a conversion", foreign_forms.separate_comparisons),
     (" are compared only after a conversion", unknown_names.advise_on_comparison),
+    (" over many units is not released", foreign_forms.write_second),
     (" over many units is not released", suggested_changes.advise_on_values),
     ("a window over private rows must PARTITION BY", suggested_changes.partition_by_unit),
     ("a window over private rows must PARTITION BY", suggested_changes.advise_on_window),
@@ -279,7 +305,13 @@ _ADVICE: tuple[tuple[str, Callable[[RefusedStatement, exp.Expr, Obstacle], Advic
     ("a private table is only counted", count_rows),
     ("ORDER BY and LIMIT select groups", count_rows),
     ("this is neither a group key nor a count", wrong_level.advise_on_row_condition),
+    ("this is neither a group key nor a count", misplaced_parts.count_shown_unit),
+    ("this is neither a group key nor a count", misplaced_parts.order_by_average),
     ("this is neither a group key nor a count", group_by_items),
+    ("ROLLUP, CUBE and GROUPING SETS are several", group_rolled_items),
+    ("JOIN has no condition", joined_tables.advise_on_missing_condition),
+    ("access to a field is not supported", joined_tables.advise_on_outer_join),
+    (" is in several tables", joined_tables.advise_on_ambiguous_column),
     ("this is neither a group key nor a count", wrong_level.advise_on_plain_value),
     (" is not allowed in this form", wrong_level.advise_on_nested_aggregate),
     (" is not allowed in this form", move_condition),
@@ -290,6 +322,18 @@ _ADVICE: tuple[tuple[str, Callable[[RefusedStatement, exp.Expr, Obstacle], Advic
     (" are compared only after", foreign_forms.quote_date),
     (" of the privacy unit over many units", foreign_forms.count_instead),
     (" has other arguments: it is written", foreign_forms.list_shares),
+    ("makes a list, and a release has one number", foreign_forms.choose_quantile),
+    ("this is not supported in a public statement", foreign_forms.choose_quantile),
+    (" takes VARCHAR arguments", foreign_forms.cast_arguments),
+    ("a tuple is not supported here", foreign_forms.compare_with_patterns),
+    (" takes one expression", foreign_forms.count_all_rows),
+    ("there is no table ", foreign_forms.write_as),
+    ("LIMIT as a percentage", foreign_forms.drop_percent),
+    ("IS takes NULL, TRUE or FALSE", foreign_forms.write_equal),
+    ("a condition must be BOOLEAN", foreign_forms.name_missing),
+    ("a count cannot be a group key", misplaced_parts.drop_number_of_key),
+    (" is not among the functions allowed", misplaced_parts.count_units_by_condition),
+    (" is not allowed in this form", misplaced_parts.count_units_by_condition),
     ("`*` is not a value", foreign_forms.count_unit_of_table),
     ("IF is not supported", foreign_forms.write_case),
     ("meets WHERE", foreign_forms.write_pattern),
@@ -299,6 +343,7 @@ _ADVICE: tuple[tuple[str, Callable[[RefusedStatement, exp.Expr, Obstacle], Advic
     ("COUNT(DISTINCT ...) takes one expression", wrong_level.advise_on_several_values),
     (", so no group has enough of them to be shown", drop_key),
     ("SELECT DISTINCT would release", advise_on_distinct),
+    ("SELECT DISTINCT would release", count_rows),
     ("DISTINCT over private rows must select", advise_on_private_distinct),
     ("released and private rows do not meet", advise_on_joined_distinct),
     ("the privacy unit cannot be a group key", count_units_by_number),
@@ -307,10 +352,15 @@ _ADVICE: tuple[tuple[str, Callable[[RefusedStatement, exp.Expr, Obstacle], Advic
     ("IN takes a list", suggested_changes.select_units_of_table),
     ("an INTERVAL is added to a DATE", suggested_changes.write_type_of_date),
     ("this text is not a valid BIGINT", suggested_changes.write_month_number),
+    ("this text is not a valid DATE", written_values.advise_on_date),
+    ("this text is not a valid TIMESTAMP", written_values.advise_on_date),
+    ("this text is not a valid ", written_values.advise_on_number),
+    ("a window function is allowed only in the select list", misplaced_parts.move_window),
     ("a window function is allowed only in the select list", suggested_changes.advise_on_window),
     (" has other arguments: it is written", suggested_changes.advise_on_missing_value),
     ("HINTS is not supported", suggested_changes.drop_table_hint),
     ("PIVOT is not supported", suggested_changes.write_pivot_out),
+    ("must be tied to the row's own privacy unit", misplaced_parts.tie_subquery),
     ("must be tied to the row's own privacy unit", wrong_level.advise_on_tied_average),
     ("two private tables are joined only", survey.advise_on_private_join),
 )

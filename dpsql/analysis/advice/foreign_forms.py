@@ -14,8 +14,6 @@ from dpsql.errors import Fix, Obstacle
 from dpsql.policy import fold
 
 _COUNTS = ("COUNT", "COUNT_IF")
-_UNITS = {"y": "year", "yyyy": "year", "q": "quarter", "mm": "month", "mon": "month", "w": "week", "d": "day"}
-"""What TRUNC of a date is called with in other systems."""
 
 
 def advise_on_starred_function(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
@@ -27,13 +25,163 @@ def advise_on_starred_function(of: RefusedStatement, node: exp.Expr, one: Obstac
 
 
 def truncate_date(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
-    """Write `TRUNC(day, 'MM')` as the DATE_TRUNC that it is."""
+    """Write `TRUNC(day)` as the day that it is."""
     call = of.outline.call_around(of.query.source.position(node), "trunc")
-    unit = _UNITS.get(call[2][1].strip("'").lower()) if call is not None and len(call[2]) == 2 else None
-    if call is None or unit is None:
+    if call is None or len(call[2]) != 1 or not one.message.startswith("TRUNC is not allowed with ("):
         return None
-    written = f"date_trunc('{unit}', {call[2][0]})"
+    written = f"CAST({call[2][0]} AS DATE)"
     return written, Fix(written, call[0], call[1])
+
+
+_ALIKE = {
+    "unix_timestamp": (1, "epoch({0})", "", "times are of UTC"),
+    "substring_index": (3, "split_part({0}, {1}, {2})", "", "{2} is 1"),
+    "add_months": (2, "({0} + INTERVAL ({1}) MONTH)", "", "no day is the last of its month"),
+    "months_between": (2, "date_diff('month', {1}, {0})", "how many months begin between the days", ""),
+    "to_number": (1, "TRY_CAST({0} AS DOUBLE)", "", "all texts are numbers; others are NULL here"),
+    "try_to_number": (1, "TRY_CAST({0} AS DOUBLE)", "", "no text has decimals, which are kept here"),
+    "isnumeric": (1, "(TRY_CAST({0} AS DOUBLE) IS NOT NULL)", "", ""),
+    "isdate": (1, "(TRY_CAST({0} AS DATE) IS NOT NULL)", "", ""),
+    "total": (1, "coalesce(SUM({0}), 0)", "", ""),
+    "julianday": (1, "(epoch(CAST({0} AS TIMESTAMP)) / 86400)", "days since 1970", ""),
+    "ratio_to_report": (1, "{0} / SUM({0})", "", ""),
+    "div0null": (2, "coalesce({0} / nullif({1}, 0), 0)", "", "{0} is never NULL"),
+    "regexp_count": (2, "len(regexp_extract_all({0}, {1}))", "", ""),
+}
+"""Functions of other systems: how many arguments, what is like them, what that asks, when it is the same."""
+
+
+def write_alike(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
+    """Write a function of another system by those that dpsql has, and say where it differs."""
+    found = re.match(r"(?:the function )?(\w+) is not ", one.message)
+    name = found[1].lower() if found is not None else ""
+    count, form, asks, provided = _ALIKE.get(name, (0, "", "", ""))
+    call = of.outline.call_around(of.query.source.position(node), name) if form else None
+    if call is None or len(call[2]) != count:
+        return None
+    written = form.format(*call[2])
+    condition = "" if provided.format(*call[2]) == "1 is 1" else provided.format(*call[2])
+    return written, Fix(written, call[0], call[1], asks=asks, provided=condition)
+
+
+def choose_quantile(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
+    """Write `APPROX_QUANTILES(x, 4)[OFFSET(2)]` as the quantile that it is."""
+    form = r"\(\s*([^,()]+?)\s*,\s*(\d+)\s*\)\s*\[\s*(?:SAFE_)?(OFFSET|ORDINAL)\((\d+)\)\s*\]"
+    found = re.search(f"(?i)APPROX_QUANTILES{form}", of.text)
+    if found is None or not int(found[2]):
+        return None
+    share = (int(found[4]) - (found[3].upper() == "ORDINAL")) / int(found[2])
+    written = f"QUANTILE_CONT({found[1]}, {share:g})"
+    return (written, Fix(written, *found.span())) if 0 < share < 1 else None
+
+
+def write_equal(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
+    """Write = for IS before a value, or before EMPTY."""
+    empty = re.search(r"(?i)\bIS(\s+NOT)?\s+EMPTY\b", of.text)
+    if empty is not None:
+        written = f"{'<>' if empty[1] else '='} ''"
+        return written, Fix(written, *empty.span())
+    found = re.search(r"(?i)\bIS(\s+NOT)?\s+('[^']*'|-?\d[\d.]*)", of.text)
+    if found is None or len(re.findall(r"(?i)\bIS(?:\s+NOT)?\s+(?:'|-?\d)", of.text)) != 1:
+        return None
+    written = f"{'<>' if found[1] else '='} {found[2]}"
+    return written, Fix(written, *found.span())
+
+
+def concatenate_texts(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
+    """Write || for + between texts."""
+    whole = of.original(node)
+    if not one.message.startswith("+ is not allowed with (VARCHAR, VARCHAR") or not isinstance(
+        whole, exp.Add
+    ):
+        return None
+    while isinstance(whole.parent, exp.Add):
+        whole = whole.parent
+    span = of.outline.span(whole)
+    signs = [
+        t for t in of.outline.tokens if t.text == "+" and span is not None and span[0] < t.start < span[1]
+    ]
+    if not signs:
+        return None
+    also = tuple(Fix("||", t.start, t.end + 1) for t in signs[1:])
+    return "||", Fix("||", signs[0].start, signs[0].end + 1, also=also)
+
+
+def cast_arguments(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
+    """Convert what CONCAT joins to texts."""
+    call = of.outline.call_around(of.query.source.position(node), one.message.partition(" ")[0])
+    if call is None or not call[2]:
+        return None
+    made = [each if each.startswith("'") else f"CAST({each} AS VARCHAR)" for each in call[2]]
+    written = f"CONCAT({', '.join(made)})"
+    return written, Fix(written, call[0], call[1])
+
+
+def compare_with_patterns(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
+    """Write `x LIKE ('a%', 'b%')` as two comparisons."""
+    found = re.search(r"(?i)([A-Za-z_][\w.]*)\s+(I?LIKE)\s*\(\s*('[^']*'(?:\s*,\s*'[^']*')+)\s*\)", of.text)
+    if found is None:
+        return None
+    patterns = re.findall(r"'[^']*'", found[3])
+    written = f"({' OR '.join(f'{found[1]} {found[2]} {each}' for each in patterns)})"
+    return written, Fix(written, *found.span())
+
+
+def count_all_rows(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
+    """Count the rows where SUM or AVG has `*`."""
+    name = one.message.partition(" ")[0]
+    call = of.outline.call_around(of.query.source.position(node), name)
+    if call is None or call[2] != ("*",):
+        return None
+    return "COUNT(*)", Fix("COUNT(*)", call[0], call[1], asks="how many rows there are")
+
+
+def write_as(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
+    """Write the AS that `WITH t (SELECT ..)` lacks."""
+    found = re.search(r"(?i)\bWITH\s+(\w+)(?=\s*\(\s*SELECT\b)", of.text)
+    if found is None or one.message != f"there is no table {found[1]}":
+        return None
+    return f"WITH {found[1]} AS (", Fix(" AS", found.end(), found.end())
+
+
+def drop_percent(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
+    """Take LIMIT as a number of groups, where it is a percentage."""
+    found = re.search(r"(?i)\bLIMIT\s+(\d+)(\s*(?:PERCENT\b|%))", of.text)
+    if found is None:
+        return None
+    return f"LIMIT {found[1]}", Fix("", found.start(2), found.end(2), asks=f"{found[1]} groups")
+
+
+def separate_comparisons(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
+    """Write `1 < x < 2` as two comparisons."""
+    inner = node.this.unnest() if isinstance(node, (exp.LT, exp.LTE, exp.GT, exp.GTE)) else None
+    if not isinstance(inner, (exp.LT, exp.LTE, exp.GT, exp.GTE)) or "BOOLEAN" not in one.message:
+        return None
+    middle, whole = of.outline.span(inner.expression), of.outline.span(node)
+    if middle is None or whole is None:
+        return None
+    written = f" AND {of.text[slice(*middle)]}"
+    return f"{of.text[whole[0] : middle[1]]}{written}..", Fix(written, middle[1], middle[1])
+
+
+def name_missing(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
+    """Write IS NULL for NOT before a value that is no condition."""
+    span = of.outline.span(of.original(node))
+    before = None if span is None else re.search(r"(?i)\bNOT\s+$", of.text[: span[0]])
+    if span is None or before is None or not isinstance(node, exp.Column):
+        return None
+    written = f"{of.text[slice(*span)]} IS NULL"
+    return written, Fix(written, before.start(), span[1], guess="IS NULL")
+
+
+def write_second(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
+    """Say that a statistic is one of two expressions."""
+    name = one.message.split()[0]
+    call = of.outline.call_around(of.query.source.position(node), name)
+    paired = name.lower().startswith(("corr", "covar", "regr_"))
+    if call is None or not paired or len(call[2]) == 2:
+        return None
+    return f"{name}(y, x)", None, f"{name} takes two expressions, y and x"
 
 
 def quote_date(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:

@@ -31,7 +31,7 @@ _TESTS = frozenset({"bool_or", "logical_or", "bool_and", "logical_and"})
 def advise_on_values(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
     """Advise on an aggregate that is not released; None where nothing released is like it."""
     name, at = (aggregate_name(node) or "").lower(), of.query.source.position(node)
-    call = of.outline.call_around(at, name)
+    call = of.outline.call_around(at, name) or of.outline.call_around(at, "listagg")
     if call is None or of.text[call[1] :].lstrip().upper().startswith(("FILTER", "OVER")):
         return None
     start, end, arguments = call
@@ -307,12 +307,18 @@ def write_type_of_date(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> A
     token = next((t for t in of.outline.tokens if t.start >= at and t.token_type == TokenType.STRING), None)
     if token is None or not re.fullmatch(r"\d{4}-\d\d-\d\d", token.text):
         return None
-    return f"DATE '{token.text}'", Fix("DATE ", token.start, token.start)
+    calls = re.finditer(r"(?i)\bDATE_?(?:ADD|SUB)\(\s*(?='\d{4}-\d\d-\d\d'\s*,)", of.text)
+    also = tuple(Fix("DATE ", m.end(), m.end()) for m in calls if m.end() != token.start)
+    return f"DATE '{token.text}'", Fix("DATE ", token.start, token.start, also=also)
 
 
 def select_units_of_table(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
-    """Write the subquery that `patient_id IN visits` means."""
+    """Write the subquery that `patient_id IN visits` means, or `IN visits.patient_id`."""
     at = of.query.source.position(node)
+    named = re.search(r"(?i)\bIN\s+(\w+)\.(\w+)", of.text)
+    if named is not None and named[1].isascii() and of.policy.table(named[1]) is not None:
+        listed = f"(SELECT {named[2]} FROM {named[1]})"
+        return f"IN {listed}", Fix(listed, named.start(1), named.end(2))
     token = next((t for t in of.outline.tokens if t.start >= at and t.token_type == TokenType.VAR), None)
     table = of.policy.table(token.text) if token is not None and token.text.isascii() else None
     unit = table.unit.column if table is not None and isinstance(table.unit, UnitColumn) else None

@@ -148,7 +148,6 @@ def advise_on_column(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Adv
         or _find_in_tables(of, node, named)
         or _find_by_word(of, node, here)
         or _use_unit(of, node, here)
-        or _limit_rows(node)
         or _add_inner_key(of, node, select)
     )
 
@@ -236,26 +235,18 @@ def _repeat_number(of: RefusedStatement, node: exp.Expr, select: exp.Select | No
 
 
 def _quote_declared_value(of: RefusedStatement, node: exp.Column, named: list[FromTable]) -> Advice | None:
-    """`clinic = Summit`, where the policy lists the text 'Summit' for the column."""
+    """`clinic = Summit`, where the policy lists the text 'Summit', or has the texts in another table."""
     parent = node.parent
     if node.table or not isinstance(parent, (exp.EQ, exp.NEQ, exp.In)) or "start" not in node.this.meta:
         return None
     other = parent.expression if parent.this is node else parent.this
     for one in named if isinstance(other, exp.Column) else ():
         domain = one.table.domain.get(one.column(other.name) or "")
-        if isinstance(domain, ValuesDomain) and node.name in domain.values:
+        values = domain.values if isinstance(domain, ValuesDomain) else ()
+        if isinstance(domain, TableDomain) or node.name in values:
             text = f"'{node.name}'"
             return f"{text} is a text", Fix(text, node.this.meta["start"], node.this.meta["end"] + 1)
     return None
-
-
-def _limit_rows(node: exp.Column) -> Advice | None:
-    """ROWNUM numbers the rows of an answer: LIMIT."""
-    parent = node.parent
-    number = parent.expression if isinstance(parent, (exp.LTE, exp.LT)) else None
-    if node.table or node.name.upper() != "ROWNUM" or not isinstance(number, exp.Literal):
-        return None
-    return f"no row has a number before it is shown: ORDER BY .. DESC LIMIT {number.name}", None
 
 
 def _name_table(of: RefusedStatement, node: exp.Column, named: list[FromTable]) -> Advice | None:

@@ -232,7 +232,7 @@ def advise_on_tied_average(of: RefusedStatement, node: exp.Expr, one: Obstacle) 
         return None
     block = of.outline.block(of.query.source.position(where.this) + 1)
     clause = block.clause(TokenType.WHERE) if block is not None else None
-    plain = isinstance(where.this, exp.EQ) and all(
+    plain = isinstance(where.this, (exp.EQ, exp.NEQ)) and all(
         isinstance(side, exp.Column) for side in where.this.args.values()
     )
     if block is None or clause is None or not plain or not any(aggregate_calls(select.expressions[0])):

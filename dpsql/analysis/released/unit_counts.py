@@ -8,11 +8,12 @@ from fractions import Fraction
 
 from sqlglot import exp
 
-from dpsql.analysis.bound_ladders import ROWS
+from dpsql.analysis.bound_ladders import ROWS, Contribution, Ladder
 from dpsql.analysis.compiled_relation import From
 from dpsql.analysis.compiler import check_arguments, function_name, read_whole_number, split_arguments
 from dpsql.analysis.grids import parts_of_step
 from dpsql.analysis.released import (
+    HIGHEST_ROWS,
     bound_rows,
     bound_values,
     find_unit_column,
@@ -368,6 +369,8 @@ def _count_values(call: AggregateCall, counted: exp.Expr, bound: int | None) -> 
         return DistinctValues((row,), 1, kept=False, declared=size)
     if bound is None:
         bound = bound_values(call.compiler, call.source, declared=size)
+    if bound is None and call.compiler.policy.defaults.auto_bounds:
+        bound = call.compiler.bound(_make_values_ladder(row, size))
     if bound is None:
         raise call.refuse(
             f"one {name_unit(call.source)} can have many different values of this in a group",
@@ -375,6 +378,14 @@ def _count_values(call: AggregateCall, counted: exp.Expr, bound: int | None) -> 
             *_hint_bound(call),
         )
     return OwnedValues((row,), bound) if value.link else DistinctValues((row,), bound, declared=size)
+
+
+def _make_values_ladder(row: Expr, declared: int | None) -> Ladder:
+    """Return the bounds on how many different values of a unit count in a group."""
+    most = 1 << HIGHEST_ROWS if declared is None else max(declared, 1)
+    top = min(HIGHEST_ROWS, (most - 1).bit_length())
+    ends = most <= 1 << top and declared is not None
+    return Ladder(Contribution.VALUES, row, 0, Fraction(1), top, by_row=False, ends=ends)
 
 
 def _may_count_units(call: AggregateCall, value: Typed) -> bool:

@@ -46,7 +46,7 @@ from dpsql.kernel.ledger.events import (
     StoredLadder,
     StoredRelease,
 )
-from dpsql.kernel.ledger.renewals import adopt_renewals, start_renewal
+from dpsql.kernel.ledger.renewals import CAPS, adopt_renewals, start_renewal
 from dpsql.kernel.ledger.reports import StoredReport
 from dpsql.kernel.ledger.scopes import ANYBODY, Caps, check_ladders, reorder
 from dpsql.kernel.ledger.store import RollbackGuard, Store, storable
@@ -55,8 +55,6 @@ from dpsql.kernel.loss import Charge, PrivacyLoss, Totals
 from dpsql.kernel.unit_parts import PartSet
 
 _ENTRIES_PER_CHECKPOINT: Final = 128
-_CAPS: Final = "caps"
-"""The name under which the caps that the ledger was opened with last are stored."""
 _FACTS: Final = "facts"
 """The name under which the hash of the facts is stored that the newest event `policy` tells of."""
 
@@ -104,9 +102,9 @@ class ChargeLedger:
         with self._store.read() as connection:
             check_ladders(connection, self._caps)
         written = events.canonical(self._caps.content)
-        if self.recall(_CAPS) != written:
+        if self.recall(CAPS) != written:
             with self._store.write() as connection:
-                connection.execute("INSERT OR REPLACE INTO setting VALUES (?, ?)", (_CAPS, written))
+                connection.execute("INSERT OR REPLACE INTO setting VALUES (?, ?)", (CAPS, written))
                 part_declarations.adopt(connection, self._caps)
                 adopt_renewals(connection, self._caps.renewal, self._caps.filter)
                 reorder(connection, self._caps)

@@ -109,11 +109,15 @@ class StoredStream:
     charged: Fraction
     """What it has cost until now: of an open one, what it would be settled to."""
     when: datetime
+    renewed: bool = False
+    """Whether the budget has started anew since, or does with the next charge: then it answers no more."""
 
     @property
     def said(self) -> str:
-        """Its state in words: of an open one, whether all misses are used up."""
-        return "used up" if self.state == "open" and not self.left else self.state
+        """Its state in words: of an open one, whether it answers no more."""
+        if self.state != "open":
+            return self.state
+        return "closed by a renewal" if self.renewed else "open" if self.left else "used up"
 
     @property
     def left(self) -> int:

@@ -5,6 +5,11 @@ it is limited, everything. A start is an event, written with the first charge of
 (in UTC). It is never before the last one, so a clock that is set back starts nothing, and one that is set
 forward starts one scope. Caps of analysts and groups, and the statements that may fail, do not start anew.
 
+*Two policies.* A process that opened the ledger before its policy was changed has another budget than that
+with which the ledger was opened last (`_find_adopted`). A renewal starts with the latter. What such a process
+charges has to be within both, by the sums of epsilons and of deltas alone: so the budget of the renewal
+admits it, and the theorem of `Filter` holds as if every process had the new policy.
+
 *Together.* Each scope is (epsilon, delta)-private for its largest budget while it was open, by the theorem of
 `Filter`: a statement is charged to the scope in which it was reserved, and its cost bounds its loss given
 everything before, releases of other scopes too. So n scopes are private for the sum of their budgets, also
@@ -22,6 +27,7 @@ from dataclasses import replace
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from fractions import Fraction
+from functools import lru_cache, reduce
 from typing import Any, Final
 
 from dpsql.kernel.ledger import events
@@ -42,6 +48,9 @@ from dpsql.kernel.ledger.totals import (
 from dpsql.kernel.loss import Charge, Filter, PrivacyLoss, Totals
 from dpsql.kernel.unit_parts import FIRST_DAY, LAST_DAY, Calendar, Every
 from dpsql.lazy_dataclass import dataclass
+
+CAPS: Final = "caps"
+"""The name under which the caps that the ledger was opened with last are stored."""
 
 _TIMES: Final = {1: "once", 2: "twice"}
 
@@ -119,7 +128,7 @@ class Renewal:
         return max(calendar.first_day(number + 1).isoformat(), _start_of(self.every, later=1))
 
     def renew(self, budget: Filter, last: Last) -> Renewal:
-        """Return the renewal that a charge now begins, after what came last."""
+        """Return the renewal that a charge now begins under a budget, after what came last."""
         if self.every is None:
             return self
         ended = self.ended if self.unknown else self.ended + self.most
@@ -144,14 +153,15 @@ class Renewal:
         scopes, way = self.unknown + 1, budget.order_way
         whole = self.ended + Charge(scopes * self.most.epsilon, scopes * self.most.delta)
         spent = total_at_order(connection, POLICY, None if way is None else way.order).totals
-        most, limit = _widen(budget, whole), None if terms is None else terms.limit(budget)
+        _, known = _find_adopted(connection, terms, budget)
+        most, limit = _widen(budget, whole), None if known is None else known.limit(budget)
         for each in (limit, most):
             if each is not None and each.epsilon <= most.epsilon and each.admits(spent, PrivacyLoss()):
                 return Charge(each.epsilon, min(each.delta, Fraction(1)))
-        known = [] if spent.epsilon is None else [(spent.epsilon, spent.delta)]
+        sums = [] if spent.epsilon is None else [(spent.epsilon, spent.delta)]
         if way is not None:
-            known.append((spent.cost + way.margin, spent.delta + budget.conversion_delta))
-        epsilon, delta = min(known, default=(most.epsilon, Fraction(1)))
+            sums.append((spent.cost + way.margin, spent.delta + budget.conversion_delta))
+        epsilon, delta = min(sums, default=(most.epsilon, Fraction(1)))
         return Charge(max(epsilon, most.epsilon), min(max(delta, most.delta), Fraction(1)))
 
     @property
@@ -160,6 +170,45 @@ class Renewal:
         amounts = {"ended": write_charge(self.ended), "most": write_charge(self.most)}
         told = {name: getattr(self, name) for name in ("every", "start", "since", "times", "unknown")}
         return {**told, "last": [*self.last], **{name: [*pair] for name, pair in amounts.items()}}
+
+
+def find_limits(
+    connection: sqlite3.Connection, terms: RenewalTerms | None, budget: Filter
+) -> tuple[Filter, Filter | None]:
+    """Return what a process may charge that has read some terms and a budget: in a renewal, and in all.
+
+    None: everything. Where the ledger was opened with another policy since, it is the least of both.
+    """
+    adopted, known = _find_adopted(connection, terms, budget)
+    limits = [each.limit(own) for each, own in ((terms, budget), (known, adopted)) if each is not None]
+    lifetimes = [each for each in limits if each is not None]
+    return _least(budget, adopted), reduce(_least, lifetimes) if lifetimes else None
+
+
+def _find_adopted(
+    connection: sqlite3.Connection, terms: RenewalTerms | None, budget: Filter
+) -> tuple[Filter, RenewalTerms | None]:
+    """Return budget, without its costs, and terms of the policy that the ledger was opened with last."""
+    row = connection.execute("SELECT value FROM setting WHERE name = ?", (CAPS,)).fetchone()
+    return (budget, terms) if row is None else _parse_adopted(row[0])
+
+
+@lru_cache(maxsize=16)
+def _parse_adopted(text: str) -> tuple[Filter, RenewalTerms | None]:
+    caps = json.loads(text)
+    every, lifetime = caps.get("renewal", (None, None))
+    most = None if lifetime in (None, "unlimited") else read(lifetime)
+    total = read_charge(*caps["total"])
+    budget = Filter(total.epsilon, total.delta, read(caps["conversion_delta"]), None)
+    return budget, None if every is None else RenewalTerms(every, most)
+
+
+def _least(own: Filter, adopted: Filter) -> Filter:
+    """Return a filter that admits no more than either; `own`, if both are the same."""
+    if replace(own, order_way=None) == adopted:
+        return own
+    delta = min(own.mechanism_delta, adopted.mechanism_delta)
+    return Filter(min(own.epsilon, adopted.epsilon), delta, Fraction(0), None)
 
 
 def find(connection: sqlite3.Connection) -> Renewal | None:
@@ -216,29 +265,46 @@ def start_renewal(
     if before is None or not before.is_over:
         return
     close_streams(connection)
-    total, after = read_total(connection, before.scope), before.renew(budget, _find_last(connection))
+    after = before.renew(_find_adopted(connection, terms, budget)[0], _find_last(connection))
+    total = read_total(connection, before.scope)
     _write(connection, after, Stored(Totals(), None if total is None else total.order))
 
 
-def follow(connection: sqlite3.Connection, told: Iterable[str]) -> None:
-    """Go on with the renewal of a mark, if the ledger is older: a period does not begin twice.
+def follow(connection: sqlite3.Connection, told: Iterable[str], common: Iterable[str]) -> None:
+    """Go on with the renewal of a mark, if the ledger has not all that it tells: no period begins twice.
 
-    `told` are the scopes of the mark. Of those that a lost ledger has begun only the number is known.
+    `told` are the scopes of the mark, `common` those of the latest state that both are known to have. Of
+    those that a lost ledger, or another copy, has begun since, only the number is known.
     """
-    for name in told:
-        if not name.startswith(RENEWAL):
-            continue
-        begun, times, since = name.removeprefix(RENEWAL).split(" ")
-        before = find(connection)
-        if before is None:
-            lost = Renewal(None, begun, since, int(times), Last(), Charge(), Charge(), int(times))
-            _write(connection, lost, None)
-        elif (begun, int(times)) > (before.start, before.times):
-            more = max(int(times) - before.times, 1)
-            own, last = read_total(connection, before.scope), _find_last(connection)
-            changes = {"start": begun, "times": before.times + more, "unknown": before.unknown + more}
-            after = replace(before, **changes, last=last)  # type: ignore[arg-type]  # each of its type
-            _write(connection, after, None if own is None else Stored(Totals(), own.order))
+    mark, shared = _read_scope(told), _read_scope(common)
+    if mark is None:
+        return
+    begun, times, since = mark
+    before = find(connection)
+    if before is None:
+        lost = Renewal(None, begun, since, times, Last(), Charge(), Charge(), times)
+        _write(connection, lost, None)
+        return
+    own = read_total(connection, before.scope)
+    is_empty = not before.times and total_at_order(connection, POLICY, None).totals == Totals()
+    more = times - (shared[1] if shared else 0 if is_empty else -1)
+    if more <= 0:
+        return
+    changes = {"start": max(begun, before.start), "since": min(since, before.since)}
+    after = replace(before, **changes, times=before.times + more, unknown=before.unknown + more)  # type: ignore[arg-type]  # each of its type
+    if begun > before.start:
+        after = replace(after, last=_find_last(connection))
+        own = None if own is None else Stored(Totals(), own.order)
+    _write(connection, after, own)
+
+
+def _read_scope(names: Iterable[str]) -> tuple[str, int, str] | None:
+    """Return start, times and since of the open renewal among the names of scopes; None: it is not there."""
+    for name in names:
+        if name.startswith(RENEWAL):
+            begun, times, since = name.removeprefix(RENEWAL).split(" ")
+            return begun, int(times), since
+    return None
 
 
 def add_restored(connection: sqlite3.Connection, n: int) -> None:
@@ -261,7 +327,9 @@ def add_restored(connection: sqlite3.Connection, n: int) -> None:
 def find_seen(connection: sqlite3.Connection, budget: Filter) -> Renewal | None:
     """Return the renewal to which a statement would be charged now."""
     found = find(connection)
-    return found.renew(budget, found.last) if found is not None and found.is_over else found
+    if found is None or not found.is_over:
+        return found
+    return found.renew(_find_adopted(connection, None, budget)[0], found.last)
 
 
 def describe(connection: sqlite3.Connection, terms: RenewalTerms | None, budget: Filter) -> str:

@@ -242,13 +242,15 @@ def policy_scopes(connection: sqlite3.Connection, caps: Caps, *, shown_now: bool
     """
     order = order_of(caps.filter)
     totals = total_at_order(connection, POLICY, order).totals
-    found = renewals.find_current(connection, caps.renewal)
-    if found is None or caps.renewal is None:
+    found = renewals.find(connection)
+    if found is None:
         return [Scope(POLICY, caps.filter, totals, (POLICY,))]
+    budget, limit = renewals.find_limits(connection, caps.renewal, caps.filter)
+    if caps.renewal is None or found.every != caps.renewal.every:
+        return [Scope(POLICY, budget, totals, (POLICY,))]
     anew = shown_now and found.is_over
     since = Totals() if anew else total_at_order(connection, found.scope, order).totals
-    limit = caps.renewal.limit(caps.filter)
-    own = Scope(POLICY, caps.filter, since, (), found.next_start)
+    own = Scope(POLICY, budget, since, (), found.next_start)
     return [own] if limit is None else [own, Scope(LIFETIME, limit, totals, ())]
 
 

@@ -21,6 +21,7 @@ from dpsql.kernel.ledger.lasting_streams import (
     StreamTerms,
 )
 from dpsql.kernel.ledger.renewal_rows import find_last
+from dpsql.kernel.ledger.renewals import find_current
 from dpsql.kernel.ledger.scopes import Caps
 from dpsql.kernel.ledger.store import RollbackGuard, Store, storable
 
@@ -108,12 +109,14 @@ class StreamsOfLedger:
     def find(self, analyst: str, name: str) -> StoredStream | None:
         """Return an analyst's latest stream of a name."""
         with self._store.read() as connection:
-            return lasting_streams.find(connection, analyst, storable(name))
+            found = lasting_streams.find(connection, analyst, storable(name))
+            return None if found is None else self._see_renewal(connection, found)
 
     def list(self, analyst: str | None = None) -> list[StoredStream]:
         """Return the latest stream of each name, of an analyst or of all."""
         with self._store.read() as connection:
-            return lasting_streams.list_streams(connection, analyst)
+            found = lasting_streams.list_streams(connection, analyst)
+            return [self._see_renewal(connection, each) for each in found]
 
     def has_other_open(self, analyst: str, name: str) -> bool:
         """Return whether another stream than that of an analyst and a name is open."""
@@ -133,6 +136,12 @@ class StreamsOfLedger:
             column: Literal["series", "state"] = "state" if series is None else "series"
             found = lasting_streams.find_check(connection, rounds, column, series or "answered")
         return self._covered(found)
+
+    def _see_renewal(self, connection: sqlite3.Connection, stream: StoredStream) -> StoredStream:
+        """Return a stream with whether the budget has started anew since it was opened, or would now."""
+        renewal = find_current(connection, self._caps.renewal)
+        renewed = stream.entry <= find_last(connection).entry or (renewal is not None and renewal.is_over)
+        return replace(stream, renewed=renewed)
 
     def _refuse_earlier(self, connection: sqlite3.Connection, entry: int) -> None:
         stream = lasting_streams.find_entry(connection, entry)

@@ -69,10 +69,14 @@ def _quantiles(rng: Random) -> str:
 
 
 def _set_operation(rng: Random) -> str:
-    key = rng.choice(("page", "page", "upper(page)", "day"))
+    key = rng.choice(("page", "page", "upper(page)", "day", "note", "note, country"))
     tables = ["visits", "orders", *(["likes"] if key != "day" else [])]
-    branches = [f"SELECT {key} AS k FROM {rng.choice(tables)}" for _ in range(rng.choice((2, 2, 3)))]
+    if "note" in key:
+        tables = ["visits", "visits", *(["users", "likes"] if key == "note" else [])]
+    branches = [f"SELECT {key} FROM {rng.choice(tables)}" for _ in range(rng.choice((2, 2, 3)))]
     branches[0] += rng.choice(("", " WHERE user_id IS NOT NULL"))
+    if "note" in key:
+        branches[-1] += rng.choice(("", " WHERE ms > 2")) if "visits" in branches[-1] else ""
     if rng.random() < 0.25 and key == "page":
         branches[-1] = "SELECT page AS k FROM pages"
     words = [rng.choice(("INTERSECT", "EXCEPT", "UNION")) for _ in branches]

@@ -77,7 +77,7 @@ def _places(mutant: Mutant) -> list[tuple[Any, Any, Any]]:
         if owner:
             found.append((_find(place, owner), name, wrong))
             continue
-        modules = [m for n, m in sys.modules.items() if n.startswith("dpsql.")]
+        modules = [m for n, m in sys.modules.items() if n.startswith(("dpsql.", "fuzz."))]
         found += [(m, name, wrong) for m in modules if getattr(m, name, None) is right]
         found += _in_tables(right, wrong)
     return found

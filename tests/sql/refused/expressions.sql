@@ -437,9 +437,10 @@ SELECT COUNT(DISTINCT user_id) FROM visits WHERE DATEDIFF(day, day, CURRENT_DATE
 SELECT COUNT(DISTINCT user_id) FROM visits WHERE TIMESTAMPDIFF(DAY, day, now()) > 5
 
 -- R912 a format that pads its parts
--- error: this format is not constant, pads its parts, or depends on the locale
+-- error: TO_CHAR pads this name with blanks
 -- at: TO_CHAR
--- hint: strftime(day, '%Y-%m-%d')
+-- hint: strftime(day, '%B')
+-- rewrite: SELECT COUNT(DISTINCT user_id) FROM visits WHERE strftime(day, '%B') = 'January  ' -- the name without blanks behind it is a guess
 SELECT COUNT(DISTINCT user_id) FROM visits WHERE TO_CHAR(day, 'Month') = 'January  '
 
 -- R913 a name on both sides of joins in parentheses

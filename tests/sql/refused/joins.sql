@@ -137,6 +137,7 @@ SELECT COUNT(DISTINCT visits.user_id) FROM visits JOIN visits USING (user_id)
 -- error: column user_id is in several tables
 -- at: user_id
 -- hint: write v.user_id or u.user_id
+-- rewrite: SELECT COUNT(DISTINCT v.user_id) FROM visits v JOIN users u ON v.user_id = u.user_id
 SELECT COUNT(DISTINCT user_id) FROM visits v JOIN users u ON v.user_id = u.user_id
 
 -- R417 a condition that is no BOOLEAN

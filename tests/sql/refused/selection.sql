@@ -20,7 +20,7 @@ SELECT note, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY note ORDER BY n A
 -- R17 LIMIT percent
 -- error: LIMIT as a percentage depends on how many groups there are
 -- at: 5
--- hint: LIMIT 10
+-- hint: SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page ORDER BY n DESC LIMIT 5 -- asks something else: 5 groups
 SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page ORDER BY n DESC LIMIT 5%
 
 -- R18 LIMIT subquery
@@ -108,13 +108,13 @@ SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page TOP -3
 -- R325 TOP percent
 -- error: TOP k PERCENT depends on the data
 -- at: PERCENT
--- hint: TOP 10 names the number of groups
+-- hint: SELECT TOP 10 page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page -- asks something else: 10 groups
 SELECT TOP 10 PERCENT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page
 
 -- R326 TOP with ties
 -- error: TOP k WITH TIES depends on the data
 -- at: WITH
--- hint: TOP 10 names the number of groups
+-- hint: SELECT TOP 3 page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page -- asks something else: 3 groups
 SELECT TOP 3 WITH TIES page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page
 
 -- R327 TOP within a subquery
@@ -232,7 +232,7 @@ SELECT page FROM visits GROUP BY page LIMIT 2
 -- R346 order by something unselected
 -- error: this is neither a group key nor a count
 -- at: ms
--- hint: select the keys of GROUP BY and counts
+-- hint: SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page ORDER BY AVG(ms, contribution_bounds_per_group => (0, 100)) DESC LIMIT 2 -- asks something else: in the order of the average ms
 SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page ORDER BY ms DESC LIMIT 2
 
 -- R350 a position beyond the list
@@ -280,7 +280,7 @@ SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page TOP 3 BY n W
 -- R362 a tie-breaker that is no key, a column
 -- error: this is neither a group key nor a count
 -- at: ms
--- hint: select the keys of GROUP BY and counts
+-- hint: ORDER BY n DESC, AVG(ms, contribution_bounds_per_group => (0, 100)) LIMIT 2 -- asks something else: in the order of the average ms
 SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page ORDER BY n DESC, ms LIMIT 2
 
 -- R363 a number of thousands of digits in LIMIT

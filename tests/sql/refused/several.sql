@@ -54,7 +54,7 @@ WHERE d > 3 AND e = 2 GROUP BY c ORDER BY n DESC LIMIT 2
 -- R807 subqueries in a condition
 -- error: a subquery over private rows must be tied
 -- at: 1
--- hint: WHERE a.user_id = b.user_id
+-- hint: u.user_id = visits.user_id AND u.city = 'X') -- asks something else: rows of one user_id
 -- obstacles: there is no column agge | a subquery over private rows must be tied | there is no column u.cty
 SELECT COUNT(DISTINCT user_id) FROM visits WHERE user_id IN (SELECT user_id FROM users WHERE agge > 30)
 AND EXISTS (SELECT 1 FROM users u WHERE u.cty = 'X')

@@ -459,7 +459,8 @@ SELECT COUNT(DISTINCT user_id) FROM (SELECT user_id, page FROM visits GROUP BY u
 -- R554 a window in WHERE
 -- error: a window function is allowed only in the select list or QUALIFY of a
 -- at: RANK
--- hint: ROW_NUMBER() OVER (PARTITION BY user_id
+-- hint: FROM (SELECT * FROM visits QUALIFY RANK() OVER (PARTITION BY user_id ORDER BY ms) = 1) AS visits
+-- rewrite: SELECT COUNT(DISTINCT user_id) FROM (SELECT * FROM visits QUALIFY RANK() OVER (PARTITION BY user_id ORDER BY ms) = 1) AS visits
 SELECT COUNT(DISTINCT user_id) FROM visits WHERE RANK() OVER (PARTITION BY user_id ORDER BY ms) = 1
 
 -- R555 a row further out

@@ -11,7 +11,7 @@ SELECT SUM(DISTINCT ms) FROM visits
 SELECT AVG(DISTINCT age, contribution_bounds_per_row => (0, 100)) FROM users
 
 -- R2506 a list of values
--- error: LISTAGG is not among the functions allowed over private data
+-- error: STRING_AGG over many units is not released
 -- at: LISTAGG
 -- hint: SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page -- asks something else: one row for each page
 SELECT LISTAGG(page) FROM visits

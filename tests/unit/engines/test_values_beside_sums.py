@@ -21,7 +21,9 @@ g = { values = ["a", "b"], complete = true }
 [tables.t.bounds]
 x = { from = 0, to = 10 }
 """
-ROWS = "SELECT i % 20 AS u, ['a', 'b'][1 + i % 2] AS g, (i % 7)::INTEGER AS x, i % 9 AS y FROM range(300) t(i)"
+ROWS = (
+    "SELECT i % 20 AS u, ['a', 'b'][1 + i % 2] AS g, (i % 7)::INTEGER AS x, i % 9 AS y FROM range(300) t(i)"
+)
 
 
 @pytest.mark.parametrize("number", ["AVG(x)", "SUM(x)", "COUNT(*)", "CORR(x, y)", "STDDEV(x)"])

@@ -10,6 +10,7 @@ from datetime import UTC, date, datetime, timedelta
 from fractions import Fraction
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import pytest
 
@@ -212,9 +213,11 @@ def test_open_streams_are_closed_when_the_budget_starts_anew(tmp_path: Path, clo
         stream = stream_of(ledger)
         begun = ledger.streams.begin(stream.entry, CheckRequest("CHECK", "k", "s", 1), None)
         ledger.streams.finish(begun, 1, b"x")
+        assert [each.said for each in ledger.streams.list("ann")] == ["open"]
         clock.set("2026-06-01")
         with pytest.raises(ProgrammingError, match="REFILL STREAM daily charges it again"):
             ledger.streams.begin(stream.entry, CheckRequest("CHECK", "l", "s", 1), None)
+        assert [each.said for each in ledger.streams.list("ann")] == ["closed by a renewal"]
         ask(ledger, "1")
         found = ledger.streams.find("ann", "daily")
         assert found is not None
@@ -229,6 +232,9 @@ def test_a_stream_with_a_running_check_answers_no_further_one(tmp_path: Path, cl
         begun = ledger.streams.begin(stream.entry, CheckRequest("CHECK", "k", "s", 1), None)
         clock.set("2026-06-01")
         ask(ledger, "1")
+        found = ledger.streams.find("ann", "daily")
+        assert found is not None
+        assert (found.state, found.said) == ("open", "closed by a renewal")
         ledger.streams.finish(begun, 1, b"x")
         with pytest.raises(
             ProgrammingError, match="has started anew since the stream was opened: REFILL STREAM daily"
@@ -506,6 +512,134 @@ def test_no_period_gives_more_than_its_budget_however_copies_go_on(
         assert max(told.values(), default=0) <= 1
     assert ledger.check() == []
     ledger.close()
+
+
+def _spend_until_refused(ledger: Ledger, epsilon: str) -> Fraction:
+    n = 0
+    with suppress(BudgetExceeded):
+        while True:
+            ask(ledger, epsilon)
+            n += 1
+    return n * Fraction(epsilon)
+
+
+@pytest.mark.parametrize("starter", ["old", "new"])
+@pytest.mark.parametrize("zcdp", [False, True])
+def test_a_process_with_an_older_larger_budget_spends_no_more_than_the_budget_of_the_month(
+    tmp_path: Path, clock: Clock, starter: str, *, zcdp: bool
+) -> None:
+    terms = RenewalTerms("month", None)
+    with opened(tmp_path / "l", terms, "10", zcdp=zcdp) as old:
+        ask(old, "1")
+        with opened(tmp_path / "l", terms, "3", zcdp=zcdp) as new:
+            clock.set("2026-06-01")
+            ask({"old": old, "new": new}[starter], "0.5")
+            told = new.describe_renewals()
+            assert "together are (13, 2e-6)-DP" in told  # May's ten, and June's three
+            assert _spend_until_refused(old, "0.5") == Fraction(5, 2)
+            assert seen(new)[:2] == (3, 4)
+            assert new.describe_renewals() == old.describe_renewals() == told
+            assert old.budget().remaining.epsilon == 0
+            assert old.check() == []
+
+
+def test_a_process_with_an_older_smaller_budget_keeps_it(tmp_path: Path, clock: Clock) -> None:
+    with opened(tmp_path / "l", RenewalTerms("month", None)) as old:
+        ask(old, "1/2")
+        with opened(tmp_path / "l", RenewalTerms("month", None), "3") as new:
+            clock.set("2026-06-01")
+            assert _spend_until_refused(old, "1/4") == 1
+            assert "together are (6, 2e-6)-DP" in old.describe_renewals()  # the larger one of May holds
+            assert _spend_until_refused(new, "1/4") == 2
+            assert new.check() == []
+
+
+@pytest.mark.parametrize("zcdp", [False, True])
+def test_a_lowered_lifetime_holds_for_a_process_that_has_read_a_larger_one(
+    tmp_path: Path, clock: Clock, *, zcdp: bool
+) -> None:
+    with opened(tmp_path / "l", RenewalTerms("day", None), zcdp=zcdp) as old:
+        ask(old, "1")
+        with opened(tmp_path / "l", RenewalTerms("day", Fraction(2)), zcdp=zcdp) as new:
+            spent = Fraction(1)
+            for day in range(15, 25):
+                clock.set(f"2026-05-{day}")
+                spent += _spend_until_refused(old, "1/2")
+            assert spent == 2
+            assert "together are (2, 2e-6)-DP" in new.describe_renewals()
+            renewal = old.budget().renewal
+            assert renewal is not None
+            assert renewal.lifetime == 2
+    with opened(tmp_path / "l", None) as none, opened(tmp_path / "l", RenewalTerms("day", Fraction(2))):
+        assert _spend_until_refused(none, "1/4") == 0
+
+
+def test_deltas_and_costs_of_a_process_with_another_accounting_are_those_of_the_ledger(
+    tmp_path: Path, clock: Clock
+) -> None:
+    terms, loss = RenewalTerms("month", None), PrivacyLoss.gaussian(Fraction(1, 1000))
+    gaussian = Request("s", "m", Charge(Fraction(1, 5)), loss=loss)
+    with opened(tmp_path / "l", terms, delta="8e-6", zcdp=True) as old:
+        with opened(tmp_path / "l", terms, delta="4e-6") as new:
+            clock.set("2026-06-01")
+            with pytest.raises(BudgetExceeded):  # it has no epsilon, and the ledger's policy adds epsilons
+                old.reserve_all(analyst="ann", statement="SELECT", requests=[gaussian])
+            each = Request("s", "m", Charge(Fraction(1, 8), Fraction(3, 10**6)))
+            old.reserve_all(analyst="ann", statement="SELECT", requests=[each])
+            with pytest.raises(BudgetExceeded):
+                old.reserve_all(analyst="ann", statement="SELECT", requests=[each])
+            assert "together are (2, 1.2e-5)-DP" in new.describe_renewals()
+        with opened(tmp_path / "l", terms, delta="8e-6", zcdp=True):
+            old.reserve_all(analyst="ann", statement="SELECT", requests=[gaussian])
+
+
+@pytest.mark.parametrize("other_first", [False, True])
+def test_the_starts_that_another_ledgers_mark_tells_are_counted(
+    tmp_path: Path, clock: Clock, *, other_first: bool
+) -> None:
+    """They were budgets over the same rows, whichever ledger had more of them, or the later one."""
+    terms, times = RenewalTerms("week", None), dict[str, Any]()
+    for name, first in (("own", ["14", "20", "28"]), ("other", ["14", "21"])):
+        days = [*first, "29" if (name == "other") is other_first else "14"]  # the later one, in the same week
+        clock.now = MAY
+        with opened(tmp_path / name, terms, mark=tmp_path / f"mark of {name}") as ledger:
+            for day in days:
+                clock.set(f"2026-05-{day}")
+                with suppress(BudgetExceeded):
+                    ask(ledger, "0.25")
+            times[name] = seen(ledger)[2]
+    clock.set("2026-05-29")
+    assert times == {"own": 2, "other": 2 if other_first else 1}
+    (tmp_path / "mark of own").unlink()
+    shutil.copy(tmp_path / "mark of other", tmp_path / "mark of own")
+    with opened(tmp_path / "own", terms, mark=tmp_path / "mark of own", opening=Opening.ACCEPT) as ledger:
+        told = times["own"] + times["other"] + 1
+        assert seen(ledger)[2] == told
+        assert f"started anew {told} times since 11 May 2026" in ledger.describe_renewals()
+        assert f"together are ({told + 1}, {told + 1}e-6)-DP" in ledger.describe_renewals()
+        assert ledger.check() == []
+
+
+def test_of_two_copies_that_went_on_alone_all_starts_are_counted(tmp_path: Path, clock: Clock) -> None:
+    path, mark, terms = tmp_path / "l", tmp_path / "mark", RenewalTerms("week", None)
+    with opened(path, terms, mark=mark) as ledger:
+        ask(ledger, "1")
+    shutil.copy(path, tmp_path / "copy")
+    with opened(path, terms, mark=mark) as ledger:
+        for day in ("2026-05-18", "2026-05-25"):
+            clock.set(day)
+            ask(ledger, "1")
+    for old in tmp_path.glob("l*"):
+        old.unlink()
+    shutil.copy(tmp_path / "copy", path)
+    with opened(path, terms) as ledger:  # without a mark
+        for day in ("2026-06-01", "2026-06-08", "2026-06-15"):
+            clock.set(day)
+            ask(ledger, "1")
+    with opened(path, terms, mark=mark, opening=Opening.ACCEPT) as ledger:
+        assert seen(ledger)[1:] == (7, 5)  # the first one twice: whether both have it is not known
+        assert "started anew 5 times since 11 May 2026" in ledger.describe_renewals()
+        assert ledger.check() == []
 
 
 @dataclass

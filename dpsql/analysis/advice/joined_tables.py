@@ -1,0 +1,110 @@
+"""Advise on conditions of joins that are missing, ambiguous or written as Oracle writes them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from sqlglot import exp
+from sqlglot.tokenizer_core import TokenType
+
+from dpsql.analysis.advice.unknown_names import Advice, FromTable, RefusedStatement
+from dpsql.analysis.compiler import list_conjuncts
+from dpsql.errors import Fix, Obstacle
+from dpsql.language import find_nodes, walk_tree
+from dpsql.policy import TableDomain, fold
+
+_OUTER = r"([\w.]+)\s*=\s*(\w+)\.(\w+)\s*\(\+\)|(\w+)\.(\w+)\s*\(\+\)\s*=\s*([\w.]+)"
+"""An equality of which one side is marked as that of an outer join."""
+
+
+def _list_conditions(left: FromTable, right: FromTable) -> Iterator[str]:
+    """Yield the equalities by which the policy relates two tables: of a key with its domain, or of units."""
+    for one, other in ((left, right), (right, left)):
+        for column, domain in one.table.domain.items():
+            if isinstance(domain, TableDomain) and fold(domain.table) == fold(other.table.name):
+                yield f"{one.alias}.{column} = {other.alias}.{domain.column}"
+    kinds = [unit.kind for n in (left, right) if (unit := n.table.unit) is not None]
+    if left.unit is not None and right.unit is not None and kinds[0] == kinds[-1]:
+        yield f"{left.alias}.{left.unit} = {right.alias}.{right.unit}"
+
+
+def _condition_of(named: list[FromTable], right: FromTable) -> str | None:
+    found = [each for left in named if left is not right for each in _list_conditions(left, right)]
+    return found[0] if found else None
+
+
+def advise_on_missing_condition(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
+    """Add the ON that a JOIN lacks."""
+    select = node.find_ancestor(exp.Select)
+    named = [] if select is None else of.list_tables(select)
+    right = next((n for n in named if isinstance(node, exp.Join) and n.node is node.this), None)
+    condition = None if right is None else _condition_of(named, right)
+    if right is None or condition is None:
+        return None
+    end = max(n.meta["end"] + 1 for n in walk_tree(right.node) if "end" in n.meta)
+    return f"ON {condition}", Fix(f" ON {condition}", end, end)
+
+
+def advise_on_using(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
+    """Write ON for `USING (diagnosis_code)`, where the values are those of another column, `code`."""
+    joins = [join for join in find_nodes(of.query.tree, exp.Join) if len(join.args.get("using") or ()) == 1]
+    join = next((join for join in joins if fold(join.args["using"][0].name) == fold(node.name)), None)
+    select = None if join is None else join.find_ancestor(exp.Select)
+    if join is None or select is None:
+        return None
+    named, tokens = of.list_tables(select), of.outline.tokens
+    right = next((n for n in named if n.node is join.this), None)
+    condition = None if right is None else _condition_of(named, right)
+    at = of.query.source.position(node)
+    place = next((i for i, t in enumerate(tokens) if t.start == at), 0)
+    place = place + 2 if tokens[place].token_type == TokenType.USING else place
+    begin = next((t for t in tokens[max(place - 2, 0) : place] if t.token_type == TokenType.USING), None)
+    if condition is None or begin is None or place + 1 >= len(tokens):
+        return None
+    return f"ON {condition}", Fix(f"ON {condition}", begin.start, tokens[place + 1].end + 1)
+
+
+def advise_on_outer_join(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
+    """Write `FROM visits v, codes c WHERE v.code = c.code(+)` as a LEFT JOIN."""
+    block, found = of.outermost(node), [*re.finditer(_OUTER, of.text)]
+    where = block.clause(TokenType.WHERE) if block is not None else None
+    if block is None or block.from_ is None or where is None or len(found) != 1:
+        return None
+    match, text = found[0], of.text
+    near, alias, key = (match[1], match[2], match[3]) if match[1] else (match[6], match[4], match[5])
+    items = [text[a:b] for a, b in of.outline.items(block.from_.end + 1, where.start)]
+    joined = [item for item in items if fold(item.split()[-1]) == fold(alias)]
+    rest = [item for item in items if item not in joined]
+    if len(joined) != 1 or len(rest) != 1:
+        return None
+    made = f"{rest[0]} LEFT JOIN {joined[0]} ON {near} = {alias}.{key}"
+    before, after = text[where.end + 1 : match.start()].strip(), text[match.end() : block.stop(where)].strip()
+    kept = [re.sub(r"(?i)\s+AND$|^AND\s+", "", each) for each in (before, after) if each]
+    condition = f" WHERE {' AND '.join(kept)} " if kept else " "
+    return made, Fix(f" {made}{condition}", block.from_.end + 1, block.stop(where))
+
+
+def advise_on_ambiguous_column(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
+    """Name the table of a column that several have: where they are joined on it, either is the same."""
+    select = node.find_ancestor(exp.Select)
+    if not isinstance(node, exp.Column) or select is None or "start" not in node.this.meta:
+        return None
+    having = [n for n in of.list_tables(select) if n.column(node.name) is not None]
+    joins = select.args.get("joins") or ()
+    parts = [part for join in joins for part in list_conjuncts(join.args.get("on"))]
+    where = select.args.get("where")
+    parts += [] if where is None else list_conjuncts(where.this)
+    equal = [
+        {fold(f"{side.table}.{side.name}") for side in (part.this, part.expression)}
+        for part in parts
+        if isinstance(part, exp.EQ)
+        and all(isinstance(side, exp.Column) for side in (part.this, part.expression))
+    ]
+    names = {fold(f"{n.alias}.{node.name}") for n in having}
+    inner = not any(join.args.get("side") for join in joins)
+    if len(having) < 2 or isinstance(node.parent, exp.Join):
+        return None
+    written, start = f"{having[0].alias}.{node.name}", node.this.meta["start"]
+    asks = "" if inner and len(having) == 2 and names in equal else f"the {node.name} of {having[0].alias}"
+    return one.hint, Fix(written, start, node.this.meta["end"] + 1, asks=asks)

@@ -1,0 +1,79 @@
+"""Advise on values that are written in another way: numbers with their unit, days, the present day."""
+
+from __future__ import annotations
+
+import re
+from datetime import datetime
+
+from sqlglot import exp
+from sqlglot.tokenizer_core import Token, TokenType
+
+from dpsql.analysis.advice.unknown_names import Advice, RefusedStatement
+from dpsql.errors import Fix, Obstacle
+
+_CLOCKS = {
+    "sysdate": "current_date",
+    "systimestamp": "now()",
+    "today": "current_date",
+    "getdate": "now()",
+    "curdate": "current_date",
+    "current_datetime": "now()",
+    "sysdatetime": "now()",
+}
+"""Names of the present day or time that other systems write without parentheses."""
+_DATES = (
+    *("%Y-%m-%d", "%Y/%m/%d", "%Y.%m.%d", "%Y%m%d", "%Y-%d-%m", "%Y-%m", "%d-%b-%Y", "%d-%b-%y", "%d %b %Y"),
+    *("%d %B %Y", "%B %d, %Y", "%b %d, %Y", "%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y", "%d-%m-%Y", "%m-%d-%Y"),
+)
+"""How people write a day."""
+
+
+def advise_on_clock(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
+    """Write the present day as DuckDB does."""
+    if not isinstance(node, exp.Column) or node.table or "start" not in node.this.meta:
+        return None
+    made = _CLOCKS.get(node.name.lower())
+    if made is None:
+        return None
+    asks = "the day, without its time" if node.name.lower() == "sysdate" else ""
+    return made, Fix(made, node.this.meta["start"], node.this.meta["end"] + 1, asks=asks)
+
+
+def _find_text(of: RefusedStatement, node: exp.Expr) -> Token | None:
+    at = of.query.source.position(node)
+    return next(
+        (t for t in of.outline.tokens if t.start >= at and t.token_type == TokenType.STRING),
+        None,
+    )
+
+
+def advise_on_number(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
+    """Take the number out of a text that is compared with numbers: '100 EUR', '1,000'."""
+    token = _find_text(of, node)
+    found = None if token is None else re.fullmatch(r"\D{0,4}?(-?\d[\d,]*(?:\.\d+)?)(\s*\D*)", token.text)
+    if token is None or found is None:
+        return None
+    number = found[1].replace(",", "")
+    rest = token.text.replace(found[1], "").strip()
+    asks = f"{number}, without {rest}" if rest else ""
+    return number, Fix(number, token.start, token.end + 1, asks=asks)
+
+
+def advise_on_date(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
+    """Write a day as year, month and day; of several days that it may be, one is a guess."""
+    token = _find_text(of, node)
+    days = []
+    written = "" if token is None else token.text.strip()
+    for form in _DATES:
+        try:
+            days.append(datetime.strptime(written, form).date())
+        except ValueError:
+            continue
+    found = list(dict.fromkeys(days))
+    if token is None or not found:
+        return None
+    made = f"'{found[0]}'"
+    exact = len(found) == 1 and re.search(r"\d{4}-\d\d-\d\d", written) is None and len(written) > 7
+    hint = made if len(found) == 1 else f"{made}, or '{found[1]}'"
+    guess = "" if exact else f"{found[0]:%-d %B %Y}"
+    return hint, Fix(made, token.start, token.end + 1, guess=guess)
