@@ -65,7 +65,8 @@ def bound_each_group(
     if times * most > part.most:
         return block
     counts = (replace(bounded, measure=""),) * len(block.counts)
-    return replace(block, counts=counts, rows=replace(block.rows, released=counts[:1]))
+    rows = block.rows.add_expressions(part.row)  # the condition of rows that counted by their shares
+    return replace(block, counts=counts, rows=replace(rows, released=counts[:1]))
 
 
 def _make_ladder(compiler: StatementCompiler, part: UnitNumber, *, searched: bool) -> Ladder | None:

@@ -94,7 +94,7 @@ class ProjectedRows:
 
         `more` are expressions of a row beside those of the numbers.
         """
-        row = tuple(dict.fromkeys([*(e for r in released for p in r.parts for e in p.row), *more]))
+        row = tuple(dict.fromkeys([*(e for r in released for p in r.parts for e in p.fields), *more]))
         listed = (*select_list(made.unit, "k", (k.guarded_node for k in keys)), *items("f", row))
         by_row = made.owner is None or made.owner.row
         return cls(Select(listed, made.source, where), len(keys), row, tuple(released), by_row, alike)
@@ -112,7 +112,7 @@ class ProjectedRows:
         """Return the query of the numbers by group, if need be over one row for each unit and group."""
         own = {e: Column("s", f"f{i}") for i, e in enumerate(self.row)}
         numbers = tuple(
-            tuple(p.build_counted(*(own[e] for e in p.row)) for p in r.parts) for r in self.released
+            tuple(p.build_counted(*(own[e] for e in p.fields)) for p in r.parts) for r in self.released
         )
         made = Weighted(self.query, self.keys, len(self.row), numbers)
         if self.by_row and not made.by_rows:

@@ -294,7 +294,8 @@ def is_noise_seen(counts: Sequence[ReleasedAggregate], options: Options, groups:
     ]
     # The noise of a sum is compared with what one unit may add to it.
     parts = [
-        Fraction(t, c.bound if c.noise_group is not None else 1) for t, c in zip(totals, counts, strict=True)
+        Fraction(t, c.bound) if c.noise_group is not None else t * c.step
+        for t, c in zip(totals, counts, strict=True)
     ]
     return math.sqrt(2) * float(sum(parts)) > float(options.epsilon) / 2 * _SEEN
 

@@ -38,7 +38,7 @@ from dpsql.analysis.released.conditional_counts import read_as_counts
 from dpsql.analysis.released.quantiles import QuantileCall
 from dpsql.analysis.released.released_calls import compile_released, is_released
 from dpsql.analysis.released.released_numbers import ReleasedAggregate
-from dpsql.analysis.released.unit_counts import DistinctValues, EachValue, Units
+from dpsql.analysis.released.unit_counts import DistinctValues, EachValue, Units, weigh_by_shares
 from dpsql.analysis.released.unit_values import ValueCall, choose_measures
 from dpsql.analysis.row_conditions import (
     KnownRows,
@@ -307,6 +307,8 @@ def compile_outer_query(compiler: StatementCompiler, query: Query, *, combines: 
     facts = tuple(one_row or is_fact(key, names) for key in keys)
     if any(k.most for k in keys) and all(facts) and not (apart or lost or quantiles):
         domains = list_count_keys(compiler, made, keys, domains, counts, selection, known, query.options)
+    if domains:
+        counts = weigh_by_shares(counts, selection, query.options)
     more = [row for ladder in compiler.ladders for row in ladder.rows if not compiler.places_found]
     alike = has_stable_reads(compiler.used, compiler.policy, compiler.catalog)
     rows = ProjectedRows.of(made, condition, keys, tuple(counts), more, alike=alike)

@@ -219,7 +219,9 @@ class Plan:
             return Fraction(0)
         match output.formula:
             case None:
-                return self.counts[output.of].step
+                # A number of rows is whole, though the weighted one that is released is not.
+                count = self.counts[output.of]
+                return Fraction(1) if count.argument is None else count.step
             case RowCount():
                 return Fraction(1)
             case SumOfRows(low=low, high=high):

@@ -28,12 +28,34 @@ def sums() -> Iterator[Sums]:
 def test_no_unit_moves_a_sum_beyond_its_bounds_and_every_bound_is_reached(sums: Sums) -> None:
     for _ in range(2):
         sums.fill()
-        for _ in range(12):
+        for _ in range(18):
             sums.check(sums.statement())
     print(sums.tally)
     assert not sums.tally.findings, "\n\n".join(sums.tally.findings[:3])
     assert all(sums.tally.removals[form] >= 200 for form in FORMS)
     assert {form: sums.tally.reached[form] for form in FORMS} == dict.fromkeys(FORMS, 1)
+
+
+SHARED = ("SUM", "AVG", "VAR_POP", "COUNT", "COUNT(*)", "all together")
+"""The forms to which each row adds its share, where units may have more rows than count."""
+
+
+@pytest.mark.parametrize("statements", [60, pytest.param(20_000, marks=pytest.mark.slow)])
+def test_numbers_are_those_that_the_definition_gives_for_each_unit(statements: int) -> None:
+    sums, shared = Sums(SEED + 1, databases=1), 0
+    try:
+        for place in range(statements):
+            if place % 10 == 0:
+                sums.fill()
+            made = sums.statement(SHARED)
+            parts = (part for count in made.plan.counts for part in count.parts)
+            shared += any(getattr(getattr(part, "vector", part), "fine", 1) > 1 for part in parts)
+            sums.check(made)
+    finally:
+        sums.close()
+    print(f"{statements:,} statements, {shared:,} with shares of rows; {sums.tally}")
+    assert not sums.tally.findings, "\n\n".join(sums.tally.findings[:3])
+    assert shared > statements / 4
 
 
 @pytest.mark.slow
@@ -139,6 +161,36 @@ SLIPS = (
             'return Paren(Binary("//", number, Call("GREATEST", (a, whole(self.most)))))',
             'share = Binary("//", number, Call("GREATEST", (a, whole(self.most))))\n'
             '    return Paren(Binary("+", share, whole(1)))',
+        ),
+    ),
+    mutant(
+        "a count has the rows that its condition leaves out",
+        "COUNT(*)",
+        (
+            "analysis.released.unit_counts",
+            "weigh_by_shares",
+            "replace(part, fine=fine)",
+            "replace(part, fine=fine, row=())",
+        ),
+    ),
+    mutant(
+        "a row more of a unit counts",
+        "COUNT(*)",
+        (
+            "analysis.released.unit_counts",
+            "WeightedRows.build_counted",
+            "row, self.most, self.fine",
+            "row, self.most + 1, self.fine",
+        ),
+    ),
+    mutant(
+        "a row has more parts than are claimed",
+        "COUNT(*)",
+        (
+            "analysis.released.unit_counts",
+            "WeightedRows.build_counted",
+            "row, self.most, self.fine",
+            "row, self.most, 2 * self.fine",
         ),
     ),
     mutant(

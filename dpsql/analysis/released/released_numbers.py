@@ -37,7 +37,7 @@ class UnitNumber(KeptHash, ABC):
     """A whole number that the engine computes exactly for each group; equal ones are computed once."""
 
     row: tuple[Expr, ...]
-    """The expressions of a row that the number depends on; `build_counted` gets their columns."""
+    """The expressions of a row that the number depends on."""
 
     @property
     @abstractmethod
@@ -62,9 +62,14 @@ class UnitNumber(KeptHash, ABC):
         """A key that parts have in common which are measured with one noise; None for a count."""
         return None
 
+    @property
+    def fields(self) -> tuple[Expr, ...]:
+        """The expressions of a row of which the counting query has columns: what the number depends on."""
+        return self.row
+
     @abstractmethod
     def build_counted(self, *row: Expr) -> Counted:
-        """Return what the counting query counts, of the columns of a row."""
+        """Return what the counting query counts, of the columns of `fields`."""
 
 
 SEARCHED = "found privately"
@@ -333,8 +338,8 @@ class Vector:
         The value of a row in steps from the lower bound on, and the condition on rows if there is one.
     grid
         The grid of the values; R is its width.
-    scale
-        As in `SumPart`; 0 for moments.
+    scale, fine
+        As in `SumPart`, 0 for moments; how many parts a step has, as in `RowSum`.
     most
         C, in how many rows of a unit, in all groups together, each moment counts.
     degree
@@ -343,8 +348,6 @@ class Vector:
         Whether rows without a value are counted by a further moment.
     single
         Whether each unit has at most one row in all groups.
-    fine
-        How many parts a step has, as in `RowSum`.
     """
 
     row: tuple[Expr, ...]
@@ -374,8 +377,6 @@ class Moment(UnitNumber):
     For a value x steps above the lower bound, and y = R - x, the moments of degree 1 are y and x, those of
     degree 2 are y^2, 2xy and x^2; rows without a value add R^d to a further one.
 
-    Notes
-    -----
     *Bounded:* what a row adds to all moments together is (x + y)^d = R^d, and never negative. Of a unit with
     a > C rows it is the floor of R^d C/a, of moments but the first that of their parts times C/a, and the
     first is what these leave, which is not negative. All moments of a unit then add up to at most C R^d.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from fractions import Fraction
 
 from sqlglot import exp
@@ -9,6 +11,7 @@ from sqlglot import exp
 from dpsql.analysis.bound_ladders import ROWS, Contribution, Ladder
 from dpsql.analysis.compiled_relation import From
 from dpsql.analysis.compiler import check_arguments, function_name, read_whole_number, split_arguments
+from dpsql.analysis.grids import parts_of_step
 from dpsql.analysis.released import (
     HIGHEST_ROWS,
     bound_rows,
@@ -21,7 +24,7 @@ from dpsql.analysis.released import (
     write_bound,
 )
 from dpsql.analysis.released.few_groups import GROUPS, CountedKeys, compile_few_groups
-from dpsql.analysis.released.released_numbers import AggregateCall, UnitNumber
+from dpsql.analysis.released.released_numbers import AggregateCall, ReleasedAggregate, UnitNumber
 from dpsql.analysis.scalar_rules import make_canonical
 from dpsql.analysis.total_forms import widen_integer
 from dpsql.analysis.typed_expression import UNSTORABLE, Typed, UnitRole
@@ -29,6 +32,8 @@ from dpsql.errors import Fix
 from dpsql.estimates import with_article
 from dpsql.kernel import tree
 from dpsql.kernel.tree import Call, Counted, Expr, FewUnits, IsNull, KeptValues, Paren, conjunction, kept
+from dpsql.kernel.tree.exact import whole
+from dpsql.language import Options, Selection, TopPerPartition
 from dpsql.lazy_dataclass import dataclass
 from dpsql.policy import MOST_ROWS, Assumed, fold
 from dpsql.types import BOOLEAN
@@ -142,17 +147,65 @@ class WeightedRows(BoundedRows):
     """The number of rows, of which at most `most` are counted for each unit in all groups together.
 
     Rows beyond are weighted down, not dropped: a unit with r rows in a group and a > C rows in all, C being
-    `most`, counts C r/a there on average, in whole numbers.
+    `most`, counts C r/a there on average, in whole numbers. In parts of a row, `fine` of which are one, each
+    of its rows counts C/a, rounded towards zero: it is the `RowSum` of 1, with the same bound.
     """
+
+    fine: int = 1
+
+    @property
+    def step(self) -> Fraction:
+        """The size of one step of the number, in rows."""
+        return Fraction(1, self.fine)
+
+    @property
+    def unit_change(self) -> tuple[int, int]:
+        """The least and the greatest amount by which adding a unit can change the number."""
+        return 0, self.most * self.fine
 
     @property
     def l1_over_groups(self) -> int | None:
         """The most by which adding a unit can change the numbers of all groups together."""
-        return self.most
+        return self.most * self.fine
+
+    @property
+    def fields(self) -> tuple[Expr, ...]:
+        """The condition on the rows; what a row adds if it counts by its share."""
+        return self.row if self.fine == 1 else (kept(whole(1), self.row),)
 
     def build_counted(self, *row: Expr) -> Counted:
-        """Return what the counting query counts, of the columns of a row."""
-        return tree.WeightedRows(row, self.most)
+        """Return what the counting query counts, of the columns of `fields`."""
+        if self.fine == 1:
+            return tree.WeightedRows(row, self.most)
+        return tree.RowSum(row, self.most, self.fine, False)
+
+
+_MOST_PARTS = 1 << 24
+"""In how many parts a row is divided at most: then 2^36 rows of a group fit into 2^60."""
+
+
+def weigh_by_shares(
+    counts: Sequence[ReleasedAggregate], selection: Selection, options: Options
+) -> list[ReleasedAggregate]:
+    """Return the numbers of declared groups, with counts of rows to which each row adds its share.
+
+    They stay as they are if a count is of anything else, or has another bound: counts are measured together,
+    in equal steps; and if a count is compared with a threshold, or has whole noise. A row counts for less
+    than a part too little, one of 2^24 or of 2^32/C.
+    """
+    best = selection.best if isinstance(selection, TopPerPartition) else selection
+    if getattr(best, "threshold", None) is not None or options.noise == "GEOMETRIC":
+        return [*counts]
+    parts = [part for count in counts if count.noise_group is None for part in count.parts]
+    bounds = {part.most for part in parts if isinstance(part, WeightedRows)}
+    if len(bounds) != 1 or not all(isinstance(part, WeightedRows) for part in parts):
+        return [*counts]
+    fine = min(parts_of_step(*bounds), _MOST_PARTS)
+
+    def share(part: UnitNumber) -> UnitNumber:
+        return replace(part, fine=fine) if isinstance(part, WeightedRows) else part
+
+    return [replace(count, parts=tuple(map(share, count.parts))) for count in counts]
 
 
 @dataclass(frozen=True, slots=True, eq=False)

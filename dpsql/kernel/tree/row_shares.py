@@ -56,6 +56,8 @@ class SharedRows(Weighed):
 class RowSum(SharedRows):
     """The sum of values from L to H, of which `most` count for each unit in all groups together.
 
+    The number of rows is the sum of 1, from 1 to 1, of the rows that count.
+
     *Claim:* T C min(L, 0) to T C max(H, 0), in total T C M, where M is the larger of |L| and |H|, by the
     lemma `row_share`. Of one row (`single`: a unit has one in all) the value itself, and T = 1.
     """

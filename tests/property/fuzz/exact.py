@@ -19,6 +19,8 @@ from dpsql.analysis.released.released_numbers import (
     UnitNumber,
     Vector,
 )
+from dpsql.analysis.released.unit_counts import SingleRows, WeightedRows
+from dpsql.kernel.tree import Expr, IsNull, walk
 from dpsql.types import DOUBLE
 
 __all__ = ["Row", "numbers_of"]
@@ -85,10 +87,23 @@ def _of_unit(part: UnitNumber, groups: list[list[tuple[Value, bool]]], *, keyed:
             return _weighted(sums, sum(map(abs, sums)), part.most)
         case Moment():
             return _moments(part, groups, keyed=keyed)
+        case WeightedRows():
+            counted = [_rows(part.row, cells) for cells in groups]
+            if not keyed:
+                return [min(rows, part.most) for rows in counted]
+            share = part.fine * part.most // max(sum(counted), part.most)
+            return [rows * share for rows in counted]
+        case SingleRows():
+            return [_rows(part.row, cells) for cells in groups]
         case UnitMean():
             return [_mean(part, [v for v, kept in cells if kept]) for cells in groups]
-    # A count of rows beside: those with a value, or all.
     raise NotImplementedError(part)
+
+
+def _rows(condition: tuple[Expr, ...], cells: list[tuple[Value, bool]]) -> int:
+    """Return how many rows meet a condition; those of COUNT(x) have a value, be it NaN."""
+    valued = any(isinstance(node, IsNull) for each in condition for node in walk(each))
+    return sum(kept and not (valued and value is None) for value, kept in cells)
 
 
 def _weighted(sums: list[int], rows: int, most: int) -> list[int]:
@@ -116,7 +131,7 @@ def _moments_of(vector: Vector, cells: list[tuple[Value, bool]]) -> tuple[int, l
     """Return how many rows count, and the whole and the moments after the first of these."""
     grid, r = vector.grid, vector.grid.width
     xs = [s - grid.low for s in _steps(grid, cells)]
-    rows = sum(kept for _, kept in cells) if vector.nulls else len(xs)
+    rows = _rows(vector.row[1:], cells) if vector.nulls else len(xs)
     own = [rows * vector.whole]
     if vector.degree == 1:
         own.append(sum(xs))

@@ -544,12 +544,25 @@ MUTANTS = (
             (
                 "analysis.released.unit_counts",
                 "WeightedRows.build_counted",
-                "row, self.most",
-                "row, self.most + 1",
+                "row, self.most, self.fine",
+                "row, self.most + 1, self.fine",
             ),
         ),
         ("weighted rows",),
         statement="SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (max_rows_contributed = 2) page, COUNT(*) AS n FROM visits GROUP BY page",
+    ),
+    Mutant(
+        "a row beyond the bound counts in full beside units",
+        (
+            (
+                "analysis.released.unit_counts",
+                "WeightedRows.build_counted",
+                "tree.WeightedRows(row, self.most)",
+                "tree.WeightedRows(row, self.most + 1)",
+            ),
+        ),
+        ("weighted rows",),
+        statement="SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (max_rows_contributed = 2) page, COUNT(*) AS n, COUNT(DISTINCT user_id) AS m FROM visits GROUP BY page",
     ),
     Mutant(
         "groups exist by their rows",
@@ -843,7 +856,7 @@ MUTANTS = (
             ),
         ),
         ("weighted rows",),
-        statement="SELECT page, COUNT(*) AS n FROM visits GROUP BY page ORDER BY n DESC LIMIT 2",
+        statement="SELECT page, COUNT(*) AS n, COUNT(DISTINCT user_id) AS m FROM visits GROUP BY page ORDER BY n DESC LIMIT 2",
     ),
     Mutant(
         "the values of a private DISTINCT are read as public",

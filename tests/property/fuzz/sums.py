@@ -71,7 +71,8 @@ VALUES = {
     ],
 }
 BOUNDS = ((0, 5), (0, 1), (1, 4), (-3, 7), (-5, -1), ("0.1", "0.3"), (2, 9_000_000_000), (-(2**53), 2**53))
-FORMS = ("SUM per group", "SUM", "SUM AUTO", "AVG per group", "AVG", "VAR_POP", "COUNT", "all together")
+_MEASURES = ("SUM per group", "SUM", "SUM AUTO", "AVG per group", "AVG", "VAR_POP")
+FORMS = (*_MEASURES, "COUNT", "COUNT(*)", "all together")
 GROUPS = ("a", "b", "c")
 UNITS = 6
 COPIES = range(UNITS + 1)
@@ -267,10 +268,12 @@ class Sums:
     def _equal(self, made: Statement, rows: list[Row], numbers: Numbers) -> None:
         """Compare the numbers of some groups with those that Python computes."""
         plan, of_share = made.plan, dict[object, Asked]()
-        for output, asked in zip((o for o in plan.outputs if o.kind == "count"), made.asked, strict=True):
+        pairs = [*zip((o for o in plan.outputs if o.kind == "count"), made.asked, strict=True)]
+        for output, asked in sorted(pairs, key=lambda pair: pair[1].form == "COUNT(*)"):
             for place in output.uses or (output.of,):
                 # A count of rows may be that of another column's moments.
-                own = of_share.setdefault(plan.counts[place].noise_group, asked)
+                group = plan.counts[place].noise_group
+                own = asked if group is None else of_share.setdefault(group, asked)
                 part, by_row = plan.counts[place].parts[0], made.table == "rows"
                 # What counts of a unit depends on its rows in all groups, those of NULL and of no group too.
                 groups = [*numbers, *([None] if plan.key_types else []), *(["z"] if plan.outside else [])]
@@ -301,7 +304,8 @@ class Sums:
                     self.tally.findings.append(
                         f"{made.text}: {group} moves by {moved} of {count.unit_change}"
                     )
-            same = [p for p, other in enumerate(plan.counts) if other.noise_group == count.noise_group]
+            shared = (p for p, other in enumerate(plan.counts) if other.noise_group == count.noise_group)
+            same = [*places] if count.noise_group is None else [*shared]
             together = sum(abs(moved[p]) for moved in moves.values() for p in same)
             bound = len(moves) * count.bound if count.l1_over_groups is None else count.l1_over_groups
             if together > bound:
@@ -323,6 +327,8 @@ def _calls(form: str, column: str, bounds: str) -> list[str]:
             return [f"SUM({column}, contribution_bounds => AUTO)"]
         case "COUNT":
             return [f"AVG({column}, {row})", f"COUNT({column})"]
+        case "COUNT(*)":
+            return ["COUNT(*)"]
         case "all together":
             return [f"{name}({column}, {row})" for name in ("SUM", "AVG", "STDDEV")] + ["COUNT(*)"]
     return [f"{form}({column}, {row})"]

@@ -118,6 +118,13 @@ def test_the_bound_with_less_noise_is_taken(session: Session) -> None:
     assert isinstance(sums.with_bounds((30, 29)).plan.counts[0].parts[0], CappedSum)
 
 
+def test_rows_of_a_condition_are_bounded_in_each_group_too(session: Session) -> None:
+    """Their condition is a column of the rows again, where each row would have added its share."""
+    found = private(session.prepare(best("COUNT(*) FILTER (WHERE cost > 1)"))).counting.with_bounds((8, 0))
+    assert type(found.plan.counts[0].parts[0]) is BoundedRows
+    assert exact_of(found.count()).n[0].sum() == 128 * sum(i % 3 > 0 for i in range(2000))
+
+
 def test_days_are_chosen_with_noise_for_one_row(session: Session) -> None:
     release = present(session.run(best()).release)
     assert release.mechanism == "noisy top-k with gap"

@@ -33,6 +33,8 @@ from dpsql.session import Session
 from tests.narrow import of_type, present
 
 GROUPS = 12
+PARTS = 1 << 24
+"""In how many parts of a row rows are counted."""
 POLICY = f"""
 [budget]
 epsilon = 1e9
@@ -80,8 +82,8 @@ def widths(table: pa.Table, name: str = "n") -> set[float]:
 
 
 def laplace_width(numbers: int) -> float:
-    law = mechanisms.Laplace.plan(1, Fraction(1, 2))
-    return round(half_width(law, 1 - Fraction(5, 100) / numbers), 4)
+    law = mechanisms.Laplace.plan(1, Fraction(1, 2), sensitivity=PARTS)
+    return round(half_width(law, 1 - Fraction(5, 100) / numbers) / PARTS, 4)
 
 
 BY_NOISE = [
@@ -185,10 +187,10 @@ def test_rows_of_a_top_k_hold_together_for_the_rows_that_it_may_show(session: Se
     options = "epsilon = 0.5, fresh = TRUE, mechanism = NOISY_TOP_K, measure_strategy = BOX"
     alone = asked(session, top.removeprefix("SELECT "), options)
     release = asked(session, f"* FROM ({top}) WHERE n > 1", options)
-    box = mechanisms.Box.plan(3, Fraction(1, 4))
+    box = mechanisms.Box.plan(3, Fraction(1, 4), sensitivity=PARTS)
     level = Fraction(95, 100)
-    assert widths(alone.table).pop() == pytest.approx(half_width(box, level, 0), abs=1e-3)
-    wide = half_width(box, level, 0, simultaneous=True)
+    assert widths(alone.table).pop() == pytest.approx(half_width(box, level, 0) / PARTS, abs=1e-3)
+    wide = half_width(box, level, 0, simultaneous=True) / PARTS
     assert widths(release.table).pop() == pytest.approx(wide, abs=1e-3)
     (note,) = release.warnings
     assert (

@@ -31,13 +31,16 @@ from dpsql.kernel.tree.row_shares import SharedRows
 
 LOW, HIGH, GROUPS = -3, 5, 3
 WIDTH = 5
-Unit = tuple[tuple[int, int], ...]
+VALUES = (LOW, -1, 0, 2, HIGH)
+COUNTED = (1, None)
+"""What a row has of which the number is counted: NULL if it does not count."""
+Unit = tuple[tuple[int, int | None], ...]
 """The rows of a unit, each a group and a value."""
 Added = dict[int, dict[int, list[int]]]
 """What each unit adds to each of its groups, number by number."""
 
 
-def units(values: tuple[int, ...]) -> Iterator[Unit]:
+def units(values: tuple[int | None, ...]) -> Iterator[Unit]:
     """Yield all units of up to four rows, and of up to twelve rows of one or two kinds."""
     cells = [*product(range(GROUPS), values)]
     for size in range(1, 5):
@@ -66,22 +69,24 @@ def added(parts: tuple[Counted, ...], every: list[Unit]) -> Added:
 X = (Column("s", "f0"),)
 
 
-def keeps_the_sum(most: int, fine: int) -> bool:
+def keeps_the_sum(most: int, fine: int, values: tuple[int | None, ...] = VALUES) -> bool:
     """Whether sums of all small units are within the claim, which some reach, and near the exact share."""
-    every = [*units((LOW, -1, 0, 2, HIGH))]
+    every, known = [*units(values)], [x for x in values if x is not None]
+    low, high = min(0, *known), max(known)
     found, claim, reached = added((RowSum(X, most, fine, False),), every), fine * most, 0
     for u, unit in enumerate(every):
         own = {group: numbers[0] for group, numbers in found[u].items()}
         total = sum(map(abs, own.values()))
         reached = max(reached, total)
-        if total > claim * HIGH or not all(claim * LOW <= n <= claim * HIGH for n in own.values()):
+        if total > claim * high or not all(claim * low <= n <= claim * high for n in own.values()):
             return False
+        rows = sum(x is not None for _, x in unit)
         for group, number in own.items():
-            values = [x for g, x in unit if g == group]
-            exact = Fraction(sum(values) * most, max(len(unit), most))
-            if abs(Fraction(number, fine) - exact) >= Fraction(len(values), fine):
+            there = [x for g, x in unit if g == group and x is not None]
+            exact = Fraction(sum(there) * most, max(rows, most))
+            if abs(Fraction(number, fine) - exact) >= Fraction(max(len(there), 1), fine):
                 return False
-    return reached == claim * HIGH
+    return reached == claim * high
 
 
 def keeps_moments(most: int, fine: int, degree: int) -> bool:
@@ -101,6 +106,11 @@ def keeps_moments(most: int, fine: int, degree: int) -> bool:
 def test_a_sum_of_shares_moves_as_is_claimed_and_lacks_less_than_a_part_of_a_step_a_row(most: int) -> None:
     assert keeps_the_sum(most, 1)
     assert keeps_the_sum(most, 16)
+
+
+@pytest.mark.parametrize("most", range(1, 6))
+def test_a_count_of_rows_moves_as_is_claimed_and_lacks_less_than_a_part_a_row(most: int) -> None:
+    assert keeps_the_sum(most, 16, COUNTED)
 
 
 @pytest.mark.parametrize("most", range(1, 6))
@@ -154,6 +164,7 @@ WRONG = {
 def test_a_wrong_share_is_noticed(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(SharedRows, *WRONG[name])
     assert not keeps_the_sum(3, 16)
+    assert not keeps_the_sum(3, 16, COUNTED)
 
 
 def _first_by_itself(part: Moment, numbers: list[Expr]) -> Expr:

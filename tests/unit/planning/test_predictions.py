@@ -92,7 +92,8 @@ def far_apart(session: Session, prepared: PreparedPrivate, rows: int) -> tuple[C
     if prepared.plan.domain_size is None and prepared.plan.key_types:
         counts = with_exact(counts, keys=pa.table({"k0": [f"k{i}" for i in range(rows)]}))
     values = 10**8 - 10**6 * np.arange(max(exact_of(counts).keys.num_rows, 1), dtype=np.int64)
-    return with_exact(counts, n=tuple(values for _ in exact_of(counts).n)), values
+    numbers = tuple(values * int(1 / count.step) for count in prepared.plan.counts)
+    return with_exact(counts, n=numbers), numbers[0]
 
 
 CASES = {
@@ -262,11 +263,11 @@ def test_intervals_of_rows_that_laplace_noise_selects_cover_all_of_them(
         session.prepare(statement(LAPLACE_TOP, "1", f"{ROWS}, mechanism = LAPLACE{intervals}"))
     )
     counts, _ = far_apart(session, prepared, GROUPS)
-    counts = with_exact(counts, n=(np.full(GROUPS, 1000),))
-    covered = 0
+    exact = round(1000 / prepared.plan.counts[0].step)
+    counts, covered = with_exact(counts, n=(np.full(GROUPS, exact),)), 0
     for _ in range(400):
         estimate = present(answer_of(prepared.method, prepared.plan, counts).counts[0])
-        covered += bool(((estimate.low <= 1000) & (estimate.high >= 1000)).all())
+        covered += bool(((estimate.low <= exact) & (estimate.high >= exact)).all())
     assert (covered >= 0.88 * 400) is holds
 
 
@@ -278,7 +279,8 @@ def test_groups_at_the_predicted_distance_come_in_the_right_order(
     seeded(monkeypatch, 12)
     prepared = private(session.prepare(statement(LAPLACE_TOP, "1", f"{ROWS}, mechanism = LAPLACE")))
     counts, values = far_apart(session, prepared, GROUPS)
-    values[0] = values[1] + round(share * present(prepared.method.quote.tells_apart))
+    apart = present(prepared.method.quote.tells_apart) / float(prepared.plan.counts[0].step)
+    values[0] = values[1] + round(share * apart)
     right = sum(
         int(answer_of(prepared.method, prepared.plan, with_exact(counts, n=(values,))).rows[0]) == 0
         for _ in range(400)
@@ -312,7 +314,8 @@ def errors_of(
     """Errors of 400 answers over these counts, and the standard deviations released with them."""
     prepared = private(session.prepare(text))
     counts, _ = far_apart(session, prepared, GROUPS)
-    counts = with_exact(counts, n=tuple(values for _ in exact_of(counts).n))
+    steps = [count.step for count in prepared.plan.counts]
+    counts, step = with_exact(counts, n=tuple(values * int(1 / step) for step in steps)), float(steps[0])
     seeded(monkeypatch, 5)
     errors, spreads = [], []
     for _ in range(400):
@@ -320,8 +323,8 @@ def errors_of(
         assert len(answer.rows) == rows
         estimate = answer.counts[0]
         assert estimate is not None
-        errors.append(estimate.value - values[answer.rows])
-        spreads.append(estimate.stddev)
+        errors.append(estimate.value * step - values[answer.rows])
+        spreads.append(estimate.stddev * step)
     return np.array(errors), np.array(spreads)
 
 
