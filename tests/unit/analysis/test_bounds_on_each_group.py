@@ -160,3 +160,19 @@ def test_a_kept_bound_is_searched_beside_where_it_is_large(tmp_path: Path) -> No
         assert present(session.run(best(k=5)).release).mechanism == "noisy top-k with gap"
         wards = present(session.run(best(key="ward", k=5)).release)
         assert wards.mechanism == "Laplace on every group"
+
+
+OF_COSTS = POLICY.replace(
+    "epsilon = 1e6\n", 'accounting = "zcdp"\nepsilon = 1e3\ndelta = 1e-3\nconversion_delta = 1e-4\n', 1
+)
+
+
+def test_where_costs_are_divided_one_mechanism_is_paid_for(tmp_path: Path) -> None:
+    """Its cost is reserved before bounds are found: the other mechanism would not be within it."""
+    with open_world(tmp_path / "costs", OF_COSTS, visits=VISITS) as session:
+        assert searched(session, best()) == BOTH[:1]
+        assert searched(session, best("SUM(rate)")) == TOTALS[:1]
+        assert present(session.run(best()).release).mechanism == "Gaussian noise on every group"
+        basic = best(options="layout = BASIC")
+        assert searched(session, basic) == BOTH
+        assert present(session.run(basic).release).mechanism == "noisy top-k with gap"
