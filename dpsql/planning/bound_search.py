@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from fractions import Fraction
 
@@ -15,7 +16,7 @@ from dpsql.analysis.cut_contributions import (
     find_clipped_step,
     find_excesses,
 )
-from dpsql.errors import InternalError
+from dpsql.errors import InternalError, QueryRefused
 from dpsql.estimates import Average, with_noun
 from dpsql.kernel import mechanisms
 from dpsql.kernel.counts import changes_of
@@ -36,8 +37,14 @@ SHARE = Fraction(1, 5)
 SHARE_OF_COST = Fraction(1, 10)
 """The same of a statement's cost at one order: a choice of bounded range needs less of it."""
 
-_PARTS_OF_REST = [Fraction(1), *(Fraction(most, 16) for most in range(15, 0, -1))]
-"""The parts of what is left after the searches that an answer is tried with."""
+_PARTS_OF_REST = [
+    *(Fraction(1), *(Fraction(most, 16) for most in range(15, 0, -1))),
+    *(Fraction(1, 1 << n) for n in range(5, 21)),
+]
+"""The parts of what is left after the searches that an answer is tried with.
+
+The last ones are for pure parts of numbers that were quoted by bounds in another proportion.
+"""
 
 AVERAGES = 34
 """By how many times noise counts for more where all numbers are averages.
@@ -96,6 +103,11 @@ class BoundSearches(KeepsQuote):
         share, layout = _share(plan), plan.epsilon_division
         rest, each = layout.epsilon_of(1 - share), layout.ranged_epsilon(share, times=len(plan.ladders))
         largest = find_excesses(plan, plan.ladders, [len(s.ladder.bounds) - 1 for s in plan.ladders])
+        if _may_change_noise(plan):
+            alike = replace(plan, options=replace(plan.options, noise="GAUSSIAN"))
+            with suppress(QueryRefused):
+                first = choose_with_excess(_rest(alike, rest), largest, choose)
+                return cls(alike, choose, first, each, rest)
         return cls(plan, choose, choose_with_excess(_rest(plan, rest), largest, choose), each, rest)
 
     def compute_quote(self) -> Quote:
@@ -233,6 +245,7 @@ class BoundSearches(KeepsQuote):
         among fewer excesses. Each must be within one that was quoted: where one is not, all have less.
         """
         first = self.first.quote.loss
+        plan = replace(plan, options=replace(plan.options, noise=self.plan.options.noise))
         for part in _PARTS_OF_REST:
             epsilon = (
                 self.first_epsilon
@@ -307,6 +320,16 @@ def figure_of(excess: Excess, *, lead: bool) -> Figure:
     fine = ladder.fine if lead else None
     bounds = tuple(ladder.bounds)
     return Figure(of, excess.search, bounds, excess.bound, excess.times, excess.size, fine)
+
+
+def _may_change_noise(plan: Plan) -> bool:
+    """Return whether the bounds that are found might choose between Gaussian and Laplace noise.
+
+    It is so where costs are divided, and a number of which a unit has so much in each group is beside one of
+    which it has so much in all. The reserved cost is of one kind, so that all get the one that serves both.
+    """
+    several = len({*plan.equal}) > 1 and any(s.ladder.of is Contribution.VALUES for s in plan.ladders)
+    return several and plan.options.noise is None and plan.epsilon_division.order is not None
 
 
 def _share(plan: Plan) -> Fraction:

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import product
 
 import pytest
 
 from dpsql.analysis import Contribution
+from dpsql.analysis.cut_contributions import find_excesses
 from dpsql.errors import QueryRefused
 from dpsql.kernel import mechanisms
+from dpsql.kernel.loss import is_within
+from dpsql.planning.bound_search import BoundSearches
 from dpsql.session import Session
-from tests.narrow import present, private
+from tests.narrow import of_type, present, private
 from tests.support.exact import exact_of
 from tests.support.world import open_world
 
@@ -72,3 +76,24 @@ def test_an_owner_may_refuse_searches(tmp_path_factory: pytest.TempPathFactory) 
         pytest.raises(QueryRefused, match="can have many different values"),
     ):
         session.prepare(BY_GROUP)
+
+
+@pytest.mark.parametrize("options", ["", "OPTIONS (noise = LAPLACE) "])
+def test_any_bounds_are_within_what_is_reserved_where_costs_are_divided(
+    tmp_path_factory: pytest.TempPathFactory, options: str
+) -> None:
+    """Values of each group beside rows of all: whatever their bounds, the noise is of the reserved kind."""
+    policy = POLICY.format(defaults="").replace(
+        "epsilon = 1e9\n", 'accounting = "zcdp"\nepsilon = 1e3\ndelta = 1e-3\nconversion_delta = 1e-4\n'
+    )
+    numbers = BY_GROUP.replace(" FROM", ", COUNT(*) AS m FROM").replace("g, ", f"{options}g, ", 1)
+    with open_world(tmp_path_factory.mktemp("costs") / "world", policy, t=ROWS) as session:
+        for text in (numbers, numbers.replace("DISTINCT x", "DISTINCT g")):
+            prepared = private(session.prepare(text))
+            searches = of_type(prepared.method, BoundSearches)
+            ladders = prepared.plan.ladders
+            for found in product((0, 1), (0, 7, 20)):
+                plan = prepared.counting.with_bounds(found).plan
+                answer = searches.within_quote(plan, find_excesses(plan, ladders, found))
+                assert is_within(answer.quote.loss, searches.first.quote.loss)
+        assert len(present(session.run(numbers).release).table) == 2
