@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from fractions import Fraction
+from typing import Literal
 
 from dpsql.analysis import Contribution, Plan, ReleasedAggregate
 from dpsql.analysis.bound_ladders import IN_A_GROUP
@@ -103,9 +104,10 @@ class BoundSearches(KeepsQuote):
         share, layout = _share(plan), plan.epsilon_division
         rest, each = layout.epsilon_of(1 - share), layout.ranged_epsilon(share, times=len(plan.ladders))
         largest = find_excesses(plan, plan.ladders, [len(s.ladder.bounds) - 1 for s in plan.ladders])
-        if _may_change_noise(plan):
-            alike = replace(plan, options=replace(plan.options, noise="GAUSSIAN"))
-            with suppress(QueryRefused):
+        kinds: tuple[Literal["GAUSSIAN", "LAPLACE"], ...] = ("GAUSSIAN", "LAPLACE")
+        for noise in kinds if _may_change_noise(plan) else ():
+            alike = replace(plan, options=replace(plan.options, noise=noise))
+            with suppress(QueryRefused):  # Gaussian noise for the largest bounds may be too large
                 first = choose_with_excess(_rest(alike, rest), largest, choose)
                 return cls(alike, choose, first, each, rest)
         return cls(plan, choose, choose_with_excess(_rest(plan, rest), largest, choose), each, rest)
