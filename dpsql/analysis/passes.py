@@ -162,8 +162,8 @@ def search_groups_of_unit(draft: Draft) -> None:
 def search_each_group(draft: Draft) -> None:
     """Let a search bound what a unit has in each group, where that may leave a selection less noise.
 
-    Where costs may be divided at one order there is none: what is reserved for Gaussian noise on all groups is
-    none of a selection of bounded range, so that what is found could not choose between the two.
+    Where costs may be divided at one order there is none: what is reserved for Gaussian noise on all groups
+    is none of a selection of bounded range, so that what is found could not choose between the two.
     """
     divides = draft.policy.budget.filter.order_way is not None and draft.options.layout != "BASIC"
     if draft.partitions is None and not divides:
