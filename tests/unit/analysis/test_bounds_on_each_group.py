@@ -11,6 +11,7 @@ import pytest
 from dpsql.analysis import Contribution
 from dpsql.analysis.released.released_numbers import CappedSum, GroupSum
 from dpsql.analysis.released.unit_counts import BoundedRows, WeightedRows
+from dpsql.errors import QueryRefused
 from dpsql.kernel import mechanisms
 from dpsql.owner.ladder_releases import parse_measure, release_ladders
 from dpsql.session import Session
@@ -160,3 +161,25 @@ def test_a_kept_bound_is_searched_beside_where_it_is_large(tmp_path: Path) -> No
         assert present(session.run(best(k=5)).release).mechanism == "noisy top-k with gap"
         wards = present(session.run(best(key="ward", k=5)).release)
         assert wards.mechanism == "Laplace on every group"
+
+
+def test_a_bound_on_rows_that_is_of_no_use_is_accepted_before_and_after_the_search(session: Session) -> None:
+    """Only the bounds that are found say that totals are cut in each group, where rows need no bound."""
+    text = best("SUM(cost)", options="epsilon = 1.5, max_rows_contributed = 600")
+    assert len(present(session.run(text).release).rows) == 5
+
+
+@pytest.mark.parametrize("options", ["", ", mechanism = BOX"])
+@pytest.mark.parametrize("number", ["COUNT(*)", "SUM(cost)", "SUM(rate)"])
+@pytest.mark.parametrize(("key", "k"), [("day", 5), ("day", 150), ("ward", 5)])
+def test_intervals_of_all_counts_of_a_selection(
+    session: Session, key: str, k: int, number: str, options: str
+) -> None:
+    """They are refused before anything is charged, or answered with the bounds that are found."""
+    text = best(number, key, k, f"epsilon = 1, intervals = SIMULTANEOUS{options}")
+    try:
+        made = session.run(text)
+    except QueryRefused as refused:
+        assert refused.hint == "leave intervals out"
+    else:
+        assert len(present(made.release).rows) == k
