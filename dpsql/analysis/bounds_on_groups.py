@@ -39,10 +39,11 @@ def bound_each_group(
 ) -> OuterQuery:
     """Return a selection by rows or a sum with a bound c on what a unit has in each group, if that is better.
 
-    Laplace noise on all groups is for C, what a unit has in all of them. Noisy top-k with gap and the
-    measurements of k groups have half of epsilon each: noise for 2 k c. At 2 k c <= C neither is larger, and
-    the measurements have one noise for all k. C is found by a search, or known from a kept ladder; a number
-    that the statement or the policy says is taken as it is.
+    Laplace noise on all groups is for C, what a unit has in all of them, and selects and measures: intervals
+    of what it selects are wide enough for all groups at once. Noisy top-k with gap and the measurements of k
+    groups have half of epsilon each, noise for 2 k c, and one noise for all k. At k c <= C the noise that
+    selects has at most sqrt(2) times the deviation, and intervals are narrower several times. C is found by a
+    search, or known from a kept ladder; a number that the statement or the policy says is taken as it is.
     """
     selection = block.selection
     if not isinstance(selection, TopK) or selection.threshold is not None or len({*block.counts}) > 1:
@@ -50,7 +51,7 @@ def bound_each_group(
     few = size is not None and size > FEW_SHOWN * selection.k and options.mechanism in (None, "AUTO")
     if not few or block.one_group or options.max_groups_contributed is not None or options.noise is not None:
         return block
-    part, times = block.counts[0].parts[0], 2 * selection.k
+    part, times = block.counts[0].parts[0], selection.k
     ladder = _make_ladder(compiler, part, searched=not block.counts[0].measure)
     if ladder is None or not isinstance(part, WeightedRows | CappedSum):
         return block
