@@ -308,7 +308,7 @@ class BoundSearches(KeepsQuote):
             return most
         for place in excess.places:
             noisy = (result.alone or result).counts[place]
-            if noisy is None or bound_worth(plan.counts[place]) != (0, 1):
+            if noisy is None or bound_worth(plan.counts[place]) != (Fraction(0), Fraction(1)):
                 continue
             total = float(noisy.value.sum()) * float(plan.counts[place].step)
             most = min(most, max(total, 0.0) / bound / ONE_IN)
