@@ -97,6 +97,13 @@ def windows_read_places(select: exp.Select) -> bool:
     return any(name in _PLACES for name in _window_functions(select))
 
 
+def windows_count_rows(select: exp.Select) -> bool:
+    """Return whether the frame of a window of a SELECT goes back or ahead by a number of rows."""
+    specs = (node.args.get("spec") for node in _expressions(select) if isinstance(node, exp.Window))
+    ends = (spec.args.get(name) for spec in specs if spec is not None for name in ("start", "end"))
+    return any(isinstance(end, exp.Expr) for end in ends)
+
+
 def _window_functions(select: exp.Select) -> list[str]:
     found = []
     for node in _expressions(select):

@@ -266,7 +266,12 @@ class BoundSearches(KeepsQuote):
         """
         beyond = find_excesses(plan, self.plan.ladders, found)
         measured = {each.search for each in beyond}
-        low = [each for each in beyond if result.units_above.get(each.search, 0) > self._most_above(each)]
+        above = result.units_above
+        low = [
+            each
+            for each in beyond
+            if above.get(each.search, 0) > min(self._most_above(each), self._most_of_all(plan, each, result))
+        ]
         pairs = enumerate(zip(self.plan.ladders, found, strict=True))
         unknown = [pair for place, pair in pairs if place not in measured and self._cuts(plan, place)]
         others = describe_unknown_cuts(plan, unknown)
@@ -307,6 +312,23 @@ class BoundSearches(KeepsQuote):
         search, rungs = self.search(excess.search), (excess.times + 1).bit_length() - 1
         return search.cut(plan_requests.confidence_of(self.plan)) + (rungs - 1) * float(search.penalty)
 
+    def _most_of_all(self, plan: Plan, excess: Excess, result: NoisyResult) -> float:
+        """Return how many units are above a bound at most where it cuts few of all; infinite: any number.
+
+        A number is at most the bound for each unit that it counts. Where more than one in `ONE_IN` of these
+        is above the bound, they are too few for this epsilon, and nothing tells how far above it they are.
+        """
+        most, bound = math.inf, float(excess.limit * excess.of.ladder.step)
+        if self.search(excess.search).one_in != ONE_IN:
+            return most
+        for place in excess.places:
+            noisy = (result.alone or result).counts[place]
+            if noisy is None or bound_worth(plan.counts[place]) != (Fraction(0), Fraction(1)):
+                continue
+            total = float(noisy.value.sum()) * float(plan.counts[place].step)
+            most = min(most, max(total, 0.0) / bound / ONE_IN)
+        return most
+
     def run(self, run: Run) -> NoisyResult:
         """Refuse to run: bounds must be found before the statement is planned."""
         raise InternalError("bounds are found before the counts")
@@ -340,7 +362,13 @@ def _share(plan: Plan) -> Fraction:
 
 
 def _rest(plan: Plan, epsilon: Fraction) -> Plan:
-    """Return the plan of the answer alone, with its part of epsilon."""
+    """Return the plan of the answer alone, with its part of epsilon.
+
+    Where the bounds that were found are on each group, no bound on rows is of use: it has none then.
+    """
     way = plan.with_share(Fraction(1)).options.layout
-    options = replace(plan.options, epsilon=epsilon, bound_share=None, layout=way)
+    rows = plan.options.max_rows_contributed
+    if all(count.l1_over_groups is None for count in plan.counts):
+        rows = None
+    options = replace(plan.options, epsilon=epsilon, bound_share=None, layout=way, max_rows_contributed=rows)
     return replace(plan, options=options, ladders=())

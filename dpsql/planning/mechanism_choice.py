@@ -48,15 +48,29 @@ def choose(plan: Plan) -> Method:
     compared: dict[Candidate, Method] = {}
     chosen, _ = _choose_candidate(plan, compared)
     method = _plan_candidate(plan, chosen, compared)
-    if plan_requests.is_simultaneous(plan) and isinstance(
-        method, (EveryCount, AllNumbers, GroupsByUnits, SparseVectors)
-    ):
+    if plan_requests.is_simultaneous(plan) and isinstance(method, _SEVERAL_NOISES):
+        box = "OPTIONS (mechanism = BOX), or " * _is_answered_by_box(plan)
         raise plan.query.source.refuse(
             "intervals that cover all counts at once need one noise for all counts",
             plan.options.at.get("intervals"),
-            "OPTIONS (mechanism = BOX), or leave intervals out",
+            f"{box}leave intervals out",
         )
     return method
+
+
+_SEVERAL_NOISES = (EveryCount, AllNumbers, GroupsByUnits, SparseVectors)
+
+
+def _is_answered_by_box(plan: Plan) -> bool:
+    """Return whether box noise, which was not asked for, has one noise for all counts of a plan."""
+    if plan.options.mechanism not in (None, "AUTO"):
+        return False
+    asked = replace(plan, options=replace(plan.options, mechanism="BOX"))
+    try:
+        choose(asked)
+    except QueryRefused:
+        return False
+    return True
 
 
 def needs_few_counts(method: Method) -> bool:

@@ -89,3 +89,10 @@ def test_a_search_in_a_statement_tells_of_too_many_units_above_its_bound(opened:
     assert "(not in the range)" in line
     line = asked(database, "SUM(amount) AS s", "50").line
     assert "many users are above" not in line
+
+
+@pytest.mark.parametrize("epsilon", ["0.05", "0.1"])
+def test_a_search_tells_that_most_units_are_above_its_bound(opened: Opened, epsilon: str) -> None:
+    """400 users are fewer than noise lets the search leave, and most of them have more than is counted."""
+    line = asked(opened(400), "COUNT(*) AS n", epsilon).line
+    assert "how much is not known: many users are above" in line

@@ -315,7 +315,7 @@ SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (mechanism = BOX) page, DP_GAP() AS g F
 -- R772 intervals of all counts at once from the gaps of a sparse vector
 -- error: intervals that cover all counts at once need one noise for all
 -- at: intervals
--- hint: OPTIONS (mechanism = BOX), or leave intervals out
+-- hint: leave intervals out
 SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (intervals = SIMULTANEOUS, base_hits = 2) page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page HAVING n >= 10
 
 -- R773 a bound on groups that box noise does not need

@@ -11,6 +11,7 @@ import pytest
 from dpsql.analysis import Contribution
 from dpsql.analysis.released.released_numbers import CappedSum, GroupSum
 from dpsql.analysis.released.unit_counts import BoundedRows, WeightedRows
+from dpsql.errors import QueryRefused
 from dpsql.kernel import mechanisms
 from dpsql.owner.ladder_releases import parse_measure, release_ladders
 from dpsql.session import Session
@@ -176,3 +177,26 @@ def test_where_costs_are_divided_one_mechanism_is_paid_for(tmp_path: Path) -> No
         basic = best(options="layout = BASIC")
         assert searched(session, basic) == BOTH
         assert present(session.run(basic).release).mechanism == "noisy top-k with gap"
+
+
+def test_a_bound_on_rows_that_is_of_no_use_is_accepted_before_and_after_the_search(session: Session) -> None:
+    """Only the bounds that are found say that totals are cut in each group, where rows need no bound."""
+    text = best("SUM(cost)", options="epsilon = 1.5, max_rows_contributed = 600")
+    assert len(present(session.run(text).release).rows) == 5
+
+
+@pytest.mark.parametrize("options", ["", ", mechanism = BOX"])
+@pytest.mark.parametrize("number", ["COUNT(*)", "SUM(cost)", "SUM(rate)"])
+@pytest.mark.parametrize(("key", "k"), [("day", 5), ("day", 150), ("ward", 5)])
+def test_intervals_of_all_counts_of_a_selection(
+    session: Session, key: str, k: int, number: str, options: str
+) -> None:
+    """They are refused before anything is charged, or answered with the bounds that are found."""
+    text = best(number, key, k, f"epsilon = 1, intervals = SIMULTANEOUS{options}")
+    try:
+        made = session.run(text)
+    except QueryRefused as error:
+        hint, rows = error.hint, k
+    else:
+        hint, rows = "leave intervals out", len(present(made.release).rows)
+    assert (hint, rows) == ("leave intervals out", k)
