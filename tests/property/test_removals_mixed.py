@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import date, datetime
+from fractions import Fraction
 from pathlib import Path
 from random import Random
 
@@ -209,9 +210,9 @@ class Mixed:
         """Hold the groups, NULL among them, and the rows in none of them to plain DuckDB's."""
         exact = {_plain(row[: one.keys]): row[one.keys :] for row in self.plain.sql(one.plain).fetchall()}
         places = [output.of for output in loose.outputs if output.kind == "count"]
-        shown, beyond = dict[str, tuple[int, ...]](), None
+        shown, beyond = dict[str, tuple[Fraction, ...]](), None
         for row in self.engine.execute(loose.compiled.sql).fetchall():
-            numbers = tuple(row[one.keys + place] for place in places)
+            numbers = tuple(int(row[one.keys + place]) * loose.counts[place].step for place in places)
             if loose.outside and row[one.keys + loose.compiled.counts]:
                 beyond = numbers
             else:
