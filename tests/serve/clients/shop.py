@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from unittest import mock
 
 import dpsql
 from dpsql.release import reuse
@@ -64,12 +65,16 @@ class Shop:
             ledger.close()
 
 
+_SETTLED = 2.0
+"""After so many seconds a file that was written is no longer new."""
+
+
 @contextmanager
 def opened(folder: Path) -> Iterator[Shop]:
     """Answer the cookbook locally, then serve the same policy and ledger."""
     policy = clinic(folder, epsilon=2000)
     # A hash of a file is kept in the ledger only then: at its first use here, not by the server later.
-    time.sleep(reuse._SETTLED_SECONDS + 0.1)
+    time.sleep(_SETTLED + 0.1)
     wire, http = free_port(), free_port()
     # What `bob` spends must not change what is left to `alice`: her own cap is the smaller one.
     before, name, caps = policy.read_text().partition('[analysts."*"]')
@@ -77,7 +82,10 @@ def opened(folder: Path) -> Iterator[Shop]:
     policy.write_text(before + name + caps + SERVE.format(wire=wire, http=http))
     let_in(folder, PASSWORD, User("alice", "alice"), User("bob", "bob"))
     token = token_of(policy, "agent7", "--analyst", "alice")
-    with dpsql.connect(policy, analyst="alice") as local:
+    with (
+        mock.patch.object(reuse, "_SETTLED_SECONDS", _SETTLED),  # as the server has it
+        dpsql.connect(policy, analyst="alice") as local,
+    ):
         with_parameters = [
             _answered(local.execute(written(text, values))) for text, asked in PARAMETERS for values in asked
         ]
