@@ -31,6 +31,7 @@ from dpsql.analysis.released_values import find_mark, relation_of_list
 from dpsql.analysis.scalar_rules import compile_condition, compile_in_list, convert_to_common, make_canonical
 from dpsql.analysis.typed_expression import Bounds, Typed, UnitRole, tells_units
 from dpsql.errors import QueryRefused
+from dpsql.estimates import with_article
 from dpsql.kernel import tree
 from dpsql.kernel.tree import (
     OPAQUE,
@@ -97,7 +98,7 @@ def _compile_in(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> Ty
             raise refuse_standing(compiler.source, relation.owner, node)
         if value.unit is not UnitRole.PERSON or column.unit is not UnitRole.EXACT:
             raise compiler.source.refuse(
-                f"IN over rows of a {owner.kind} compares the {owner.kind} here", node, _IN_PERSON
+                f"IN over rows of {with_article(owner.kind)} compares the {owner.kind} here", node, _IN_PERSON
             )
         query = Select((Item(unit),), Derived(relation.query, alias), IsNull(unit, negated=True))
         return Typed(Paren(InQuery(value.node, query)), BOOLEAN)
@@ -110,7 +111,7 @@ def _compile_in(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> Ty
         return Typed(Paren(found), BOOLEAN)
     if owner.every:
         raise compiler.source.refuse(
-            f"IN compares one column, and a unit is a {owner.kind} in one {owner.every}",
+            f"IN compares one column, and a unit is {with_article(owner.kind)} in one {owner.every}",
             node,
             "EXISTS (SELECT 1 FROM .. WHERE ..), which equates both",
         )

@@ -6,6 +6,7 @@ from sqlglot import exp
 
 from dpsql.analysis.compiled_relation import Owner
 from dpsql.errors import QueryRefused
+from dpsql.estimates import with_article
 from dpsql.kernel.check import Certificate
 from dpsql.language import Query, StatementText
 
@@ -13,7 +14,7 @@ from dpsql.language import Query, StatementText
 def refuse_totals(source: StatementText, owner: Owner, at: exp.Expr) -> QueryRefused:
     """Return the refusal of what is computed of the rows of one person in several periods."""
     return source.refuse(
-        f"a {owner.kind}'s total over {owner.every}s is of many units",
+        f"{with_article(owner.kind)}'s total over {owner.every}s is of many units",
         at,
         f"group by the {owner.every} too: GROUP BY {owner.kind}_id, date_trunc('{owner.every}', ..)",
     )
@@ -58,8 +59,8 @@ def refuse_join(source: StatementText, owner: Owner, at: exp.Expr) -> QueryRefus
 def refuse_standing(source: StatementText, owner: Owner, at: exp.Expr) -> QueryRefused:
     """Return the refusal of standing rows that depend on rows with periods."""
     return source.refuse(
-        f"what a {owner.kind} did in one {owner.every} would decide about rows of the {owner.kind} that stand"
-        f" for all {owner.every}s",
+        f"what {with_article(owner.kind)} did in one {owner.every} would decide about rows of the "
+        f"{owner.kind} that stand for all {owner.every}s",
         at,
         f"start FROM the table with {owner.every}s: a LEFT JOIN b, IN or EXISTS of b",
     )

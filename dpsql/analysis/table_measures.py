@@ -37,6 +37,7 @@ from dpsql.analysis.statement_plan import check_numbers, check_search, check_tog
 from dpsql.analysis.total_forms import widen_integer
 from dpsql.analysis.typed_expression import Bounds
 from dpsql.errors import ProgrammingError, QueryRefused
+from dpsql.estimates import with_article
 from dpsql.kernel import tree
 from dpsql.kernel.tree import (
     Above,
@@ -319,7 +320,9 @@ def _compile_parsed_groups(
     if owner.row:
         raise ProgrammingError(f"each row of {table.name} is a unit: it is in one group")
     if block.one_group:
-        raise ProgrammingError(f"a {owner.kind} is in one group by {listed}: no statement needs a bound")
+        raise ProgrammingError(
+            f"{with_article(owner.kind)} is in one group by {listed}: no statement needs a bound"
+        )
     if any(key.link for key in block.keys):
         raise ProgrammingError(f"each value of {listed} belongs to one {owner.kind}, so no group is shown")
     declared = not find_undeclared_keys(block)

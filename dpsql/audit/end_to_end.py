@@ -30,6 +30,7 @@ from dpsql.composition.prepared import PreparedCommand, PreparedComposed, Prepar
 from dpsql.engines.duckdb.duckdb_settings import switch_off_progress_bar
 from dpsql.engines.duckdb.source_files import scan_files
 from dpsql.errors import ProgrammingError
+from dpsql.estimates import with_article
 from dpsql.language import Options, Set
 from dpsql.lazy_dataclass import dataclass
 from dpsql.policy import (
@@ -104,8 +105,8 @@ class _NeighbourCopy:
             removed = f"row {number} of {root.name}"
         elif isinstance(root.unit, UnitPeriod):
             raise ProgrammingError(
-                f"an audit removes all rows of a {root.unit.kind}, and the unit here is one in one"
-                f" {root.unit.every}: audit a copy of the policy without unit_period"
+                f"an audit removes all rows of {with_article(root.unit.kind)}, and the unit here is one "
+                f"in one {root.unit.every}: audit a copy of the policy without unit_period"
             )
         elif isinstance(root.unit, UnitColumn):
             unit = unit or self._largest(root, root.unit.column)

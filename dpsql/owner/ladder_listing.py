@@ -13,7 +13,7 @@ from dpsql.analysis.bound_ladders import ROWS, columns_of, subject_of_measure, t
 from dpsql.analysis.group_rules import MANY_GROUPS
 from dpsql.analysis.table_measures import compile_group_measure
 from dpsql.errors import ProgrammingError
-from dpsql.estimates import KeptLadder, count_offset, decimal, figure, plural
+from dpsql.estimates import KeptLadder, count_offset, decimal, figure, plural, with_article
 from dpsql.estimates.noise_quantiles import NoiseTerm, quantiles
 from dpsql.kernel.mechanisms.ladder import thresholds
 from dpsql.lazy_dataclass import dataclass
@@ -225,7 +225,7 @@ def find_objection(policy: Policy, table: str, measure: str) -> str | None:
     if isinstance(declared.unit, UnitRow):
         return f"each row of {table} is a unit: statements need no bound on what several rows have"
     if has_one_row(policy, declared):
-        one = f"a {_kind_of_measure(declared)} has one row in {table} (`unique`)"
+        one = f"{with_article(_kind_of_measure(declared))} has one row in {table} (`unique`)"
         if measure == ROWS:
             return f"{one}: counts of rows need no bound"
         if columns_of(measure):
