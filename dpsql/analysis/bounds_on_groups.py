@@ -1,8 +1,8 @@
 """In how many of its groups a unit is counted, and how much of it counts in each group of a selection.
 
 A selection of the k largest of many groups may have noise for what a unit adds to one group, times 2 k, or
-for what it adds to all groups together. Which is less depends on how units are spread over the groups: a
-search finds a bound on each, and the statement is answered with the one whose noise is less.
+for what it adds to all groups together. Which is better depends on how units are spread over the groups: a
+search finds a bound on each, and these say which one answers the statement.
 """
 
 from __future__ import annotations
@@ -51,19 +51,20 @@ def bound_each_group(
     few = size is not None and size > FEW_SHOWN * selection.k and options.mechanism in (None, "AUTO")
     if not few or block.one_group or options.max_groups_contributed is not None or options.noise is not None:
         return block
-    part, times = block.counts[0].parts[0], selection.k
-    ladder = _make_ladder(compiler, part, searched=not block.counts[0].measure)
+    count = block.counts[0]
+    part = count.parts[0]
+    ladder = _make_ladder(compiler, part, searched=not count.measure)
     if ladder is None or not isinstance(part, WeightedRows | CappedSum):
         return block
-    if block.counts[0].measure and part.most < times * WORTH_A_SEARCH:
+    if count.measure and part.most < selection.k * WORTH_A_SEARCH:
         return block
-    found = compiler.bound(ladder)
+    most = compiler.bound(ladder)
     if isinstance(part, WeightedRows):
-        bounded, most = replace(block.counts[0], parts=(BoundedRows(part.row, found),)), found
+        bounded = replace(count, parts=(BoundedRows(part.row, most),))
     else:
-        most = max(1, math.ceil(found * ladder.step / part.grid.step))
-        bounded = _sum_in_each_group(block.counts[0], part, most)
-    if times * most > part.most:
+        most = max(1, math.ceil(most * ladder.step / part.grid.step))
+        bounded = _sum_in_each_group(count, part, most)
+    if selection.k * most > part.most:
         return block
     counts = (replace(bounded, measure=""),) * len(block.counts)
     rows = block.rows.add_expressions(part.row)  # the condition of rows that counted by their shares

@@ -94,10 +94,13 @@ class Grid:
         """The least differences of two values of an exact type in a step."""
         return int(self.step / least_step(self.type))
 
-    def write_uncut(self, value: Expr) -> tuple[Expr, int]:
-        """Return a row's value as it is, and the decimals of its sums: totals of units are cut later."""
+    def write_uncut(self, value: Expr, *, signed: bool = True) -> tuple[Expr, int]:
+        """Return a row's value as it is, and the decimals of its sums: totals of units are cut later.
+
+        `signed`: whether a DOUBLE may be below 0; else it counts as 0 there.
+        """
         if self.type == DOUBLE:
-            return Steps(value, -FURTHEST, FURTHEST, self.step), 0
+            return Steps(value, -FURTHEST if signed else 0, FURTHEST, self.step), 0
         if self.type == HUGEINT:  # so that no sum of rows overflows
             ends = (Binary(">", value, whole(BEYOND)), Binary("<", value, whole(-BEYOND)))
             return Case(((ends[0], whole(BEYOND)), (ends[1], whole(-BEYOND))), value), 0

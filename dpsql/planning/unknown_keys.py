@@ -204,7 +204,7 @@ class GroupsByUnits(KeepsQuote):
         m = None if units is None else plan.l1_over_groups(units)
         if units is None or m is None or delta is None:
             raise InternalError("groups of undeclared keys need a delta and a bound on each unit's groups")
-        asked = plan_requests.places_to_measure(plan, units, _compared(selection))
+        asked = plan_requests.places_to_measure(plan, units, _list_compared(selection))
         others = [p for p in asked if plan.equal[p] != plan.equal[units]]
         totals = [_total(plan, place) for place in others if plan.counts[place].noise_group is None]
         share, measure = Fraction(0), plan_requests.asked_share(plan)
@@ -258,7 +258,7 @@ class GroupsByUnits(KeepsQuote):
     @property
     def _shows_units(self) -> bool:
         """Whether the number of units is shown, or compared."""
-        equal, compared = self.plan.equal, _compared(self.selection)
+        equal, compared = self.plan.equal, _list_compared(self.selection)
         measured = plan_requests.places_to_measure(self.plan, self.units, compared)
         return any(equal[place] == equal[self.units] for place in measured)
 
@@ -328,8 +328,8 @@ def shown_note(existing: mechanisms.Existing) -> str:
     )
 
 
-def _compared(selection: AllGroups | TopK) -> list[int]:
-    """Return the place of the number by which the groups are compared; none of all groups."""
+def _list_compared(selection: AllGroups | TopK) -> list[int]:
+    """Return the places of the numbers by which groups are compared: one of a top-k, none of all groups."""
     return [selection.count] if isinstance(selection, TopK) else []
 
 

@@ -78,7 +78,7 @@ def count_shown_unit(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Adv
 
 
 def limit_groups(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
-    """`WHERE ROWNUM <= 10` of groups is LIMIT 10, of the largest by their first number."""
+    """Write LIMIT 10 for `WHERE ROWNUM <= 10` over groups, the largest by their first number."""
     parent, select = node.parent, node.find_ancestor(exp.Select)
     number = parent.expression if isinstance(parent, (exp.LTE, exp.LT)) else None
     block = of.outermost(node)
@@ -149,7 +149,7 @@ def drop_number_of_key(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> A
 
 
 def count_units_by_condition(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
-    """`COUNT(DISTINCT unit) .. WHERE COUNT(*) > 5` asks how many units have more than five rows."""
+    """Count the units of more than five rows, for `COUNT(DISTINCT unit) .. WHERE COUNT(*) > 5`."""
     select, where = node.find_ancestor(exp.Select), node.find_ancestor(exp.Where)
     block = of.outermost(node)
     if select is None or where is None or block is None or block.from_ is None or of.has_options:
@@ -208,7 +208,7 @@ def tie_subquery(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice 
 
 
 def compare_in_qualify(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
-    """`HAVING n > AVG(n)` compares each group with all groups: QUALIFY."""
+    """Write QUALIFY for `HAVING n > AVG(n)`, which compares each group with all groups."""
     original = of.original(node)
     select, outer = original.find_ancestor(exp.Select), original.parent
     block = of.outline.block(of.query.source.position(node))

@@ -235,7 +235,7 @@ def _repeat_number(of: RefusedStatement, node: exp.Expr, select: exp.Select | No
 
 
 def _quote_declared_value(of: RefusedStatement, node: exp.Column, named: list[FromTable]) -> Advice | None:
-    """`clinic = Summit`, where the policy lists the text 'Summit', or has the texts in another table."""
+    """Quote the text of `clinic = Summit`, if the policy lists it, or has the texts in another table."""
     parent = node.parent
     if node.table or not isinstance(parent, (exp.EQ, exp.NEQ, exp.In)) or "start" not in node.this.meta:
         return None

@@ -171,15 +171,14 @@ def _bound_by_ladder(call: AggregateCall, value: Typed, statistic: str) -> Value
     largest = None if ends is None else max(abs(ends.low), abs(ends.high))
     whole = widen_integer(value)
     step = prepare_for_search(whole.guarded_node, whole.type)[2]
-    below = not is_never_negative(value, call.compiler.columns)
-    back = not below  # what is cut of either sign is given back to no group
+    back = is_never_negative(value, call.compiler.columns)  # what is cut of either sign goes to no group
     bound = call.whole.bound(measure, largest or Fraction(1), step=step, given_back=back)
     if bound is None:
         return None
     most = bound * step
     whole, sign = cut_at_zero(call, whole)
     made = ValueCall("sum", whole, call.condition(), sign * most, most, False, 1, single, capped=bound)
-    signed = below and is_signed(value)
+    signed = not back and is_signed(value)
     made = replace(made, finest=call.compiler.finest, measure=measure, signed=signed)
     return replace(made, largest=largest)
 

@@ -23,7 +23,7 @@ from dpsql.analysis.released.unit_counts import SingleRows, WeightedRows
 from dpsql.analysis.total_forms import widen_integer
 from dpsql.analysis.typed_expression import Typed
 from dpsql.estimates import Average, Deviation, Formula, RowCount, SumOfRows, Variance
-from dpsql.kernel.tree import Expr, IsNull, Paren, Steps, conjunction, kept
+from dpsql.kernel.tree import Expr, IsNull, Paren, conjunction, kept
 from dpsql.lazy_dataclass import dataclass
 from dpsql.types import DOUBLE
 
@@ -268,10 +268,9 @@ def _sum_rows(call: ValueCall, *, keyed: bool) -> ReleasedAggregate:
 
 def _cap_totals(call: ValueCall, most: int) -> ReleasedAggregate:
     """Return a sum of which each unit's totals have a bound in all groups together."""
-    grid, most = capped_grid(call.value.type, most, signed=call.low < 0, finest=call.finest)
-    value, scale = grid.write_uncut(call.value.guarded_node)
-    if isinstance(value, Steps) and call.low >= 0:
-        value = replace(value, low=0)
+    signed = call.low < 0
+    grid, most = capped_grid(call.value.type, most, signed=signed, finest=call.finest)
+    value, scale = grid.write_uncut(call.value.guarded_node, signed=signed)
     total = CappedSum((call.keep_value(value),), grid, scale, call.single, most)
     return ReleasedAggregate((total,), call.call_argument, call.measure, signed=call.signed)
 
