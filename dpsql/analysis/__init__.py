@@ -70,6 +70,7 @@ from dpsql.analysis.large_domains import (
     DomainPart,
     SparseDomain,
     choose_common_noise,
+    divide_by_noise,
     is_laplace_less,
     is_selection_of_all,
 )
@@ -162,6 +163,7 @@ __all__ = [
     "describe_cuts",
     "describe_number",
     "describe_quantile",
+    "divide_by_noise",
     "find_probe",
     "find_values",
     "function_name",
