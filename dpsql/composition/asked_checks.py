@@ -86,11 +86,12 @@ class AskedCheck:
         notes = self._notes(groups, expected, len(gaps))
         weights = self._learn(table, expected, answers, stream.plan)
         state = None if weights is None else state_of(self._opened, weights)
-        answer = replace(self.tell(table, notes), models=state)
+        answer = replace(self.tell(stream.plan, table, notes), models=state)
         return CheckResult(stream.used - before, answer.to_bytes())
 
-    def tell(self, table: pa.Table, notes: tuple[str, ...]) -> CheckAnswer:
+    def tell(self, plan: CheckStreamPlan, table: pa.Table, notes: tuple[str, ...]) -> CheckAnswer:
         """Return the answer of a check as it is stored, with what later ones expect as LAST."""
+        del plan
         return CheckAnswer(table, notes, self._keep_last(table))
 
     def _guess(self, keys: tuple[Any, ...]) -> Fraction:

@@ -27,8 +27,9 @@ from dpsql.analysis import complete_options, is_private, put_views
 from dpsql.composition.planned_count import PlannedCount
 from dpsql.composition.prepared import PreparedCheck, PreparedComposed, PreparedPrivate, PreparedPublic
 from dpsql.errors import ProgrammingError, QueryRefused
+from dpsql.estimates.board_scores import ROWS_CONFIDENCE
 from dpsql.kernel.mechanisms import CheckStreamPlan, Statistic
-from dpsql.language import AllGroups, Check, OpenChecks, Query, Scalar, copy_tree, write_name
+from dpsql.language import AllGroups, Check, OpenChecks, Query, Scalar, Submission, copy_tree, write_name
 from dpsql.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
@@ -373,20 +374,24 @@ def plan_answer(
     """Prepare the release of one group's number, which answers a check that is off.
 
     It is the statement's own SELECT with the group's keys as constants; without keys it is of all rows. A
-    share is computed from what is released.
+    share is computed from what is released. Of a score of a board, only the rows that it is of are counted:
+    it follows from the gap (`estimates.board_scores`).
     """
-    query = prepared.check.query
+    check = prepared.check
+    query = check.rows() if isinstance(check, Submission) else check.query
     tree = copy_tree(query.tree)
     assert isinstance(tree, exp.Select)  # noqa: S101  the analysis has taken it for one
     items = {each.alias_or_name.lower(): each for each in tree.expressions}
     for name, value in [] if keys is None else zip(prepared.keys, keys, strict=True):
         node = items[name.lower()].unalias()
         tree.where(_is_value(node, value), copy=False)
-    tree.set("expressions", [items[prepared.check.column.lower()]])
+    tree.set("expressions", [items[check.column.lower()]])
     tree.set("group", None)
     tree.set("order", None)
     noise = None if planner.policy.budget.accounting == "pure" else "LAPLACE"
     options = replace(query.options, epsilon=epsilon, noise=noise, fresh=True)
+    if isinstance(check, Submission):
+        options = replace(options, confidence=ROWS_CONFIDENCE, cut="NOISE_ONLY")
     asked = replace(query, tree=tree, options=options, has_options=True)
     made = planner.query(query.source.text, asked, engines)
     if isinstance(made, PreparedPublic) or len(made.parts) != 1:

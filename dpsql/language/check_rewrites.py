@@ -159,6 +159,11 @@ def rewrite_item(
     return "quantile", _with_items(query, begin, end, rest, sides, head)
 
 
+def count_values(query: list[Token], begin: int) -> list[Token]:
+    """Return a SELECT whose item, an average from that place on, is the number of its values instead."""
+    return [*query[:begin], *_word("COUNT", query[begin]), *query[begin + 1 :]]
+
+
 def _with_items(
     query: list[Token], begin: int, end: int, rest: list[Token], sides: list[list[Token]], head: Token
 ) -> list[Token]:
