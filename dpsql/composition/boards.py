@@ -17,7 +17,8 @@ import pyarrow as pa
 
 from dpsql.analysis.public_statements import put_views
 from dpsql.composition.asked_checks import AskedCheck
-from dpsql.composition.checked_numbers import CheckPlanner, bound_of, prepare_check
+from dpsql.composition.checked_numbers import bound_of, prepare_check
+from dpsql.composition.planned_answers import CheckPlanner
 from dpsql.errors import ProgrammingError
 from dpsql.estimates.board_scores import find_mean
 from dpsql.language import Check, Expectation, OpenBoard, OpenChecks, OpenHoldout, Query, Submission

@@ -275,6 +275,15 @@ class TestHoldout:
         assert abs(row["acc"] - 0.9) < 0.01
         assert stream(session)["left"] == 1
 
+    def test_what_is_answered_is_what_is_checked(self, session: Session) -> None:
+        """Of a unit with more rows than count each counts less, in the answer as in the check."""
+        ask(session, self.OPEN)
+        for number, exact in ((1, 106.25 / 400), (2, 212.5 / 400)):
+            score = f"AVG(CASE WHEN x < 1 THEN {number} ELSE 0 END) AS acc FROM many"
+            (row,) = ask(session, f"CHECK h SELECT {FEW} {score} EXPECT acc = 0.9 TOLERANCE 0.1")
+            assert row["checked"] == "off"
+            assert row["low"] < exact < row["high"] < row["low"] + 0.2
+
     def test_without_rows_an_average_has_no_ends(self, session: Session) -> None:
         ask(session, self.OPEN.replace(", rows = 6000", ""))
         (row,) = ask(session, self.SCORE + "0.91 TOLERANCE 0.03")
