@@ -229,7 +229,9 @@ def prepare_check(planner: CheckPlanner, check: Check, engines: Engines) -> Prep
     numbers = [each for each in plan.outputs if each.kind != "key"]
     one = all(each.kind == "count" and each.formula is None for each in numbers)
     if not one or len(plan.counts) != len(numbers) or (check.kind == "sum" and len(numbers) != 1):
-        raise refuse("a check has one number, and the keys of its groups", None)
+        others = [each for each in query.tree.expressions if each.alias_or_name not in (*keys, check.column)]
+        what, hint = "a check has one number, and the keys of its groups", "each number in a CHECK of its own"
+        raise refuse(what, others[-1] if others else None, hint)
     if len(keys) != len(plan.key_types) or len({key.lower() for key in keys}) < len(keys):
         raise refuse("a check shows each key of its groups once", None)
     _refuse_names([*keys, check.column], check)
@@ -304,6 +306,7 @@ def _read_expectations(
         raise source.refuse(
             f"{name[:60]} is no public table: expectations are public, or a unit could be in them",
             check.expected.at,
+            "EXPECT .. FROM a table that the policy declares public, or EXPECT .. = 1200 TOLERANCE 50",
         )
     prepared = planner.query(parsed.source.text, parsed, engines)
     assert isinstance(prepared, PreparedPublic)  # noqa: S101  it reads no private table

@@ -38,7 +38,11 @@ def read_number(source: StatementText, at: Cursor, tokens: Sequence[Token]) -> F
     elif at.kind() == TokenType.NUMBER:
         text = at.text()
     else:
-        raise source.syntax("expected a number: expectations are public, and no query is run for them", start)
+        raise source.syntax(
+            "expected a number: expectations are public, and no query is run for them",
+            start,
+            "EXPECT .. = 1200 TOLERANCE 50, or EXPECT .. FROM a public table",
+        )
     try:
         value = exact(text)
     except ValueError:
