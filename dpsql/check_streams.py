@@ -389,9 +389,10 @@ class CheckStreams:
             or prepared.check.kind != "sum"
         ):
             words = sides.replace("_", " ")
-            raise ProgrammingError(
-                f"the stream {opened.name} takes counts with EXPECT .. {words} alone: "
-                "one that is opened without the option sides takes all checks"
+            raise prepared.check.source.refuse(
+                f"the stream {opened.name} takes counts with EXPECT .. {words} alone",
+                expected.at,
+                f"EXPECT .. {words} 1200; a stream that is opened without the option sides takes all checks",
             )
 
 

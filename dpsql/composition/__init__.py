@@ -14,14 +14,14 @@
                           all rows with the key of a row, ``found_values`` lists of values,
                           ``counted_groups`` numbers of groups, which ``groups_of_sets`` finds in set
                           operations, ``lists_of_values`` MODE, STRING_AGG and lists of quantiles
-``checked_numbers``       what a CHECK statement counts and answers; ``asked_checks`` asks one check of a
-                          lasting stream, ``asked_questions`` one question of exact answers,
-                          ``first_stable`` lists of statements of which one is answered exactly,
-                          ``stream_parts`` has the parts of units that a stream is of;
+``checked_numbers``       what a CHECK statement counts, ``planned_answers`` what it answers;
+                          ``asked_checks`` asks one check of a lasting stream, ``asked_questions`` one
+                          question of exact answers, ``first_stable`` lists of statements of which one is
+                          answered exactly; ``stream_parts`` has the parts of units that a stream is of;
                           ``model_numbers`` has what models expect, ``boards`` makes checks of scores that
-                          are compared with the best; ``prepared_streams``
-                          prepares statements of streams, ``opened_streams`` has what the ledger keeps of
-                          them, ``explained_streams`` is EXPLAIN of them
+                          are compared with the best; ``prepared_streams`` prepares statements of streams,
+                          ``opened_streams`` has what the ledger keeps of them, ``explained_streams`` is
+                          EXPLAIN of them
 ``block``                 divides a release block into what is counted and a SELECT over the released rows;
                           ``block_clauses`` reads HAVING, QUALIFY, ORDER BY and LIMIT, ``block_columns``
                           what they name

@@ -9,16 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from dpsql.composition.checked_numbers import (
-    CheckPlanner,
-    Expected,
-    bound_of,
-    expected_of,
-    plan_answer,
-    statistic_of,
-)
+from dpsql.composition.checked_numbers import Expected, bound_of, expected_of, statistic_of
 from dpsql.composition.composed_statements import run_composed
 from dpsql.composition.model_numbers import state_of
+from dpsql.composition.planned_answers import CheckPlanner, plan_answer
 from dpsql.composition.prepared import PreparedComposed
 from dpsql.composition.running import count_and_run
 from dpsql.composition.stream_parts import parts_of_stream
@@ -86,11 +80,12 @@ class AskedCheck:
         notes = self._notes(groups, expected, len(gaps))
         weights = self._learn(table, expected, answers, stream.plan)
         state = None if weights is None else state_of(self._opened, weights)
-        answer = replace(self.tell(table, notes), models=state)
+        answer = replace(self.tell(stream.plan, table, notes), models=state)
         return CheckResult(stream.used - before, answer.to_bytes())
 
-    def tell(self, table: pa.Table, notes: tuple[str, ...]) -> CheckAnswer:
+    def tell(self, plan: CheckStreamPlan, table: pa.Table, notes: tuple[str, ...]) -> CheckAnswer:
         """Return the answer of a check as it is stored, with what later ones expect as LAST."""
+        del plan
         return CheckAnswer(table, notes, self._keep_last(table))
 
     def _guess(self, keys: tuple[Any, ...]) -> Fraction:

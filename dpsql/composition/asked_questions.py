@@ -14,7 +14,8 @@ import numpy as np
 import pyarrow as pa
 
 from dpsql.analysis import complete_options
-from dpsql.composition.checked_numbers import CheckPlanner, plan_stream
+from dpsql.composition.checked_numbers import plan_stream
+from dpsql.composition.planned_answers import CheckPlanner
 from dpsql.composition.planned_count import PlannedCount
 from dpsql.composition.prepared import PreparedQuestion
 from dpsql.composition.stream_parts import parts_of_stream

@@ -10,14 +10,17 @@ from __future__ import annotations
 
 from dataclasses import replace
 from fractions import Fraction
+from math import inf
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import pyarrow as pa
 
 from dpsql.analysis.public_statements import put_views
 from dpsql.composition.asked_checks import AskedCheck
-from dpsql.composition.checked_numbers import CheckPlanner, prepare_check
+from dpsql.composition.checked_numbers import bound_of, prepare_check
+from dpsql.composition.planned_answers import CheckPlanner
 from dpsql.errors import ProgrammingError
+from dpsql.estimates.board_scores import find_mean
 from dpsql.language import Check, Expectation, OpenBoard, OpenChecks, OpenHoldout, Query, Submission
 from dpsql.lazy_dataclass import dataclass
 from dpsql.release.check_answers import CheckAnswer
@@ -28,6 +31,7 @@ if TYPE_CHECKING:
     from dpsql.composition.prepared import PreparedCheck
     from dpsql.database import Database
     from dpsql.kernel.ledger.lasting_streams import StoredStream
+    from dpsql.kernel.mechanisms import CheckStreamPlan
 
 DIGITS: Final = 18
 """How many decimals a best has: so many can stand in a statement."""
@@ -176,20 +180,44 @@ class AskedSubmission(AskedCheck):
         super().__init__(*asked)
         self._best = best
 
-    def tell(self, table: pa.Table, notes: tuple[str, ...]) -> CheckAnswer:
+    def tell(self, plan: CheckStreamPlan, table: pa.Table, notes: tuple[str, ...]) -> CheckAnswer:
         """Return the answer: whether the score is a new best, and the best from now on.
 
-        An answer of so few rows that nothing is known of its error is noise, and is no best.
+        What an improvement releases is its gap and a noisy number of rows, from which its score follows. Of
+        so few rows that nothing is known of it, a score is noise, and is no best.
         """
         (row,) = table.to_pylist()
-        score, said, best = row[table.column_names[0]], "no new best", self._best
+        said, best, shown = "no new best", self._best, (row[table.column_names[0]], row["low"], row["high"])
         if row["checked"] == "off":
-            if score is None or row["low"] is None:
-                notes = (*notes, "too few rows for a score: the best stays")
+            shown = self._find_score(plan, row["gap"], shown)
+            if shown[0] is None:
+                said, notes = "answered", (*notes, "too few rows for a score: the best stays")
             else:
-                best = best.after(score)
-            said = "answered" if best == self._best else "new best"
+                said, best = "new best", best.after(shown[0])
+        for name, value in zip((table.column_names[0], "low", "high"), shown, strict=True):
+            at = table.column_names.index(name)
+            table = table.set_column(at, name, pa.array([value], pa.float64()))
         at = table.column_names.index("checked")
         told = table.set_column(at, "checked", pa.array([said], pa.string()))
         kept = pa.table({"best": pa.array([str(best.value)], pa.string())})
         return CheckAnswer(told, (*notes, f"the best is {float(best.value):.6g}"), kept)
+
+    def _find_score(
+        self, plan: CheckStreamPlan, gap: float, rows: tuple[float, float | None, float | None]
+    ) -> tuple[float | None, float | None, float | None]:
+        """Return the score of an improvement and the ends of its interval, within the bounds of values."""
+        count, fewest, most = rows
+        if fewest is None or most is None:
+            return None, None, None
+        bound = float(bound_of(self._prepared))
+        mean = find_mean(plan, gap, bound, (count, fewest, most))
+        if mean is None:
+            return None, None, None
+        argument = self._prepared.counting.plan.counts[0].argument
+        is_of_rows = argument is not None and not argument.per_group
+        ends = (float(argument.low), float(argument.high)) if argument and is_of_rows else (-inf, inf)
+        edge, sign = float(self._best.edge), 1 if self._best.highest else -1
+        score, worst, best = (
+            None if each is None else edge + sign * min(max(each, ends[0]), ends[1]) for each in mean
+        )
+        return (score, worst, best) if self._best.highest else (score, best, worst)

@@ -18,47 +18,38 @@ from dataclasses import replace
 from decimal import Decimal
 from fractions import Fraction
 from math import isfinite
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from sqlglot import exp
 
 from dpsql.analysis import complete_options, is_private, put_views
+from dpsql.composition.planned_answers import CheckPlanner, plan_answer, write_literal
 from dpsql.composition.planned_count import PlannedCount
-from dpsql.composition.prepared import PreparedCheck, PreparedComposed, PreparedPrivate, PreparedPublic
+from dpsql.composition.prepared import PreparedCheck, PreparedPublic
 from dpsql.errors import ProgrammingError, QueryRefused
 from dpsql.kernel.mechanisms import CheckStreamPlan, Statistic
-from dpsql.language import AllGroups, Check, OpenChecks, Query, Scalar, copy_tree, write_name
+from dpsql.language import (
+    AllGroups,
+    Check,
+    OpenChecks,
+    Query,
+    Scalar,
+    copy_tree,
+    write_name,
+)
 from dpsql.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
     from dpsql.database import Engines
     from dpsql.kernel.mechanisms import Direction
     from dpsql.language import Options
-    from dpsql.policy import Policy
 
 _DIRECTIONS: dict[str, Direction] = {"BOTH": "BOTH", "AT_MOST": "UP", "AT_LEAST": "DOWN"}
 _BOUNDS = ("max_rows_contributed", "fresh")
 """The options of the SELECT of a check; its answer is of one group, so of groups there is no bound."""
 MOST_GROUPS = 10_000
 """How many groups one statement checks at most."""
-
-
-class CheckPlanner(Protocol):
-    """What checks of numbers need of the planner of statements."""
-
-    @property
-    def policy(self) -> Policy:
-        """The policy of the database."""
-
-    @property
-    def defaults(self) -> Options:
-        """The defaults of the connection."""
-
-    def query(
-        self, text: str, query: Query, engines: Engines
-    ) -> PreparedPrivate | PreparedComposed | PreparedPublic:
-        """Return the prepared statement of the SELECT that a CHECK counts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,7 +229,9 @@ def prepare_check(planner: CheckPlanner, check: Check, engines: Engines) -> Prep
     numbers = [each for each in plan.outputs if each.kind != "key"]
     one = all(each.kind == "count" and each.formula is None for each in numbers)
     if not one or len(plan.counts) != len(numbers) or (check.kind == "sum" and len(numbers) != 1):
-        raise refuse("a check has one number, and the keys of its groups", None)
+        others = [each for each in query.tree.expressions if each.alias_or_name not in (*keys, check.column)]
+        what, hint = "a check has one number, and the keys of its groups", "each number in a CHECK of its own"
+        raise refuse(what, others[-1] if others else None, hint)
     if len(keys) != len(plan.key_types) or len({key.lower() for key in keys}) < len(keys):
         raise refuse("a check shows each key of its groups once", None)
     _refuse_names([*keys, check.column], check)
@@ -290,7 +283,9 @@ def _list_keys(planner: CheckPlanner, check: Check, engines: Engines) -> Query |
         values = [value for value in columns[name.lower()].unique().to_pylist() if value is not None]
         if not 0 < len(values) <= MOST_GROUPS:
             raise query.source.refuse(f"one statement checks at most {MOST_GROUPS:,} groups", None)
-        tree.where(exp.In(this=each.unalias().copy(), expressions=list(map(_literal, values))), copy=False)
+        tree.where(
+            exp.In(this=each.unalias().copy(), expressions=list(map(write_literal, values))), copy=False
+        )
     return replace(query, tree=tree)
 
 
@@ -311,6 +306,7 @@ def _read_expectations(
         raise source.refuse(
             f"{name[:60]} is no public table: expectations are public, or a unit could be in them",
             check.expected.at,
+            "EXPECT .. FROM a table that the policy declares public, or EXPECT .. = 1200 TOLERANCE 50",
         )
     prepared = planner.query(parsed.source.text, parsed, engines)
     assert isinstance(prepared, PreparedPublic)  # noqa: S101  it reads no private table
@@ -361,58 +357,3 @@ def _is_number(value: Any) -> bool:  # noqa: ANN401  whatever a table has
 def _tolerance(own: Fraction | None, usual: Fraction | None) -> Fraction:
     found = usual if own is None else own
     return Fraction(0) if found is None else found
-
-
-def plan_answer(
-    planner: CheckPlanner,
-    prepared: PreparedCheck,
-    keys: Sequence[Any] | None,
-    epsilon: Fraction,
-    engines: Engines,
-) -> PreparedPrivate | PreparedComposed:
-    """Prepare the release of one group's number, which answers a check that is off.
-
-    It is the statement's own SELECT with the group's keys as constants; without keys it is of all rows. A
-    share is computed from what is released.
-    """
-    query = prepared.check.query
-    tree = copy_tree(query.tree)
-    assert isinstance(tree, exp.Select)  # noqa: S101  the analysis has taken it for one
-    items = {each.alias_or_name.lower(): each for each in tree.expressions}
-    for name, value in [] if keys is None else zip(prepared.keys, keys, strict=True):
-        node = items[name.lower()].unalias()
-        tree.where(_is_value(node, value), copy=False)
-    tree.set("expressions", [items[prepared.check.column.lower()]])
-    tree.set("group", None)
-    tree.set("order", None)
-    noise = None if planner.policy.budget.accounting == "pure" else "LAPLACE"
-    options = replace(query.options, epsilon=epsilon, noise=noise, fresh=True)
-    asked = replace(query, tree=tree, options=options, has_options=True)
-    made = planner.query(query.source.text, asked, engines)
-    if isinstance(made, PreparedPublic) or len(made.parts) != 1:
-        raise query.source.refuse("a check is one SELECT of a number", None)
-    quote = made.parts[0].method.quote
-    if quote.loss.charge != quote.charge:
-        raise query.source.refuse("a check is one SELECT of a number", None)
-    if quote.charge.delta or quote.charge.epsilon > epsilon:
-        raise query.source.refuse("the answer of a check costs no delta", None)
-    return made
-
-
-def _is_value(node: exp.Expr, value: Any) -> exp.Expr:  # noqa: ANN401  of any type of a key
-    if value is None:
-        return exp.Is(this=node.copy(), expression=exp.Null())
-    return exp.EQ(this=node.copy(), expression=_literal(value))
-
-
-def _literal(value: Any) -> exp.Expr:  # noqa: ANN401  of any type of a key
-    if isinstance(value, bool):
-        return exp.Boolean(this=value)
-    if isinstance(value, (int, Decimal)):
-        literal: exp.Expr = exp.Literal.number(
-            str(abs(value)) if isinstance(value, int) else f"{abs(value):f}"
-        )
-        return exp.Neg(this=literal) if value < 0 else literal
-    if isinstance(value, str):
-        return exp.Literal.string(value)
-    return exp.cast(exp.Literal.string(str(value)), "DATE" if len(str(value)) == 10 else "TIMESTAMP")

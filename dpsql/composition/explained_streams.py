@@ -14,6 +14,7 @@ from dpsql.composition.checked_numbers import bound_of, plan_stream, widest_tole
 from dpsql.composition.prepared import PreparedCheck, PreparedQuestion
 from dpsql.composition.release_words import add_exact_facts, round_up
 from dpsql.estimates import most_misses
+from dpsql.estimates.board_scores import distances
 from dpsql.estimates.predictions import clear_gap
 from dpsql.language import OpenBoard, OpenChecks, OpenHoldout, OpenStable, Submission
 from dpsql.planning.stable_selections import moved_by, needed_lead, notes_of
@@ -21,6 +22,7 @@ from dpsql.planning.stable_selections import moved_by, needed_lead, notes_of
 if TYPE_CHECKING:
     from dpsql.composition.prepared import PreparedCommand
     from dpsql.kernel.ledger.lasting_streams import StoredStream
+    from dpsql.kernel.mechanisms import CheckStreamPlan
 
 CONFIDENCE = Fraction(95, 100)
 """How often an answer is shown that leads by as much as EXPLAIN says."""
@@ -145,7 +147,11 @@ def _of_checks(opened: OpenChecks) -> list[tuple[str, str]]:
         (misses_of(opened), f"{opened.misses:,}"),
         (names["means"], within),
         *((names["none"].format(n), _words_of_margin(plan.margin(n), board=board)) for n in MARGINS),
-        ("answers", answers if plan.answer_epsilon else "none: only whether it is off"),
+        (
+            ("score", _words_of_score(plan))
+            if isinstance(opened, OpenBoard)
+            else ("answers", answers if plan.answer_epsilon else "none: only whether it is off")
+        ),
     ]
     if isinstance(opened, (OpenBoard, OpenHoldout)):
         found.append(("bound", "the rows of a unit that count, times the largest distance of a value"))
@@ -180,6 +186,12 @@ _TRAINING = {
     "OTHER_UNITS": "you say that no unit of the training rows is in the holdout",
     "PRIVATE": "you say that training scores are private releases",
 }
+
+
+def _words_of_score(plan: CheckStreamPlan) -> str:
+    """Say how near the score of an improvement is, and what it costs beside its check."""
+    rows = f"its rows are counted at epsilon {round_up(plan.answer_epsilon)}"
+    return f"follows from the gap, within {max(distances(plan)):.3g} bounds / rows (95%); {rows}"
 
 
 def _words_of_margin(margin: float, *, board: bool) -> str:

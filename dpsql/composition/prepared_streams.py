@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Protocol
 
 from dpsql.composition.asked_questions import plan_opened, prepare_question
 from dpsql.composition.boards import expect_best
-from dpsql.composition.checked_numbers import CheckPlanner, prepare_check
+from dpsql.composition.checked_numbers import prepare_check
 from dpsql.composition.model_numbers import check_models
+from dpsql.composition.planned_answers import CheckPlanner
 from dpsql.composition.prepared import PreparedCommand, PreparedQuestion
 from dpsql.composition.refused_with_periods import check_stream
 from dpsql.composition.stream_parts import parts_of_stream

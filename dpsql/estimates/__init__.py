@@ -17,6 +17,7 @@ Pure functions of released values or public parameters; nothing here reads priva
 * `kept_ladder`: bounds on what a unit contributes, and intervals that cover what they cut, from noisy numbers
   of units by size;
 * `model_weights`: what is expected of a count by the weighted median of hypotheses, which learn from answers;
+* `board_scores`: the score of an improvement on a board, from the gap of its check and a number of rows;
 * `predictions`: budget shares and predicted errors before spending;
 * `sparse_vector_law`: predicted hits, errors, coverage and charge of a sparse vector run;
 * `reports`: the plans and the least squares of reports.

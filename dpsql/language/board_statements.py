@@ -12,7 +12,13 @@ from typing import Any, Final
 
 from sqlglot.tokenizer_core import Token, TokenType
 
-from dpsql.language.check_rewrites import end_without_name, find_items, name_of_item, rewrite_item
+from dpsql.language.check_rewrites import (
+    count_values,
+    end_without_name,
+    find_items,
+    name_of_item,
+    rewrite_item,
+)
 from dpsql.language.statement import Query, StatementText
 from dpsql.language.stream_statements import Check, Expectation, OpenChecks
 from dpsql.language.tokens import Cursor
@@ -53,8 +59,13 @@ class Submission(Check):
     """
 
     expect: Callable[[Expectation], Query]
+    rows: Callable[[], Query]
+    """Returns the statement that counts the rows of the average."""
 
 
+BOARD_ANSWERS: Final = Fraction(1, 10)
+"""The share of an improvement for counting the rows of its score, which follows from its gap: the best one
+for scores that are better than the edge by a 19th of what a row can change (`estimates.board_scores`)."""
 _EXAMPLES: Final = {
     "BOARD": "OPEN BOARD {} OPTIONS (epsilon = 1, improvements = 15, step = 0.01, best = LOWEST, start = 1)",
     "HOLDOUT": "OPEN HOLDOUT {} OPTIONS (epsilon = 1, misses = 8, training = OTHER_UNITS)",
@@ -102,6 +113,7 @@ def parse_open_scores(
         name,
         options["epsilon"],
         options["improvements"],
+        BOARD_ANSWERS,
         at_once=1,
         parts=options.get("parts"),
         rows=options.get("rows"),
@@ -145,4 +157,7 @@ def parse_submission(
             )
         return parse(statistics)
 
-    return Submission(source, name, made, made, "average", column, Expectation(), "", expect)
+    def rows() -> Query:
+        return parse(count_values(query, begin))
+
+    return Submission(source, name, made, made, "average", column, Expectation(), "", expect, rows)

@@ -38,7 +38,11 @@ def read_number(source: StatementText, at: Cursor, tokens: Sequence[Token]) -> F
     elif at.kind() == TokenType.NUMBER:
         text = at.text()
     else:
-        raise source.syntax("expected a number: expectations are public, and no query is run for them", start)
+        raise source.syntax(
+            "expected a number: expectations are public, and no query is run for them",
+            start,
+            "EXPECT .. = 1200 TOLERANCE 50, or EXPECT .. FROM a public table",
+        )
     try:
         value = exact(text)
     except ValueError:
@@ -157,6 +161,11 @@ def rewrite_item(
     if high is not None:
         sides.append(_rows(source, value, ">", high, rank, 1 - rank, head))
     return "quantile", _with_items(query, begin, end, rest, sides, head)
+
+
+def count_values(query: list[Token], begin: int) -> list[Token]:
+    """Return a SELECT whose item, an average from that place on, is the number of its values instead."""
+    return [*query[:begin], *_word("COUNT", query[begin]), *query[begin + 1 :]]
 
 
 def _with_items(

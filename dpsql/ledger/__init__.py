@@ -18,6 +18,7 @@
 
 from __future__ import annotations
 
+from dpsql.kernel.ledger.caps import GroupCap
 from dpsql.kernel.ledger.events import (
     Event,
     LadderRequest,
@@ -31,7 +32,7 @@ from dpsql.kernel.ledger.events import (
 )
 from dpsql.kernel.ledger.limits import Limits
 from dpsql.kernel.ledger.reports import StoredReport
-from dpsql.kernel.ledger.scopes import GroupCap, ScopeBudget, scope_words
+from dpsql.kernel.ledger.scopes import ScopeBudget, scope_words
 from dpsql.kernel.ledger.totals import shown
 from dpsql.ledger.budgets import LIKE, Budget, BudgetOfParts, BudgetRenewal, rows_of
 from dpsql.ledger.ledger import Ledger, Opening

@@ -14,15 +14,8 @@ from typing import Any
 
 from dpsql.errors import NotSupportedError, ProgrammingError
 from dpsql.kernel.ledger import renewals
-from dpsql.kernel.ledger.scopes import (
-    Caps,
-    Scope,
-    ScopeBudget,
-    analyst_scope,
-    order_of,
-    policy_scopes,
-    scope_of_group,
-)
+from dpsql.kernel.ledger.caps import Caps, order_of
+from dpsql.kernel.ledger.scopes import Scope, ScopeBudget, own_scopes, policy_scopes
 from dpsql.kernel.ledger.totals import POLICY, shown, total_at_order
 from dpsql.kernel.loss import Accounting, Charge, Filter, Number, PrivacyLoss, Totals, exact
 from dpsql.kernel.unit_parts import (
@@ -319,7 +312,9 @@ def _find_renewal(connection: sqlite3.Connection, caps: Caps) -> BudgetRenewal |
         found.together(connection, caps.renewal, caps.filter),
         renewals.describe(connection, caps.renewal, caps.filter),
     )
-    limit = renewals.find_limits(connection, caps.renewal, caps.filter)[1]
+    terms = [(each.renewal, each.filter) for each in caps.both if each.renewal is not None]
+    limits = [limit for own, budget in terms if (limit := own.limit(budget)) is not None]
+    limit = min(limits, key=lambda each: each.epsilon, default=None)
     lifetime, spent = None if limit is None else limit.epsilon, _find_spent(connection, limit, caps.filter)
     return BudgetRenewal(found.every, found.times, since, later, together, lifetime, spent, words)
 
@@ -338,12 +333,13 @@ def _find_spent(connection: sqlite3.Connection, limit: Filter | None, budget: Fi
 
 def scopes_of(connection: sqlite3.Connection, caps: Caps, analyst: str | None) -> list[Scope]:
     """Return the scopes that bind an analyst, or the policy's alone; the one that is shown first."""
-    whole = policy_scopes(connection, caps, shown_now=True)
-    if analyst is None:
-        return whole
-    groups = [scope_of_group(connection, caps, *named) for named in caps.groups_of(analyst)]
-    own = analyst_scope(connection, caps, analyst)
-    return [*whole, *groups] if own is None else [own, *groups, *whole]
+    found = list[Scope]()
+    for each in caps.both:
+        own = [] if analyst is None else own_scopes(connection, each, analyst)
+        whole = policy_scopes(connection, each, shown_now=True)
+        has_cap = analyst is not None and each.of(analyst) is not None
+        found += [*reversed(own), *whole] if has_cap else [*whole, *own]
+    return found
 
 
 LIKE = Fraction(1, 10)

@@ -18,12 +18,13 @@ from typing import Self
 
 from dpsql.errors import OperationalError
 from dpsql.kernel.ledger import ChargeLedger, events, name_of, part_declarations, renewals
+from dpsql.kernel.ledger.caps import Caps, GroupCap
 from dpsql.kernel.ledger.events import Event
 from dpsql.kernel.ledger.limits import Limits
 from dpsql.kernel.ledger.part_numbers import PartBudgets, number_values, numbered_values
 from dpsql.kernel.ledger.renewals import RenewalTerms
 from dpsql.kernel.ledger.reports import StoredReport
-from dpsql.kernel.ledger.scopes import Caps, GroupCap, ScopeBudget, all_budgets
+from dpsql.kernel.ledger.scopes import ScopeBudget, all_budgets
 from dpsql.kernel.ledger.store import Store, storable
 from dpsql.kernel.loss import Charge, Filter, Totals
 from dpsql.kernel.unit_parts import ALL_PARTS, Calendar, PartSet
@@ -221,9 +222,11 @@ class Ledger(ChargeLedger):
         what this cap, those of the analyst's groups and the policy leave. An analyst without one has the
         policy's.
         """
-        caps, name = self._caps, None if analyst is None else name_of(analyst)
+        name = None if analyst is None else name_of(analyst)
         with self._store.read() as connection:
-            return budget_of(connection, caps, name, ALL_PARTS if parts is None else parts)
+            return budget_of(
+                connection, self._limits.find(connection), name, ALL_PARTS if parts is None else parts
+            )
 
     @property
     def parts(self) -> PartBudgets | None:
@@ -278,7 +281,7 @@ class Ledger(ChargeLedger):
         """Return what is spent and left of each part of units, in order; equal neighbours are one."""
         name = None if analyst is None else name_of(analyst)
         with self._store.read() as connection:
-            return list_parts(connection, self._caps, name)
+            return list_parts(connection, self._limits.find(connection), name)
 
     def borne_by_person(self) -> list[BorneInYears]:
         """Return what one person bears of each year, if a unit is what one did in one period."""
@@ -352,7 +355,7 @@ class Ledger(ChargeLedger):
     def ladder_scopes(self) -> list[ScopeBudget]:
         """Return the budgets in which a ladder counts: of the policy, of analysts and of groups."""
         with self._store.read() as connection:
-            return all_budgets(connection, self._caps, shown_now=True)
+            return all_budgets(connection, self._limits.find(connection), shown_now=True)
 
     def newest_ladder(self) -> int:
         """Return the number of the newest ladder that is kept; 0 if there is none."""

@@ -10,8 +10,9 @@ from heapq import nlargest, nsmallest
 from typing import Any
 
 from dpsql.kernel.ledger import person_totals
+from dpsql.kernel.ledger.caps import Caps
 from dpsql.kernel.ledger.part_totals import Amounts, Segment
-from dpsql.kernel.ledger.scopes import Caps, Scope
+from dpsql.kernel.ledger.scopes import Scope
 from dpsql.kernel.ledger.totals import POLICY, ladder_total, read, read_loss
 from dpsql.kernel.unit_parts import (
     NO_HOME,

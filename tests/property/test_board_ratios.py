@@ -1,9 +1,9 @@
 """A board is private: all its outputs enumerated on all small tables, with the product's own best.
 
 Two submissions are scored on up to three rows of two bits, each row a unit; the second is compared with a
-best that follows from the answer to the first. All noise has probabilities of powers of 1/2, so a loss is a
-number of bits, and each probability is a sum of few dyadic fractions. The tail of the threshold's noise that
-is left out has a chance below 2^-50.
+best that follows from the gap of the first and a noisy number of rows. All noise has probabilities of powers
+of 1/2, so a loss is a number of bits, and each probability is a sum of few dyadic fractions. The tail of the
+threshold's noise that is left out has a chance below 2^-50.
 """
 
 from __future__ import annotations
@@ -17,12 +17,16 @@ import pytest
 from numpy.typing import NDArray
 
 from dpsql.composition.boards import Best
+from dpsql.estimates.board_scores import find_mean
+from dpsql.kernel.mechanisms import CheckStreamPlan
 
 LEVELS = np.arange(56)
 """The noise of the threshold, in bounds."""
 GAPS = range(10)
-ANSWERS = range(-2, 6)
+ROWS = range(-2, 6)
+"""What the number of rows may be with noise."""
 CUT = 1
+PLAN = CheckStreamPlan.plan(1, 2)
 Rows = tuple[tuple[int, int], ...]
 START = Best(Fraction(1), Fraction(1, 4), highest=False)
 
@@ -38,9 +42,16 @@ def outcome(statistic: int) -> tuple[NDArray[np.float64], list[NDArray[np.float6
     return fine, off
 
 
-def chance_of(answer: int, total: int) -> float:
-    """The chance of an answer: the number of errors with two-sided noise, in a sum that a unit moves by 1."""
-    return 0.5 ** abs(answer - total) / 3
+def chance_of(number: int, rows: Rows) -> float:
+    """The chance of a number of rows: with two-sided noise, in a sum that a unit moves by 1."""
+    return 0.5 ** abs(number - len(rows)) / 3
+
+
+def best_after(best: Best, gap: int, number: float) -> Best:
+    """The best after an improvement by so many bounds, as the product finds it."""
+    bound = float(max(1 - best.edge, best.edge))
+    mean = find_mean(PLAN, gap * bound, bound, (number, number, number))
+    return best if mean is None else best.after(min(max(float(best.edge) - mean[0], 0.0), 1.0))
 
 
 def statistic_of(rows: Rows, place: int, best: Best, mistake: str) -> int:
@@ -56,7 +67,7 @@ def outputs(rows: Rows, mistake: str = "") -> dict[tuple[object, ...], float]:
     """The chance of each output of a board with two improvements."""
     found: dict[tuple[object, ...], float] = {}
     level = 0.5 ** (LEVELS + 1)
-    exact = sum(row[0] for row in rows)
+    exact = sum(row[0] for row in rows) / max(len(rows), 1)
 
     def second(first: tuple[object, ...], weight: NDArray[np.float64], best: Best) -> None:
         fine, off = outcome(statistic_of(rows, 1, best, mistake))
@@ -65,12 +76,12 @@ def outputs(rows: Rows, mistake: str = "") -> dict[tuple[object, ...], float]:
             found[*first, gap] = float((weight * chances).sum())
 
     fine, off = outcome(statistic_of(rows, 0, START, mistake))
-    own = START.after(exact / 3) if mistake == "exact" else START
+    own = START.after(exact) if mistake == "exact" else START
     second(("no",), level * fine, own)
     for gap, chances in zip(GAPS, off, strict=True):
-        for answer in ANSWERS:
-            best = own if mistake == "exact" else START.after(answer / 3)
-            second((gap, answer), level * chances * chance_of(answer, exact), best)
+        for number in ROWS:
+            best = own if mistake == "exact" else best_after(START, gap, number)
+            second((gap, number), level * chances * chance_of(number, rows), best)
     return found
 
 

@@ -106,3 +106,32 @@ def test_the_law_of_the_gap() -> None:
     variance = float(plan.scale) ** 2 + float(plan.threshold_scale) ** 2
     assert abs(np.mean(gaps)) < 4.9 * sqrt(variance / ROUNDS)
     assert 0.75 < np.var(gaps) / variance < 1.3
+
+
+@pytest.mark.parametrize("rounds", [100, pytest.param(2_000, marks=pytest.mark.slow)])
+def test_a_year_of_fifty_counts_a_day(rounds: int) -> None:
+    """Five changes of 1.5 tolerances are found the same day, at .67 of epsilon 1; of 18,245 others, none is.
+
+    Counts vary as those of a Poisson law about what is expected, and tolerances are 320 + 4 sqrt(expected).
+    """
+    rng = np.random.default_rng(20)
+    expected = np.tile(np.geomspace(100, 20_000, 50), 365)
+    tolerance = 320 + 4 * np.sqrt(expected)
+    far = np.abs(rng.poisson(expected) - expected)
+    changed = np.sort(rng.choice(len(expected), 5, replace=False))
+    far[changed] = 1.5 * tolerance[changed]
+    plan = CheckStreamPlan.plan(1, 8)
+    steps = in_public_order(np.tile(np.floor(far - tolerance).astype(np.int64), (rounds, 1)))
+    off = plan.run(steps, NoiseSource(SeededEntropy(21)))
+    hits = [row[row >= 0] for row in off.index]
+    found = np.mean([np.isin(changed, row).sum() for row in hits])
+    false = np.mean([np.isin(row, changed, invert=True).sum() for row in hits])
+    charged = np.mean([float(plan.realised_loss(len(row)).charge.epsilon) for row in hits])
+    unchanged = float(plan.realised_loss(0).charge.epsilon)
+    print(
+        f"found {found:.3f} of 5, false {false:.3f}, charged {charged:.3f}, without changes {unchanged:.3f}"
+    )
+    assert found >= 4.9
+    assert false <= 0.1
+    assert abs(charged - 0.67) < 0.02
+    assert abs(unchanged - 0.11) < 0.005

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Iterator
 from fractions import Fraction
@@ -35,8 +36,16 @@ cost = { from = 0, to = 10 }
 [tables.visits]
 source = "visits.parquet"
 unit = "id"
+[tables.many]
+source = "many.parquet"
+unit = "id"
 """
+FEW = "WITH DIFFERENTIAL_PRIVACY OPTIONS (max_rows_contributed = 2)"
 PATIENTS = "SELECT i AS id, i % 10 < 3 AS ill, i % 10 AS x, (i % 5)::DOUBLE AS cost FROM range(6000) t(i)"
+MANY = (
+    "SELECT i % 200 AS id, i // 200 AS x FROM range(400) t(i) "
+    "UNION ALL SELECT i % 100, 9 FROM range(3000) t(i)"
+)
 VISITS = "SELECT i % 50 AS id, i % 3 AS x FROM range(400) t(i)"
 OPEN = (
     "OPEN BOARD b OPTIONS (epsilon = 100, improvements = 3, step = 0.02, best = LOWEST, start = 0.5, "
@@ -46,7 +55,7 @@ OPEN = (
 
 @pytest.fixture
 def session(tmp_path: Path) -> Iterator[Session]:
-    with open_world(tmp_path, POLICY, patients=PATIENTS, visits=VISITS) as opened:
+    with open_world(tmp_path, POLICY, patients=PATIENTS, visits=VISITS, many=MANY) as opened:
         yield opened
 
 
@@ -138,15 +147,39 @@ class TestBoard:
         with pytest.raises(OperationalError, match="all 3 improvements of b are used up: REFILL STREAM b"):
             submit(session, "x < 1")
 
-    def test_an_answer_that_is_not_better_leaves_the_best(
-        self, session: Session, monkeypatch: pytest.MonkeyPatch
+    @pytest.mark.parametrize(
+        ("best", "start", "score", "exact"),
+        [
+            ("LOWEST", "0.5", "AVG(CASE WHEN x < 4 THEN 1 ELSE 0 END) AS s FROM patients", 0.4),
+            ("HIGHEST", "0.5", "AVG(CASE WHEN x < 8 THEN 1 ELSE 0 END) AS s FROM patients", 0.8),
+            ("LOWEST", "5", "AVG(CASE WHEN cost > 0 THEN cost END) AS s FROM patients WHERE x <> 3", 17 / 7),
+            ("HIGHEST", "0.1", f"{FEW} AVG(CASE WHEN x < 1 THEN 1 ELSE 0 END) AS s FROM many", 106.25 / 400),
+            ("LOWEST", "0.5", "AVG(CASE WHEN x < 0 THEN 1 ELSE 0 END) AS s FROM patients", 0.0),
+        ],
+    )
+    def test_a_score_follows_from_its_gap(
+        self, session: Session, best: str, start: str, score: str, exact: float
     ) -> None:
+        """Values that are NULL are no rows; of a unit with more rows than count each counts less.
+
+        Half of the units of `many` have two rows, one of them below 1, and half have 30 more: each a 16th of
+        a row.
+        """
+        opened = OPEN.replace("LOWEST", best).replace("start = 0.5", f"start = {start}")
+        ask(session, opened)
+        (row,) = ask(session, f"CHECK b SELECT {score}")
+        assert row["checked"] == "new best"
+        assert row["low"] <= exact <= row["high"]
+        assert row["low"] <= row["s"] <= row["high"] < row["low"] + (0.2 if start == "5" else 0.12)
+        assert row["gap"] > 0
+
+    def test_a_score_by_little_may_be_noise(self, session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
+        """It is the best, but how much worse it may be is not known."""
         ask(session, OPEN)
-        monkeypatch.setattr(CheckStream, "check", lambda own, _: own.use() + 1)
-        found = session.run("CHECK b SELECT AVG(CASE WHEN x < 9 THEN 1 ELSE 0 END) FROM patients")
-        (row,) = found.table.to_pylist()
-        assert (row["checked"], round(row["score"], 1)) == ("answered", 0.9)
-        assert "the best is 0.5" in found.notices
+        monkeypatch.setattr(CheckStream, "check", lambda own, _: own.use() + Fraction(1, 1000))
+        (row,) = ask(session, "CHECK b SELECT AVG(CASE WHEN x < 9 THEN 1 ELSE 0 END) AS s FROM patients")
+        assert (row["checked"], row["high"]) == ("new best", None)
+        assert row["low"] < row["s"] < 0.48
 
     def test_losses_in_bounds_and_several_rows_of_a_unit(self, session: Session) -> None:
         ask(session, OPEN.replace("start = 0.5", "start = 5"))
@@ -242,6 +275,15 @@ class TestHoldout:
         assert abs(row["acc"] - 0.9) < 0.01
         assert stream(session)["left"] == 1
 
+    def test_what_is_answered_is_what_is_checked(self, session: Session) -> None:
+        """Of a unit with more rows than count each counts less, in the answer as in the check."""
+        ask(session, self.OPEN)
+        for number, exact in ((1, 106.25 / 400), (2, 212.5 / 400)):
+            score = f"AVG(CASE WHEN x < 1 THEN {number} ELSE 0 END) AS acc FROM many"
+            (row,) = ask(session, f"CHECK h SELECT {FEW} {score} EXPECT acc = 0.9 TOLERANCE 0.1")
+            assert row["checked"] == "off"
+            assert row["low"] < exact < row["high"] < row["low"] + 0.2
+
     def test_without_rows_an_average_has_no_ends(self, session: Session) -> None:
         ask(session, self.OPEN.replace(", rows = 6000", ""))
         (row,) = ask(session, self.SCORE + "0.91 TOLERANCE 0.03")
@@ -308,7 +350,7 @@ REFUSED = [
 @pytest.fixture(scope="module")
 def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
     folder = tmp_path_factory.mktemp("boards")
-    with open_world(folder, POLICY, patients=PATIENTS, visits=VISITS) as opened:
+    with open_world(folder, POLICY, patients=PATIENTS, visits=VISITS, many=MANY) as opened:
         ask(opened, OPEN)
         ask(opened, "OPEN HOLDOUT h OPTIONS (epsilon = 1, misses = 2, training = PRIVATE)")
         yield opened
@@ -337,10 +379,14 @@ def test_explain_says_what_it_costs_and_means(shared: Session) -> None:
         return {row["property"]: row["value"] for row in ask(shared, f"EXPLAIN {text}")}
 
     found = explained(OPEN)
-    plan = CheckStreamPlan.plan(100, 3)
+    plan = CheckStreamPlan.plan(100, 3, answers=Fraction(1, 10))
     assert found["no new best means"].startswith("not better than the best by more than 0.02 + ")
     assert f"{plan.slack():.3g} bounds / rows" in found["no new best means"]
     assert found["improvements"] == "3"
+    assert re.fullmatch(
+        r"follows from the gap, within \d.* bounds / rows \(95%\); its rows are counted at epsilon 2\.\d+",
+        found["score"],
+    )
     score = explained("CHECK b SELECT AVG(cost) AS s FROM patients")
     # The edge is 0.48, and a cost up to 10: a unit moves the sum by up to 9.52.
     assert score["bound"] == "one unit can change it by 9.52"
@@ -370,7 +416,7 @@ def test_a_score_moves_by_at_most_its_bound(tmp_path: Path, monkeypatch: pytest.
     visits = "SELECT i % 5 AS id, i % 3 AS x FROM range(37) t(i)"
     found = {}
     for without in (None, *range(6)):
-        rows = {"patients": patients, "visits": visits}
+        rows = {"patients": patients, "visits": visits, "many": MANY}
         own = {
             name: text if without is None else f"SELECT * FROM ({text}) WHERE id <> {without}"
             for name, text in rows.items()

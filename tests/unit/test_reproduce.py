@@ -509,13 +509,13 @@ def test_lines_are_made_as_tpch_says_or_taken_from_its_tables(tmp_path: Path) ->
 
 @pytest.mark.slow
 def test_a_board_is_as_sharp_as_was_expected_of_it() -> None:
-    """The error of the best of 200 submissions at epsilon 1, within 15% of what was computed beforehand."""
+    """Error and regret of the best of 200 submissions at epsilon 1 are as computed beforehand, or less."""
     rows = boards.boards(400, 1, SeededEntropy(1), lambda: None).tables[0].rows
     found = {int(str(row[0])): float(str(row[1])) for row in rows}
     for n, expected in {5_000: 0.013, 20_000: 0.0037, 50_000: 0.0025}.items():
-        assert found[n] == pytest.approx(expected, rel=0.15)
+        assert found[n] < expected
     apart = {int(str(row[0])): float(str(row[5])) for row in rows}  # regret, of clearly worse submissions
-    for n, most in {5_000: 0.0055, 20_000: 0.0006, 50_000: 0.0004}.items():
+    for n, most in {5_000: 0.002, 20_000: 0.0005, 50_000: 0.0004}.items():
         assert apart[n] < most
     least = {int(str(row[0])): float(str(row[6])) for row in rows}
     for n, expected in {5_000: 0.003, 20_000: 0.0005, 50_000: 0.0008}.items():

@@ -345,3 +345,48 @@ def test_which_groups_of_a_large_domain_have_rows_is_private(tmp_path: Path, res
         with pytest.raises(QueryRefused, match="only those with rows are counted"):
             rows(session, f"ASK s SELECT seat FROM visits GROUP BY seat ORDER BY {UNITS} {rest}")
         assert facts(session)["left"] == "2 of 2"
+
+
+@pytest.mark.parametrize("c", [1, 2, 3])
+def test_distances_move_by_at_most_a_bound_and_are_0_where_one_unit_decides(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, c: int
+) -> None:
+    """Through SQL: each unit is deleted in turn, and each answer is shown, with its distance."""
+    given: list[Fraction] = []
+
+    def show(_: StableStream, distance: Fraction) -> bool:
+        given.append(distance)
+        return True
+
+    monkeypatch.setattr(StableStream, "test", show)
+    kept = f"WITH DIFFERENTIAL_PRIVACY OPTIONS (max_rows_contributed = {c})"
+    measure = UNITS if c == 1 else "COUNT(*)"
+    top = f"SELECT {kept if c > 1 else ''} page FROM visits GROUP BY page"
+    questions = [
+        *(f"{top} ORDER BY {measure} DESC LIMIT {k}" for k in (1, 2, 3)),
+        f"{top} ORDER BY {measure} LIMIT 1",
+        *(f"{top} HAVING {measure} >= {t}" for t in (2, 4)),
+        *(
+            f"SELECT {kept} {each} AS m FROM visits"
+            for each in ("MEDIAN(minutes)", "QUANTILE_DISC(minutes, 0.8)")
+        ),
+    ]
+    visits = f"""SELECT i % 8 AS user_id, ['a', 'b', 'c', 'd'][1 + (i * i * 5 // {c}) % 4] AS page,
+        (i * i * 5 // {c}) % 4 + 7 * (i % {c} // 2) AS minutes FROM range(36) t(i)"""
+    found: dict[Any, tuple[Fraction, Any]] = {}
+    for without in (None, *range(8)):
+        own = visits if without is None else f"SELECT * FROM ({visits}) WHERE user_id <> {without}"
+        with open_world(tmp_path / str(without), POLICY, visits=own) as opened:
+            rows(opened, OPEN)
+            for text in questions:
+                answer = rows(opened, f"ASK s {text}")
+                found[without, text] = given.pop(), answer
+    moved, decided = set[Fraction](), 0
+    for (_, text), (distance, answer) in found.items():
+        other, before = found[None, text]
+        moved.add(abs(distance - other))
+        if answer != before:
+            decided += 1
+            assert distance == other == 0, text
+    assert 0 < max(moved) <= 1
+    assert decided > 1

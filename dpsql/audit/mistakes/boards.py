@@ -1,10 +1,12 @@
 """Boards and holdouts with a known verdict: one as it is built, and incorrect variants.
 
 Counts stand for sums of errors on rows of a public number: lower ones are better. One unit moves each by 1.
+A score follows from the gap by which it is better than the best, less the step.
 """
 
 from __future__ import annotations
 
+import math
 from fractions import Fraction
 from functools import partial
 from typing import Any
@@ -35,12 +37,12 @@ def board(
 ) -> dict[str, Any]:
     """Compare each score with the best until then, less a step of 1; answer those that are better.
 
-    Correctly, the best becomes the better of itself and the answer. With the fault `exact best` it becomes
-    the exact score of an improvement, with `exact ladder` the lowest exact score of all. `no noise` compares
+    Correctly, the best becomes what the gap tells of the score. With the fault `exact best` it becomes the
+    exact score of an improvement, with `exact ladder` the lowest exact score of all. `no noise` compares
     scores themselves, as the Ladder and Thresholdout are printed. `half bound` has noise for half of what a
     unit moves.
     """
-    plan = CheckStreamPlan.plan(epsilon, improvements)
+    plan = CheckStreamPlan.plan(epsilon, improvements, answers=0)
     source, bits = NoiseSource(entropy), plan.resolution
     loud = fault != "no noise"
     level = source.draw(plan.noise, plan.threshold_scale, bits, trials) if loud else 0
@@ -55,7 +57,7 @@ def board(
         is_open = used < improvements
         edges[is_open, j] = in_counts(best - (1 << bits), bits)[is_open]
         off = is_open & (found >= (plan.cutoff if loud else 0))
-        answer = exact + source.draw("laplace", 1 / plan.answer_epsilon, bits, trials)
+        answer = best - (1 << bits) - found - math.floor(plan.offset * (1 << bits))
         said[:, j] = np.where(is_open, off, -1)
         values[off, j] = in_counts(answer, bits)[off]
         gaps[off, j] = in_counts(found, bits)[off] if loud else 0
@@ -86,9 +88,9 @@ def _subject(name: str, fault: str, about: str, kind: Kind = "incorrect") -> Sub
 
 BOARD_SUBJECTS = (
     _subject(
-        "best of its answers",
+        "best of its gaps",
         "",
-        "each score is compared with the best answer until then, and improvements alone are charged",
+        "each score is compared with the best gap until then, and improvements alone are charged",
         "reference",
     ),
     _subject("best from exact scores", "exact best", "the best becomes the exact score of an improvement"),

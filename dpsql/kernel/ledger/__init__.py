@@ -5,7 +5,8 @@ process can spend twice, and what they paid for.
 
 ====================  ===========================================================================
 ``charging``          the life of a charge, inside one transaction: reserve, settle, fail, cancel
-``scopes``            the caps of a policy, what each scope has spent and admits; a loss is added to all
+``scopes``            what each scope of a policy has spent and admits; a loss is added to all
+``caps``              the caps of a policy, and those of the policy with which the ledger was opened last
 ``totals``            the totals of the scopes, and exact amounts as text
 ``part_totals``       those of parts of units; ``part_declarations`` what a changed policy does to them,
                       ``part_numbers`` the numbers of parts
@@ -35,6 +36,7 @@ from typing import Final, Self
 from dpsql.errors import InterfaceError, ProgrammingError
 from dpsql.kernel.facts import Facts
 from dpsql.kernel.ledger import charging, events, kept_results, limits, part_declarations, reports
+from dpsql.kernel.ledger.caps import ANYBODY, Caps, LastCaps
 from dpsql.kernel.ledger.events import (
     Event,
     LadderRequest,
@@ -48,7 +50,7 @@ from dpsql.kernel.ledger.events import (
 )
 from dpsql.kernel.ledger.renewals import CAPS, adopt_renewals, start_renewal
 from dpsql.kernel.ledger.reports import StoredReport
-from dpsql.kernel.ledger.scopes import ANYBODY, Caps, check_ladders, reorder
+from dpsql.kernel.ledger.scopes import check_ladders, reorder
 from dpsql.kernel.ledger.store import RollbackGuard, Store, storable
 from dpsql.kernel.ledger.streams_of_ledger import StreamsOfLedger
 from dpsql.kernel.loss import Charge, PrivacyLoss, Totals
@@ -77,12 +79,13 @@ class ChargeLedger:
         """Use an open file under the caps of its policy; `adopt_caps` comes before the first charge."""
         self._store = store
         self._caps = caps
+        self._limits = LastCaps(caps)
         self._guard = guard
 
     @cached_property
     def streams(self) -> StreamsOfLedger:
         """The streams of checks that outlive processes."""
-        return StreamsOfLedger(self._store, self._caps, self._guard, self._adopt_facts)
+        return StreamsOfLedger(self._store, self._limits, self._guard, self._adopt_facts)
 
     def close(self) -> None:
         """Close the ledger's file."""
@@ -179,9 +182,10 @@ class ChargeLedger:
                 connection, self._caps, facts
             ):
                 asked = [replace(each, parts=None) for each in asked]
+            caps = self._limits.find(connection)
             for key in shared:
-                kept_results.share(connection, self._caps, key, name)
-            reservation = charging.reserve(connection, self._caps, name, text, asked)
+                kept_results.share(connection, caps, key, name)
+            reservation = charging.reserve(connection, caps, name, text, asked)
         if reservation.entry % _ENTRIES_PER_CHECKPOINT == 0:
             self._store.checkpoint()
         return reservation
@@ -278,8 +282,9 @@ class ChargeLedger:
         """
         with self._store.write() as connection:
             self._guard.hold(connection)
+            caps = self._limits.find(connection)
             for key in reuse_keys:
-                kept_results.share(connection, self._caps, key, name_of(analyst))
+                kept_results.share(connection, caps, key, name_of(analyst))
 
     def reserve_ladders(
         self, requests: Sequence[LadderRequest], facts: Facts | None = None
@@ -310,12 +315,12 @@ class ChargeLedger:
         with self._store.write() as connection:
             self._guard.hold(connection)
             self._adopt_facts(connection, facts)
-            return kept_results.reserve(connection, self._caps, asked)
+            return kept_results.reserve(connection, self._limits.find(connection), asked)
 
     def check_ladders(self, loss: PrivacyLoss) -> None:
         """Raise `BudgetExceeded`, as `reserve_ladders` would, if ladders of this loss together do not fit."""
         with self._store.read() as connection:
-            kept_results.check_room(connection, self._caps, loss, shown_now=True)
+            kept_results.check_room(connection, self._limits.find(connection), loss, shown_now=True)
 
     def settle_ladder(self, reservation: LadderReservation, payload: bytes) -> StoredLadder:
         """Keep a ladder that was measured; only after that may it be shown or used."""
@@ -359,9 +364,10 @@ class ChargeLedger:
         at = charging.now()
         with self._store.write() as connection:
             self._guard.hold(connection)
-            self._caps.check_listed(name_of(report.analyst))
+            caps = self._limits.find(connection)
+            caps.check_listed(name_of(report.analyst))
             found = [
-                reports.register(connection, self._caps, replace(each, analyst=name_of(each.analyst), at=at))
+                reports.register(connection, caps, replace(each, analyst=name_of(each.analyst), at=at))
                 for each in (report, *blocks)
             ]
             event = events.newest(connection)

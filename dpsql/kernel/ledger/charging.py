@@ -14,9 +14,10 @@ from typing import Any, Final
 from dpsql.errors import InterfaceError, InternalError, OperationalError
 from dpsql.kernel.ledger import events, limits, part_totals, person_totals, renewals, reports
 from dpsql.kernel.ledger.budget_errors import budget_error
+from dpsql.kernel.ledger.caps import Caps
 from dpsql.kernel.ledger.events import Event, RefinementStep, Request, Reservation, Settled
 from dpsql.kernel.ledger.renewal_rows import find_last
-from dpsql.kernel.ledger.scopes import Caps, policy_budget, spend_own, spend_total
+from dpsql.kernel.ledger.scopes import policy_budget, spend_own, spend_total
 from dpsql.kernel.ledger.totals import (
     added_amounts,
     names_of,

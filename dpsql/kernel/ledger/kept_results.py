@@ -13,17 +13,10 @@ from typing import Any, Final
 
 from dpsql.errors import BudgetExceeded, InterfaceError, InternalError
 from dpsql.kernel.ledger import events, limits, part_totals, person_totals, reports
+from dpsql.kernel.ledger.caps import Caps, order_of
 from dpsql.kernel.ledger.charging import enter, entry_content, now, release_content, store
 from dpsql.kernel.ledger.events import Event, LadderRequest, LadderReservation, StoredLadder, StoredRelease
-from dpsql.kernel.ledger.scopes import (
-    Caps,
-    ScopeBudget,
-    add_loss,
-    all_budgets,
-    order_of,
-    scope_words,
-    spend_own,
-)
+from dpsql.kernel.ledger.scopes import ScopeBudget, add_loss, all_budgets, scope_words, spend_own
 from dpsql.kernel.ledger.totals import BOUNDS, PERSON, DamagedError, names_of, policy_names, read_loss, shown
 from dpsql.kernel.levels import split_level
 from dpsql.kernel.loss import Charge, Filter, PrivacyLoss

@@ -20,8 +20,8 @@ from typing import Any, Final, Literal
 
 from dpsql.errors import InternalError, OperationalError, ProgrammingError
 from dpsql.kernel.ledger import charging, events, limits
+from dpsql.kernel.ledger.caps import Caps
 from dpsql.kernel.ledger.events import Event, Request, Reservation, Settled
-from dpsql.kernel.ledger.scopes import Caps
 from dpsql.kernel.ledger.totals import DamagedError, names_of, read, read_loss, write
 from dpsql.kernel.loss import Charge
 from dpsql.kernel.unit_parts import PartSet

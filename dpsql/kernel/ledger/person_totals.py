@@ -35,7 +35,7 @@ from dpsql.kernel.loss import Charge, Filter, PrivacyLoss, Totals
 from dpsql.kernel.unit_parts import ALL_PARTS, NULL_PART, Calendar, Every, PartSet
 
 if TYPE_CHECKING:
-    from dpsql.kernel.ledger.scopes import Caps
+    from dpsql.kernel.ledger.caps import Caps
 
 YEARS: Final = """
 -- In how many periods of a year one person may be among what an entry was charged to, for ranges of years, by

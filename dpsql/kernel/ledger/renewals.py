@@ -6,9 +6,8 @@ it is limited, everything. A start is an event, written with the first charge of
 forward starts one scope. Caps of analysts and groups, and the statements that may fail, do not start anew.
 
 *Two policies.* A process that opened the ledger before its policy was changed has another budget than that
-with which the ledger was opened last (`_find_adopted`). A renewal starts with the latter. What such a process
-charges has to be within both, by the sums of epsilons and of deltas alone: so the budget of the renewal
-admits it, and the theorem of `Filter` holds as if every process had the new policy.
+with which the ledger was opened last (`_find_adopted`). A renewal starts with the latter, and what such a
+process charges has to be within both (`caps`).
 
 *Together.* Each scope is (epsilon, delta)-private for its largest budget while it was open, by the theorem of
 `Filter`: a statement is charged to the scope in which it was reserved, and its cost bounds its loss given
@@ -27,7 +26,7 @@ from dataclasses import replace
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from fractions import Fraction
-from functools import lru_cache, reduce
+from functools import lru_cache
 from typing import Any, Final
 
 from dpsql.kernel.ledger import events
@@ -172,19 +171,6 @@ class Renewal:
         return {**told, "last": [*self.last], **{name: [*pair] for name, pair in amounts.items()}}
 
 
-def find_limits(
-    connection: sqlite3.Connection, terms: RenewalTerms | None, budget: Filter
-) -> tuple[Filter, Filter | None]:
-    """Return what a process may charge that has read some terms and a budget: in a renewal, and in all.
-
-    None: everything. Where the ledger was opened with another policy since, it is the least of both.
-    """
-    adopted, known = _find_adopted(connection, terms, budget)
-    limits = [each.limit(own) for each, own in ((terms, budget), (known, adopted)) if each is not None]
-    lifetimes = [each for each in limits if each is not None]
-    return _least(budget, adopted), reduce(_least, lifetimes) if lifetimes else None
-
-
 def _find_adopted(
     connection: sqlite3.Connection, terms: RenewalTerms | None, budget: Filter
 ) -> tuple[Filter, RenewalTerms | None]:
@@ -201,14 +187,6 @@ def _parse_adopted(text: str) -> tuple[Filter, RenewalTerms | None]:
     total = read_charge(*caps["total"])
     budget = Filter(total.epsilon, total.delta, read(caps["conversion_delta"]), None)
     return budget, None if every is None else RenewalTerms(every, most)
-
-
-def _least(own: Filter, adopted: Filter) -> Filter:
-    """Return a filter that admits no more than either; `own`, if both are the same."""
-    if replace(own, order_way=None) == adopted:
-        return own
-    delta = min(own.mechanism_delta, adopted.mechanism_delta)
-    return Filter(min(own.epsilon, adopted.epsilon), delta, Fraction(0), None)
 
 
 def find(connection: sqlite3.Connection) -> Renewal | None:

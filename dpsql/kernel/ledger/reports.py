@@ -17,7 +17,8 @@ from typing import Any, Final
 
 from dpsql.errors import BudgetExceeded, OperationalError, ProgrammingError
 from dpsql.kernel.ledger import events, limits, part_totals
-from dpsql.kernel.ledger.scopes import Caps, order_of, policy_scopes
+from dpsql.kernel.ledger.caps import Caps, order_of
+from dpsql.kernel.ledger.scopes import policy_scopes
 from dpsql.kernel.ledger.totals import added_amounts, read_loss, shown
 from dpsql.kernel.loss import Charge, PrivacyLoss
 from dpsql.kernel.unit_parts import ALL_PARTS, NO_PARTS, PartSet

@@ -1,20 +1,17 @@
-"""The scopes of a policy: its caps, what each has spent, and whether all of them admit one more loss."""
+"""The scopes of a policy: what each has spent, and whether all of them admit one more loss."""
 
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import astuple, field, replace
+from collections.abc import Sequence
+from dataclasses import replace
 from fractions import Fraction
-from typing import Any
 
 from dpsql.errors import OperationalError, PolicyError
 from dpsql.kernel.ledger import part_totals, renewals
 from dpsql.kernel.ledger.budget_errors import budget_error, gaussian_budget_error
-from dpsql.kernel.ledger.limits import Limits
-from dpsql.kernel.ledger.part_numbers import PartBudgets
+from dpsql.kernel.ledger.caps import ANYBODY, Caps, GroupCap, order_of
 from dpsql.kernel.ledger.renewal_rows import LIFETIME
-from dpsql.kernel.ledger.renewals import RenewalTerms
 from dpsql.kernel.ledger.totals import (
     POLICY,
     Stored,
@@ -32,108 +29,12 @@ from dpsql.kernel.ledger.totals import (
     shown,
     too_wide,
     total_at_order,
-    write,
-    write_charge,
     write_total,
 )
 from dpsql.kernel.loss import Charge, Filter, PrivacyLoss, Totals
 from dpsql.kernel.loss.charge import largest_epsilon
 from dpsql.kernel.unit_parts import ALL_PARTS, PartSet
 from dpsql.lazy_dataclass import dataclass
-
-ANYBODY = "*"
-"""Stands for every analyst whom the policy does not name."""
-
-
-@dataclass(frozen=True, slots=True)
-class GroupCap:
-    """The cap on what the analysts of a group spend together."""
-
-    members: tuple[str, ...]
-    cap: Charge
-
-
-@dataclass(frozen=True, slots=True)
-class Caps:
-    """Caps of the policy: on the total, on each analyst, on groups of analysts, on one statement."""
-
-    total: Charge
-    per_query: Fraction | None
-    analysts: Mapping[str, Charge]
-    """Cap by name; `*` is that of each analyst not named. If there is any cap, other analysts are refused."""
-    limits: Limits
-    groups: Mapping[str, GroupCap] = field(default_factory=dict)
-    filter_of: Callable[[Charge], Filter] = Filter.of
-    """What a scope with a budget admits."""
-    parts: PartBudgets | None = None
-    """The parts of units that each have the whole of every budget; None: no kind of unit has parts."""
-    person: Charge | None = None
-    """What one person may bear of a year, where parts are periods of units; None: it is not limited."""
-    renewal: RenewalTerms | None = None
-    """How often the policy's budget starts anew over the same rows; None: never."""
-
-    @property
-    def filter(self) -> Filter:
-        """The filter of the policy's scope: which losses it admits."""
-        return self.filter_of(self.total)
-
-    def own_filter(self, analyst: str) -> Filter | None:
-        """Return what an analyst's own scope admits; None if there is no cap."""
-        cap = self.of(analyst)
-        return None if cap is None else self.filter_of(cap)
-
-    @property
-    def filters(self) -> dict[str, Filter]:
-        """The filters of all budgets of the policy, by their keys in the policy's file."""
-        return {
-            "budget": self.filter,
-            **{f"analysts.{_key(name)}": self.filter_of(cap) for name, cap in self.analysts.items()},
-            **{f"groups.{_key(name)}": self.filter_of(group.cap) for name, group in self.groups.items()},
-        }
-
-    @property
-    def content(self) -> dict[str, Any]:
-        """The caps as the events of the audit log tell them."""
-        return {
-            "total": write_charge(self.total),
-            "per_query": None if self.per_query is None else write(self.per_query),
-            "analysts": {name: write_charge(cap) for name, cap in self.analysts.items()},
-            "groups": {
-                name: [*group.members, *write_charge(group.cap)] for name, group in self.groups.items()
-            },
-            "limits": astuple(self.limits),
-            "conversion_delta": write(self.filter.conversion_delta),
-            "alpha": None if (order := order_of(self.filter)) is None else write(order),
-            **({} if self.parts is None else {"parts": self.parts.declared}),
-            **({} if self.person is None else {"person": write_charge(self.person)}),
-            **({} if self.renewal is None else {"renewal": self.renewal.content}),
-        }
-
-    def groups_of(self, analyst: str) -> list[tuple[str, GroupCap]]:
-        """Return the groups that an analyst belongs to, by name."""
-        return [(name, group) for name, group in self.groups.items() if analyst in group.members]
-
-    def of(self, analyst: str) -> Charge | None:
-        """Return an analyst's own cap; None if there is none."""
-        return self.analysts.get(analyst, self.analysts.get(ANYBODY))
-
-    def check_listed(self, analyst: str) -> None:
-        """Refuse an analyst whom the policy does not list, if it lists any. Names are compared exactly."""
-        if self.analysts and self.of(analyst) is None:
-            raise PolicyError(
-                f"the policy lists its analysts, and {analyst!r} is none of them",
-                hint="give a name that it lists (analyst=..., --analyst NAME); for everybody else the owner"
-                ' writes [analysts."*"]',
-            )
-
-
-def _key(name: str) -> str:
-    return name if name.isidentifier() else f'"{name}"'
-
-
-def order_of(each: Filter | None) -> Fraction | None:
-    """Return the order of a scope's costs; None if it has none."""
-    return None if each is None or each.order_way is None else each.order_way.order
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,12 +146,12 @@ def policy_scopes(connection: sqlite3.Connection, caps: Caps, *, shown_now: bool
     found = renewals.find(connection)
     if found is None:
         return [Scope(POLICY, caps.filter, totals, (POLICY,))]
-    budget, limit = renewals.find_limits(connection, caps.renewal, caps.filter)
     if caps.renewal is None or found.every != caps.renewal.every:
-        return [Scope(POLICY, budget, totals, (POLICY,))]
+        return [Scope(POLICY, caps.filter, totals, (POLICY,))]
+    limit = caps.renewal.limit(caps.filter)
     anew = shown_now and found.is_over
     since = Totals() if anew else total_at_order(connection, found.scope, order).totals
-    own = Scope(POLICY, budget, since, (), found.next_start)
+    own = Scope(POLICY, caps.filter, since, (), found.next_start)
     return [own] if limit is None else [own, Scope(LIFETIME, limit, totals, ())]
 
 
@@ -278,6 +179,13 @@ def scope_of_group(connection: sqlite3.Connection, caps: Caps, name: str, group:
     return Scope(group_scope(name), admits, asked + ladder_total(connection, order), tuple(names))
 
 
+def own_scopes(connection: sqlite3.Connection, caps: Caps, analyst: str) -> list[Scope]:
+    """Return the scopes of an analyst's groups, then the analyst's own, if there is a cap on it."""
+    groups = [scope_of_group(connection, caps, *named) for named in caps.groups_of(analyst)]
+    own = analyst_scope(connection, caps, analyst)
+    return groups if own is None else [*groups, own]
+
+
 def policy_budget(connection: sqlite3.Connection, caps: Caps) -> ScopeBudget:
     """Return the budget of the scope of the whole policy."""
     return policy_scopes(connection, caps)[0].budget(connection)
@@ -301,11 +209,13 @@ def all_budgets(connection: sqlite3.Connection, caps: Caps, *, shown_now: bool =
     have a cap, that of an analyst who has not asked yet (`*`), and those of the groups.
     """
     asked = connection.execute("SELECT name FROM total WHERE name >= 'analyst ' AND name < 'analyst!'")
-    analysts = sorted({*caps.analysts, *(name.removeprefix(scope("")) for (name,) in asked)})
-    owned = [analyst_budget(connection, caps, analyst) for analyst in analysts]
-    grouped = [group_budget(connection, caps, *named) for named in caps.groups.items()]
-    whole = [each.budget(connection) for each in policy_scopes(connection, caps, shown_now=shown_now)]
-    return [*whole, *(each for each in owned if each is not None), *grouped]
+    names, found = [name.removeprefix(scope("")) for (name,) in asked], list[ScopeBudget]()
+    for own in caps.both:
+        owned = [analyst_budget(connection, own, analyst) for analyst in sorted({*own.analysts, *names})]
+        grouped = [group_budget(connection, own, *named) for named in own.groups.items()]
+        whole = [each.budget(connection) for each in policy_scopes(connection, own, shown_now=shown_now)]
+        found += [*whole, *(each for each in owned if each is not None), *grouped]
+    return found
 
 
 def check_ladders(connection: sqlite3.Connection, caps: Caps) -> None:
@@ -383,10 +293,9 @@ def spend_own(
         if order is not None:
             keep_members(connection, name, group.members, order)
             orders[member(name, analyst)] = order
-        scope_of_group(connection, caps, name, group).admit(connection, caps, reserved, price, parts)
-    own = analyst_scope(connection, caps, analyst)
-    if own is not None:
-        own.admit(connection, caps, reserved, price, parts)
+    for each in caps.both:
+        for limited in own_scopes(connection, each, analyst):
+            limited.admit(connection, each, reserved, price, parts)
     paid = reserved if charged is None else charged
     for name in {*names_of(connection, analyst), *orders}:
         for asked, added in [(each, each) for each in entries] or [(reserved, paid)]:
@@ -405,8 +314,9 @@ def spend_total(
 
     Of several entries it is the sum, and each is rounded up by itself.
     """
-    for limited in policy_scopes(connection, caps):
-        limited.admit(connection, caps, loss, price, parts)
+    for own in caps.both:
+        for limited in policy_scopes(connection, own):
+            limited.admit(connection, own, loss, price, parts)
     for name in policy_names(connection):
         for each in entries or (loss,):
             add_loss(connection, name, order_of(caps.filter), each, each, parts)

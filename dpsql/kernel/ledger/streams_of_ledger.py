@@ -13,6 +13,7 @@ from weakref import WeakValueDictionary
 from dpsql.errors import InternalError, OperationalError, ProgrammingError
 from dpsql.kernel.facts import Facts
 from dpsql.kernel.ledger import lasting_streams
+from dpsql.kernel.ledger.caps import LastCaps
 from dpsql.kernel.ledger.lasting_streams import (
     BegunCheck,
     CheckRequest,
@@ -22,7 +23,6 @@ from dpsql.kernel.ledger.lasting_streams import (
 )
 from dpsql.kernel.ledger.renewal_rows import find_last
 from dpsql.kernel.ledger.renewals import find_current
-from dpsql.kernel.ledger.scopes import Caps
 from dpsql.kernel.ledger.store import RollbackGuard, Store, storable
 
 _RUNNING: Final = WeakValueDictionary[tuple[Path, int, int], BegunCheck]()
@@ -35,7 +35,7 @@ class StreamsOfLedger:
     def __init__(
         self,
         store: Store,
-        caps: Caps,
+        caps: LastCaps,
         guard: RollbackGuard,
         adopt_facts: Callable[[sqlite3.Connection, Facts | None], None],
     ) -> None:
@@ -56,7 +56,13 @@ class StreamsOfLedger:
             self._guard.hold(connection)
             self._adopt(connection, facts)
             found, event = lasting_streams.open_stream(
-                connection, self._caps, analyst, kept, make_seal, refill=refill, is_running=self._runs
+                connection,
+                self._caps.find(connection),
+                analyst,
+                kept,
+                make_seal,
+                refill=refill,
+                is_running=self._runs,
             )
         self._guard.cover(self._store, event)
         return found
@@ -68,7 +74,7 @@ class StreamsOfLedger:
             self._adopt(connection, facts)
             if entry <= find_last(connection).entry:
                 self._refuse_earlier(connection, entry)
-            begun = lasting_streams.begin(connection, self._caps, entry, asked, self._runs)
+            begun = lasting_streams.begin(connection, self._caps.find(connection), entry, asked, self._runs)
             # Before the row can be seen: another thread would take the check for an interrupted one.
             _RUNNING[self._store.path, entry, begun.step] = begun
         return begun
@@ -139,7 +145,7 @@ class StreamsOfLedger:
 
     def _see_renewal(self, connection: sqlite3.Connection, stream: StoredStream) -> StoredStream:
         """Return a stream with whether the budget has started anew since it was opened, or would now."""
-        renewal = find_current(connection, self._caps.renewal)
+        renewal = find_current(connection, self._caps.own.renewal)
         renewed = stream.entry <= find_last(connection).entry or (renewal is not None and renewal.is_over)
         return replace(stream, renewed=renewed)
 

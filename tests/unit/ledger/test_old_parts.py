@@ -249,7 +249,7 @@ def test_parts_that_another_process_charged_at_its_order_cost_what_they_do_here(
         ledger.reserve_all(analyst="ann", statement="s", requests=[whole])
         ledger.spend_in_all_parts()
         for each in (ledger, other):
-            (policy,) = each.budget().scopes
+            policy, *_ = each.budget().scopes
             assert policy.filter.order_way is not None
             order = policy.filter.order_way.order
             asked = [Asked("ann", only(A), 0, loss), Asked("ann", None, 0, whole.reserved)]

@@ -418,7 +418,7 @@ ended = [Settled(tenth, b"rows", "k"), Settled(tenth, b"more rows", "l")]
 """The same for a statement of two releases: both are charged, and both are stored, or none."""
 
 
-@pytest.mark.parametrize("stride", [23, pytest.param(1, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("stride", [11, pytest.param(1, marks=pytest.mark.slow)])
 def test_a_crash_at_any_point_of_a_stream_pays_for_every_answer_given(tmp_path: Path, stride: int) -> None:
     outcomes = json.loads(finish(start(STREAM_CRASHES, tmp_path / "ledger.sqlite", "charge", stride)))
     assert {told for told, _, _ in outcomes} == {".", "r.", "rb.", "rba.", "rbas."}

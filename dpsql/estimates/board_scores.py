@@ -1,0 +1,77 @@
+"""The score of an improvement on a board, from the gap of its check and a noisy number of rows.
+
+The check of a score x on N rows compares s, the sum of edge - x over the rows (of x - edge, where high scores
+are better), with the threshold. Its gap is s + Z_1 - mean_1 - (Z_0 - mean_0), with the noise Z_1 of the check
+and Z_0 of the threshold, in bounds. So edge - gap / N estimates the score, without bias and with the noise of
+the check. The share of the threshold that makes the variance of a check least makes that of the score least.
+
+The number of rows is all that is measured for it. Its error is multiplied by how far the score lies from the
+edge, so a small share of the budget is enough. With K improvements, the share a of answers and a score that
+is better than the edge by d bounds of a row, the noise of a check has the variance (2 K / (1 - a))^2 in
+bounds, and that of the rows, which is Laplace noise times d, 2 (K d / a)^2. Their sum is least where
+(a / (1 - a))^3 = d^2 / 2 (`best_answer_share`).
+"""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from dpsql.kernel.mechanisms import CheckStreamPlan
+
+ROWS_CONFIDENCE = Fraction(99, 100)
+"""How often the interval of the number of rows covers it; what is left of 95% is of the gap."""
+_CHECK_MISSED = 0.03
+_THRESHOLD_MISSED = 0.01
+
+
+def best_answer_share(distance: float) -> float:
+    """Return the share of a miss's budget for counting rows that makes the variance of a score least.
+
+    `distance` is how far the score is better than the edge, in bounds of one row.
+
+    >>> round(best_answer_share(1 / 19), 3)
+    0.1
+    """
+    ratio = math.cbrt(distance**2 / 2)
+    return ratio / (1 + ratio)
+
+
+def find_sum(plan: CheckStreamPlan, gap: float, bound: float) -> tuple[float | None, float]:
+    """Return the ends of an interval of the statistic of a check that is off; None: it may be anything below.
+
+    *Covers* with at least 96%, given that the check is off, whatever was asked before. Let y be the
+    statistic, on its grid, less the noise of the threshold, in the measure of gaps. The gap is y + Z_1, with
+    Z_1 >= 0, and the check is off where it is at least 0. One-sided noise has no memory: given that, and all
+    other noise, gap - max(y, 0) is distributed as Z_1, up to a step of the grid. So y <= gap always, and with
+    97% y >= gap - scale_1 ln(1/.03), if that is above 0; else y may be anything below. The noise of the
+    threshold is at least 0, and with 99%, for all checks of its round together, at most scale_0 ln 100.
+    """
+    below, above = distances(plan)
+    reach = (math.log(_CHECK_MISSED) * float(plan.scale) - 2.0**-plan.resolution) * bound
+    return (gap - below * bound if gap + reach > 0 else None), gap + above * bound
+
+
+def distances(plan: CheckStreamPlan) -> tuple[float, float]:
+    """Return how far below its gap, and how far above, a statistic is that is clearly off, in bounds."""
+    step, shift = 2.0**-plan.resolution, -float(plan.offset)
+    check, level = -math.log(_CHECK_MISSED) * float(plan.scale), float(plan.threshold_scale)
+    return check + step - shift, shift - math.log(_THRESHOLD_MISSED) * level + step
+
+
+def find_mean(
+    plan: CheckStreamPlan, gap: float, bound: float, rows: tuple[float, float, float]
+) -> tuple[float, float | None, float] | None:
+    """Return the mean of what the statistic of a check adds up, and its ends; None: of too few rows.
+
+    `gap` is what the check is off by, and `bound` by how much one unit moves it; `rows` are their number with
+    the ends of its interval.
+    """
+    count, fewest, most = rows
+    if fewest <= 0 or count <= 0:
+        return None
+    low, high = find_sum(plan, gap, bound)
+    worst = None if low is None else low / (most if low > 0 else fewest)
+    return gap / count, worst, high / (fewest if high > 0 else most)
