@@ -307,9 +307,9 @@ class BoundSearches(KeepsQuote):
 
         Where the units that count are too few to outvote what rungs cost, the first rungs are chosen however
         far above them all are; another rung k beyond with a chance of the order e^(-5k/2). That is so where
-        half of what counts at the bound may be of units above it, or where a third is, and clearly some. A
-        number is at most the bound for each unit; where it may be less for many, the half is of no meaning
-        but at the first rungs.
+        half of what counts at the bound may be of units above it, or where a third is, and clearly of more
+        than a rung costs. A number is at most the bound for each unit; where it may be less for many, the
+        half is of no meaning but at the first rungs.
         """
         least, most = result.units_above.get(excess.search, (0.0, 0.0))
         if least > self._most_above(excess):
@@ -319,7 +319,8 @@ class BoundSearches(KeepsQuote):
         units, exact = self._units_at_bound(plan, excess, result)
         if 2 * most > units and (exact or excess.bound <= FIRST_RUNGS):
             return True
-        return least > 0 and 3 * (least + most) > 2 * units
+        clearly = least > 0 and least + most > 2 * self.search(excess.search).penalty
+        return clearly and 3 * (least + most) > 2 * units
 
     def _most_above(self, excess: Excess) -> float:
         """Return how many units are above a bound that was found, if none is beyond what its excess covers.
