@@ -269,7 +269,7 @@ class BoundSearches(KeepsQuote):
         """
         beyond = find_excesses(plan, self.plan.ladders, found)
         measured = {each.search for each in beyond}
-        low = [each for each in beyond if self._is_low(plan, each, result)]
+        low = [(each, are) for each in beyond if (are := self._say_if_low(plan, each, result))]
         pairs = enumerate(zip(self.plan.ladders, found, strict=True))
         unknown = [pair for place, pair in pairs if place not in measured and self._cuts(plan, place)]
         others = describe_unknown_cuts(plan, unknown)
@@ -302,25 +302,25 @@ class BoundSearches(KeepsQuote):
             return False
         return not self._has_two_ways or plan.counts[0].l1_over_groups is not None
 
-    def _is_low(self, plan: Plan, excess: Excess, result: NoisyResult) -> bool:
-        """Return whether more units may be above a bound that was found than a search leaves there.
+    def _say_if_low(self, plan: Plan, excess: Excess, result: NoisyResult) -> str:
+        """Return "are" if more units are above a bound that was found than a search leaves there, or "may be".
 
         Where the units that count are too few to outvote what rungs cost, the first rungs are chosen however
-        far above them all are; another rung k beyond with a chance of the order e^(-5k/2). That is so where
-        half of what counts at the bound may be of units above it, or where a third is, and clearly of more
-        than a rung costs. A number is at most the bound for each unit; where it may be less for many, the
-        half is of no meaning but at the first rungs.
+        far above them all are; another rung k beyond with a chance of the order e^(-5k/2). That may be so
+        where half of what counts at the bound may be of units above it, and is so where a third is, clearly of
+        more than a rung costs. A number is at most the bound for each unit; where it may be less for many,
+        the half is of no meaning but at the first rungs. "": there are as few as a search leaves.
         """
         least, most = result.units_above.get(excess.search, (0.0, 0.0))
         if least > self._most_above(excess):
-            return True
+            return "are"
         if not most or self.search(excess.search).one_in != ONE_IN:
-            return False
+            return ""
         units, exact = self._units_at_bound(plan, excess, result)
-        if 2 * most > units and (exact or excess.bound <= FIRST_RUNGS):
-            return True
         clearly = least > 0 and least + most > 2 * self.search(excess.search).penalty
-        return clearly and 3 * (least + most) > 2 * units
+        if clearly and 3 * (least + most) > 2 * units:
+            return "are"
+        return "may be" if 2 * most > units and (exact or excess.bound <= FIRST_RUNGS) else ""
 
     def _most_above(self, excess: Excess) -> float:
         """Return how many units are above a bound that was found, if none is beyond what its excess covers.

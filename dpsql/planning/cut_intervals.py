@@ -239,13 +239,16 @@ def units_above(cuts: Sequence[MeasuredCut]) -> dict[int, tuple[float, float]]:
     return {cut.excess.search: cut.units for cut in cuts if cut.known}
 
 
-def describe_low_bounds(plan: Plan, found: Iterable[Excess]) -> dict[str, str]:
-    """Return the sentences on bounds with more units above than a search leaves where none is far above."""
+def describe_low_bounds(plan: Plan, found: Iterable[tuple[Excess, str]]) -> dict[str, str]:
+    """Return the sentences on bounds with more units above than a search leaves where none is far above.
+
+    Each is with the words that say so: "are" or "may be".
+    """
     said, units = [], plural(plan.unit)
-    for excess in found:
+    for excess, are in found:
         bound = excess.limit * excess.of.ladder.step
         name, beyond = _name(plan, excess.of, excess.places), _farthest(excess)
-        why = f"many {units} are above {figure(float(bound))}"
+        why = f"many {units} {are} above {figure(float(bound))}"
         said.append(
             f"{name} of {with_article(plan.unit)} beyond {beyond}, how much is not known: "
             f"{why}{NOT_IN_THE_RANGE}"
