@@ -303,13 +303,13 @@ class BoundSearches(KeepsQuote):
         return not self._has_two_ways or plan.counts[0].l1_over_groups is not None
 
     def _say_if_low(self, plan: Plan, excess: Excess, result: NoisyResult) -> str:
-        """Return "are" if more units are above a bound that was found than a search leaves there, or "may be".
+        """Return "are", or "may be", if more units are above a found bound than a search leaves there; or "".
 
         Where the units that count are too few to outvote what rungs cost, the first rungs are chosen however
         far above them all are; another rung k beyond with a chance of the order e^(-5k/2). That may be so
-        where half of what counts at the bound may be of units above it, and is so where a third is, clearly of
-        more than a rung costs. A number is at most the bound for each unit; where it may be less for many,
-        the half is of no meaning but at the first rungs. "": there are as few as a search leaves.
+        where half of what counts at the bound may be of units above it; it is so where a third is, clearly
+        of more than a rung costs. A number is at most the bound for each unit; where it may be less for many,
+        the half is of no meaning but at the first rungs.
         """
         least, most = result.units_above.get(excess.search, (0.0, 0.0))
         if least > self._most_above(excess):
