@@ -309,7 +309,7 @@ class BoundSearches(KeepsQuote):
         far above them all are; another rung k beyond with a chance of the order e^(-5k/2). That may be so
         where half of what counts at the bound may be of units above it; it is so where a third is, clearly
         of more than a rung costs. A number is at most the bound for each unit; where it may be less for many,
-        the half is of no meaning but at the first rungs.
+        the half is of no meaning but at the first rungs, nor the third if the excess is without signs.
         """
         least, most = result.units_above.get(excess.search, (0.0, 0.0))
         if least > self._most_above(excess):
@@ -318,7 +318,7 @@ class BoundSearches(KeepsQuote):
             return ""
         units, exact = self._units_at_bound(plan, excess, result)
         clearly = least > 0 and least + most > 2 * self.search(excess.search).penalty
-        if clearly and 3 * (least + most) > 2 * units:
+        if clearly and (exact or excess.along) and 3 * (least + most) > 2 * units:
             return "are"
         return "may be" if 2 * most > units and (exact or excess.bound <= FIRST_RUNGS) else ""
 
