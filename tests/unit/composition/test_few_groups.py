@@ -10,6 +10,7 @@ import pytest
 
 from dpsql.composition.prepared import PreparedComposed, PreparedPrivate
 from dpsql.errors import QueryRefused
+from dpsql.kernel.loss import Charge
 from dpsql.session import Session
 from tests.narrow import of_type, present
 from tests.support.world import open_world
@@ -61,13 +62,37 @@ OTHERS = [
 ]
 
 
+GROUPED = "FROM (SELECT note, COUNT(*) AS n, SUM(cost) AS s FROM visits GROUP BY note) AS t"
+SUMS = {
+    f"SELECT SUM(LEAST(n, 14)) AS n {GROUPED}": (-14, 14),
+    f"SELECT SUM(LEAST(14, n)) AS n {GROUPED} WHERE n > 9": (-14, 14),
+    f"SELECT SUM(GREATEST(LEAST(s - 900, 50), -5)) AS n {GROUPED}": (-55, 55),
+    f"SELECT SUM(LEAST(GREATEST(s, 700), 900)) AS n {GROUPED}": (-900, 900),
+    "SELECT SUM(GREATEST(LEAST(age, 30), -3)) AS n FROM (SELECT age FROM users GROUP BY age) AS t": (-3, 30),
+}
+"""Sums over groups, and by how much one group moves each."""
+MEANS = [
+    f"SELECT AVG(LEAST(n, 14)) AS n {GROUPED}",
+    "WITH v AS (SELECT note, user_id FROM visits WHERE cost > 3) SELECT AVG(GREATEST(LEAST(n, 90), 3)) AS n FROM (SELECT note, COUNT(*) AS n FROM v GROUP BY note HAVING COUNT(*) > 8) AS t WHERE note <> 'n1'",
+]
+NO_SUMS = [
+    "SUM(n)",
+    "AVG(n)",
+    "SUM(LEAST(n, 1.5))",
+    "SUM(DISTINCT LEAST(n, 14))",
+    "SUM(LEAST(n, s))",
+    "MAX(LEAST(n, 14))",
+    "SUM(LEAST(s, 5))",
+]
+
+
 @pytest.fixture(scope="module")
 def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
     with open_world(tmp_path_factory.mktemp("few") / "data", POLICY, **TABLES) as opened:
         yield opened
 
 
-@pytest.mark.parametrize("sql", NUMBERS)
+@pytest.mark.parametrize("sql", [*NUMBERS, *SUMS, *MEANS])
 def test_the_answer_is_that_of_plain_sql(session: Session, sql: str) -> None:
     (row,) = session.run(sql).table.to_pylist()
     with duckdb.connect() as con:
@@ -93,6 +118,38 @@ def test_the_statement_may_say_to_how_many(session: Session) -> None:
     )
     part = of_type(session.prepare(sql), PreparedPrivate)
     assert part.plan.counts[0].unit_change == (-4, 4)
+
+
+@pytest.mark.parametrize("sql", [*SUMS])
+def test_a_unit_moves_a_sum_by_as_many_groups(session: Session, sql: str) -> None:
+    part = of_type(session.prepare(sql), PreparedPrivate)
+    (change,) = part.plan.compiled.certificate.numbers
+    assert (change.low, change.high) == tuple(30 * end for end in SUMS[sql])
+    assert part.plan.counts[0].unit_change == (change.low, change.high)
+    assert part.price.delta == 0
+
+
+@pytest.mark.parametrize("sql", MEANS)
+def test_an_average_is_a_sum_and_a_number_at_one_price(session: Session, sql: str) -> None:
+    prepared = of_type(session.prepare(sql), PreparedComposed)
+    changes = [part.plan.counts[0].unit_change[1] for part in prepared.parts]
+    assert len(changes) == 2
+    assert min(changes) == 30
+    assert prepared.price == sum((part.price for part in prepared.parts), Charge())
+    row = present(session.run(sql).release).table.to_pylist()[0]
+    assert row["n_low"] < row["n"] < row["n_high"]
+
+
+@pytest.mark.parametrize("call", NO_SUMS)
+def test_what_the_statement_does_not_keep_between_whole_numbers_is_no_such_sum(
+    session: Session, call: str
+) -> None:
+    try:
+        prepared = session.prepare(f"SELECT {call} AS n {GROUPED}")
+    except QueryRefused:
+        return
+    assert isinstance(prepared, PreparedComposed | PreparedPrivate)
+    assert all(type(p.plan.counts[0].parts[0]).__name__ != "FewGroups" for p in prepared.parts)
 
 
 @pytest.mark.parametrize("sql", OTHERS)
