@@ -135,6 +135,16 @@ REFUSED: dict[str, Query] = {
         Select((Item(Column("y", "a0"), "a0"),), Derived(SIZE, "y"), distinct=True)
     ),
     "the first groups": number(replace(SIZE, order=(OrderTerm(Column("y", "k0")),), limit=1)),
+    "the first rows of all": number(
+        Select((Item(Column("y", "k0"), "k0"),), Derived(rows(2), "y"), order=_ORDER, limit=3)
+    ),
+    "the rows of a rank among all": number(
+        Select(
+            (Item(Column("y", "u"), "u"), Item(Window(Call("RANK", ()), (), _ORDER), "a0")),
+            Derived(rows(2), "y"),
+        ),
+        above("a0", 1),
+    ),
     "a largest value": Select((Item(Aggregate("MAX", (Column("g", "a0"),)), "n0"),), Derived(SIZE, "g")),
     "different values": Select(
         (Item(Aggregate("COUNT", (Column("g", "a0"),), distinct=True), "n0"),), Derived(SIZE, "g")

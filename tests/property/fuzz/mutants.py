@@ -441,6 +441,25 @@ MUTANTS = (
         statement="SELECT r = 1 AS k, COUNT(*, contribution_bounds_per_group => (0, 1)) AS n FROM (SELECT RANK() OVER (PARTITION BY page ORDER BY ms) AS r FROM visits) x GROUP BY k ORDER BY n DESC LIMIT 2",
     ),
     Mutant(
+        "the first rows of all by RANK",
+        (
+            (
+                "analysis.window_functions",
+                "_compile_parts",
+                "if not tells_units(values):",
+                "if False:",
+            ),
+            (
+                "analysis.window_functions",
+                "_compile_parts",
+                "[*unit, *(v.guarded_node for v in values)]",
+                "[v.guarded_node for v in values]",
+            ),
+        ),
+        ("window", "subquery", "without unit in a block"),
+        statement="SELECT r <= 2 AS k, COUNT(*, contribution_bounds_per_group => (0, 1)) AS n FROM (SELECT RANK() OVER (ORDER BY ms DESC) AS r FROM visits) x GROUP BY k ORDER BY n DESC LIMIT 2",
+    ),
+    Mutant(
         "ties in a window lie as they come",
         (("analysis.window_functions", "_compile_window", "if name in _ORDERED or", "if False and"),),
         ("window", "subquery", "ROW_NUMBER", "neighbour"),
