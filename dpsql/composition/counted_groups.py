@@ -12,21 +12,20 @@ numbers, and `AVG` of it: the sum divided by the number of groups, each a releas
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 
 from sqlglot import exp
 
 from dpsql.analysis import Catalog
-from dpsql.analysis.aggregate_functions import contains_aggregate
 from dpsql.analysis.compiled_relation import Cte
-from dpsql.analysis.compiler import function_name, read_number, read_whole_number
+from dpsql.analysis.compiler import function_name, read_number
 from dpsql.analysis.released.few_groups import GROUPS, CountedKeys, CountedValue
 from dpsql.analysis.statement_shapes import Provenance
 from dpsql.composition.found_values import list_ctes_of
+from dpsql.composition.groups_of_joins import join_groups, list_keys
 from dpsql.composition.groups_of_sets import group_set_operation
 from dpsql.errors import QueryRefused
-from dpsql.language import MARK, Query, copy_tree, find_nodes, keep_title, name_query, walk_tree
+from dpsql.language import MARK, Query, copy_tree, find_nodes, keep_title, name_query
 from dpsql.policy import Policy, fold
 
 _LARGEST = 1 << 40
@@ -42,29 +41,45 @@ def with_few_groups(query: Query, policy: Policy, catalog: Catalog) -> exp.Query
     selects = [*find_nodes(tree, exp.Select)]
     for select in selects:  # those of an average are added
         ctes = list_ctes_of(select.args.get("from_") or select, provenance)
-        inner = _read_inner(select, provenance, ctes)
-        if inner is None:
-            continue
-        keys = _list_keys(inner, partial(provenance.has_column, inner, ctes))
-        if keys is None:
-            continue
-        condition = _read_condition(select, inner)
-        most = _find_most(query, inner, keys, provenance, ctes)
-        if most is None or (condition is not None and find_nodes(condition, exp.Query, exp.Window)):
-            continue
-        call = select.expressions[0].unalias()
-        if (function_name(call) or "").lower() == "avg":
-            selects += _divide(select, call)
-            continue
-        value = None if isinstance(call.expressions[0], exp.Star) else _read_value(call, inner)
-        if value is not None:
-            made = keep_title(call, exp.Anonymous(this=f"{MARK}COUNT", expressions=[exp.Star()]))
-            call.replace(made)
-            call = made
-        call.meta[GROUPS] = CountedKeys(tuple(map(copy_tree, keys)), condition, *most, value)
-        for name in ("from_", "joins", "where"):
-            select.set(name, inner.args.get(name))
+        made = join_groups(select, provenance, ctes)
+        if made is None:
+            selects += _put_number(select, query, provenance, ctes) or []
+        elif (added := _put_number(made, query, provenance, ctes)) is not None:
+            for name in ("expressions", "from_", "joins", "where"):
+                select.set(name, made.args.get(name))
+            selects += added
     return tree
+
+
+def _put_number(
+    select: exp.Select, query: Query, provenance: Provenance, ctes: tuple[Cte, ...]
+) -> list[exp.Select] | None:
+    """Put one number into the place of groups that a block counts; return blocks that count others.
+
+    None: it counts no groups of which a unit changes few, and is as before.
+    """
+    inner = _read_inner(select, provenance, ctes)
+    if inner is None:
+        return None
+    keys = list_keys(inner, partial(provenance.has_column, inner, ctes))
+    if keys is None:
+        return None
+    condition = _read_condition(select, inner)
+    most = _find_most(query, inner, keys, provenance, ctes)
+    if most is None or (condition is not None and find_nodes(condition, exp.Query, exp.Window)):
+        return None
+    call = select.expressions[0].unalias()
+    if (function_name(call) or "").lower() == "avg":
+        return _divide(select, call)
+    value = None if isinstance(call.expressions[0], exp.Star) else _read_value(call, inner)
+    if value is not None:
+        made = keep_title(call, exp.Anonymous(this=f"{MARK}COUNT", expressions=[exp.Star()]))
+        call.replace(made)
+        call = made
+    call.meta[GROUPS] = CountedKeys(tuple(map(copy_tree, keys)), condition, *most, value)
+    for name in ("from_", "joins", "where"):
+        select.set(name, inner.args.get(name))
+    return []
 
 
 def _read_inner(select: exp.Select, of: Provenance, ctes: tuple[Cte, ...]) -> exp.Select | None:
@@ -90,30 +105,6 @@ def _read_inner(select: exp.Select, of: Provenance, ctes: tuple[Cte, ...]) -> ex
     if not isinstance(inner, exp.Select) or (name != "count" and _read_value(call, inner) is None):
         return None
     return None if {name for name, value in inner.args.items() if value} - _INNER else inner
-
-
-def _list_keys(inner: exp.Select, has_column: Callable[[str], bool]) -> list[exp.Expr] | None:
-    """Return the keys of a grouped block as expressions of its rows; None if they are not plain ones.
-
-    A name is that of a column of FROM, if there is one, else the alias of an item.
-    """
-    group = inner.args.get("group")
-    if group is None or {name for name, value in group.args.items() if value} - {"expressions"}:
-        return None
-    named = {fold(i.alias): i.this for i in inner.expressions if isinstance(i, exp.Alias)}
-    found = list[exp.Expr]()
-    for key in group.expressions:
-        place = read_whole_number(key)
-        if place is not None:
-            if not 1 <= place <= len(inner.expressions):
-                return None
-            found.append(inner.expressions[place - 1].unalias())
-        else:
-            plain = isinstance(key, exp.Column) and not key.table and fold(key.name) in named
-            found.append(named[fold(key.name)] if plain and not has_column(key.name) else key)
-    parts = [node for key in found for node in walk_tree(key)]
-    grouped = any(isinstance(node, (exp.Query, exp.Window, exp.Star)) for node in parts)
-    return None if not found or grouped or any(map(contains_aggregate, found)) else found
 
 
 def _read_condition(select: exp.Select, inner: exp.Select) -> exp.Expr | None:
@@ -153,7 +144,7 @@ def _read_value(call: exp.Anonymous, inner: exp.Select) -> CountedValue | None:
             return None
         ends[name] = int(end)
         node = node.expressions[numbers.index(None)].unnest()
-    if (function_name(node) or "").lower() == "count":
+    if (function_name(node.this if isinstance(node, exp.Filter) else node) or "").lower() == "count":
         ends.setdefault("greatest", 0)
     if len(ends) < 2 or ends["greatest"] > ends["least"]:
         return None
