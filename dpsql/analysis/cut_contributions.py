@@ -161,7 +161,7 @@ def _describe_count(part: UnitNumber, unit: str) -> str:
         case OwnedValues() | DistinctValues():
             return "number of different values"
         case FewGroups():
-            return "number of groups"
+            return "number of groups" if part.value is None else "sum over groups"
         case SingleRows() | BoundedRows():
             return "number of rows"
         case Units():

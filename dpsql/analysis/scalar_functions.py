@@ -11,6 +11,7 @@ means any DECIMAL of at most 18 digits. A function that is not in the list is re
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
@@ -347,8 +348,9 @@ def _is_literal_fitting(given: Typed, role: str) -> bool:
             return number is not None and 0 <= number <= 1000
         case "PAD":
             return text is not None and 0 < len(text) <= 1000
-        case "REWRITE":  # of a regular expression: groups in it could be unknown, or repeat the input
-            return text is not None and "\\" not in text and len(text) <= 1000
+        case "REWRITE":  # of a regular expression: a group that it has not fails, and is refused for that
+            known = text is not None and re.fullmatch(r"(?:[^\\]|\\[0-9\\])*", text)
+            return known is not None and len(text or "") <= 1000
         case "PATH":  # of JSON: with `*` the result is a list
             return text is not None and "*" not in text and ".." not in text
         case "SPAN":  # an interval longer than nothing

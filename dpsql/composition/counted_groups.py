@@ -1,31 +1,35 @@
-"""Count groups of undeclared keys as one number: `COUNT(*) FROM (SELECT k .. GROUP BY k HAVING ..)`.
+"""Count groups of undeclared keys as one number: `COUNT(*) FROM (SELECT k .. GROUP BY k HAVING ..)`, or sum.
 
 Where the values of a key are not declared, each group would be a release with delta, and groups of few
 units would be missing. Their number is one number, of which a unit changes as many groups as it is kept to.
 So it is counted where a block shows nothing but that number, and somebody says to how many groups a unit is
 kept: `max_groups_contributed`, else `groups` or `rows_per_unit` of the policy. Groups of declared keys stay a
 release of all groups.
+
+So is `SUM(LEAST(n, 100))` of a whole number n of each group, which the statement itself keeps between two
+numbers, and `AVG` of it: the sum divided by the number of groups, each a release.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 
 from sqlglot import exp
 
 from dpsql.analysis import Catalog
-from dpsql.analysis.aggregate_functions import contains_aggregate
 from dpsql.analysis.compiled_relation import Cte
-from dpsql.analysis.compiler import function_name, read_whole_number
-from dpsql.analysis.released.few_groups import GROUPS, CountedKeys
+from dpsql.analysis.compiler import function_name, read_number
+from dpsql.analysis.released.few_groups import GROUPS, CountedKeys, CountedValue
 from dpsql.analysis.statement_shapes import Provenance
 from dpsql.composition.found_values import list_ctes_of
+from dpsql.composition.groups_of_joins import join_groups, list_keys
 from dpsql.composition.groups_of_sets import group_set_operation
 from dpsql.errors import QueryRefused
-from dpsql.language import Query, copy_tree, find_nodes, walk_tree
+from dpsql.language import MARK, Query, copy_tree, find_nodes, keep_title, name_query
 from dpsql.policy import Policy, fold
 
+_LARGEST = 1 << 40
+"""The largest absolute value of what a group adds to a sum."""
 _OUTER = frozenset({"expressions", "from_", "where", "with_", "kind"})
 _INNER = frozenset({"expressions", "from_", "joins", "where", "group", "having", "kind"})
 
@@ -34,23 +38,48 @@ def with_few_groups(query: Query, policy: Policy, catalog: Catalog) -> exp.Query
     """Return a statement that counts groups of undeclared keys as one number; its tree is changed."""
     tree: exp.Query = query.tree
     provenance = Provenance(query.source, policy, catalog)
-    for select in find_nodes(tree, exp.Select):
-        ctes = list_ctes_of(select, provenance)
-        inner = _read_inner(select, provenance, ctes)
-        if inner is None:
-            continue
-        keys = _list_keys(inner, partial(provenance.has_column, inner, ctes))
-        if keys is None:
-            continue
-        condition = _read_condition(select, inner)
-        most = _find_most(query, inner, keys, provenance, ctes)
-        if most is None or (condition is not None and find_nodes(condition, exp.Query, exp.Window)):
-            continue
-        call = select.expressions[0].unalias()
-        call.meta[GROUPS] = CountedKeys(tuple(map(copy_tree, keys)), condition, *most)
-        for name in ("from_", "joins", "where"):
-            select.set(name, inner.args.get(name))
+    selects = [*find_nodes(tree, exp.Select)]
+    for select in selects:  # those of an average are added
+        ctes = list_ctes_of(select.args.get("from_") or select, provenance)
+        made = join_groups(select, provenance, ctes)
+        if made is None:
+            selects += _put_number(select, query, provenance, ctes) or []
+        elif (added := _put_number(made, query, provenance, ctes)) is not None:
+            for name in ("expressions", "from_", "joins", "where"):
+                select.set(name, made.args.get(name))
+            selects += added
     return tree
+
+
+def _put_number(
+    select: exp.Select, query: Query, provenance: Provenance, ctes: tuple[Cte, ...]
+) -> list[exp.Select] | None:
+    """Put one number into the place of groups that a block counts; return blocks that count others.
+
+    None: it counts no groups of which a unit changes few, and is as before.
+    """
+    inner = _read_inner(select, provenance, ctes)
+    if inner is None:
+        return None
+    keys = list_keys(inner, partial(provenance.has_column, inner, ctes))
+    if keys is None:
+        return None
+    condition = _read_condition(select, inner)
+    most = _find_most(query, inner, keys, provenance, ctes)
+    if most is None or (condition is not None and find_nodes(condition, exp.Query, exp.Window)):
+        return None
+    call = select.expressions[0].unalias()
+    if (function_name(call) or "").lower() == "avg":
+        return _divide(select, call)
+    value = None if isinstance(call.expressions[0], exp.Star) else _read_value(call, inner)
+    if value is not None:
+        made = keep_title(call, exp.Anonymous(this=f"{MARK}COUNT", expressions=[exp.Star()]))
+        call.replace(made)
+        call = made
+    call.meta[GROUPS] = CountedKeys(tuple(map(copy_tree, keys)), condition, *most, value)
+    for name in ("from_", "joins", "where"):
+        select.set(name, inner.args.get(name))
+    return []
 
 
 def _read_inner(select: exp.Select, of: Provenance, ctes: tuple[Cte, ...]) -> exp.Select | None:
@@ -63,42 +92,19 @@ def _read_inner(select: exp.Select, of: Provenance, ctes: tuple[Cte, ...]) -> ex
     if {name for name, value in select.args.items() if value} - _OUTER or len(select.expressions) != 1:
         return None
     call = select.expressions[0].unalias()
-    if (function_name(call) or "").lower() != "count" or not isinstance(call, exp.Anonymous):
+    name = (function_name(call) or "").lower()
+    if name not in ("count", "sum", "avg") or len(call.expressions) != 1:
         return None
-    if len(call.expressions) != 1 or not isinstance(call.expressions[0], exp.Star):
+    if (name == "count") != isinstance(call.expressions[0], exp.Star):
         return None
     if not isinstance(item, exp.Subquery) or item.args.get("joins"):
         return None
     if isinstance(item.this, exp.SetOperation):
         return group_set_operation(item.this, of, ctes)
     inner = item.this
-    if not isinstance(inner, exp.Select):
+    if not isinstance(inner, exp.Select) or (name != "count" and _read_value(call, inner) is None):
         return None
     return None if {name for name, value in inner.args.items() if value} - _INNER else inner
-
-
-def _list_keys(inner: exp.Select, has_column: Callable[[str], bool]) -> list[exp.Expr] | None:
-    """Return the keys of a grouped block as expressions of its rows; None if they are not plain ones.
-
-    A name is that of a column of FROM, if there is one, else the alias of an item.
-    """
-    group = inner.args.get("group")
-    if group is None or {name for name, value in group.args.items() if value} - {"expressions"}:
-        return None
-    named = {fold(i.alias): i.this for i in inner.expressions if isinstance(i, exp.Alias)}
-    found = list[exp.Expr]()
-    for key in group.expressions:
-        place = read_whole_number(key)
-        if place is not None:
-            if not 1 <= place <= len(inner.expressions):
-                return None
-            found.append(inner.expressions[place - 1].unalias())
-        else:
-            plain = isinstance(key, exp.Column) and not key.table and fold(key.name) in named
-            found.append(named[fold(key.name)] if plain and not has_column(key.name) else key)
-    parts = [node for key in found for node in walk_tree(key)]
-    grouped = any(isinstance(node, (exp.Query, exp.Window, exp.Star)) for node in parts)
-    return None if not found or grouped or any(map(contains_aggregate, found)) else found
 
 
 def _read_condition(select: exp.Select, inner: exp.Select) -> exp.Expr | None:
@@ -106,13 +112,61 @@ def _read_condition(select: exp.Select, inner: exp.Select) -> exp.Expr | None:
     having, where = inner.args.get("having"), select.args.get("where")
     parts = [] if having is None else [copy_tree(having.this)]
     if where is not None:
-        made = exp.Paren(this=copy_tree(where.this))
-        items = {fold(i.alias_or_name): i.unalias() for i in inner.expressions if i.alias_or_name}
-        for column in find_nodes(made, exp.Column):
-            if fold(column.name) in items:
-                column.replace(exp.Paren(this=copy_tree(items[fold(column.name)])))
-        parts.append(made)
+        parts.append(_put_items(exp.Paren(this=copy_tree(where.this)), inner))
     return exp.and_(*parts, copy=False) if parts else None
+
+
+def _put_items(made: exp.Paren, inner: exp.Select) -> exp.Paren:
+    """Return an expression with the items of a block in the places of their names; it is changed."""
+    items = {fold(i.alias_or_name): i.unalias() for i in inner.expressions if i.alias_or_name}
+    for column in find_nodes(made, exp.Column):
+        if fold(column.name) in items:
+            column.replace(exp.Paren(this=copy_tree(items[fold(column.name)])))
+    return made
+
+
+def _read_value(call: exp.Anonymous, inner: exp.Select) -> CountedValue | None:
+    """Return what is summed of each group: a value that is kept between two whole numbers; None for others.
+
+    LEAST and GREATEST leave NULL out, so that it is never NULL.
+    """
+    value = _put_items(exp.Paren(this=copy_tree(call.expressions[0])), inner)
+    if find_nodes(value, exp.Query, exp.Window, exp.Distinct):
+        return None
+    ends, node = dict[str, int](), value.unnest()
+    while (name := (function_name(node) or "").lower()) in ("least", "greatest") and name not in ends:
+        assert isinstance(node, exp.Anonymous)  # noqa: S101  it has a function's name
+        numbers = [read_number(each) for each in node.expressions]
+        if len(numbers) != 2 or numbers.count(None) != 1:
+            return None
+        (end,) = (each for each in numbers if each is not None)
+        if end.denominator != 1 or abs(end) > _LARGEST:
+            return None
+        ends[name] = int(end)
+        node = node.expressions[numbers.index(None)].unnest()
+    if (function_name(node.this if isinstance(node, exp.Filter) else node) or "").lower() == "count":
+        ends.setdefault("greatest", 0)
+    if len(ends) < 2 or ends["greatest"] > ends["least"]:
+        return None
+    return CountedValue(value, ends["greatest"], ends["least"])
+
+
+def _divide(select: exp.Select, call: exp.Anonymous) -> list[exp.Select]:
+    """Put a sum divided by the number of its groups into the place of an average; return their blocks."""
+    parts, named = list[exp.Select](), list[exp.Expr]()
+    for name, argument in (("SUM", call.expressions[0]), ("COUNT", exp.Star())):
+        made = copy_tree(select, "expressions", "with_")
+        one = exp.Anonymous(this=f"{MARK}{name}", expressions=[copy_tree(argument)])
+        made.set("expressions", [exp.alias_(one, "number")])
+        parts.append(made)
+        named.append(name_query(made, f"of {name}", quoted=True))
+    total, number = (exp.column("number", f"of {name}", quoted=True) for name in ("SUM", "COUNT"))
+    some = exp.Anonymous(this=f"{MARK}NULLIF", expressions=[number, exp.Literal.number(0)])
+    call.replace(keep_title(call, exp.Paren(this=exp.Div(this=total, expression=some))))
+    select.set("from_", exp.From(this=named[0]))
+    select.set("joins", [exp.Join(this=named[1], kind="CROSS")])
+    select.set("where", None)
+    return parts
 
 
 def _find_most(

@@ -59,6 +59,9 @@ ONE_IN = 4
 """Of all units at most one in so many exceeds a bound on sums at no cost, however large the noise is: what is
 cut must be so little that intervals have it. Of averages any may: a unit that is cut keeps its own."""
 
+FIRST_RUNGS = 2
+"""The last of the first rungs: where units are too few, others are chosen with a chance of less than .001."""
+
 MOST_SIGNED_GROUPS = 24
 """For at most so many sums with signs the noise is weighed against what a bound cuts."""
 
@@ -266,12 +269,7 @@ class BoundSearches(KeepsQuote):
         """
         beyond = find_excesses(plan, self.plan.ladders, found)
         measured = {each.search for each in beyond}
-        above = result.units_above
-        low = [
-            each
-            for each in beyond
-            if above.get(each.search, 0) > min(self._most_above(each), self._most_of_all(plan, each, result))
-        ]
+        low = [(each, are) for each in beyond if (are := self._say_if_low(plan, each, result))]
         pairs = enumerate(zip(self.plan.ladders, found, strict=True))
         unknown = [pair for place, pair in pairs if place not in measured and self._cuts(plan, place)]
         others = describe_unknown_cuts(plan, unknown)
@@ -304,6 +302,26 @@ class BoundSearches(KeepsQuote):
             return False
         return not self._has_two_ways or plan.counts[0].l1_over_groups is not None
 
+    def _say_if_low(self, plan: Plan, excess: Excess, result: NoisyResult) -> str:
+        """Return "are", or "may be", if more units are above a found bound than a search leaves there; or "".
+
+        Where the units that count are too few to outvote what rungs cost, the first rungs are chosen however
+        far above them all are; another rung k beyond with a chance of the order e^(-5k/2). That may be so
+        where half of what counts at the bound may be of units above it; it is so where a third is, clearly
+        of more than a rung costs. A number is at most the bound for each unit; where it may be less for many,
+        the half is of no meaning but at the first rungs, nor the third if the excess is without signs.
+        """
+        least, most = result.units_above.get(excess.search, (0.0, 0.0))
+        if least > self._most_above(excess):
+            return "are"
+        if not most or self.search(excess.search).one_in != ONE_IN:
+            return ""
+        units, exact = self._units_at_bound(plan, excess, result)
+        clearly = least > 0 and least + most > 2 * self.search(excess.search).penalty
+        if clearly and (exact or excess.along) and 3 * (least + most) > 2 * units:
+            return "are"
+        return "may be" if 2 * most > units and (exact or excess.bound <= FIRST_RUNGS) else ""
+
     def _most_above(self, excess: Excess) -> float:
         """Return how many units are above a bound that was found, if none is beyond what its excess covers.
 
@@ -312,22 +330,24 @@ class BoundSearches(KeepsQuote):
         search, rungs = self.search(excess.search), (excess.times + 1).bit_length() - 1
         return search.cut(plan_requests.confidence_of(self.plan)) + (rungs - 1) * float(search.penalty)
 
-    def _most_of_all(self, plan: Plan, excess: Excess, result: NoisyResult) -> float:
-        """Return how many units are above a bound at most where it cuts few of all; infinite: any number.
+    def _units_at_bound(self, plan: Plan, excess: Excess, result: NoisyResult) -> tuple[float, bool]:
+        """Return how many units with the bound would make the number, and whether no more units are above it.
 
-        A number is at most the bound for each unit that it counts. Where more than one in `ONE_IN` of these
-        is above the bound, they are too few for this epsilon, and nothing tells how far above it they are.
+        There may be more if what they have has signs, or rows with values that differ.
         """
-        most, bound = math.inf, float(excess.limit * excess.of.ladder.step)
-        if self.search(excess.search).one_in != ONE_IN:
-            return most
+        alone, found, exact = result.alone or result, dict[object, float](), True
         for place in excess.places:
-            noisy = (result.alone or result).counts[place]
-            if noisy is None or bound_worth(plan.counts[place]) != (Fraction(0), Fraction(1)):
+            count, noisy = plan.counts[place], alone.counts[place]
+            if noisy is None:
                 continue
-            total = float(noisy.value.sum()) * float(plan.counts[place].step)
-            most = min(most, max(total, 0.0) / bound / ONE_IN)
-        return most
+            least, most = bound_worth(count)
+            exact = exact and least == 0 and most == 1
+            beyond = None if alone.outside is None else alone.outside.counts[place]
+            total = float(noisy.value.sum() + (0 if beyond is None else beyond.value.sum()))
+            moments = place if count.noise_group is None else count.noise_group  # they add up to the rows
+            found[moments] = found.get(moments, 0) + total * float(count.step / max(-least, most))
+        of_all = (max(each, 0.0) if exact else abs(each) for each in found.values())
+        return min(of_all, default=math.inf) / float(excess.limit * excess.of.ladder.step), exact
 
     def run(self, run: Run) -> NoisyResult:
         """Refuse to run: bounds must be found before the statement is planned."""

@@ -198,6 +198,12 @@ class MeasuredCut:
     least: float = 0.0
     """The lower end."""
 
+    @property
+    def units(self) -> tuple[float, float]:
+        """How many units are beyond what the excess covers at least and at most, if all that have it are."""
+        each = float(self.excess.times * self.excess.limit * self.excess.of.ladder.step)
+        return self.least / each, self.most / each
+
     @classmethod
     def of(cls, excess: Excess, noisy: float, half_width: float) -> MeasuredCut:
         """Return the measured cut from the noisy number of its steps."""
@@ -228,22 +234,21 @@ def most_of(cuts: Sequence[MeasuredCut]) -> dict[int, float]:
     return {place: cut.most for cut in cuts if cut.known for place in cut.excess.places}
 
 
-def units_above(cuts: Sequence[MeasuredCut]) -> dict[int, float]:
-    """Return how many units are above bounds at least, by the places of the searches that found these."""
-    return {
-        cut.excess.search: cut.least / float(cut.excess.times * cut.excess.limit * cut.excess.of.ladder.step)
-        for cut in cuts
-        if cut.known
-    }
+def units_above(cuts: Sequence[MeasuredCut]) -> dict[int, tuple[float, float]]:
+    """Return how many units are above bounds at least and at most, by the searches that found these."""
+    return {cut.excess.search: cut.units for cut in cuts if cut.known}
 
 
-def describe_low_bounds(plan: Plan, found: Iterable[Excess]) -> dict[str, str]:
-    """Return the sentences on bounds with more units above than a search leaves where none is far above."""
+def describe_low_bounds(plan: Plan, found: Iterable[tuple[Excess, str]]) -> dict[str, str]:
+    """Return the sentences on bounds with more units above than a search leaves where none is far above.
+
+    Each is with the words that say so: "are" or "may be".
+    """
     said, units = [], plural(plan.unit)
-    for excess in found:
+    for excess, are in found:
         bound = excess.limit * excess.of.ladder.step
-        name, beyond = _name(plan, excess.of, excess.places), figure(float((excess.times + 1) * bound))
-        why = f"many {units} are above {figure(float(bound))}"
+        name, beyond = _name(plan, excess.of, excess.places), _farthest(excess)
+        why = f"many {units} {are} above {figure(float(bound))}"
         said.append(
             f"{name} of {with_article(plan.unit)} beyond {beyond}, how much is not known: "
             f"{why}{NOT_IN_THE_RANGE}"
@@ -270,7 +275,7 @@ def describe_left_out(
             continue
         rows = excess.of.ladder.of is Contribution.ROWS
         sizes = f"{what}, {size_words(plan, cut.estimate, cut.most, rows=rows, added=cut in added)}"
-        found["bound"].append(f"{sizes}{name_range(plan, excess.places)}")
+        found["bound"].append(f"{sizes}{name_range(plan, excess.places)}{_condition(plan, excess)}")
         assumed += _assumed(plan, excess)
     return put_in_slots(found, assumed)
 
@@ -346,9 +351,19 @@ def _name(plan: Plan, search: BoundSearch, places: Sequence[int] = ()) -> str:
     return f"{totals} in a group" if search.ladder.of is Contribution.TOTAL_IN_A_GROUP else totals
 
 
+def _condition(plan: Plan, excess: Excess) -> str:
+    """Return the words on what must be so for the size of a cut to be right; `_assumed` has the rest."""
+    return f" if no {plan.unit} is beyond {_farthest(excess)}"
+
+
+def _farthest(excess: Excess) -> str:
+    """Write how much of a unit the excess covers."""
+    return figure(float((excess.times + 1) * excess.limit * excess.of.ladder.step))
+
+
 def _assumed(plan: Plan, excess: Excess) -> list[str]:
     """Return what the intervals take for granted, in sentences."""
-    most = figure(float((excess.times + 1) * excess.limit * excess.of.ladder.step))
+    most = _farthest(excess)
     name = _name(plan, excess.of, excess.places)
     counted = "rows that count" if excess.rows else name
     found = [f"no {plan.unit} has more than {most} {counted}"]

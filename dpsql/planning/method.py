@@ -50,8 +50,8 @@ class NoisyResult:
     """Estimates of what these bounds leave out of numbers in all groups together, by their places."""
     most_left_out: Mapping[int, float] = field(default_factory=dict)
     """What units have beyond bounds in all groups together at most, by the places of the numbers."""
-    units_above: Mapping[int, float] = field(default_factory=dict)
-    """How many units are above these bounds at least, by the places of the searches."""
+    units_above: Mapping[int, tuple[float, float]] = field(default_factory=dict)
+    """How many units are above these bounds at least and at most, by the places of the searches."""
     outside: NoisyResult | None = None
     """The numbers of the rows in no group, as a result of one row."""
 

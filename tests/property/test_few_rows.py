@@ -19,6 +19,8 @@ from dpsql.kernel.tree import (
     Binary,
     Bounded,
     Call,
+    Case,
+    Cast,
     Column,
     Constant,
     Derived,
@@ -26,13 +28,14 @@ from dpsql.kernel.tree import (
     IsNull,
     Item,
     OrderTerm,
+    Paren,
     Query,
     Scan,
     Select,
     Window,
     duckdb_sql,
 )
-from dpsql.kernel.tree.exact import whole
+from dpsql.kernel.tree.exact import clamp, saturate, whole
 from dpsql.types import BIGINT, INTEGER
 
 STORED = (("u", BIGINT), ("k", BIGINT), ("j", BIGINT))
@@ -82,6 +85,17 @@ def regrouped(of: Query) -> Select:
     return number(again, Binary("=", Column("g", "a0"), whole(1)))
 
 
+def total(of: Query, value: Expr, where: Expr | None = None) -> Select:
+    """The sum of a value over groups."""
+    return Select((Item(saturate(Aggregate("SUM", (value,))), "n0"),), Derived(of, "g"), where)
+
+
+def one_of(column: str, *, odd: int, even: int) -> Expr:
+    """One whole number for odd ones, another for even ones, and for NULL."""
+    condition = Binary("=", Paren(Binary("%", Column("g", column), whole(2))), whole(1))
+    return Case(((condition, whole(odd)),), whole(even))
+
+
 SIZE = groups(rows(2), COUNT)
 CERTIFIED: dict[str, tuple[Query, tuple[int, int]]] = {
     "different keys": (number(groups(rows(2))), (0, 2)),
@@ -95,6 +109,11 @@ CERTIFIED: dict[str, tuple[Query, tuple[int, int]]] = {
         (-2, 2),
     ),
     "sizes of one group": (regrouped(SIZE), (-4, 4)),
+    "a sum of sizes of which no more counts": (total(SIZE, clamp(Column("g", "a0"), whole(1))), (-2, 2)),
+    "a sum with signs": (total(SIZE, one_of("a0", odd=1, even=-1)), (-4, 4)),
+    "a sum of values of one sign": (total(SIZE, one_of("a0", odd=-2, even=-1)), (-4, 4)),
+    "a sum with a condition": (total(SIZE, one_of("a0", odd=3, even=1), above("a0", 1)), (-6, 6)),
+    "a sum of keys": (total(groups(rows(2)), one_of("k0", odd=3, even=-1)), (-2, 6)),
     "parts of keys": (
         number(groups(groups(rows(2, ("k0", "k1")), by=("k0", "k1")))),
         (0, 2),
@@ -116,11 +135,34 @@ REFUSED: dict[str, Query] = {
         Select((Item(Column("y", "a0"), "a0"),), Derived(SIZE, "y"), distinct=True)
     ),
     "the first groups": number(replace(SIZE, order=(OrderTerm(Column("y", "k0")),), limit=1)),
+    "the first rows of all": number(
+        Select((Item(Column("y", "k0"), "k0"),), Derived(rows(2), "y"), order=_ORDER, limit=3)
+    ),
+    "the rows of a rank among all": number(
+        Select(
+            (Item(Column("y", "u"), "u"), Item(Window(Call("RANK", ()), (), _ORDER), "a0")),
+            Derived(rows(2), "y"),
+        ),
+        above("a0", 1),
+    ),
     "a largest value": Select((Item(Aggregate("MAX", (Column("g", "a0"),)), "n0"),), Derived(SIZE, "g")),
     "different values": Select(
         (Item(Aggregate("COUNT", (Column("g", "a0"),), distinct=True), "n0"),), Derived(SIZE, "g")
     ),
     "the rows themselves": SIZE,
+    "a sum that can overflow": Select(
+        (Item(Cast(Aggregate("SUM", (Column("g", "a0"),)), BIGINT), "n0"),), Derived(SIZE, "g")
+    ),
+    "a sum of different values": Select(
+        (Item(saturate(Aggregate("SUM", (Column("g", "a0"),), distinct=True)), "n0"),), Derived(SIZE, "g")
+    ),
+    "an average": Select(
+        (Item(saturate(Aggregate("AVG", (clamp(Column("g", "a0"), whole(1)),))), "n0"),), Derived(SIZE, "g")
+    ),
+    "a sum and a number in one": Select(
+        (Item(Binary("+", saturate(Aggregate("SUM", (clamp(Column("g", "a0"), whole(1)),))), COUNT), "n0"),),
+        Derived(SIZE, "g"),
+    ),
 }
 
 
@@ -205,6 +247,24 @@ WRONG = {
         "if reads <= source.closure(by)]",
         "if by]",
         REFUSED["a bound on other groups"],
+    ),
+    "the farther end alone of a sum": (
+        "relation_over_few",
+        "end = most * (high - low)",
+        "end = most * max(-low, high)",
+        CERTIFIED["a sum with signs"][0],
+    ),
+    "a sum of altered rows as of added ones": (
+        "relation_over_few",
+        "if source.alters else",
+        "if False else",
+        CERTIFIED["a sum with a condition"][0],
+    ),
+    "ends without 0": (
+        "_ends_of_row",
+        "return min(math.floor(value.low), 0), max(math.ceil(value.high), 0)",
+        "return math.floor(value.low), math.ceil(value.high)",
+        CERTIFIED["a sum of values of one sign"][0],
     ),
     "a window over few rows": (
         "_check_rows",

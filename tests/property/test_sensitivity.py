@@ -101,6 +101,14 @@ NOTICED = [
 ]
 
 
+def test_each_wrong_rule_edits_the_code_as_it_is() -> None:
+    """Most of them run on some days only."""
+    with pytest.MonkeyPatch.context() as patch:
+        for mutant in MUTANTS:
+            mutant.apply(patch)
+            patch.undo()
+
+
 @pytest.mark.parametrize("mutant", daily(NOTICED, 2))
 def test_a_wrong_rule_is_noticed(campaign: Campaign, mutant: Mutant) -> None:
     campaign.rng = Random(mutant.name)

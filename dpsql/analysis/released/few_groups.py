@@ -2,7 +2,8 @@
 
 ``COUNT(*) FROM (SELECT note FROM visits GROUP BY note HAVING COUNT(*) > 9)``: a unit that is kept to m groups
 changes m of them at most, so the number changes by at most m (`kernel.check.few_rows`). Groups of undeclared
-keys would be released each by itself, with delta, and those with few units never.
+keys would be released each by itself, with delta, and those with few units never. A sum of a whole number of
+each group, from L to U with 0 between them, changes by at most m (U - L).
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from dpsql.estimates import with_article
 from dpsql.kernel.tree import (
     Aggregate,
     Bounded,
+    Call,
     Column,
     Constant,
     Counted,
@@ -33,12 +35,22 @@ from dpsql.kernel.tree import (
     replaced,
     walk,
 )
+from dpsql.kernel.tree.exact import saturate, whole
 from dpsql.lazy_dataclass import dataclass
 from dpsql.policy import Assumed
 from dpsql.types import INTEGER
 
 GROUPS = "groups"
 """The meta of a call of COUNT(*) that counts groups of the rows of its block: a `CountedKeys`."""
+
+
+@dataclass(frozen=True, slots=True)
+class CountedValue:
+    """What is summed over groups: an expression of keys and aggregates, from one whole number to another."""
+
+    node: exp.Expr
+    low: int
+    high: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +64,8 @@ class CountedKeys:
     """How many groups a unit is kept to."""
     where: str
     """Where that number is from; "" if the statement says it."""
+    value: CountedValue | None = None
+    """What is summed over the groups; None: they are counted."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -65,11 +79,16 @@ class FewGroups(UnitNumber):
     condition: Expr | None
     """The condition, of the columns `g.k0`, .. and `g.a0`, .. of a group."""
     most: int
+    value: Expr | None = None
+    """What is summed, a whole number of the columns of a group; None: 1 for each group."""
+    ends: tuple[int, int] = (0, 1)
+    """The least and the greatest that a group adds; 0 is between them."""
 
     @property
     def unit_change(self) -> tuple[int, int]:
         """The least and the greatest amount by which adding a unit can change the number."""
-        return (-self.most if self.aggregates else 0), self.most
+        low, high = (self.most * end for end in self.ends)
+        return (low - high, high - low) if self.aggregates else (low, high)
 
     def build_counted(self, *row: Expr) -> Counted:
         """Raise `InternalError`: a number of groups has a query of its own, made by `build_query`."""
@@ -88,7 +107,9 @@ class FewGroups(UnitNumber):
         listed += tuple(Item(each, f"a{i}") for i, each in enumerate(self.aggregates))
         places = tuple(Constant(i + 1, INTEGER) for i in range(len(by)))
         groups = Select(listed, Derived(kept, "y"), group=places)
-        return Select((Item(Aggregate("COUNT"), "n0"),), Derived(groups, "g"), self.condition)
+        number = Aggregate("COUNT")
+        summed = number if self.value is None else saturate(Aggregate("SUM", (self.value,)))
+        return Select((Item(summed, "n0"),), Derived(groups, "g"), self.condition)
 
 
 def find_few_groups(numbers: tuple[ReleasedAggregate, ...]) -> FewGroups | None:
@@ -106,10 +127,18 @@ def compile_few_groups(call: AggregateCall, counted: CountedKeys) -> FewGroups:
     keys = [make_canonical(call.expression(key)) for key in counted.keys]
     for i, key in enumerate(keys):
         group.keys.setdefault(key.node, make_column("g", f"k{i}", key.type))
-    condition = None
+    condition = value = None
+    outer = Scope(compiler.source, intercept=group.lookup, block=source.scope.block)
     if counted.condition is not None:
-        outer = Scope(compiler.source, intercept=group.lookup, block=source.scope.block)
         condition = compile_condition(compiler, counted.condition, outer).guarded_node
+    ends = 0, 1
+    if counted.value is not None:
+        found = compiler.expression(counted.value.node, outer)
+        if not found.type.integer:
+            raise call.refuse(f"a sum over groups is of whole numbers, this is {found.type}", call.node)
+        low, high = ends = min(counted.value.low, 0), max(counted.value.high, 0)
+        there = Call("COALESCE", (found.guarded_node, whole(0)))
+        value = Call("LEAST", (Call("GREATEST", (there, whole(low))), whole(high)))
     aggregates = [make_canonical(each).node for each in group.aggregates]
     if any(isinstance(node, Query) for each in aggregates for node in walk(each)):
         raise call.refuse("a subquery in an aggregate of groups is not counted", call.node)
@@ -125,4 +154,4 @@ def compile_few_groups(call: AggregateCall, counted: CountedKeys) -> FewGroups:
     )
     made = tuple(replaced(each, find_column) for each in aggregates)
     places = tuple(row.index(key.guarded_node) for key in keys)
-    return FewGroups(row, places, made, condition, counted.most)
+    return FewGroups(row, places, made, condition, counted.most, value, ends)

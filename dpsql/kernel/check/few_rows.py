@@ -17,16 +17,23 @@ few(s) where u adds only. A group with aggregates may be altered by a row that i
 *WHERE and projection* make of each row one or none, whichever other rows there are: few(s) stays few(s), and
 what only adds, adds only. A window, DISTINCT, LIMIT or a subquery that is not public would read other rows.
 
-*Number.* COUNT(*), with FILTER too, of few(s) changes by at most s, either way: a row that is altered may
-meet the condition before or after. Where u adds only, it never decreases.
+*Numbers.* COUNT(*), with FILTER too, of few(s) changes by at most s, either way: a row that is altered may
+meet the condition before or after. Where u adds only, it never decreases. A sum of whole numbers from L to U
+is COUNT(*) for L = 0, U = 1. A row that it leaves out, for FILTER or NULL, is 0 in it: let L <= 0 <= U. A row
+that is added or deleted moves it by L to U either way, one that is altered by at most U - L, and so s rows by
+s (U - L). Where u adds only, it is from s L to s U. A cut of the sum to its type moves less (`saturate`).
 """
 
 from __future__ import annotations
 
+import math
+
 from dpsql.kernel.check.certificate import NONE, Groups, Kind, Number, Relation
-from dpsql.kernel.check.proof import Proof, has_aggregate, has_window, reads_of, some
+from dpsql.kernel.check.derive import exact
+from dpsql.kernel.check.proof import Proof, has_aggregate, has_window, nodes_of_row, reads_of, some
 from dpsql.kernel.check.row_subqueries import check_row
 from dpsql.kernel.tree import Aggregate, Expr, Select
+from dpsql.kernel.tree.exact import FURTHEST, saturate
 
 
 def relation_of_groups(
@@ -55,18 +62,32 @@ def relation_over_few(
         return source._replace(columns=names, changes=most, alters=source.alters or bool(aggregates))
     if not aggregates:
         return source._replace(columns=names)
-    if any(
-        not isinstance(e, Aggregate) or e.name != "COUNT" or e.arguments or e.distinct for e in aggregates
-    ):
-        return proof.refuse("a number of few rows that is not how many there are", query)
     if len(aggregates) < len(query.items):
         return proof.refuse("a row of few rows beside their number", query)
     proof.note("number of few rows", f"a unit changes at most {some(most, 'row')}")
-    numbers = {name: Number(-most if source.alters else 0, most, most) for name in names}
+    numbers = {}
+    for name, expr in zip(names, aggregates, strict=True):
+        low, high = _ends_of_row(proof, query, expr)
+        end = most * (high - low)
+        ends = (-end, end) if source.alters else (most * low, most * high)
+        numbers[name] = Number(*ends, max(-ends[0], ends[1]))
     groups = Groups((), numbers, declared=True, most=1)
     return Relation(
         Kind.GROUPS, names, unique=frozenset((NONE,)), few=((NONE, 1),), groups=groups, parts=source.parts
     )
+
+
+def _ends_of_row(proof: Proof, query: Select, expr: Expr) -> tuple[int, int]:
+    """Return the least and the greatest that one row adds to a number, from 0 on to both sides."""
+    call, *others = (node for node in nodes_of_row(expr) if isinstance(node, Aggregate))
+    if call.name == "COUNT" and expr == call and not (call.arguments or call.distinct):
+        return 0, 1
+    if others or call.name != "SUM" or call.distinct or expr != saturate(call):
+        proof.refuse("a number of few rows that is not how many there are, nor what they have", query)
+    value = proof.value(call.arguments[0], query)
+    if not exact(value.type) or not -FURTHEST <= value.low <= value.high <= FURTHEST:
+        proof.refuse("a sum over few rows of what has no ends", query)
+    return min(math.floor(value.low), 0), max(math.ceil(value.high), 0)
 
 
 def _check_rows(proof: Proof, query: Select, source: Relation, group: tuple[Expr, ...]) -> None:

@@ -11,6 +11,7 @@ Besides there are the few functions below. So none reads the session, the time o
 
 from __future__ import annotations
 
+import re
 from datetime import date, datetime, timedelta
 from fractions import Fraction
 
@@ -67,6 +68,7 @@ from dpsql.kernel.tree.forms import LONGEST, SHORT_LIST, Form, is_known
 from dpsql.types import BIGINT, DOUBLE, HUGEINT, INTERVAL, NULL, TIMESTAMP, VARCHAR, SqlType
 
 _LONGEST_LITERAL = 1000
+_REWRITE = re.compile(r"(?:[^\\]|\\[0-9\\])*")
 
 
 def check_literals(node: Apply) -> None:
@@ -96,7 +98,8 @@ def _is_literal(node: Expr, want: str) -> bool:
         case "#PAD":
             return bool(value) and short
         case "#REWRITE":
-            return short and "\\" not in value
+            # A group, `\1`, is two letters, and over all matches it is no longer than the text.
+            return short and _REWRITE.fullmatch(value) is not None
         case "#PATH":
             return "*" not in value and ".." not in value
     return want == "#VARCHAR" and short

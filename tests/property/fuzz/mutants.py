@@ -20,7 +20,7 @@ MERGED = """by = tuple(v.guarded_node for v in values) if merged and unit is not
         listed = select_list(Aggregate("MIN", (unit,)), "c", by)
     query = Select(listed, rows, condition, group=by, distinct=merged and not by)"""
 
-TYING = """        if tie_units([(far, near)]) and far.node in visible:
+TYING = """        if is_tied_by_units([(far, near)]) and far.node in visible:
             assert made.unit is not None  # noqa: S101  owned rows have a unit
             assert block.unit is not None  # noqa: S101
             return Paren(Binary("=", made.unit, block.unit))"""
@@ -150,7 +150,7 @@ MUTANTS = (
             (
                 "analysis.from_joins",
                 "_compile_unnest",
-                "left.owner, left.unit)",
+                "left.owner, left.unit, repeats=True)",
                 "left.owner, left.unit, left.unique)",
             ),
         ),
@@ -298,7 +298,7 @@ MUTANTS = (
             (
                 "analysis.block_groups",
                 "compile_groups",
-                "for k in keys if k.reads <= facts for name",
+                "for k in keys if is_fact(k, facts) for name",
                 "for k in keys for name",
             ),
         ),
@@ -310,7 +310,7 @@ MUTANTS = (
             (
                 "analysis.select_blocks",
                 "_project",
-                "source.owner is not None and v.reads <= facts",
+                "source.owner is not None and is_fact(v, facts)",
                 "source.owner is not None",
             ),
         ),
@@ -328,8 +328,8 @@ MUTANTS = (
             (
                 "analysis.from_joins",
                 "_make_scope",
-                "if column.unit is UnitRole.EXACT else made",
-                "if False else made",
+                "replace(column, nulls=True).with_unit(column.unit.beside_nulls())",
+                "replace(column, nulls=True)",
             ),
         ),
         ("LEFT", "FULL", "more in ON of owned", "DISTINCT", "subquery", "without exact unit", *ROWS),
@@ -382,7 +382,7 @@ MUTANTS = (
             (
                 "analysis.select_blocks",
                 "_check_distinct",
-                "if not any(c.unit is UnitRole.EXACT for c in columns):",
+                "if not (tells_units(values) or any(value.groups_units for value in values)):",
                 "if False:",
             ),
             ("analysis.select_blocks", "_project", DISTINCT, MERGED),
@@ -402,7 +402,7 @@ MUTANTS = (
             (
                 "analysis.block_groups",
                 "compile_groups",
-                "if owner is not None and not any(k.groups_units for k in keys):",
+                "if owner is not None and not (tells_units(keys) or any(k.groups_units for k in keys)):",
                 "if False:",
             ),
             (
@@ -439,6 +439,25 @@ MUTANTS = (
         ),
         ("window", "subquery", "without unit in a block"),
         statement="SELECT r = 1 AS k, COUNT(*, contribution_bounds_per_group => (0, 1)) AS n FROM (SELECT RANK() OVER (PARTITION BY page ORDER BY ms) AS r FROM visits) x GROUP BY k ORDER BY n DESC LIMIT 2",
+    ),
+    Mutant(
+        "the first rows of all by RANK",
+        (
+            (
+                "analysis.window_functions",
+                "_compile_parts",
+                "if not tells_units(values):",
+                "if False:",
+            ),
+            (
+                "analysis.window_functions",
+                "_compile_parts",
+                "[*unit, *(v.guarded_node for v in values)]",
+                "[v.guarded_node for v in values]",
+            ),
+        ),
+        ("window", "subquery", "without unit in a block"),
+        statement="SELECT r <= 2 AS k, COUNT(*, contribution_bounds_per_group => (0, 1)) AS n FROM (SELECT RANK() OVER (ORDER BY ms DESC) AS r FROM visits) x GROUP BY k ORDER BY n DESC LIMIT 2",
     ),
     Mutant(
         "ties in a window lie as they come",
@@ -655,7 +674,7 @@ MUTANTS = (
     ),
     Mutant(
         "the price of one release for all",
-        (("composition.block_clauses", "divide_epsilon", "whole / len(sharing)", "whole"),),
+        (("composition.block_clauses", "share_epsilon", "whole / len(sharing)", "whole"),),
         ("a block around",),
         statement="SELECT n FROM (SELECT COUNT(DISTINCT user_id) AS n FROM visits) AS a UNION ALL SELECT n FROM (SELECT COUNT(DISTINCT user_id) AS n FROM orders) AS b",
     ),

@@ -233,3 +233,7 @@ SELECT COUNT(DISTINCT user_id) FROM visits WHERE DATE_BIN(INTERVAL '10 days', CA
 -- A4209 the names of a month
 -- expect: SELECT COUNT(DISTINCT user_id) FROM visits WHERE TRY(month(day)) = 1 OR TRY(month(day)) = 2
 SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (dialect = POSTGRES) COUNT(DISTINCT user_id) FROM visits WHERE TO_CHAR(day, 'MON-YYYY') = 'JAN-2024' OR TO_CHAR(day, 'FMMonth') = 'February'
+
+-- A4210 a text with a group that a pattern finds
+-- expect: SELECT COUNT(DISTINCT user_id) FROM visits WHERE regexp_replace(note, '^(\w)\w*$', '<\1>') = '<a>' OR regexp_replace(note, 'b+', '[\0]', 'g') LIKE '[b%'
+SELECT COUNT(DISTINCT user_id) FROM visits WHERE regexp_replace(note, '^(\w)\w*$', '<\1>') = '<a>' OR regexp_replace(note, 'b+', '[\0]', 'g') LIKE '[b%'

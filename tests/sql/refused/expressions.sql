@@ -350,11 +350,11 @@ SELECT COUNT(DISTINCT user_id) FROM visits v WHERE (SELECT MAX(v.ms) FROM pages 
 -- hint: select the value in a subquery of FROM
 SELECT COUNT(DISTINCT user_id) FROM users u WHERE (SELECT MAX(day) FROM visits v WHERE v.user_id = u.user_id) + 7 > DATE '2024-01-01'
 
--- R659 a rewrite that repeats what it found
+-- R659 a rewrite from the data
 -- error: regexp_replace is not allowed with (VARCHAR, VARCHAR,
 -- at: regexp_replace
 -- hint: allowed: regexp_replace(VARCHAR,
-SELECT COUNT(DISTINCT user_id) FROM visits WHERE regexp_replace(note, '(.*)', '\1\1\1') = 'x'
+SELECT COUNT(DISTINCT user_id) FROM visits WHERE regexp_replace(note, '(.*)', country) = 'x'
 
 -- R660 padding by nothing
 -- error: lpad is not allowed with (VARCHAR, INTEGER, VARCHAR)
@@ -523,3 +523,8 @@ SELECT COUNT(DISTINCT user_id) FROM visits WHERE TIMESTAMPDIFF(month, day, DATE 
 -- hint: strftime(day, '%b-%Y')
 -- rewrite: SELECT COUNT(DISTINCT user_id) FROM visits WHERE strftime(day, '%b-%Y') = 'JAN-2024' -- Jan rather than JAN, which is UPPER of it, is a guess
 SELECT COUNT(DISTINCT user_id) FROM visits WHERE TO_CHAR(day, 'MON-YYYY') = 'JAN-2024'
+
+-- R5610 a rewrite with a group that the pattern has not
+-- error: regexp_replace does not take this literal: it fails on some values
+-- at: regexp_replace
+SELECT COUNT(DISTINCT user_id) FROM visits WHERE regexp_replace(note, '(a)', '\2') = 'x'

@@ -232,7 +232,7 @@ OTHERS = {"BIGINT": "3", "INTEGER": "3", "VARCHAR[]": "['a', 'bb']", "BIGINT[]":
 LITERALS = {
     "#VARCHAR": "'i'",
     "#PAD": "'é'",
-    "#REWRITE": "'xyz'",
+    "#REWRITE": "'\\0x\\0'",
     "#PATH": "'$.a'",
     "#INTEGER": "2",
     "#LENGTH": "1000",

@@ -10,6 +10,7 @@ import pytest
 
 from dpsql.composition.prepared import PreparedComposed, PreparedPrivate
 from dpsql.errors import QueryRefused
+from dpsql.kernel.loss import Charge
 from dpsql.session import Session
 from tests.narrow import of_type, present
 from tests.support.world import open_world
@@ -54,10 +55,47 @@ NUMBERS = [
     "SELECT COUNT(*) AS n FROM (SELECT u.age, v.note FROM users u JOIN visits v ON v.user_id = u.user_id GROUP BY u.age, v.note HAVING MIN(v.cost) < 5) AS t",
     "SELECT COUNT(*) AS n FROM (SELECT cost % 2 AS cost, note FROM visits GROUP BY cost, note HAVING COUNT(*) > 1) AS t WHERE cost = 0",
 ]
+JOINED = [
+    "SELECT COUNT(*) AS n FROM (SELECT note, COUNT(*) AS n FROM visits WHERE cost > 50 GROUP BY note) AS a JOIN (SELECT note, COUNT(*) AS m, SUM(cost) AS s FROM visits WHERE cost <= 50 GROUP BY note HAVING COUNT(DISTINCT user_id) > 2) AS b USING (note) WHERE a.n > b.m OR s < 99",
+    "SELECT COUNT(*) AS n FROM (SELECT code, note, MAX(cost) AS top FROM visits GROUP BY code, note) AS a JOIN (SELECT lower(note) AS k, code AS c, COUNT(cost) FILTER (WHERE cost > 30) AS m FROM visits GROUP BY c, lower(note)) AS b ON a.code = b.c AND b.k = a.note WHERE m > 2 AND top < 99 AND k <> 'n1'",
+    "SELECT SUM(LEAST(m, 9)) AS n FROM (SELECT note, COUNT(*) AS n FROM visits WHERE cost > 50 GROUP BY note) AS a JOIN (SELECT note, COUNT(*) AS m FROM visits WHERE cost < 40 GROUP BY note) AS b USING (note) WHERE note LIKE '%1%'",
+    "SELECT AVG(LEAST(a.m, 9)) AS n FROM (SELECT note AS k, COUNT(*) AS m FROM visits WHERE cost > 50 GROUP BY note) AS a JOIN (SELECT note AS k, COUNT(*) AS m FROM visits WHERE cost < 40 GROUP BY 1) AS b ON b.k = a.k WHERE b.m > 3",
+]
+"""Groups that are joined: those that both blocks have, without NULL."""
+NOT_JOINED = [
+    "(SELECT note, COUNT(*) AS n FROM visits GROUP BY note) AS a LEFT JOIN (SELECT note, COUNT(*) AS m FROM visits GROUP BY note) AS b USING (note)",
+    "(SELECT note, code, COUNT(*) AS n FROM visits GROUP BY note, code) AS a JOIN (SELECT note, COUNT(*) AS m FROM visits GROUP BY note) AS b USING (note)",
+    "(SELECT note, COUNT(*) AS n FROM visits GROUP BY note) AS a JOIN (SELECT note, COUNT(*) AS m FROM visits GROUP BY note) AS b ON a.n = b.m",
+    "(SELECT note, COUNT(*) AS n FROM visits GROUP BY note) AS a JOIN (SELECT note, COUNT(*) AS m FROM visits GROUP BY note) AS b ON a.note < b.note",
+]
 OTHERS = [
     "SELECT COUNT(*) AS n FROM (SELECT code FROM visits GROUP BY code HAVING COUNT(*) > 30) AS t",
     "SELECT COUNT(*) AS n FROM (SELECT user_id FROM visits GROUP BY user_id HAVING COUNT(*) > 3) AS t",
     "SELECT COUNT(*) AS n FROM (SELECT user_id, note FROM visits GROUP BY user_id, note) AS t",
+]
+
+
+GROUPED = "FROM (SELECT note, COUNT(*) AS n, SUM(cost) AS s FROM visits GROUP BY note) AS t"
+SUMS = {
+    f"SELECT SUM(LEAST(n, 14)) AS n {GROUPED}": (-14, 14),
+    f"SELECT SUM(LEAST(14, n)) AS n {GROUPED} WHERE n > 9": (-14, 14),
+    f"SELECT SUM(GREATEST(LEAST(s - 900, 50), -5)) AS n {GROUPED}": (-55, 55),
+    f"SELECT SUM(LEAST(GREATEST(s, 700), 900)) AS n {GROUPED}": (-900, 900),
+    "SELECT SUM(GREATEST(LEAST(age, 30), -3)) AS n FROM (SELECT age FROM users GROUP BY age) AS t": (-3, 30),
+}
+"""Sums over groups, and by how much one group moves each."""
+MEANS = [
+    f"SELECT AVG(LEAST(n, 14)) AS n {GROUPED}",
+    "WITH v AS (SELECT note, user_id FROM visits WHERE cost > 3) SELECT AVG(GREATEST(LEAST(n, 90), 3)) AS n FROM (SELECT note, COUNT(*) AS n FROM v GROUP BY note HAVING COUNT(*) > 8) AS t WHERE note <> 'n1'",
+]
+NO_SUMS = [
+    "SUM(n)",
+    "AVG(n)",
+    "SUM(LEAST(n, 1.5))",
+    "SUM(DISTINCT LEAST(n, 14))",
+    "SUM(LEAST(n, s))",
+    "MAX(LEAST(n, 14))",
+    "SUM(LEAST(s, 5))",
 ]
 
 
@@ -67,7 +105,7 @@ def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
         yield opened
 
 
-@pytest.mark.parametrize("sql", NUMBERS)
+@pytest.mark.parametrize("sql", [*NUMBERS, *SUMS, *MEANS, *JOINED])
 def test_the_answer_is_that_of_plain_sql(session: Session, sql: str) -> None:
     (row,) = session.run(sql).table.to_pylist()
     with duckdb.connect() as con:
@@ -93,6 +131,58 @@ def test_the_statement_may_say_to_how_many(session: Session) -> None:
     )
     part = of_type(session.prepare(sql), PreparedPrivate)
     assert part.plan.counts[0].unit_change == (-4, 4)
+
+
+@pytest.mark.parametrize("sql", [*SUMS])
+def test_a_unit_moves_a_sum_by_as_many_groups(session: Session, sql: str) -> None:
+    part = of_type(session.prepare(sql), PreparedPrivate)
+    (change,) = part.plan.compiled.certificate.numbers
+    assert (change.low, change.high) == tuple(30 * end for end in SUMS[sql])
+    assert part.plan.counts[0].unit_change == (change.low, change.high)
+    assert part.price.delta == 0
+
+
+@pytest.mark.parametrize("sql", MEANS)
+def test_an_average_is_a_sum_and_a_number_at_one_price(session: Session, sql: str) -> None:
+    prepared = of_type(session.prepare(sql), PreparedComposed)
+    changes = [part.plan.counts[0].unit_change[1] for part in prepared.parts]
+    assert len(changes) == 2
+    assert min(changes) == 30
+    assert prepared.price == sum((part.price for part in prepared.parts), Charge())
+    row = present(session.run(sql).release).table.to_pylist()[0]
+    assert row["n_low"] < row["n"] < row["n_high"]
+
+
+@pytest.mark.parametrize("sql", JOINED)
+def test_joined_groups_are_groups_of_the_rows_of_both(session: Session, sql: str) -> None:
+    prepared = session.prepare(sql)
+    assert isinstance(prepared, PreparedComposed | PreparedPrivate)
+    for part in prepared.parts:
+        (change,) = part.plan.compiled.certificate.numbers
+        assert (change.low, change.high) in ((-30, 30), (-270, 270))
+    assert prepared.price.delta == 0
+
+
+@pytest.mark.parametrize("joined", NOT_JOINED)
+def test_groups_that_are_joined_otherwise_are_as_before(session: Session, joined: str) -> None:
+    try:
+        prepared = session.prepare(f"SELECT COUNT(*) AS n FROM {joined}")
+    except QueryRefused:
+        return
+    assert isinstance(prepared, PreparedComposed | PreparedPrivate)
+    assert all(type(p.plan.counts[0].parts[0]).__name__ != "FewGroups" for p in prepared.parts)
+
+
+@pytest.mark.parametrize("call", NO_SUMS)
+def test_what_the_statement_does_not_keep_between_whole_numbers_is_no_such_sum(
+    session: Session, call: str
+) -> None:
+    try:
+        prepared = session.prepare(f"SELECT {call} AS n {GROUPED}")
+    except QueryRefused:
+        return
+    assert isinstance(prepared, PreparedComposed | PreparedPrivate)
+    assert all(type(p.plan.counts[0].parts[0]).__name__ != "FewGroups" for p in prepared.parts)
 
 
 @pytest.mark.parametrize("sql", OTHERS)
