@@ -5,7 +5,7 @@
 ``options``           the options that all commands share; statements from ``-c`` and ``-f``
 ``narrate``           messages, warnings, errors with their exit codes, progress, on stderr
 ``output``            writes results to stdout, a file or a folder
-``batch``             runs statements after pricing all of them; ``together`` measures them together
+``batch``             runs statements after pricing all of them, and measures them together
 ``uploads``           reads the files of ``--upload`` into public tables of the session
 ``repl/``             the interactive shell
 ``budget``, ``demo``  the commands of these names
@@ -271,7 +271,7 @@ def app(
     if not given:
         return _run_repl(settings)
     if together or epsilon:
-        from dpsql.cli.together import run_together
+        from dpsql.cli.batch import run_together
 
         if not together or not epsilon or partial or error or epsilon_total:
             raise click.UsageError(

@@ -26,9 +26,9 @@ from dpsql.analysis.aggregate_functions import aggregate_name
 from dpsql.analysis.compiler import find_cte, function_name, list_conjuncts, read_whole_number
 from dpsql.analysis.released_values import TYPES
 from dpsql.analysis.statement_shapes import Provenance
-from dpsql.composition.existence_by_value import read_anti_join, read_exists
 from dpsql.composition.kinds import BY_KEY, Kinds, ReadValue, below
 from dpsql.composition.planned_count import columns_of
+from dpsql.composition.values_by_key import read_anti_join, read_exists
 from dpsql.engines import UnboundQuery
 from dpsql.errors import Error, QueryRefused
 from dpsql.language import (

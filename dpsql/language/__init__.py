@@ -1,8 +1,7 @@
 """The parser: text to `Statement`. Private clauses are removed from the tokens, the rest is standard SQL.
 
 `parse` (``parse``) runs these, in this order; ``check_statements`` reads those about streams of checks,
-``stable_statements`` those about exact answers, ``board_statements`` those about boards and
-holdouts, and ``check_rewrites`` makes what checks count; ``report_statements`` reads those about reports:
+``board_statements`` those about boards and holdouts, and ``check_rewrites`` makes what checks count:
 
 ``tokens``         the tokens of a statement, and limits on its size
 ``clauses``        those of other dialects as dpsql reads them, by ``clause_forms``; the private clauses,
@@ -11,8 +10,9 @@ holdouts, and ``check_rewrites`` makes what checks count; ``report_statements`` 
 ``options``        the options of the private clause
 ``dialect_forms``  functions and clauses of other dialects, in the parsed tree
 
-``statement`` has the types, and errors with a position in the text; ``stream_statements`` has those of
-streams, ``all_statements`` all of them; ``syntax_trees`` searches and copies the parser's trees;
+``statement`` has the types, errors with a position in the text, and those about reports;
+``stream_statements`` has those of streams and of exact answers, ``all_statements`` all of them;
+``syntax_trees`` searches and copies the parser's trees;
 ``text_outline`` says where words, calls and clauses of a text stand, and ``repair`` changes a text that does
 not parse.
 """
@@ -31,7 +31,6 @@ from dpsql.language.parameters import (
 )
 from dpsql.language.parse import keep_title, name_columns, parse, title_of
 from dpsql.language.repair import repair
-from dpsql.language.stable_statements import FirstStable, OpenStable
 from dpsql.language.statement import (
     CUTS,
     AboveThreshold,
@@ -54,7 +53,15 @@ from dpsql.language.statement import (
     replace_name,
     write_name,
 )
-from dpsql.language.stream_statements import Ask, Check, Expectation, OpenChecks, StreamCommand
+from dpsql.language.stream_statements import (
+    Ask,
+    Check,
+    Expectation,
+    FirstStable,
+    OpenChecks,
+    OpenStable,
+    StreamCommand,
+)
 from dpsql.language.syntax_trees import (
     copy_tree,
     find_nodes,
