@@ -40,8 +40,6 @@ if TYPE_CHECKING:
     from dpsql.errors import QueryRefused
     from dpsql.ledger import Ledger, StoredRelease
 
-_Sums = list[list[list[ReleasedNumber]]]
-"""For each number of the answer and each group, what is added up."""
 _MOST_ROWS = 20_000
 """A release with more groups is left out."""
 _LISTED = 12

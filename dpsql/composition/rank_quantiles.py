@@ -34,7 +34,6 @@ from dpsql.lazy_dataclass import dataclass
 from dpsql.policy import fold
 
 _INNER = frozenset({"expressions", "from_", "joins", "where", "group", "with_", "kind"})
-_COUNTED = frozenset({"expressions", "from_", "joins", "where", "group"})
 _RANKS = frozenset({"row_number", "percent_rank", "cume_dist", "ntile"})
 
 
@@ -55,8 +54,6 @@ class _RankedRows:
     outer: exp.Select
     inner: exp.Select
     alias: str
-    item: exp.Expr
-    """The item of FROM of the outer block."""
     ranks: dict[str, _Rank] = field(default_factory=dict)
     counts: dict[str, tuple[exp.Expr, ...]] = field(default_factory=dict)
     """Numbers of all rows, or of each group of these keys."""
@@ -94,7 +91,7 @@ def _read(outer: exp.Select, tree: exp.Query) -> _RankedRows | None:
         return None
     if any(value for name, value in inner.args.items() if name not in _INNER):
         return None
-    rows = _RankedRows(outer, inner, item.alias_or_name, item)
+    rows = _RankedRows(outer, inner, item.alias_or_name)
     for each in inner.expressions:
         name, node = fold(each.alias_or_name), each.unalias()
         if isinstance(node, exp.Window):

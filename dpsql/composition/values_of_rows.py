@@ -41,7 +41,6 @@ EPSILON = "epsilon"
 """The meta of a release block's tree: its own part of the statement's epsilon."""
 MOST = 4
 """The most days that a statement finds."""
-_PLAIN = ("expressions", "from_", "where", "kind")
 TAKEN = "{value}"
 """What stands in a note for the day that was found."""
 

@@ -50,7 +50,6 @@ from dpsql.estimates.noise_laws import (
 from dpsql.estimates.noise_quantiles import (
     count_offset,
     lower_bound_offset,
-    threshold_gap_cdf,
     threshold_gap_offsets,
 )
 from dpsql.estimates.predictions import (
@@ -120,7 +119,6 @@ __all__ = [
     "plural",
     "sparse_vector_error",
     "split_measuring",
-    "threshold_gap_cdf",
     "threshold_gap_offsets",
     "top_k_offsets",
     "with_article",

@@ -25,7 +25,6 @@ from dpsql.language.parameters import (
     Parameters,
     copy_parameters,
     copy_text,
-    copy_whole,
     read_first_words,
     write_parameters,
 )
@@ -118,7 +117,6 @@ __all__ = [
     "copy_parameters",
     "copy_text",
     "copy_tree",
-    "copy_whole",
     "fill_form",
     "find_closing_parenthesis",
     "find_nodes",

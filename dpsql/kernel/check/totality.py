@@ -80,8 +80,6 @@ class Checked:
 
     Attributes
     ----------
-    rows
-        What is known of its result.
     scopes
         Each SELECT in it, by its identity, with the scope of its items; of one that is in several subqueries,
         that of the last.
@@ -92,7 +90,6 @@ class Checked:
         What is known of the result of each query in it, as it is written.
     """
 
-    rows: Rows
     scopes: dict[int, tuple[Select, Scope]]
     large: tuple[tuple[Scope, Node], ...] = ()
     found: dict[int, Rows] = field(default_factory=dict)
@@ -106,8 +103,8 @@ class Checked:
 def check_total(query: Query, facts: Facts) -> Checked:
     """Prove that a query fails on no rows and that no order of rows changes its result, or refuse it."""
     checking = Walk(facts)
-    rows = checking.check_whole(query, None)
-    return Checked(rows, checking.scopes, tuple(checking.large), checking.found)
+    checking.check_whole(query, None)
+    return Checked(checking.scopes, tuple(checking.large), checking.found)
 
 
 _ONE_ROW = From({}, single=True)

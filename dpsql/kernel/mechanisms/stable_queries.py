@@ -295,11 +295,6 @@ class StableStream(ChargedByMiss):
         """The noise of the threshold, in grid steps: private, and shown to nobody."""
         return self._checks.level
 
-    @property
-    def used(self) -> int:
-        """How many tests are paid for."""
-        return int(self._checks.used[0])
-
     def test(self, distance: Fraction) -> bool:
         """Return whether the answer of a query may be released, given its distance, which is private.
 
