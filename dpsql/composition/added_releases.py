@@ -22,9 +22,18 @@ from dpsql.analysis import place_columns
 from dpsql.analysis.addable_numbers import EACH_ROW, AddableNumbers, read_written
 from dpsql.composition.release_words import round_down, words_of_selection
 from dpsql.composition.untold_cells import say_cell, write_condition, write_measuring
-from dpsql.estimates.disjoint_cells import EVERY, Cell, compose_cell, find_missing, join_cells, meet
 from dpsql.estimates.number_noises import ReleasedNumber, SumEstimates, is_measured, noises_of_sums
-from dpsql.estimates.value_sets import AFTER_ALL, BEFORE_ALL, ValueSet
+from dpsql.estimates.value_sets import (
+    AFTER_ALL,
+    BEFORE_ALL,
+    EVERY,
+    Cell,
+    ValueSet,
+    compose_cell,
+    find_missing,
+    join_cells,
+    meet,
+)
 from dpsql.kernel.loss import Charge
 from dpsql.kernel.unit_parts import NO_PARTS
 from dpsql.language import AllGroups, Scalar

@@ -12,7 +12,6 @@ Pure functions of released values or public parameters; nothing here reads priva
 * `noise_terms`: the errors of sums and ratios of measured numbers;
 * `sums_of_releases`: sums of released numbers, with their standard deviations and intervals;
 * `value_sets`: sets of values of a column, as conditions and groups take them in;
-* `disjoint_cells`: cells of rows, and which disjoint ones make up another cell;
 * `moments`: averages, sums and variances from the noisy moments of a column;
 * `kept_ladder`: bounds on what a unit contributes, and intervals that cover what they cut, from noisy numbers
   of units by size;

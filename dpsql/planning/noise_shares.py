@@ -131,16 +131,15 @@ class LaplaceShare:
         """The scale of the Laplace noise that the share of epsilon pays for."""
         return self.sensitivity / self.epsilon
 
-    def noise(self, size: int, *, resolution: int | None = None, total: bool = False) -> mechanisms.Laplace:
-        """Return the noise of a number of values, or of their total; of fewer values it costs less."""
-        moved = 1 if total else max(min(self.times, size), 1)
+    def noise(self, size: int, *, resolution: int | None = None) -> mechanisms.Laplace:
+        """Return the noise of a number of values; of fewer values it costs less."""
+        moved = max(min(self.times, size), 1)
         return mechanisms.Laplace.plan(
             size,
             moved * self.epsilon,
             groups_per_unit=moved,
             sensitivity=self.sensitivity,
             resolution=resolution,
-            total=total,
         )
 
 

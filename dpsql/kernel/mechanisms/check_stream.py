@@ -205,7 +205,7 @@ class CheckStreamPlan(Mechanism[Off]):
 
     def run(self, counts: OrderedCounts, source: NoiseSource = SYSTEM) -> Off:
         """Check statistics in a public order, given in whole bounds, until the misses are used up."""
-        array = in_order(counts, trials=True)
+        array = in_order(counts)
         rows = to_steps(np.atleast_2d(array), self.resolution, negated=False)
         checks = _Checks(self, source, len(rows))
         steps = np.stack([checks.compare(rows[:, j]) for j in range(rows.shape[1])], axis=1)

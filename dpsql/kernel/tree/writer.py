@@ -71,12 +71,9 @@ def quote(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
-def _join_nodes(nodes: Iterable[Node], separator: str = ", ") -> list[str | Node]:
-    """Return the nodes of several lists in one, with a separator between two lists."""
-    pieces: list[str | Node] = []
-    for node in nodes:
-        pieces += (separator, node) if pieces else (node,)
-    return pieces
+def _join_nodes(nodes: Iterable[Node]) -> list[str | Node]:
+    """Return the nodes of a list, with a comma between two of them."""
+    return [piece for node in nodes for piece in (", ", node)][1:]
 
 
 def _column(node: e.Column) -> str:

@@ -104,11 +104,10 @@ def to_json(facts: object) -> bytes:
     return as_json(facts).encode("utf-8", "backslashreplace")
 
 
-def json_response(facts: object, status: int = 200, headers: dict[str, str] | None = None) -> Response:
+def json_response(facts: object, status: int = 200) -> Response:
     """Return an answer of JSON; bytes are JSON already."""
-    return Response(
-        facts if isinstance(facts, bytes) else to_json(facts), status, headers, "application/json"
-    )
+    data = facts if isinstance(facts, bytes) else to_json(facts)
+    return Response(data, status, media_type="application/json")
 
 
 def refusal_response(problem: Exception) -> Response:
