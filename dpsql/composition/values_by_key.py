@@ -24,7 +24,7 @@ from dpsql.analysis.statement_shapes import Provenance
 from dpsql.composition.found_values import list_ctes_of
 from dpsql.composition.kinds import BY_KEY
 from dpsql.errors import QueryRefused
-from dpsql.language import MARK, Query, copy_tree, find_nodes, name_query
+from dpsql.language import Query, copy_tree, find_nodes, list_given, make_call, name_query
 from dpsql.policy import Policy, fold
 from dpsql.types import DATE, VARCHAR
 
@@ -105,10 +105,6 @@ def _list_inner_items(select: exp.Select) -> Iterator[exp.Expr]:
         yield from (select.args["from_"].this, *(join.this for join in joins))
 
 
-def _call(name: str, *arguments: exp.Expr) -> exp.Expr:
-    return exp.Anonymous(this=f"{MARK}{name}", expressions=list(arguments))
-
-
 def _text(value: exp.Expr) -> exp.Expr:
     return exp.cast(copy_tree(value), "VARCHAR")
 
@@ -141,11 +137,11 @@ def _look_up(inner: exp.Select, tie: Tie, public: tuple[exp.Table, list[exp.Expr
     item = name_query(listed, "w")
     item.meta[BY_KEY] = True
     value = exp.column("value", table="w")  # the key is behind the first blank, and may have others
-    written = _call("split_part", value, exp.Literal.string(" "), exp.Literal.number(1))
-    behind = exp.Add(this=_call("length", copy_tree(written)), expression=exp.Literal.number(2))
-    number = _call("MAX", exp.TryCast(this=written, to=exp.DataType.build("DOUBLE"), safe=True))
+    written = make_call("split_part", value, exp.Literal.string(" "), exp.Literal.number(1))
+    behind = exp.Add(this=make_call("length", copy_tree(written)), expression=exp.Literal.number(2))
+    number = make_call("MAX", exp.TryCast(this=written, to=exp.DataType.build("DOUBLE"), safe=True))
     most = exp.cast(exp.Literal.number(_LONGEST), "BIGINT")
-    own_key = _call("substring", copy_tree(value), behind, most)
+    own_key = make_call("substring", copy_tree(value), behind, most)
     outer = exp.Select(expressions=[number])
     outer.set("from_", exp.From(this=item))
     outer.set("where", exp.Where(this=exp.EQ(this=own_key, expression=_text(tie.around))))
@@ -194,7 +190,7 @@ class Tie(NamedTuple):
 
 def read_tie(inner: exp.Select, columns_of: ColumnsOf) -> Tie | None:
     """Return by which equality a SELECT of declared tables is tied to the rows around it, if by one alone."""
-    if {name for name, value in inner.args.items() if value} - _READ:
+    if list_given(inner) - _READ:
         return None
     first, where = inner.args.get("from_"), inner.args.get("where")
     joins = inner.args.get("joins") or []

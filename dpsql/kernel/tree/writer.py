@@ -265,11 +265,12 @@ def _window(node: e.Window) -> Pieces:
 
 def _frame(frame: e.Frame) -> str:
     if frame.end is None:
-        return f"{frame.unit} {_bound(frame.start)}"
-    return f"{frame.unit} BETWEEN {_bound(frame.start)} AND {_bound(frame.end)}"
+        return f"{frame.unit} {write_bound(frame.start)}"
+    return f"{frame.unit} BETWEEN {write_bound(frame.start)} AND {write_bound(frame.end)}"
 
 
-def _bound(bound: e.Bound) -> str:
+def write_bound(bound: e.Bound) -> str:
+    """Write an end of a window's frame."""
     if bound.side == "CURRENT ROW":
         return bound.side
     return f"{'UNBOUNDED' if bound.offset is None else bound.offset} {bound.side}"
