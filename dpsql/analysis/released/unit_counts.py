@@ -126,6 +126,8 @@ class DistinctValues(UnitNumber):
     most: int
     kept: bool = True
     """Whether the values of a unit are cut; else each unit has at most one row in a group."""
+    declared: int | None = None
+    """How many values are declared, which the released number does not exceed; None: nobody says it."""
     each: EachValue | None = None
     """What the units of each value are counted by. There is no bound on a unit then, and this number itself
     is not released."""
@@ -362,9 +364,9 @@ def _count_values(call: AggregateCall, counted: exp.Expr, bound: int | None) -> 
     alone = call.single or call.by_row
     if size and bound is None and not value.link and _may_count_units(call, value):
         each = EachValue(value, chosen, write_argument(counted))
-        return DistinctValues((row,), 1, kept=not alone, each=each)
+        return DistinctValues((row,), 1, kept=not alone, declared=size, each=each)
     if alone:
-        return DistinctValues((row,), 1, kept=False)
+        return DistinctValues((row,), 1, kept=False, declared=size)
     if bound is None:
         bound = bound_values(call.compiler, call.source, declared=size)
     if bound is None and call.compiler.policy.defaults.auto_bounds:
@@ -375,7 +377,7 @@ def _count_values(call: AggregateCall, counted: exp.Expr, bound: int | None) -> 
             call.node,
             *_hint_bound(call),
         )
-    return OwnedValues((row,), bound) if value.link else DistinctValues((row,), bound)
+    return OwnedValues((row,), bound) if value.link else DistinctValues((row,), bound, declared=size)
 
 
 def _make_values_ladder(row: Expr, declared: int | None) -> Ladder:
