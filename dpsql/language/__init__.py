@@ -62,6 +62,7 @@ from dpsql.language.stream_statements import (
     StreamCommand,
 )
 from dpsql.language.syntax_trees import (
+    MARK,
     copy_tree,
     find_nodes,
     find_tables,
@@ -74,7 +75,7 @@ from dpsql.language.syntax_trees import (
     walk_tree,
 )
 from dpsql.language.text_outline import BlockText, Outline, call_end, refuse_unclear
-from dpsql.language.tokens import MARK, find_closing_parenthesis, split_script, split_script_with_places
+from dpsql.language.tokens import find_closing_parenthesis, split_script, split_script_with_places
 
 __all__ = [
     "CUTS",

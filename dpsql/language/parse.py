@@ -23,6 +23,7 @@ from dpsql.language.parameters import Parameters
 from dpsql.language.statement import Clauses, Describe, Query, Refine, Set, Show, StatementText
 from dpsql.language.stream_statements import Ask, Check, FirstStable, OpenChecks, StreamCommand
 from dpsql.language.syntax_trees import (
+    MARK,
     copy_tree,
     find_nodes,
     rename_public_schema,
@@ -30,7 +31,6 @@ from dpsql.language.syntax_trees import (
     walk_tree,
 )
 from dpsql.language.tokens import (
-    MARK,
     OPAQUE,
     find_closing_parenthesis,
     find_comment_end,

@@ -7,7 +7,9 @@ from typing import TypeVar
 
 from sqlglot import exp
 
-from dpsql.language.tokens import MARK
+MARK = "dpsql_fn_"
+"""Prefix of a function's name in the parsed tree. The parser knows none of these names, so every call
+stays a plain call with its arguments as typed, instead of one of several hundred node types."""
 
 _Node = TypeVar("_Node", bound=exp.Expr)
 _WITHOUT_NODES = frozenset({str, bool, int, type(None)})
