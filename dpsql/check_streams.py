@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 import pyarrow as pa
 
@@ -60,11 +60,15 @@ from dpsql.release import reuse_key
 from dpsql.release.check_answers import CheckAnswer, check_key
 from dpsql.release.moved_units import has_hashes
 from dpsql.release.reuse import CHANGING
-from dpsql.session_api import OwnSession, StatementResult
+from dpsql.session_api import StatementResult
 
 if TYPE_CHECKING:
     from dpsql.composition.planned_count import PlannedCount
+    from dpsql.composition.planner import Planner
+    from dpsql.database import Database
     from dpsql.estimates import ModelWeights
+    from dpsql.kernel.facts import Facts
+    from dpsql.ledger import Ledger
 
 _T = TypeVar("_T")
 
@@ -72,10 +76,26 @@ _PAUSE = 0.02
 """Seconds between two looks whether another check of a stream has ended."""
 
 
+class _Session(Protocol):
+    """The part of a session that streams use."""
+
+    analyst: str
+    ledger: Ledger
+    database: Database
+
+    @property
+    def planner(self) -> Planner:
+        """The planner of the session."""
+
+    @property
+    def facts(self) -> Facts:
+        """The facts that the owner declares of the data, as the kernel has them."""
+
+
 class CheckStreams:
     """The streams of checks of one analyst, by name."""
 
-    def __init__(self, session: OwnSession) -> None:
+    def __init__(self, session: _Session) -> None:
         self._session = session
         self._ledger = session.ledger.streams
 

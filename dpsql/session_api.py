@@ -19,12 +19,9 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from dpsql.composition.planner import Planner
-    from dpsql.database import Database
-    from dpsql.kernel.facts import Facts
     from dpsql.kernel.loss import Charge
     from dpsql.language import Parameters
-    from dpsql.ledger import Budget, Ledger
+    from dpsql.ledger import Budget
     from dpsql.policy import Policy
     from dpsql.release import Release
 
@@ -148,25 +145,3 @@ class AnyAnalystSession(Protocol[_Prepared]):
 
 AnalystSession = AnyAnalystSession[Any]
 """The session of one analyst, with prepared statements of any kind."""
-
-
-class OwnSession(Protocol):
-    """What streams of checks and reports need of a session, which is in this process."""
-
-    analyst: str
-    ledger: Ledger
-    database: Database
-
-    @property
-    def planner(self) -> Planner:
-        """The planner of the session."""
-
-    @property
-    def facts(self) -> Facts:
-        """The facts that the owner declares of the data, as the kernel has them."""
-
-    def statement(self) -> AbstractContextManager[None]:
-        """Open a block in which one statement runs."""
-
-    def release(self, number: int) -> Release:
-        """Return one of the analyst's own releases."""

@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import replace
 from datetime import date
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import pyarrow as pa
 
@@ -28,16 +28,38 @@ from dpsql.reports.answers import answer_report, answer_run
 from dpsql.reports.planned import PlannedReport, plan_statements
 from dpsql.reports.registered import PlannedRegistration, ReportText, plan_registration, share_of
 from dpsql.reports.report_runs import PlannedRun, check_told, plan_run
-from dpsql.session_api import OwnSession, StatementResult
+from dpsql.session_api import StatementResult
 
 if TYPE_CHECKING:
-    pass
+    from contextlib import AbstractContextManager
+
+    from dpsql.composition.planner import Planner
+    from dpsql.database import Database
+    from dpsql.ledger import Ledger
+
+
+class _Session(Protocol):
+    """The part of a session that reports use."""
+
+    analyst: str
+    ledger: Ledger
+    database: Database
+
+    @property
+    def planner(self) -> Planner:
+        """The planner of the session."""
+
+    def statement(self) -> AbstractContextManager[None]:
+        """Open a block in which one statement runs."""
+
+    def release(self, number: int) -> Release:
+        """Return one of the analyst's own releases."""
 
 
 class SessionReports:
     """The reports of a session."""
 
-    def __init__(self, session: OwnSession) -> None:
+    def __init__(self, session: _Session) -> None:
         self._session = session
 
     # -- once, without a name
