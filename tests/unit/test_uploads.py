@@ -18,7 +18,7 @@ from dpsql import uploads
 from dpsql.errors import Error, InterfaceError, OperationalError, ProgrammingError
 from dpsql.kernel.mechanisms import CheckStream
 from dpsql.policy import load
-from dpsql.release import check_key
+from dpsql.release.check_answers import check_key
 from dpsql.session import Session
 from tests.support.world import open_world
 

@@ -80,6 +80,8 @@ class Checked:
 
     Attributes
     ----------
+    rows
+        What is known of its result.
     scopes
         Each SELECT in it, by its identity, with the scope of its items; of one that is in several subqueries,
         that of the last.
@@ -90,6 +92,7 @@ class Checked:
         What is known of the result of each query in it, as it is written.
     """
 
+    rows: Rows
     scopes: dict[int, tuple[Select, Scope]]
     large: tuple[tuple[Scope, Node], ...] = ()
     found: dict[int, Rows] = field(default_factory=dict)
@@ -103,8 +106,8 @@ class Checked:
 def check_total(query: Query, facts: Facts) -> Checked:
     """Prove that a query fails on no rows and that no order of rows changes its result, or refuse it."""
     checking = Walk(facts)
-    checking.check_whole(query, None)
-    return Checked(checking.scopes, tuple(checking.large), checking.found)
+    rows = checking.check_whole(query, None)
+    return Checked(rows, checking.scopes, tuple(checking.large), checking.found)
 
 
 _ONE_ROW = From({}, single=True)
