@@ -133,7 +133,14 @@ MUTANTS = (
     ),
     Mutant(
         "moments of rows that have one of two values",
-        (("composition.respelled_statements", "write_pair_statistics", "for each in (p, q)", "for each in (p,)"),),
+        (
+            (
+                "composition.respelled_statements",
+                "write_pair_statistics",
+                "for each in (p, q)",
+                "for each in (p,)",
+            ),
+        ),
         statement="SELECT REGR_COUNT(days, item_id) AS n FROM rental",
     ),
     Mutant(
