@@ -1,7 +1,7 @@
 """What the numbers of a statement are sums over: which released ones may be added up to another number.
 
 A number is a sum over the rows of a FROM clause for which conditions hold. Where these compare single columns
-with constants, the rows are a cell (`estimates.disjoint_cells`), and numbers of disjoint cells add up. That
+with constants, the rows are a cell (`estimates.value_sets`), and numbers of disjoint cells add up. That
 is so along every column if the number is one of rows, whose shares do not depend on others. A unit that has
 several rows may have one share for all of them: it is counted once, or its rows are weighted down. Such
 numbers add up along facts of units alone, since then each unit is in one of the cells with all its rows; and
@@ -28,8 +28,7 @@ from dpsql.analysis.released.unit_values import ValueCall
 from dpsql.analysis.row_conditions import find_fact_names, split_conjuncts
 from dpsql.analysis.schema_catalog import Catalog
 from dpsql.analysis.typed_expression import Typed
-from dpsql.estimates.disjoint_cells import EVERY, Cell
-from dpsql.estimates.value_sets import ValueSet
+from dpsql.estimates.value_sets import EVERY, Cell, ValueSet
 from dpsql.kernel.facts import Home, fold
 from dpsql.kernel.tree import (
     Aggregate,

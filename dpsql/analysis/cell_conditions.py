@@ -12,8 +12,7 @@ from functools import reduce
 
 from dpsql.analysis.part_conditions import MIRRORED, Evaluate, ends_of, read_date, read_moment
 from dpsql.analysis.typed_expression import Typed
-from dpsql.estimates.disjoint_cells import EVERY
-from dpsql.estimates.value_sets import ValueSet
+from dpsql.estimates.value_sets import EVERY, ValueSet
 from dpsql.kernel.tree import Between, Binary, Cast, Column, Expr, InList, IsNull, Not, Paren, facts
 from dpsql.lazy_dataclass import dataclass
 from dpsql.types import BOOLEAN, DATE, TIMESTAMP, VARCHAR, SqlType

@@ -21,6 +21,7 @@ from fractions import Fraction
 
 from dpsql.analysis.schema_catalog import Catalog
 from dpsql.analysis.typed_expression import GRAINS, TRUTH, Bounds, Span, Typed
+from dpsql.kernel.check.proof import is_null
 from dpsql.kernel.tree import (
     Apply,
     Between,
@@ -62,20 +63,13 @@ def hull_of_bounds(values: Iterable[Typed]) -> Bounds | None:
 
     A step is kept if all have the same.
     """
-    parts = [bounds_of(v) for v in values if not _is_null(v.node)]
+    parts = [bounds_of(v) for v in values if not is_null(v.node)]  # NULL needs no bounds
     known = [p for p in parts if p is not None]
     if not known or len(known) < len(parts):
         return None
     steps = {p.step for p in known}
     step = steps.pop() if len(steps) == 1 else None
     return Bounds(min(p.low for p in known), max(p.high for p in known), _join_origins(known), step)
-
-
-def _is_null(node: Expr) -> bool:
-    """Return whether an expression is a bare NULL, converted or not, which needs no bounds."""
-    while isinstance(node, (Paren, Cast)):
-        node = node.inner if isinstance(node, Paren) else node.operand
-    return isinstance(node, Constant) and node.value is None
 
 
 def bounds_of_greatest(name: str, values: Sequence[Typed]) -> Bounds | None:

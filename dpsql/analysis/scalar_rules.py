@@ -25,7 +25,7 @@ from dpsql.analysis.conversions import (
 )
 from dpsql.analysis.facts_of_values import bounds_of_call, hull_of_bounds, join_grains, mark_grain
 from dpsql.analysis.public_domains import make_literal_domain
-from dpsql.analysis.total_forms import COMPARISONS, cut_text, widen_integer
+from dpsql.analysis.total_forms import COMPARISONS, LIKES, OPERATORS, cut_text, widen_integer
 from dpsql.analysis.typed_expression import Bounds, KeyDomain, Literal, Typed, join_notes, make_constant
 from dpsql.kernel.tree import (
     Apply,
@@ -353,23 +353,7 @@ def _neg(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> Typed:
     return scalar_functions.compile_call(compiler.source, compiler.catalog, "neg", [value], node)
 
 
-_OPERATORS: dict[type[exp.Expr], str] = {
-    exp.Add: "+",
-    exp.Sub: "-",
-    exp.Mul: "*",
-    exp.Div: "/",
-    exp.IntDiv: "//",
-    exp.Mod: "%",
-    exp.Pow: "**",
-    exp.BitwiseAnd: "&",
-    exp.BitwiseOr: "|",
-    exp.BitwiseRightShift: ">>",
-    exp.Like: "LIKE",
-    exp.ILike: "ILIKE",
-    exp.Glob: "GLOB",
-    exp.RegexpLike: "~",
-    exp.StartsWith: "^@",
-}
+_OPERATORS = OPERATORS | LIKES | {exp.Pow: "**"}
 
 
 def _operator(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> Typed:

@@ -73,8 +73,6 @@ class UnitMeasure:
     ----------
     table, text
         The table, and the measure in words: `rows`, or as `total_of` or `groups_by` says.
-    unit
-        The kind of the unit, for messages.
     step
         What 1 is worth: 1 row, or a step of the column's values.
     top
@@ -85,7 +83,6 @@ class UnitMeasure:
 
     table: str
     text: str
-    unit: str
     step: Fraction
     top: int
     wide: bool
@@ -159,12 +156,10 @@ def _compile_parsed_measure(
         raise ProgrammingError(f"{table.name} is public: nothing in it is bounded")
     if column is None and made.owner.row:
         raise ProgrammingError(f"each row of {table.name} is a unit: it has one row")
-    used, kind = tuple(sorted(compiler.used)), made.owner.kind
+    used = tuple(sorted(compiler.used))
     if column is None:
         units = _group_by_unit(made, None, Aggregate("COUNT", (Column("s", "u"),)))
-        return UnitMeasure(
-            table.name, ROWS, kind, Fraction(1), HIGHEST_ROWS, False, units, used, catalog, policy
-        )
+        return UnitMeasure(table.name, ROWS, Fraction(1), HIGHEST_ROWS, False, units, used, catalog, policy)
     value = compiler.expression(exp.column(exp.to_identifier(column, quoted=True)), made.scope)
     if not value.type.numeric:
         raise ProgrammingError(f"{table.name}.{column} is {value.type}, which has no totals")
@@ -178,7 +173,7 @@ def _compile_parsed_measure(
     else:
         units = _group_by_unit(made, row, _convert_to_steps(Aggregate("SUM", (size,)), scale))
     top = HIGHEST if value.type == DOUBLE else min(HIGHEST, find_power(value.type) + HIGHEST_ROWS)
-    return UnitMeasure(table.name, total_of(column), kind, step, top, True, units, used, catalog, policy)
+    return UnitMeasure(table.name, total_of(column), step, top, True, units, used, catalog, policy)
 
 
 def _project_rows(made: From, row: Expr | None) -> Select:
@@ -332,7 +327,6 @@ def _compile_parsed_groups(
     return UnitMeasure(
         table.name,
         groups_by(columns),
-        owner.kind,
         Fraction(1),
         top,
         False,

@@ -71,10 +71,7 @@ COMPARISONS: dict[type[exp.Expr], str] = {
 }
 """The operator of each comparison that the parser has a node type for."""
 
-_OPERATORS: dict[type[exp.Expr], str] = {
-    exp.And: "AND",
-    exp.Or: "OR",
-    **COMPARISONS,
+OPERATORS: dict[type[exp.Expr], str] = {
     exp.Add: "+",
     exp.Sub: "-",
     exp.Mul: "*",
@@ -84,12 +81,13 @@ _OPERATORS: dict[type[exp.Expr], str] = {
     exp.BitwiseAnd: "&",
     exp.BitwiseOr: "|",
     exp.BitwiseRightShift: ">>",
-    exp.DPipe: "||",
     exp.StartsWith: "^@",
     exp.RegexpLike: "~",
     exp.Glob: "GLOB",
 }
-_LIKES: dict[type[exp.Expr], str] = {exp.Like: "LIKE", exp.ILike: "ILIKE"}
+"""The operator of each calculation and test of a text, as templates have them."""
+_OPERATORS = {exp.And: "AND", exp.Or: "OR", exp.DPipe: "||"} | COMPARISONS | OPERATORS
+LIKES: dict[type[exp.Expr], str] = {exp.Like: "LIKE", exp.ILike: "ILIKE"}
 _TYPES = {"HUGEINT": HUGEINT, "INT128": HUGEINT, "JSON": JSON}
 _PLACE = re.compile(r"\{(\d+)\}")
 _ESCAPE = re.compile(r"ESCAPE (argument_\d+)")
@@ -160,7 +158,7 @@ def _read_node(tree: exp.Expr) -> Expr:
             return Lambda(tree.expressions[0].name, _read_node(tree.this))
         case exp.Anonymous():
             return _build_call(str(tree.this).removeprefix(MARK), tuple(map(_read_node, tree.expressions)))
-    word = _LIKES.get(type(tree))
+    word = LIKES.get(type(tree))
     if word is not None:
         like = Like(_read_node(tree.this), word, _read_node(tree.expression))
         return Not(Paren(like)) if tree.args.get("negate") else like

@@ -173,13 +173,6 @@ class ValueConditions(Conditions):
         return expr if isinstance(expr, Column) and expr in self.columns else None
 
 
-def put_value(expr: Expr, column: Column, value: Column) -> Expr:
-    """Replace a column in an expression by another column."""
-    if expr == column:
-        return value
-    return expr if isinstance(expr, Column) else mapped(expr, lambda each: put_value(each, column, value))
-
-
 def select_values(expr: Expr, column: Column, values: Sequence[str | bool | int]) -> str:
     """Return the SQL of an expression with each of some values in the place of a column, then with NULL."""
     listed = ", ".join([*(duckdb_sql(_write(value)) for value in values), "NULL"])

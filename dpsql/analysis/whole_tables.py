@@ -103,7 +103,7 @@ def _read_subquery(compiler: StatementCompiler, query: exp.Expr) -> WholeSource 
         return None
     listed = [item.this if isinstance(item, exp.Alias) else item for item in query.expressions]
     stars = [item for item in listed if isinstance(item, exp.Star)]
-    if any(_has_some(star) for star in stars) or not all(
+    if any(any(star.args.values()) for star in stars) or not all(
         isinstance(item, (exp.Star, exp.Column)) for item in listed
     ):
         return None
@@ -153,11 +153,6 @@ def _is_name(node: exp.Expr) -> bool:
 
 def _has_only(node: exp.Expr, parts: set[str]) -> bool:
     return {name for name, value in node.args.items() if value} <= parts
-
-
-def _has_some(star: exp.Star) -> bool:
-    """Return whether a star leaves out columns, or changes some (EXCLUDE, REPLACE)."""
-    return any(star.args.values())
 
 
 def _is_true(condition: exp.Expr) -> bool:

@@ -28,7 +28,7 @@ from dpsql.audit.detector import Subject, Verdict, detect
 from dpsql.audit.runs import CHARGE, Pair
 from dpsql.composition.prepared import PreparedCommand, PreparedComposed, PreparedPrivate
 from dpsql.engines.duckdb.duckdb_settings import switch_off_progress_bar
-from dpsql.engines.duckdb.source_files import scan_files
+from dpsql.engines.duckdb.source_files import scan_files, sql_text
 from dpsql.errors import ProgrammingError
 from dpsql.estimates import with_article
 from dpsql.language import Options, Set
@@ -88,7 +88,7 @@ class _NeighbourCopy:
     def __init__(self, policy: Policy, connection: duckdb.DuckDBPyConnection, folder: Path) -> None:
         self.policy, self.connection, self.folder = policy, connection, folder
         if policy.database is not None:
-            connection.execute(f"ATTACH {_literal(policy.database)} AS d (READ_ONLY)")
+            connection.execute(f"ATTACH {sql_text(policy.database)} AS d (READ_ONLY)")
         self.conditions: dict[str, str] = {}
         """Table -> the condition on the unit's rows; parents stand before their children."""
 
@@ -157,7 +157,7 @@ class _NeighbourCopy:
                     f"SELECT DISTINCT CAST({quote(own.column)} AS VARCHAR) AS key "
                     f"FROM {self._load_numbered(parent)} WHERE {of_parent} AND key IS NOT NULL"
                 )
-                keys = ", ".join(_literal(key) for (key,) in found) or "NULL"
+                keys = ", ".join(sql_text(key) for (key,) in found) or "NULL"
                 condition = f"CAST({quote(own.via)} AS VARCHAR) IN ({keys})"
         elif isinstance(own, UnitColumn) and isinstance(of_root, UnitColumn) and own.kind == of_root.kind:
             condition = _equality(own.column, unit)
@@ -190,7 +190,7 @@ class _NeighbourCopy:
             path = self.folder / f"table{number}.parquet"
             self.connection.execute(
                 f"COPY (SELECT * FROM {self._load_numbered(table)} WHERE ({condition}) IS NOT TRUE) "
-                f"TO {_literal(path)} (FORMAT parquet)"
+                f"TO {sql_text(path)} (FORMAT parquet)"
             )
             tables[table.name] = replace(table, source=ParquetSource(path))
         if inside and database is not None:
@@ -205,11 +205,7 @@ class _NeighbourCopy:
 
 
 def _equality(column: str, unit: str | None) -> str:
-    return f"CAST({quote(column)} AS VARCHAR) = {_literal(unit)}"
-
-
-def _literal(value: object) -> str:
-    return "'" + str(value).replace("'", "''") + "'"
+    return f"CAST({quote(column)} AS VARCHAR) = {sql_text(unit)}"
 
 
 _DERIVED = ("_stddev", "_low", "_high", "p_value")

@@ -11,27 +11,26 @@ from __future__ import annotations
 import itertools
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
-from typing import Any, Protocol
+from typing import Any, Protocol, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dpsql.audit.features import (
     AgreementLabel,
-    AverageValue,
     ColumnLabel,
     Combination,
     Corner,
-    GreatestValue,
     LastDigitLabel,
-    LeastValue,
     LowBitsLabel,
     NumberValue,
+    PartValue,
     Residue,
     RowLabel,
     SetLabel,
     SidesLabel,
     TimesLabel,
+    Which,
 )
 from dpsql.audit.runs import Outputs
 from dpsql.lazy_dataclass import dataclass
@@ -378,7 +377,7 @@ def number_features(first: Outputs, second: Outputs) -> list[NumberFeature]:
     for part, width in _numeric_parts(first, second):
         found += [NumberValue(part, width, j) for j in range(min(width, _WIDEST))]
         if width > 1:
-            found += [LeastValue(part, width), GreatestValue(part, width), AverageValue(part, width)]
+            found += [PartValue(part, width, which) for which in get_args(Which)]
     return found
 
 

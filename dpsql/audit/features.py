@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import reduce
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,55 +43,28 @@ class NumberValue:
         return outputs.value(self.part, self.width)[:, self.column]
 
 
+Which = Literal["least", "greatest", "average"]
+"""Which number of a part."""
+
+
 @dataclass(frozen=True, slots=True)
-class LeastValue:
-    """The least number of a part."""
+class PartValue:
+    """The least or the greatest number of a part, or the average of its numbers."""
 
     part: str
     width: int
+    which: Which
 
     @property
     def name(self) -> str:
         """Name of the number in the description of an event."""
-        return f"the least {self.part}"
-
-    def of(self, outputs: Outputs) -> NDArray[np.float64]:
-        """Return the number of each run."""
-        return reduce(np.fmin, outputs.value(self.part, self.width).T)
-
-
-@dataclass(frozen=True, slots=True)
-class GreatestValue:
-    """The greatest number of a part."""
-
-    part: str
-    width: int
-
-    @property
-    def name(self) -> str:
-        """Name of the number in the description of an event."""
-        return f"the greatest {self.part}"
-
-    def of(self, outputs: Outputs) -> NDArray[np.float64]:
-        """Return the number of each run."""
-        return reduce(np.fmax, outputs.value(self.part, self.width).T)
-
-
-@dataclass(frozen=True, slots=True)
-class AverageValue:
-    """The average of a part's numbers."""
-
-    part: str
-    width: int
-
-    @property
-    def name(self) -> str:
-        """Name of the number in the description of an event."""
-        return f"the average {self.part}"
+        return f"the {self.which} {self.part}"
 
     def of(self, outputs: Outputs) -> NDArray[np.float64]:
         """Return the number of each run."""
         values = outputs.value(self.part, self.width)
+        if self.which != "average":
+            return reduce(np.fmin if self.which == "least" else np.fmax, values.T)
         there = ~np.isnan(values)
         count = count_true(there)
         total = reduce(np.add, np.where(there, values, 0.0).T)

@@ -5,8 +5,7 @@
 ``options``           the options that all commands share; statements from ``-c`` and ``-f``
 ``narrate``           messages, warnings, errors with their exit codes, progress, on stderr
 ``output``            writes results to stdout, a file or a folder
-``batch``             runs statements after pricing all of them; ``together`` measures them together
-``uploads``           reads the files of ``--upload`` into public tables of the session
+``batch``             runs statements after pricing all of them, and measures them together
 ``repl/``             the interactive shell
 ``budget``, ``demo``  the commands of these names
 ``init/``             `dpsql init`, which reads names and types of columns, but no row
@@ -45,6 +44,7 @@ from dpsql.cli.options import (
     Width,
     read_amount,
     read_sources,
+    send_uploads,
     server_of,
     server_options,
     split_sources,
@@ -85,8 +85,6 @@ def _open_for_statements(settings: CliSettings) -> Iterator[AnalystSession]:
         for text in session.messages:
             narrate.note(text)
         if settings.upload:
-            from dpsql.cli.uploads import send_uploads
-
             send_uploads(session, settings.upload)
         ledger = getattr(session, "ledger", None)  # of a server, which verifies names, there is none
         lists = session.policy is None or session.policy.analysts
@@ -271,7 +269,7 @@ def app(
     if not given:
         return _run_repl(settings)
     if together or epsilon:
-        from dpsql.cli.together import run_together
+        from dpsql.cli.batch import run_together
 
         if not together or not epsilon or partial or error or epsilon_total:
             raise click.UsageError(

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from dpsql.policy import Policy
     from dpsql.session_api import AnalystSession, PricedStatement, StatementResult
 
+
 LARGEST = Fraction(10**9)
 """An error that every statement has at hardly any epsilon."""
 _FIRST = Fraction(1000)
@@ -387,3 +388,32 @@ def write_result(
 
 def _sum_prices(priced: _Priced) -> Charge:
     return sum((prepared.price for _, prepared in priced), Charge())
+
+
+def run_together(
+    session: AnalystSession, output: AnswerOutput, pieces: Sequence[Piece], epsilon: Fraction, *, dry: bool
+) -> ExitCode:
+    """Price a report that is run once, say what is measured for it, then run it unless `dry`."""
+    from dpsql.session import Session
+
+    if not isinstance(session, Session):
+        raise click.UsageError(
+            "--together works where the policy is, not on a server\n"
+            "Hint: CREATE REPORT and EXECUTE REPORT are statements"
+        )
+    if epsilon <= 0:
+        raise click.UsageError("--epsilon takes a positive number")
+    planned = session.reports.plan([piece.text for piece in pieces], epsilon)
+    for text in planned.words():
+        narrate.note(text)
+    narrate.note(f"together {price(planned.price)}")
+    if dry or not pieces:
+        return ExitCode.OK
+    with progress("measuring"):
+        answers = session.reports.run(planned)
+    output.expect([*range(1, len(answers) + 1)])
+    for place, (piece, answer) in enumerate(zip(pieces, answers, strict=True), 1):
+        narrate.note(f"statement {place} of {len(pieces)} ({piece.where})")
+        write_result(session, output, answer, number=place)
+    output.end()
+    return ExitCode.OK

@@ -238,7 +238,7 @@ def _find_receipt(settings: CliSettings, receipt: str) -> int:
 @click.command("release")
 @click.argument("number", type=click.IntRange(min=1))
 @click.pass_obj
-def release_command(settings: CliSettings, /, *, number: int) -> int:
+def release_command(settings: CliSettings, /, *, number: int) -> None:
     """Show an earlier answer again, by its number in SHOW RELEASES."""
     from dpsql.release import from_bytes, renew_words
 
@@ -251,7 +251,6 @@ def release_command(settings: CliSettings, /, *, number: int) -> int:
         found = replace(from_bytes(stored.payload), number=number, receipt=str(stored.event))
         found = renew_words(found, renewed)
         out.write(found.rows, found)
-    return ExitCode.OK
 
 
 def _draw_report(ledger: Ledger, analyst: str | None, like: Fraction | None, style: Style) -> str:

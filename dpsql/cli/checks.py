@@ -104,7 +104,7 @@ class CheckReport:
         for each in self.outcomes:
             if each.error:
                 text += f"{each.where}: {each.error}\n"
-            elif rows := _rows_to_tell(each):
+            elif rows := [row for row in each.rows if row["checked"] != "as expected"]:
                 text += f"{each.where}:\n{_draw_table(rows, style)}"
             text += "".join(f"  {note}\n" for note in each.notes)
         if self.streams:
@@ -131,10 +131,6 @@ class CheckReport:
         if self.streams:
             found += [html.tag("h2", "streams"), _html_table(self.streams)]
         return html.document(f"{self.source}: checks", "".join(found))
-
-
-def _rows_to_tell(outcome: CheckOutcome) -> list[Mapping[str, Any]]:
-    return [row for row in outcome.rows if row["checked"] != "as expected"]
 
 
 def _draw_table(rows: Sequence[Mapping[str, Any]], style: Style) -> str:

@@ -1,4 +1,4 @@
-"""The options that all commands share: policy, output, server; the statements of `-c` and `-f` in order."""
+"""The options that all commands share: policy, output, server; what `-c`, `-f` and `--upload` name."""
 
 from __future__ import annotations
 
@@ -13,15 +13,20 @@ from click.core import ParameterSource
 
 from dpsql.cli import narrate
 from dpsql.cli.output import AnswerOutput
+from dpsql.errors import ProgrammingError
 from dpsql.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
     from fractions import Fraction
 
+    import pyarrow as pa
+
     from dpsql.ledger import Ledger, Opening
     from dpsql.policy import Policy
     from dpsql.remote import Target
+    from dpsql.session_api import AnalystSession
+
 
 _Command = TypeVar("_Command", bound="Callable[..., Any]")
 
@@ -253,3 +258,25 @@ def split_sources(sources: Sequence[GivenSql]) -> list[Piece]:
         for source in sources
         for start, text in split_script_with_places(source.text)
     ]
+
+
+def send_uploads(session: AnalystSession, given: Sequence[str]) -> None:
+    """Keep the tables of files in a session, each under its name; the key is its first column."""
+    for text in given:
+        name, equal, path = text.partition("=")
+        if not equal or not name.isidentifier() or not path:
+            raise click.UsageError("--upload takes NAME=FILE, a CSV file with a header or a Parquet file")
+        session.upload(name, _read_upload(Path(path)))
+
+
+def _read_upload(path: Path) -> pa.Table:
+    """Read a file of the analyst's own."""
+    import pyarrow as pa
+    import pyarrow.csv as arrow_csv
+    import pyarrow.parquet as pq
+
+    try:
+        return pq.read_table(path) if path.suffix == ".parquet" else arrow_csv.read_csv(path)
+    except (OSError, pa.ArrowException) as problem:
+        what = "cannot be read" if isinstance(problem, OSError) else "is no CSV or Parquet file"
+        raise ProgrammingError(f"the upload {path} {what}") from None

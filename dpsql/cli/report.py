@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING
 
 import click
 
 from dpsql.cli import narrate
 from dpsql.cli.batch import write_result
-from dpsql.cli.narrate import ExitCode, progress
+from dpsql.cli.narrate import progress
 from dpsql.cli.options import read_amount, read_sources
 from dpsql.render.readable import price
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from dpsql.cli.options import CliSettings
     from dpsql.session import Session
 
@@ -22,11 +25,14 @@ def report_command() -> None:
     """Plan statements together before their first answer, and run them from one estimate."""
 
 
-def _open(settings: CliSettings) -> Session:
+@contextmanager
+def _open(settings: CliSettings) -> Iterator[Session]:
     from dpsql.session import Session
 
     with progress("opening the data"):
-        return Session(settings.load_policy(), settings.analyst)
+        session = Session(settings.load_policy(), settings.analyst)
+    with closing(session):
+        yield session
 
 
 @report_command.command("add")
@@ -57,32 +63,25 @@ def add_command(
     epsilon: str | None,
     per: str,
     dry_run: bool,
-) -> int:
+) -> None:
     """Register the statements of a file as a report; with :part, it is run for each part of units."""
     if (share is None) == (epsilon is None):
         given = "and not both" if share is not None else "what a run costs"
         raise click.UsageError(f"a report has either --share or --epsilon, {given}")
     amount = read_amount("--share" if epsilon is None else "--epsilon", str(share or epsilon))
     (source,) = read_sources([("file", file)])
-    session = _open(settings)
-    try:
+    with _open(settings) as session:
         named = {"epsilon" if share is None else "share": amount}
         planned = session.reports.plan_registration(
             name, source.text, **named, per="NUMBER" if per == "number" else "STATEMENT"
         )
         for text in planned.words():
             narrate.note(text)
-        narrate.note(f"a run costs {price(planned.price)}{_of_each(planned.text.every)}")
+        each = f" of each {planned.text.every}" if planned.text.every else ""
+        narrate.note(f"a run costs {price(planned.price)}{each}")
         if not dry_run:
             session.reports.register(planned, keep=share is not None)
             narrate.note(f"report {name} is registered")
-    finally:
-        session.close()
-    return ExitCode.OK
-
-
-def _of_each(every: str | None) -> str:
-    return f" of each {every}" if every else ""
 
 
 @report_command.command("run")
@@ -98,72 +97,54 @@ def _of_each(every: str | None) -> str:
 @click.pass_obj
 def run_command(
     settings: CliSettings, /, *, name: str, part: str | None, dry_run: bool, at_release: int | None
-) -> int:
+) -> None:
     """Measure what is not measured yet, and answer all statements; the same part again costs nothing."""
-    with settings.answers() as output:
-        session = _open(settings)
-        try:
-            planned = session.reports.plan_run(name, part, at_release)
-            narrate.note(f"this run costs {price(planned.price)}")
-            if dry_run:
-                return ExitCode.OK
-            with progress("measuring"):
-                answers = session.reports.execute(planned)
-            output.expect([*range(1, len(answers) + 1)])
-            for place, answer in enumerate(answers, 1):
-                narrate.note(f"statement {place} of {len(answers)}")
-                write_result(session, output, answer, number=place)
-            output.end()
-        finally:
-            session.close()
-    return ExitCode.OK
+    with settings.answers() as output, _open(settings) as session:
+        planned = session.reports.plan_run(name, part, at_release)
+        narrate.note(f"this run costs {price(planned.price)}")
+        if dry_run:
+            return
+        with progress("measuring"):
+            answers = session.reports.execute(planned)
+        output.expect([*range(1, len(answers) + 1)])
+        for place, answer in enumerate(answers, 1):
+            narrate.note(f"statement {place} of {len(answers)}")
+            write_result(session, output, answer, number=place)
+        output.end()
 
 
 @report_command.command("list")
 @click.pass_obj
-def list_command(settings: CliSettings, /) -> int:
+def list_command(settings: CliSettings, /) -> None:
     """List the registered reports, and which parts are measured."""
-    session = _open(settings)
-    try:
-        with settings.answers() as output:
-            output.write(session.run("SHOW REPORTS").table, None)
-    finally:
-        session.close()
-    return ExitCode.OK
+    with _open(settings) as session, settings.answers() as output:
+        output.write(session.run("SHOW REPORTS").table, None)
 
 
 @report_command.command("show")
 @click.argument("name")
 @click.pass_obj
-def show_command(settings: CliSettings, /, *, name: str) -> int:
+def show_command(settings: CliSettings, /, *, name: str) -> None:
     """Show what a report measures, its predicted errors, and its statements."""
-    session = _open(settings)
-    try:
-        with settings.answers() as output:
-            output.write(session.reports.explain(name), None)
-    finally:
-        session.close()
-    return ExitCode.OK
+    with _open(settings) as session, settings.answers() as output:
+        output.write(session.reports.explain(name), None)
 
 
 @report_command.command("page")
 @click.argument("name")
 @click.option("--to", "target", required=True, metavar="FILE", help="The HTML file that is written.")
 @click.pass_obj
-def page_command(settings: CliSettings, /, *, name: str, target: str) -> int:
+def page_command(settings: CliSettings, /, *, name: str, target: str) -> None:
     """Write a page: the last answers with their intervals, the price of the next run, numbers over time."""
     from html import escape
     from pathlib import Path
 
     from dpsql.render.html import document, release_html, rows_html, table, tag
 
-    session = _open(settings)
-    try:
+    with _open(settings) as session:
         with progress("reading releases"):
             found = session.reports.history(name)
         plan = rows_html(session.reports.explain(name))
-    finally:
-        session.close()
     body = [tag("h1", escape(f"Report {name}"))]
     facts = [["last run", found.part or ("measured" if found.answers else "none yet")]]
     if found.next_part is not None:
@@ -183,15 +164,13 @@ def page_command(settings: CliSettings, /, *, name: str, target: str) -> int:
     except OSError as problem:
         raise click.UsageError(f"cannot write {target}: {problem.strerror}") from None
     narrate.note(f"{target} is written; nothing was charged")
-    return ExitCode.OK
 
 
 @report_command.command("end")
 @click.argument("name")
 @click.pass_obj
-def end_command(settings: CliSettings, /, *, name: str) -> int:
+def end_command(settings: CliSettings, /, *, name: str) -> None:
     """For the owner: end a report, so that nothing is kept for it any more."""
     with settings.open_ledger() as ledger:
         ledger.end_report(name)
     narrate.note(f"report {name} has ended")
-    return ExitCode.OK

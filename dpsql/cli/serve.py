@@ -193,7 +193,7 @@ def _quote(value: str) -> str:
 @click.pass_obj
 def mcp_command(
     settings: CliSettings, /, *, url: str | None, free_below: str, ask_person_above: str | None
-) -> int:
+) -> None:
     """Let a program ask by the Model Context Protocol, over standard input and output.
 
     Without --url: over the policy on this machine, for the owner's trials, since whoever runs this can
@@ -211,7 +211,6 @@ def mcp_command(
         _over_server(url, free, person)
     else:
         _over_policy(settings, free, person)
-    return ExitCode.OK
 
 
 def _over_server(url: str, free: Fraction, person: Fraction | None) -> None:

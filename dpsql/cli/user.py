@@ -67,7 +67,7 @@ def user_command() -> None:
 @click.option("--token", is_flag=True, help="Give a token, which is printed once, in place of a password.")
 @_add_rights_options
 @click.pass_obj
-def add_command(settings: CliSettings, /, *, name: str, token: bool, **rights: Any) -> int:  # noqa: ANN401  as declared above
+def add_command(settings: CliSettings, /, *, name: str, token: bool, **rights: Any) -> None:  # noqa: ANN401  as declared above
     """Add a user of the server, with a password or a token."""
     from dpsql.serve.users import Account, User
 
@@ -84,27 +84,25 @@ def add_command(settings: CliSettings, /, *, name: str, token: bool, **rights: A
         accounts[name] = account
     _print_token(text)
     _narrate_change(policy, f"user {name} is added, as analyst {account.user.analyst}", account)
-    return ExitCode.OK
 
 
 @user_command.command("set")
 @click.argument("name")
 @_add_rights_options
 @click.pass_obj
-def set_command(settings: CliSettings, /, *, name: str, **rights: Any) -> int:  # noqa: ANN401  as declared above
+def set_command(settings: CliSettings, /, *, name: str, **rights: Any) -> None:  # noqa: ANN401  as declared above
     """Change what a user may do."""
     policy = settings.load_policy()
     with _change_accounts(policy) as accounts:
         account = _find_account(accounts, name)
         account = accounts[name] = replace(account, user=_with_rights(account.user, rights))
     _narrate_change(policy, f"user {name} is changed", account)
-    return ExitCode.OK
 
 
 @user_command.command("passwd")
 @click.argument("name")
 @click.pass_obj
-def passwd_command(settings: CliSettings, /, *, name: str) -> int:
+def passwd_command(settings: CliSettings, /, *, name: str) -> None:
     """Give a user another password."""
     policy = settings.load_policy()
     _find_account(_read_accounts(policy), name)
@@ -114,7 +112,6 @@ def passwd_command(settings: CliSettings, /, *, name: str) -> int:
     _narrate_change(
         policy, f"user {name} has another password; who logged in by the one before is disconnected"
     )
-    return ExitCode.OK
 
 
 @user_command.command("token")
@@ -131,7 +128,7 @@ def token_command(
     identifier: str | None,
     expires: datetime | None,
     revoke: str | None,
-) -> int:
+) -> None:
     """Give a user a token, which is printed once, or take one away."""
     policy, text = settings.load_policy(), ""
     with _change_accounts(policy) as accounts:
@@ -143,7 +140,6 @@ def token_command(
             done = f"user {name} has a token {made}"
     _print_token(text)
     _narrate_change(policy, done)
-    return ExitCode.OK
 
 
 @user_command.command("disable")
@@ -173,18 +169,17 @@ def _set_disabled(settings: CliSettings, name: str, *, disabled: bool) -> int:
 @user_command.command("remove")
 @click.argument("name")
 @click.pass_obj
-def remove_command(settings: CliSettings, /, *, name: str) -> int:
+def remove_command(settings: CliSettings, /, *, name: str) -> None:
     """Remove a user. What the analyst has spent stays spent."""
     policy = settings.load_policy()
     with _change_accounts(policy) as accounts:
         del accounts[_find_account(accounts, name).user.name]
     _narrate_change(policy, f"user {name} is removed")
-    return ExitCode.OK
 
 
 @user_command.command("list")
 @click.pass_obj
-def list_command(settings: CliSettings) -> int:
+def list_command(settings: CliSettings) -> None:
     """List the users of the server, with their analysts and rights."""
     import pyarrow as pa
 
@@ -211,7 +206,6 @@ def list_command(settings: CliSettings) -> int:
             out.write(pa.Table.from_pylist(rows), None)
         else:
             narrate.note("there is no user: `dpsql user add NAME`")
-    return ExitCode.OK
 
 
 @contextmanager

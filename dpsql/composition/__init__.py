@@ -7,8 +7,8 @@
 ``statement_parts``       takes a statement apart into release blocks and an outer query, by the ``kinds``
                           of its blocks; ``equivalent_blocks`` and ``release_blocks`` put them into other
                           forms
-``respelled_statements``  writes other spellings of releases as releases: ``grouping_sets`` those of GROUP
-                          BY, ``pair_statistics`` CORR, COVAR and REGR, ``rank_quantiles`` ranks that
+``respelled_statements``  writes other spellings of releases as releases, such as CORR, COVAR and REGR:
+                          ``grouping_sets`` those of GROUP BY, ``rank_quantiles`` ranks that
                           stand for quantiles, ``tiles_of_rows`` NTILE over all rows,
                           ``values_of_rows`` subqueries over private rows, ``values_by_key`` those of
                           all rows with the key of a row, ``found_values`` lists of values,
@@ -26,7 +26,7 @@
 ``block``                 divides a release block into what is counted and a SELECT over the released rows;
                           ``block_clauses`` reads HAVING, QUALIFY, ORDER BY and LIMIT, ``block_columns``
                           what they name
-``chosen_public_rows``    counts public rows that private values choose; ``existence_by_value`` reads EXISTS
+``chosen_public_rows``    counts public rows that private values choose; ``values_by_key`` reads EXISTS
                           as the list of these values
 ``existence``             decides which groups exist for the outer query; ``half_way_thresholds`` where its
                           thresholds lie

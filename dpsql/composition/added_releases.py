@@ -22,9 +22,18 @@ from dpsql.analysis import place_columns
 from dpsql.analysis.addable_numbers import EACH_ROW, AddableNumbers, read_written
 from dpsql.composition.release_words import round_down, words_of_selection
 from dpsql.composition.untold_cells import say_cell, write_condition, write_measuring
-from dpsql.estimates.disjoint_cells import EVERY, Cell, compose_cell, find_missing, join_cells, meet
-from dpsql.estimates.sums_of_releases import ReleasedNumber, SumEstimates, is_measured, noises_of_sums
-from dpsql.estimates.value_sets import AFTER_ALL, BEFORE_ALL, ValueSet
+from dpsql.estimates.number_noises import ReleasedNumber, SumEstimates, is_measured, noises_of_sums
+from dpsql.estimates.value_sets import (
+    AFTER_ALL,
+    BEFORE_ALL,
+    EVERY,
+    Cell,
+    ValueSet,
+    compose_cell,
+    find_missing,
+    join_cells,
+    meet,
+)
 from dpsql.kernel.loss import Charge
 from dpsql.kernel.unit_parts import NO_PARTS
 from dpsql.language import AllGroups, Scalar
@@ -40,8 +49,6 @@ if TYPE_CHECKING:
     from dpsql.errors import QueryRefused
     from dpsql.ledger import Ledger, StoredRelease
 
-_Sums = list[list[list[ReleasedNumber]]]
-"""For each number of the answer and each group, what is added up."""
 _MOST_ROWS = 20_000
 """A release with more groups is left out."""
 _LISTED = 12

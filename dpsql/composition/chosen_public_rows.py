@@ -26,9 +26,9 @@ from dpsql.analysis.aggregate_functions import aggregate_name
 from dpsql.analysis.compiler import find_cte, function_name, list_conjuncts, read_whole_number
 from dpsql.analysis.released_values import TYPES
 from dpsql.analysis.statement_shapes import Provenance
-from dpsql.composition.existence_by_value import read_anti_join, read_exists
 from dpsql.composition.kinds import BY_KEY, Kinds, ReadValue, below
 from dpsql.composition.planned_count import columns_of
+from dpsql.composition.values_by_key import read_anti_join, read_exists
 from dpsql.engines import UnboundQuery
 from dpsql.errors import Error, QueryRefused
 from dpsql.language import (
@@ -38,6 +38,7 @@ from dpsql.language import (
     Query,
     copy_tree,
     find_nodes,
+    list_given,
     name_query,
     title_of,
     walk_tree,
@@ -83,12 +84,8 @@ def with_chosen_public_rows(query: Query, policy: Policy, catalog: Catalog) -> e
     return tree
 
 
-def _given(node: exp.Expr) -> set[str]:
-    return {name for name, value in node.args.items() if value}
-
-
 def _read(select: exp.Select, policy: Policy, catalog: Catalog) -> _Chosen | None:
-    if _given(select) - _READ or not _is_public(select, policy):
+    if list_given(select) - _READ or not _is_public(select, policy):
         return None
 
     def columns_of(item: exp.Table) -> set[str] | None:
@@ -102,7 +99,7 @@ def _read(select: exp.Select, policy: Policy, catalog: Catalog) -> _Chosen | Non
         inner = part.this.unnest() if isinstance(part, exp.Not) else part
         if isinstance(inner, exp.In) and inner.args.get("query") is not None:
             listed = inner.args["query"].unnest()
-            plain = isinstance(listed, exp.Select) and not _given(listed) - _LISTED
+            plain = isinstance(listed, exp.Select) and not list_given(listed) - _LISTED
             if not (plain and isinstance(inner.this, exp.Column) and len(listed.expressions) == 1):
                 return None
             found.append(_Chosen(select, inner.this, listed, (), negated))
@@ -174,7 +171,7 @@ def _write(found: _Chosen) -> exp.Select | None:
     """Return the SELECT over a release of the rows that are found, and over all public rows."""
     select, group = found.select, found.select.args.get("group")
     keys = [] if group is None else list(group.expressions)
-    if group is not None and _given(group) - {"expressions"}:
+    if group is not None and list_given(group) - {"expressions"}:
         return None
     items = select.expressions
     keys = [_item_at(items, key) or key for key in keys]

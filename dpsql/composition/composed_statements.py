@@ -57,8 +57,7 @@ from dpsql.language import AllGroups, Query, copy_tree, find_nodes, name_columns
 from dpsql.places import DETAILS, FREE, Places, lay_out, make_distinct
 from dpsql.planning import COVERS_LESS, choose, to_doubles
 from dpsql.policy import Policy, fold
-from dpsql.release import COMPUTED, Release, ends_of, hold_at_once, places_of
-from dpsql.release.renewed import RENEWED, add_renewals
+from dpsql.release import COMPUTED, RENEWED, Release, add_renewals, ends_of, hold_at_once, places_of
 from dpsql.types import BIGINT, DOUBLE
 
 

@@ -41,8 +41,7 @@ from dpsql.planning import (
     quote_candidates,
 )
 from dpsql.policy import UnitPeriods
-from dpsql.release import COMPUTED, Release, places_of
-from dpsql.release.renewed import add_renewals
+from dpsql.release import COMPUTED, Release, add_renewals, places_of
 
 
 def _facts_left_out(plan: Plan) -> dict[str, object]:

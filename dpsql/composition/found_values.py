@@ -25,7 +25,17 @@ from dpsql.analysis.aggregate_functions import contains_aggregate
 from dpsql.analysis.compiled_relation import Cte
 from dpsql.analysis.statement_shapes import Provenance
 from dpsql.errors import QueryRefused
-from dpsql.language import MARK, Clause, Clauses, Options, Query, copy_tree, find_nodes, name_query
+from dpsql.language import (
+    MARK,
+    Clause,
+    Clauses,
+    Options,
+    Query,
+    copy_tree,
+    find_nodes,
+    list_given,
+    name_query,
+)
 from dpsql.policy import Policy
 
 FOUND = "found"
@@ -47,7 +57,7 @@ def with_found_values(query: Query, policy: Policy, catalog: Catalog) -> Query:
     for node in find_nodes(query.tree, exp.In):
         listed, around = node.args.get("query"), node.find_ancestor(exp.Select)
         select = listed.unnest() if isinstance(listed, exp.Subquery) else listed
-        if around is None or not isinstance(select, exp.Select) or set(_given(select)) - _READ:
+        if around is None or not isinstance(select, exp.Select) or list_given(select) - _READ:
             continue
         try:
             ctes = list_ctes_of(select, provenance)
@@ -64,10 +74,6 @@ def with_found_values(query: Query, policy: Policy, catalog: Catalog) -> Query:
                 )
             )
     return query if inner == query.inner else replace(query, inner=inner)
-
-
-def _given(node: exp.Expr) -> list[str]:
-    return [name for name, value in node.args.items() if value]
 
 
 def list_ctes_of(node: exp.Expr, provenance: Provenance) -> tuple[Cte, ...]:

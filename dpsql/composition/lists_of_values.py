@@ -32,7 +32,6 @@ from dpsql.analysis.statement_shapes import Provenance
 from dpsql.composition.found_values import OF_NO_ROWS, list_ctes_of, list_found_values, say_absent, word_of
 from dpsql.errors import QueryRefused
 from dpsql.language import (
-    MARK,
     Clause,
     Clauses,
     Options,
@@ -40,6 +39,8 @@ from dpsql.language import (
     copy_tree,
     find_nodes,
     keep_title,
+    list_given,
+    make_call,
     name_query,
     title_of,
     walk_tree,
@@ -107,7 +108,7 @@ def with_lists(query: Query, policy: Policy, catalog: Catalog) -> Query:
             inner[number] = Clauses(Options(max_groups_contributed=1, mechanism=mechanism), has_options=True)
             branch.replace(listed)
     for select in find_nodes(root, exp.Select):
-        if {name for name, value in select.args.items() if value} - _BESIDE:
+        if list_given(select) - _BESIDE:
             continue
         calls = [call for item in select.expressions for call in _list_calls(item)]
         found = [made for call in calls if (made := _read(call)) is not None]
@@ -151,7 +152,7 @@ def _is_public(branch: exp.Select, policy: Policy) -> bool:
 
 def _read_branch(branch: exp.Select, of: Provenance) -> tuple[exp.Column, bool] | None:
     """Return the unit of the rows of a branch, and whether its values are declared; None if it is no list."""
-    given = {name for name, value in branch.args.items() if value}
+    given = list_given(branch)
     if given - _BESIDE - {"distinct"} or "with_" in given:
         return None
     items, distinct = branch.expressions, branch.args.get("distinct")
@@ -275,14 +276,14 @@ def _write(
         arguments.append(exp.Literal.string(",") if call.separator is None else copy_tree(call.separator))
     arguments[-1] = exp.Order(this=arguments[-1], expressions=[ordered])
     name = "STRING_AGG" if call.name in _TEXTS else "LIST"
-    listed.set("expressions", [exp.Anonymous(this=f"{MARK}{name}", expressions=arguments)])
+    listed.set("expressions", [make_call(name, *arguments)])
     mechanism = "LAPLACE" if declared else None
     return listed, Clauses(Options(max_groups_contributed=1, mechanism=mechanism), has_options=True)
 
 
 def _largest(call: _Call, rows: exp.Select) -> exp.Select:
     """Return the SELECT of the most frequent value, or of the list of several."""
-    count = exp.Anonymous(this=f"{MARK}COUNT", expressions=[exp.Star(), *map(copy_tree, call.bounds)])
+    count = make_call("COUNT", exp.Star(), *map(copy_tree, call.bounds))
     inside = call.node.find(exp.Anonymous)
     count.meta.update({} if inside is None else inside.meta)
     there = exp.Not(this=exp.Is(this=copy_tree(call.value), expression=exp.Null()))
@@ -306,7 +307,7 @@ def _largest(call: _Call, rows: exp.Select) -> exp.Select:
     outer = exp.Select(expressions=[_list_of(k, n, desc=True)])
     if call.name == "histogram":
         whole = [_list_of(k, k, desc=False), _list_of(n, k, desc=False)]
-        outer.set("expressions", [exp.Anonymous(this=f"{MARK}MAP", expressions=whole)])
+        outer.set("expressions", [make_call("MAP", *whole)])
         some = exp.GT(this=copy_tree(n), expression=exp.Literal.number("0.5"))
         outer.set("where", exp.Where(this=some))
         rows.meta["note"] = f"{title_of(call.node)}: values whose number rounds to 0 are left out"
@@ -318,7 +319,7 @@ def _largest(call: _Call, rows: exp.Select) -> exp.Select:
 def _list_of(value: exp.Expr, by: exp.Expr, *, desc: bool) -> exp.Expr:
     """Return the list of the values of rows, in the order of another."""
     items = exp.Order(this=copy_tree(value), expressions=[exp.Ordered(this=copy_tree(by), desc=desc)])
-    return exp.Anonymous(this=f"{MARK}LIST", expressions=[items])
+    return make_call("LIST", items)
 
 
 def _divide_quantiles(root: exp.Select) -> None:
@@ -341,4 +342,4 @@ def _divide_quantiles(root: exp.Select) -> None:
                 inside = one.this if isinstance(one, exp.WithinGroup) else one
                 inside.expressions[place].replace(copy_tree(share))
                 calls.append(one)
-            node.replace(keep_title(node, exp.Anonymous(this=f"{MARK}LIST_VALUE", expressions=calls)))
+            node.replace(keep_title(node, make_call("LIST_VALUE", *calls)))

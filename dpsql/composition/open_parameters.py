@@ -119,7 +119,7 @@ class _Around:
         if option is not None:
             number = 5.0 if option in _COUNTS else _OPTIONS.get(option, 0.5)
             return self._of(DOUBLE, given, (number,))
-        if self._is_expected(i):
+        if self._word(0) == "CHECK" and any(self._word(at) == "EXPECT" for at in range(2, i)):
             return self._of(DOUBLE, given, (5.0,))
         if self._word(i - 1) in _COUNTED:
             return self._of(BIGINT, given, (5,))
@@ -135,10 +135,6 @@ class _Around:
             column, end = beside
             return self._of(column[2], given, self._values(column, end))
         return self._of(VARCHAR, given, self._dummies(VARCHAR))
-
-    def _is_expected(self, i: int) -> bool:
-        """Return whether the parameter at a token is in the expectation of a check."""
-        return self._word(0) == "CHECK" and any(self._word(at) == "EXPECT" for at in range(2, i))
 
     def _of(self, sql_type: SqlType, given: pa.DataType | None, dummies: tuple[object, ...]) -> OpenParameter:
         """Return a parameter of a type, unless the client announced another one."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from dataclasses import field, replace
 from datetime import date, datetime
-from fractions import Fraction
 from functools import partial
 
 from dpsql.analysis import CompiledQuery, KeptLadders, Plan, analyse, check_claims, list_marks, put_values
@@ -155,10 +154,6 @@ class PlannedCount:
         except Untranslatable as problem:  # of any value: all are tried before a charge
             raise plan.query.source.refuse(problem.message, None, problem.hint) from None
         return replace(self, plan=plan, sql=sql, values=values)
-
-    def at_epsilon(self, epsilon: Fraction) -> PlannedCount:
-        """Return the query with another epsilon, on which nothing that the analysis builds depends."""
-        return self.with_options(replace(self.plan.options, epsilon=epsilon))
 
     def with_options(self, options: Options) -> PlannedCount:
         """Return the query with another epsilon or error, and the options that it was analysed with."""

@@ -313,7 +313,9 @@ class Planner:
             counting = counting.with_options(options_of_default_error(counting.plan, defaults.epsilon))
         if counting.plan.options.error is not None:
             most = self.policy.budget.max_epsilon_per_query
-            counting = counting.at_epsilon(least_epsilon(counting.plan, most))
+            counting = counting.with_options(
+                replace(counting.plan.options, epsilon=least_epsilon(counting.plan, most))
+            )
         plan = counting.plan
         method = choose(plan)
         key = reuse_key(plan, self.policy, engines.versions, method.quote.charge)

@@ -29,12 +29,20 @@ from sqlglot import exp
 
 from dpsql.analysis.aggregate_functions import aggregate_name
 from dpsql.analysis.compiler import find_cte, function_name, list_conjuncts, read_number, read_whole_number
-from dpsql.language import MARK, Query, copy_tree, find_nodes, keep_title, name_query, walk_tree
+from dpsql.language import (
+    Query,
+    copy_tree,
+    find_nodes,
+    keep_title,
+    list_given,
+    make_call,
+    name_query,
+    walk_tree,
+)
 from dpsql.lazy_dataclass import dataclass
 from dpsql.policy import fold
 
 _INNER = frozenset({"expressions", "from_", "joins", "where", "group", "with_", "kind"})
-_COUNTED = frozenset({"expressions", "from_", "joins", "where", "group"})
 _RANKS = frozenset({"row_number", "percent_rank", "cume_dist", "ntile"})
 
 
@@ -55,8 +63,6 @@ class _RankedRows:
     outer: exp.Select
     inner: exp.Select
     alias: str
-    item: exp.Expr
-    """The item of FROM of the outer block."""
     ranks: dict[str, _Rank] = field(default_factory=dict)
     counts: dict[str, tuple[exp.Expr, ...]] = field(default_factory=dict)
     """Numbers of all rows, or of each group of these keys."""
@@ -94,13 +100,13 @@ def _read(outer: exp.Select, tree: exp.Query) -> _RankedRows | None:
         return None
     if any(value for name, value in inner.args.items() if name not in _INNER):
         return None
-    rows = _RankedRows(outer, inner, item.alias_or_name, item)
+    rows = _RankedRows(outer, inner, item.alias_or_name)
     for each in inner.expressions:
         name, node = fold(each.alias_or_name), each.unalias()
         if isinstance(node, exp.Window):
             if (rank := _read_rank(node)) is not None:
                 rows.ranks[name] = rank
-            elif _is_count(node.this) and not (set(_given(node)) - {"this", "partition_by", "over"}):
+            elif _is_count(node.this) and not (list_given(node) - {"this", "partition_by", "over"}):
                 rows.counts[name] = tuple(node.args.get("partition_by") or ())
         elif isinstance(node, exp.Subquery) and _counts_same(node.this, inner, ()):
             rows.counts[name] = ()
@@ -126,16 +132,12 @@ def _select_of(item: exp.Expr | None, tree: exp.Query) -> exp.Select | None:
     return cte.this if len(uses) == 1 else None
 
 
-def _given(node: exp.Expr) -> list[str]:
-    return [name for name, value in node.args.items() if value]
-
-
 def _read_rank(window: exp.Window) -> _Rank | None:
     name, order = (function_name(window.this) or "").lower(), window.args.get("order")
     terms = [] if order is None else order.expressions
     if name not in _RANKS or len(terms) != 1 or terms[0].args.get("desc"):
         return None
-    if set(_given(window)) - {"this", "partition_by", "order", "over"}:
+    if list_given(window) - {"this", "partition_by", "order", "over"}:
         return None
     tiles = read_whole_number(window.this.expressions[0]) if name == "ntile" else 0
     if tiles is None:
@@ -151,7 +153,7 @@ def _is_count(node: exp.Expr) -> bool:
 
 def _counts_same(node: exp.Expr, rows: exp.Select, keys: Sequence[exp.Expr]) -> bool:
     """Return whether a query counts the rows of a block, all or for each value of keys."""
-    if not isinstance(node, exp.Select) or set(_given(node)) - {
+    if not isinstance(node, exp.Select) or list_given(node) - {
         "expressions",
         "from_",
         "joins",
@@ -273,13 +275,9 @@ def _same(one: exp.Expr, other: exp.Expr) -> bool:
     return one == other or one.sql() == other.sql()
 
 
-def _call(name: str, *arguments: exp.Expr) -> exp.Expr:
-    return exp.Anonymous(this=f"{MARK}{name}", expressions=list(arguments))
-
-
 def _quantile(rows: _RankedRows, value: str, q: Fraction, name: str = "QUANTILE_DISC") -> exp.Expr:
     column = exp.column(value, table=rows.alias or None)
-    return _call(name, column, exp.Literal.number(_decimal(q)))
+    return make_call(name, column, exp.Literal.number(_decimal(q)))
 
 
 def _decimal(q: Fraction) -> str:
@@ -313,7 +311,7 @@ def _read_aggregate(rows: _RankedRows, node: exp.Expr) -> exp.Expr | None:
     if share is None or (name == "max" and least is not None):
         return None
     made = _quantile(rows, column, share)
-    return made if least is None else _call("LEAST", copy_tree(least), made)
+    return made if least is None else make_call("LEAST", copy_tree(least), made)
 
 
 def _read_share(rows: _RankedRows, condition: exp.Expr, column: str) -> Fraction | None:
@@ -379,7 +377,7 @@ def _read_condition(rows: _RankedRows, condition: exp.Expr) -> exp.Expr | None:
     source.meta["select"] = -1
     inner = name_query(source, "s")
     x = exp.column("x", table="s", quoted=True)
-    quantile = _call("QUANTILE_DISC", x, exp.Literal.number(_decimal(q)))
+    quantile = make_call("QUANTILE_DISC", x, exp.Literal.number(_decimal(q)))
     select = exp.Select(expressions=[quantile])
     select.set("from_", exp.From(this=inner))
     select.meta["select"] = -1

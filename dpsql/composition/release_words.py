@@ -36,7 +36,7 @@ from dpsql.lazy_dataclass import dataclass
 from dpsql.ledger import Budget, RefinementStep
 from dpsql.planning import Method, NoisyResult, left_out_sentences, merge_properties, sentences_of
 from dpsql.planning.method import Quote
-from dpsql.release.renewed import RENEWED, add_renewals
+from dpsql.release import RENEWED, add_renewals
 
 _CLOSED = (
     "the sum of epsilons admits no statement any more, only that of costs; noise = LAPLACE keeps it open"

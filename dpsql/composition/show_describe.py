@@ -296,7 +296,7 @@ def schema_of(prepared: Prepared, *, intervals: bool = False) -> pa.Schema:
     """Return the schema of a statement's answer, with the ends of intervals if they are shown."""
     match prepared:
         case PreparedPrivate():
-            plain = _of_release(prepared)
+            plain = _of_plan(prepared.plan, prepared.engines.schema_database)
         case PreparedComposed():
             types = {relation.name: relation.columns for relation in prepared.relations}
             database = prepared.engines.schema_database
@@ -331,10 +331,6 @@ def _added(places: Places, shown: int) -> list[int]:
     """Return the places of the ends of intervals that are not among the rows, which have so many columns."""
     ends = (end for number in places.numbers for end in (number.low, number.high))
     return [end for end in ends if end is not None and end >= shown]
-
-
-def _of_release(prepared: PreparedPrivate) -> pa.Schema:
-    return _of_plan(prepared.plan, prepared.engines.schema_database)
 
 
 def _of_plan(plan: Plan, database: SchemaDatabase) -> pa.Schema:

@@ -32,7 +32,7 @@ from dpsql.analysis.compiler import find_cte, function_name, read_whole_number
 from dpsql.analysis.statement_shapes import Provenance
 from dpsql.composition.found_values import list_ctes_of
 from dpsql.errors import QueryRefused
-from dpsql.language import MARK, Query, copy_tree, find_nodes, keep_title, name_query, walk_tree
+from dpsql.language import Query, copy_tree, find_nodes, keep_title, make_call, name_query, walk_tree
 from dpsql.lazy_dataclass import dataclass
 from dpsql.policy import Policy, fold
 from dpsql.types import DOUBLE
@@ -264,7 +264,7 @@ def _number_of(
         begin = exp.cast(
             exp.Literal.string((_FIRST + timedelta(**{f"{part}s": first})).isoformat(" ")), kind.name
         )
-        number = exp.Anonymous(this=f"{MARK}date_diff", expressions=[exp.Literal.string(part), begin, number])
+        number = make_call("date_diff", exp.Literal.string(part), begin, number)
         if last is not None:
             ends = (first - last, 1) if descending else (0, last - first + 1)
     elif kind.name != "DECIMAL" and kind != DOUBLE and not kind.integer:
@@ -273,7 +273,7 @@ def _number_of(
     if descending:
         made = exp.Neg(this=made)
     if kind != DOUBLE:
-        hashed = exp.Anonymous(this=f"{MARK}{TIE}", expressions=[copy_tree(each) for each in telling])
+        hashed = make_call(TIE, *map(copy_tree, telling))
         steps = exp.Literal.number(f"{TIES * 10**kind.scale}.0")
         made = exp.Add(this=made, expression=exp.Div(this=exp.cast(hashed, "DOUBLE"), expression=steps))
     return exp.Paren(this=made), ends
@@ -287,7 +287,7 @@ def _select_cuts(rows: exp.Select, tile: _Tile, name: str, ends: Ends | None) ->
         if ends is not None:
             pair = exp.Tuple(expressions=[exp.Literal.number(str(end)) for end in ends])
             arguments.append(exp.Kwarg(this=exp.Var(this="contribution_bounds_per_row"), expression=pair))
-        call = exp.Anonymous(this=f"{MARK}QUANTILE_DISC", expressions=arguments)
+        call = make_call("QUANTILE_DISC", *arguments)
         cuts.append(exp.alias_(call, f"c{j}", quoted=True))
     ordered = exp.Select(expressions=[exp.alias_(exp.column(name), tile.by, quoted=True)])
     made = exp.Select(expressions=cuts)

@@ -8,16 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 from sqlglot.tokenizer_core import TokenType
 
-from dpsql.estimates.disjoint_cells import EVERY
-from dpsql.estimates.value_sets import AFTER_ALL, BEFORE_ALL
+from dpsql.estimates.value_sets import AFTER_ALL, BEFORE_ALL, EVERY
 from dpsql.kernel.tree import literal_sql
 from dpsql.kernel.unit_parts import Calendar
 from dpsql.language import Outline, write_name
 
 if TYPE_CHECKING:
     from dpsql.analysis.addable_numbers import AddableNumbers
-    from dpsql.estimates.disjoint_cells import Cell
-    from dpsql.estimates.value_sets import Cut, ValueSet
+    from dpsql.estimates.value_sets import Cell, Cut, ValueSet
     from dpsql.kernel.unit_parts import Every
 
 _DAY = timedelta(days=1)

@@ -31,7 +31,17 @@ from dpsql.analysis.compiler import find_cte, function_name
 from dpsql.analysis.statement_shapes import Provenance
 from dpsql.composition.kinds import Kinds, ReleaseBlock
 from dpsql.errors import QueryRefused
-from dpsql.language import MARK, Clauses, Options, Query, copy_tree, find_nodes, keep_title, walk_tree
+from dpsql.language import (
+    MARK,
+    Clauses,
+    Options,
+    Query,
+    copy_tree,
+    find_nodes,
+    keep_title,
+    list_given,
+    walk_tree,
+)
 from dpsql.lazy_dataclass import dataclass
 from dpsql.policy import Assumed, Policy, RangeDomain, Table
 
@@ -41,7 +51,6 @@ EPSILON = "epsilon"
 """The meta of a release block's tree: its own part of the statement's epsilon."""
 MOST = 4
 """The most days that a statement finds."""
-_PLAIN = ("expressions", "from_", "where", "kind")
 TAKEN = "{value}"
 """What stands in a note for the day that was found."""
 
@@ -232,19 +241,11 @@ def with_distinct_rows(query: Query, policy: Policy, catalog: Catalog) -> exp.Qu
     return tree
 
 
-def _given_rows(node: exp.Expr) -> list[str]:
-    return [name for name, value in node.args.items() if value]
-
-
 def _read(select: exp.Select) -> exp.Select | None:
     """Return the SELECT DISTINCT whose rows a block counts, if it does nothing else; None for others."""
     first = select.args.get("from_")
     item = None if first is None else first.this
-    if (
-        set(_given_rows(select)) - _OUTER
-        or len(select.expressions) != 1
-        or not isinstance(item, exp.Subquery)
-    ):
+    if list_given(select) - _OUTER or len(select.expressions) != 1 or not isinstance(item, exp.Subquery):
         return None
     call, inner = select.expressions[0].unalias(), item.this
     arguments = getattr(call, "expressions", [])
@@ -253,7 +254,7 @@ def _read(select: exp.Select) -> exp.Select | None:
         return None
     if not all(isinstance(each, exp.Kwarg) for each in arguments[1:]):
         return None
-    if not isinstance(inner, exp.Select) or set(_given_rows(inner)) - _INNER - {"order"}:
+    if not isinstance(inner, exp.Select) or list_given(inner) - _INNER - {"order"}:
         return None
     distinct = inner.args.get("distinct")
     if distinct is None:

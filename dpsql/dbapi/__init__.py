@@ -3,7 +3,7 @@
 `connect` opens a policy's database for one analyst, or a connection to a server; the `Connection` returns
 by `explain` the price of a statement before it runs (`Explanation`). Its `Cursor` (``cursor``) runs
 statements and returns rows, Arrow data and the `Release`. ``named_streams`` has streams of checks,
-``named_boards`` boards and holdouts, ``rows`` PEP 249's types, and the rows of a result.
+boards and holdouts, ``rows`` PEP 249's types, and the rows of a result.
 """
 
 from __future__ import annotations
@@ -53,8 +53,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from dpsql.database import Database
-    from dpsql.dbapi.named_boards import NamedBoard, NamedHoldout
-    from dpsql.dbapi.named_streams import NamedStream, UnnamedStream
+    from dpsql.dbapi.named_streams import NamedBoard, NamedHoldout, NamedStream, UnnamedStream
     from dpsql.kernel.loss import Number
     from dpsql.language import Parameters
     from dpsql.ledger import Budget
@@ -359,7 +358,7 @@ class Connection:
             Those of OPEN BOARD: `epsilon`, `improvements`, `step`, `best` ("LOWEST" or "HIGHEST"), `start`,
             `rows`.
         """
-        from dpsql.dbapi.named_boards import open_board  # noqa: PLC0415  seldom
+        from dpsql.dbapi.named_streams import open_board  # noqa: PLC0415  seldom
 
         return open_board(self._session, name, options)
 
@@ -378,7 +377,7 @@ class Connection:
             Those of OPEN HOLDOUT: `epsilon`, `misses`, `training` ("other units" or "private"), `answers`,
             `at_once`, `rows`.
         """
-        from dpsql.dbapi.named_boards import open_holdout  # noqa: PLC0415  seldom
+        from dpsql.dbapi.named_streams import open_holdout  # noqa: PLC0415  seldom
 
         return open_holdout(self._session, name, options, table, where)
 

@@ -8,7 +8,7 @@ counts what is wrong.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import date
 
 import duckdb
@@ -292,6 +292,13 @@ class OwnedRows:
         ends = (Constant(day, DATE) for day in (FIRST_DAY, LAST_DAY))
         beyond = _is_beyond(value, Cast(value, DATE), *ends)
         return Select((Item(value, "v"),), source, conjunction([*owned, there, beyond]))
+
+    def select_violations(self) -> Iterator[Select]:
+        """Yield the queries that find a row where a fact of the table is false, of values and of periods."""
+        if (beyond := self.select_beyond_periods()) is not None:
+            yield beyond
+        yield from map(self.select_outside, self._table.complete)
+        yield from map(self.select_negative, self._table.not_negative)
 
     def _reader(self, table: str) -> Reader:
         return self._readers[fold(table)]

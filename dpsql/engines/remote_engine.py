@@ -312,12 +312,7 @@ class RemoteEngine(ABC):
             rows = self._first_row(owned.select_counts(reader.table.not_null))
             if rows is None or len(set(rows)) != 1:
                 return False
-        beyond = owned.select_beyond_periods()
-        if beyond is not None and self._first_row(count_rows(beyond)) != [0]:
-            return False
-        none = [owned.select_outside(column) for column in reader.table.complete]
-        none += [owned.select_negative(column) for column in reader.table.not_negative]
-        return all(self._first_row(count_rows(query)) == [0] for query in none)
+        return all(self._first_row(count_rows(query)) == [0] for query in owned.select_violations())
 
     def _first_row(self, query: Query) -> list[object] | None:
         """Return the first row of a query of the private tables, or None if it failed."""

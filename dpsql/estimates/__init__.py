@@ -10,9 +10,7 @@ Pure functions of released values or public parameters; nothing here reads priva
 * `number_noises`: what released numbers are made of: sums of measured values, and functions of them;
 * `noise_quantiles`, `box_law`: intervals that cover Laplace, Gaussian and box noise, and sums of noises;
 * `noise_terms`: the errors of sums and ratios of measured numbers;
-* `sums_of_releases`: sums of released numbers, with their standard deviations and intervals;
 * `value_sets`: sets of values of a column, as conditions and groups take them in;
-* `disjoint_cells`: cells of rows, and which disjoint ones make up another cell;
 * `moments`: averages, sums and variances from the noisy moments of a column;
 * `kept_ladder`: bounds on what a unit contributes, and intervals that cover what they cut, from noisy numbers
   of units by size;
@@ -51,7 +49,6 @@ from dpsql.estimates.noise_laws import (
 from dpsql.estimates.noise_quantiles import (
     count_offset,
     lower_bound_offset,
-    threshold_gap_cdf,
     threshold_gap_offsets,
 )
 from dpsql.estimates.predictions import (
@@ -121,7 +118,6 @@ __all__ = [
     "plural",
     "sparse_vector_error",
     "split_measuring",
-    "threshold_gap_cdf",
     "threshold_gap_offsets",
     "top_k_offsets",
     "with_article",

@@ -1,15 +1,22 @@
-"""What released numbers are made of: sums of measured values, and functions of such sums."""
+"""What released numbers are made of: sums of measured values, and functions of such sums; and their sums.
+
+A released number is a sum of measured ones with weights. Numbers of one draw share its law, also if they are
+of several groups, so the error of a sum is that of all its measured numbers together (`noise_terms`). What
+bounds leave out of the numbers, as far as it is known, adds up on either side of the interval.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dpsql.estimates.noise_laws import Linear, Weighted
+from dpsql.estimates.noise_laws import Linear, MeasuredNumber, NoiseDraw, Weighted
+from dpsql.estimates.noise_terms import FloatArray, Key, half_width, join_terms, stddev
 from dpsql.lazy_dataclass import dataclass
 
 
@@ -98,11 +105,6 @@ Made = Linear | Quotient | Dispersion | Weighted
 """What a released number is made of."""
 
 
-def join_laws(first: Made | None, second: Made | None) -> Made | None:
-    """Append a number's other groups to its first ones; None where either's noise is unknown."""
-    return None if first is None or second is None else first.append(second)
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class NumberNoise:
     """The noise of a released number: its measurement or formula, and standard deviation, one value a row.
@@ -148,3 +150,150 @@ Noises = tuple[NumberNoise, ...]
 def take_noises(noises: Noises | None, rows: NDArray[np.int64]) -> Noises | None:
     """Return the laws of the noise for some rows of the release, in the given order."""
     return None if noises is None else tuple(each.take(rows) for each in noises)
+
+
+Detail = Literal["below", "above", "left_out"]
+
+
+def is_measured(noise: NumberNoise) -> bool:
+    """Whether a number is a sum of measured ones, each with noise of a known law."""
+    return isinstance(noise.made, Linear) and all(
+        source.law.kind in ("laplace", "box", "cube", "gaussian")
+        for _, each in noise.made.terms
+        for source in each.sources
+    )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ReleasedNumber:
+    """A number of one group of a release.
+
+    Attributes
+    ----------
+    release
+        What tells the release from others.
+    noise
+        What the numbers of its groups are made of.
+    row
+        The place of the group.
+    """
+
+    release: int
+    noise: NumberNoise
+    row: int
+
+    def list_measured(self) -> Iterator[tuple[Key, NoiseDraw, float, float]]:
+        """Yield key, noise, weight and value of each measured number of which this one is a sum."""
+        terms = self.noise.made.terms if isinstance(self.noise.made, Linear) else ()
+        for weight, each in terms:
+            source = each.sources[int(each.source[self.row])]
+            yield (self.release, each.place, self.row), source, weight, float(each.value[self.row])
+
+    def detail(self, name: Detail) -> float:
+        """Return a detail of the number, such as what was left out; NaN if that is not known."""
+        found: FloatArray | None = getattr(self.noise, name)
+        if found is None:
+            return float("nan") if name == "left_out" else 0.0
+        return float(found[self.row])
+
+
+Sum = Sequence[ReleasedNumber]
+"""Numbers that are added up; of none the sum is 0, without an error."""
+
+
+def _weights(numbers: Sum) -> dict[Key, tuple[NoiseDraw, float]]:
+    return {key: (source, weight) for key, source, weight, _ in _list_measured(numbers)}
+
+
+def _detail(numbers: Sum, name: Detail) -> float:
+    return float(sum(each.detail(name) for each in numbers))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SumEstimates:
+    """One sum for each group, with standard deviation and interval.
+
+    Attributes
+    ----------
+    half
+        Half the width of the interval of the noise.
+    below, above
+        By how much the interval is wider than that on either side.
+    left_out
+        An estimate of what bounds left out; NaN where that is not known.
+    bound
+        The bound on each unit in force; None if it is not one for all numbers.
+    """
+
+    value: FloatArray
+    stddev: FloatArray
+    half: FloatArray
+    below: FloatArray
+    above: FloatArray
+    left_out: FloatArray
+    bound: float | None
+
+    @classmethod
+    def of(cls, sums: Sequence[Sum], confidence: float) -> SumEstimates:
+        """Estimate sums of released numbers, with intervals of a level each."""
+        terms = [join_terms([_weights(each)]) for each in sums]
+        bounds = {number.noise.bound for each in sums for number in each}
+        values = (
+            sum(weight * value for n in each for *_, weight, value in n.list_measured()) for each in sums
+        )
+        return cls(
+            value=np.array([float(each) for each in values]),
+            stddev=np.array([stddev(term) if term.sources else 0.0 for term in terms]),
+            half=np.array([half_width(term, confidence) for term in terms]),
+            below=np.array([_detail(each, "below") for each in sums]),
+            above=np.array([_detail(each, "above") for each in sums]),
+            left_out=np.array([_detail(each, "left_out") for each in sums]),
+            bound=bounds.pop() if len(bounds) == 1 else None,
+        )
+
+    def column(self, kind: str) -> FloatArray:
+        """Return a column of the answer: the sums, or an end, deviation or bound by its kind."""
+        match kind:
+            case "low":
+                return self.value - self.half - self.below
+            case "high":
+                return self.value + self.half + self.above
+            case "stddev":
+                return self.stddev
+            case "left_out":
+                return self.left_out
+            case "bound":
+                return np.full(len(self.value), np.nan if self.bound is None else self.bound)
+        return self.value
+
+
+def noises_of_sums(sums: Sequence[Sequence[Sum]]) -> Noises:
+    """Return what each number of an answer is made of; `sums` has for each its sums, one a group.
+
+    That is known where all groups are made alike: of as many measured numbers with the same weights.
+    """
+    found = [[[*_list_measured(one)] for one in own] for own in sums]
+    groups = len(found[0]) if found else 0
+    shapes = {tuple(tuple(weight for *_, weight, _ in own[row]) for own in found) for row in range(groups)}
+    if len(shapes) != 1:
+        return tuple(NumberNoise() for _ in sums)
+    places: dict[tuple[Key, ...], int] = {}
+    made = []
+    for own, numbers in zip(found, sums, strict=True):
+        terms = []
+        for at in range(len(own[0])):
+            keys = tuple(row[at][0] for row in own)
+            values = np.array([row[at][3] for row in own])
+            sources = tuple(row[at][1] for row in own)
+            place = places.setdefault(keys, len(places))
+            measured = MeasuredNumber(place, values, sources, np.arange(len(sources)))
+            terms.append((own[0][at][2], measured))
+        below = np.array([_detail(one, "below") for one in numbers])
+        above = np.array([_detail(one, "above") for one in numbers])
+        made.append(NumberNoise(Linear(tuple(terms)), below, above))
+    return tuple(made)
+
+
+def _list_measured(numbers: Sum) -> Iterator[tuple[Key, NoiseDraw, float, float]]:
+    for each in numbers:
+        yield from each.list_measured()

@@ -170,11 +170,6 @@ def units_at_most(facts: Sequence[UnitFacts]) -> int | None:
     return None if ends is None else ends[1] - ends[0] + 1
 
 
-def rows_at_most(facts: Sequence[UnitFacts]) -> int:
-    """Return an upper bound of how many rows the largest table of a query has."""
-    return max((int(unseal(each)[0]) for each in facts), default=0)
-
-
 def is_whole(column: Any) -> bool:  # noqa: ANN401  of Arrow, or an array
     """Whether a column has no NULL and no number that is missing."""
     made = isinstance(column, np.ndarray)

@@ -29,7 +29,7 @@ import numpy as np
 from dpsql.errors import Error, InternalError
 from dpsql.kernel.check.certificate import Certificate
 from dpsql.kernel.counts import Counts, Exact, Order, Wanted, exact
-from dpsql.kernel.faster import UnitFacts, condition_of, rows_at_most, rows_of, units_at_most
+from dpsql.kernel.faster import UnitFacts, condition_of, rows_of, units_at_most
 from dpsql.kernel.kept import KeptCopy, open_numbers
 from dpsql.kernel.public_order import BoundedCounts, ranks
 from dpsql.kernel.sealed import Sealed, seal, unseal, without_frames
@@ -358,7 +358,7 @@ def seal_largest(
             return None
         own, positions = exact(found), np.arange(table.num_rows)
         rows, n = own.n[upper.place], [np.full(own.size, -1, dtype=np.int64) for _ in own.n]
-        if 4 * int(rows.sum()) > 3 * rows_at_most(facts):
+        if 4 * int(rows.sum()) > 3 * max((int(unseal(each)[0]) for each in facts), default=0):
             return None
         if own.size and not CountedSoFar(own.keys, own.n, n, None, ask).count_few(own.keys_at, positions):
             return None

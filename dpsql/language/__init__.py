@@ -1,8 +1,7 @@
 """The parser: text to `Statement`. Private clauses are removed from the tokens, the rest is standard SQL.
 
 `parse` (``parse``) runs these, in this order; ``check_statements`` reads those about streams of checks,
-``stable_statements`` those about exact answers, ``board_statements`` those about boards and
-holdouts, and ``check_rewrites`` makes what checks count; ``report_statements`` reads those about reports:
+``board_statements`` those about boards and holdouts, and ``check_rewrites`` makes what checks count:
 
 ``tokens``         the tokens of a statement, and limits on its size
 ``clauses``        those of other dialects as dpsql reads them, by ``clause_forms``; the private clauses,
@@ -11,8 +10,9 @@ holdouts, and ``check_rewrites`` makes what checks count; ``report_statements`` 
 ``options``        the options of the private clause
 ``dialect_forms``  functions and clauses of other dialects, in the parsed tree
 
-``statement`` has the types, and errors with a position in the text; ``stream_statements`` has those of
-streams, ``all_statements`` all of them; ``syntax_trees`` searches and copies the parser's trees;
+``statement`` has the types, errors with a position in the text, and those about reports;
+``stream_statements`` has those of streams and of exact answers, ``all_statements`` all of them;
+``syntax_trees`` searches and copies the parser's trees;
 ``text_outline`` says where words, calls and clauses of a text stand, and ``repair`` changes a text that does
 not parse.
 """
@@ -25,13 +25,11 @@ from dpsql.language.parameters import (
     Parameters,
     copy_parameters,
     copy_text,
-    copy_whole,
     read_first_words,
     write_parameters,
 )
 from dpsql.language.parse import keep_title, name_columns, parse, title_of
 from dpsql.language.repair import repair
-from dpsql.language.stable_statements import FirstStable, OpenStable
 from dpsql.language.statement import (
     CUTS,
     AboveThreshold,
@@ -54,19 +52,30 @@ from dpsql.language.statement import (
     replace_name,
     write_name,
 )
-from dpsql.language.stream_statements import Ask, Check, Expectation, OpenChecks, StreamCommand
+from dpsql.language.stream_statements import (
+    Ask,
+    Check,
+    Expectation,
+    FirstStable,
+    OpenChecks,
+    OpenStable,
+    StreamCommand,
+)
 from dpsql.language.syntax_trees import (
+    MARK,
     copy_tree,
     find_nodes,
     find_tables,
+    list_given,
     list_visible_ctes,
+    make_call,
     name_query,
     read_nodes,
     transform_tree,
     walk_tree,
 )
 from dpsql.language.text_outline import BlockText, Outline, call_end, refuse_unclear
-from dpsql.language.tokens import MARK, find_closing_parenthesis, split_script, split_script_with_places
+from dpsql.language.tokens import find_closing_parenthesis, split_script, split_script_with_places
 
 __all__ = [
     "CUTS",
@@ -111,13 +120,14 @@ __all__ = [
     "copy_parameters",
     "copy_text",
     "copy_tree",
-    "copy_whole",
     "fill_form",
     "find_closing_parenthesis",
     "find_nodes",
     "find_tables",
     "keep_title",
+    "list_given",
     "list_visible_ctes",
+    "make_call",
     "name_columns",
     "name_query",
     "parse",

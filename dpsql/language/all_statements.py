@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Literal
 
-from dpsql.language.stable_statements import FirstStable
 from dpsql.language.statement import (
     Describe,
     Query,
@@ -14,7 +13,7 @@ from dpsql.language.statement import (
     Show,
     StatementText,
 )
-from dpsql.language.stream_statements import Ask, Check, OpenChecks, StreamCommand
+from dpsql.language.stream_statements import Ask, Check, FirstStable, OpenChecks, StreamCommand
 from dpsql.lazy_dataclass import dataclass
 
 ExplainForm = Literal["TABLE", "JSON", "CERTIFICATE"]

@@ -21,9 +21,18 @@ from dpsql.language.board_statements import (
 )
 from dpsql.language.check_rewrites import find_item, list_items, read_number, rewrite_item
 from dpsql.language.options import read_value, split_options
-from dpsql.language.stable_statements import FirstStable, parse_first_stable, parse_open_stable
 from dpsql.language.statement import Query, StatementText, write_name
-from dpsql.language.stream_statements import SIDES, Ask, Check, Expectation, OpenChecks, StreamCommand
+from dpsql.language.stream_statements import (
+    SIDES,
+    Ask,
+    Check,
+    Expectation,
+    FirstStable,
+    OpenChecks,
+    StreamCommand,
+    parse_first_stable,
+    parse_open_stable,
+)
 from dpsql.language.tokens import Cursor, find_closing_parenthesis
 
 Parse = Callable[[list[Token]], Query]

@@ -7,8 +7,7 @@ from collections.abc import Callable, Mapping
 
 from sqlglot import exp
 
-from dpsql.language.syntax_trees import copy_tree, walk_tree
-from dpsql.language.tokens import MARK
+from dpsql.language.syntax_trees import MARK, copy_tree, walk_tree
 
 _AGGREGATES = frozenset({"count", "sum", "avg", "min", "max"})
 _ONE_TIME = frozenset({exp.DataType.Type.DATE, exp.DataType.Type.TIMESTAMP})

@@ -36,8 +36,8 @@ from dpsql.language.clause_forms import (
     select_series,
     split_joins,
 )
-from dpsql.language.syntax_trees import copy_tree, find_nodes, walk_tree
-from dpsql.language.tokens import MARK, mark_functions
+from dpsql.language.syntax_trees import MARK, copy_tree, find_nodes, walk_tree
+from dpsql.language.tokens import mark_functions
 
 _PARTS = frozenset({"year", "quarter", "month", "day", "hour", "minute", "second", "isoweek"})
 """Parts of a date that all dialects cut at the same places; other weeks begin on different days."""

@@ -14,7 +14,7 @@ import uuid
 from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
 from fractions import Fraction
-from typing import Any, TypeVar
+from typing import Any
 
 from sqlglot.tokenizer_core import Token, TokenType
 
@@ -26,8 +26,6 @@ from dpsql.lazy_dataclass import dataclass
 
 Parameters = Sequence[object] | Mapping[str, object] | None
 """The parameters of a statement: a sequence for `?` and `$1`, a mapping for `$name`."""
-
-_T = TypeVar("_T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,13 +53,6 @@ def copy_text(text: object) -> str:
     if not isinstance(text, str):
         raise ProgrammingError("a statement is text (str)")
     return str.__str__(text)
-
-
-def copy_whole(value: _T) -> _T:
-    """Copy an integer to `int`; return any other value unchanged, to be refused later."""
-    if isinstance(value, int) and not isinstance(value, bool):
-        return int.__int__(value)  # type: ignore[return-value]  # a number for a number
-    return value
 
 
 def _copy_value(value: object) -> object:

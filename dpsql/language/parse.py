@@ -20,10 +20,10 @@ from dpsql.language.clauses import lift_clauses, standardize_tokens
 from dpsql.language.dialect_forms import drop_limit_casts, standardize_forms
 from dpsql.language.options import read_value
 from dpsql.language.parameters import Parameters
-from dpsql.language.stable_statements import FirstStable
 from dpsql.language.statement import Clauses, Describe, Query, Refine, Set, Show, StatementText
-from dpsql.language.stream_statements import Ask, Check, OpenChecks, StreamCommand
+from dpsql.language.stream_statements import Ask, Check, FirstStable, OpenChecks, StreamCommand
 from dpsql.language.syntax_trees import (
+    MARK,
     copy_tree,
     find_nodes,
     rename_public_schema,
@@ -31,7 +31,6 @@ from dpsql.language.syntax_trees import (
     walk_tree,
 )
 from dpsql.language.tokens import (
-    MARK,
     OPAQUE,
     find_closing_parenthesis,
     find_comment_end,
@@ -204,7 +203,7 @@ def parse(text: str, parameters: Parameters = None, dialect: str | None = None) 
     """
     first = _read_first_word(text)
     if first in _OF_REPORTS:
-        from dpsql.language.report_statements import parse_report_statement  # noqa: PLC0415  few are
+        from dpsql.language.statement import parse_report_statement  # noqa: PLC0415  few are
 
         if (report := parse_report_statement(text)) is not None:
             return report
@@ -222,7 +221,7 @@ def parse(text: str, parameters: Parameters = None, dialect: str | None = None) 
         raise source.syntax("there is no statement")
     word = tokens[0].text.upper()
     if word in _QUERY and tokens[0].token_type not in (TokenType.STRING, TokenType.IDENTIFIER):
-        return _parse_query(source, tokens, parameters, dialect)
+        return _parse_bound(source, *params.bind_parameters(source, tokens, parameters), dialect)
     if word == "SHOW":
         return _parse_show(source, tokens)
     if word in ("DESCRIBE", "DESC"):
@@ -279,12 +278,6 @@ def _parse_explain(
             len(rest) - len(rest.lstrip()),
         )
     return Explain(source, query, form)
-
-
-def _parse_query(
-    source: StatementText, tokens: list[Token], parameters: Parameters, dialect: str | None
-) -> Query:
-    return _parse_bound(source, *params.bind_parameters(source, tokens, parameters), dialect)
 
 
 def _parse_bound(

@@ -7,6 +7,10 @@ from typing import TypeVar
 
 from sqlglot import exp
 
+MARK = "dpsql_fn_"
+"""Prefix of a function's name in the parsed tree. The parser knows none of these names, so every call
+stays a plain call with its arguments as typed, instead of one of several hundred node types."""
+
 _Node = TypeVar("_Node", bound=exp.Expr)
 _WITHOUT_NODES = frozenset({str, bool, int, type(None)})
 """The types of most arguments that are no nodes; to look a type up takes less time than `isinstance`."""
@@ -73,6 +77,20 @@ def read_nodes(tree: exp.Expr) -> tuple[tuple[object, ...], list[tuple[object, d
             meta = {key: value for key, value in meta.items() if key != "note"}
         metas.append((node.comments and tuple(node.comments), meta.copy() if meta else None))
     return tuple(held), metas
+
+
+def list_given(node: exp.Expr) -> set[str]:
+    """Return the names of the arguments that a node of the parser has.
+
+    >>> sorted(list_given(exp.select("a").from_("t")))
+    ['expressions', 'from_']
+    """
+    return {name for name, value in node.args.items() if value}
+
+
+def make_call(name: str, *arguments: exp.Expr) -> exp.Anonymous:
+    """Make a call of a function of dpsql by its own name, which no dialect reads in another way."""
+    return exp.Anonymous(this=f"{MARK}{name}", expressions=list(arguments))
 
 
 def copy_tree(node: _Node, *without: str) -> _Node:

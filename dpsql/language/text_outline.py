@@ -98,19 +98,12 @@ class Outline:
         return Outline(text)
 
     def respellings(self) -> list[tuple[int, int, str]]:
-        """Return what dpsql spells otherwise: from where to where in the text, and its own spelling."""
-        return _find_respellings(self.text, self.tokens)
+        """Return what dpsql spells otherwise: from where to where in the text, and its own spelling.
 
-    def respell(self) -> str:
-        r"""Return the text with the spellings of other dialects as dpsql reads them.
-
-        >>> Outline("SELECT [page] FROM visits WHERE a && b").respell()
-        'SELECT "page" FROM visits WHERE a AND b'
+        >>> Outline("SELECT [page] FROM visits WHERE a && b").respellings()
+        [(7, 13, '"page"'), (34, 36, 'AND')]
         """
-        text = self.text
-        for start, end, new in reversed(self.respellings()):
-            text = text[:start] + new + text[end:]
-        return text
+        return _find_respellings(self.text, self.tokens)
 
     def end(self) -> int:
         """Return the place in the text behind the statement."""

@@ -18,6 +18,7 @@ from sqlglot.errors import TokenError
 from sqlglot.tokenizer_core import Token, TokenType
 
 from dpsql.language.statement import StatementText
+from dpsql.language.syntax_trees import MARK
 
 OPAQUE = (
     r"""(?<!\w)[eE]'(?:\\.|[^'\\])*'?|'[^']*'?|"[^"]*"?|--[^\n]*"""
@@ -82,10 +83,6 @@ MAX_TEXT = 100_000
 MAX_TOKENS = 20_000
 MAX_DEPTH = 64
 MAX_DIGITS = 400
-
-MARK = "dpsql_fn_"
-"""Prefix of a function's name in the parsed tree. The parser knows none of these names, so every call
-stays a plain call with its arguments as typed, instead of one of several hundred node types."""
 
 _SYNTAX = frozenset(
     {"cast", "try_cast", "extract", "exists", "values", "unnest", "filter", "over", "within", "top"}

@@ -2,7 +2,7 @@
 
 =======================  ========================================================================
 ``ledger``               `Ledger`: opened as a policy says, what the session calls
-``listing``              entries, releases and ladders, for the owner and for an analyst
+``listing``              entries, releases, ladders and those of reports, for the owner and for an analyst
 ``budgets``              what is spent and left, in all and as rows
 ``part_budgets``         what is spent and left of each part of units
 ``rollback_guard``       notices an older copy of the ledger, and goes on with one where the owner says so
@@ -12,7 +12,6 @@
 ``verification``         the invariants, and the tables compared with all events
 ``running_sums``         the totals after each event
 ``stream_verification``  the same of streams
-``report_listing``       what was released for registered reports
 =======================  ========================================================================
 """
 
@@ -41,9 +40,9 @@ from dpsql.ledger.listing import (
     LadderCharge,
     Lineage,
     ReleaseInfo,
+    ReportRelease,
 )
 from dpsql.ledger.part_budgets import list_fullest, read_parts, write_parts
-from dpsql.ledger.report_listing import ReportRelease
 
 __all__ = [
     "LIKE",

@@ -35,11 +35,12 @@ from dpsql.ledger.listing import (
     LadderCharge,
     Lineage,
     ReleaseInfo,
+    ReportRelease,
+    list_report_releases,
 )
 from dpsql.ledger.mark import MarkPlace, mark_place
 from dpsql.ledger.migration import bring_up_to_date
 from dpsql.ledger.part_budgets import BorneInYears, ChargedParts, list_borne, list_parts, total_in_sequence
-from dpsql.ledger.report_listing import ReportRelease, list_report_releases
 from dpsql.ledger.rollback_guard import MarkGuard
 from dpsql.policy import Policy, UnitPeriods, fold
 

@@ -32,8 +32,8 @@ from dpsql.kernel.ledger.totals import (
     scope,
 )
 from dpsql.kernel.loss import PrivacyLoss, Totals
+from dpsql.ledger.listing import compare_end, compare_report
 from dpsql.ledger.migration import digest_of
-from dpsql.ledger.report_listing import compare_end, compare_report
 from dpsql.ledger.running_sums import RunningSums
 from dpsql.ledger.stream_verification import StreamReplay, list_wrong_steps, list_wrong_streams
 

@@ -16,7 +16,7 @@ from dpsql.engines.exact_queries import ExactQueries, UnreadableError
 from dpsql.owner.findings import Report, number_of
 from dpsql.policy import Policy, Table, UnitColumn, UnitPeriod, UnitRow, UnitVia, fold, path_of
 from dpsql.policy.names import key_path
-from dpsql.policy.references import add_article
+from dpsql.policy.references import add_article, are_alike
 from dpsql.types import SqlType
 
 _PEOPLE = (
@@ -309,7 +309,7 @@ def _find_second_paths(
         for name, kind in columns:
             if name in direct or is_bare_key(name) or fold(name) not in {fold(whom)} - {declared[-1]}:
                 continue
-            if _are_alike(kind, _type_of(inspector, parent, whom)):
+            if are_alike(kind, _type_of(inspector, parent, whom)):
                 direct.add(name)
                 yield name, UnitColumn(name, own.kind)
         if table in path_of(policy.tables, parent):
@@ -319,7 +319,7 @@ def _find_second_paths(
                 same = fold(name) == fold(key) and not is_bare_key(name)
                 leads = same or names_rows(name, parent.name, key)
                 other = (fold(parent.name), fold(name)) != declared
-                if leads and other and _are_alike(kind, _type_of(inspector, parent, key)):
+                if leads and other and are_alike(kind, _type_of(inspector, parent, key)):
                     yield name, UnitVia(name, parent.name, key, own.kind)
 
 
@@ -330,10 +330,6 @@ def _declared_way(unit: UnitColumn | UnitVia) -> tuple[str, str]:
 
 def _type_of(inspector: ExactQueries, table: Table, column: str) -> SqlType:
     return next(kind for name, kind in inspector.readers[table.name].columns if fold(name) == fold(column))
-
-
-def _are_alike(one: SqlType, other: SqlType) -> bool:
-    return one == other or (one.integer and other.integer)
 
 
 def _describe_way(policy: Policy, table: Table) -> str:

@@ -229,11 +229,6 @@ def estimates_of(plan: Plan, cuts: Sequence[MeasuredCut]) -> dict[int, float]:
     }
 
 
-def most_of(cuts: Sequence[MeasuredCut]) -> dict[int, float]:
-    """Return what units have beyond bounds in all groups together at most, by the places of the numbers."""
-    return {place: cut.most for cut in cuts if cut.known for place in cut.excess.places}
-
-
 def units_above(cuts: Sequence[MeasuredCut]) -> dict[int, tuple[float, float]]:
     """Return how many units are above bounds at least and at most, by the searches that found these."""
     return {cut.excess.search: cut.units for cut in cuts if cut.known}

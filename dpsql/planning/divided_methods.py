@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from dpsql.analysis import Partitions, Plan, is_laplace_less
 from dpsql.errors import InternalError
 from dpsql.estimates import Combined
-from dpsql.estimates.number_noises import Made, join_laws
+from dpsql.estimates.number_noises import Made
 from dpsql.kernel.loss import Charge, PrivacyLoss
 from dpsql.kernel.parted import Parted
 from dpsql.kernel.release import Rows, Run
@@ -252,7 +252,7 @@ def _join_partition_laws(parts: list[Combined]) -> Made | None:
     there = [part.made for part in parts if len(part.value)] or [part.made for part in parts]
     found = there[0]
     for part in there[1:]:
-        found = join_laws(found, part)
+        found = None if found is None or part is None else found.append(part)
     return found
 
 

@@ -37,7 +37,6 @@ from dpsql.planning.cut_intervals import (
     MeasuredCut,
     describe_left_out,
     estimates_of,
-    most_of,
     move_ends,
     rows_of_moments,
     share_left_out,
@@ -113,7 +112,7 @@ class ExcessApart(KeepsQuote):
             alone=alone,
             left_out=said,
             excess=beyond,
-            most_left_out=most_of(cuts),
+            most_left_out={place: cut.most for cut in cuts if cut.known for place in cut.excess.places},
             units_above=units_above(cuts),
         )
 

@@ -195,7 +195,7 @@ class ShareMeasuring:
     def block(self, size: int) -> LaplaceBlock:
         """Return the Laplace noise of the moments of one column, for a given number of groups."""
         move = largest_change(self.plan, self.places[0], size)
-        return LaplaceBlock(self.plan, tuple(self.places), LaplaceShare(self.epsilon, move), move)
+        return LaplaceBlock(self.plan, tuple(self.places), LaplaceShare(self.epsilon, move))
 
     def orders(self, place: int) -> bool:
         """Return whether the number at a place is the one whose gaps order the groups."""

@@ -133,16 +133,15 @@ class LaplaceShare:
         """The scale of the Laplace noise that the share of epsilon pays for."""
         return self.sensitivity / self.epsilon
 
-    def noise(self, size: int, *, resolution: int | None = None, total: bool = False) -> mechanisms.Laplace:
-        """Return the noise of a number of values, or of their total; of fewer values it costs less."""
-        moved = 1 if total else max(min(self.times, size), 1)
+    def noise(self, size: int, *, resolution: int | None = None) -> mechanisms.Laplace:
+        """Return the noise of a number of values; of fewer values it costs less."""
+        moved = max(min(self.times, size), 1)
         return mechanisms.Laplace.plan(
             size,
             moved * self.epsilon,
             groups_per_unit=moved,
             sensitivity=self.sensitivity,
             resolution=resolution,
-            total=total,
         )
 
 
@@ -283,8 +282,6 @@ class LaplaceBlock:
         The places of the numbers among its counts.
     share
         Their noise.
-    move
-        The most by which one unit moves all of them in all groups together, in steps.
     resolution
         The grid of the noise, as `mechanisms.Laplace` takes it; None: the usual one.
     planned
@@ -294,7 +291,6 @@ class LaplaceBlock:
     plan: Plan
     places: tuple[int, ...]
     share: LaplaceShare
-    move: int
     resolution: int | None = None
     planned: dict[int, mechanisms.Laplace] = field(default_factory=dict, compare=False, repr=False)
 
@@ -386,8 +382,7 @@ def divide_into_blocks(
     made = []
     for together, part in divide_among(plan, places, epsilon):
         if plan.counts[together[0]].noise_group is not None:
-            moved = move(together[0])
-            made.append(LaplaceBlock(plan, tuple(together), LaplaceShare(part, moved), moved))
+            made.append(LaplaceBlock(plan, tuple(together), LaplaceShare(part, move(together[0]))))
             continue
         moves = [move(place) for place in together]
         own = laplace_shares(
@@ -395,8 +390,5 @@ def divide_into_blocks(
             moves,
             [plan.counts[place].bound for place in together],
         )
-        made += [
-            LaplaceBlock(plan, (place,), share, moved)
-            for place, share, moved in zip(together, own, moves, strict=True)
-        ]
+        made += [LaplaceBlock(plan, (place,), share) for place, share in zip(together, own, strict=True)]
     return made

@@ -40,10 +40,10 @@ BOUNDS = ("max_rows_contributed", "max_groups_contributed")
 SET_NOTE = "the rows are a set, in the order of their keys: DP_RANK() in the select list asks for a list"
 
 
-def refuse(plan: Plan, message: str, hint: str | None = None, fix: Fix | None = None) -> QueryRefused:
+def refuse(plan: Plan, message: str, hint: str | None = None) -> QueryRefused:
     """Return the refusal of a statement that cannot be answered without noise."""
     at = plan.options.at.get("mechanism")
-    return plan.query.source.refuse(f"an exact answer is of keys: {message}", at, hint, fix)
+    return plan.query.source.refuse(f"an exact answer is of keys: {message}", at, hint)
 
 
 def question_of(plan: Plan) -> tuple[int, StableQuestion]:

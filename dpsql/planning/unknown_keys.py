@@ -29,8 +29,6 @@ from dpsql.planning.method import KeepsQuote, NoisyResult, Quote
 from dpsql.planning.noise_shares import LaplaceBlock, Values, divide_into_blocks, errors_of_blocks
 from dpsql.planning.result_table import order_by_terms
 
-MECHANISMS = ("LIMITED_DOMAIN", "LIMITED_THEN_STABLE", "TOP_STABLE")
-
 NOTE = "fewer rows than asked for may come: a key is shown only when no single unit can have put it there"
 SET_NOTE = "rows without a gap come last, as a set in the order of their keys"
 

@@ -8,12 +8,10 @@
 ``table_parts``          the parts of a table: its files, unit and domains
 ``column_values``        the bounds and domains of a column; conversion of values to the column's type
 ``references``           paths of rows to their unit, the checks of tables against each other, and views
-``model_tables``         public tables that stand for private ones
 ``part_declarations``    the date by which units are in parts, or of which they have a period
 ``zones``                the offsets of local times from UTC
 ``policy_keys``          the keys of each TOML table, with kinds, defaults and meanings; ``table_keys`` has
                          those of tables
-``json_schema``          the JSON Schema of a policy, for editors
 ``toml_values``          how the value of a key is read; one TOML table read by its keys
 ``names``                ASCII names compared without case; policy errors
 =======================  =====================================================================

@@ -20,8 +20,7 @@ from dpsql.errors import PolicyError
 from dpsql.kernel.facts import fold
 from dpsql.policy.budget import read_analysts, read_budget, read_groups
 from dpsql.policy.column_values import ColumnBounds
-from dpsql.policy.model import Policy
-from dpsql.policy.model_tables import read_models
+from dpsql.policy.model import Policy, read_models
 from dpsql.policy.names import key_path, wrong
 from dpsql.policy.part_declarations import UnitPeriod, read_parts
 from dpsql.policy.policy_keys import KEYS

@@ -364,9 +364,10 @@ def check_owned_keys(tables: Mapping[str, Table]) -> None:
                 )
             expected = other.declared_type(theirs, place, repr(other.name))
             own = table.declared_type(column, place)
-            if expected is not None and own is not None and not _are_alike(own, expected):
+            if expected is not None and own is not None and not are_alike(own, expected):
                 raise wrong(place, f"{column!r} is {own}, but {theirs!r} of {other.name!r} is {expected}")
 
 
-def _are_alike(one: SqlType, other: SqlType) -> bool:
+def are_alike(one: SqlType, other: SqlType) -> bool:
+    """Return whether values of two types can name the same thing."""
     return one == other or (one.integer and other.integer)

@@ -6,7 +6,6 @@
                    the same data, so that an answer is found again, under other names of its columns, too
 ``check_answers``  answers of checks, and the key of a check
 ``moved_units``    notices that units moved from one part to another between versions of the data
-``renewed``        what a guarantee says of budgets that start anew
 ``kept_ladders``   kept bounds of the policy's tables, as statements use them
 =================  ==================================================================================
 
@@ -45,7 +44,6 @@ from dpsql.release.release import (
     to_bytes,
     write_cell,
 )
-from dpsql.release.renewed import renew_words
 from dpsql.release.reuse import changes, question, reuse_key, source_version, tables_read, why_charged_again
 from dpsql.render.readable import COMPUTED
 
@@ -56,6 +54,26 @@ if TYPE_CHECKING:
 
     from dpsql.analysis import Output, Plan
     from dpsql.places import Places
+
+RENEWED = "renewals"
+"""The property of a release that says how often the budget has started anew."""
+
+
+def add_renewals(text: str, renewed: str) -> str:
+    """Return a guarantee with what is to be said of budgets that start anew."""
+    return f"{text}; {renewed}" if renewed else text
+
+
+def renew_words(release: Release, renewed: str) -> Release:
+    """Return a stored release with what is said now of budgets: they may have started anew since."""
+    before = release.properties.get(RENEWED, "")
+    if before == renewed:
+        return release
+    text = release.guarantee.removesuffix(f"; {before}") if before else release.guarantee
+    others = {name: each for name, each in release.properties.items() if name != RENEWED}
+    properties = {**others, **({RENEWED: renewed} if renewed else {})}
+    return replace(release, guarantee=add_renewals(text, renewed), properties=properties)
+
 
 __all__ = [
     "COMPUTED",

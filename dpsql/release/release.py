@@ -38,11 +38,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-def write_noises(noises: Noises) -> tuple[dict[str, Any], pa.Table]:
-    """Return noises as values that JSON has, and a table of their values for each row."""
-    return _Writer().write(noises)
-
-
 def read_noises(facts: Mapping[str, Any], table: pa.Table) -> Noises:
     """Return the noises that `write_noises` was given."""
     columns = {name: table.column(name).to_numpy() for name in table.column_names}
@@ -363,7 +358,7 @@ def to_bytes(release: Release) -> bytes:
     """Write a release as the ledger stores it: its facts as JSON, its two tables as Arrow streams."""
     facts, more = facts_of(release), list[bytes]()
     if release.noises is not None:
-        known, columns = write_noises(release.noises)
+        known, columns = _Writer().write(release.noises)
         facts, more = facts | {"noises": known, "addable": release.addable}, [stream(columns)]
     parts = [json.dumps(facts).encode(), stream(release.rows), stream(release.table), *more]
     parts += [] if release.together is None else [stream(release.together)]

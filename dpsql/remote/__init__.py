@@ -8,7 +8,6 @@ It has the methods of a session in this process; cursors and the command line us
                         prompt; the encrypted socket, remembered certificates, channel binding
 ``server_wire``         one connection: login by SCRAM, statements, cancel requests
 ``outgoing_statement``  how a statement is sent; errors of a server as dpsql's own classes
-``outgoing_upload``     how an upload is sent
 ======================  =======================================================================
 
 Each text is sent in a thread of its own, so that a Ctrl-C never leaves half an answer unread. An answer comes
@@ -17,25 +16,26 @@ as an Arrow stream with its release in the metadata, a price and a budget with t
 
 from __future__ import annotations
 
+import io
 import json
 import threading
 from concurrent.futures import Future, wait
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import field, replace
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
-from dpsql.errors import Error, InterfaceError, InternalError, QueryRefused
+from dpsql.errors import Error, InterfaceError, InternalError, ProgrammingError, QueryRefused
 from dpsql.kernel.loss import Charge
-from dpsql.language import copy_parameters, copy_text
+from dpsql.language import copy_parameters, copy_text, write_name
 from dpsql.lazy_dataclass import dataclass
 from dpsql.ledger import Budget, read_parts
 from dpsql.release import from_arrow
 from dpsql.remote.outgoing_statement import OutgoingStatement, SentText
-from dpsql.remote.outgoing_upload import write_upload
 from dpsql.remote.server_target import Target, find_password
 from dpsql.remote.server_wire import Reply, ServerWire
 from dpsql.session_api import StatementResult, Turn
+from dpsql.uploads import check_columns
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -45,6 +45,49 @@ if TYPE_CHECKING:
 
     from dpsql.language import Parameters
     from dpsql.release import Release
+
+
+_TYPES: Final = {
+    "bool": "BOOLEAN",
+    "int8": "TINYINT",
+    "int16": "SMALLINT",
+    "int32": "INTEGER",
+    "int64": "BIGINT",
+    "uint8": "SMALLINT",
+    "uint16": "INTEGER",
+    "uint32": "BIGINT",
+    "uint64": "BIGINT",
+    "float": "FLOAT",
+    "double": "DOUBLE",
+    "string": "VARCHAR",
+    "large_string": "VARCHAR",
+    "date32[day]": "DATE",
+}
+"""What columns of Arrow are called in SQL, where they can be sent as text and read again."""
+
+
+def write_upload(name: str, rows: pa.Table, key: str | None) -> tuple[str, bytes]:
+    """Return the statement that announces rows, and the rows."""
+    import pyarrow as pa  # noqa: PLC0415  few sessions upload
+    import pyarrow.csv as arrow_csv  # noqa: PLC0415
+
+    rows = check_columns(name, rows)
+    wanted = rows.column_names[0] if key is None else key
+    if wanted not in rows.column_names:
+        raise ProgrammingError(f"{name[:60]} has no column {wanted[:60]}, by which it would be joined")
+    columns = []
+    for column in rows.schema:
+        kind = "TIMESTAMP" if pa.types.is_timestamp(column.type) else _TYPES.get(str(column.type))
+        if pa.types.is_decimal(column.type):
+            kind = f"DECIMAL({column.type.precision}, {column.type.scale})"
+        if kind is None:
+            raise ProgrammingError(f"column {column.name[:60]} of {name[:60]} cannot be sent: cast it")
+        columns.append(f"{write_name(column.name)} {kind}{' PRIMARY KEY' if column.name == wanted else ''}")
+    sink = io.BytesIO()
+    arrow_csv.write_csv(rows, sink)
+    listed = ", ".join(columns)
+    return f"COPY {write_name(name)} ({listed}) FROM STDIN WITH (FORMAT csv, HEADER)", sink.getvalue()
+
 
 __all__ = ["RemoteSession", "Target", "connect", "find_password"]
 

@@ -27,7 +27,6 @@ from dpsql.errors import InterfaceError, OperationalError
 from dpsql.lazy_dataclass import dataclass
 from dpsql.login import TLS, hash_certificate, message
 
-SCHEME = "dpsql://"
 PORT = 5433
 VARIABLE = "DPSQL_PASSWORD"
 """The variable of the environment that has the password."""

@@ -12,7 +12,6 @@ This module imports nothing, since `dpsql --help` loads it and has to start quic
 ``pictures``        what is drawn of an answer: its kind, labels, numbers with their ranges, its words
 ``picture_choice``  the picture that fits a release
 ``drawing``         pictures as SVG: numbers, bars, shaded tables, marks
-``svg_lines``       lines over time, and small frames of them
 ``svg_elements``    the elements of drawings, their axes, bars and markup
 ``text_pictures``   pictures in characters
 ``plot_packages``   pictures by matplotlib or Altair

@@ -15,6 +15,8 @@ from dpsql.render.svg_elements import (
     count_fitting,
     draw_bar,
     draw_line,
+    draw_lines,
+    draw_panels,
     draw_rect,
     draw_text,
     list_ticks,
@@ -24,7 +26,6 @@ from dpsql.render.svg_elements import (
     write_markup,
     write_tick,
 )
-from dpsql.render.svg_lines import draw_lines, draw_panels
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -78,7 +78,7 @@ def picture_of(release: Released, column: str | int | None = None) -> Picture | 
     if rows > _MOST_READ:
         found_bars = _bars_of(release, keys, name, found, place, made)
         return replace(found_bars, folded=_fold_words(len(found_bars.labels), rows, "groups"))
-    if _selects(release):
+    if release.selection.startswith(("top-", "argmax", "above ")):
         return _bars_of(release, keys, name, found, place, made)
     over_time = _line_of(keys, found, made)
     if over_time is not None and len(over_time.labels) <= _MOST_TIMES:
@@ -202,11 +202,6 @@ def _shorten_times(found: list[Any], labels: list[str]) -> list[str]:
     return [
         label if value is None else str(value)[:cells] for value, label in zip(found, labels, strict=True)
     ]
-
-
-def _selects(release: Released) -> bool:
-    """Whether the rows are those that a mechanism has selected: between them others may be missing."""
-    return release.selection.startswith(("top-", "argmax", "above "))
 
 
 def _threshold_of(release: Released) -> float | None:

@@ -60,11 +60,6 @@ _HEAD, _TAIL = 4, 3
 _MINUTES = len("2026-01-31 12:00")
 
 
-def statements_of(names: Sequence[str]) -> str | None:
-    """Return the name of the column with statements, if these are the columns of a listing with one."""
-    return _STATEMENTS.get(tuple(names))
-
-
 def fit_listing(names: Sequence[str], columns: list[TextColumn], style: Style) -> list[TextColumn]:
     """Fit the columns of a listing, such as SHOW RELEASES, to the style's width; leave others as they are."""
     if list(names) == _EXPLAINED and style.columns is not None:
@@ -189,7 +184,7 @@ def _answer_columns(rows: pa.Table, release: Released | None, style: Style) -> l
 
 def public_columns(rows: pa.Table, style: Style) -> list[TextColumn]:
     """Write the rows of a result without noise, or of what a SELECT made of a release."""
-    long = statements_of(rows.column_names)
+    long = _STATEMENTS.get(tuple(rows.column_names))
     return [
         _write_texts(name, rows.column(i), style, statements=name == long)
         for i, name in enumerate(rows.column_names)

@@ -12,18 +12,23 @@ from dataclasses import field
 from functools import reduce
 from typing import TYPE_CHECKING
 
+import numpy as np
+
+from dpsql.analysis import Catalog
 from dpsql.composition.prepared import PreparedComposed
 from dpsql.errors import OperationalError, ProgrammingError
-from dpsql.estimates.reports.marginals import Marginal
+from dpsql.estimates.noise_laws import Law, NoiseDraw
+from dpsql.estimates.reports.marginal_estimate import Estimate, Undetermined
+from dpsql.estimates.reports.marginals import Marginal, ReleasedMarginal
 from dpsql.kernel.loss import Charge
 from dpsql.kernel.unit_parts import NO_PARTS, Calendar, PartSet
 from dpsql.lazy_dataclass import dataclass
 from dpsql.ledger import StoredReport
-from dpsql.ledger.report_listing import ReportRelease
+from dpsql.ledger.listing import ReportRelease
+from dpsql.policy import Policy
 from dpsql.release.reuse import data_of, find_same_data
-from dpsql.reports.measured import MeasuredQuery, list_parts
+from dpsql.reports.measured import MeasuredQuery, list_parts, universe_of
 from dpsql.reports.measurement_plan import Block, Measured, TablePlan, measure, query_of
-from dpsql.reports.missing_numbers import check_told
 from dpsql.reports.planned import ReportStatement, parts_needed, prepare_releases, read_statements
 from dpsql.reports.registered import ReportText, read_today
 
@@ -275,3 +280,38 @@ def _check_closed(planner: Planner, calendar: Calendar, part: int, needed: PartS
             f"{declared.period} {calendar.name(part)} counts as closed {declared.closed_after} after its end,"
             " and a report measures it once; nothing was charged"
         )
+
+
+def check_told(
+    statements: Sequence[ReportStatement],
+    measured: Sequence[tuple[str, MeasuredQuery]],
+    policy: Policy,
+    catalog: Catalog,
+) -> None:
+    """Raise unless the planned measurements determine every number of a report's statements.
+
+    Which numbers follow depends on what is measured, never on what is released: so the same estimate says it
+    with noise of any size. They do not where values were declared later, or the estimate leaves out a release
+    that is too large.
+    """
+    estimates = {table: _estimate(table, measured, policy, catalog) for table, _ in measured}
+    for place, statement in enumerate(statements, 1):
+        for linear in statement.estimated:
+            for wanted in dict.fromkeys(number.wanted for number in linear.numbers):
+                found = estimates[linear.table.name].variances(wanted)
+                if isinstance(found, Undetermined):
+                    raise OperationalError(
+                        f"what is measured does not tell the numbers of statement {place}; missing:"
+                        f" {found.text}; nothing was charged"
+                    )
+
+
+def _estimate(
+    table: str, measured: Sequence[tuple[str, MeasuredQuery]], policy: Policy, catalog: Catalog
+) -> Estimate:
+    made = [
+        ReleasedMarginal(i, each.marginal, np.zeros(each.marginal.size), NoiseDraw(Law("laplace"), 1.0))
+        for i, (name, each) in enumerate(measured)
+        if name == table
+    ]
+    return Estimate.of(made, universe_of([each.marginal for each in made], table, policy, catalog))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import replace
+from datetime import date
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -16,22 +18,16 @@ from dpsql.composition.show_describe import schema_of
 from dpsql.errors import BudgetExceeded, Error, InterfaceError, OperationalError, ProgrammingError
 from dpsql.estimates.reports.report_plan import Per
 from dpsql.kernel.loss import Charge, Number, exact
-from dpsql.kernel.unit_parts import ALL_PARTS
+from dpsql.kernel.unit_parts import ALL_PARTS, Calendar, PartSet
 from dpsql.language import ReportCommand, copy_text
+from dpsql.lazy_dataclass import dataclass
 from dpsql.ledger import StoredReport, shown
-from dpsql.release import Release, places_of, tell_opening
+from dpsql.release import COMPUTED, Release, places_of, tell_opening
 from dpsql.release.reuse import CHANGING
 from dpsql.reports.answers import answer_report, answer_run
-from dpsql.reports.history import ReportHistory, follow_numbers, newest_parts
-from dpsql.reports.missing_numbers import check_told
 from dpsql.reports.planned import PlannedReport, plan_statements
-from dpsql.reports.registered import (
-    PlannedRegistration,
-    ReportText,
-    plan_registration,
-    share_of,
-)
-from dpsql.reports.report_runs import PlannedRun, plan_run
+from dpsql.reports.registered import PlannedRegistration, ReportText, plan_registration, share_of
+from dpsql.reports.report_runs import PlannedRun, check_told, plan_run
 from dpsql.session_api import StatementResult
 
 if TYPE_CHECKING:
@@ -341,3 +337,87 @@ def table_of(answers: Sequence[StatementResult]) -> pa.Table:
     kinds = [pa.int64(), pa.string(), pa.string(), *[pa.float64()] * 4]
     columns = list(zip(*rows, strict=True)) or [()] * len(names)
     return pa.table({n: pa.array(v, k) for n, v, k in zip(names, columns, kinds, strict=True)})
+
+
+MOST_PARTS = 26
+"""Of so many parts, the newest ones, a history shows numbers."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ReportHistory:
+    """What the page of a report shows.
+
+    Attributes
+    ----------
+    name, texts
+        The report and its statements.
+    part, answers
+        The newest part that was measured, by name, and the answers of its run; None: none was.
+    next_part, price
+        The part after it, and what its run costs; None: it is not over yet, or cannot run.
+    lines
+        For each statement with one row, its numbers from part to part; None for the others.
+    """
+
+    name: str
+    texts: tuple[str, ...]
+    part: str | None
+    answers: tuple[StatementResult, ...]
+    next_part: str | None
+    price: Charge | None
+    lines: tuple[Release | None, ...]
+
+
+def newest_parts(measured: PartSet, calendar: Calendar) -> list[int]:
+    """Return the newest parts that were measured, in order."""
+    least, most = calendar.ends
+    known = measured & PartSet.of((least, most))
+    every = [part for low, high in reversed(known.ranges) for part in range(high, low - 1, -1)]
+    return sorted(every[:MOST_PARTS])
+
+
+def follow_numbers(
+    days: Sequence[date], answers: Sequence[Sequence[StatementResult]]
+) -> tuple[Release | None, ...]:
+    """Return, for each statement, its numbers from part to part, as a release with the first days as keys."""
+    return tuple(_follow(days, [each[i].release for each in answers]) for i in range(len(answers[-1])))
+
+
+def _follow(days: Sequence[date], releases: Sequence[Release | None]) -> Release | None:
+    found = [each for each in releases if each is not None and each.table.num_rows == 1]
+    if len(found) < len(releases) or any(
+        places_of(each).keys or not places_of(each).numbers for each in found
+    ):
+        return None
+    last = found[-1]
+    columns: dict[str, pa.Array] = {"from": pa.array(days, pa.date32())}
+    details: dict[str, pa.Array] = {}
+    names = [last.table.column_names[number.place] for number in places_of(last).numbers]
+    for place, name in enumerate(names):
+        shown = [places_of(each).numbers[place] for each in found]
+        columns[name] = pa.array(
+            [e.table.column(n.place)[0].as_py() for e, n in zip(found, shown, strict=True)]
+        )
+        for end, kind in enumerate(("stddev", "low", "high")):
+            at = [number.details[end] for number in shown]
+            values = [
+                None if own is None else each.table.column(own)[0].as_py()
+                for each, own in zip(found, at, strict=True)
+            ]
+            details[f"{name}_{kind}"] = pa.array(values, pa.float64())
+    rows = pa.table(columns)
+    return replace(
+        last,
+        rows=rows,
+        table=pa.table(columns | details),
+        keys=("from",),
+        counts=tuple(names),
+        places=None,
+        together=None,
+        parts=(),
+        outside=None,
+        noises=None,
+        warnings=(),
+        assumed=(),
+        properties={COMPUTED: f"{len(found)} runs"},
+    )

@@ -7,7 +7,6 @@ gate for every statement, and a session for every answer.
 =================================  ===================================================================
 ``statement_service``, ``client``  the service of one analyst: a session, or on a server
 ``statement_run``                  its steps; ``statement_pool`` awaits them in threads
-``client_uploads``                 public tables that a client uploads, in engines of its own
 ``answers``                        what a client is given, and what is kept of it
 ``service``, ``shared``            what is open once: the policy, pools in threads, all clients
 ``gate``                           who may log in: ``users`` and their file; `login` checks passwords

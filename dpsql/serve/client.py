@@ -1,7 +1,7 @@
 """`Client`: a login that asks, which describes, prices, runs and cancels statements, over any protocol.
 
 Its methods are coroutines; the work is done in pools of threads. For each statement the gate is asked whether
-the login still holds.
+the login still holds. The uploads of a connection are its own (`ClientUploads`).
 """
 
 from __future__ import annotations
@@ -10,27 +10,29 @@ import asyncio
 import json
 import threading
 import time
+import weakref
 from collections.abc import Callable, Sequence
 from contextlib import contextmanager, suppress
+from copy import copy
 from dataclasses import replace
 from datetime import UTC, datetime
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, Literal, TypeVar
 
 from dpsql.composition.explain import explain
 from dpsql.composition.prepared import question_key
 from dpsql.engines import Cancelled
-from dpsql.errors import InterfaceError
+from dpsql.errors import InterfaceError, OperationalError
 from dpsql.lazy_dataclass import dataclass
-from dpsql.serve.answers import RELOADED, Answer, Described
+from dpsql.serve.answers import DESCRIPTIONS, PLANS, RELOADED, Answer, DataCache, Described, StoredAnswers
 from dpsql.serve.catalog import ConnectionRow, CursorRow, Encryption, PreparedRow, SessionFacts
-from dpsql.serve.client_uploads import ClientUploads
 from dpsql.serve.limits import PolicyReloaded, ShuttingDown, locate
 from dpsql.serve.monitoring import StatementRecord
 from dpsql.serve.statement_pool import ActiveStatement, Hold, Retired
 from dpsql.serve.statement_run import Pending, StatementRun
 from dpsql.serve.statement_service import Priced, StatementService
 from dpsql.session import Session
+from dpsql.uploads import Uploads
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Iterator
@@ -43,6 +45,56 @@ if TYPE_CHECKING:
     from dpsql.serve.gate import Login
     from dpsql.serve.settings import Settings
     from dpsql.serve.shared import Generation, SharedByClients
+
+
+MOST_CLIENTS: Final = 8
+"""How many connections of a server have uploads at a time: each has engines of its own."""
+_LOCK: Final = threading.Lock()
+_OPEN: Final = weakref.WeakSet["ClientUploads"]()
+
+
+class ClientUploads:
+    """The uploads of one connection; they end with it, and when the policy is read again."""
+
+    def __init__(self, analyst: str) -> None:
+        self._analyst = analyst
+        self._uploads: Uploads | None = None
+        self._base: Generation | None = None
+        self._own: Generation | None = None
+
+    def of(self, base: Generation) -> Generation:
+        """Return what is open for the policy, with the uploads of the connection."""
+        if self._own is None:
+            return base
+        if self._base is not base:
+            self.close()
+            return base
+        self._own.retired = base.retired
+        return self._own
+
+    def add(self, base: Generation, name: str, rows: pa.Table, key: str | None) -> None:
+        """Upload a table under a name, for this connection alone, with caches of its own."""
+        if self._base is not base:
+            self.close()
+        with _LOCK:
+            if self not in _OPEN and len(_OPEN) >= MOST_CLIENTS:
+                raise OperationalError(f"{MOST_CLIENTS} connections have uploads: ask again later")
+            _OPEN.add(self)
+        self._base, self._uploads = base, self._uploads or Uploads(base.database, self._analyst)
+        database = self._uploads.add(name, rows, key)
+        own = copy(base)
+        own.database, own.policy = database, database.policy
+        own.plans, own.descriptions, own.stored = DataCache(PLANS), DataCache(DESCRIPTIONS), StoredAnswers()
+        self._own = own
+
+    def close(self) -> None:
+        """Forget all uploads of the connection, and close their engines in the background."""
+        if self._uploads is not None:
+            threading.Thread(target=self._uploads.close, name="dpsql closing uploads").start()
+        self._uploads = self._base = self._own = None
+        with _LOCK:
+            _OPEN.discard(self)
+
 
 _T = TypeVar("_T")
 _ATTEMPTS = 3

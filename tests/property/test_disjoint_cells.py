@@ -8,15 +8,16 @@ from random import Random
 
 import pytest
 
-from dpsql.estimates.disjoint_cells import (
+from dpsql.estimates.value_sets import (
     Cell,
+    ValueSet,
     compose_cell,
     find_missing,
     is_within,
     join_cells,
     meet,
+    unite,
 )
-from dpsql.estimates.value_sets import ValueSet, unite
 
 NUMBERS = [-9, 0, 1, 2, 3, 4, 5, 9, None]
 NAMES = ["a", "b", "c", "zz", None]

@@ -77,7 +77,7 @@ MUTANTS = (
         "any column of an anti-join says that there is no partner",
         (
             (
-                "composition.existence_by_value",
+                "composition.values_by_key",
                 "read_anti_join",
                 "any(each.sql() not in equated for each in absent)",
                 "False",
@@ -133,7 +133,14 @@ MUTANTS = (
     ),
     Mutant(
         "moments of rows that have one of two values",
-        (("composition.pair_statistics", "write_pair_statistics", "for each in (p, q)", "for each in (p,)"),),
+        (
+            (
+                "composition.respelled_statements",
+                "write_pair_statistics",
+                "for each in (p, q)",
+                "for each in (p,)",
+            ),
+        ),
         statement="SELECT REGR_COUNT(days, item_id) AS n FROM rental",
     ),
     Mutant(
@@ -158,7 +165,7 @@ MUTANTS = (
         "groups of EXCEPT are those of both branches",
         (
             (
-                "composition.groups_of_sets",
+                "composition.counted_groups",
                 "_read_membership",
                 "right = exp.Not(this=right) if isinstance(inner, exp.Except) else right",
                 "pass",
@@ -168,7 +175,7 @@ MUTANTS = (
     ),
     Mutant(
         "groups of UNION are those that both branches have",
-        (("composition.groups_of_sets", "_read_membership", "isinstance(inner, exp.Union)", "False"),),
+        (("composition.counted_groups", "_read_membership", "isinstance(inner, exp.Union)", "False"),),
         statement="SELECT COUNT(*) AS n FROM (SELECT note FROM rental WHERE days > 7 UNION SELECT word FROM rental UNION SELECT place FROM rental) AS t",
     ),
     Mutant(

@@ -19,9 +19,9 @@ from dpsql.estimates import (
     lower_bound_offset,
     offsets,
     sparse_vector_error,
-    threshold_gap_cdf,
     threshold_gap_offsets,
 )
+from tests.support.threshold_gap import threshold_gap_cdf
 
 RUNS = 40_000
 SIGMAS = 7.0

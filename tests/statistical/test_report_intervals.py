@@ -18,15 +18,15 @@ from dpsql.estimates.reports.marginal_estimate import Estimate, MarginalAnswer
 from dpsql.estimates.reports.marginals import Axis, Marginal, ReleasedMarginal
 from dpsql.estimates.reports.plan_candidates import Wanted
 from dpsql.estimates.reports.plan_weights import Way
-from dpsql.estimates.reports.report_plan import plan_report, predict_run
+from dpsql.estimates.reports.report_plan import plan_report
 from dpsql.estimates.value_sets import ValueSet
-from tests.unit.estimates.reports.listed_cells import Cells, solve_dense
+from tests.unit.estimates.reports.listed_cells import Cells, axis_of_prefixes, predict_run, solve_dense
 
 Numbers = NDArray[np.float64]
 A, B, C = (Axis.of_groups(name, range(size)) for name, size in (("a", 4), ("b", 3), ("c", 2)))
 CELLS = Cells({"a": 4, "b": 3, "c": 2}, {"a": True, "b": True, "c": True})
 LOW = Axis.of_condition("a", ValueSet.of_range(0, 2), "low")
-SO_FAR = Axis.of_prefixes("a", range(5), ["1", "2", "3", "4"])
+SO_FAR = axis_of_prefixes("a", range(5), ["1", "2", "3", "4"])
 WANTED = [Marginal(), Marginal((A,)), Marginal((LOW,)), Marginal((SO_FAR,)), Marginal((A, B)), Marginal((C,))]
 
 

@@ -143,8 +143,11 @@ def test_a_statement_without_a_select_has_no_place_for_options() -> None:
     ],
 )
 def test_spellings_of_other_dialects(written: str, read: str) -> None:
-    assert Outline(written).respell() == read
-    assert Outline(read).respell() == read
+    respelled = written
+    for start, end, new in reversed(Outline(written).respellings()):
+        respelled = respelled[:start] + new + respelled[end:]
+    assert respelled == read
+    assert Outline(read).respellings() == []
 
 
 def test_a_hint_that_is_an_accepted_statement_is_not_tried_again() -> None:

@@ -1,7 +1,7 @@
 """Audit subjects with a known verdict: published mistakes, and private mechanisms to compare them with.
 
 Here are selections and counts; ``threshold`` has sparse vectors and unknown domains, ``streams`` checks of
-expectations, ``models`` those that models expect, ``stable_streams`` exact answers, ``boards`` scores
+expectations, also those of models, ``stable_streams`` exact answers, ``boards`` scores
 compared with the best, ``measuring`` box noise, several numbers and large counts; it also draws all noise.
 """
 
@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from dpsql.audit.cases import any_k, levels, rows_of_units
 from dpsql.audit.detector import Subject, outputs_of, repeat_counts
 from dpsql.audit.features import count_true
-from dpsql.audit.mistakes import boards, measuring, models, stable_streams, streams, threshold
+from dpsql.audit.mistakes import boards, measuring, stable_streams, streams, threshold
 from dpsql.audit.mistakes.measuring import exponential, geometric, laplace, textbook_laplace
 from dpsql.audit.runs import CHARGE, Pair
 from dpsql.kernel import noise as exact_noise
@@ -290,7 +290,7 @@ SUBJECTS = (
     *threshold.UNKNOWN_SUBJECTS,
     *streams.STREAM_SUBJECTS,
     *boards.BOARD_SUBJECTS,
-    *models.MODEL_SUBJECTS,
+    *streams.MODEL_SUBJECTS,
     *stable_streams.STABLE_STREAM_SUBJECTS,
 )
 """All of them, in the order of the catalogue."""

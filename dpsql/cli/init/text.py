@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 from dpsql.kernel.loss import exact
 from dpsql.lazy_dataclass import dataclass
 from dpsql.owner.units import is_bare_key, names_person, names_rows
-from dpsql.policy.json_schema import SCHEMA
 from dpsql.policy.names import key_path, name_problem
+from dpsql.policy.policy_keys import SCHEMA
 from dpsql.policy.table_parts import CsvFormat
 from dpsql.render.grid import escape_controls
 

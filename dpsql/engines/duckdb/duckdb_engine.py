@@ -324,12 +324,7 @@ class DuckDBEngine:
             if held and reader.table.not_null:
                 there = cursor.execute(duckdb_sql(owned.select_counts(reader.table.not_null))).fetchall()[0]
                 held = len(set(there)) == 1
-            beyond = owned.select_beyond_periods()
-            if beyond is not None:
-                held = held and cursor.execute(duckdb_sql(count_rows(beyond))).fetchall() == [(0,)]
-            none = [owned.select_outside(column) for column in reader.table.complete]
-            none += [owned.select_negative(column) for column in reader.table.not_negative]
-            for query in none:
+            for query in owned.select_violations():
                 held = held and cursor.execute(duckdb_sql(count_rows(query))).fetchall() == [(0,)]
             return held, row[1] is not True
 

@@ -134,7 +134,7 @@ def read_source(
         scan = _find_in_database(
             connection, table, catalog, table.source.schema or "main", table.source.table
         )
-        collated = _has_collation(connection, catalog)
+        collated = any("collate" in text for _, text in _definitions(connection, catalog))
         enforced = _never_null_columns(connection, catalog, table.source.schema or "main", table.source.table)
     else:
         files = scan_files(table, folder)
@@ -237,11 +237,6 @@ def _never_null_columns(
         [catalog, schema, name],
     ).fetchall()
     return {fold(row[0]) for row in found}
-
-
-def _has_collation(connection: duckdb.DuckDBPyConnection, catalog: str | None) -> bool:
-    """Whether any table of the database has a collation, under which equal texts may differ."""
-    return any("collate" in text for _, text in _definitions(connection, catalog))
 
 
 def _definitions(connection: duckdb.DuckDBPyConnection, catalog: str | None) -> list[tuple[str, str]]:

@@ -11,6 +11,7 @@ from dpsql.engines.writer.statement_writer import ColumnScope, Rule, Writer
 from dpsql.engines.writer.written_values import Value, joint_range, type_family
 from dpsql.kernel import tree
 from dpsql.kernel.tree import Expr, literal_sql
+from dpsql.kernel.tree.writer import write_bound
 from dpsql.types import BIGINT, BOOLEAN, DOUBLE, NULL, TIMESTAMP, VARCHAR
 
 
@@ -281,14 +282,8 @@ def _write_frame(work: Writer, frame: tree.Frame) -> str:
     if frame.unit == "GROUPS" and not work.dialect.group_frames:
         raise work.refuse("frames by GROUPS")
     if frame.end is None:
-        return f"{frame.unit} {_write_bound(frame.start)}"
-    return f"{frame.unit} BETWEEN {_write_bound(frame.start)} AND {_write_bound(frame.end)}"
-
-
-def _write_bound(bound: tree.Bound) -> str:
-    if bound.side == "CURRENT ROW":
-        return bound.side
-    return f"{'UNBOUNDED' if bound.offset is None else bound.offset} {bound.side}"
+        return f"{frame.unit} {write_bound(frame.start)}"
+    return f"{frame.unit} BETWEEN {write_bound(frame.start)} AND {write_bound(frame.end)}"
 
 
 FUNCTION_RULES: dict[type[Expr], Rule] = {

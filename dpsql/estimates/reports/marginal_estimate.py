@@ -15,9 +15,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpsql.estimates.reports.block_answers import AnswerParts, BlockAnswer
+from dpsql.estimates.reports.block_answers import AnswerParts, BlockAnswer, ErrorTerms
 from dpsql.estimates.reports.column_atoms import AxisMap, Bools, ColumnAtoms, ColumnClasses, FloatArray, Ints
-from dpsql.estimates.reports.error_terms import ErrorTerms
 from dpsql.estimates.reports.marginal_blocks import BlockSystem
 from dpsql.estimates.reports.marginals import Axis, Marginal, ReleasedMarginal
 from dpsql.estimates.value_sets import ValueSet, unite

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -24,9 +23,8 @@ from dpsql.lazy_dataclass import dataclass
 class Axis:
     """The sets of values of one column that a marginal tells apart, with a name for each.
 
-    >>> regions = Axis.of_groups("region", ["north", "south"])
-    >>> regions.labels, Axis.of_prefixes("day", [1, 2, 3], ["a", "b"]).rows[1] == ValueSet.of_range(1, 3)
-    (('north', 'south'), True)
+    >>> Axis.of_groups("region", ["north", "south"]).labels
+    ('north', 'south')
     """
 
     column: str
@@ -48,24 +46,6 @@ class Axis:
     def of_condition(cls, column: str, values: ValueSet, label: str) -> Axis:
         """Return the axis of a condition: its one set of values."""
         return cls(column, (values,), (label,))
-
-    @classmethod
-    def of_ranges(cls, column: str, borders: Sequence[Any], labels: Sequence[str]) -> Axis:
-        """Return the axis of periods or buckets, each from one border to below the next."""
-        return cls(column, tuple(ValueSet.of_range(*pair) for pair in pairwise(borders)), tuple(labels))
-
-    @classmethod
-    def of_prefixes(cls, column: str, borders: Sequence[Any], labels: Sequence[str]) -> Axis:
-        """Return the axis of running totals, each from the first border to below a later one."""
-        return cls(column, tuple(ValueSet.of_range(borders[0], each) for each in borders[1:]), tuple(labels))
-
-    def restrict(self, values: ValueSet) -> Axis | None:
-        """Return the axis under a condition on its column, without sets that become empty."""
-        cut = [(row & values, label) for row, label in zip(self.rows, self.labels, strict=True)]
-        kept = [(row, label) for row, label in cut if row]
-        if not kept:
-            return None
-        return Axis(self.column, tuple(row for row, _ in kept), tuple(label for _, label in kept))
 
     def take(self, places: Sequence[int]) -> Axis:
         """Return the axis with some of its sets of values."""

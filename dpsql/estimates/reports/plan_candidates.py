@@ -195,7 +195,8 @@ def _list_axes(axis: Axis) -> Iterator[Axis]:
 def count_pieces(marginal: Marginal) -> float:
     """Return of how many numbers that can be measured a number of a marginal is the sum, in the mean.
 
-    >>> count_pieces(Marginal((Axis.of_prefixes("day", [1, 2, 3, 4], "abc"),)))
+    >>> so_far = tuple(ValueSet.of_range(1, end) for end in (2, 3, 4))
+    >>> count_pieces(Marginal((Axis("day", so_far, ("a", "b", "c")),)))
     2.0
     """
     overlapping = [axis for axis in marginal.axes if not axis.is_apart()]

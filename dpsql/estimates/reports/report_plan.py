@@ -16,11 +16,9 @@ from typing import Literal
 
 import numpy as np
 
-from dpsql.estimates.noise_laws import Law, NoiseDraw
 from dpsql.estimates.reports.column_atoms import AxisMap, ColumnClasses, FloatArray
 from dpsql.estimates.reports.marginal_blocks import kron, list_subsets
-from dpsql.estimates.reports.marginal_estimate import Estimate
-from dpsql.estimates.reports.marginals import Axis, Marginal, ReleasedMarginal
+from dpsql.estimates.reports.marginals import Axis, Marginal
 from dpsql.estimates.reports.plan_candidates import Candidate, Wanted, count_pieces, list_candidates
 from dpsql.estimates.reports.plan_weights import MeanVariance, PlanBlock, Way, find_precision, find_shares
 from dpsql.estimates.value_sets import ValueSet
@@ -140,20 +138,6 @@ def plan_report(
         for each in statements
     ]
     return Plan(there, tuple(np.sqrt(law.statements(precision)).tolist()), tuple(even), shown)
-
-
-def predict_run(plan: Plan, way: Way, universe: Mapping[str, ValueSet] | None = None) -> Estimate:
-    """Return an estimate from zeros with a run's noise, to predict variances at budget and bound 1.
-
-    Its variances are those of any marginal after a run, such as the price of a single day.
-    """
-    released = []
-    for number, (candidate, share) in enumerate(plan.shares):
-        scale = 1 / share if way == "pure" else 1 / math.sqrt(2 * share)
-        draw = NoiseDraw(Law("laplace" if way == "pure" else "gaussian"), float(scale))
-        values = np.zeros(candidate.marginal.size)
-        released.append(ReleasedMarginal(number, candidate.marginal, values, draw))
-    return Estimate.of(released, universe)
 
 
 def _check(candidates: Sequence[Candidate]) -> None:

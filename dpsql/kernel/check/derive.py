@@ -213,8 +213,6 @@ ROWS = (1 << 41) - 1
 
 It is what sums of whole numbers rest on: values up to 2^85 in absolute value then fit 128 bits.
 """
-LENGTH = 1 << 30
-"""The assumption: no text has more bytes, no list more items."""
 
 
 class Rows(NamedTuple):

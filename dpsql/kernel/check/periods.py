@@ -31,7 +31,7 @@ from dpsql.kernel.check.certificate import NONE, Kind, Names, Relation, name_of
 from dpsql.kernel.check.part_sets import parts_of_join, relation_at_home
 from dpsql.kernel.check.proof import reads_of, subqueries
 from dpsql.kernel.facts import ByPeriod
-from dpsql.kernel.tree import Column, Expr, Source, Try, Window, parts
+from dpsql.kernel.tree import Column, Expr, Try, Window, parts
 from dpsql.kernel.tree.period_units import is_of_period, unit_in_period
 from dpsql.types import DATE
 
@@ -125,10 +125,10 @@ def relation_of_standing_join(
     return parts_of_join(proof, own, "INNER" if inner else kind, None, conditions, found)
 
 
-def check_same_sort(proof: Proof, a: Relation, b: Relation, node: Source | None = None) -> None:
+def check_same_sort(proof: Proof, a: Relation, b: Relation) -> None:
     """Refuse units that are compared though those of one side alone are of one period each."""
     if a.periods != b.periods:
-        proof.refuse("units of periods and units without", node)
+        proof.refuse("units of periods and units without", None)
 
 
 def common_person(a: Relation, b: Relation) -> frozenset[Expr]:

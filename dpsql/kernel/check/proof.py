@@ -196,14 +196,6 @@ def nodes_of_row(expr: Expr) -> Iterator[Expr]:
         waiting += [part for part in parts(node) if not isinstance(part, (Query, Source))]
 
 
-def aggregates_of(expr: Expr) -> list[Aggregate]:
-    """Return the aggregates of an expression, without the aggregates that are computed by windows."""
-    if isinstance(expr, Aggregate):
-        return [expr]
-    below = [part for part in parts(expr) if isinstance(part, Expr) and traits(part).aggregates]
-    return [found for part in below for found in aggregates_of(part)]
-
-
 class Traits(NamedTuple):
     """Which traits the nodes of an expression have, without those of its subqueries."""
 

@@ -128,7 +128,7 @@ class ChargeLedger:
         are told apart by that; None: who charges rests on no facts.
         """
         start_renewal(connection, self._caps.renewal, self._caps.filter, self.streams.close_all)
-        if facts is not None and _value(connection, _FACTS) != facts.digest:
+        if facts is not None and part_declarations.read_setting(connection, _FACTS) != facts.digest:
             self._tell_policy(connection, facts.digest)
 
     def reserve(
@@ -395,18 +395,12 @@ class ChargeLedger:
     def recall(self, name: str) -> str | None:
         """Return the value stored under a name; None if there is none."""
         with self._store.read() as connection:
-            return _value(connection, storable(name))
+            return part_declarations.read_setting(connection, storable(name))
 
     def remember(self, name: str, value: str) -> None:
         """Store a value under a name, replacing an older one."""
         with self._store.write() as connection:
             connection.execute("INSERT OR REPLACE INTO setting VALUES (?, ?)", (storable(name), value))
-
-
-def _value(connection: sqlite3.Connection, name: str) -> str | None:
-    """Return the value stored under a name; None if there is none."""
-    row = connection.execute("SELECT value FROM setting WHERE name = ?", (name,)).fetchone()
-    return None if row is None else str(row[0])
 
 
 def name_of(analyst: str) -> str:

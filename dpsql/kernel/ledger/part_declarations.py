@@ -30,7 +30,7 @@ _DECLARED, _TYPE, _FROM = "parts", "parts type", "parts from"
 def adopt(connection: sqlite3.Connection, caps: Caps) -> None:
     """Adopt the parts that the policy declares, or that it declares none."""
     declared = "" if caps.parts is None else caps.parts.declared
-    before = _value(connection, _DECLARED)
+    before = read_setting(connection, _DECLARED)
     if before == declared or (before is None and not declared):
         return
     if before:
@@ -45,13 +45,13 @@ def is_current(connection: sqlite3.Connection, caps: Caps, facts: Facts | None) 
 
     Where the type of the column has changed, what was charged counts in all parts from now on.
     """
-    if caps.parts is None or _value(connection, _DECLARED) != caps.parts.declared:
+    if caps.parts is None or read_setting(connection, _DECLARED) != caps.parts.declared:
         return False
     if facts is None or facts.home is None:
         return True
     if facts.home.values != numbered_values(connection, caps.parts.declared)[: len(facts.home.values)]:
         return False
-    before = _value(connection, _TYPE)
+    before = read_setting(connection, _TYPE)
     if before not in ("", None, facts.home.type):
         spend_in_all(connection, "the column of the parts has another type")
     if before != facts.home.type:
@@ -100,7 +100,8 @@ def _list_scopes(connection: sqlite3.Connection) -> list[str]:
     return [name for name in names if not name.startswith(group_scope(""))]
 
 
-def _value(connection: sqlite3.Connection, name: str) -> str | None:
+def read_setting(connection: sqlite3.Connection, name: str) -> str | None:
+    """Return the value stored under a name; None if there is none."""
     row = connection.execute("SELECT value FROM setting WHERE name = ?", (name,)).fetchone()
     return None if row is None else str(row[0])
 

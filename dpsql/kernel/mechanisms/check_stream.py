@@ -205,7 +205,7 @@ class CheckStreamPlan(Mechanism[Off]):
 
     def run(self, counts: OrderedCounts, source: NoiseSource = SYSTEM) -> Off:
         """Check statistics in a public order, given in whole bounds, until the misses are used up."""
-        array = in_order(counts, trials=True)
+        array = in_order(counts)
         rows = to_steps(np.atleast_2d(array), self.resolution, negated=False)
         checks = _Checks(self, source, len(rows))
         steps = np.stack([checks.compare(rows[:, j]) for j in range(rows.shape[1])], axis=1)
@@ -281,6 +281,11 @@ class ChargedByMiss:
     _asked = False
 
     @property
+    def used(self) -> int:
+        """How many misses, or tests that are paid for, the checks have used."""
+        return int(self._checks.used[0])
+
+    @property
     def exhausted(self) -> bool:
         """Whether all misses are used up, so that `check` raises an error."""
         return self.misses_left == 0
@@ -288,12 +293,12 @@ class ChargedByMiss:
     @property
     def misses_left(self) -> int:
         """How many further misses the budget pays for."""
-        return self.plan.misses - int(self._checks.used[0])
+        return self.plan.misses - self.used
 
     @property
     def charge(self) -> Charge:
         """The charge until now: that of the threshold after the first check, and that of each miss."""
-        return self.plan.realised_loss(int(self._checks.used[0])).charge if self._asked else Charge()
+        return self.plan.realised_loss(self.used).charge if self._asked else Charge()
 
 
 class CheckStream(ChargedByMiss):
@@ -332,11 +337,6 @@ class CheckStream(ChargedByMiss):
     def threshold_steps(self) -> int:
         """The noise of the threshold, in grid steps: private, and shown to nobody."""
         return int(self._checks.level[0])
-
-    @property
-    def used(self) -> int:
-        """How many misses the checks have used."""
-        return int(self._checks.used[0])
 
     def use(self) -> Fraction:
         """Use a miss for an answer without a check, which is charged as if it were off; return 0."""

@@ -56,13 +56,13 @@ def as_bounded_counts(counts: BoundedCounts, groups: int, *, trials: bool = Fals
     return BoundedCounts(upper, counts.exact, likely)
 
 
-def in_order(counts: OrderedCounts, groups: int | None = None, *, trials: bool = False) -> NDArray[np.int64]:
+def in_order(counts: OrderedCounts, groups: int | None = None) -> NDArray[np.int64]:
     """Convert counts in a public order, as `as_counts`; a bare array is refused, its order may be private."""
     if not isinstance(counts, OrderedCounts):
         raise TypeError("this mechanism depends on positions: declare them public by in_public_order(counts)")
     if isinstance(counts.values, (SparseCounts, BoundedCounts)):
         raise TypeError("this mechanism takes the counts of all groups")
-    return as_counts(counts.values, groups, trials=trials)
+    return as_counts(counts.values, groups, trials=True)
 
 
 def whole(value: int, name: str) -> int:

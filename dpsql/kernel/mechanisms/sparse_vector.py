@@ -155,7 +155,7 @@ class AdaptiveSparseVector(SparseVectorPlan):
                 at = int(self.threshold_noise(1, source)[0, 0])
                 return 1, True, self.bounded_hits(known, at, first, source)
             counts = OrderedCounts(known.complete())
-        array = in_order(counts, self.groups, trials=True)
+        array = in_order(counts, self.groups)
         rows = np.atleast_2d(array)
         level = self.threshold_noise(len(rows), source)
         return len(rows), array.ndim == 1, self._blocks(rows, level, source)
@@ -271,7 +271,7 @@ class SparseVectorByRounds(SparseVectorPlan):
 
     def run(self, counts: OrderedCounts, source: NoiseSource = SYSTEM) -> SparseVector:
         """Scan counts in a public order; hits are released in this order."""
-        array = in_order(counts, self.groups, trials=True)
+        array = in_order(counts, self.groups)
         rows = np.atleast_2d(array)
         trials, found = len(rows), [Hits.none()]
         after, begun = np.zeros((2, trials), dtype=np.int64)

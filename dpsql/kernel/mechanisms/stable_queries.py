@@ -136,7 +136,7 @@ class FirstStable(_Stable[StableQuery]):
         A query's distance to instability is how many units must be added or removed before one more could
         change its answer; 0 if one could.
         """
-        array = in_order(distances, self.queries, trials=True)
+        array = in_order(distances, self.queries)
         at, steps = first_test(self.tests.margins(np.atleast_2d(array), source))
         passed = at >= 0
         gap = np.where(passed, in_counts(steps, self.tests.resolution), np.nan)
@@ -234,7 +234,7 @@ class StableAnswers(_Stable[StableQueries]):
 
     def run(self, distances: OrderedCounts, source: NoiseSource = SYSTEM) -> StableQueries:
         """Test the queries of a stream in public order; distances as in `FirstStable.run`."""
-        array = in_order(distances, self.queries, trials=True)
+        array = in_order(distances, self.queries)
         failed = self.tests.margins(np.atleast_2d(array), source) < 0
         earlier: NDArray[np.int64] = np.cumsum(failed, axis=1) - failed
         tested = earlier < self.failures
@@ -294,11 +294,6 @@ class StableStream(ChargedByMiss):
     def threshold_steps(self) -> int:
         """The noise of the threshold, in grid steps: private, and shown to nobody."""
         return self._checks.level
-
-    @property
-    def used(self) -> int:
-        """How many tests are paid for."""
-        return int(self._checks.used[0])
 
     def test(self, distance: Fraction) -> bool:
         """Return whether the answer of a query may be released, given its distance, which is private.

@@ -71,12 +71,9 @@ def quote(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
-def _join_nodes(nodes: Iterable[Node], separator: str = ", ") -> list[str | Node]:
-    """Return the nodes of several lists in one, with a separator between two lists."""
-    pieces: list[str | Node] = []
-    for node in nodes:
-        pieces += (separator, node) if pieces else (node,)
-    return pieces
+def _join_nodes(nodes: Iterable[Node]) -> list[str | Node]:
+    """Return the nodes of a list, with a comma between two of them."""
+    return [piece for node in nodes for piece in (", ", node)][1:]
 
 
 def _column(node: e.Column) -> str:
@@ -268,11 +265,12 @@ def _window(node: e.Window) -> Pieces:
 
 def _frame(frame: e.Frame) -> str:
     if frame.end is None:
-        return f"{frame.unit} {_bound(frame.start)}"
-    return f"{frame.unit} BETWEEN {_bound(frame.start)} AND {_bound(frame.end)}"
+        return f"{frame.unit} {write_bound(frame.start)}"
+    return f"{frame.unit} BETWEEN {write_bound(frame.start)} AND {write_bound(frame.end)}"
 
 
-def _bound(bound: e.Bound) -> str:
+def write_bound(bound: e.Bound) -> str:
+    """Write an end of a window's frame."""
     if bound.side == "CURRENT ROW":
         return bound.side
     return f"{'UNBOUNDED' if bound.offset is None else bound.offset} {bound.side}"

@@ -104,11 +104,10 @@ def to_json(facts: object) -> bytes:
     return as_json(facts).encode("utf-8", "backslashreplace")
 
 
-def json_response(facts: object, status: int = 200, headers: dict[str, str] | None = None) -> Response:
+def json_response(facts: object, status: int = 200) -> Response:
     """Return an answer of JSON; bytes are JSON already."""
-    return Response(
-        facts if isinstance(facts, bytes) else to_json(facts), status, headers, "application/json"
-    )
+    data = facts if isinstance(facts, bytes) else to_json(facts)
+    return Response(data, status, media_type="application/json")
 
 
 def refusal_response(problem: Exception) -> Response:
@@ -306,7 +305,7 @@ def answer_facts(found: Answer | StatementResult, first: int = 0, total: Charge 
 def release_page(release: Release, first: int = 0, total: Charge | None = None) -> JsonObject:
     """Return a release as JSON: rows from row `first` on with intervals, its price, what is said below it."""
     rows = _count_fitting_rows(release.table, first)
-    part = _slice_release(release, first, rows)
+    part = replace(release, rows=release.rows.slice(first, rows), table=release.table.slice(first, rows))
     return {
         **_rows_facts(release.table, first, rows),
         "keys": list(release.keys),
@@ -356,11 +355,6 @@ def _texts_facts(columns: list[TextColumn], places: Iterable[int]) -> list[JsonO
         }
         for column, place in zip(columns, places, strict=False)
     ]
-
-
-def _slice_release(release: Release, first: int, rows: int) -> Release:
-    """Return a given number of rows of a release, from one on."""
-    return replace(release, rows=release.rows.slice(first, rows), table=release.table.slice(first, rows))
 
 
 def picture_facts(release: Release) -> JsonObject | None:

@@ -6,7 +6,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from dpsql.audit.mistakes.models import _find_medians, _penalise
+from dpsql.audit.mistakes.streams import _find_medians, _penalise
 from dpsql.estimates import ModelWeights
 
 

@@ -10,12 +10,10 @@ from dpsql.audit.events import Charged, Labelled, OutputEvent, Within
 from dpsql.audit.feature_selection import LabelFeature, NumberFeature, label_features, number_features
 from dpsql.audit.features import (
     AgreementLabel,
-    AverageValue,
     ColumnLabel,
-    GreatestValue,
     LastDigitLabel,
-    LeastValue,
     NumberValue,
+    PartValue,
     RowLabel,
     SetLabel,
     SidesLabel,
@@ -110,9 +108,9 @@ def test_a_part_narrower_than_elsewhere_is_filled_up() -> None:
         (SidesLabel((("gap", 2),), (1.0, 1.0), (True, False)), [1, 1, 2]),
         (LastDigitLabel("gap", 2, 0), [-1, -1, 1]),
         (NumberValue("gap", 2, 0), [1.5, 0.5, 2.0]),
-        (LeastValue("gap", 2), [1.5, 0.5, 0.25]),
-        (GreatestValue("gap", 2), [3.0, 0.5, 2.0]),
-        (AverageValue("gap", 2), [2.25, 0.5, 1.125]),
+        (PartValue("gap", 2, "least"), [1.5, 0.5, 0.25]),
+        (PartValue("gap", 2, "greatest"), [3.0, 0.5, 2.0]),
+        (PartValue("gap", 2, "average"), [2.25, 0.5, 1.125]),
     ],
     ids=lambda value: type(value).__name__,
 )
@@ -131,9 +129,7 @@ def test_which_features_are_looked_at() -> None:
     assert {type(feature) for feature in labels} == {ColumnLabel, RowLabel, SetLabel, TimesLabel, SidesLabel}
     assert {type(feature) for feature in number_features(outputs, outputs)} == {
         NumberValue,
-        LeastValue,
-        GreatestValue,
-        AverageValue,
+        PartValue,
     }
     wide = read(np.zeros((50, 8), dtype=int), 50)
     assert any(isinstance(feature, AgreementLabel) for feature in label_features(wide, wide))
@@ -151,8 +147,8 @@ def test_which_features_are_looked_at() -> None:
         (OutputEvent((Labelled(TimesLabel("index", 2, 2), (1,)),)), 2, "the number of 2 in index is 1"),
         (OutputEvent((Within(NumberValue("gap", 2, 0), 1.0, 2.0),)), 1, "1 ≤ gap[0] < 2"),
         (OutputEvent((Within(NumberValue("gap", 2, 0), 2.0, None),)), 1, "gap[0] = 2"),
-        (OutputEvent((Within(LeastValue("gap", 2), -np.inf, 0.5),)), 1, "the least gap < 0.5"),
-        (OutputEvent((Within(GreatestValue("gap", 2), 0.5, np.inf),)), 3, "the greatest gap ≥ 0.5"),
+        (OutputEvent((Within(PartValue("gap", 2, "least"), -np.inf, 0.5),)), 1, "the least gap < 0.5"),
+        (OutputEvent((Within(PartValue("gap", 2, "greatest"), 0.5, np.inf),)), 3, "the greatest gap ≥ 0.5"),
         (OutputEvent((Within(NumberValue("gap", 2, 1), -np.inf, np.inf),)), 2, "there is gap[1]"),
         (
             OutputEvent((Charged(0.5), Labelled(ColumnLabel("index", 2, 0), (1,)))),

@@ -31,7 +31,7 @@ from dpsql.policy import (
     ValuesDomain,
     load,
 )
-from dpsql.policy.json_schema import SCHEMA
+from dpsql.policy.policy_keys import SCHEMA
 from tests.narrow import present
 
 SECRET = "canary-4711"

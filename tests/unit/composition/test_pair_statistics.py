@@ -9,7 +9,7 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from dpsql.composition.pair_statistics import FORMULAS
+from dpsql.composition.respelled_statements import FORMULAS
 from dpsql.session import Session
 from tests.opened import sessions_in
 

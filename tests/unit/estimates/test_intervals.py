@@ -26,11 +26,11 @@ from dpsql.estimates import (
     lower_bound_offset,
     noise_variance,
     offsets,
-    threshold_gap_cdf,
     threshold_gap_offsets,
     top_k_offsets,
 )
 from dpsql.estimates.noise_quantiles import NoiseTerm, quantiles
+from tests.support.threshold_gap import threshold_gap_cdf
 
 SCALES = [(10.0, 4.0), (3.0, 9.0), (5.0, 5.0), (5.0, 5.0 + 1e-7)]
 

@@ -13,6 +13,7 @@ import pytest
 from dpsql.estimates.reports.column_atoms import ColumnAtoms
 from dpsql.estimates.reports.marginals import Axis, Marginal
 from dpsql.estimates.value_sets import ValueSet, are_apart, unite
+from tests.unit.estimates.reports.listed_cells import axis_of_ranges
 
 WHOLE = [*range(-1, 9), None]
 TEXTS = ["", "a", "ab", "b", "c", "d", None]
@@ -130,7 +131,7 @@ def test_a_marginal_is_written_exactly() -> None:
     marginal = Marginal(
         (
             Axis.of_groups("text", ["a", "ü", None]),
-            Axis.of_ranges("day", [clock.date(2026, 1, 5), clock.date(2026, 1, 12)], ["W02"]),
+            axis_of_ranges("day", [clock.date(2026, 1, 5), clock.date(2026, 1, 12)], ["W02"]),
             Axis.of_condition("number", ValueSet.of_range(0.1, None), "0.1 or more"),
             Axis.of_condition("price", ValueSet.of_values([Decimal("1.10")]), "1.10"),
             Axis.of_condition("moment", ValueSet.of_range(None, moment, closed=True), "before"),
@@ -147,9 +148,3 @@ def test_what_is_no_axis_or_marginal_is_refused() -> None:
         Marginal((Axis.of_groups("a", [1]), Axis.of_groups("a", [2])))
     with pytest.raises(ValueError, match="cannot be written"):
         Marginal((Axis.of_condition("a", ValueSet.of_values([clock.time(1)]), "a"),)).to_data()
-
-
-def test_a_condition_on_the_column_of_a_key_leaves_its_groups() -> None:
-    axis = Axis.of_groups("a", ["x", "y", "z"])
-    assert axis.restrict(ValueSet.of_values(["z", "x"])) == Axis.of_groups("a", ["x", "z"])
-    assert axis.restrict(ValueSet.of_values(["u"])) is None

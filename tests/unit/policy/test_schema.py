@@ -14,7 +14,7 @@ import jsonschema
 import pytest
 
 from dpsql.policy import KEYS
-from dpsql.policy.json_schema import SCHEMA, json_schema, schema_text
+from dpsql.policy.policy_keys import SCHEMA, json_schema, schema_text
 
 ROOT = Path(__file__).parents[3]
 WHOLE = """
@@ -79,7 +79,7 @@ def problems(text: str) -> list[str]:
 
 
 def test_the_shipped_schema_is_that_of_the_keys() -> None:
-    assert SCHEMA.read_text("utf-8") == schema_text(), "write it again, as dpsql.policy.json_schema says"
+    assert SCHEMA.read_text("utf-8") == schema_text(), "write it again, as dpsql.policy.policy_keys says"
     jsonschema.Draft7Validator.check_schema(json_schema())
 
 

@@ -14,7 +14,7 @@ from dpsql.estimates.reports.marginal_estimate import MarginalAnswer
 from dpsql.policy import load
 from dpsql.reports import PlannedReport
 from dpsql.reports.answers import TableEstimate, answer_report
-from dpsql.reports.shown_sums import find_shown
+from dpsql.reports.planned import find_shown
 from dpsql.session import Session
 
 POLICY = """

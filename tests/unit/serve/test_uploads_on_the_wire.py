@@ -152,7 +152,7 @@ def test_text_as_psql_sends_it_and_headers_alone() -> None:
 
 
 def test_few_connections_have_uploads(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dpsql.serve.client_uploads.MOST_CLIENTS", 1)
+    monkeypatch.setattr("dpsql.serve.client.MOST_CLIENTS", 1)
 
     async def asked(bench: Bench) -> None:
         bench.context.service = service

@@ -2,15 +2,46 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from random import Random
+from typing import Any
 
 import numpy as np
 
 from dpsql.estimates.noise_laws import Law, NoiseDraw
 from dpsql.estimates.reports.marginal_blocks import find_variances
+from dpsql.estimates.reports.marginal_estimate import Estimate
 from dpsql.estimates.reports.marginals import Axis, Marginal, ReleasedMarginal
+from dpsql.estimates.reports.plan_weights import Way
+from dpsql.estimates.reports.report_plan import Plan
 from dpsql.estimates.value_sets import ValueSet
+
+
+def axis_of_ranges(column: str, borders: Sequence[Any], labels: Sequence[str]) -> Axis:
+    """Return the axis of periods or buckets, each from one border to below the next."""
+    return Axis(column, tuple(ValueSet.of_range(*pair) for pair in pairwise(borders)), tuple(labels))
+
+
+def axis_of_prefixes(column: str, borders: Sequence[Any], labels: Sequence[str]) -> Axis:
+    """Return the axis of running totals, each from the first border to below a later one."""
+    return Axis(column, tuple(ValueSet.of_range(borders[0], each) for each in borders[1:]), tuple(labels))
+
+
+def predict_run(plan: Plan, way: Way, universe: Mapping[str, ValueSet] | None = None) -> Estimate:
+    """Return an estimate from zeros with a run's noise, to predict variances at budget and bound 1.
+
+    Its variances are those of any marginal after a run, such as the price of a single day.
+    """
+    released = []
+    for number, (candidate, share) in enumerate(plan.shares):
+        scale = 1 / share if way == "pure" else 1 / math.sqrt(2 * share)
+        draw = NoiseDraw(Law("laplace" if way == "pure" else "gaussian"), float(scale))
+        values = np.zeros(candidate.marginal.size)
+        released.append(ReleasedMarginal(number, candidate.marginal, values, draw))
+    return Estimate.of(released, universe)
 
 
 @dataclass
@@ -60,9 +91,9 @@ def draw_axis(random: Random, column: str, size: int, *, apart: bool = False) ->
             return Axis.of_condition(column, ValueSet.of_values(chosen), "chosen")
         case "blocks" if size > 1:
             middle = random.randint(1, size - 1)
-            return Axis.of_ranges(column, [0, middle, size], ["low", "high"])
+            return axis_of_ranges(column, [0, middle, size], ["low", "high"])
         case "prefixes" if not apart:
-            return Axis.of_prefixes(column, range(size + 1), [str(i) for i in everyone])
+            return axis_of_prefixes(column, range(size + 1), [str(i) for i in everyone])
     return Axis.of_groups(column, everyone)
 
 

@@ -17,10 +17,18 @@ from dpsql.estimates.reports.marginal_estimate import Estimate, Undetermined
 from dpsql.estimates.reports.marginals import Axis, Marginal, ReleasedMarginal
 from dpsql.estimates.reports.plan_candidates import Candidate, Wanted, list_candidates
 from dpsql.estimates.reports.plan_weights import LEAST_SHARE, Way
-from dpsql.estimates.reports.report_plan import Per, Plan, plan_report, predict_run
+from dpsql.estimates.reports.report_plan import Per, Plan, plan_report
 from dpsql.estimates.value_sets import ValueSet, unite
 from dpsql.reports.measurement_plan import BLOCKS, choose_plan
-from tests.unit.estimates.reports.listed_cells import Cells, draw_axis, draw_cells, solve_dense
+from tests.unit.estimates.reports.listed_cells import (
+    Cells,
+    axis_of_prefixes,
+    axis_of_ranges,
+    draw_axis,
+    draw_cells,
+    predict_run,
+    solve_dense,
+)
 
 WAYS: tuple[Way, ...] = get_args(Way)
 SIZES = {"five": (12, 6, 4, 3, 2), "three": (3, 12, 10), "rollup": (2, 12, 31)}
@@ -168,7 +176,7 @@ def test_the_same_statements_have_the_same_plan() -> None:
 
 
 DAYS = [clock.date(2025, 1, 1) + clock.timedelta(days=i) for i in range(366)]
-TOTALS = Marginal((Axis.of_prefixes("day", DAYS, [str(day) for day in DAYS[:-1]]),))
+TOTALS = Marginal((axis_of_prefixes("day", DAYS, [str(day) for day in DAYS[:-1]]),))
 
 
 @pytest.mark.parametrize(("way", "alone", "least"), [("pure", 2.0, 2.05), ("gaussian", 0.5, 3.7)])
@@ -188,8 +196,8 @@ def test_running_totals_of_a_year_gain_by_calendar_blocks(way: Way, alone: float
 
 
 def test_days_and_blocks_of_thirty_halve_the_error_of_running_totals() -> None:
-    blocks = Axis.of_ranges("day", [*DAYS[::30], DAYS[-1]], [str(i) for i in range(13)])
-    days = Axis.of_ranges("day", DAYS, [str(day) for day in DAYS[:-1]])
+    blocks = axis_of_ranges("day", [*DAYS[::30], DAYS[-1]], [str(i) for i in range(13)])
+    days = axis_of_ranges("day", DAYS, [str(day) for day in DAYS[:-1]])
     plan = plan_report([Wanted(TOTALS)], [Candidate(Marginal((axis,))) for axis in (days, blocks)])
     assert np.sqrt(2 * 183) / plan.deviations[0] == pytest.approx(2.07, abs=0.005)
 
@@ -223,7 +231,7 @@ def test_running_totals_of_listed_values_have_blocks_of_neighbours(
 
 
 def test_numbers_that_are_only_added_up_count_for_little() -> None:
-    days = Marginal((Axis.of_ranges("day", DAYS, [str(day) for day in DAYS[:-1]]),))
+    days = Marginal((axis_of_ranges("day", DAYS, [str(day) for day in DAYS[:-1]]),))
     both, shown = (
         plan_report([Wanted(TOTALS), Wanted(days, shown=shows)], way="gaussian") for shows in (True, False)
     )
@@ -355,11 +363,11 @@ def test_what_cannot_be_planned_is_refused() -> None:
         plan_report([total], [Candidate(Marginal((axis,)))])
     with pytest.raises(ValueError, match="tells the values of a apart"):
         plan_report([groups], [Candidate(Marginal())])
-    halves = Candidate(Marginal((Axis.of_ranges("a", [0, 2, 4], ["low", "high"]),)))
+    halves = Candidate(Marginal((axis_of_ranges("a", [0, 2, 4], ["low", "high"]),)))
     with pytest.raises(ValueError, match="tells apart what a statement asks of a"):
         plan_report([groups], [halves])
     with pytest.raises(ValueError, match="no unit in common"):
-        plan_report([total], [Candidate(Marginal((Axis.of_prefixes("a", range(4), "abc"),)))])
+        plan_report([total], [Candidate(Marginal((axis_of_prefixes("a", range(4), "abc"),)))])
     with pytest.raises(ValueError, match="whole shorter ones"):
         plan_report([total], [Candidate(Marginal(), parts) for parts in (1, 4, 6)])
     with pytest.raises(ValueError, match="at least one part"):
