@@ -182,7 +182,7 @@ def _misplaced(query: Query, clauses: Clauses) -> QueryRefused:
     at, text = clauses.at, query.source.text
     written = Outline.of(text).options(at)
     behind = at + len(written)
-    first = query.tree.meta.get("select", -1) + len("SELECT")
+    first = query.tree.meta.get("select", -7) + len("SELECT")
     if query.has_options and at == min(query.options.at.values(), default=-1):  # it stands there
         return query.source.refuse("no private table reaches the outermost SELECT, which has this clause", at)
     moved = () if query.has_options else (Fix(f" {written}", first, first),)
@@ -191,7 +191,9 @@ def _misplaced(query: Query, clauses: Clauses) -> QueryRefused:
         "this one releases nothing",
         at,
         "write it right after the outermost SELECT",
-        Fix("", at, behind + (text[behind : behind + 1] == " "), also=moved) if written else None,
+        Fix("", at, behind + (text[behind : behind + 1] == " "), also=moved)
+        if written and first >= 0
+        else None,
     )
 
 

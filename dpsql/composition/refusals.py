@@ -75,8 +75,9 @@ def rewrite(
         changed = _apply_edits(candidate, edits)
         if changed == candidate:
             return None
-        candidate, fixes = changed, fixes + used
-        made.append(edits)
+        spelled = [_Edit(*edit) for edit in Outline.of(changed).respellings()]
+        candidate, fixes = _apply_edits(changed, spelled), fixes + used
+        made += [edits, spelled]
         error = _refusal(candidate, prepare)
         if error is not None:
             later += [o for one in error.obstacles if (o := _move_back(one, candidate, text, made))]
@@ -157,7 +158,11 @@ def _offered(
     fixes: Sequence[Fix],
 ) -> Rewrite:
     """Return an accepted statement as the rewrite; as a hint, if it asks the same on a condition or never."""
-    found = _merge_obstacles(refused, later)
+    found = tuple(
+        # What another change replaces has no change of its own.
+        o if o.fix is None or o.fix in fixes or i == 0 else replace(o, hint=None)
+        for i, o in enumerate(_merge_obstacles(refused, later))
+    )
     if not any(f.asks or f.provided for f in fixes):
         return Rewrite(whole, found)
     forced = [o.fix is not None and bool(o.fix.asks or o.fix.provided) for o in found]

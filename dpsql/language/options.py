@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Callable, Mapping, Sequence
 from datetime import date
 from fractions import Fraction
@@ -96,7 +97,11 @@ def parse_options(source: StatementText, tokens: Sequence[Token]) -> Options:
         if name in values:
             raise source.syntax(f"option {name} is given twice", head.start)
         if len(part) < 3 or part[1].token_type not in (TokenType.EQ, TokenType.FARROW):
-            raise source.syntax(f"option {name} needs a value", head.start, f"write {name} = ...")
+            fix = None
+            if len(part) == 2 or (len(part) == 3 and part[1].text in (":", "TO", "IS")):
+                written = source.text[part[-1].start : part[-1].end + 1]
+                fix = Fix(f"{name} = {written}", head.start, part[-1].end + 1)
+            raise source.syntax(f"option {name} needs a value", head.start, f"write {name} = ...", fix)
         value = part[2:]
         if name == "privacy_unit_column" and len(value) > 2 and value[-2].token_type == TokenType.DOT:
             value = value[-1:]  # only its last name is compared with the policy's
@@ -107,15 +112,27 @@ def parse_options(source: StatementText, tokens: Sequence[Token]) -> Options:
             "a bound on the rows of a unit in all groups together needs none on its groups",
             max(at["max_rows_contributed"], at["max_groups_contributed"]),
             "leave max_groups_contributed out, or leave max_rows_contributed out",
+            _leave_out(source, tokens, "max_groups_contributed"),
         )
     if {"epsilon", "error"} <= {*values}:
         raise source.refuse(
             "options epsilon and error exclude each other: epsilon follows from the error",
             max(at["epsilon"], at["error"]),
             "leave epsilon out, or leave error out",
+            _leave_out(source, tokens, "epsilon", "that the error decides"),
         )
     _check_combining(source, values, at)
     return Options(**values, at=at)  # type: ignore[arg-type]  # each reader returns its field's type
+
+
+def _leave_out(source: StatementText, tokens: Sequence[Token], name: str, guess: str = "") -> Fix | None:
+    """Return the change that leaves one option out of several."""
+    parts = split_options(source, tokens)
+    i = next((i for i, part in enumerate(parts) if part[0].text.lower() == name), None)
+    if i is None or len(parts) < 2:
+        return None
+    start = parts[i][0].start if i == 0 else parts[i - 1][-1].end + 1
+    return Fix("", start, parts[1][0].start if i == 0 else parts[i][-1].end + 1, guess=guess)
 
 
 def _check_combining(source: StatementText, values: Mapping[str, object], at: Mapping[str, int]) -> None:
@@ -179,7 +196,10 @@ def read_value(source: StatementText, name: str, tokens: Sequence[Token]) -> obj
     try:
         return _READERS[name](tokens[0], sign)
     except ValueError as error:
-        raise source.syntax(f"option {name}: {error}", start) from None
+        number, fix = tokens[0].text.strip(), None
+        if tokens[0].token_type == TokenType.STRING and re.fullmatch(r"[0-9]*[.]?[0-9]+(e-?[0-9]+)?", number):
+            fix = Fix(number, tokens[0].start, tokens[0].end + 1)
+        raise source.syntax(f"option {name}: {error}", start, None if fix is None else number, fix) from None
 
 
 def _read_number(token: Token, sign: str) -> Fraction:

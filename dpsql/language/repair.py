@@ -98,6 +98,8 @@ def _find_repairs(text: str, tokens: list[Token], at: int) -> Iterator[_Repair]:
     for token, after in pairwise(tokens):
         if token.text.upper() == "DIFFERENTIAL_PRIVACY" and after.token_type == TokenType.L_PAREN:
             yield _make_insertion("OPTIONS ", after.start), ""
+    yield from _open_options(text, tokens)
+    yield from _filter_aggregates(text)
     yield from _drop_dangling(text, tokens, i)
     for n in (i, i - 1, i + 1, i - 2):
         if 0 <= n < len(tokens) and tokens[n].token_type not in _NO_WORDS:
@@ -109,7 +111,7 @@ def _find_repairs(text: str, tokens: list[Token], at: int) -> Iterator[_Repair]:
     yield from _complete_words(text, tokens, i)
     yield from _complete_comparisons(text, tokens, i)
     for token in tokens[max(i - 2, 0) : i][:: 1 if here.token_type == TokenType.L_PAREN else -1]:
-        yield _make_insertion(",", token.end + 1), ""
+        yield replace(_make_insertion(",", token.end + 1), guess="the comma"), ""
     if here.token_type == TokenType.R_PAREN:
         yield Fix("", here.start, here.end + 1), ""
     words = {token.text.upper() for token in tokens}
@@ -256,6 +258,48 @@ def _move_clause(text: str, tokens: list[Token], i: int) -> Iterator[_Repair]:
         clause = text[start:stop]
         removed = Fix("", start - (text[start - 1] == " "), stop)
         yield Fix(f" {clause}", select.end + 1, select.end + 1, also=(removed,)), f"SELECT {clause} ..."
+
+
+def _open_options(text: str, tokens: list[Token]) -> Iterator[_Repair]:
+    """Yield OPTIONS with parentheses around `name = value` behind DIFFERENTIAL_PRIVACY."""
+    for n, token in enumerate(tokens):
+        words = [t.text.upper() for t in tokens[n : n + 2]]
+        if token.text.upper() != "DIFFERENTIAL_PRIVACY" or "(" in words:
+            continue
+        begin = n + 2 if words[1:] == ["OPTIONS"] else n + 1
+        end, m = begin, begin
+        while (
+            m + 2 < len(tokens) and tokens[m + 1].text in ("=", ":", "=>") and tokens[m].text.isidentifier()
+        ):
+            end = m + 3
+            m = end + (end < len(tokens) and tokens[end].text == ",")
+        if end > begin and tokens[begin].text != "(":
+            start, stop = token.end + 1, tokens[end - 1].end + 1
+            listed = re.sub(r"\s*(?:=>|:)\s*", " = ", text[tokens[begin].start : stop])
+            rest = tokens[end].end + 1 if end < len(tokens) and tokens[end].text == "," else stop
+            yield Fix(f" OPTIONS ({listed})", start, rest), f"OPTIONS ({listed})"
+
+
+def _filter_aggregates(text: str) -> Iterator[_Repair]:
+    """Yield FILTER for `SUM(x WHERE a)`, and for a WHERE or parentheses without it behind an aggregate."""
+    for match in re.finditer(r"(?i)(\w+\([^()]*?)\s+WHERE\s+([^()]*)\)", text):
+        written = f"{match[1]}) FILTER (WHERE {match[2].strip()})"
+        yield Fix(written, *match.span()), written
+    for match in re.finditer(
+        r"(?i)(\w+\([^()]*\))\s+WHERE\s+((?:(?!\bAS\b|\bFROM\b|,).)+?)(?=\s+(?:AS|FROM)\b|\s*,)", text
+    ):
+        written = f"{match[1]} FILTER (WHERE {match[2].strip()})"
+        yield Fix(written, *match.span()), written
+    divided = [
+        Fix(f"{m[1]} {'%' if m[2].upper() == 'MOD' else '//'} {m[3]}", *m.span())
+        for m in re.finditer(r"(?i)\b([\w.]+)\s+(MOD|DIV)\s+([\w.]+)", text)
+    ]
+    divided += [
+        Fix(f"({m[1]} // {m[2]})", *m.span())
+        for m in re.finditer(r"(?i)\bDIV\s*\(\s*([\w.]+)\s*,\s*([\w.]+)\s*\)", text)
+    ]
+    if divided:
+        yield replace(divided[0], also=tuple(divided[1:])), divided[0].text
 
 
 def _move_options(text: str, tokens: list[Token], i: int) -> Iterator[_Repair]:

@@ -8,6 +8,7 @@ from dataclasses import replace
 from sqlglot import exp
 from sqlglot.tokenizer_core import TokenType
 
+from dpsql.analysis.advice.listed_rows import split_options
 from dpsql.analysis.advice.unknown_names import Advice, RefusedStatement, add_clause
 from dpsql.analysis.aggregate_functions import aggregate_calls, aggregate_name
 from dpsql.analysis.compiler import list_conjuncts
@@ -62,6 +63,31 @@ def order_by_average(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Adv
         return None
     made = f"AVG({of.text[span[0] : span[1]]})"
     return f"ORDER BY {made}", Fix(made, *span, asks=f"in the order of the average {original.name}")
+
+
+def group_by_order(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
+    """Add to GROUP BY what ORDER BY sorts the groups by: the number of a month, say, beside its name."""
+    original = of.original(node)
+    order, select = original.find_ancestor(exp.Order), original.find_ancestor(exp.Select)
+    term = original.find_ancestor(exp.Ordered)
+    group = select.args.get("group") if select is not None else None
+    span = of.outline.span(term.this) if term is not None else None
+    if order is None or select is None or order.parent is not select or group is None or span is None:
+        return None
+    clause = of.outline.block(span[0])
+    keys = None if clause is None else clause.clause(TokenType.GROUP_BY)
+    if clause is None or keys is None or not isinstance(term.this, exp.Anonymous):
+        return None
+    read = {fold(c.name) for item in select.expressions for c in find_nodes(item, exp.Column)}
+    if (
+        any(aggregate_calls(term.this))
+        or not {fold(c.name) for c in find_nodes(term.this, exp.Column)} <= read
+    ):
+        return None
+    written = of.text[slice(*span)]
+    at = len(of.text[: clause.stop(keys)].rstrip())
+    provided = f"each group has one {written}"
+    return f"GROUP BY .., {written}", Fix(f", {written}", at, at, provided=provided)
 
 
 def count_shown_unit(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
@@ -152,7 +178,7 @@ def count_units_by_condition(of: RefusedStatement, node: exp.Expr, one: Obstacle
     """Count the units of more than five rows, for `COUNT(DISTINCT unit) .. WHERE COUNT(*) > 5`."""
     select, where = node.find_ancestor(exp.Select), node.find_ancestor(exp.Where)
     block = of.outermost(node)
-    if select is None or where is None or block is None or block.from_ is None or of.has_options:
+    if select is None or where is None or block is None or block.from_ is None:
         return None
     named, clause = of.list_tables(select), block.clause(TokenType.WHERE)
     units = {n.unit for n in named if n.unit is not None}
@@ -171,7 +197,8 @@ def count_units_by_condition(of: RefusedStatement, node: exp.Expr, one: Obstacle
     rows = [text for text in texts if text not in numbers]
     inner = f"SELECT {unit} {of.text[block.from_.start : clause.start].strip()}"
     inner += f" WHERE {' AND '.join(rows)}" if rows else ""
-    made = f"SELECT COUNT(*) FROM ({inner} GROUP BY {unit} HAVING {' AND '.join(numbers)})"
+    options = split_options(of, block)[0]
+    made = f"SELECT {options}COUNT(*) FROM ({inner} GROUP BY {unit} HAVING {' AND '.join(numbers)})"
     return made, Fix(of.text[: block.select.start] + made, 0, len(of.text), asks=f"how many {unit} meet it")
 
 
@@ -230,3 +257,31 @@ def compare_in_qualify(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> A
     name = text[call[0] : text.index("(", call[0])]
     condition = f"{text[clause.end + 1 : call[0]]}{name}({written}) OVER (){text[call[1] : stop]}".strip()
     return f"QUALIFY {condition}", Fix(f"QUALIFY {condition}", clause.start, stop)
+
+
+def bound_listed_units(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
+    """Take units from a number on, where a subquery takes the first n units by a number of theirs."""
+    select = node.find_ancestor(exp.Select)
+    group = select.args.get("group") if select is not None else None
+    block = of.outline.block(of.query.source.position(node))
+    order = None if block is None else block.clause(TokenType.ORDER_BY)
+    terms = [] if select is None or select.args.get("order") is None else select.args["order"].expressions
+    if select is None or group is None or block is None or order is None or len(terms) != 1:
+        return None
+    units = {fold(n.unit) for n in of.list_tables(select) if n.unit is not None}
+    if (
+        not units & {fold(key.name) for key in group.expressions}
+        or block.clause(TokenType.HAVING) is not None
+    ):
+        return None
+    number, span = terms[0].this, of.outline.span(terms[0].this)
+    named = {fold(item.alias): item.unalias() for item in select.expressions if item.alias}
+    if isinstance(number, exp.Column) and fold(number.name) in named:
+        span = of.outline.span(named[fold(number.name)])
+        number = named[fold(number.name)]
+    if span is None or not any(aggregate_calls(number)):
+        return None
+    sign = ">=" if terms[0].args.get("desc") else "<="
+    condition = f"HAVING {of.text[slice(*span)]} {sign} 10"
+    asks = "those from a number on, not the first ones"
+    return condition, Fix(condition, order.start, len(of.text[: block.end].rstrip()), guess="10", asks=asks)

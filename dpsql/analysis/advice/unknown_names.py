@@ -86,6 +86,13 @@ class RefusedStatement:
         same = (n for n in find_nodes(tree, type(node)) if self.query.source.position(n) == at)
         return next(same, node)
 
+    def call(self, node: exp.Expr) -> tuple[int, int, tuple[str, ...]] | None:
+        """Return where the call of a node stands, as it is written, and its arguments; None if it is none."""
+        start = self.query.source.position(node)
+        token = next((t for t in self.outline.tokens if t.start == start), None)
+        found = None if token is None else self.outline.call_around(start, token.text)
+        return found if found is not None and found[0] == start else None
+
     def list_tables(self, select: exp.Select) -> list[FromTable]:
         """Return the declared tables of a FROM clause."""
         first = select.args.get("from_")
@@ -119,6 +126,10 @@ def add_clause(text: str, at: int, clause: str) -> Fix:
 
 def advise_on_column(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
     """Advise on a column that does not exist."""
+    said = re.fullmatch(r"did you mean ([\w.]+)\?", one.hint or "")
+    if said is not None and one.fix is None and isinstance(node, exp.Column) and node.table:
+        span = of.outline.span(node)
+        return one.hint, None if span is None or "." not in said[1] else Fix(said[1], *span)
     select, written = node.find_ancestor(exp.Select), of.original(node)
     around = written.find_ancestor(exp.Select)
     if isinstance(written, exp.Column) and around is not None:
@@ -377,65 +388,3 @@ def _join_clause(of: RefusedStatement, table: Table, to: FromTable) -> tuple[str
                 return f"JOIN {table.name} USING ({column})", max(ends)
             return f"JOIN {table.name} ON {to.alias}.{column} = {table.name}.{domain.column}", max(ends)
     return None
-
-
-_CASTS = frozenset({"VARCHAR", "DATE", "TIMESTAMP", "BIGINT", "DOUBLE"})
-"""Types that an argument may be converted to."""
-
-_NUMBERS = frozenset({"TINYINT", "SMALLINT", "INTEGER", "BIGINT", "DOUBLE"})
-
-
-def _is_fitting(given: str, wanted: str) -> bool:
-    """Return whether an argument fits as it is; a word in small letters is a literal text."""
-    return given == wanted or wanted.islower() or {given, wanted} <= _NUMBERS
-
-
-def _read_types(call: str) -> list[str]:
-    """Return the types in the parentheses of a call that a message shows."""
-    inside = call.partition("(")[2].rpartition(")")[0].partition(") (")[0]
-    return inside.split(", ") if inside else []
-
-
-def advise_on_types(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
-    """Convert the arguments that do not fit a function or operator."""
-    given = _read_types(one.message.partition(" with ")[2])
-    operands = [node.this, node.expression] if isinstance(node, exp.Binary) else list(node.expressions)
-    allowed = [
-        _read_types(form) for form in (one.hint or "").split("; ") if len(_read_types(form)) == len(given)
-    ]
-    ways = [
-        [i for i, (a, b) in enumerate(zip(given, form, strict=True)) if not _is_fitting(a, b)]
-        for form in allowed
-    ]
-    fitting = [
-        (places, form)
-        for places, form in zip(ways, allowed, strict=True)
-        if places
-        and all(form[i] == "VARCHAR" or given[i] == "VARCHAR" for i in places)
-        and all(form[i] in _CASTS for i in places)
-    ]
-    if not fitting or len(operands) != len(given):
-        return None
-    number = any(t in _NUMBERS for t in given)
-    places, form = min(fitting, key=lambda way: (number and "DATE" in way[1], len(way[0])))
-    text, casts = of.text, list[Fix]()
-    for i in places:
-        span = of.outline.span(operands[i])
-        if span is None:
-            return None
-        casts.append(Fix(f"CAST({text[span[0] : span[1]]} AS {form[i]})", *span))
-    return ", ".join(c.text for c in casts), replace(casts[0], also=tuple(casts[1:]))
-
-
-def advise_on_comparison(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
-    """Convert a text that is compared with a number or a date."""
-    first, _, rest = one.message.partition(" and ")
-    target = one.message.partition("CAST(... AS ")[2].partition(")")[0] or rest.partition(" ")[0]
-    if not isinstance(node, exp.Binary) or first != "VARCHAR" or target not in _CASTS | {"INTEGER"}:
-        return None
-    operand = node.expression if isinstance(node.this, exp.Literal) else node.this
-    span = of.outline.span(operand)
-    if span is None or isinstance(operand, exp.Literal):
-        return None
-    written = f"CAST({of.text[span[0] : span[1]]} AS {target})"
-    return f"{written}, which is NULL where it does not convert", Fix(written, *span)
