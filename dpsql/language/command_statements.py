@@ -107,6 +107,8 @@ def parse_describe(source: StatementText, tokens: list[Token]) -> Describe:
     """Return a DESCRIBE of one table; raise `QuerySyntaxError` for other forms."""
     if len(tokens) != 2 or tokens[1].token_type == TokenType.STRING:
         at, table = tokens[min(1, len(tokens) - 1)].start, tokens[-1].text
+        words = [token.text.upper() for token in tokens]
+        table = tokens[words.index("FROM", 0, -1) + 1].text if "FROM" in words[:-1] else table
         if len(tokens) == 1 or not table.isidentifier():
             raise source.syntax("DESCRIBE takes one table", at, "SHOW TABLES lists them")
         fix = Fix(f"DESCRIBE {table}", tokens[0].start, tokens[-1].end + 1)
@@ -122,7 +124,7 @@ def parse_set(source: StatementText, tokens: list[Token], parameters: Parameters
         at = bound[1].start if len(bound) > 1 else bound[0].start
         said = f"there is no setting {name[:40] or '(missing)'}"
         close = difflib.get_close_matches(
-            f"dp_{name.removeprefix('dp_').removeprefix('default_')}", SETTINGS, 1
+            f"dp_{name.removeprefix('dp_').removeprefix('default_')}", SETTINGS, 1, 0.7
         )
         if close and name:
             fix = Fix(close[0], bound[1].start, bound[1].end + 1)

@@ -112,7 +112,7 @@ def parse_options(source: StatementText, tokens: Sequence[Token]) -> Options:
             "a bound on the rows of a unit in all groups together needs none on its groups",
             max(at["max_rows_contributed"], at["max_groups_contributed"]),
             "leave max_groups_contributed out, or leave max_rows_contributed out",
-            _leave_out(source, tokens, "max_groups_contributed"),
+            _leave_out(source, tokens, "max_groups_contributed", "that the bound on rows holds"),
         )
     if {"epsilon", "error"} <= {*values}:
         raise source.refuse(

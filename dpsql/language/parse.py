@@ -266,7 +266,7 @@ def _parse_explain(
             "EXPLAIN ANALYZE would run the statement",
             len(rest) - len(rest.lstrip()),
             "EXPLAIN shows the price and plan, free",
-            Fix("", at := len(rest) - len(rest.lstrip()), at + len("ANALYZE"), asks="it is not run"),
+            Fix("", at := len(rest) - len(rest.lstrip()), at + len("ANALYZE "), asks="it is not run"),
         )
     # Another EXPLAIN is not read, nor one within that.
     query = None if _read_first_word(rest) == "EXPLAIN" else parse(rest, parameters, dialect)

@@ -245,7 +245,6 @@ _DROPPED = {
     "FOR UPDATE": (r"(?i)\s*\bFOR\s+(?:UPDATE|SHARE)(?:\s+(?:NOWAIT|SKIP\s+LOCKED))?", ""),
     "a hint": (r"\s*/\*\+.*?\*/", ""),
     "WITH ORDINALITY": (r"(?i)\s*\bWITH\s+(?:ORDINALITY|OFFSET)\b", "without the number of each"),
-    "BY NAME": (r"(?i)\s*\bBY\s+NAME\b", "columns in their order"),
 }
 """Clauses that are left out, and what is asked then."""
 
@@ -259,14 +258,10 @@ def drop_clause(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice |
 
 
 def compare_with_zero(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
-    """Write `x <> 0` or `x <> ''` for a number or a text that stands as a condition."""
+    """Write `x <> 0` for a number that stands as a condition."""
     span = of.outline.span(of.original(node))
     kind = one.message.rpartition(" ")[2].partition("(")[0]
-    if (
-        span is None
-        or not isinstance(node, exp.Column)
-        or kind not in ("DOUBLE", "DECIMAL", "FLOAT", "VARCHAR")
-    ):
+    if span is None or not isinstance(node, exp.Column) or kind not in ("DOUBLE", "DECIMAL", "FLOAT"):
         return None
-    written = f"{of.text[slice(*span)]} <> {chr(39) * 2 if kind == 'VARCHAR' else 0}"
+    written = f"{of.text[slice(*span)]} <> 0"
     return written, Fix(written, *span, guess="what it is compared with")

@@ -122,7 +122,7 @@ def write_alike(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice |
         cases = " ".join(f"WHEN {i} THEN {each}" for i, each in enumerate(arguments[1:], 1))
         written = f"CASE {arguments[0]} {cases} END"
         return written, Fix(written, start, end)
-    if name.startswith("dp_") and name not in _ALIKE:
+    if name.startswith("dp_") and name not in (*_ALIKE, *_OWN):
         close = difflib.get_close_matches(name, _OWN, 1, 0.6)
         fix = Fix(close[0].upper(), start, start + len(name)) if close else None
         return (f"did you mean {close[0].upper()}?", fix) if close else None
@@ -134,6 +134,10 @@ def write_alike(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice |
     return written, Fix(
         written, start, end, asks=asks.format(*arguments), provided=provided.format(*arguments)
     )
+
+
+_NAMING = ("dateadd", "timestampadd", "try_convert")
+"""Functions whose first argument is a name."""
 
 
 def write_around(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
@@ -149,7 +153,8 @@ def write_around(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice 
         and (function_name(call) or "").lower().startswith(("date", "time"))
     ):
         return part, Fix(part, token.start, token.end + 1)
-    return write_alike(of, call, one) if call.expressions[:1] == [node] else None
+    first = call.expressions[:1] == [node] and (function_name(call) or "").lower() in _NAMING
+    return write_alike(of, call, one) if first else None
 
 
 def write_char(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:

@@ -128,7 +128,10 @@ def advise_on_column(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Adv
     """Advise on a column that does not exist."""
     said = re.fullmatch(r"did you mean ([\w.]+)\?", one.hint or "")
     if said is not None and one.fix is None and isinstance(node, exp.Column) and node.table:
-        span = of.outline.span(node)
+        span, parent = of.outline.span(node), node.parent
+        sides = [part.sql() for part in parent.args.values()] if isinstance(parent, exp.EQ) else []
+        if said[1] in sides:  # it would be compared with itself: the table stands outside of this subquery
+            return None, None
         return one.hint, None if span is None or "." not in said[1] else Fix(said[1], *span)
     select, written = node.find_ancestor(exp.Select), of.original(node)
     around = written.find_ancestor(exp.Select)

@@ -168,6 +168,7 @@ SELECT COUNT(DISTINCT v.user_id) FROM visits v JOIN (SELECT page FROM pages LIMI
 -- R518 public sample
 -- error: SAMPLE is not supported here
 -- at: 2
+-- hint: SELECT COUNT(DISTINCT v.user_id) FROM visits v JOIN (SELECT page FROM pages) p ON p.page = v.page -- asks something else: all rows, not a sample of them
 SELECT COUNT(DISTINCT v.user_id) FROM visits v JOIN (SELECT page FROM pages USING SAMPLE 2) p ON p.page = v.page
 
 -- R519 public random
@@ -334,12 +335,14 @@ WITH r AS (SELECT user_id FROM r) SELECT COUNT(DISTINCT user_id) FROM r, visits
 -- R534 a private table under a public name, read
 -- error: the rows of a private table are counted, never shown
 -- at: *
--- hint: count: COUNT(*), or COUNT(DISTINCT ..) of the column of the privacy unit
+-- hint: WITH pages AS (SELECT note AS page, user_id AS category FROM visits) SELECT COUNT(*, contribution_bounds_per_group => (0, 20)) FROM (SELECT * FROM pages) -- asks something else: how many rows it has; 20 is a guess
 WITH pages AS (SELECT note AS page, user_id AS category FROM visits) SELECT * FROM pages
 
 -- R535 FOR UPDATE
 -- error: FOR UPDATE is not supported here
 -- at: COUNT
+-- hint: leave it out
+-- rewrite: SELECT COUNT(DISTINCT user_id) FROM visits
 SELECT COUNT(DISTINCT user_id) FROM visits FOR UPDATE
 
 -- R536 CONNECT BY
@@ -419,7 +422,6 @@ SELECT city, COUNT(DISTINCT u.user_id) AS n FROM users u WHERE EXISTS (SELECT 1 
 -- R47 correlation in the ON of an outer join does not filter
 -- error: there is no column o.user_id
 -- at: o #3
--- hint: did you mean w.user_id?
 SELECT city, COUNT(DISTINCT o.user_id) AS n FROM users o WHERE EXISTS (SELECT 1 FROM visits w LEFT JOIN users u ON w.user_id = o.user_id AND u.user_id = o.user_id) GROUP BY city ORDER BY n DESC LIMIT 2
 
 -- R50 scalar subquery correlated by another column
@@ -548,6 +550,8 @@ SELECT page, COUNT(DISTINCT user_id) AS n FROM (SELECT v.user_id, v.page, ROW_NU
 -- R4321 a list of whole rows
 -- error: IN takes a subquery of one column
 -- at: page #2
+-- hint: IN (SELECT page ..)
+-- rewrite: SELECT COUNT(DISTINCT user_id) AS n FROM visits WHERE page IN (SELECT page FROM pages)
 SELECT COUNT(DISTINCT user_id) AS n FROM visits WHERE page IN (SELECT page, category FROM pages)
 
 -- R4322 rows of a release that may be many, where one value stands
