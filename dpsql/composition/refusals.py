@@ -158,10 +158,12 @@ def _offered(
     fixes: Sequence[Fix],
 ) -> Rewrite:
     """Return an accepted statement as the rewrite; as a hint, if it asks the same on a condition or never."""
+    obstacles = _merge_obstacles(refused, later)
+    made = any(o.fix in fixes for o in obstacles if o.fix is not None)
     found = tuple(
         # What another change replaces has no change of its own.
-        o if o.fix is None or o.fix in fixes or i == 0 else replace(o, hint=None)
-        for i, o in enumerate(_merge_obstacles(refused, later))
+        o if o.fix is None or not made or o.fix in fixes else replace(o, hint=None)
+        for o in obstacles
     )
     if not any(f.asks or f.provided for f in fixes):
         return Rewrite(whole, found)

@@ -37,14 +37,14 @@ _SHOW_WORDS = {
 def refuse_unknown(source: StatementText, token: Token) -> Exception:
     """Return the refusal of a statement whose first word is none, with the SELECT that it has or means."""
     word = token.text.split()[0] if token.text.split() else token.text
+    asked = read_pandas(source.text)
+    if asked is not None:
+        return source.refuse("this is not SQL", token.start, asked, Fix(asked, 0, len(source.text)))
     close = difflib.get_close_matches(word.upper(), _STATEMENTS, 1, 0.7)
     if close:
         fix = Fix(close[0], token.start, token.start + len(word))
         return source.syntax(f"cannot read `{word[:40]}`", token.start, f"did you mean {close[0]}?", fix)
     said = f"{word.upper()[:40]} statements are not run: dpsql only reads"
-    asked = read_pandas(source.text)
-    if asked is not None:
-        return source.refuse("this is not SQL", token.start, asked, Fix(asked, 0, len(source.text)))
     kept = re.match(
         r"(?is)\s*(?:CREATE\s[^(]*?\bAS|INSERT\s[^()]*(?:\([^()]*\))?)\s*\(?\s*(?=(?:SELECT|WITH)\b)",
         source.text,
@@ -64,6 +64,12 @@ def refuse_unknown(source: StatementText, token: Token) -> Exception:
 
 def refuse_several(source: StatementText, at: int) -> Exception:
     """Return the refusal of several statements in one text; the first one can be asked."""
+    opened = source.text[:at].count("(") - source.text[:at].count(")")
+    if opened > 0:
+        return source.syntax("found `;` inside of parentheses", at, "`,`", Fix(",", at, at + 1))
+    behind = re.match(r"\W*(\w+)", source.text[at:])
+    if behind is None or behind[1].upper() not in _STATEMENTS:
+        return source.syntax("one statement at a time: found `;` inside", at)
     fix = Fix("", at, len(source.text), asks="the first statement alone; ask the others after it")
     return source.syntax("one statement at a time: found `;` inside", at, "ask one after the other", fix)
 

@@ -196,10 +196,32 @@ def read_value(source: StatementText, name: str, tokens: Sequence[Token]) -> obj
     try:
         return _READERS[name](tokens[0], sign)
     except ValueError as error:
-        number, fix = tokens[0].text.strip(), None
-        if tokens[0].token_type == TokenType.STRING and re.fullmatch(r"[0-9]*[.]?[0-9]+(e-?[0-9]+)?", number):
-            fix = Fix(number, tokens[0].start, tokens[0].end + 1)
-        raise source.syntax(f"option {name}: {error}", start, None if fix is None else number, fix) from None
+        fix = _correct_value(name, tokens[0], str(error))
+        hint = None if fix is None else fix.text
+        raise source.syntax(f"option {name}: {error}", start, hint, fix) from None
+
+
+def _correct_value(name: str, token: Token, error: str) -> Fix | None:
+    """Return the change of an option's value to what is meant: 0.95 for 95, say; None: it is not known."""
+    written = token.text.strip()
+    number = re.fullmatch(r"([0-9]*[.]?[0-9]+(?:e-?[0-9]+)?)\s*(%?)", written)
+    allowed = error.removeprefix("expected one of ").split(", ") if "expected one of" in error else []
+    close = difflib.get_close_matches(written.upper(), allowed, 1, 0.5)
+    close = close or [word for word in allowed if word in written.upper()][:1]
+    made, guess = "", ""
+    if close:
+        made = close[0]
+    elif "less than 1" in error and number is not None and 1 < float(number[1]) < 100:
+        made = f"{float(number[1]) / 100:g}"
+    elif number is not None and token.token_type == TokenType.STRING and not number[2]:
+        made = number[1]
+    elif name in _EXAMPLES:
+        made, guess = _EXAMPLES[name], _EXAMPLES[name]
+    return Fix(made, token.start, token.end + 1, guess=guess) if made and made != written else None
+
+
+_EXAMPLES = {"epsilon": "0.5", "error": "50", "max_groups_contributed": "3", "max_rows_contributed": "20"}
+"""Amounts that hints name where none can be read."""
 
 
 def _read_number(token: Token, sign: str) -> Fraction:

@@ -29,14 +29,14 @@ def read_pandas(text: str) -> str | None:
     >>> read_pandas("visits['clinic'].value_counts().head(3)")
     'SELECT clinic, COUNT(*) FROM visits GROUP BY clinic ORDER BY COUNT(*) DESC LIMIT 3'
     """
-    text = text.strip().rstrip(";")
+    text = re.sub(r"\A\w+\s*=\s*(?!=)", "", text.strip().rstrip(";"))
     measured = re.fullmatch(r"(?s)(?:len|print)\((.*)\)", text)
     inner = measured[1] if measured is not None else text
     table = re.match(r"[A-Za-z_]\w*(?=[.\[])", inner)
     if table is None:
         return None
     at, keys, column, number, order, limit = table.end(), "", "", "", "", ""
-    conditions = list[str]()
+    conditions, joined = list[str](), ""
     while at < len(inner):
         step = _STEPS.match(inner, at)
         if step is None:
@@ -57,6 +57,8 @@ def read_pandas(text: str) -> str | None:
         elif call in ("sort_values", "nlargest") and number:
             order = f" ORDER BY {number}{' DESC' if call == 'nlargest' or 'False' in step['given'] else ''}"
             limit = f" LIMIT {step['given'] or 5}" if call == "nlargest" else limit
+        elif call == "merge" and (by := re.match(r"(\w+)\s*,.*\bon=\[?['\"](\w+)['\"]", step["given"])):
+            joined += f" JOIN {by[1]} USING ({by[2]})"
         elif call == "head":
             limit = f" LIMIT {step['given'] or 5}"
         elif call not in ("reset_index", "round", "to_frame"):
@@ -65,7 +67,7 @@ def read_pandas(text: str) -> str | None:
     shown = ", ".join(each for each in (keys, number) if each) or column or "*"
     where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
     group = f" GROUP BY {keys}" if keys else ""
-    return f"SELECT {shown} FROM {table[0]}{where}{group}{order}{limit}"
+    return f"SELECT {shown} FROM {table[0]}{joined}{where}{group}{order}{limit}"
 
 
 def _read_condition(text: str, table: str) -> str:

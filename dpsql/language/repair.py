@@ -98,6 +98,9 @@ def _find_repairs(text: str, tokens: list[Token], at: int) -> Iterator[_Repair]:
     for token, after in pairwise(tokens):
         if token.text.upper() == "DIFFERENTIAL_PRIVACY" and after.token_type == TokenType.L_PAREN:
             yield _make_insertion("OPTIONS ", after.start), ""
+    for match in re.finditer(r"(?i)\bSELECT\s+WITH\s+((?:\w+\s+)??\w+)(?=\s+OPTIONS\s*\()", text):
+        if match[1].upper() != "DIFFERENTIAL_PRIVACY":
+            yield Fix("DIFFERENTIAL_PRIVACY", *match.span(1)), "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (..)"
     yield from _open_options(text, tokens)
     yield from _filter_aggregates(text)
     yield from _drop_dangling(text, tokens, i)

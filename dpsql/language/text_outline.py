@@ -33,6 +33,7 @@ _CLAUSES = (
     TokenType.EXCEPT,
     TokenType.INTERSECT,
 )
+_RELEASED = re.compile(r'"r\d+"\."((?:[^"]|"")*)"')
 _OPERANDS = (
     TokenType.VAR,
     TokenType.R_PAREN,
@@ -286,10 +287,12 @@ def refuse_unclear(source: StatementText, node: exp.Expr) -> QueryRefused | None
     if doubt is None:
         return None
     start = source.position(node)
-    written = doubt.hint if doubt.same else doubt.written
+    # Beside released numbers their columns have names of their own.
+    hint = _RELEASED.sub(lambda match: match[1].replace('""', '"'), doubt.hint)
+    written = hint if doubt.same else _RELEASED.sub(r"\1", doubt.written)
     end = call_end(source, start) + 1 if written else 0
     fix = Fix(written, start, end, guess=doubt.guess, provided=doubt.provided) if end > 0 else None
-    return source.refuse(doubt.what, node, doubt.hint, fix)
+    return source.refuse(doubt.what, node, hint, fix)
 
 
 def _find_respellings(text: str, tokens: Sequence[Token]) -> list[tuple[int, int, str]]:

@@ -52,7 +52,8 @@ def explain_unclear(node: exp.Expr) -> Unclear | None:
         written, counted = (
             (full, "full units, as in MySQL") if name == "timestampdiff" else (borders, "boundaries")
         )
-        return Unclear(what, either, written=written, provided=f"{name.upper()} counts {counted}")
+        other = f"{borders} counts boundaries" if written == full else f"{full} counts full units"
+        return Unclear(what, either, written=written, provided=f"{name.upper()} counts {counted}; {other}")
     named = [a for a in arguments if read_part(a)]
     if name == "format" and arguments and arguments[0].is_string:
         return None  # DuckDB's own
@@ -111,6 +112,14 @@ def _write_format(name: str, node: exp.Expr, value: str) -> Unclear | None:
         return None
     if (name, text.upper()) in _WHOLE:
         return Unclear("strftime has no such format", _WHOLE[name, text.upper()].format(value), True)
+    share = re.fullmatch(r"[Pp](\d?)", text)
+    if share is not None and name == "format":
+        return Unclear(
+            "numbers are released as numbers",
+            f"ROUND(100 * {value}, {share[1] or 2})",
+            True,
+            "a number for a text",
+        )
     digits = re.fullmatch(
         r"(?:[NnFf](\d?)|[\d,G]*9(?:[.D](9+))?|0+(?:\.(0+))?)", text if node.is_string else f"N{text}"
     )

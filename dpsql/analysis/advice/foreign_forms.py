@@ -241,6 +241,7 @@ _DROPPED = {
         r"(?i)\s*\b(?:TABLESAMPLE|USING\s+SAMPLE|SAMPLE)\s*(?:\w+\s*)?(?:\([^()]*\)|[\d.]+\s*(?:%|PERCENT|ROWS)?)",
         "all rows, not a sample of them",
     ),
+    "INTO": (r"(?i)\s*\bINTO\s+(?:TEMP(?:ORARY)?\s+)?(?:TABLE\s+)?[#\w.]+", "the answer is shown, not kept"),
     "KIND": (r"(?i)\s*\bAS\s+(?:STRUCT|VALUE)\b", ""),
     "FOR UPDATE": (r"(?i)\s*\bFOR\s+(?:UPDATE|SHARE)(?:\s+(?:NOWAIT|SKIP\s+LOCKED))?", ""),
     "a hint": (r"\s*/\*\+.*?\*/", ""),
@@ -255,6 +256,28 @@ def drop_clause(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice |
     found = [*re.finditer(form, of.text)] if form else []
     fixes = [Fix("", *m.span(), asks=asks) for m in found]
     return ("leave it out", replace(fixes[0], also=tuple(fixes[1:]))) if fixes else None
+
+
+_MISSING = re.compile(r"(?i)\s*(?:n/?a|nan|null|none|nil|-|\?|missing|unknown|)\s*")
+
+
+def compare_with_null(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
+    """Write IS NULL for `x = 'NA'` of a number or a day, and a name for its text: `'n' > 100`."""
+    sides = (node.this, node.expression) if isinstance(node, exp.Binary) else ()
+    text = next((s for s in sides if isinstance(s, exp.Literal) and s.is_string), None)
+    other = next((s for s in sides if s is not text), None)
+    spans = [None if s is None else of.outline.span(of.original(s)) for s in (text, other)]
+    if text is None or other is None or spans[0] is None or spans[1] is None:
+        return None
+    select = node.find_ancestor(exp.Select)
+    names = {fold(i.alias_or_name) for i in select.expressions} if select is not None else set()
+    if fold(text.name) in names:
+        return f"{text.name} is a name", Fix(text.name, *spans[0])
+    if not _MISSING.fullmatch(text.name) or not isinstance(node, (exp.EQ, exp.NEQ)):
+        return None
+    written = f"{of.text[slice(*spans[1])]} IS {'NOT ' * isinstance(node, exp.NEQ)}NULL"
+    start, end = min(s[0] for s in spans if s), max(s[1] for s in spans if s)
+    return written, Fix(written, start, end)
 
 
 def compare_with_zero(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:

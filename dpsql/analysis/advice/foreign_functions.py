@@ -80,6 +80,10 @@ _ALIKE: dict[str, tuple[tuple[int, str, str, str], ...]] = {
     "first_value": ((1, "MODE({0})", "the most frequent {0}", ""),),
     "last_value": ((1, "MODE({0})", "the most frequent {0}", ""),),
     "fixed": ((2, "ROUND({0}, {1})", "a number, not a text", ""),),
+    "weekdayname": ((1, "dayname({0})", "", ""),),
+    "weekday_name": ((1, "dayname({0})", "", ""),),
+    "day_name": ((1, "dayname({0})", "", ""),),
+    "month_name": ((1, "monthname({0})", "", ""),),
     "dp_interval": ((1, "DP_INTERVAL_LOW({0}), DP_INTERVAL_HIGH({0})", "", ""),),
     "dp_confidence_interval": ((1, "DP_INTERVAL_LOW({0}), DP_INTERVAL_HIGH({0})", "", ""),),
     "dp_error": ((1, "DP_STDDEV({0})", "the standard deviation of the noise", ""),),
@@ -90,6 +94,10 @@ _ALIKE: dict[str, tuple[tuple[int, str, str, str], ...]] = {
 }
 """Functions of other systems: of how many arguments, what is like them, what that asks, and when it
 is the same."""
+_DIFFERENT = re.compile(
+    r"(?:approx_?|exact_?)?(?:count_?|num_?|n_?)*(?:distinct|unique|uniq)(?:_?count|_?values|_?approx|_?exact)*"
+)
+"""Names of the number of different values."""
 _OWN = (
     "dp_gap",
     "dp_stddev",
@@ -126,6 +134,9 @@ def write_alike(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice |
         close = difflib.get_close_matches(name, _OWN, 1, 0.6)
         fix = Fix(close[0].upper(), start, start + len(name)) if close else None
         return (f"did you mean {close[0].upper()}?", fix) if close else None
+    if _DIFFERENT.fullmatch(name) and len(arguments) == 1:
+        written = f"COUNT(DISTINCT {arguments[0]})"
+        return written, Fix(written, start, end)
     form = next((form for form in _ALIKE.get(name, ()) if form[0] == len(arguments)), None)
     if form is None:
         return None

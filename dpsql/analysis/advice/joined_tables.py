@@ -13,7 +13,7 @@ from dpsql.analysis.advice.unknown_names import Advice, FromTable, RefusedStatem
 from dpsql.analysis.compiler import list_conjuncts
 from dpsql.errors import Fix, Obstacle
 from dpsql.language import find_nodes, replace_name, walk_tree
-from dpsql.policy import TableDomain, fold
+from dpsql.policy import TableDomain, UnitColumn, fold
 
 _OUTER = r"([\w.]+)\s*=\s*(\w+)\.(\w+)\s*\(\+\)|(\w+)\.(\w+)\s*\(\+\)\s*=\s*([\w.]+)"
 """An equality of which one side is marked as that of an outer join."""
@@ -136,4 +136,36 @@ def compare_declared_column(of: RefusedStatement, node: exp.Expr, one: Obstacle)
                     said = f"the values of {key.name} are those of {theirs[0].alias}.{domain.column}"
                     asks = f"rows with that {domain.column}"
                     return said, None if fix is None else replace(fix, asks=asks)
+    return None
+
+
+def join_between(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
+    """Join the table between two, where ON compares the unit of one with the key of a public other."""
+    join = node.find_ancestor(exp.Join)
+    select = None if join is None else join.find_ancestor(exp.Select)
+    named = [] if select is None else of.list_tables(select)
+    right = next((n for n in named if join is not None and n.node is join.this), None)
+    left = next((n for n in named if n.unit is not None), None)
+    span = of.outline.span(node)
+    if join is None or right is None or left is None or span is None or not right.table.public:
+        return None
+    for table in of.policy.tables.values():
+        unit = table.unit.column if isinstance(table.unit, UnitColumn) else None
+        if (
+            unit is None
+            or fold(unit) != fold(left.unit or "")
+            or fold(table.name) in {fold(n.table.name) for n in named}
+        ):
+            continue
+        for column, domain in table.domain.items():
+            if isinstance(domain, TableDomain) and fold(domain.table) == fold(right.table.name):
+                same = f"{table.name}.{column} = {right.alias}.{domain.column}"
+                words = [t for t in of.outline.tokens if t.start < right.node.this.meta.get("start", 0)]
+                at = next((t.start for t in reversed(words) if t.token_type == TokenType.JOIN), None)
+                if at is None:
+                    return None
+                made = f"JOIN {table.name} USING ({unit}) "
+                return f"{made}.. ON {same}", Fix(
+                    made, at, at, also=(Fix(same, *span),), asks=f"the {column} of {table.name}"
+                )
     return None

@@ -198,3 +198,147 @@ def keep_compared_column(of: RefusedStatement, node: exp.Expr, one: Obstacle) ->
         return None
     kept = of.text[slice(*items[same])]
     return f"IN (SELECT {kept} ..)", Fix(kept, items[0][0], items[-1][1])
+
+
+def lift_qualify(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
+    """Select rows by QUALIFY in a subquery, where the block around it groups them."""
+    select = of.original(node).find_ancestor(exp.Select)
+    qualify = None if select is None else select.args.get("qualify")
+    block = of.outline.block(of.query.source.position(node))
+    clause = None if block is None else block.clause(TokenType.QUALIFY)
+    if select is None or qualify is None or block is None or clause is None or block.from_ is None:
+        return None
+    at = of.query.source.position(node)
+    if not clause.start < at < block.stop(clause) or any(
+        contains_aggregate(n.this) for n in qualify.find_all(exp.Window)
+    ):
+        return None
+    named = of.list_tables(select)
+    stops = [t.start for t in block.clauses if t.token_type not in _ROWS]
+    rows, condition = (
+        of.text[block.from_.start : min(stops)].strip(),
+        of.text[clause.start : block.stop(clause)].strip(),
+    )
+    alias = f" AS {named[0].alias}" if len(named) == 1 and not select.args.get("joins") else ""
+    made = f"FROM (SELECT * {rows} {condition}){alias} "
+    removed = Fix("", clause.start, block.stop(clause))
+    return made, Fix(made, block.from_.start, min(stops), also=(removed,))
+
+
+def lift_unit_key(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
+    """Compute a group key of aggregates for each unit first: `GROUP BY CASE WHEN SUM(x) > 5 ..`."""
+    select, block = (
+        of.original(node).find_ancestor(exp.Select),
+        of.outline.block(of.query.source.position(node)),
+    )
+    if select is None or block is None or block.from_ is None or select.args.get("having") is not None:
+        return None
+    group, clause = select.args.get("group"), block.clause(TokenType.GROUP_BY)
+    options, begin = split_options(of, block)
+    spans = of.outline.items(begin, block.from_.start)
+    units = {n.unit for n in of.list_tables(select) if n.unit is not None}
+    if group is None or clause is None or len(units) != 1 or len(spans) != len(select.expressions):
+        return None
+    if len(of.list_tables(select)) != 1 + len(select.args.get("joins") or ()) or len(group.expressions) != 1:
+        return None
+    key, text = group.expressions[0], of.text
+    for i, item in enumerate(select.expressions):
+        inner = item.unalias()
+        named = isinstance(key, exp.Column) and fold(key.name) == fold(item.alias)
+        if not contains_aggregate(inner) or not (named or key == inner or key.name == str(i + 1)):
+            continue
+        name, (unit,) = item.alias or "level", units
+        written = text[slice(*spans[i])] + ("" if item.alias else f" AS {name}")
+        others = [text[slice(*span)] if j != i else name for j, span in enumerate(spans)]
+        rows, rest = (
+            text[block.from_.start : clause.start].strip(),
+            text[block.stop(clause) : block.end].strip(),
+        )
+        made = f"SELECT {options}{', '.join(others)} FROM (SELECT {unit}, {written} {rows} GROUP BY {unit})"
+        made += f" GROUP BY {name}{f' {rest}' if rest else ''}"
+        return made, Fix(made, block.select.start, block.end, asks=f"{name} of each {unit}")
+    return None
+
+
+def aggregate_window(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
+    """Compute a window beside groups over their numbers: `AVG(x) OVER ()` is `AVG(AVG(x)) OVER ()`."""
+    original = of.original(node)
+    window = original if isinstance(original, exp.Window) else original.find_ancestor(exp.Window)
+    select = None if window is None else window.find_ancestor(exp.Select)
+    name = "" if window is None else (function_name(window.this) or "").lower()
+    if (
+        window is None
+        or select is None
+        or select.args.get("group") is None
+        or name not in ("avg", "sum", "min", "max")
+    ):
+        return None
+    call = of.call(window.this)
+    if call is None or contains_aggregate(window.this.expressions[0]):
+        return None
+    written = f"{name.upper()}({of.text[call[0] : call[1]]})"
+    return written, Fix(written, call[0], call[1], asks="a number of the numbers of groups")
+
+
+def join_lookup(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
+    """Join a public table, where a subquery looks a value of it up."""
+    inner = node.unnest() if isinstance(node, exp.Subquery) else node
+    inner = inner if isinstance(inner, exp.Select) else inner.find_ancestor(exp.Select)
+    block = None if inner is None else of.outline.block(of.query.source.position(inner.expressions[0]))
+    around = None if block is None else of.outline.parentheses(block)
+    where = None if block is None else block.clause(TokenType.WHERE)
+    if inner is None or block is None or around is None or where is None or block.from_ is None:
+        return None
+    named, outside = of.list_tables(inner), of.outline.block(around[0] - 1)
+    span = of.outline.span(inner.expressions[0])
+    if (
+        len(named) != 1
+        or not named[0].table.public
+        or span is None
+        or outside is None
+        or outside.from_ is None
+    ):
+        return None
+    if (
+        inner.args.get("joins")
+        or len(inner.expressions) != 1
+        or not isinstance(inner.args["where"].this, exp.EQ)
+    ):
+        return None
+    table = of.text[block.from_.end + 1 : where.start].strip()
+    condition = of.text[where.end + 1 : block.stop(where)].strip()
+    stops = [t.start for t in outside.clauses]
+    at = len(of.text[: min(stops, default=outside.end)].rstrip())
+    join = f"LEFT JOIN {table} ON {condition}"
+    return join, Fix(of.text[slice(*span)], *around, also=(Fix(f" {join}", at, at),))
+
+
+def order_for_largest(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
+    """Order groups and take the first, where MAX_BY names the key with the largest number."""
+    select, block = of.query.tree, of.outline.block(0)
+    item = (
+        select.expressions[0].unalias()
+        if isinstance(select, exp.Select) and len(select.expressions) == 1
+        else None
+    )
+    name = "" if item is None else (function_name(item) or "").lower()
+    clause = None if block is None else block.clause(TokenType.GROUP_BY)
+    if (
+        name not in ("max_by", "arg_max", "min_by", "arg_min")
+        or item is None
+        or block is None
+        or clause is None
+    ):
+        return None
+    call = of.call(item)
+    if (
+        call is None
+        or len(call[2]) != 2
+        or len(block.clauses) > 2
+        or not contains_aggregate(item.expressions[1])
+    ):
+        return None
+    key, number = call[2]
+    order = f" ORDER BY {number}{' DESC' * ('max' in name)} LIMIT 1"
+    end = len(of.text[: block.end].rstrip())
+    return order.strip(), Fix(key, call[0], call[1], also=(Fix(order, end, end),))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from sqlglot import exp
@@ -9,6 +10,7 @@ from sqlglot.tokenizer_core import TokenType
 
 from dpsql.analysis.advice.unknown_names import Advice, RefusedStatement
 from dpsql.analysis.aggregate_functions import aggregate_calls, aggregate_name
+from dpsql.analysis.compiler import function_name
 from dpsql.errors import Fix, Obstacle
 from dpsql.language import BlockText, walk_tree
 
@@ -27,6 +29,9 @@ def split_options(of: RefusedStatement, block: BlockText) -> tuple[str, int]:
     """Return the options behind the SELECT of a block, with a blank, and where its list begins."""
     i = of.outline.tokens.index(block.select) + 1
     begin = of.outline.tokens[i].start if i < len(of.outline.tokens) else block.end
+    top = [t.text.upper() for t in of.outline.tokens[i : i + 2]]
+    if top[:1] == ["TOP"] and top[1].isdigit():  # it selects groups, which what is counted has not
+        return "", of.outline.tokens[i + 1].end + 1
     if [t.text.upper() for t in of.outline.tokens[i : i + 2]] != ["WITH", "DIFFERENTIAL_PRIVACY"]:
         return "", block.select.end + 1
     clause = of.outline.options(begin)
@@ -98,6 +103,9 @@ def count_units_by_number(of: RefusedStatement, node: exp.Expr, one: Obstacle) -
         return None
     text, before, cut = of.text, of.text[: block.select.start], _cut(block)
     named = [i for i in select.expressions if any(aggregate_calls(i.unalias()))]
+    keyed = _count_by_number(of, select, block, (options, begin))
+    if keyed is not None:
+        return keyed
     if not named and select.args.get("having") is not None:
         whole = f"SELECT {options}COUNT(*) FROM (SELECT {text[begin:cut].strip()})"
         return whole, Fix(before + whole, 0, len(text), asks="how many there are")
@@ -114,3 +122,31 @@ def count_units_by_number(of: RefusedStatement, node: exp.Expr, one: Obstacle) -
     listed = f"{n}, COUNT(*) AS units FROM (SELECT {inner}) GROUP BY {n} ORDER BY units DESC LIMIT {most}"
     whole = f"SELECT {options}{listed}"
     return whole, Fix(before + whole, 0, len(text), guess=guess, asks=f"how many units have each {n}")
+
+
+def _count_by_number(
+    of: RefusedStatement, select: exp.Select, block: BlockText, head: tuple[str, int]
+) -> Advice | None:
+    """Group by a number of each unit, where COUNT stands beside it: `MIN(day), COUNT(*) .. GROUP BY unit`."""
+    options, begin = head
+    if block.from_ is None or select.args.get("having") is not None or select.args.get("distinct"):
+        return None
+    spans = of.outline.items(begin, block.from_.start)
+    counts = [
+        i for i, e in enumerate(select.expressions) if (function_name(e.unalias()) or "").lower() == "count"
+    ]
+    units = {n.unit for n in of.list_tables(select)}
+    kept = [i for i, e in enumerate(select.expressions) if i not in counts and e.unalias().name not in units]
+    if len(counts) != 1 or len(kept) != 1 or len(spans) != len(select.expressions):
+        return None
+    item = select.expressions[kept[0]]
+    if not any(aggregate_calls(item.unalias())):
+        return None
+    text, name = of.text, item.alias or "n"
+    written = text[slice(*spans[kept[0]])] + ("" if item.alias else " AS n")
+    rows = text[block.from_.start : _cut(block)].strip()
+    number = text[slice(*spans[counts[0]])] if select.expressions[counts[0]].alias else "COUNT(*) AS units"
+    number = re.sub(r"(?i)^COUNT\s*\([^()]*\)", "COUNT(*)", number)
+    whole = f"SELECT {options}{name}, {number} FROM (SELECT {written} {rows}) GROUP BY {name}"
+    asks = f"how many units have each {name}"
+    return whole, Fix(text[: block.select.start] + whole, 0, len(text), asks=asks)

@@ -370,7 +370,25 @@ def _find_in_tables(of: RefusedStatement, node: exp.Column, named: list[FromTabl
     if len(joins) != 1:
         return None
     (table, (join, at)) = joins[0]
-    return f"{node.name} is a column of {table.name}: {join}", Fix(f" {join}", at, at)
+    asks = "" if _has_row_each(table) or not _counts_rows(node) else f"a row for each row of {table.name}"
+    return f"{node.name} is a column of {table.name}: {join}", Fix(f" {join}", at, at, asks=asks)
+
+
+def _has_row_each(table: Table) -> bool:
+    """Return whether a joined table adds no rows: it is public, or has one row a unit."""
+    unit = table.unit.column if isinstance(table.unit, UnitColumn) else None
+    return table.public or any([fold(c) for c in key] == [fold(unit or "")] for key in table.unique)
+
+
+def _counts_rows(node: exp.Column) -> bool:
+    """Return whether the block of a column has aggregates that do not read it, and change with more rows."""
+    select = node.find_ancestor(exp.Select)
+    calls = (
+        [] if select is None else [c for item in select.expressions for c in aggregate_calls(item.unalias())]
+    )
+    own = [c for c in calls if not any(fold(n.name) == fold(node.name) for n in find_nodes(c, exp.Column))]
+    distinct = ("min", "max")
+    return any(not c.find(exp.Distinct) and (function_name(c) or "").lower() not in distinct for c in own)
 
 
 def _join_clause(of: RefusedStatement, table: Table, to: FromTable) -> tuple[str, int] | None:

@@ -63,7 +63,7 @@ def advise_on_number(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Adv
 def advise_on_date(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
     """Write a day as year, month and day; of several days that it may be, one is a guess."""
     texts = [t for t in of.outline.tokens if t.token_type == TokenType.STRING]
-    other = [t for t in texts if not _ISO.fullmatch(t.text.strip()) and any(_read_days([t.text]))]
+    other = [t for t in texts if not _is_moment(t.text) and any(_read_days([t.text]))]
     if not other:
         return None
     days = _read_days([t.text for t in other]) or _read_days([other[0].text])
@@ -77,7 +77,13 @@ def advise_on_date(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advic
     return hint, replace(fixes[0], guess=guess, also=tuple(fixes[1:]))
 
 
-_ISO = re.compile(r"\d{4}-\d\d-\d\d([ T].*)?")
+def _is_moment(text: str) -> bool:
+    """Return whether a text is a day or a point of time as SQL writes it."""
+    try:
+        datetime.fromisoformat(text.strip())
+    except ValueError:
+        return False
+    return "-" in text
 
 
 def _read_days(texts: list[str]) -> list[list[date]]:

@@ -353,11 +353,15 @@ SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 1, error = 50) COUNT(DISTINC
 -- R851 an error in percent
 -- error: a relative error is not supported: give it in counts
 -- at: '5%'
+-- hint: 50
+-- rewrite: SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (error = 50) COUNT(DISTINCT user_id) FROM visits -- 50 is a guess
 SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (error = '5%') COUNT(DISTINCT user_id) FROM visits
 
 -- R852 no error
 -- error: option error: it must be more than 0
 -- at: 0
+-- hint: 50
+-- rewrite: SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (error = 50) COUNT(DISTINCT user_id) FROM visits -- 50 is a guess
 SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (error = 0) COUNT(DISTINCT user_id) FROM visits
 
 -- R853 the error of what the gaps of a sparse vector say
@@ -401,7 +405,7 @@ SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page HAVING n > 3
 -- R1105 a window over private rows in a grouped block
 -- error: this is neither a group key nor a count
 -- at: ms
--- hint: select the keys of GROUP BY and counts
+-- hint: SELECT page, COUNT(DISTINCT user_id) AS n, AVG(AVG(ms, contribution_bounds_per_group => (0, 100))) OVER () AS a FROM visits GROUP BY page -- asks something else: a number of the numbers of groups; 100 is a guess
 SELECT page, COUNT(DISTINCT user_id) AS n, AVG(ms) OVER () AS a FROM visits GROUP BY page
 
 -- R1106 an expression over a count that does not bind

@@ -250,6 +250,8 @@ TABLE visits
 -- R734 a setting's value
 -- error: option epsilon: epsilon must lie between 1e-06 and 1,000,000
 -- at: 0
+-- hint: 0.5
+-- rewrite: SET dp_epsilon = 0.5 -- 0.5 is a guess
 SET dp_epsilon = 0
 
 -- R735 a setting without a value
@@ -339,4 +341,5 @@ REFINE RELEASE 1
 -- R863 a refinement to nothing
 -- error: option epsilon: epsilon must lie between
 -- at: 0
+-- hint: 0.5
 REFINE RELEASE 1 TO 0

@@ -353,6 +353,7 @@ SELECT COUNT(DISTINCT user_id) FROM visits START WITH ms = 1 CONNECT BY PRIOR ms
 -- R537 SELECT INTO
 -- error: INTO is not supported here
 -- at: t
+-- hint: SELECT COUNT(DISTINCT user_id) FROM visits -- asks something else: the answer is shown, not kept
 SELECT COUNT(DISTINCT user_id) INTO t FROM visits
 
 -- R538 a subquery in the select list
