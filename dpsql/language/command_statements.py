@@ -68,7 +68,7 @@ def refuse_several(source: StatementText, at: int) -> Exception:
     if opened > 0:
         return source.syntax("found `;` inside of parentheses", at, "`,`", Fix(",", at, at + 1))
     behind = re.match(r"\W*(\w+)", source.text[at:])
-    if behind is None or behind[1].upper() not in _STATEMENTS:
+    if behind is None or behind[1].upper() not in _STATEMENTS or behind[1].upper() == "FROM":
         return source.syntax("one statement at a time: found `;` inside", at)
     fix = Fix("", at, len(source.text), asks="the first statement alone; ask the others after it")
     return source.syntax("one statement at a time: found `;` inside", at, "ask one after the other", fix)

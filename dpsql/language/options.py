@@ -74,6 +74,21 @@ SETTINGS = ("dp_epsilon", "dp_error", "dp_delta", "dp_measure", "dp_confidence",
 """Settings that front ends complete."""
 _NAMES = {"kappa": "max_groups_contributed"}
 """Other dialects' names of options."""
+_ALSO = {
+    **dict.fromkeys(("eps", "budget", "privacy_budget", "epsilon_budget", "privacy_loss"), "epsilon"),
+    **dict.fromkeys(
+        ("l0", "l0_sensitivity", "max_partitions_contributed", "max_partitions", "contribution_limit"),
+        "max_groups_contributed",
+    ),
+    **dict.fromkeys(
+        ("max_contributions", "max_rows", "max_rows_per_unit", "row_limit"), "max_rows_contributed"
+    ),
+    **dict.fromkeys(("noise_kind", "noise_type", "noise_distribution"), "noise"),
+    **dict.fromkeys(("confidence_level", "level", "ci"), "confidence"),
+    **dict.fromkeys(("accuracy", "tolerance", "max_error", "precision"), "error"),
+    **dict.fromkeys(("privacy_unit", "unit_column", "user_id_column"), "privacy_unit_column"),
+}
+"""Names by which other systems or people call options."""
 MIN_EPSILON = Fraction(1, 10**6)
 MAX_EPSILON = Fraction(10**6)
 MAX_INTEGER = 10**9
@@ -90,7 +105,7 @@ def parse_options(source: StatementText, tokens: Sequence[Token]) -> Options:
         head = part[0]
         name = _NAMES.get(head.text.lower(), head.text.lower())
         if name not in _READERS:
-            close = difflib.get_close_matches(name, _READERS, 1)
+            close = [_ALSO[name]] if name in _ALSO else difflib.get_close_matches(name, _READERS, 1)
             hint = f"did you mean {close[0]}?" if close else "the options are " + ", ".join(_READERS)
             fix = Fix(close[0], head.start, head.end + 1) if close else None
             raise source.syntax(f"there is no option {head.text}", head.start, hint, fix)

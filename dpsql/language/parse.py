@@ -261,6 +261,13 @@ def _parse_explain(
     if form is None:
         raise source.syntax("EXPLAIN has FORMAT JSON, FORMAT CERTIFICATE, or none", match.start("format"))
     rest = re.sub(r"[^\n]", " ", match[0]) + source.text[match.end() :]
+    other = re.match(r"(?i)\s*(PLAN\s+FOR|QUERY\s+PLAN|VERBOSE|EXTENDED|FORMATTED|PLAN|COST)\b\s*", rest)
+    if other is not None:
+        at = len(rest) - len(rest.lstrip())
+        fix = Fix("", at, other.end())
+        raise source.refuse(
+            "EXPLAIN has FORMAT JSON, FORMAT CERTIFICATE, or none", at, "EXPLAIN SELECT ..", fix
+        )
     if _read_first_word(rest) == "ANALYZE":
         raise source.refuse(
             "EXPLAIN ANALYZE would run the statement",

@@ -162,12 +162,16 @@ def _complete_words(text: str, tokens: list[Token], i: int) -> Iterator[_Repair]
         every = [*re.finditer(r"\[([A-Za-z_][\w ]*)\]", text)]
         quoted = tuple(Fix(f'"{m[1]}"', *m.span()) for m in every)
         yield replace(quoted[0], also=quoted[1:]), f'"{named[1]}"'
-    for match in re.finditer(
-        r"(?i)([A-Za-z_][\w.]*)\s+(CONTAINS|STARTS\s+WITH|ENDS\s+WITH)\s+('[^']*')", text
-    ):
-        name = "_".join(match[2].lower().split())
-        written = f"{name}({match[1]}, {match[3]})"
-        yield Fix(written, *match.span()), written
+    tests = [
+        Fix(f"{'_'.join(m[2].lower().split())}({m[1]}, {m[3]})", *m.span())
+        for m in re.finditer(
+            r"(?i)([A-Za-z_][\w.]*)\s+(CONTAINS|STARTS\s+WITH|ENDS\s+WITH)\s+('[^']*')", text
+        )
+    ]
+    if tests:
+        yield replace(tests[0], also=tuple(tests[1:])), tests[0].text
+    for match in re.finditer(r"(?i)\s+AGO\b", text):
+        yield Fix("", *match.span()), "leave AGO out"
     for match in re.finditer(r"(?i)\bCOUNT\s*\*", text):
         yield Fix("COUNT(*)", *match.span()), "COUNT(*)"
     if words[i] == "NULLS":
@@ -263,8 +267,22 @@ def _move_clause(text: str, tokens: list[Token], i: int) -> Iterator[_Repair]:
         yield Fix(f" {clause}", select.end + 1, select.end + 1, also=(removed,)), f"SELECT {clause} ..."
 
 
+_AT_END = re.compile(
+    r"(?is)\s+(?:(?:WITH|USING|PRIVACY|SET|AT)\s+)*\(?\s*(epsilon|delta|error)\s*[=:]?\s*([\d.]+(?:e-?\d+)?)\s*\)?\s*;?\s*\Z"
+)
+
+
 def _open_options(text: str, tokens: list[Token]) -> Iterator[_Repair]:
-    """Yield OPTIONS with parentheses around `name = value` behind DIFFERENTIAL_PRIVACY."""
+    """Yield OPTIONS with parentheses around `name = value`, behind DIFFERENTIAL_PRIVACY or the SELECT."""
+    braces = re.search(r"(?i)\bOPTIONS\s*[{\[]([^{}\[\]]*)[}\]]", text)
+    if braces is not None:
+        written = "OPTIONS (" + re.sub(r"['\"]?(\w+)['\"]?\s*[:=]\s*", r"\1 = ", braces[1]).strip() + ")"
+        yield Fix(written, *braces.span()), written
+    last, select = _AT_END.search(text), next((t for t in tokens if t.token_type == TokenType.SELECT), None)
+    if last is not None and select is not None:
+        clause = f" WITH DIFFERENTIAL_PRIVACY OPTIONS ({last[1].lower()} = {last[2]})"
+        removed = Fix("", *last.span())
+        yield Fix(clause, select.end + 1, select.end + 1, also=(removed,)), f"SELECT{clause} .."
     for n, token in enumerate(tokens):
         words = [t.text.upper() for t in tokens[n : n + 2]]
         if token.text.upper() != "DIFFERENTIAL_PRIVACY" or "(" in words:

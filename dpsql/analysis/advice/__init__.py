@@ -232,6 +232,7 @@ def _count_units(
 
 _ADVICE: tuple[tuple[str, Callable[[RefusedStatement, exp.Expr, Obstacle], Advice | None]], ...] = (
     ("there is no column ", foreign_functions.write_around),
+    ("there is no column ", misplaced_parts.unquote_place),
     ("there is no column ", misplaced_parts.limit_groups),
     ("there is no column ", misplaced_parts.move_to_having),
     ("there is no column ", misplaced_parts.compare_in_qualify),
@@ -262,6 +263,9 @@ _ADVICE: tuple[tuple[str, Callable[[RefusedStatement, exp.Expr, Obstacle], Advic
     (" is not allowed in this form", lifted_parts.lift_unit_key),
     ("a subquery used as a value selects one aggregate", lifted_parts.join_lookup),
     ("GROUP is not supported here", lifted_parts.order_for_largest),
+    (" is not among the functions allowed", misplaced_parts.take_all_rows),
+    ("its result changes from call to call", misplaced_parts.take_all_rows),
+    (" is not allowed in this form", misplaced_parts.drop_number_of_key),
     (" is not among the functions allowed", suggested_changes.advise_on_aggregate),
     (" is not among the functions allowed", wrong_level.advise_on_nested_aggregate),
     (" are compared only after a conversion", foreign_forms.separate_comparisons),
@@ -350,6 +354,10 @@ _ADVICE: tuple[tuple[str, Callable[[RefusedStatement, exp.Expr, Obstacle], Advic
     (" is not supported here", foreign_forms.drop_clause),
     (" is not a number", argument_types.average_otherwise),
     ("LIMIT over private rows", misplaced_parts.bound_listed_units),
+    ("LIMIT over private rows", misplaced_parts.take_all_rows),
+    ("EXPRESSIONS is not supported", misplaced_parts.limit_by_group),
+    ("CONCAT is not supported", foreign_forms.separate_texts),
+    ("LIKE takes one pattern", foreign_forms.compare_with_patterns),
     ("PIVOT is not supported", suggested_changes.write_pivot_out),
     ("must be tied to the row's own privacy unit", misplaced_parts.tie_subquery),
     ("must be tied to the row's own privacy unit", wrong_level.advise_on_tied_average),

@@ -43,6 +43,8 @@ def write_equal(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice |
     if found is None or len(re.findall(r"(?i)\bIS(?:\s+NOT)?\s+(?:'|-?\d)", of.text)) != 1:
         return None
     written = f"{'<>' if found[1] else '='} {found[2]}"
+    if found[2].strip("'").upper() in ("NULL", "TRUE", "FALSE"):
+        written = f"IS{' NOT' if found[1] else ''} {found[2][1:-1].upper()}"
     return written, Fix(written, *found.span())
 
 
@@ -77,7 +79,9 @@ def cast_arguments(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advic
 
 def compare_with_patterns(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
     """Write `x LIKE ('a%', 'b%')` as two comparisons."""
-    found = re.search(r"(?i)([A-Za-z_][\w.]*)\s+(I?LIKE)\s*\(\s*('[^']*'(?:\s*,\s*'[^']*')+)\s*\)", of.text)
+    found = re.search(
+        r"(?i)([A-Za-z_][\w.]*)\s+(I?LIKE)(?:\s+ANY)?\s*\(\s*('[^']*'(?:\s*,\s*'[^']*')+)\s*\)", of.text
+    )
     if found is None:
         return None
     patterns = re.findall(r"'[^']*'", found[3])
@@ -256,6 +260,13 @@ def drop_clause(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice |
     found = [*re.finditer(form, of.text)] if form else []
     fixes = [Fix("", *m.span(), asks=asks) for m in found]
     return ("leave it out", replace(fixes[0], also=tuple(fixes[1:]))) if fixes else None
+
+
+def separate_texts(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
+    """Write the comma that a list of texts lacks: `IN ('a' 'b')`."""
+    found = [*re.finditer(r"(?<=')\s+(?=')", of.text)]
+    fixes = [Fix(", ", *m.span(), guess="the comma") for m in found]
+    return ("'..', '..'", replace(fixes[0], also=tuple(fixes[1:]))) if fixes else None
 
 
 _MISSING = re.compile(r"(?i)\s*(?:n/?a|nan|null|none|nil|-|\?|missing|unknown|)\s*")

@@ -156,7 +156,7 @@ def move_to_having(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advic
 
 
 def drop_number_of_key(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
-    """Leave the place of a number out of GROUP BY 1, 2, 3."""
+    """Leave the place or the name of a number out of GROUP BY 1, 2, 3."""
     select = node.find_ancestor(exp.Select)
     block = of.outline.block(of.query.source.position(node))
     clause = block.clause(TokenType.GROUP_BY) if block is not None else None
@@ -164,10 +164,13 @@ def drop_number_of_key(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> A
         return None
     keys = [of.text[a:b] for a, b in of.outline.items(clause.end + 1, block.stop(clause))]
     numbers = {
-        str(i + 1) for i, item in enumerate(select.expressions) if any(aggregate_calls(item.unalias()))
+        name
+        for i, item in enumerate(select.expressions)
+        if any(aggregate_calls(item.unalias()))
+        for name in (str(i + 1), fold(item.alias or str(i + 1)))
     }
-    kept = [key for key in keys if key not in numbers]
-    if not kept or len(kept) == len(keys) or not all(key.isdigit() for key in keys):
+    kept = [key for key in keys if fold(key) not in numbers]
+    if not kept or len(kept) == len(keys):
         return None
     end = len(of.text[: block.stop(clause)].rstrip())
     left = ", ".join(key for key in keys if key not in kept)
@@ -285,3 +288,33 @@ def bound_listed_units(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> A
     condition = f"HAVING {of.text[slice(*span)]} {sign} 10"
     asks = "those from a number on, not the first ones"
     return condition, Fix(condition, order.start, len(of.text[: block.end].rstrip()), guess="10", asks=asks)
+
+
+def unquote_place(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
+    """Write the place of a column without quotes: GROUP BY "1"."""
+    span = of.outline.span(of.original(node))
+    if not isinstance(node, exp.Column) or not node.name.isdigit() or span is None:
+        return None
+    return node.name, Fix(node.name, *span)
+
+
+def limit_by_group(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
+    """Write ClickHouse's LIMIT n BY key as QUALIFY."""
+    found = re.search(r"(?i)\bORDER\s+BY\s+(.+?)\s+LIMIT\s+(\d+)\s+BY\s+([\w., ]+?)\s*;?\s*\Z", of.text)
+    if found is None:
+        return None
+    written = f"QUALIFY ROW_NUMBER() OVER (PARTITION BY {found[3].strip()} ORDER BY {found[1]}) <= {found[2]}"
+    return written, Fix(written, *found.span())
+
+
+def take_all_rows(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
+    """Leave LIMIT out of a subquery of rows, or a condition by chance out of WHERE: all rows are taken."""
+    block = of.outline.block(of.query.source.position(node))
+    asks = "all rows, not some of them"
+    limit = None if block is None else block.clause(TokenType.LIMIT)
+    if block is not None and limit is not None and of.outline.parentheses(block) is not None:
+        order = block.clause(TokenType.ORDER_BY) or limit
+        return "leave LIMIT out", Fix("", len(of.text[: order.start].rstrip()), block.end, asks=asks)
+    form = r"\b(?:RAND|RANDOM)\s*\(\s*\)\s*[<>]=?\s*[\d.]+"
+    chance = re.search(rf"(?i){form}\s+AND\s+|\s+AND\s+{form}|\s*\bWHERE\s+{form}", of.text)
+    return ("all rows", Fix("", *chance.span(), asks=asks)) if chance is not None else None

@@ -49,6 +49,10 @@ def advise_on_values(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Adv
     divided = name in ("mode", "histogram") and select is not None and select.args.get("group") is not None
     if (name in _VALUES or divided) and arguments and "privacy unit" not in one.message:
         value = re.sub(r"(?i)^DISTINCT\s+", "", arguments[0].split(" ORDER BY ")[0])
+        ends = re.fullmatch(r"(?i)(.+?)\s+ORDER\s+BY\s+(.+?)(\s+DESC)?", arguments[0])
+        if ends is not None and ends[1] == ends[2] and name in ("first", "last"):
+            made = f"{'MIN' if (name == 'first') == (ends[3] is None) else 'MAX'}({value})"
+            return made, Fix(made, start, end)
         if name in _ANY and select is not None and select.args.get("group") is None:
             return f"MODE({value})", Fix(f"MODE({value})", start, end, asks=f"the most frequent {value}")
         return _add_group_key(of, node, value, start, end)
@@ -88,7 +92,10 @@ def _add_group_key(of: RefusedStatement, node: exp.Expr, value: str, start: int,
     if select is None or block is None or not plain or select.args.get("having") is not None:
         return None
     units = {n.unit for n in of.list_tables(select) if n.unit is not None}
-    counted = any(is_released(c) for i in select.expressions for c in aggregate_calls(i) if c is not node)
+    inside = {id(part) for part in node.walk()}
+    counted = any(
+        is_released(c) for i in select.expressions for c in aggregate_calls(i) if id(c) not in inside
+    )
     if not counted and len(units) != 1:
         return None
     count = "" if counted else f", COUNT(DISTINCT {_qualify_unit(of, select, *units)}) AS n"

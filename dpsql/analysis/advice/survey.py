@@ -279,6 +279,12 @@ def advise_on_private_join(of: RefusedStatement, node: exp.Expr, one: Obstacle) 
     if right is None or left is None or whom is None or unit is None:
         return None
     same = f"{left.alias}.{whom} = {right.alias}.{unit}"
+    on = node.args.get("on")
+    span = None if on is None else of.outline.span(on)
+    if isinstance(on, exp.EQ) and on.this == on.expression and isinstance(on.this, exp.Column) and span:
+        written = f"{left.alias}.{on.this.name} = {right.alias}.{on.this.name}"
+        if on.this.name and fold(on.this.name) == fold(whom):
+            return f"ON {written}", Fix(written, *span)
     mistaken = _correct_key(of, node, named) or _count_sharing(of, node, select, (left, right))
     if mistaken is not None:
         return mistaken

@@ -126,6 +126,18 @@ def add_clause(text: str, at: int, clause: str) -> Fix:
 
 def advise_on_column(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
     """Advise on a column that does not exist."""
+    around = node.find_ancestor(exp.Select)
+    hidden = [] if around is None or not isinstance(node, exp.Column) else of.list_tables(around)
+    own = next(
+        (
+            n
+            for n in hidden
+            if fold(n.table.name) == fold(node.args["table"].name if node.args.get("table") else "")
+        ),
+        None,
+    )
+    if own is not None and own.column(node.name) is not None and fold(own.alias) != fold(own.table.name):
+        return f"did you mean {own.alias}.{node.name}?", replace_name(node.args["table"], own.alias)
     said = re.fullmatch(r"did you mean ([\w.]+)\?", one.hint or "")
     if said is not None and one.fix is None and isinstance(node, exp.Column) and node.table:
         span, parent = of.outline.span(node), node.parent

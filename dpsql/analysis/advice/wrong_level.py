@@ -78,11 +78,12 @@ def advise_on_nested_aggregate(of: RefusedStatement, node: exp.Expr, one: Obstac
         return None
     options = split_options(of, block)[0]
     name = aggregate_name(outer)
-    own = of.call(node)
+    own, text = of.call(node), of.text
+    if own is not None and isinstance(outer, (exp.Ordered, exp.Order, exp.WithinGroup)):
+        return _number_in_subquery(of, select, block, own)
     whole = of.outline.call_around(own[0] - 1, name or "") if own is not None else None
     if name is None or own is None or whole is None:
         return None
-    text = of.text
     clause = block.clause(TokenType.HAVING)
     if clause is not None and clause.start < at:
         return _order_by_compared(of, block, clause, text[own[0] : own[1]], node)
@@ -93,7 +94,7 @@ def advise_on_nested_aggregate(of: RefusedStatement, node: exp.Expr, one: Obstac
     if len(select.expressions) > 1:
         units = {fold(n.unit) for n in of.list_tables(select) if n.unit is not None}
         if units & {fold(key.name) for key in select.args["group"].expressions}:
-            return None  # other units' numbers
+            return _number_in_subquery(of, select, block, own)
         if name.lower() in ("avg", "median", "stddev", "variance", "quantile_cont") and len(units) == 1:
             return _group_by_unit_too(of, select, block, (whole, own), name)
         asks = "one number of all groups"
@@ -101,7 +102,7 @@ def advise_on_nested_aggregate(of: RefusedStatement, node: exp.Expr, one: Obstac
     read = {key for key, value in select.args.items() if value}
     item = select.expressions[0].unalias()
     if read - {"expressions", "from_", "joins", "where", "group", "kind"} or item is not outer:
-        return None
+        return _number_in_subquery(of, select, block, own)
     rows = text[block.from_.start : block.end].strip()
     made = f"SELECT {options}{name.upper()}(n) FROM (SELECT {text[own[0] : own[1]]} AS n {rows})"
     around = of.outline.parentheses(block)
@@ -143,6 +144,35 @@ def _group_by_unit(
         return made, Fix(made, block.select.start, block.end, asks=asks)
     made = f"(SELECT {name.upper()}(n) FROM {inner})"
     return made, Fix(made, whole[0], whole[1], asks=asks)
+
+
+def _number_in_subquery(
+    of: RefusedStatement, select: exp.Select, block: BlockText, own: Call
+) -> Advice | None:
+    """Compute the numbers of the groups of units in a subquery, and the rest over them.
+
+    Keys that are shown besides are the groups of the rest.
+    """
+    clause, text = block.clause(TokenType.GROUP_BY), of.text
+    options, begin = split_options(of, block)
+    spans = [] if block.from_ is None else of.outline.items(begin, block.from_.start)
+    units = {fold(n.unit) for n in of.list_tables(select) if n.unit is not None}
+    if clause is None or block.from_ is None or len(spans) != len(select.expressions):
+        return None
+    keys = [text[a:b] for a, b in of.outline.items(clause.end + 1, block.stop(clause))]
+    shown = [text[a:b] for a, b in spans if not a <= own[0] < b]
+    others = [key for key in keys if fold(key.split(".")[-1]) not in units]
+    plain = all(re.fullmatch(r"\w+", key) and not key.isdigit() for key in keys)
+    if not plain or sorted(map(fold, shown)) != sorted(map(fold, others)) or block.stop(clause) != block.end:
+        return None
+    number, rows = text[own[0] : own[1]], text[block.from_.start : block.end].strip()
+    items = ", ".join(
+        f"{text[a : own[0]]}n{text[own[1] : b]}" if a <= own[0] < b else text[a:b] for a, b in spans
+    )
+    inner = ", ".join([*others, f"{number} AS n"])
+    made = f"SELECT {options}{items} FROM (SELECT {inner} {rows})"
+    made += f" GROUP BY {', '.join(others)}" if others else ""
+    return made, Fix(made, block.select.start, block.end)
 
 
 def _group_by_unit_too(
