@@ -133,8 +133,8 @@ def parse_set(source: StatementText, tokens: list[Token], parameters: Parameters
             f"dp_{name.removeprefix('dp_').removeprefix('default_')}", SETTINGS, 1, 0.7
         )
         if close and name:
-            fix = Fix(close[0], bound[1].start, bound[1].end + 1)
-            raise source.refuse(said, at, f"did you mean {close[0]}?", fix)
+            named = Fix(close[0], bound[1].start, bound[1].end + 1)
+            raise source.refuse(said, at, f"did you mean {close[0]}?", named)
         raise source.refuse(said, at, "settings are " + ", ".join(SETTINGS))
     if len(bound) < 4 or bound[2].token_type != TokenType.EQ:
         fix = None

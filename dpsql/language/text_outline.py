@@ -225,7 +225,7 @@ class Outline:
     def _block(self, begin: int) -> BlockText | None:
         depth, select, from_, end = 0, None, None, None
         clauses: list[Token] = []
-        kind = None
+        kind: TokenType | None = None
         for token in self.tokens[begin:]:
             before, kind = kind, token.token_type
             depth += (kind == TokenType.L_PAREN) - (kind == TokenType.R_PAREN)

@@ -282,8 +282,8 @@ def aggregate_window(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Adv
 
 def join_lookup(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
     """Join a public table, where a subquery looks a value of it up."""
-    inner = node.unnest() if isinstance(node, exp.Subquery) else node
-    inner = inner if isinstance(inner, exp.Select) else inner.find_ancestor(exp.Select)
+    found = node.unnest() if isinstance(node, exp.Subquery) else node
+    inner = found if isinstance(found, exp.Select) else found.find_ancestor(exp.Select)
     block = None if inner is None else of.outline.block(of.query.source.position(inner.expressions[0]))
     around = None if block is None else of.outline.parentheses(block)
     where = None if block is None else block.clause(TokenType.WHERE)

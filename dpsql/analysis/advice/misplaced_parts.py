@@ -72,7 +72,9 @@ def group_by_order(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advic
     term = original.find_ancestor(exp.Ordered)
     group = select.args.get("group") if select is not None else None
     span = of.outline.span(term.this) if term is not None else None
-    if order is None or select is None or order.parent is not select or group is None or span is None:
+    if order is None or select is None or order.parent is not select or group is None:
+        return None
+    if term is None or span is None:
         return None
     clause = of.outline.block(span[0])
     keys = None if clause is None else clause.clause(TokenType.GROUP_BY)
