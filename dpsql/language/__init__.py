@@ -2,14 +2,16 @@
 
 `parse` (``parse``) runs these, in this order; ``check_statements`` reads those about streams of checks,
 ``stable_statements`` those about exact answers, ``board_statements`` those about boards and
-holdouts, and ``check_rewrites`` makes what checks count; ``report_statements`` reads those about reports:
+holdouts, and ``check_rewrites`` makes what checks count; ``report_statements`` reads those about reports,
+``command_statements`` SHOW, DESCRIBE, SET and REFINE, and ``pandas_forms`` questions in pandas' form:
 
 ``tokens``         the tokens of a statement, and limits on its size
 ``clauses``        those of other dialects as dpsql reads them, by ``clause_forms``; the private clauses,
                    which are removed
 ``parameters``     values in the place of markers
 ``options``        the options of the private clause
-``dialect_forms``  functions and clauses of other dialects, in the parsed tree
+``dialect_forms``  functions and clauses of other dialects, in the parsed tree; of which the meaning is not
+                   clear, ``unclear_calls`` says
 
 ``statement`` has the types, and errors with a position in the text; ``stream_statements`` has those of
 streams, ``all_statements`` all of them; ``syntax_trees`` searches and copies the parser's trees;

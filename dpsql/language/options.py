@@ -207,7 +207,11 @@ def read_value(source: StatementText, name: str, tokens: Sequence[Token]) -> obj
     if len(tokens) == 2 and name == "as_of" and tokens[0].text.upper() == "DATE":
         tokens = tokens[1:]
     if len(tokens) != 1:
-        raise source.syntax(f"option {name} takes one literal", start)
+        fix = None
+        if len(tokens) == 2 and tokens[0].token_type == TokenType.NUMBER and tokens[1].text == "%":
+            share = f"{float(tokens[0].text) / 100:g}"
+            fix = Fix(share, start, tokens[1].end + 1, guess=f"{share} for {tokens[0].text}%")
+        raise source.syntax(f"option {name} takes one literal", start, None if fix is None else fix.text, fix)
     try:
         return _READERS[name](tokens[0], sign)
     except ValueError as error:

@@ -128,6 +128,8 @@ def write_alike(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice |
     start, end, arguments = call
     name = of.text[start : of.text.index("(", start)].strip().lower()
     private = _PRIVATE.fullmatch(name)
+    if private is not None and len(arguments) == 2 and re.fullmatch(r"[\d.]+", arguments[1]):
+        return _move_epsilon(of, f"{private[1].upper()}({arguments[0]})", (start, end), arguments[1])
     if private is not None:
         return private[1].upper(), Fix(private[1].upper(), start, start + len(name))
     if name == "substring_index" and len(arguments) == 3:
@@ -288,7 +290,8 @@ def write_type(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | 
     if found is None or known is None:
         return None
     form = rf"(?i)(?<=\bAS )\s*{found[1]}\b(\s+(?:INTEGER|INT))?|(?<=::)\s*{found[1]}\b"
-    fixes = [Fix(known, *m.span()) for m in re.finditer(form, of.text)]
+    wide = "all are whole numbers of 64 bits" if found[1] in ("HUGEINT", "UHUGEINT") else ""
+    fixes = [Fix(known, *m.span(), provided=wide) for m in re.finditer(form, of.text)]
     return (known, replace(fixes[0], also=tuple(fixes[1:]))) if fixes else None
 
 
@@ -304,5 +307,49 @@ _TYPES |= {
     "LONG": "BIGINT",
     "NTEXT": "VARCHAR",
 }
+_TYPES |= {"HUGEINT": "BIGINT", "UHUGEINT": "BIGINT"}
 _TYPES |= {"CLOB": "VARCHAR", "LONGTEXT": "VARCHAR", "MEDIUMINT": "INTEGER", "OBJECT": "VARCHAR"}
 """Types of other systems."""
+
+
+def move_epsilon(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
+    """Move `epsilon => 0.5` from the arguments of an aggregate into OPTIONS."""
+    found = re.search(r"(?i)\s*,\s*(?:epsilon|eps)\s*(?:=>|:=|=)\s*([\d.]+)", of.text)
+    return None if found is None else _move_epsilon(of, "", found.span(), found[1])
+
+
+def _move_epsilon(of: RefusedStatement, written: str, span: tuple[int, int], epsilon: str) -> Advice | None:
+    block = of.outline.block(span[0])
+    if block is None or of.has_options:
+        return None
+    clause = f"WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = {epsilon})"
+    added = Fix(f" {clause}", block.select.end + 1, block.select.end + 1)
+    return f"SELECT {clause} ..", Fix(written, *span, also=(added,))
+
+
+def join_conditions(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
+    """Write AND and OR for the & and | of pandas between conditions."""
+    if "(BOOLEAN, BOOLEAN" not in one.message:
+        return None
+    signs = [t for t in of.outline.tokens if t.text in ("&", "|")]
+    fixes = [Fix("AND" if t.text == "&" else "OR", t.start, t.end + 1) for t in signs]
+    return (fixes[0].text, replace(fixes[0], also=tuple(fixes[1:]))) if fixes else None
+
+
+def count_different_rows(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
+    """Count the rows of SELECT DISTINCT for `COUNT(DISTINCT *)`."""
+    found, block = re.search(r"(?i)\bCOUNT\s*\(\s*DISTINCT\s+\*\s*\)", of.text), of.outline.block(0)
+    if found is None or block is None or block.clauses or block.from_ is None:
+        return None
+    fix = Fix(
+        "COUNT(*)",
+        *found.span(),
+        also=(
+            Fix(
+                f"FROM (SELECT DISTINCT * {of.text[block.from_.start : block.end].strip()})",
+                block.from_.start,
+                block.end,
+            ),
+        ),
+    )
+    return "COUNT(*) FROM (SELECT DISTINCT * ..)", fix

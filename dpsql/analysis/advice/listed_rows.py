@@ -106,15 +106,26 @@ def count_units_by_number(of: RefusedStatement, node: exp.Expr, one: Obstacle) -
     keyed = _count_by_number(of, select, block, (options, begin))
     if keyed is not None:
         return keyed
-    if not named and select.args.get("having") is not None:
+    over = re.search(r"(?i)\bOVER\s*\(", text[begin:cut])
+    if len(named) == 1 and over is not None:  # the number by which units are ranked
+        number = next(iter(aggregate_calls(named[0].unalias())))
+        call = of.call(number)
+        if call is None or block.from_ is None:
+            return None
+        rows = text[block.from_.start : cut].strip()
+        listed = f"n, COUNT(*) AS units FROM (SELECT {text[call[0] : call[1]]} AS n {rows}) GROUP BY n"
+        whole = f"SELECT {options}{listed} ORDER BY units DESC LIMIT 10"
+        return whole, Fix(before + whole, 0, len(text), guess="10", asks="how many units have each n")
+    if select.args.get("having") is not None and select.args.get("limit") is None:
         whole = f"SELECT {options}COUNT(*) FROM (SELECT {text[begin:cut].strip()})"
         return whole, Fix(before + whole, 0, len(text), asks="how many there are")
     span = of.outline.span(named[0].unalias()) if len(named) == 1 else None
     nested = len(named) == 1 and len([*aggregate_calls(named[0].unalias())]) > 1
     if len(named) != 1 or (span is None and not named[0].alias) or nested:
         return None
-    n, inner = named[0].alias or "n", text[begin:cut].strip()
-    if not named[0].alias and span is not None:
+    alias = named[0].alias if named[0].alias.isidentifier() else ""  # else it is the text of the item
+    n, inner = alias or "n", text[begin:cut].strip()
+    if not alias and span is not None:
         inner = f"{text[begin : span[1]].strip()} AS n{text[span[1] : cut].rstrip()}"
     limit = select.args.get("limit")
     given = limit.expression.name if isinstance(limit, exp.Limit) else ""

@@ -13,7 +13,7 @@ from dpsql.analysis.advice.unknown_names import Advice, RefusedStatement, add_cl
 from dpsql.analysis.aggregate_functions import aggregate_calls, aggregate_name
 from dpsql.analysis.compiler import list_conjuncts
 from dpsql.errors import Fix, Obstacle
-from dpsql.language import find_nodes
+from dpsql.language import find_nodes, walk_tree
 from dpsql.policy import fold
 
 
@@ -320,3 +320,34 @@ def take_all_rows(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice
     form = r"\b(?:RAND|RANDOM)\s*\(\s*\)\s*[<>]=?\s*[\d.]+"
     chance = re.search(rf"(?i){form}\s+AND\s+|\s+AND\s+{form}|\s*\bWHERE\s+{form}", of.text)
     return ("all rows", Fix("", *chance.span(), asks=asks)) if chance is not None else None
+
+
+def move_numbers_to_having(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
+    """Move the conditions on numbers of groups from WHERE to HAVING, and leave those on rows."""
+    original = of.original(node)
+    select, where = original.find_ancestor(exp.Select), original.find_ancestor(exp.Where)
+    block = of.outline.block(of.query.source.position(node))
+    clause = None if block is None else block.clause(TokenType.WHERE)
+    if select is None or where is None or where.parent is not select or block is None or clause is None:
+        return None
+    parts, texts = list_conjuncts(where.this), _split_condition(of, clause.end + 1, block.stop(clause))
+    if (
+        select.args.get("group") is None
+        or len(parts) != len(texts)
+        or block.clause(TokenType.HAVING) is not None
+    ):
+        return None
+    numbers = [text for part, text in zip(parts, texts, strict=True) if any(aggregate_calls(part))]
+    rows = [text for text in texts if text not in numbers]
+    of_numbers = [part for part in parts if any(aggregate_calls(part))]
+    mixed = any(
+        isinstance(each, exp.Column)
+        for part in of_numbers
+        for each in walk_tree(part, lambda n: aggregate_name(n) is not None)
+    )
+    if not rows or not numbers or mixed:
+        return None
+    left = Fix(f"WHERE {' AND '.join(rows)} ", clause.start, block.stop(clause))
+    condition = f"HAVING {' AND '.join(numbers)}"
+    added = add_clause(of.text, block.before(TokenType.HAVING), condition)
+    return condition, replace(left, also=(added,))

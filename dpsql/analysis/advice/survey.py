@@ -281,7 +281,13 @@ def advise_on_private_join(of: RefusedStatement, node: exp.Expr, one: Obstacle) 
     same = f"{left.alias}.{whom} = {right.alias}.{unit}"
     on = node.args.get("on")
     span = None if on is None else of.outline.span(on)
-    if isinstance(on, exp.EQ) and on.this == on.expression and isinstance(on.this, exp.Column) and span:
+    if (
+        isinstance(on, exp.EQ)
+        and on.this == on.expression
+        and isinstance(on.this, exp.Column)
+        and not on.this.table
+        and span
+    ):
         written = f"{left.alias}.{on.this.name} = {right.alias}.{on.this.name}"
         if on.this.name and fold(on.this.name) == fold(whom):
             return f"ON {written}", Fix(written, *span)

@@ -213,13 +213,25 @@ def _name_count(of: RefusedStatement, node: exp.Column, select: exp.Select) -> A
 
 def _name_only_number(of: RefusedStatement, node: exp.Column, select: exp.Select) -> Advice | None:
     """Advise to give the only number of the select list the name by which HAVING or ORDER BY calls it."""
-    if node.table or node.find_ancestor(exp.Order, exp.Having) is None:
+    if node.table or node.find_ancestor(exp.Order, exp.Having) is None or node.name.upper() == "ROWNUM":
         return None
     numbers = [i for i in select.expressions if any(aggregate_calls(i.unalias()))]
+    if not numbers and select.args.get("group") is not None and fold(node.name) in _COUNT_NAMES:
+        at = node.this.meta.get("start")
+        fix = (
+            None
+            if at is None
+            else Fix("COUNT(*)", at, node.this.meta["end"] + 1, guess=f"COUNT(*) for {node.name}")
+        )
+        return "COUNT(*)", fix
     if len(numbers) != 1 or isinstance(numbers[0], exp.Alias):
         return None
     span = of.outline.span(numbers[0])
     return None if span is None else _give_name(of, span, node.name)
+
+
+_COUNT_NAMES = frozenset({"n", "count", "cnt", "num", "total", "freq", "frequency", "c", "counts", "number"})
+"""What people call the number of rows of a group."""
 
 
 def _give_name(of: RefusedStatement, span: tuple[int, int], name: str) -> Advice:

@@ -141,6 +141,7 @@ SELECT COUNT(DISTINCT user_id) FROM visits WHERE note + 1 > 2
 -- R611 randomness
 -- error: random is not allowed over private data: its result changes
 -- at: random
+-- hint: SELECT COUNT(DISTINCT user_id) FROM visits -- asks something else: all rows, not some of them
 SELECT COUNT(DISTINCT user_id) FROM visits WHERE random() < 0.5
 
 -- R612 settings

@@ -161,7 +161,7 @@ SELECT 1; SELECT 2
 -- R718 a misspelt SELECT
 -- error: cannot read `SELCT`
 -- at: SELCT
--- hint: did you mean SELECT?
+-- hint: SELECT COUNT(DISTINCT user_id) FROM visits -- asks something else: how many user_id there are
 SELCT page FROM visits
 
 -- R719 an unclosed text

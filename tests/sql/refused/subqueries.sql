@@ -174,12 +174,13 @@ SELECT COUNT(DISTINCT v.user_id) FROM visits v JOIN (SELECT page FROM pages USIN
 -- R519 public random
 -- error: random is not allowed over private data: its result changes
 -- at: random
+-- hint: SELECT COUNT(DISTINCT v.user_id) FROM visits v JOIN (SELECT page FROM pages) p ON p.page = v.page -- asks something else: all rows, not some of them
 SELECT COUNT(DISTINCT v.user_id) FROM visits v JOIN (SELECT page FROM pages WHERE random() < 0.5) p ON p.page = v.page
 
 -- R69 LIMIT over private rows
 -- error: LIMIT over private rows lets one unit push out another
 -- at: 5
--- hint: select per unit: QUALIFY ROW_NUMBER()
+-- hint: SELECT page, COUNT(DISTINCT user_id) AS n FROM (SELECT * FROM visits) GROUP BY page ORDER BY n DESC LIMIT 2 -- asks something else: all rows, not some of them
 SELECT page, COUNT(DISTINCT user_id) AS n FROM (SELECT * FROM visits ORDER BY ms, user_id, page LIMIT 5) GROUP BY page ORDER BY n DESC LIMIT 2
 
 -- R70 UNION ALL with the columns the other way round
@@ -393,7 +394,7 @@ SELECT page, COUNT(DISTINCT user_id) AS n FROM visits WHERE user_id IN (SELECT M
 -- R42 IN with LIMIT
 -- error: LIMIT over private rows lets one unit push out another
 -- at: 3
--- hint: select per unit: QUALIFY ROW_NUMBER()
+-- hint: SELECT page, COUNT(DISTINCT user_id) AS n FROM visits WHERE user_id IN (SELECT user_id FROM visits) GROUP BY page ORDER BY n DESC LIMIT 2 -- asks something else: all rows, not some of them
 SELECT page, COUNT(DISTINCT user_id) AS n FROM visits WHERE user_id IN (SELECT user_id FROM visits ORDER BY ms DESC, user_id LIMIT 3) GROUP BY page ORDER BY n DESC LIMIT 2
 
 -- R43 quantified comparison that is not equality
@@ -515,7 +516,7 @@ SELECT COUNT(DISTINCT user_id) FROM (SELECT user_id, page FROM visits UNION SELE
 -- R563 LIMIT of a private CTE
 -- error: LIMIT over private rows lets one unit push out another
 -- at: 3
--- hint: select per unit: QUALIFY ROW_NUMBER()
+-- hint: WITH v AS (SELECT user_id FROM visits) SELECT COUNT(DISTINCT user_id) FROM v -- asks something else: all rows, not some of them
 WITH v AS (SELECT user_id FROM visits ORDER BY user_id LIMIT 3) SELECT COUNT(DISTINCT user_id) FROM v
 
 -- R2601 a number of a release as a key
