@@ -239,7 +239,13 @@ def _correct_value(name: str, token: Token, error: str) -> Fix | None:
     return Fix(made, token.start, token.end + 1, guess=guess) if made and made != written else None
 
 
-_EXAMPLES = {"epsilon": "0.5", "error": "50", "max_groups_contributed": "3", "max_rows_contributed": "20"}
+_EXAMPLES = {
+    "epsilon": "0.5",
+    "delta": "1e-6",
+    "error": "50",
+    "max_groups_contributed": "3",
+    "max_rows_contributed": "20",
+}
 """Amounts that hints name where none can be read."""
 
 

@@ -236,6 +236,9 @@ def _find_spellings(token: Token) -> Iterator[_Repair]:
                 Fix(f"{word[:n]} {word[n:]}", token.start, token.end + 1),
                 f"did you mean {word[:n]} {word[n:]}?",
             )
+    if word not in _KEYWORDS and len(word) == 2:
+        for close in (each for each in ("BY", "ON", "AS", "OR", "IN", "IS") if each == word[::-1]):
+            yield Fix(close, token.start, token.end + 1), f"did you mean {close}?"
     if word not in _KEYWORDS and word.isascii() and word.replace("_", "").isalpha():
         for close in difflib.get_close_matches(word, sorted(_KEYWORDS), 2, 0.7):
             yield Fix(close, token.start, token.end + 1), f"did you mean {close}?"
@@ -278,6 +281,10 @@ def _open_options(text: str, tokens: list[Token]) -> Iterator[_Repair]:
     if braces is not None:
         written = "OPTIONS (" + re.sub(r"['\"]?(\w+)['\"]?\s*[:=]\s*", r"\1 = ", braces[1]).strip() + ")"
         yield Fix(written, *braces.span()), written
+    early = re.search(r"(?i)(?<=\bSELECT)\s+WITH\s+(EPSILON|DELTA|ERROR)\s*[=:]?\s*([\d.]+(?:e-?\d+)?)", text)
+    if early is not None:
+        written = f" WITH DIFFERENTIAL_PRIVACY OPTIONS ({early[1].lower()} = {early[2]})"
+        yield Fix(written, *early.span()), f"SELECT{written} .."
     last, select = _AT_END.search(text), next((t for t in tokens if t.token_type == TokenType.SELECT), None)
     if last is not None and select is not None:
         clause = f" WITH DIFFERENTIAL_PRIVACY OPTIONS ({last[1].lower()} = {last[2]})"

@@ -37,9 +37,6 @@ SHOW PRIVACY BUDGET
 -- R512
 SELECT COUNT(*) FROM (SELECT user_id, MIN(page) AS f FROM visits GROUP BY user_id) WHERE f = 'a'
 
--- R69
-SELECT page, COUNT(DISTINCT user_id) AS n FROM (SELECT * FROM visits QUALIFY ROW_NUMBER() OVER (PARTITION BY user_id ORDER BY ms, page) = 1) GROUP BY page ORDER BY n DESC LIMIT 2
-
 -- R617
 SELECT COUNT(DISTINCT user_id) FROM visits WHERE ms > 2
 
@@ -224,9 +221,6 @@ SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (max_groups_contributed = 3, mechanism 
 SELECT COUNT(DISTINCT u, contribution_bounds_per_group => (0, 20)) FROM (SELECT COALESCE(v.user_id, u.user_id) AS u FROM visits v FULL JOIN users u ON u.user_id = v.user_id)
 
 -- R701
-SELECT COUNT(DISTINCT user_id) FROM visits
-
--- R718
 SELECT COUNT(DISTINCT user_id) FROM visits
 
 -- R54

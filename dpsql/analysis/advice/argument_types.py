@@ -42,7 +42,9 @@ def advise_on_types(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advi
         (places, form)
         for places, form in zip(ways, allowed, strict=True)
         if places
-        and all(form[i] == "VARCHAR" or given[i] == "VARCHAR" for i in places)
+        and all(
+            "VARCHAR" in (form[i], given[i]) or (given[i], form[i]) == ("TIMESTAMP", "DATE") for i in places
+        )
         and all(form[i] in _CASTS for i in places)
     ]
     if not fitting or len(operands) != len(given):

@@ -237,7 +237,7 @@ _METHODS = {
     "quantile": "QUANTILE_CONT({0}, {1})",
 }
 """Methods of pandas' columns, as aggregates."""
-_METHOD = re.compile(r"\b(\w+)\.(\w+)\(([^()]*)\)")
+_METHOD = re.compile(r"\b((?:\w+\.)?\w+)\.(\w+)\(([^()]*)\)")
 
 
 def write_method(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:

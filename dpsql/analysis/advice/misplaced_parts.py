@@ -172,6 +172,13 @@ def drop_number_of_key(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> A
         for name in (str(i + 1), fold(item.alias or str(i + 1)))
     }
     kept = [key for key in keys if fold(key) not in numbers]
+    spans = [
+        of.outline.span(i.unalias()) for i in select.expressions if not any(aggregate_calls(i.unalias()))
+    ]
+    if not kept and spans and None not in spans:  # what stands beside the number is meant
+        kept = [of.text[slice(*span)] for span in spans if span is not None]
+        end = len(of.text[: block.stop(clause)].rstrip())
+        return f"GROUP BY {', '.join(kept)}", Fix(f"GROUP BY {', '.join(kept)}", clause.start, end)
     if not kept or len(kept) == len(keys):
         return None
     end = len(of.text[: block.stop(clause)].rstrip())

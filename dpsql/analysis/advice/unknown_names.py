@@ -382,18 +382,26 @@ def _use_unit(of: RefusedStatement, node: exp.Column, here: list[FromTable]) -> 
 
 def _find_in_tables(of: RefusedStatement, node: exp.Column, named: list[FromTable]) -> Advice | None:
     """Find a column of another table: of FROM under another alias, or one that can be joined."""
+    parent = node.parent
+    sides = [side.sql() for side in (parent.this, parent.expression)] if isinstance(parent, exp.EQ) else []
     for other in named:
         name = other.column(node.name)
-        if name is not None and node.table:
+        if name is not None and node.table and f"{other.alias}.{name}" not in sides:
             return f"did you mean {other.alias}.{name}?", replace_name(node.args["table"], other.alias)
     joins = []
     for table in of.policy.tables.values():
         known = {fold(c) for c in of.columns(table)}
-        if fold(node.name) in known and not node.table:
-            joins += [(table, join) for join in (_join_clause(of, table, n) for n in named) if join][:1]
+        mine = [n for n in named if not node.table or fold(n.alias) == fold(node.table)]
+        if fold(node.name) in known:
+            joins += [(table, join) for join in (_join_clause(of, table, n) for n in mine) if join][:1]
     if len(joins) != 1:
         return None
     (table, (join, at)) = joins[0]
+    if node.table:  # the table that has it is named in its place
+        renamed = replace_name(node.args["table"], table.name)
+        asks = "" if _has_row_each(table) else f"a row for each row of {table.name}"
+        fix = None if renamed is None else replace(renamed, also=(Fix(f" {join}", at, at),), asks=asks)
+        return f"{node.name} is a column of {table.name}: {join}", fix
     asks = "" if _has_row_each(table) or not _counts_rows(node) else f"a row for each row of {table.name}"
     return f"{node.name} is a column of {table.name}: {join}", Fix(f" {join}", at, at, asks=asks)
 

@@ -188,8 +188,9 @@ SELECT COUNT(DISTINCT user_id) FROM visits WHERE COLUMNS('n.*') = 'x'
 SELECT COUNT(DISTINCT user_id) FROM visits WHERE #1 = 3
 
 -- R620 CAST to a type that is not allowed
--- error: columns of type INT128 are not supported: use a boolean,
+-- error: columns of type HUGEINT are not supported: declare it BIGINT
 -- at: ms
+-- hint: SELECT COUNT(DISTINCT user_id) FROM visits WHERE ms::BIGINT > 5 -- the same if all are whole numbers of 64 bits
 SELECT COUNT(DISTINCT user_id) FROM visits WHERE ms::HUGEINT > 5
 
 -- R621 CAST to an interval
