@@ -237,8 +237,8 @@ def _find_spellings(token: Token) -> Iterator[_Repair]:
                 f"did you mean {word[:n]} {word[n:]}?",
             )
     if word not in _KEYWORDS and len(word) == 2:
-        for close in (each for each in ("BY", "ON", "AS", "OR", "IN", "IS") if each == word[::-1]):
-            yield Fix(close, token.start, token.end + 1), f"did you mean {close}?"
+        for short in (each for each in ("BY", "ON", "AS", "OR", "IN", "IS") if each == word[::-1]):
+            yield Fix(short, token.start, token.end + 1), f"did you mean {short}?"
     if word not in _KEYWORDS and word.isascii() and word.replace("_", "").isalpha():
         for close in difflib.get_close_matches(word, sorted(_KEYWORDS), 2, 0.7):
             yield Fix(close, token.start, token.end + 1), f"did you mean {close}?"
