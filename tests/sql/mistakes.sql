@@ -279,7 +279,7 @@ SELECT region, MODE(clinic) FROM visits JOIN patients USING (patient_id) GROUP B
 SELECT region, STRING_AGG(DISTINCT clinic, ', ') FROM visits JOIN patients USING (patient_id) GROUP BY region
 
 -- M70 the condition on a count of one patient
--- meant: SELECT total, COUNT(*) AS units FROM (SELECT patient_id, SUM(cost) AS total FROM visits GROUP BY patient_id HAVING SUM(cost) > 1000) GROUP BY total ORDER BY units DESC LIMIT 10
+-- meant: SELECT COUNT(*) FROM (SELECT patient_id, SUM(cost) AS total FROM visits GROUP BY patient_id HAVING SUM(cost) > 1000)
 SELECT patient_id, SUM(cost) AS total FROM visits GROUP BY patient_id HAVING SUM(cost) > 1000
 
 -- M71 the alias of a count that was not given
