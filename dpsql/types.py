@@ -192,6 +192,7 @@ def _read(text: str, depth: int) -> tuple[SqlType, str]:
         args = re.match(r"\s*\(\s*\d+\s*\)", rest) if name == "VARCHAR" else None
         kind, rest = _ONCE.setdefault(name, SqlType(name)), rest[args.end() :] if args else rest
     else:
+        name = {"INT128": "HUGEINT", "UINT128": "UHUGEINT"}.get(name, name)  # as the engine calls them
         advice = _ADVICE.get(name, "use a boolean, number, text, date, time, UUID, enum, list or struct type")
         raise ValueError(f"columns of type {name} are not supported: {advice}")
     while (brackets := re.match(r"\s*\[\s*\]", rest)) is not None:

@@ -141,7 +141,8 @@ def _check_nodes(
         )
     for node in walk_tree(tree):
         if type(node).__name__ not in _NODES:
-            raise source.refuse("this is not supported in a public statement", node)
+            what = "in a public statement" if released is None else "over released numbers"
+            raise source.refuse(f"this is not supported {what}", node)
         if isinstance(node, exp.CTE) and not isinstance(node.this, exp.Query):
             raise source.refuse("a common table expression holds a SELECT: dpsql only reads", node)
         if isinstance(node, exp.With) and node.args.get("recursive"):

@@ -6,6 +6,7 @@ private clauses of all blocks, by which epsilon and delta are divided among the 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import field, replace
 from fractions import Fraction
@@ -97,6 +98,7 @@ class Written:
                     f"{name} is said twice: for the statement, and for a release in it",
                     own.at.get(name),
                     f"leave {name} out here, or in the outermost SELECT",
+                    _leave_out(self.query, self.own[id(select)].at, name),
                 )
         if own.error is not None and self.total.epsilon is not None:
             raise self.query.source.refuse(
@@ -166,6 +168,18 @@ def _divide_cost(
         out[i] = replace(out[i], epsilon=part, layout="ORDER", price=whole / len(sharing))
 
 
+def _leave_out(query: Query, at: int, name: str) -> Fix | None:
+    """Return the change that leaves an option of a release out, or all its clause if it has no other."""
+    written = Outline.of(query.source.text).options(at)
+    said = re.search(rf"(?i)\b{name}\s*=\s*[^,()]+,?\s*", written)
+    if said is None:
+        return None
+    guess = f"that the {name} of the whole statement holds"
+    alone = written.count("=") == 1
+    start, end = (at, at + len(written) + 1) if alone else (at + said.start(), at + said.end())
+    return Fix("", start, end, guess=guess)
+
+
 def _all_inside(select: exp.Select, kinds: Kinds) -> bool:
     """Return whether all releases of the statement stand inside a block, or it is the outermost one."""
     return select.parent is None or all(_inside(r.select, select) for r in kinds.releases)
@@ -182,7 +196,7 @@ def _misplaced(query: Query, clauses: Clauses) -> QueryRefused:
     at, text = clauses.at, query.source.text
     written = Outline.of(text).options(at)
     behind = at + len(written)
-    first = query.tree.meta.get("select", -1) + len("SELECT")
+    first = query.tree.meta.get("select", -7) + len("SELECT")
     if query.has_options and at == min(query.options.at.values(), default=-1):  # it stands there
         return query.source.refuse("no private table reaches the outermost SELECT, which has this clause", at)
     moved = () if query.has_options else (Fix(f" {written}", first, first),)
@@ -191,7 +205,9 @@ def _misplaced(query: Query, clauses: Clauses) -> QueryRefused:
         "this one releases nothing",
         at,
         "write it right after the outermost SELECT",
-        Fix("", at, behind + (text[behind : behind + 1] == " "), also=moved) if written else None,
+        Fix("", at, behind + (text[behind : behind + 1] == " "), also=moved)
+        if written and first >= 0
+        else None,
     )
 
 

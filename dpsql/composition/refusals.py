@@ -75,8 +75,9 @@ def rewrite(
         changed = _apply_edits(candidate, edits)
         if changed == candidate:
             return None
-        candidate, fixes = changed, fixes + used
-        made.append(edits)
+        spelled = [_Edit(*edit) for edit in Outline.of(changed).respellings()]
+        candidate, fixes = _apply_edits(changed, spelled), fixes + used
+        made += [edits, spelled]
         error = _refusal(candidate, prepare)
         if error is not None:
             later += [o for one in error.obstacles if (o := _move_back(one, candidate, text, made))]
@@ -157,11 +158,17 @@ def _offered(
     fixes: Sequence[Fix],
 ) -> Rewrite:
     """Return an accepted statement as the rewrite; as a hint, if it asks the same on a condition or never."""
-    found = _merge_obstacles(refused, later)
+    obstacles = _merge_obstacles(refused, later)
+    made = any(o.fix in fixes for o in obstacles if o.fix is not None)
+    found = tuple(
+        # What another change replaces has no change of its own.
+        o if o.fix is None or not made or o.fix in fixes else replace(o, hint=None)
+        for o in obstacles
+    )
     if not any(f.asks or f.provided for f in fixes):
         return Rewrite(whole, found)
     forced = [o.fix is not None and bool(o.fix.asks or o.fix.provided) for o in found]
-    if not any(forced) and isinstance(refused, QueryRefused) and not found[0].unknown:
+    if not any(forced) and not found[0].unknown:
         forced[0] = True  # what forces it came to light at the place of another one
     hinted = tuple(replace(o, hint=whole) if is_so else o for o, is_so in zip(found, forced, strict=True))
     return Rewrite(None, hinted, whole)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 from sqlglot import exp
+from sqlglot.tokenizer_core import TokenType
 
 from dpsql.analysis.aggregate_functions import aggregate_name
 from dpsql.engines import UnboundQuery
@@ -40,6 +42,10 @@ def refuse_unbound(query: Query, problem: UnboundQuery) -> QueryRefused:
         return _refuse_order_by(query, found[1])
     if "WHERE clause cannot contain aggregates" in problem.message:
         return _compared_with_all(query)
+    if "cannot contain window functions" in problem.message:
+        return _windows_in_having(query)
+    if problem.message.startswith("Window functions are not supported here"):
+        return _window_without_over(query)
     if (found := _TWICE.search(problem.message)) is not None:
         said = f"column {found[1]} is in several relations"
         return query.source.refuse(said, _last(query, found[1]), "name the relation before it")
@@ -64,6 +70,9 @@ def _refuse_types(query: Query, name: str, given: str) -> QueryRefused:
     at = next((t.start for t in outline.tokens if t.text.lower() in words), None)
     call = None if at is None else outline.call_around(at, text[at:].split("(")[0].strip())
     elapsed = None if call is None else _ELAPSED.fullmatch(", ".join(call[2]).strip())
+    if call is not None and name == "round" and len(call[2]) == 2 and call[2][0].isdigit():
+        written = f"ROUND({call[2][1]}, {call[2][0]})"
+        return query.source.refuse(said, at, written, Fix(written, call[0], call[1]))
     if call is None or elapsed is None:
         return query.source.refuse(said, at)
     part, aggregate, value = elapsed.groups()
@@ -102,6 +111,43 @@ def _compared_with_all(query: Query) -> QueryRefused:
         return query.source.refuse(said, calls[0] if calls else None, "(SELECT MAX(n) FROM ..)")
     written = f"(SELECT {query.source.text[span[0] : span[1]]} FROM {first.name})"
     return query.source.refuse(said, calls[0], written, Fix(written, *span))
+
+
+def _windows_in_having(query: Query) -> QueryRefused:
+    """Return the refusal of a window in HAVING or WHERE: QUALIFY has them."""
+    said, text = "HAVING and WHERE have no windows: QUALIFY selects by them", query.source.text
+    block = Outline.of(text).block(0)
+    having = None if block is None else block.clause(TokenType.HAVING) or block.clause(TokenType.WHERE)
+    if block is None or having is None or block.clause(TokenType.QUALIFY) is not None:
+        return query.source.refuse(said, None, "QUALIFY ..")
+    condition = text[having.end + 1 : block.stop(having)].strip()
+    at = block.before(TokenType.QUALIFY)
+    if re.search(r"(?i)\b(AND|OR)\b", condition):
+        return query.source.refuse(said, having.start, f"QUALIFY {condition}")
+    moved = Fix(f"QUALIFY {condition} ", at, at) if at > block.stop(having) else None
+    changed = Fix("QUALIFY", having.start, having.end + 1)
+    fix = changed if moved is None else Fix("", having.start, block.stop(having), also=(moved,))
+    return query.source.refuse(said, having.start, f"QUALIFY {condition}", fix)
+
+
+_ROW_WINDOWS = re.compile(
+    r"(?i)\b(?:LAG|LEAD|RANK|DENSE_RANK|ROW_NUMBER|FIRST_VALUE|LAST_VALUE|NTILE)\s*\([^()]*\)(?!\s*OVER\b)"
+)
+
+
+def _window_without_over(query: Query) -> QueryRefused:
+    """Return the refusal of LAG and the like without OVER, which is in the order of the first group key."""
+    said, tree, text = "this function is a window: OVER says in which order", query.tree, query.source.text
+    group = tree.args.get("group") if isinstance(tree, exp.Select) else None
+    keys = group.expressions if group is not None else []
+    span = Outline.of(text).span(keys[0]) if keys else None
+    calls = [*_ROW_WINDOWS.finditer(text)]
+    if span is None or not calls:
+        return query.source.refuse(said, None, "LAG(n) OVER (ORDER BY ..)")
+    over = f" OVER (ORDER BY {text[slice(*span)]})"
+    fixes = [Fix(over, m.end(), m.end()) for m in calls]
+    first = replace(fixes[0], guess="the order", also=tuple(fixes[1:]))
+    return query.source.refuse(said, calls[0].start(), f"{calls[0][0]}{over}", first)
 
 
 def _ordered_set(query: Query) -> QueryRefused:

@@ -1,14 +1,16 @@
 """The parser: text to `Statement`. Private clauses are removed from the tokens, the rest is standard SQL.
 
 `parse` (``parse``) runs these, in this order; ``check_statements`` reads those about streams of checks,
-``board_statements`` those about boards and holdouts, and ``check_rewrites`` makes what checks count:
+``board_statements`` those about boards and holdouts, and ``check_rewrites`` makes what checks count;
+``command_statements`` reads SHOW, DESCRIBE, SET and REFINE, and ``pandas_forms`` questions in pandas' form:
 
 ``tokens``         the tokens of a statement, and limits on its size
 ``clauses``        those of other dialects as dpsql reads them, by ``clause_forms``; the private clauses,
                    which are removed
 ``parameters``     values in the place of markers
 ``options``        the options of the private clause
-``dialect_forms``  functions and clauses of other dialects, in the parsed tree
+``dialect_forms``  functions and clauses of other dialects, in the parsed tree; of which the meaning is not
+                   clear, ``unclear_calls`` says
 
 ``statement`` has the types, errors with a position in the text, and those about reports;
 ``stream_statements`` has those of streams and of exact answers, ``all_statements`` all of them;

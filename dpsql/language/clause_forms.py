@@ -189,7 +189,15 @@ _TO_CHAR |= {"MON": "%b", "DY": "%a", "FMMONTH": "%B", "FMDAY": "%A"}
 _JAVA = {"yyyy": "%Y", "yy": "%y", "MM": "%m", "dd": "%d", "HH": "%H", "mm": "%M", "ss": "%S", "DDD": "%j"}
 _JAVA |= {"MMM": "%b", "MMMM": "%B", "EEE": "%a", "EEEE": "%A"}
 _STRFTIME = {f"%{c}": f"%{c}" for c in "YmdHMSyjGVbBaA"} | {"%F": "%Y-%m-%d", "%T": "%H:%M:%S", "%%": "%%"}
-_MYSQL: dict[str, str | None] = {**_STRFTIME, "%i": "%M", "%s": "%S", "%M": "%B", "%W": "%A"}
+_MYSQL: dict[str, str | None] = {
+    **_STRFTIME,
+    "%i": "%M",
+    "%s": "%S",
+    "%M": "%B",
+    "%W": "%A",
+    "%x": "%G",
+    "%v": "%V",
+}
 _MYSQL |= dict.fromkeys(("%G", "%V", "%F", "%B", "%A"))
 
 

@@ -234,6 +234,11 @@ class _Lifter(Cursor):
                 raise self.source.syntax(
                     "expected `(` after OPTIONS", self.tokens[self.i].start, "write OPTIONS (epsilon = 1)"
                 )
+            elif self.kind() == TokenType.L_PAREN and self.word(1) in ("EPSILON", "DELTA", "ERROR", "EPS"):
+                at = self.tokens[self.i].start
+                raise self.source.syntax(
+                    "OPTIONS is missing", at, "write OPTIONS (epsilon = 1)", Fix("OPTIONS ", at, at)
+                )
             found = parse_options(self.source, inner) if inner else Options(at={"options": at})
             self.select.options, self.select.options_at = found, at
         if self.word() == "TOP" and self.kind() == TokenType.VAR:

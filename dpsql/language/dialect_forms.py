@@ -16,11 +16,9 @@ that the engine itself has means what it means there; what other dialects mean b
 from __future__ import annotations
 
 import csv
-import re
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
-from typing import NamedTuple
 
 from sqlglot import exp
 from sqlglot.dialects.duckdb import DuckDB
@@ -45,8 +43,6 @@ _SPANS = frozenset({"week", "day", "hour", "minute", "second"})
 _WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
 _NAMED = frozenset({"PART", "DAY", "WEEK", "WEEKS"})
 """The words of a spelling that stand for a part of a date."""
-_DIFFERENCES = frozenset({"datediff", "date_diff", "timestampdiff"})
-"""Differences whose first argument is a part: of borders in some dialects, of full periods in others."""
 _MONTHS = """(date_diff('month', a, b) - CASE
 WHEN (b) >= (a) AND {0} < {1} THEN 1 WHEN (b) < (a) AND {0} > {1} THEN -1 ELSE 0 END)""".format(
     *(
@@ -110,80 +106,6 @@ def _take_out(paren: exp.Paren) -> exp.Expr:
     return found
 
 
-class Unclear(NamedTuple):
-    """What is unclear about a call of another dialect, and how to write it."""
-
-    what: str
-    hint: str
-    same: bool = False
-    """Whether the hint can stand in the place of the call."""
-    guess: str = ""
-    """What it means then, if that is one of several meanings."""
-
-
-def explain_unclear(node: exp.Expr) -> Unclear | None:
-    """Return what is unclear about a call of another dialect; None for other calls."""
-    name, arguments = read_name(node), node.expressions
-    if (
-        name in _DIFFERENCES
-        and len(arguments) == 3
-        and (part := _read_part(arguments[0]) or _read_week(arguments[0]))
-    ):
-        named = [a for a in arguments[1:] if _read_part(a)]
-        if named and part == "day" and name != "timestampdiff":
-            text = _write_call("date_diff", part, arguments[1:])
-            return Unclear(f"`{named[-1].name}` is a part of a date, and may be a column", text, True)
-        what = f"{name.upper()} counts full units in some dialects, and their boundaries in others"
-        borders, full = (_write_call(function, part, arguments[1:]) for function in ("date_diff", "date_sub"))
-        if part == "week":
-            days = (f"date_trunc('week', {_write_node(a)})" for a in arguments[1:])
-            borders, full = f"date_diff('day', {', '.join(days)}) // 7", borders
-        either = (
-            f"{borders} counts boundaries, {full} full units; or OPTIONS (dialect = {_name_dialects(name)})"
-        )
-        return Unclear(what, either)
-    named = [a for a in arguments if _read_part(a)]
-    if name == "format" and arguments and arguments[0].is_string:
-        return None  # DuckDB's own
-    for kinds, read, dialects in _read_forms().get(name, ()):
-        if len(kinds) != len(arguments) or dialects:
-            continue
-        if "PART" in kinds and len(named) > 1 and (part := _read_part(arguments[kinds.index("PART")])):
-            letters = dict(zip(kinds, arguments, strict=True))
-            found = re.fullmatch(r"(date_\w+)\('PART', (.*)\)", read)
-            rest = [letters[letter] for letter in found[2].split(", ")] if found is not None else []
-            hint = _write_call(found[1], part, rest) if found is not None else "quote the column"
-            what = f"`{named[-1].name}` is a part of a date, and may be a column"
-            return Unclear(what, hint, found is not None)
-        if FORMATS.keys() & set(kinds):
-            value = next(a for kind, a in zip(kinds, arguments, strict=True) if kind not in FORMATS)
-            capitals = FORMATS["TO_CHAR_UPPER"](arguments[-1].name) if name == "to_char" else None
-            if capitals is not None:
-                what = "TO_CHAR writes this name in capitals in PostgreSQL, and as Jan in Snowflake"
-                written = f"strftime({_write_node(value)}, '{capitals}')"
-                return Unclear(what, written, True, "Jan rather than JAN, which is UPPER of it,")
-            unpadded = FORMATS["TO_CHAR"](re.sub("(?<!FM)(Month|Day)", r"FM\1", arguments[-1].name))
-            if name == "to_char" and unpadded is not None and unpadded != arguments[-1].name:
-                written = f"strftime({_write_node(value)}, '{unpadded}')"
-                what = "TO_CHAR pads this name with blanks"
-                return Unclear(what, written, True, "the name without blanks behind it")
-            what = "this format is not constant, pads its parts, or depends on the locale"
-            return Unclear(what, f"strftime({_write_node(value)}, '%Y-%m-%d')")
-    return None
-
-
-def _name_dialects(name: str) -> str:
-    """Return the dialects of which a call has a meaning of its own, in words."""
-    found = dict.fromkeys(d.upper() for _, _, listed in _read_forms().get(name, ()) for d in listed)
-    return ", ".join(found)
-
-
-def _read_week(node: exp.Expr) -> str:
-    """Return `week` if a bare name is that part, whose first day differs among dialects."""
-    bare = isinstance(node, exp.Column) and not node.table and not node.this.quoted
-    return "week" if bare and node.name.lower() == "week" else ""
-
-
 def _read_first_day(node: exp.Expr) -> int | None:
     """Return the first day of BigQuery's weeks, 0 for Monday; None for another expression.
 
@@ -201,16 +123,18 @@ def _read_first_day(node: exp.Expr) -> int | None:
     return None
 
 
-def _write_node(node: exp.Expr) -> str:
+def write_node(node: exp.Expr) -> str:
+    """Return the SQL of an expression, with functions as they were typed."""
     return node.sql("duckdb", normalize_functions=False).replace(MARK, "")
 
 
-def _write_call(name: str, part: str, arguments: list[exp.Expr]) -> str:
-    return f"{name}('{part}', {', '.join(map(_write_node, arguments))})"
+def write_call(name: str, part: str, arguments: list[exp.Expr]) -> str:
+    """Return a call whose first argument is a part of a date, in quotes."""
+    return f"{name}('{part}', {', '.join(map(write_node, arguments))})"
 
 
 @cache
-def _read_forms() -> Mapping[str, tuple[tuple[tuple[str, ...], str, tuple[str, ...]], ...]]:
+def read_forms() -> Mapping[str, tuple[tuple[tuple[str, ...], str, tuple[str, ...]], ...]]:
     """Return the spellings by the function's name: the kinds of the arguments, the form, and its dialects."""
     found: dict[str, tuple[tuple[tuple[str, ...], str, tuple[str, ...]], ...]] = {}
     text = Path(__file__).with_name("dialects.csv").read_text("utf-8")
@@ -311,7 +235,7 @@ def _standardize_call(node: exp.Anonymous, dialect: str) -> exp.Expr | None:
 
 def _read_call(name: str, arguments: list[exp.Expr], dialect: str) -> exp.Expr | None:
     """Return what a call is read as in a dialect, or in all that have it; None if it stays as it is."""
-    forms = _read_forms().get(name, ())
+    forms = read_forms().get(name, ())
     own = [form for form in forms if dialect in form[2]]
     for kinds, read, dialects in (*own, *(form for form in forms if not form[2])):
         bound = _bind_arguments(kinds, arguments, read, quoted=bool(dialects))
@@ -340,14 +264,14 @@ def _bind_arguments(
         return None
     if (
         _NAMED & set(kinds)
-        and len([a for a in arguments if _read_part(a) or _read_first_day(a) is not None]) != 1
+        and len([a for a in arguments if read_part(a) or _read_first_day(a) is not None]) != 1
     ):
         return None
     bound: dict[str, exp.Expr | str] = {}
     for kind, argument in zip(kinds, arguments, strict=True):
         literal = isinstance(argument, exp.Literal) and argument.is_string
         if kind == "PART":
-            part = _read_part(argument) or (_read_quoted_part(argument) if quoted else "")
+            part = read_part(argument) or (_read_quoted_part(argument) if quoted else "")
             if not part or (part == "week" and read_as_difference):
                 return None
             bound["PART"] = part
@@ -355,7 +279,7 @@ def _bind_arguments(
             if not _is_word(argument, kind, quoted=quoted):
                 return None
         elif kind == "DAY":
-            if _read_part(argument) != "day":
+            if read_part(argument) != "day":
                 return None
         elif kind in ("WEEK", "WEEKS"):
             first = _read_first_day(argument)
@@ -370,7 +294,7 @@ def _bind_arguments(
             number = argument.unnest().this if isinstance(argument.unnest(), exp.Neg) else argument.unnest()
             if not isinstance(number, exp.Literal) or number.is_string:
                 return None
-            unit = next((kind.strip("='") for kind in kinds if kind[0] in "='"), _read_part(arguments[0]))
+            unit = next((kind.strip("='") for kind in kinds if kind[0] in "='"), read_part(arguments[0]))
             span = exp.Interval(this=exp.Literal.string(number.name), unit=exp.Var(this=unit.upper()))
             bound["i"] = span if number is argument.unnest() else exp.Neg(this=span)
         elif kind in FORMATS:
@@ -385,7 +309,7 @@ def _bind_arguments(
     return bound
 
 
-def _read_part(node: exp.Expr) -> str:
+def read_part(node: exp.Expr) -> str:
     """Return the part of a date that a bare name is; "" for anything else."""
     if (
         isinstance(node, exp.Column)

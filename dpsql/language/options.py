@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Callable, Mapping, Sequence
 from datetime import date
 from fractions import Fraction
@@ -73,6 +74,21 @@ SETTINGS = ("dp_epsilon", "dp_error", "dp_delta", "dp_measure", "dp_confidence",
 """Settings that front ends complete."""
 _NAMES = {"kappa": "max_groups_contributed"}
 """Other dialects' names of options."""
+_ALSO = {
+    **dict.fromkeys(("eps", "budget", "privacy_budget", "epsilon_budget", "privacy_loss"), "epsilon"),
+    **dict.fromkeys(
+        ("l0", "l0_sensitivity", "max_partitions_contributed", "max_partitions", "contribution_limit"),
+        "max_groups_contributed",
+    ),
+    **dict.fromkeys(
+        ("max_contributions", "max_rows", "max_rows_per_unit", "row_limit"), "max_rows_contributed"
+    ),
+    **dict.fromkeys(("noise_kind", "noise_type", "noise_distribution"), "noise"),
+    **dict.fromkeys(("confidence_level", "level", "ci"), "confidence"),
+    **dict.fromkeys(("accuracy", "tolerance", "max_error", "precision"), "error"),
+    **dict.fromkeys(("privacy_unit", "unit_column", "user_id_column"), "privacy_unit_column"),
+}
+"""Names by which other systems or people call options."""
 MIN_EPSILON = Fraction(1, 10**6)
 MAX_EPSILON = Fraction(10**6)
 MAX_INTEGER = 10**9
@@ -89,14 +105,18 @@ def parse_options(source: StatementText, tokens: Sequence[Token]) -> Options:
         head = part[0]
         name = _NAMES.get(head.text.lower(), head.text.lower())
         if name not in _READERS:
-            close = difflib.get_close_matches(name, _READERS, 1)
+            close = [_ALSO[name]] if name in _ALSO else difflib.get_close_matches(name, _READERS, 1)
             hint = f"did you mean {close[0]}?" if close else "the options are " + ", ".join(_READERS)
             fix = Fix(close[0], head.start, head.end + 1) if close else None
             raise source.syntax(f"there is no option {head.text}", head.start, hint, fix)
         if name in values:
             raise source.syntax(f"option {name} is given twice", head.start)
         if len(part) < 3 or part[1].token_type not in (TokenType.EQ, TokenType.FARROW):
-            raise source.syntax(f"option {name} needs a value", head.start, f"write {name} = ...")
+            fix = None
+            if len(part) == 2 or (len(part) == 3 and part[1].text in (":", "TO", "IS")):
+                written = source.text[part[-1].start : part[-1].end + 1]
+                fix = Fix(f"{name} = {written}", head.start, part[-1].end + 1)
+            raise source.syntax(f"option {name} needs a value", head.start, f"write {name} = ...", fix)
         value = part[2:]
         if name == "privacy_unit_column" and len(value) > 2 and value[-2].token_type == TokenType.DOT:
             value = value[-1:]  # only its last name is compared with the policy's
@@ -107,15 +127,27 @@ def parse_options(source: StatementText, tokens: Sequence[Token]) -> Options:
             "a bound on the rows of a unit in all groups together needs none on its groups",
             max(at["max_rows_contributed"], at["max_groups_contributed"]),
             "leave max_groups_contributed out, or leave max_rows_contributed out",
+            _leave_out(source, tokens, "max_groups_contributed", "that the bound on rows holds"),
         )
     if {"epsilon", "error"} <= {*values}:
         raise source.refuse(
             "options epsilon and error exclude each other: epsilon follows from the error",
             max(at["epsilon"], at["error"]),
             "leave epsilon out, or leave error out",
+            _leave_out(source, tokens, "epsilon", "that the error decides"),
         )
     _check_combining(source, values, at)
     return Options(**values, at=at)  # type: ignore[arg-type]  # each reader returns its field's type
+
+
+def _leave_out(source: StatementText, tokens: Sequence[Token], name: str, guess: str = "") -> Fix | None:
+    """Return the change that leaves one option out of several."""
+    parts = split_options(source, tokens)
+    i = next((i for i, part in enumerate(parts) if part[0].text.lower() == name), None)
+    if i is None or len(parts) < 2:
+        return None
+    start = parts[i][0].start if i == 0 else parts[i - 1][-1].end + 1
+    return Fix("", start, parts[1][0].start if i == 0 else parts[i][-1].end + 1, guess=guess)
 
 
 def _check_combining(source: StatementText, values: Mapping[str, object], at: Mapping[str, int]) -> None:
@@ -175,11 +207,46 @@ def read_value(source: StatementText, name: str, tokens: Sequence[Token]) -> obj
     if len(tokens) == 2 and name == "as_of" and tokens[0].text.upper() == "DATE":
         tokens = tokens[1:]
     if len(tokens) != 1:
-        raise source.syntax(f"option {name} takes one literal", start)
+        fix = None
+        if len(tokens) == 2 and tokens[0].token_type == TokenType.NUMBER and tokens[1].text == "%":
+            share = f"{float(tokens[0].text) / 100:g}"
+            fix = Fix(share, start, tokens[1].end + 1, guess=f"{share} for {tokens[0].text}%")
+        raise source.syntax(f"option {name} takes one literal", start, None if fix is None else fix.text, fix)
     try:
         return _READERS[name](tokens[0], sign)
     except ValueError as error:
-        raise source.syntax(f"option {name}: {error}", start) from None
+        fix = _correct_value(name, tokens[0], str(error))
+        hint = None if fix is None else fix.text
+        raise source.syntax(f"option {name}: {error}", start, hint, fix) from None
+
+
+def _correct_value(name: str, token: Token, error: str) -> Fix | None:
+    """Return the change of an option's value to what is meant: 0.95 for 95, say; None: it is not known."""
+    written = token.text.strip()
+    number = re.fullmatch(r"([0-9]*[.]?[0-9]+(?:e-?[0-9]+)?)\s*(%?)", written)
+    allowed = error.removeprefix("expected one of ").split(", ") if "expected one of" in error else []
+    close = difflib.get_close_matches(written.upper(), allowed, 1, 0.5)
+    close = close or [word for word in allowed if word in written.upper()][:1]
+    made, guess = "", ""
+    if close:
+        made = close[0]
+    elif "less than 1" in error and number is not None and 1 < float(number[1]) < 100:
+        made = f"{float(number[1]) / 100:g}"
+    elif number is not None and token.token_type == TokenType.STRING and not number[2]:
+        made = number[1]
+    elif name in _EXAMPLES:
+        made, guess = _EXAMPLES[name], _EXAMPLES[name]
+    return Fix(made, token.start, token.end + 1, guess=guess) if made and made != written else None
+
+
+_EXAMPLES = {
+    "epsilon": "0.5",
+    "delta": "1e-6",
+    "error": "50",
+    "max_groups_contributed": "3",
+    "max_rows_contributed": "20",
+}
+"""Amounts that hints name where none can be read."""
 
 
 def _read_number(token: Token, sign: str) -> Fraction:

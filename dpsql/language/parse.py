@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Iterator, Sequence
-from typing import Literal
 
 from sqlglot import exp
 from sqlglot.dialects.duckdb import DuckDB
@@ -17,10 +15,18 @@ from dpsql.language import parameters as params
 from dpsql.language.all_statements import Explain, ExplainForm, Statement
 from dpsql.language.check_statements import parse_stream_statement
 from dpsql.language.clauses import lift_clauses, standardize_tokens
+from dpsql.language.command_statements import (
+    STREAMS,
+    parse_describe,
+    parse_refine,
+    parse_set,
+    parse_show,
+    refuse_several,
+    refuse_unknown,
+)
 from dpsql.language.dialect_forms import drop_limit_casts, standardize_forms
-from dpsql.language.options import read_value
 from dpsql.language.parameters import Parameters
-from dpsql.language.statement import Clauses, Describe, Query, Refine, Set, Show, StatementText
+from dpsql.language.statement import Clauses, Query, Refine, StatementText
 from dpsql.language.stream_statements import Ask, Check, FirstStable, OpenChecks, StreamCommand
 from dpsql.language.syntax_trees import (
     MARK,
@@ -32,6 +38,7 @@ from dpsql.language.syntax_trees import (
 )
 from dpsql.language.tokens import (
     OPAQUE,
+    close_conditions,
     find_closing_parenthesis,
     find_comment_end,
     mark_functions,
@@ -175,22 +182,11 @@ def _normalize_spaces(text: str) -> str:
 
 _OF_REPORTS = {"CREATE", "EXPLAIN", "EXECUTE", "DROP"}
 _QUERY = {"SELECT", "FROM", "WITH", "VALUES", "("}
-_STREAMS = ("OPEN", "CHECK", "ASK", "REFILL", "CLOSE", "FIRST")
-_STATEMENTS = ("SELECT", "FROM", "WITH", "VALUES", "EXPLAIN", "SHOW", "DESCRIBE", "SET", "REFINE", *_STREAMS)
 _EXPLAIN = re.compile(r"\s*EXPLAIN\b(\s*\(\s*FORMAT\s+(?P<format>\w+)\s*\))?", re.IGNORECASE)
-_SHOWN: dict[str, Literal["budget", "tables", "releases", "streams", "reports"]] = {
-    "PRIVACY BUDGET": "budget",
-    "BUDGET": "budget",
-    "TABLES": "tables",
-    "RELEASES": "releases",
-    "STREAMS": "streams",
-    "REPORTS": "reports",
-}
 MAX_BRACKETS = 8
 """How deeply arrays may be nested in a statement's text."""
 MAX_SUBSCRIPTS = 32
 """How many subscripts may stand one behind the other."""
-_SETTINGS = ("dp_epsilon", "dp_error", "dp_delta", "dp_measure", "dp_confidence", "dp_dialect")
 
 
 def parse(text: str, parameters: Parameters = None, dialect: str | None = None) -> Statement:
@@ -216,24 +212,24 @@ def parse(text: str, parameters: Parameters = None, dialect: str | None = None) 
         tokens = tokens[:-1]
     for token in tokens:
         if token.token_type == TokenType.SEMICOLON:
-            raise source.syntax("one statement at a time: found `;` inside", token.start)
+            raise refuse_several(source, token.start)
     if not tokens:
         raise source.syntax("there is no statement")
     word = tokens[0].text.upper()
     if word in _QUERY and tokens[0].token_type not in (TokenType.STRING, TokenType.IDENTIFIER):
         return _parse_bound(source, *params.bind_parameters(source, tokens, parameters), dialect)
     if word == "SHOW":
-        return _parse_show(source, tokens)
+        return parse_show(source, tokens)
     if word in ("DESCRIBE", "DESC"):
-        return _parse_describe(source, tokens)
+        return parse_describe(source, tokens)
     if word == "SET":
-        return _parse_set(source, tokens, parameters)
+        return parse_set(source, tokens, parameters)
     if word == "REFINE":
-        return _parse_refine(source, tokens)
-    if word in _STREAMS:
+        return parse_refine(source, tokens)
+    if word in STREAMS:
         bound, used = params.bind_parameters(source, tokens, parameters)
         return parse_stream_statement(source, bound, lambda part: _parse_bound(source, part, used, dialect))
-    raise _refuse_unknown(source, tokens[0])
+    raise refuse_unknown(source, tokens[0])
 
 
 def _blank_comments(text: str) -> str:
@@ -264,11 +260,19 @@ def _parse_explain(
     if form is None:
         raise source.syntax("EXPLAIN has FORMAT JSON, FORMAT CERTIFICATE, or none", match.start("format"))
     rest = re.sub(r"[^\n]", " ", match[0]) + source.text[match.end() :]
+    other = re.match(r"(?i)\s*(PLAN\s+FOR|QUERY\s+PLAN|VERBOSE|EXTENDED|FORMATTED|PLAN|COST)\b\s*", rest)
+    if other is not None:
+        at = len(rest) - len(rest.lstrip())
+        fix = Fix("", at, other.end())
+        raise source.refuse(
+            "EXPLAIN has FORMAT JSON, FORMAT CERTIFICATE, or none", at, "EXPLAIN SELECT ..", fix
+        )
     if _read_first_word(rest) == "ANALYZE":
         raise source.refuse(
             "EXPLAIN ANALYZE would run the statement",
             len(rest) - len(rest.lstrip()),
             "EXPLAIN shows the price and plan, free",
+            Fix("", at := len(rest) - len(rest.lstrip()), at + len("ANALYZE "), asks="it is not run"),
         )
     # Another EXPLAIN is not read, nor one within that.
     query = None if _read_first_word(rest) == "EXPLAIN" else parse(rest, parameters, dialect)
@@ -300,7 +304,7 @@ def _parse_bound(
     if len(written) > 1:
         raise source.syntax("a statement has one dialect", max(written.values()))
     named = next(iter(written), dialect) or ""
-    tree = _parse_tree(source, move_named_first(mark_functions(lifted.tokens)), named)
+    tree = _parse_tree(source, move_named_first(mark_functions(close_conditions(lifted.tokens))), named)
     if not isinstance(tree, exp.Query):
         raise source.refuse("only SELECT statements are run", bound[0].start)
     for select in find_nodes(tree, exp.Select):
@@ -371,66 +375,3 @@ def _describe_error(source: StatementText, tokens: list[Token], error: ParseErro
     name = at.token_type in (TokenType.STRING, TokenType.IDENTIFIER, TokenType.VAR)
     hint = None if name or not at.text.replace(" ", "").isalpha() else f"write what follows {at.text}"
     return source.syntax("syntax error: the statement ends too early", at.start, hint)
-
-
-def _refuse_unknown(source: StatementText, token: Token) -> Exception:
-    word = token.text.split()[0] if token.text.split() else token.text
-    close = difflib.get_close_matches(word.upper(), _STATEMENTS, 1, 0.7)
-    if close:
-        fix = Fix(close[0], token.start, token.start + len(word))
-        return source.syntax(f"cannot read `{word[:40]}`", token.start, f"did you mean {close[0]}?", fix)
-    return source.refuse(
-        f"{word.upper()[:40]} statements are not run: dpsql only reads",
-        token.start,
-        "statements are SELECT, EXPLAIN, SHOW, DESCRIBE, REFINE RELEASE and SET dp_...",
-    )
-
-
-def _parse_show(source: StatementText, tokens: list[Token]) -> Show:
-    words = [token.text.upper() for token in tokens[1:]]
-    what = _SHOWN.get(" ".join(words))
-    if what is not None:
-        return Show(source, what)
-    if words[:2] == ["PRIVACY", "BUDGET"] and words[2:] in (["BY", "PARTS"], ["BY", "PARTS", "ALL"]):
-        return Show(source, "parts", every=words[-1] == "ALL")
-    if words[:1] == ["RELEASE"] and len(words) == 2 and re.fullmatch("[0-9]{1,9}", words[1]):
-        return Show(source, "release", int(words[1]))
-    if words[:1] == ["STREAM"] and len(words) == 2 and tokens[2].token_type != TokenType.STRING:
-        return Show(source, "stream", name=tokens[2].text.lower())
-    forms = "SHOW PRIVACY BUDGET (BY PARTS), SHOW TABLES, SHOW RELEASES, SHOW RELEASE 1, SHOW STREAMS, SHOW "
-    at = tokens[1].start if len(tokens) > 1 else tokens[0].start
-    raise source.syntax("SHOW does not support this", at, f"{forms}STREAM daily or SHOW REPORTS")
-
-
-def _parse_describe(source: StatementText, tokens: list[Token]) -> Describe:
-    if len(tokens) != 2 or tokens[1].token_type == TokenType.STRING:
-        raise source.syntax(
-            "DESCRIBE takes one table", tokens[min(1, len(tokens) - 1)].start, "DESCRIBE visits"
-        )
-    return Describe(source, tokens[1].text, tokens[1].start)
-
-
-def _parse_set(source: StatementText, tokens: list[Token], parameters: Parameters) -> Set:
-    bound, _ = params.bind_parameters(source, tokens, parameters)
-    name = bound[1].text.lower() if len(bound) > 1 else ""
-    if name not in _SETTINGS:
-        at = bound[1].start if len(bound) > 1 else bound[0].start
-        raise source.refuse(
-            f"there is no setting {name[:40] or '(missing)'}", at, "settings are " + ", ".join(_SETTINGS)
-        )
-    if len(bound) < 4 or bound[2].token_type != TokenType.EQ:
-        raise source.syntax("SET needs a value", bound[1].start, f"write SET {name} = ...")
-    return Set(source, name.removeprefix("dp_"), read_value(source, name.removeprefix("dp_"), bound[3:]))
-
-
-def _parse_refine(source: StatementText, tokens: list[Token]) -> Refine:
-    words = [token.text.upper() for token in tokens]
-    named = words[1:2] + words[3:4] == ["RELEASE", "TO"] and tokens[2].token_type == TokenType.NUMBER
-    if not named or len(tokens) < 5 or not re.fullmatch("[0-9]{1,9}", words[2]):
-        raise source.syntax(
-            "REFINE takes the number of a release and an epsilon",
-            tokens[min(1, len(tokens) - 1)].start,
-            "REFINE RELEASE 1 TO 0.5; SHOW RELEASES lists the numbers",
-        )
-    epsilon = read_value(source, "epsilon", tokens[4:])
-    return Refine(source, int(words[2]), epsilon, tokens[2].start, tokens[4].start)  # type: ignore[arg-type]  # as read

@@ -98,6 +98,11 @@ def _find_repairs(text: str, tokens: list[Token], at: int) -> Iterator[_Repair]:
     for token, after in pairwise(tokens):
         if token.text.upper() == "DIFFERENTIAL_PRIVACY" and after.token_type == TokenType.L_PAREN:
             yield _make_insertion("OPTIONS ", after.start), ""
+    for match in re.finditer(r"(?i)\bSELECT\s+WITH\s+((?:\w+\s+)??\w+)(?=\s+OPTIONS\s*\()", text):
+        if match[1].upper() != "DIFFERENTIAL_PRIVACY":
+            yield Fix("DIFFERENTIAL_PRIVACY", *match.span(1)), "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (..)"
+    yield from _open_options(text, tokens)
+    yield from _filter_aggregates(text)
     yield from _drop_dangling(text, tokens, i)
     for n in (i, i - 1, i + 1, i - 2):
         if 0 <= n < len(tokens) and tokens[n].token_type not in _NO_WORDS:
@@ -109,7 +114,7 @@ def _find_repairs(text: str, tokens: list[Token], at: int) -> Iterator[_Repair]:
     yield from _complete_words(text, tokens, i)
     yield from _complete_comparisons(text, tokens, i)
     for token in tokens[max(i - 2, 0) : i][:: 1 if here.token_type == TokenType.L_PAREN else -1]:
-        yield _make_insertion(",", token.end + 1), ""
+        yield replace(_make_insertion(",", token.end + 1), guess="the comma"), ""
     if here.token_type == TokenType.R_PAREN:
         yield Fix("", here.start, here.end + 1), ""
     words = {token.text.upper() for token in tokens}
@@ -157,12 +162,16 @@ def _complete_words(text: str, tokens: list[Token], i: int) -> Iterator[_Repair]
         every = [*re.finditer(r"\[([A-Za-z_][\w ]*)\]", text)]
         quoted = tuple(Fix(f'"{m[1]}"', *m.span()) for m in every)
         yield replace(quoted[0], also=quoted[1:]), f'"{named[1]}"'
-    for match in re.finditer(
-        r"(?i)([A-Za-z_][\w.]*)\s+(CONTAINS|STARTS\s+WITH|ENDS\s+WITH)\s+('[^']*')", text
-    ):
-        name = "_".join(match[2].lower().split())
-        written = f"{name}({match[1]}, {match[3]})"
-        yield Fix(written, *match.span()), written
+    tests = [
+        Fix(f"{'_'.join(m[2].lower().split())}({m[1]}, {m[3]})", *m.span())
+        for m in re.finditer(
+            r"(?i)([A-Za-z_][\w.]*)\s+(CONTAINS|STARTS\s+WITH|ENDS\s+WITH)\s+('[^']*')", text
+        )
+    ]
+    if tests:
+        yield replace(tests[0], also=tuple(tests[1:])), tests[0].text
+    for match in re.finditer(r"(?i)\s+AGO\b", text):
+        yield Fix("", *match.span()), "leave AGO out"
     for match in re.finditer(r"(?i)\bCOUNT\s*\*", text):
         yield Fix("COUNT(*)", *match.span()), "COUNT(*)"
     if words[i] == "NULLS":
@@ -227,6 +236,9 @@ def _find_spellings(token: Token) -> Iterator[_Repair]:
                 Fix(f"{word[:n]} {word[n:]}", token.start, token.end + 1),
                 f"did you mean {word[:n]} {word[n:]}?",
             )
+    if word not in _KEYWORDS and len(word) == 2:
+        for short in (each for each in ("BY", "ON", "AS", "OR", "IN", "IS") if each == word[::-1]):
+            yield Fix(short, token.start, token.end + 1), f"did you mean {short}?"
     if word not in _KEYWORDS and word.isascii() and word.replace("_", "").isalpha():
         for close in difflib.get_close_matches(word, sorted(_KEYWORDS), 2, 0.7):
             yield Fix(close, token.start, token.end + 1), f"did you mean {close}?"
@@ -256,6 +268,66 @@ def _move_clause(text: str, tokens: list[Token], i: int) -> Iterator[_Repair]:
         clause = text[start:stop]
         removed = Fix("", start - (text[start - 1] == " "), stop)
         yield Fix(f" {clause}", select.end + 1, select.end + 1, also=(removed,)), f"SELECT {clause} ..."
+
+
+_AT_END = re.compile(
+    r"(?is)\s+(?:(?:WITH|USING|PRIVACY|SET|AT)\s+)*\(?\s*(epsilon|delta|error)\s*[=:]?\s*([\d.]+(?:e-?\d+)?)\s*\)?\s*;?\s*\Z"
+)
+
+
+def _open_options(text: str, tokens: list[Token]) -> Iterator[_Repair]:
+    """Yield OPTIONS with parentheses around `name = value`, behind DIFFERENTIAL_PRIVACY or the SELECT."""
+    braces = re.search(r"(?i)\bOPTIONS\s*[{\[]([^{}\[\]]*)[}\]]", text)
+    if braces is not None:
+        written = "OPTIONS (" + re.sub(r"['\"]?(\w+)['\"]?\s*[:=]\s*", r"\1 = ", braces[1]).strip() + ")"
+        yield Fix(written, *braces.span()), written
+    early = re.search(r"(?i)(?<=\bSELECT)\s+WITH\s+(EPSILON|DELTA|ERROR)\s*[=:]?\s*([\d.]+(?:e-?\d+)?)", text)
+    if early is not None:
+        written = f" WITH DIFFERENTIAL_PRIVACY OPTIONS ({early[1].lower()} = {early[2]})"
+        yield Fix(written, *early.span()), f"SELECT{written} .."
+    last, select = _AT_END.search(text), next((t for t in tokens if t.token_type == TokenType.SELECT), None)
+    if last is not None and select is not None:
+        clause = f" WITH DIFFERENTIAL_PRIVACY OPTIONS ({last[1].lower()} = {last[2]})"
+        removed = Fix("", *last.span())
+        yield Fix(clause, select.end + 1, select.end + 1, also=(removed,)), f"SELECT{clause} .."
+    for n, token in enumerate(tokens):
+        words = [t.text.upper() for t in tokens[n : n + 2]]
+        if token.text.upper() != "DIFFERENTIAL_PRIVACY" or "(" in words:
+            continue
+        begin = n + 2 if words[1:] == ["OPTIONS"] else n + 1
+        end, m = begin, begin
+        while (
+            m + 2 < len(tokens) and tokens[m + 1].text in ("=", ":", "=>") and tokens[m].text.isidentifier()
+        ):
+            end = m + 3
+            m = end + (end < len(tokens) and tokens[end].text == ",")
+        if end > begin and tokens[begin].text != "(":
+            start, stop = token.end + 1, tokens[end - 1].end + 1
+            listed = re.sub(r"\s*(?:=>|:)\s*", " = ", text[tokens[begin].start : stop])
+            rest = tokens[end].end + 1 if end < len(tokens) and tokens[end].text == "," else stop
+            yield Fix(f" OPTIONS ({listed})", start, rest), f"OPTIONS ({listed})"
+
+
+def _filter_aggregates(text: str) -> Iterator[_Repair]:
+    """Yield FILTER for `SUM(x WHERE a)`, and for a WHERE or parentheses without it behind an aggregate."""
+    for match in re.finditer(r"(?i)(\w+\([^()]*?)\s+WHERE\s+([^()]*)\)", text):
+        written = f"{match[1]}) FILTER (WHERE {match[2].strip()})"
+        yield Fix(written, *match.span()), written
+    for match in re.finditer(
+        r"(?i)(\w+\([^()]*\))\s+WHERE\s+((?:(?!\bAS\b|\bFROM\b|,).)+?)(?=\s+(?:AS|FROM)\b|\s*,)", text
+    ):
+        written = f"{match[1]} FILTER (WHERE {match[2].strip()})"
+        yield Fix(written, *match.span()), written
+    divided = [
+        Fix(f"{m[1]} {'%' if m[2].upper() == 'MOD' else '//'} {m[3]}", *m.span())
+        for m in re.finditer(r"(?i)\b([\w.]+)\s+(MOD|DIV)\s+([\w.]+)", text)
+    ]
+    divided += [
+        Fix(f"({m[1]} // {m[2]})", *m.span())
+        for m in re.finditer(r"(?i)\bDIV\s*\(\s*([\w.]+)\s*,\s*([\w.]+)\s*\)", text)
+    ]
+    if divided:
+        yield replace(divided[0], also=tuple(divided[1:])), divided[0].text
 
 
 def _move_options(text: str, tokens: list[Token], i: int) -> Iterator[_Repair]:

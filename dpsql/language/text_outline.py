@@ -11,10 +11,10 @@ from sqlglot import exp
 from sqlglot.tokenizer_core import Token, TokenType
 
 from dpsql.errors import Fix, QueryRefused, QuerySyntaxError
-from dpsql.language.dialect_forms import explain_unclear
 from dpsql.language.statement import StatementText
 from dpsql.language.syntax_trees import walk_tree
 from dpsql.language.tokens import find_closing_parenthesis, tokenize
+from dpsql.language.unclear_calls import explain_unclear
 from dpsql.lazy_dataclass import dataclass
 
 _EXPLAIN = re.compile(r"\s*EXPLAIN\b(\s*\(\s*FORMAT\s+\w+\s*\))?", re.IGNORECASE)
@@ -33,6 +33,7 @@ _CLAUSES = (
     TokenType.EXCEPT,
     TokenType.INTERSECT,
 )
+_RELEASED = re.compile(r'"r\d+"\."((?:[^"]|"")*)"')
 _OPERANDS = (
     TokenType.VAR,
     TokenType.R_PAREN,
@@ -217,8 +218,9 @@ class Outline:
     def _block(self, begin: int) -> BlockText | None:
         depth, select, from_, end = 0, None, None, None
         clauses: list[Token] = []
+        kind: TokenType | None = None
         for token in self.tokens[begin:]:
-            kind = token.token_type
+            before, kind = kind, token.token_type
             depth += (kind == TokenType.L_PAREN) - (kind == TokenType.R_PAREN)
             if depth < 0:
                 break
@@ -226,7 +228,7 @@ class Outline:
                 select = token
             elif depth == 0 and select is not None and from_ is None and kind == TokenType.FROM:
                 from_ = token
-            elif depth == 0 and kind in _CLAUSES:
+            elif depth == 0 and kind in _CLAUSES and before != TokenType.STAR:  # * EXCEPT (..)
                 clauses.append(token)
             end = token.end + 1
         return BlockText(select, from_, tuple(clauses), end) if select is not None and end else None
@@ -278,9 +280,12 @@ def refuse_unclear(source: StatementText, node: exp.Expr) -> QueryRefused | None
     if doubt is None:
         return None
     start = source.position(node)
-    end = call_end(source, start) + 1 if doubt.same else -1
-    fix = Fix(doubt.hint, start, end, guess=doubt.guess) if doubt.same else None
-    return source.refuse(doubt.what, node, doubt.hint, fix)
+    # Beside released numbers their columns have names of their own.
+    hint = _RELEASED.sub(lambda match: match[1].replace('""', '"'), doubt.hint)
+    written = hint if doubt.same else _RELEASED.sub(r"\1", doubt.written)
+    end = call_end(source, start) + 1 if written else 0
+    fix = Fix(written, start, end, guess=doubt.guess, provided=doubt.provided) if end > 0 else None
+    return source.refuse(doubt.what, node, hint, fix)
 
 
 def _find_respellings(text: str, tokens: Sequence[Token]) -> list[tuple[int, int, str]]:
@@ -295,7 +300,7 @@ def _find_respellings(text: str, tokens: Sequence[Token]) -> list[tuple[int, int
             found.append((token.start, closed.end(), f"'{closed[1]}'"))
         elif token.text.upper() == "IN" and (end := _end_of_list(tokens, i + 1)) is not None:
             found.append((tokens[i + 1].start, end, f"({text[tokens[i + 1].start : end]})"))
-        elif token.token_type == TokenType.L_BRACKET and _is_quoting(tokens[max(i - 1, 0) : i + 3]):
+        elif token.token_type == TokenType.L_BRACKET and _is_quoting(tokens, i):
             found.append((token.start, tokens[i + 2].end + 1, f'"{tokens[i + 1].text}"'))
     return found
 
@@ -316,11 +321,14 @@ def _end_of_list(tokens: Sequence[Token], i: int) -> int | None:
     return end
 
 
-def _is_quoting(near: Sequence[Token]) -> bool:
-    """Return whether a bracket, with the token before it, quotes one name where an expression begins."""
+def _is_quoting(tokens: Sequence[Token], i: int) -> bool:
+    """Return whether a bracket quotes one name where an expression begins, or behind TOP and its number."""
+    near = tokens[max(i - 1, 0) : i + 3]
     if len(near) < 4 or near[3].token_type != TokenType.R_BRACKET:
         return False
     before, name = near[0], near[2]
+    if i > 1 and tokens[i - 2].text.upper() == "TOP" and before.token_type == TokenType.NUMBER:
+        return name.text.isidentifier()
     return (
         before.token_type not in _OPERANDS and name.token_type == TokenType.VAR and name.text.isidentifier()
     )

@@ -312,3 +312,59 @@ def _is_call(tokens: Sequence[Token], i: int) -> bool:
     end = find_closing_parenthesis(tokens, i + 1)
     after = [t.token_type for t in tokens[end + 1 : end + 3]] if end > 0 else []
     return after != [TokenType.ALIAS, TokenType.L_PAREN]
+
+
+_QUOTED = (TokenType.STRING, TokenType.IDENTIFIER)
+_CONDITION = {
+    "=",
+    "<>",
+    "!=",
+    "<",
+    "<=",
+    ">",
+    ">=",
+    "IS",
+    "AND",
+    "OR",
+    "NOT",
+    "LIKE",
+    "ILIKE",
+    "IN",
+    "BETWEEN",
+}
+
+
+def close_conditions(tokens: Sequence[Token]) -> list[Token]:
+    """Put parentheses around the conditions among the keys of ROLLUP and CUBE: the parser wants them.
+
+    >>> source = StatementText("SELECT 1 GROUP BY ROLLUP (a IS NULL, f(b), (c = 1))")
+    >>> "".join(t.text for t in close_conditions(tokenize(source))[3:])
+    'ROLLUP((aISNULL),f(b),(c=1))'
+    """
+    out = list[Token]()
+    i = 0
+    while i < len(tokens):
+        out.append(tokens[i])
+        opened = tokens[i].token_type in (TokenType.ROLLUP, TokenType.CUBE) and i + 1 < len(tokens)
+        end = find_closing_parenthesis(tokens, i + 1) if opened and tokens[i + 1].text == "(" else -1
+        i += 1
+        if end < 0:
+            continue
+        depth, part, compared = 0, list[Token](), False
+        for token in tokens[i : end + 1]:
+            shut = depth == 1 and (token.token_type == TokenType.COMMA or token is tokens[end])
+            if shut and compared:
+                first, last = part[0], part[-1]
+                part.insert(0, Token(TokenType.L_PAREN, "(", first.line, first.col, first.start, first.start))
+                part.append(Token(TokenType.R_PAREN, ")", last.line, last.col, last.end, last.end))
+            if shut or not depth:
+                out += [*part, token]
+                part, compared = [], False
+            else:
+                part.append(token)
+                compared |= (
+                    depth == 1 and token.text.upper() in _CONDITION and token.token_type not in _QUOTED
+                )
+            depth += (token.token_type == TokenType.L_PAREN) - (token.token_type == TokenType.R_PAREN)
+        i = end + 1
+    return out

@@ -22,7 +22,7 @@ import numpy as np
 
 from dpsql.analysis import CellRows, Output, Plan, Quantile
 from dpsql.analysis.epsilon_division import EpsilonDivision
-from dpsql.errors import InternalError
+from dpsql.errors import Fix, InternalError
 from dpsql.estimates import Combined, decimal, figure, with_noun
 from dpsql.kernel import mechanisms
 from dpsql.kernel.loss import Charge
@@ -253,6 +253,7 @@ def _groups(plan: Plan) -> int:
             f"extremes of {plan.groups:,} groups need a bound on how many of them one unit may touch",
             plan.query.tree.args.get("group"),
             "OPTIONS (max_groups_contributed = 3)",
+            Fix("3", option="max_groups_contributed", guess="3"),
         )
     return min(plan.groups_per_unit or plan.groups, plan.groups)
 

@@ -37,9 +37,6 @@ SHOW PRIVACY BUDGET
 -- R512
 SELECT COUNT(*) FROM (SELECT user_id, MIN(page) AS f FROM visits GROUP BY user_id) WHERE f = 'a'
 
--- R69
-SELECT page, COUNT(DISTINCT user_id) AS n FROM (SELECT * FROM visits QUALIFY ROW_NUMBER() OVER (PARTITION BY user_id ORDER BY ms, page) = 1) GROUP BY page ORDER BY n DESC LIMIT 2
-
 -- R617
 SELECT COUNT(DISTINCT user_id) FROM visits WHERE ms > 2
 
@@ -106,9 +103,6 @@ SELECT COUNT(DISTINCT v.user_id) FROM visits v JOIN (SELECT user_id, age FROM us
 -- R410
 SELECT COUNT(DISTINCT v.user_id) FROM visits v JOIN (SELECT user_id AS g, MAX(age) AS age FROM users GROUP BY user_id) u ON u.g = v.user_id
 
--- R414
-SELECT COUNT(DISTINCT v.user_id) FROM visits v, (SELECT page, category FROM pages p WHERE p.page = p.page) w WHERE w.page = v.page
-
 -- R415
 SELECT COUNT(DISTINCT v.user_id) FROM visits v JOIN visits w USING (user_id)
 
@@ -145,12 +139,6 @@ SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page LIMIT 2
 -- R353
 SELECT page, COUNT(DISTINCT user_id) AS n, DP_STDDEV(n) FROM visits GROUP BY page ORDER BY n DESC LIMIT 2
 
--- R114
-EXPLAIN SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page ORDER BY n DESC LIMIT 2
-
--- R715
-DESCRIBE visits
-
 -- R716
 SHOW TABLES
 
@@ -171,9 +159,6 @@ SELECT COUNT(DISTINCT user_id) FROM (SELECT user_id, page FROM visits) AS t
 
 -- R43
 SELECT page, COUNT(DISTINCT user_id) AS n FROM visits WHERE user_id IN (SELECT user_id FROM users) GROUP BY page ORDER BY n DESC LIMIT 2
-
--- R47
-SELECT city, COUNT(DISTINCT o.user_id) AS n FROM users o WHERE EXISTS (SELECT 1 FROM visits w LEFT JOIN users u ON w.user_id = u.user_id WHERE w.user_id = o.user_id) GROUP BY city ORDER BY n DESC LIMIT 2
 
 -- R51
 SELECT v.country, COUNT(DISTINCT v.user_id) AS n FROM visits v WHERE (SELECT MAX(p.category) FROM pages p WHERE p.page = v.page) = 'news' GROUP BY v.country ORDER BY n DESC LIMIT 2
@@ -211,9 +196,6 @@ SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (mechanism = NOISY_TOP_K) page, DP_GAP(
 -- R792
 SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (mechanism = JOINT) page FROM visits GROUP BY page ORDER BY COUNT(DISTINCT user_id) DESC LIMIT 2
 
--- R850
-SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (error = 50) COUNT(DISTINCT user_id) FROM visits
-
 -- R853
 SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (measure = 0.5, error = 50, base_hits = 2) page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page HAVING n >= 3 LIMIT 2
 
@@ -232,28 +214,13 @@ SELECT COUNT(DISTINCT user_id) FROM visits WHERE CAST(note AS INTEGER) IN (5, 6)
 -- R29
 SELECT v.page, COUNT(DISTINCT v.user_id) AS n FROM visits v JOIN users u ON v.user_id = u.user_id GROUP BY v.page ORDER BY n DESC LIMIT 2
 
--- R365
-SELECT COUNT(DISTINCT user_id) FROM visits
-
 -- R811
 SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (max_groups_contributed = 3, mechanism = LAPLACE) day, COUNT(DISTINCT user_id) FROM visits GROUP BY day
-
--- R736
-SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page ORDER BY n DESC LIMIT 10
-
--- R534
-WITH pages AS (SELECT note AS page, user_id AS category FROM visits) SELECT COUNT(DISTINCT category) FROM pages
 
 -- R59
 SELECT COUNT(DISTINCT u, contribution_bounds_per_group => (0, 20)) FROM (SELECT COALESCE(v.user_id, u.user_id) AS u FROM visits v FULL JOIN users u ON u.user_id = v.user_id)
 
--- R950
-SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (max_rows_contributed = 5) page, COUNT(*) AS n FROM visits GROUP BY page
-
 -- R701
-SELECT COUNT(DISTINCT user_id) FROM visits
-
--- R718
 SELECT COUNT(DISTINCT user_id) FROM visits
 
 -- R54
@@ -279,9 +246,6 @@ SELECT country, page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY country,
 
 -- R1973
 SELECT city, age > 40 AS old, COUNT(DISTINCT user_id) AS n FROM users GROUP BY city, old QUALIFY ROW_NUMBER() OVER (PARTITION BY city ORDER BY n DESC) <= 1
-
--- R911
-SELECT COUNT(DISTINCT user_id) FROM visits WHERE date_diff('day', day, now()) > 5 AND date_sub('day', day, now()) > 5
 
 -- R930
 SELECT COUNT(DISTINCT user_id) FROM baskets b WHERE EXISTS (SELECT 1 FROM goods g WHERE g.basket_id = b.basket_id AND g.sku = b.page)
@@ -319,17 +283,11 @@ SELECT AVG(ms, contribution_bounds_per_group => (0, 100)) FROM visits
 -- R2515
 SELECT note, COUNT(DISTINCT user_id) AS n, SUM(ms, contribution_bounds_per_group => (0, 10)) AS s FROM visits GROUP BY note ORDER BY COUNT(DISTINCT user_id) DESC LIMIT 3
 
--- R2516
-SELECT COUNT(*) FROM users
-
 -- R2519
 SELECT STDDEV(age, contribution_bounds_per_row => (0, 100)) FROM users
 
 -- R2407
 SELECT QUANTILE_CONT(age, 0.25, contribution_bounds_per_row => (0, 100)) AS q1, QUANTILE_CONT(age, 0.75, contribution_bounds_per_row => (0, 100)) AS q3 FROM users
-
--- R2408
-SELECT QUANTILE_CONT(age, 0.25, contribution_bounds_per_row => (0, 100)) AS q1, QUANTILE_CONT(age, 0.5, contribution_bounds_per_row => (0, 100)) AS q2, QUANTILE_CONT(age, 0.75, contribution_bounds_per_row => (0, 100)) AS q3 FROM users
 
 -- R2410
 SELECT QUANTILE_CONT(age, 0.5, contribution_bounds_per_row => (0, 100)) FROM users
@@ -354,9 +312,6 @@ SELECT PERCENTILE_CONT(0.5, contribution_bounds_per_row => (0, 100)) WITHIN GROU
 
 -- R2422
 SELECT city, MEDIAN(age, contribution_bounds_per_row => (0, 100)) FROM users GROUP BY city
-
--- R2424
-SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (max_groups_contributed = 3) day, MAX(ms, contribution_bounds_per_row => (0, 100)) FROM visits GROUP BY day
 
 -- R2425
 SELECT AVG(m) FROM (SELECT note, MAX(day) - DATE '2024-01-01' AS m FROM visits WHERE note IN ('a', 'b') GROUP BY note) AS g
@@ -417,9 +372,6 @@ SELECT COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page IN ('a', 'b')
 
 -- R4201
 SELECT COUNT(DISTINCT user_id) FROM visits WHERE WIDTH_BUCKET(ms, 0, 100, 10) = 1
-
--- R4202
-SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (dialect = MYSQL) COUNT(DISTINCT user_id) FROM visits WHERE TIMESTAMPDIFF(month, day, DATE '2024-02-01') > 3
 
 -- R55
 SELECT k, COUNT(*) AS n FROM (SELECT page, COUNT(DISTINCT user_id) AS k FROM visits GROUP BY ROLLUP (page)) GROUP BY k ORDER BY n DESC LIMIT 2

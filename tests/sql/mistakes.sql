@@ -279,7 +279,7 @@ SELECT region, MODE(clinic) FROM visits JOIN patients USING (patient_id) GROUP B
 SELECT region, STRING_AGG(DISTINCT clinic, ', ') FROM visits JOIN patients USING (patient_id) GROUP BY region
 
 -- M70 the condition on a count of one patient
--- meant: SELECT total, COUNT(*) AS units FROM (SELECT patient_id, SUM(cost) AS total FROM visits GROUP BY patient_id HAVING SUM(cost) > 1000) GROUP BY total ORDER BY units DESC LIMIT 10
+-- meant: SELECT COUNT(*) FROM (SELECT patient_id, SUM(cost) AS total FROM visits GROUP BY patient_id HAVING SUM(cost) > 1000)
 SELECT patient_id, SUM(cost) AS total FROM visits GROUP BY patient_id HAVING SUM(cost) > 1000
 
 -- M71 the alias of a count that was not given
@@ -347,7 +347,7 @@ SELECT clinic, COUNT(*) FROM visits AS v JOIN patients AS p ON patient_id GROUP 
 SELECT COUNT(*) FROM visits WHERE clinic IS 'Summit'
 
 -- M87 several patterns behind LIKE
--- meant: SELECT clinic, COUNT(*) FROM visits WHERE clinic LIKE 'S%' OR clinic LIKE 'B%' GROUP BY clinic
+-- meant: SELECT clinic, COUNT(*) FROM visits WHERE (clinic LIKE 'S%' OR clinic LIKE 'B%') GROUP BY clinic
 SELECT clinic, COUNT(*) FROM visits WHERE clinic LIKE ANY ('S%', 'B%') GROUP BY clinic
 
 -- M88 buckets within groups
@@ -777,3 +777,475 @@ SELECT UNIX_TIMESTAMP(visit_date), COUNT(*) FROM visits GROUP BY 1
 -- M194 TOP of a percentage
 -- meant: SELECT TOP 10 clinic, COUNT(*) FROM visits GROUP BY clinic ORDER BY COUNT(*) DESC
 SELECT TOP 10 PERCENT clinic, COUNT(*) FROM visits GROUP BY clinic ORDER BY COUNT(*) DESC
+
+-- M195 typo column, distinct on wrong
+-- meant: SELECT clinic, COUNT(DISTINCT patient_id) FROM visits GROUP BY clinic
+SELECT clinc, COUNT(DISTINCT patient_id) FROM visits GROUP BY clinc
+
+-- M196 typo table
+-- meant: SELECT COUNT(*) FROM visits WHERE cost > 100
+SELECT COUNT(*) FROM visit WHERE cost > 100
+
+-- M197 per row select
+-- meant: SELECT COUNT(DISTINCT patient_id) FROM visits WHERE clinic = 'Summit'
+SELECT patient_id, visit_date, cost FROM visits WHERE clinic = 'Summit' ORDER BY visit_date DESC LIMIT 20
+
+-- M198 select star
+-- meant: SELECT COUNT(DISTINCT patient_id) FROM patients
+SELECT * FROM patients LIMIT 10
+
+-- M199 missing group by
+-- meant: SELECT clinic, COUNT(DISTINCT patient_id) AS n FROM visits GROUP BY clinic
+SELECT clinic, COUNT(DISTINCT patient_id) AS n FROM visits
+
+-- M200 aggregates in WHERE
+-- meant: SELECT clinic, COUNT(*) AS n FROM visits GROUP BY clinic HAVING COUNT(*) > 1000
+SELECT clinic, COUNT(*) AS n FROM visits WHERE COUNT(*) > 1000 GROUP BY clinic
+
+-- M201 row condition in HAVING
+-- meant: SELECT clinic, COUNT(*) AS n FROM visits WHERE visit_date >= '2024-01-01' GROUP BY clinic
+SELECT clinic, COUNT(*) AS n FROM visits GROUP BY clinic HAVING visit_date >= '2024-01-01'
+
+-- M202 wrong quotes
+-- meant: SELECT COUNT(*) FROM patients WHERE region = 'Old Town'
+SELECT COUNT(*) FROM patients WHERE region = "Old Town"
+
+-- M203 oracle TO_CHAR quarter
+-- meant: SELECT strftime(visit_date, '%Y-Q') || quarter(visit_date) AS q, COUNT(*) FROM visits GROUP BY strftime(visit_date, '%Y-Q') || quarter(visit_date)
+SELECT TO_CHAR(visit_date, 'YYYY-"Q"Q') AS q, COUNT(*) FROM visits GROUP BY TO_CHAR(visit_date, 'YYYY-"Q"Q')
+
+-- M204 oracle NVL, DECODE, ROWNUM
+-- meant: SELECT NVL(region, 'unknown') AS r, COUNT(*) AS n FROM patients GROUP BY NVL(region, 'unknown') ORDER BY n DESC LIMIT 5
+SELECT NVL(region, 'unknown') AS r, COUNT(*) AS n FROM patients WHERE ROWNUM <= 5 GROUP BY NVL(region, 'unknown')
+
+-- M205 bigquery APPROX_QUANTILES
+-- meant: SELECT QUANTILE_CONT(cost, 0.5) AS median FROM visits
+SELECT APPROX_QUANTILES(cost, 4)[OFFSET(2)] AS median FROM visits
+
+-- M206 nested aggregates max of count
+-- meant: SELECT MAX(n) FROM (SELECT COUNT(*) AS n FROM visits GROUP BY clinic)
+SELECT MAX(COUNT(*)) AS most FROM visits GROUP BY clinic
+
+-- M207 wrong options keyword
+-- meant: SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 0.5) clinic, COUNT(*) FROM visits GROUP BY clinic
+SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (eps = 0.5) clinic, COUNT(*) FROM visits GROUP BY clinic
+
+-- M208 options at end
+-- meant: SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 0.5) clinic, COUNT(*) FROM visits GROUP BY clinic
+SELECT clinic, COUNT(*) FROM visits GROUP BY clinic OPTIONS (epsilon = 0.5)
+
+-- M209 options without parentheses
+-- meant: SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 0.5) COUNT(*) FROM visits
+SELECT WITH DIFFERENTIAL_PRIVACY epsilon = 0.5 COUNT(*) FROM visits
+
+-- M210 string_agg
+-- meant: SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (max_groups_contributed = 16) clinic, note, COUNT(DISTINCT patient_id) AS n FROM visits GROUP BY clinic, note
+SELECT clinic, STRING_AGG(note, '; ') FROM visits GROUP BY clinic
+
+-- M211 group by text function
+-- meant: SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (max_groups_contributed = 16) SUBSTR(note, 1, 10) AS start, COUNT(*) FROM visits GROUP BY 1 ORDER BY 2 DESC
+SELECT SUBSTR(note, 1, 10) AS start, COUNT(*) FROM visits GROUP BY 1 ORDER BY 2 DESC
+
+-- M212 median mysql style group_concat
+-- meant: SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (max_groups_contributed = 16) cost AS "GROUP_CONCAT(cost ORDER BY cost)", COUNT(DISTINCT patient_id) AS n FROM visits GROUP BY cost
+SELECT SUBSTRING_INDEX(GROUP_CONCAT(cost ORDER BY cost), ',', 1) FROM visits
+
+-- M213 row number over all rows
+-- meant: SELECT PERCENTILE_CONT(0.5) WITHIN GROUP (ORDER BY cost) FROM visits
+SELECT clinic, ROW_NUMBER() OVER (ORDER BY cost DESC) AS r FROM visits
+
+-- M214 LAG over patient rows
+-- meant: SELECT AVG(visit_date - w) FROM (SELECT *, LAG(visit_date) OVER (PARTITION BY patient_id ORDER BY visit_date) AS w FROM visits) AS visits
+SELECT AVG(visit_date - LAG(visit_date) OVER (PARTITION BY patient_id ORDER BY visit_date)) FROM visits
+
+-- M215 WHERE n = MAX(n)
+-- meant: SELECT clinic, COUNT(*) AS n FROM visits GROUP BY clinic QUALIFY n = MAX(COUNT(*)) OVER ()
+SELECT clinic, COUNT(*) AS n FROM visits GROUP BY clinic HAVING n = MAX(n)
+
+-- M216 DISTINCT abuse
+-- meant: SELECT DISTINCT clinic, COUNT(DISTINCT patient_id) FROM visits GROUP BY clinic
+SELECT DISTINCT clinic, COUNT(DISTINCT patient_id) FROM visits
+
+-- M217 COUNT DISTINCT two args
+-- meant: SELECT COUNT(DISTINCT (clinic, diagnosis_code)) FROM visits
+SELECT COUNT(DISTINCT clinic, diagnosis_code) FROM visits
+
+-- M218 DISTINCT of undeclared
+-- meant: SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (max_groups_contributed = 16) note, COUNT(DISTINCT patient_id) FROM visits GROUP BY note
+SELECT DISTINCT note FROM visits
+
+-- M219 pandas
+-- meant: SELECT clinic, AVG(cost) FROM visits GROUP BY clinic
+visits.groupby('clinic')['cost'].mean()
+
+-- M220 pandas SQL mix
+-- meant: SELECT clinic, AVG(cost) FROM visits GROUP BY clinic
+SELECT clinic, cost.mean() FROM visits GROUP BY clinic
+
+-- M221 == and &&
+-- meant: SELECT COUNT(*) FROM visits WHERE clinic == 'Summit' AND minutes > 30
+SELECT COUNT(*) FROM visits WHERE clinic == 'Summit' && minutes > 30
+
+-- M222 self join
+-- meant: SELECT clinic, visit_date, COUNT(DISTINCT patient_id) AS n FROM visits GROUP BY clinic, visit_date
+SELECT COUNT(*) FROM visits a JOIN visits b ON a.clinic = b.clinic AND a.visit_date = b.visit_date AND a.patient_id < b.patient_id
+
+-- M223 join by wrong key
+-- meant: SELECT p.sex, COUNT(*) FROM patients p JOIN visits v ON p.patient_id = v.patient_id GROUP BY p.sex
+SELECT p.sex, COUNT(*) FROM patients p JOIN visits v ON p.patient_id = v.visit_id GROUP BY p.sex
+
+-- M224 missing join condition
+-- meant: SELECT sex, AVG(cost) FROM patients, visits WHERE patients.patient_id = visits.patient_id GROUP BY sex
+SELECT sex, AVG(cost) FROM patients, visits GROUP BY sex
+
+-- M225 join column unknown
+-- meant: SELECT sex, AVG(cost) FROM visits JOIN patients USING (patient_id) GROUP BY sex
+SELECT sex, AVG(cost) FROM visits GROUP BY sex
+
+-- M226 ambiguous column
+-- meant: SELECT COUNT(DISTINCT p.patient_id) FROM patients p JOIN visits v ON p.patient_id = v.patient_id WHERE v.cost > 100
+SELECT COUNT(DISTINCT patient_id) FROM patients p JOIN visits v ON p.patient_id = v.patient_id WHERE v.cost > 100
+
+-- M227 PIVOT
+-- meant: SELECT COUNT(visit_id) FILTER (WHERE clinic = 'Summit') AS Summit, COUNT(visit_id) FILTER (WHERE clinic = 'Orchard') AS Orchard FROM visits
+SELECT * FROM visits PIVOT (COUNT(visit_id) FOR clinic IN ('Summit', 'Orchard'))
+
+-- M228 synonym in public table
+-- meant: SELECT chapter, AVG(cost) FROM visits v JOIN diagnoses d ON v.diagnosis_code = d.code GROUP BY chapter
+SELECT category, AVG(cost) FROM visits v JOIN diagnoses d ON v.diagnosis_code = d.code GROUP BY category
+
+-- M229 diagnosis name on visits
+-- meant: SELECT COUNT(*) FROM visits JOIN diagnoses ON visits.diagnosis_code = diagnoses.code WHERE diagnosis LIKE '%asthma%'
+SELECT COUNT(*) FROM visits WHERE diagnosis LIKE '%asthma%'
+
+-- M230 cohort by first visit month
+-- meant: SELECT cohort, COUNT(DISTINCT patient_id) FROM (SELECT patient_id, DATE_TRUNC('month', MIN(visit_date)) AS cohort FROM visits GROUP BY patient_id) GROUP BY cohort
+SELECT DATE_TRUNC('month', MIN(visit_date)) AS cohort, COUNT(DISTINCT patient_id) FROM visits GROUP BY cohort
+
+-- M231 visits per patient distribution percentile
+-- meant: SELECT PERCENTILE_CONT(0.9) WITHIN GROUP (ORDER BY n) FROM (SELECT COUNT(*) AS n FROM visits GROUP BY patient_id)
+SELECT PERCENTILE_CONT(0.9) WITHIN GROUP (ORDER BY COUNT(*)) FROM visits GROUP BY patient_id
+
+-- M232 average visits per patient incl. none
+-- meant: SELECT COUNT(visits.patient_id) / COUNT(DISTINCT patients.patient_id) FROM patients LEFT JOIN visits USING (patient_id)
+SELECT COUNT(visits.*) / COUNT(DISTINCT patients.patient_id) FROM patients LEFT JOIN visits USING (patient_id)
+
+-- M233 missing table alias
+-- meant: SELECT patients.sex, AVG(visits.cost) FROM patients JOIN visits ON patients.patient_id = visits.patient_id GROUP BY patients.sex
+SELECT p.sex, AVG(v.cost) FROM patients JOIN visits ON p.patient_id = v.patient_id GROUP BY p.sex
+
+-- M234 ON without table prefix
+-- meant: SELECT sex, AVG(cost) FROM patients JOIN visits ON patients.patient_id = visits.patient_id GROUP BY sex
+SELECT sex, AVG(cost) FROM patients JOIN visits ON patient_id = patient_id GROUP BY sex
+
+-- M235 group by select alias number string
+-- meant: SELECT clinic, COUNT(*) FROM visits GROUP BY 1
+SELECT clinic, COUNT(*) FROM visits GROUP BY "1"
+
+-- M236 COUNT(*) > 5 in select as alias in group
+-- meant: SELECT sex, COUNT(*) > 100 AS large FROM patients GROUP BY sex
+SELECT sex, COUNT(*) > 100 AS large FROM patients GROUP BY sex, large
+
+-- M237 window rank per group with limit
+-- meant: SELECT clinic, diagnosis_code, COUNT(*) AS n, RANK() OVER (PARTITION BY clinic ORDER BY n DESC) AS r FROM visits GROUP BY clinic, diagnosis_code QUALIFY r <= 3
+SELECT clinic, diagnosis_code, COUNT(*) AS n, RANK() OVER (PARTITION BY clinic ORDER BY n DESC) AS r FROM visits GROUP BY clinic, diagnosis_code HAVING r <= 3
+
+-- M238 percent change LAG alias
+-- meant: SELECT YEAR(visit_date) AS y, COUNT(*) AS n, (n - LAG(n) OVER (ORDER BY y)) / LAG(n) OVER (ORDER BY y) AS growth FROM visits GROUP BY y
+SELECT YEAR(visit_date) AS y, COUNT(*) AS n, (n - LAG(n)) / LAG(n) AS growth FROM visits GROUP BY y
+
+-- M239 oldest patient
+-- meant: SELECT n, COUNT(*) AS units FROM (SELECT MIN(birth_year) AS n, patient_id FROM patients GROUP BY patient_id) GROUP BY n ORDER BY units DESC LIMIT 10
+SELECT MIN(birth_year), patient_id FROM patients
+
+-- M240 list patients with condition, IN list
+-- meant: SELECT COUNT(DISTINCT patient_id) FROM visits WHERE diagnosis_code IN ('E11', 'I10')
+SELECT DISTINCT patient_id FROM visits WHERE diagnosis_code IN ('E11', 'I10')
+
+-- M241 EXISTS uncorrelated
+-- meant: SELECT COUNT(*) FROM patients p WHERE EXISTS (SELECT * FROM visits WHERE visits.patient_id = p.patient_id AND cost > 200)
+SELECT COUNT(*) FROM patients p WHERE EXISTS (SELECT * FROM visits WHERE cost > 200)
+
+-- M242 SUM over text minutes
+-- meant: SELECT SUM(TRY_CAST(note AS DOUBLE)) FROM visits
+SELECT SUM(note) FROM visits
+
+-- M243 ratio as integer percent with ROUND two args swapped
+-- meant: SELECT clinic, ROUND(AVG(cost), 2) FROM visits GROUP BY clinic
+SELECT clinic, ROUND(2, AVG(cost)) FROM visits GROUP BY clinic
+
+-- M244 date literal US
+-- meant: SELECT COUNT(*) FROM visits WHERE visit_date > '2024-04-07'
+SELECT COUNT(*) FROM visits WHERE visit_date > '7/4/2024'
+
+-- M245 date without quotes
+-- meant: SELECT COUNT(*) FROM visits WHERE visit_date >= DATE '2024-01-01' AND visit_date < DATE '2024-04-01'
+SELECT COUNT(*) FROM visits WHERE visit_date >= 2024-01-01 AND visit_date < 2024-04-01
+
+-- M246 quarter filter by string
+-- meant: SELECT COUNT(*) FROM visits WHERE QUARTER(visit_date) = 1 AND YEAR(visit_date) = '2024'
+SELECT COUNT(*) FROM visits WHERE QUARTER(visit_date) = 'Q1' AND YEAR(visit_date) = '2024'
+
+-- M247 month name filter
+-- meant: SELECT COUNT(*) FROM visits WHERE MONTH(visit_date) = 1
+SELECT COUNT(*) FROM visits WHERE MONTH(visit_date) = 'January'
+
+-- M248 interval syntaxes
+-- meant: SELECT COUNT(*) FROM visits WHERE visit_date > CURRENT_DATE - INTERVAL 2 YEARS
+SELECT COUNT(*) FROM visits WHERE visit_date > CURRENT_DATE - INTERVAL 2 YEARS AGO
+
+-- M249 ISNULL comparison
+-- meant: SELECT COUNT(*) FROM visits WHERE note IS NOT NULL
+SELECT COUNT(*) FROM visits WHERE note IS NOT 'NULL'
+
+-- M250 ilike ANY list
+-- meant: SELECT COUNT(*) FROM visits WHERE (note LIKE '%worse%' OR note LIKE '%better%')
+SELECT COUNT(*) FROM visits WHERE note LIKE ANY ('%worse%', '%better%')
+
+-- M251 contains operator
+-- meant: SELECT COUNT(*) FROM visits WHERE contains(note, 'worse') OR contains(note, 'pain')
+SELECT COUNT(*) FROM visits WHERE note CONTAINS 'worse' OR note CONTAINS 'pain'
+
+-- M252 case sensitive function REGEXP_MATCH
+-- meant: SELECT COUNT(*) FROM visits WHERE REGEXP_MATCHES(note, 'wors[et]')
+SELECT COUNT(*) FROM visits WHERE REGEXP_MATCH(note, 'wors[et]')
+
+-- M253 top 3 per region w/ LIMIT BY
+-- meant: SELECT region, sex, COUNT(*) AS n FROM patients GROUP BY region, sex QUALIFY ROW_NUMBER() OVER (PARTITION BY region ORDER BY n DESC) <= 1
+SELECT region, sex, COUNT(*) AS n FROM patients GROUP BY region, sex ORDER BY n DESC LIMIT 1 BY region
+
+-- M254 sample
+-- meant: SELECT AVG(cost) FROM (SELECT * FROM visits)
+SELECT AVG(cost) FROM (SELECT * FROM visits LIMIT 1000)
+
+-- M255 sample by mod random
+-- meant: SELECT AVG(cost) FROM visits
+SELECT AVG(cost) FROM visits WHERE RAND() < 0.1
+
+-- M256 EXPLAIN PLAN FOR
+-- meant: EXPLAIN SELECT COUNT(*) FROM visits
+EXPLAIN PLAN FOR SELECT COUNT(*) FROM visits
+
+-- M257 show columns
+-- meant: DESCRIBE visits
+SHOW COLUMNS FROM visits
+
+-- M258 how much budget
+-- meant: SHOW PRIVACY BUDGET
+SHOW PRIVACY_BUDGET
+
+-- M259 set default
+-- meant: SET dp_epsilon = 0.5
+SET dp_epsilon TO 0.5
+
+-- M260 set session
+-- meant: SET dp_epsilon = 0.5
+SET SESSION epsilon = 0.5
+
+-- M261 options with colon JSON style
+-- meant: SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 0.5) COUNT(*) FROM visits
+SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS {epsilon: 0.5} COUNT(*) FROM visits
+
+-- M262 options via comment hint/ postfix WITH (epsilon)
+-- meant: SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 0.5) COUNT(*) FROM visits
+SELECT COUNT(*) FROM visits WITH (epsilon = 0.5)
+
+-- M263 USING EPSILON
+-- meant: SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 0.5) COUNT(*) FROM visits
+SELECT COUNT(*) FROM visits USING EPSILON 0.5
+
+-- M264 contributions bounding other name
+-- meant: SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 0.5, max_groups_contributed = 3) clinic, COUNT(*) FROM visits GROUP BY clinic
+SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 0.5, l0_sensitivity = 3) clinic, COUNT(*) FROM visits GROUP BY clinic
+
+-- M265 clamp in SQL
+-- meant: SELECT SUM(GREATEST(0, LEAST(100, cost))) FROM visits
+SELECT SUM(CLAMP(cost, 0, 100)) FROM visits
+
+-- M266 noise column
+-- meant: SELECT clinic, COUNT(*) AS n, DP_STDDEV(n), DP_INTERVAL_LOW(n), DP_INTERVAL_HIGH(n) FROM visits GROUP BY clinic
+SELECT clinic, COUNT(*) AS n, DP_NOISE_SCALE(n), DP_CI(n) FROM visits GROUP BY clinic
+
+-- M267 an assignment of pandas
+-- meant: SELECT clinic, COUNT(*) FROM visits WHERE cost > 100 GROUP BY clinic
+df = visits[visits.cost > 100].groupby('clinic').size()
+
+-- M268 a merge of pandas
+-- meant: SELECT region, SUM(cost) FROM visits JOIN patients USING (patient_id) GROUP BY region
+visits.merge(patients, on='patient_id').groupby('region')['cost'].sum()
+
+-- M269 value_counts
+-- meant: SELECT clinic, COUNT(*) AS n FROM visits GROUP BY clinic
+SELECT clinic.value_counts() FROM visits
+
+-- M270 LAG of all rows
+-- meant: SELECT AVG(cost - w) FROM (SELECT *, LAG(cost) OVER (PARTITION BY patient_id ORDER BY visit_date) AS w FROM visits) AS visits
+SELECT AVG(cost - LAG(cost) OVER (ORDER BY visit_date)) FROM visits
+
+-- M271 CROSS APPLY
+-- meant: SELECT d.diagnosis, x.n FROM diagnoses d LEFT JOIN (SELECT v.diagnosis_code AS k, COUNT(*) AS n FROM visits v GROUP BY v.diagnosis_code) AS x ON x.k = d.code
+SELECT d.diagnosis, x.n FROM diagnoses d CROSS APPLY (SELECT COUNT(*) AS n FROM visits v WHERE v.diagnosis_code = d.code) x
+
+-- M272 a release for each row
+-- meant: SELECT d.diagnosis, COALESCE(r.n, 0) AS n FROM diagnoses d LEFT JOIN (SELECT v.diagnosis_code AS k, COUNT(*) AS n FROM visits v GROUP BY v.diagnosis_code) AS r ON r.k = d.code ORDER BY n DESC LIMIT 5
+SELECT d.diagnosis, (SELECT COUNT(*) FROM visits v WHERE v.diagnosis_code = d.code) AS n FROM diagnoses d ORDER BY n DESC LIMIT 5
+
+-- M273 a lookup
+-- meant: SELECT chapter AS chapter, COUNT(*) FROM visits LEFT JOIN diagnoses ON code = diagnosis_code GROUP BY chapter
+SELECT (SELECT chapter FROM diagnoses WHERE code = diagnosis_code) AS chapter, COUNT(*) FROM visits GROUP BY chapter
+
+-- M274 IN a subquery of two columns
+-- meant: SELECT COUNT(*) FROM patients WHERE patient_id IN (SELECT patient_id FROM visits GROUP BY patient_id HAVING COUNT(*) > 3)
+SELECT COUNT(*) FROM patients WHERE patient_id IN (SELECT patient_id, COUNT(*) FROM visits GROUP BY patient_id HAVING COUNT(*) > 3)
+
+-- M275 averages of averages by key
+-- meant: SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 1) sex, AVG(n) AS a FROM (SELECT patient_id, p.sex, AVG(cost) AS n FROM visits JOIN patients p USING (patient_id) GROUP BY patient_id, p.sex) GROUP BY sex
+SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 1) p.sex, AVG(AVG(cost)) AS a FROM visits JOIN patients p USING (patient_id) GROUP BY p.sex
+
+-- M276 an average of the rows of a subquery in WHERE
+-- meant: SELECT COUNT(*) FROM (SELECT patient_id, COUNT(*) AS n FROM visits GROUP BY patient_id) t WHERE n > (SELECT AVG(n) FROM (SELECT patient_id, COUNT(*) AS n FROM visits GROUP BY patient_id))
+SELECT COUNT(*) FROM (SELECT patient_id, COUNT(*) AS n FROM visits GROUP BY patient_id) t WHERE n > AVG(n)
+
+-- M277 a union of units
+-- meant: SELECT COUNT(*) FROM (SELECT patient_id FROM visits UNION SELECT patient_id FROM patients)
+SELECT patient_id FROM visits UNION SELECT patient_id FROM patients
+
+-- M278 rows of a common table expression
+-- meant: WITH t AS (SELECT * FROM visits WHERE cost > 100) SELECT COUNT(*) FROM (SELECT clinic, cost FROM t)
+WITH t AS (SELECT * FROM visits WHERE cost > 100) SELECT clinic, cost FROM t ORDER BY cost DESC LIMIT 5
+
+-- M279 rows with options
+-- meant: SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 0.5) COUNT(DISTINCT patient_id) FROM visits
+SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 0.5) clinic, cost FROM visits
+
+-- M280 all columns but one
+-- meant: SELECT COUNT(DISTINCT patient_id) FROM visits
+SELECT * EXCEPT (note) FROM visits LIMIT 5
+
+-- M281 a running total of rows
+-- meant: SELECT visit_date, SUM(SUM(cost)) OVER (ORDER BY visit_date) FROM visits GROUP BY visit_date
+SELECT visit_date, SUM(cost) OVER (ORDER BY visit_date) FROM visits
+
+-- M282 QUALIFY before GROUP BY
+-- meant: SELECT clinic, COUNT(*) FROM (SELECT * FROM visits QUALIFY ROW_NUMBER() OVER (PARTITION BY patient_id ORDER BY visit_date DESC) = 1) AS visits GROUP BY clinic
+SELECT clinic, COUNT(*) FROM visits QUALIFY ROW_NUMBER() OVER (PARTITION BY patient_id ORDER BY visit_date DESC) = 1 GROUP BY clinic
+
+-- M283 a group key of sums
+-- meant: SELECT level, COUNT(*) FROM (SELECT patient_id, CASE WHEN SUM(cost) > 100 THEN 'high' ELSE 'low' END AS level FROM visits GROUP BY patient_id) GROUP BY level
+SELECT CASE WHEN SUM(cost) > 100 THEN 'high' ELSE 'low' END AS level, COUNT(*) FROM visits GROUP BY level
+
+-- M284 a number of each unit beside a count
+-- meant: SELECT first_month, COUNT(*) AS units FROM (SELECT DATE_TRUNC('month', MIN(visit_date)) AS first_month FROM visits GROUP BY patient_id) GROUP BY first_month
+SELECT DATE_TRUNC('month', MIN(visit_date)) AS first_month, COUNT(*) FROM visits GROUP BY patient_id
+
+-- M285 a window beside groups
+-- meant: SELECT clinic, AVG(cost) - AVG(AVG(cost)) OVER () AS diff FROM visits GROUP BY clinic
+SELECT clinic, AVG(cost) - AVG(cost) OVER () AS diff FROM visits GROUP BY clinic
+
+-- M286 pairs of units
+-- meant: SELECT clinic, COUNT(DISTINCT patient_id) AS n FROM visits GROUP BY clinic
+SELECT COUNT(*) FROM visits a JOIN visits b ON a.clinic = b.clinic AND a.patient_id < b.patient_id
+
+-- M287 a truth value of a number
+-- meant: SELECT COUNT(*) FROM visits WHERE (minutes > 5) = TRUE
+SELECT COUNT(*) FROM visits WHERE (minutes > 5) = 1
+
+-- M288 texts behind OR
+-- meant: SELECT COUNT(*) FROM visits WHERE clinic IN ('Summit', 'Orchard')
+SELECT COUNT(*) FROM visits WHERE clinic = 'Summit' OR 'Orchard'
+
+-- M289 keys joined by AND
+-- meant: SELECT region, sex, COUNT(*) FROM patients GROUP BY region, sex
+SELECT region, sex, COUNT(*) FROM patients GROUP BY region AND sex
+
+-- M290 AS STRUCT
+-- meant: SELECT clinic, COUNT(*) FROM visits GROUP BY clinic
+SELECT AS STRUCT clinic, COUNT(*) FROM visits GROUP BY clinic
+
+-- M291 a sample
+-- meant: SELECT AVG(cost) FROM visits
+SELECT AVG(cost) FROM visits TABLESAMPLE SYSTEM (10 PERCENT)
+
+-- M292 INTO
+-- meant: SELECT clinic, COUNT(*) FROM visits GROUP BY clinic
+SELECT clinic, COUNT(*) INTO tmp FROM visits GROUP BY clinic
+
+-- M293 an average of days
+-- meant: SELECT MEDIAN(visit_date) FROM visits
+SELECT AVG(visit_date) FROM visits
+
+-- M294 a share and its value exchanged
+-- meant: SELECT PERCENTILE_CONT(cost, 0.5) FROM visits
+SELECT PERCENTILE_CONT(0.5, cost) FROM visits
+
+-- M295 MAX_BY of a count
+-- meant: SELECT clinic FROM visits GROUP BY clinic ORDER BY COUNT(*) DESC LIMIT 1
+SELECT MAX_BY(clinic, COUNT(*)) FROM visits GROUP BY clinic
+
+-- M296 a key of another column of a public table
+-- meant: SELECT chapter, COUNT(*) FROM visits JOIN diagnoses ON visits.diagnosis_code = diagnoses.code GROUP BY chapter
+SELECT chapter, COUNT(*) FROM visits JOIN diagnoses ON visits.diagnosis_code = diagnoses.chapter GROUP BY chapter
+
+-- M297 NA for NULL
+-- meant: SELECT COUNT(*) FROM visits WHERE minutes IS NOT NULL
+SELECT COUNT(*) FROM visits WHERE minutes <> 'NA'
+
+-- M298 options under another name
+-- meant: SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 0.5) clinic, COUNT(*) FROM visits GROUP BY clinic
+SELECT WITH DP OPTIONS (epsilon = 0.5) clinic, COUNT(*) FROM visits GROUP BY clinic
+
+-- M299 confidence in percent
+-- meant: SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 0.5, confidence = 0.95) clinic, COUNT(*) FROM visits GROUP BY clinic
+SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 0.5, confidence = 95) clinic, COUNT(*) FROM visits GROUP BY clinic
+
+-- M300 epsilon twice
+-- meant: SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 0.5) clinic, n FROM (SELECT clinic, COUNT(*) AS n FROM visits GROUP BY clinic)
+SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 0.5) clinic, n FROM (SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 0.2) clinic, COUNT(*) AS n FROM visits GROUP BY clinic)
+
+-- M301 a table of an answer
+-- meant: SELECT clinic, COUNT(*) AS n FROM visits GROUP BY clinic
+CREATE TEMP TABLE t AS SELECT clinic, COUNT(*) AS n FROM visits GROUP BY clinic
+
+-- M302 DESC TABLE
+-- meant: DESCRIBE visits
+DESC TABLE visits
+
+-- M303 a setting without its prefix
+-- meant: SET dp_epsilon = 0.5
+SET epsilon = 0.5
+
+-- M304 a semicolon in a list
+-- meant: SELECT COUNT(*) FROM visits WHERE minutes IN (5, 10)
+SELECT COUNT(*) FROM visits WHERE minutes IN (5; 10)
+
+-- M305 a quarter of TO_CHAR
+-- meant: SELECT strftime(visit_date, '%Y-Q') || quarter(visit_date) AS q, COUNT(*) FROM visits GROUP BY 1
+SELECT TO_CHAR(visit_date, 'YYYY-"Q"Q') AS q, COUNT(*) FROM visits GROUP BY 1
+
+-- M306 a quarter of FORMAT_DATE
+-- meant: SELECT strftime(visit_date, '%Y-Q') || quarter(visit_date), COUNT(*) FROM visits GROUP BY 1
+SELECT FORMAT_DATE('%Y-Q%Q', visit_date), COUNT(*) FROM visits GROUP BY 1
+
+-- M307 a day of the week in full
+-- meant: SELECT strftime(visit_date, '%A') AS d, COUNT(*) FROM visits GROUP BY 1
+SELECT FORMAT(visit_date, 'dddd') AS d, COUNT(*) FROM visits GROUP BY 1
+
+-- M308 a part of a text
+-- meant: SELECT split_part(clinic, ' ', 1) AS w, COUNT(*) FROM visits GROUP BY 1
+SELECT SPLIT(clinic, ' ')[OFFSET(0)] AS w, COUNT(*) FROM visits GROUP BY 1
+
+-- M309 bounds as plain arguments
+-- meant: SELECT SUM(cost, contribution_bounds_per_row => (0, 100)) FROM visits
+SELECT SUM(cost, 0, 100) FROM visits
+
+-- M310 a type of T-SQL
+-- meant: SELECT COUNT(*) FROM visits WHERE CAST(visit_date AS TIMESTAMP) > '2024-01-01'
+SELECT COUNT(*) FROM visits WHERE CAST(visit_date AS DATETIME2) > '2024-01-01'
+
+-- M311 COUNTD
+-- meant: SELECT COUNT(DISTINCT patient_id) FROM visits
+SELECT COUNTD(patient_id) FROM visits
+
+-- M312 TRY_CONVERT
+-- meant: SELECT AVG(TRY_CAST(minutes AS INT)) FROM visits
+SELECT AVG(TRY_CONVERT(INT, minutes)) FROM visits

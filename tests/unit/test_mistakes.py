@@ -103,8 +103,8 @@ def leads(hint: str, meant: str, typed: str) -> bool:
     return within(words(re.sub(r"^did you mean (.*)\?$", r"\1", hint)), words(meant))
 
 
-def test_there_are_194_mistakes() -> None:
-    assert len({m.name for m in MISTAKES}) == len(MISTAKES) == 194
+def test_there_are_312_mistakes() -> None:
+    assert len({m.name for m in MISTAKES}) == len(MISTAKES) == 312
     assert sum(m.notes["meant"] == "?" for m in MISTAKES) <= NO_NEXT_STEP
 
 
@@ -115,7 +115,8 @@ def test_the_next_step_is_accepted_and_what_was_meant(mistake: Fixture, sessions
     if error is None:
         return  # what is answered is no mistake any more
     for one in getattr(error, "obstacles", ()):
-        assert not within(words(one.hint or ""), words(mistake.statement)), "a hint that was typed"
+        if ASKS not in (one.hint or ""):  # a part of the statement, say
+            assert not within(words(one.hint or ""), words(mistake.statement)), "a hint that was typed"
         assert "user_id" not in (one.hint or ""), "a column that the policy does not have"
     assert meant != "itself", error
     rewrite = getattr(error, "rewrite", None)

@@ -4,9 +4,11 @@ Advice reads the statement, the policy and the schema of the tables; whether a f
 with the whole statement. A refusal is recognised by words of its message.
 
 ``survey`` finds all obstacles, and advises on joins; ``suggested_changes`` on calls that are not known or not
-released, ``foreign_forms`` on forms that other systems or other languages have, ``unknown_names`` on columns
-and types of arguments, ``wrong_level`` on misplaced aggregates, ``misplaced_parts`` on windows and columns,
-``joined_tables`` on conditions of joins, ``written_values`` on how numbers and days are written.
+released, ``foreign_forms`` on forms and ``foreign_functions`` on functions that others have,
+``unknown_names`` on columns, ``argument_types`` on types of arguments, ``wrong_level`` on misplaced
+aggregates, ``misplaced_parts`` on windows and columns, ``lifted_parts`` on what belongs into a subquery,
+``listed_rows`` on statements that list rows or units, ``joined_tables`` on conditions of joins,
+``written_values`` on how numbers and days are written.
 """
 
 from __future__ import annotations
@@ -19,8 +21,12 @@ from sqlglot import exp
 from sqlglot.tokenizer_core import TokenType
 
 from dpsql.analysis.advice import (
+    argument_types,
     foreign_forms,
+    foreign_functions,
     joined_tables,
+    lifted_parts,
+    listed_rows,
     misplaced_parts,
     suggested_changes,
     survey,
@@ -29,7 +35,7 @@ from dpsql.analysis.advice import (
     wrong_level,
 )
 from dpsql.analysis.advice.unknown_names import Advice, FromTable, RefusedStatement, add_clause
-from dpsql.analysis.aggregate_functions import aggregate_calls, aggregate_name
+from dpsql.analysis.aggregate_functions import aggregate_name
 from dpsql.analysis.compiler import function_name, list_conjuncts
 from dpsql.analysis.released.released_calls import is_released
 from dpsql.analysis.scalar_functions import find_nearest_function
@@ -91,16 +97,10 @@ def drop_key(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | No
     named = re.match(r"each value of (.*) belongs to one ", one.message)
     select, block = node.find_ancestor(exp.Select), of.outermost(node)
     clause = block.clause(TokenType.GROUP_BY) if block is not None else None
-    if (
-        named is None
-        or select is None
-        or block is None
-        or block.from_ is None
-        or clause is None
-        or of.has_options
-    ):
+    if named is None or select is None or block is None or block.from_ is None or clause is None:
         return None
-    shown = of.outline.items(block.select.end + 1, block.from_.start)
+    begin = listed_rows.split_options(of, block)[1]
+    shown = of.outline.items(begin, block.from_.start)
     keys = of.outline.items(clause.end + 1, block.stop(clause))
     plain = len(shown) == len(select.expressions) and not select.args.get("distinct")
     places = [i for i, item in enumerate(select.expressions) if fold(item.alias_or_name) == fold(named[1])]
@@ -115,7 +115,7 @@ def drop_key(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | No
         return None
     fix = Fix(
         f" {', '.join(of.text[a:b] for a, b in rest)} ",
-        block.select.end + 1,
+        begin,
         block.from_.start,
         asks=f"all values of {named[1]} together" if named[1] != "the key" else "all groups together",
     )
@@ -165,7 +165,7 @@ def advise_on_distinct(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> A
         return None
     named, spans = of.list_tables(node), [of.outline.span(i.unalias()) for i in node.expressions]
     if {fold(i.unalias().name) for i in node.expressions} <= {fold(n.unit) for n in named if n.unit}:
-        return count_rows(of, node, one)
+        return listed_rows.count_rows(of, node, one)
     places = [s for s in spans if s is not None]
     block = of.outline.block(places[0][0]) if places else None
     if len(places) < len(spans) or block is None or node.args.get("group") is not None:
@@ -230,55 +230,9 @@ def _count_units(
     return f"SELECT {keys}, {count} ... GROUP BY {keys}", replace(plain, also=also, asks=asks)
 
 
-def count_rows(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
-    """Write a query that counts the rows which a listing of rows would show."""
-    select = of.query.tree
-    counted = any(
-        aggregate_name(n) or isinstance(n, exp.WithinGroup) for e in select.expressions for n in walk_tree(e)
-    )
-    block = of.outermost(node)
-    named = of.list_tables(select) if isinstance(select, exp.Select) else []
-    units = {n.unit for n in named if n.unit is not None}
-    if counted or select.args.get("group") is not None or block is None or block.from_ is None:
-        return None
-    message = "the rows of a private table are counted, never shown"
-    if len(units) != 1 or of.has_options or select.args.get("with_") is not None:
-        return "count: COUNT(*), or COUNT(DISTINCT ..) of the column of the privacy unit", None, message
-    (unit,), text = units, of.text
-    if len(named) > 1:
-        unit = next(f"{n.alias}.{unit}" for n in named if n.unit is not None)
-    stops = [t.start for t in block.clauses if t.token_type != TokenType.WHERE]
-    whole = f"SELECT COUNT(DISTINCT {unit}) {text[block.from_.start : min(stops, default=block.end)].strip()}"
-    before = text[: block.select.start]
-    return whole, Fix(before + whole, 0, len(text), asks=f"how many {unit} there are"), message
-
-
-def count_units_by_number(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
-    """Count the units that have each number, instead of one line a unit."""
-    select, block = of.query.tree, of.outermost(node)
-    if not isinstance(select, exp.Select) or block is None or of.has_options or select.args.get("with_"):
-        return None
-    named = [i for i in select.expressions if any(aggregate_calls(i.unalias()))]
-    if not named and select.args.get("having") is not None:
-        cuts = [t.start for t in block.clauses if t.token_type in (TokenType.ORDER_BY, TokenType.LIMIT)]
-        whole = f"SELECT COUNT(*) FROM ({of.text[block.select.start : min(cuts, default=block.end)].strip()})"
-        return whole, Fix(of.text[: block.select.start] + whole, 0, len(of.text), asks="how many there are")
-    span = of.outline.span(named[0].unalias()) if len(named) == 1 else None
-    nested = len(named) == 1 and len([*aggregate_calls(named[0].unalias())]) > 1
-    if len(named) != 1 or (span is None and not named[0].alias) or nested:
-        return None
-    text, n = of.text, named[0].alias or "n"
-    cuts = [t.start for t in block.clauses if t.token_type in (TokenType.ORDER_BY, TokenType.LIMIT)]
-    inner = text[block.select.start : min(cuts, default=block.end)].strip()
-    if not named[0].alias and span is not None:
-        rest = text[span[1] : min(cuts, default=block.end)].rstrip()
-        inner = f"{text[block.select.start : span[1]]} AS n{rest}"
-    whole = f"SELECT {n}, COUNT(*) AS units FROM ({inner}) GROUP BY {n} ORDER BY units DESC LIMIT 10"
-    asks = f"how many units have each {n}"
-    return whole, Fix(text[: block.select.start] + whole, 0, len(text), guess="10", asks=asks)
-
-
 _ADVICE: tuple[tuple[str, Callable[[RefusedStatement, exp.Expr, Obstacle], Advice | None]], ...] = (
+    ("there is no column ", foreign_functions.write_around),
+    ("there is no column ", misplaced_parts.unquote_place),
     ("there is no column ", misplaced_parts.limit_groups),
     ("there is no column ", misplaced_parts.move_to_having),
     ("there is no column ", misplaced_parts.compare_in_qualify),
@@ -287,26 +241,56 @@ _ADVICE: tuple[tuple[str, Callable[[RefusedStatement, exp.Expr, Obstacle], Advic
     ("there is no column ", written_values.advise_on_clock),
     ("names outside ASCII are not supported", unknown_names.advise_on_renamed_column),
     (" is not allowed with (", foreign_forms.concatenate_texts),
+    (" is not allowed with (", foreign_functions.join_conditions),
+    ("`*` is not supported", foreign_functions.count_different_rows),
+    ("a count's bounds are", foreign_functions.move_epsilon),
+    (" has no argument ", foreign_functions.move_epsilon),
+    (" is not among the functions allowed", misplaced_parts.move_numbers_to_having),
+    (" is not allowed in this form", misplaced_parts.move_numbers_to_having),
     (" is not allowed with (", suggested_changes.advise_on_date_part),
     (" is not allowed with (", suggested_changes.write_part_out),
-    (" is not allowed with (", unknown_names.advise_on_types),
-    (" is not among the functions allowed", foreign_forms.write_alike),
-    ("the function ", foreign_forms.write_alike),
+    (" is not allowed with (", argument_types.advise_on_types),
+    (" is not among the functions allowed", foreign_functions.write_alike),
+    ("the function ", foreign_functions.write_alike),
+    (" is not allowed with (", foreign_functions.write_alike),
+    (" over many units is not released", foreign_functions.write_alike),
+    ("this function is not allowed", foreign_functions.choose_part),
+    ("this function is not allowed", foreign_functions.write_alike),
+    ("a private table is only counted", foreign_functions.write_alike),
+    ("this is not supported ", foreign_functions.write_method),
+    ("access to a field is not supported", foreign_functions.write_method),
+    ("a private table is only counted", foreign_functions.write_method),
+    ("no private table reaches the outermost SELECT", foreign_functions.write_method),
+    (" takes one expression", foreign_functions.bound_values),
+    (" has no argument ", foreign_functions.bound_values),
+    (" are not supported: ", foreign_functions.write_type),
+    ("CHR is not supported", foreign_functions.write_char),
+    (" is not among the functions allowed", lifted_parts.lift_unit_key),
+    (" is not allowed in this form", lifted_parts.lift_unit_key),
+    ("a subquery used as a value selects one aggregate", lifted_parts.join_lookup),
+    ("GROUP is not supported here", lifted_parts.order_for_largest),
+    (" is not among the functions allowed", misplaced_parts.take_all_rows),
+    ("its result changes from call to call", misplaced_parts.take_all_rows),
+    (" is not allowed in this form", misplaced_parts.drop_number_of_key),
     (" is not among the functions allowed", suggested_changes.advise_on_aggregate),
     (" is not among the functions allowed", wrong_level.advise_on_nested_aggregate),
     (" are compared only after a conversion", foreign_forms.separate_comparisons),
-    (" are compared only after a conversion", unknown_names.advise_on_comparison),
+    (" are compared only after a conversion", joined_tables.join_between),
+    (" are compared only after a conversion", argument_types.advise_on_comparison),
     (" over many units is not released", foreign_forms.write_second),
     (" over many units is not released", suggested_changes.advise_on_values),
     ("a window over private rows must PARTITION BY", suggested_changes.partition_by_unit),
     ("a window over private rows must PARTITION BY", suggested_changes.advise_on_window),
     ("a private table is only counted", wrong_level.advise_on_windowed_count),
     ("a private table is only counted", suggested_changes.advise_on_window),
-    ("a private table is only counted", count_rows),
-    ("ORDER BY and LIMIT select groups", count_rows),
+    ("a private table is only counted", listed_rows.count_rows),
+    ("ORDER BY and LIMIT select groups", listed_rows.count_rows),
     ("this is neither a group key nor a count", wrong_level.advise_on_row_condition),
     ("this is neither a group key nor a count", misplaced_parts.count_shown_unit),
     ("this is neither a group key nor a count", misplaced_parts.order_by_average),
+    ("this is neither a group key nor a count", lifted_parts.lift_qualify),
+    ("this is neither a group key nor a count", lifted_parts.aggregate_window),
+    ("this is neither a group key nor a count", misplaced_parts.group_by_order),
     ("this is neither a group key nor a count", group_by_items),
     ("ROLLUP, CUBE and GROUPING SETS are several", group_rolled_items),
     ("JOIN has no condition", joined_tables.advise_on_missing_condition),
@@ -322,8 +306,8 @@ _ADVICE: tuple[tuple[str, Callable[[RefusedStatement, exp.Expr, Obstacle], Advic
     (" are compared only after", foreign_forms.quote_date),
     (" of the privacy unit over many units", foreign_forms.count_instead),
     (" has other arguments: it is written", foreign_forms.list_shares),
-    ("makes a list, and a release has one number", foreign_forms.choose_quantile),
-    ("this is not supported in a public statement", foreign_forms.choose_quantile),
+    ("makes a list, and a release has one number", foreign_functions.choose_quantile),
+    ("this is not supported ", foreign_functions.choose_quantile),
     (" takes VARCHAR arguments", foreign_forms.cast_arguments),
     ("a tuple is not supported here", foreign_forms.compare_with_patterns),
     (" takes one expression", foreign_forms.count_all_rows),
@@ -331,34 +315,55 @@ _ADVICE: tuple[tuple[str, Callable[[RefusedStatement, exp.Expr, Obstacle], Advic
     ("LIMIT as a percentage", foreign_forms.drop_percent),
     ("IS takes NULL, TRUE or FALSE", foreign_forms.write_equal),
     ("a condition must be BOOLEAN", foreign_forms.name_missing),
+    ("a condition must be BOOLEAN", foreign_forms.list_comparisons),
+    ("a condition must be BOOLEAN", foreign_forms.separate_keys),
+    ("a condition must be BOOLEAN", foreign_forms.compare_with_zero),
     ("a count cannot be a group key", misplaced_parts.drop_number_of_key),
     (" is not among the functions allowed", misplaced_parts.count_units_by_condition),
     (" is not allowed in this form", misplaced_parts.count_units_by_condition),
     ("`*` is not a value", foreign_forms.count_unit_of_table),
     ("IF is not supported", foreign_forms.write_case),
+    ("meets WHERE", joined_tables.compare_declared_column),
     ("meets WHERE", foreign_forms.write_pattern),
-    ("TOP selects groups", count_rows),
-    ("released and private rows do not meet", foreign_forms.advise_on_star(count_rows)),
+    ("TOP selects groups", listed_rows.count_rows),
+    ("released and private rows do not meet", listed_rows.count_starred_rows),
     ("a subquery used as a value has one row", wrong_level.advise_on_several_rows),
     ("COUNT(DISTINCT ...) takes one expression", wrong_level.advise_on_several_values),
     (", so no group has enough of them to be shown", drop_key),
     ("SELECT DISTINCT would release", advise_on_distinct),
-    ("SELECT DISTINCT would release", count_rows),
+    ("SELECT DISTINCT would release", listed_rows.count_rows),
     ("DISTINCT over private rows must select", advise_on_private_distinct),
     ("released and private rows do not meet", advise_on_joined_distinct),
-    ("the privacy unit cannot be a group key", count_units_by_number),
+    ("released and private rows do not meet", listed_rows.count_rows),
+    ("a private statement is one SELECT", listed_rows.count_rows),
+    ("this one releases nothing", listed_rows.count_rows),
+    ("no private table reaches the outermost SELECT", listed_rows.count_rows),
+    ("the privacy unit cannot be a group key", listed_rows.count_units_by_number),
     ("the share of rows below a quantile", suggested_changes.advise_on_share),
     ("the share of rows below a quantile", suggested_changes.exchange_share),
     ("IN takes a list", suggested_changes.select_units_of_table),
     ("an INTERVAL is added to a DATE", suggested_changes.write_type_of_date),
+    ("this text is not a valid ", foreign_forms.compare_with_null),
     ("this text is not a valid BIGINT", suggested_changes.write_month_number),
     ("this text is not a valid DATE", written_values.advise_on_date),
     ("this text is not a valid TIMESTAMP", written_values.advise_on_date),
     ("this text is not a valid ", written_values.advise_on_number),
     ("a window function is allowed only in the select list", misplaced_parts.move_window),
+    ("a window function is allowed only in the select list", lifted_parts.lift_window),
+    ("this would be a release for each row", lifted_parts.join_release),
+    ("this is not supported ", lifted_parts.join_lateral),
+    ("LATERAL is not supported", lifted_parts.join_lateral),
+    ("IN takes a subquery of one column", lifted_parts.keep_compared_column),
     ("a window function is allowed only in the select list", suggested_changes.advise_on_window),
     (" has other arguments: it is written", suggested_changes.advise_on_missing_value),
     ("HINTS is not supported", suggested_changes.drop_table_hint),
+    (" is not supported here", foreign_forms.drop_clause),
+    (" is not a number", argument_types.average_otherwise),
+    ("LIMIT over private rows", misplaced_parts.bound_listed_units),
+    ("LIMIT over private rows", misplaced_parts.take_all_rows),
+    ("EXPRESSIONS is not supported", misplaced_parts.limit_by_group),
+    ("CONCAT is not supported", foreign_forms.separate_texts),
+    ("LIKE takes one pattern", foreign_forms.compare_with_patterns),
     ("PIVOT is not supported", suggested_changes.write_pivot_out),
     ("must be tied to the row's own privacy unit", misplaced_parts.tie_subquery),
     ("must be tied to the row's own privacy unit", wrong_level.advise_on_tied_average),
@@ -371,8 +376,14 @@ def advise(of: RefusedStatement, refused: QueryRefused) -> None:
     """Give the obstacle of a refusal a better hint or a fix, where there is one."""
     one, node = refused.obstacles[0], refused.node
     fixed = one.fix is not None and "there is no column " not in one.message
-    if len(refused.obstacles) > 1 or not isinstance(node, exp.Expr) or fixed:
+    if fixed and "function" in one.message and isinstance(node, exp.Expr):  # a nearest name is a guess
+        known = foreign_functions.write_alike(of, node, one)
+        refused.obstacles = (
+            refused.obstacles if known is None else (replace(one, hint=known[0], fix=known[1]),)
+        )
+    if len(refused.obstacles) > 1 or fixed:
         return
+    node = node if isinstance(node, exp.Expr) else of.query.tree
     view = next((each.meta["view"] for each in (node, *_ancestors(node)) if "view" in each.meta), None)
     if view is not None:  # the analyst cannot change its text
         hint = one.hint and f"in the policy, {one.hint}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Callable
+from dataclasses import replace
 
 from sqlglot import exp
 from sqlglot.tokenizer_core import TokenType
@@ -33,48 +33,6 @@ def truncate_date(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice
     return written, Fix(written, call[0], call[1])
 
 
-_ALIKE = {
-    "unix_timestamp": (1, "epoch({0})", "", "times are of UTC"),
-    "substring_index": (3, "split_part({0}, {1}, {2})", "", "{2} is 1"),
-    "add_months": (2, "({0} + INTERVAL ({1}) MONTH)", "", "no day is the last of its month"),
-    "months_between": (2, "date_diff('month', {1}, {0})", "how many months begin between the days", ""),
-    "to_number": (1, "TRY_CAST({0} AS DOUBLE)", "", "all texts are numbers; others are NULL here"),
-    "try_to_number": (1, "TRY_CAST({0} AS DOUBLE)", "", "no text has decimals, which are kept here"),
-    "isnumeric": (1, "(TRY_CAST({0} AS DOUBLE) IS NOT NULL)", "", ""),
-    "isdate": (1, "(TRY_CAST({0} AS DATE) IS NOT NULL)", "", ""),
-    "total": (1, "coalesce(SUM({0}), 0)", "", ""),
-    "julianday": (1, "(epoch(CAST({0} AS TIMESTAMP)) / 86400)", "days since 1970", ""),
-    "ratio_to_report": (1, "{0} / SUM({0})", "", ""),
-    "div0null": (2, "coalesce({0} / nullif({1}, 0), 0)", "", "{0} is never NULL"),
-    "regexp_count": (2, "len(regexp_extract_all({0}, {1}))", "", ""),
-}
-"""Functions of other systems: how many arguments, what is like them, what that asks, when it is the same."""
-
-
-def write_alike(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
-    """Write a function of another system by those that dpsql has, and say where it differs."""
-    found = re.match(r"(?:the function )?(\w+) is not ", one.message)
-    name = found[1].lower() if found is not None else ""
-    count, form, asks, provided = _ALIKE.get(name, (0, "", "", ""))
-    call = of.outline.call_around(of.query.source.position(node), name) if form else None
-    if call is None or len(call[2]) != count:
-        return None
-    written = form.format(*call[2])
-    condition = "" if provided.format(*call[2]) == "1 is 1" else provided.format(*call[2])
-    return written, Fix(written, call[0], call[1], asks=asks, provided=condition)
-
-
-def choose_quantile(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
-    """Write `APPROX_QUANTILES(x, 4)[OFFSET(2)]` as the quantile that it is."""
-    form = r"\(\s*([^,()]+?)\s*,\s*(\d+)\s*\)\s*\[\s*(?:SAFE_)?(OFFSET|ORDINAL)\((\d+)\)\s*\]"
-    found = re.search(f"(?i)APPROX_QUANTILES{form}", of.text)
-    if found is None or not int(found[2]):
-        return None
-    share = (int(found[4]) - (found[3].upper() == "ORDINAL")) / int(found[2])
-    written = f"QUANTILE_CONT({found[1]}, {share:g})"
-    return (written, Fix(written, *found.span())) if 0 < share < 1 else None
-
-
 def write_equal(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
     """Write = for IS before a value, or before EMPTY."""
     empty = re.search(r"(?i)\bIS(\s+NOT)?\s+EMPTY\b", of.text)
@@ -85,6 +43,8 @@ def write_equal(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice |
     if found is None or len(re.findall(r"(?i)\bIS(?:\s+NOT)?\s+(?:'|-?\d)", of.text)) != 1:
         return None
     written = f"{'<>' if found[1] else '='} {found[2]}"
+    if found[2].strip("'").upper() in ("NULL", "TRUE", "FALSE"):
+        written = f"IS{' NOT' if found[1] else ''} {found[2][1:-1].upper()}"
     return written, Fix(written, *found.span())
 
 
@@ -119,7 +79,9 @@ def cast_arguments(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advic
 
 def compare_with_patterns(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
     """Write `x LIKE ('a%', 'b%')` as two comparisons."""
-    found = re.search(r"(?i)([A-Za-z_][\w.]*)\s+(I?LIKE)\s*\(\s*('[^']*'(?:\s*,\s*'[^']*')+)\s*\)", of.text)
+    found = re.search(
+        r"(?i)([A-Za-z_][\w.]*)\s+(I?LIKE)(?:\s+ANY)?\s*\(\s*('[^']*'(?:\s*,\s*'[^']*')+)\s*\)", of.text
+    )
     if found is None:
         return None
     patterns = re.findall(r"'[^']*'", found[3])
@@ -251,14 +213,89 @@ def write_pattern(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice
     return f"LIKE {written}: % stands for any characters", Fix(written, *found.span(1))
 
 
-def advise_on_star(
-    count_rows: Callable[[RefusedStatement, exp.Expr, Obstacle], Advice | None],
-) -> Callable[[RefusedStatement, exp.Expr, Obstacle], Advice | None]:
-    """Return the advice that counts rows where all columns of private rows are asked for."""
+_COMPARED = re.compile(
+    r"(?i)([A-Za-z_][\w.]*)\s*(=|==|<>|!=)\s*('[^']*'|-?[\d.]+)((?:\s+(?:OR|AND)\s+(?:'[^']*'|-?[\d.]+)(?!\s*[=<>]))+)"
+)
 
-    def advise(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
-        tree = of.query.tree
-        star = isinstance(tree, exp.Select) and any(isinstance(i, exp.Star) for i in tree.expressions)
-        return count_rows(of, tree, one) if star else None
 
-    return advise
+def list_comparisons(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
+    """Write `x = 'a' OR 'b'` as `x IN ('a', 'b')`."""
+    fixes = list[Fix]()
+    for match in _COMPARED.finditer(of.text):
+        values = [match[3], *re.findall(r"'[^']*'|-?[\d.]+", match[4])]
+        word = "IN" if "=" in match[2] and "!" not in match[2] else "NOT IN"
+        fixes.append(Fix(f"{match[1]} {word} ({', '.join(values)})", *match.span()))
+    return (fixes[0].text, replace(fixes[0], also=tuple(fixes[1:]))) if fixes else None
+
+
+def separate_keys(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
+    """Write `GROUP BY a AND b` with a comma."""
+    if node.find_ancestor(exp.Group) is None:
+        return None
+    found = re.search(r"(?i)\bGROUP\s+BY\s+[\w.]+(?:\s*(?:,|\bAND\b)\s*[\w.]+)+", of.text)
+    signs = [] if found is None else [*re.finditer(r"(?i)\s+AND\b", found[0])]
+    if found is None or not signs:
+        return None
+    fixes = [Fix(",", found.start() + m.start(), found.start() + m.end()) for m in signs]
+    return re.sub(r"(?i)\s+AND\b", ",", found[0]), replace(fixes[0], also=tuple(fixes[1:]))
+
+
+_DROPPED = {
+    "SAMPLE": (
+        r"(?i)\s*\b(?:TABLESAMPLE|USING\s+SAMPLE|SAMPLE)\s*(?:\w+\s*)?(?:\([^()]*\)|[\d.]+\s*(?:%|PERCENT|ROWS)?)",
+        "all rows, not a sample of them",
+    ),
+    "INTO": (r"(?i)\s*\bINTO\s+(?:TEMP(?:ORARY)?\s+)?(?:TABLE\s+)?[#\w.]+", "the answer is shown, not kept"),
+    "KIND": (r"(?i)\s*\bAS\s+(?:STRUCT|VALUE)\b", ""),
+    "FOR UPDATE": (r"(?i)\s*\bFOR\s+(?:UPDATE|SHARE)(?:\s+(?:NOWAIT|SKIP\s+LOCKED))?", ""),
+    "a hint": (r"\s*/\*\+.*?\*/", ""),
+    "WITH ORDINALITY": (r"(?i)\s*\bWITH\s+(?:ORDINALITY|OFFSET)\b", "without the number of each"),
+}
+"""Clauses that are left out, and what is asked then."""
+
+
+def drop_clause(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
+    """Leave a clause out that changes nothing here, or say what is asked without it."""
+    form, asks = _DROPPED.get(one.message.removesuffix(" is not supported here"), ("", ""))
+    found = [*re.finditer(form, of.text)] if form else []
+    fixes = [Fix("", *m.span(), asks=asks) for m in found]
+    return ("leave it out", replace(fixes[0], also=tuple(fixes[1:]))) if fixes else None
+
+
+def separate_texts(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
+    """Write the comma that a list of texts lacks: `IN ('a' 'b')`."""
+    found = [*re.finditer(r"(?<=')\s+(?=')", of.text)]
+    fixes = [Fix(", ", *m.span(), guess="the comma") for m in found]
+    return ("'..', '..'", replace(fixes[0], also=tuple(fixes[1:]))) if fixes else None
+
+
+_MISSING = re.compile(r"(?i)\s*(?:n/?a|nan|null|none|nil|-|\?|missing|unknown|)\s*")
+
+
+def compare_with_null(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
+    """Write IS NULL for `x = 'NA'` of a number or a day, and a name for its text: `'n' > 100`."""
+    sides = (node.this, node.expression) if isinstance(node, exp.Binary) else ()
+    text = next((s for s in sides if isinstance(s, exp.Literal) and s.is_string), None)
+    other = next((s for s in sides if s is not text), None)
+    spans = [None if s is None else of.outline.span(of.original(s)) for s in (text, other)]
+    if text is None or other is None or spans[0] is None or spans[1] is None:
+        return None
+    select = node.find_ancestor(exp.Select)
+    names = {fold(i.alias_or_name) for i in select.expressions} if select is not None else set()
+    if fold(text.name) in names:
+        return f"{text.name} is a name", Fix(text.name, *spans[0])
+    if not _MISSING.fullmatch(text.name) or not isinstance(node, (exp.EQ, exp.NEQ)):
+        return None
+    written = f"{of.text[slice(*spans[1])]} IS {'NOT ' * isinstance(node, exp.NEQ)}NULL"
+    start, end = min(s[0] for s in spans if s), max(s[1] for s in spans if s)
+    return written, Fix(written, start, end)
+
+
+def compare_with_zero(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
+    """Write `x <> 0` for a number that stands as a condition."""
+    span = of.outline.span(of.original(node))
+    kind = one.message.rpartition(" ")[2].partition("(")[0]
+    if span is None or not isinstance(node, exp.Column) or kind not in ("DOUBLE", "DECIMAL", "FLOAT"):
+        return None
+    written = f"{of.text[slice(*span)]} <> 0"
+    return written, Fix(written, *span, guess="what it is compared with")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 
 from sqlglot import exp
 from sqlglot.tokenizer_core import TokenType
@@ -11,8 +12,8 @@ from sqlglot.tokenizer_core import TokenType
 from dpsql.analysis.advice.unknown_names import Advice, FromTable, RefusedStatement
 from dpsql.analysis.compiler import list_conjuncts
 from dpsql.errors import Fix, Obstacle
-from dpsql.language import find_nodes, walk_tree
-from dpsql.policy import TableDomain, fold
+from dpsql.language import find_nodes, replace_name, walk_tree
+from dpsql.policy import TableDomain, UnitColumn, fold
 
 _OUTER = r"([\w.]+)\s*=\s*(\w+)\.(\w+)\s*\(\+\)|(\w+)\.(\w+)\s*\(\+\)\s*=\s*([\w.]+)"
 """An equality of which one side is marked as that of an outer join."""
@@ -108,3 +109,63 @@ def advise_on_ambiguous_column(of: RefusedStatement, node: exp.Expr, one: Obstac
     written, start = f"{having[0].alias}.{node.name}", node.this.meta["start"]
     asks = "" if inner and len(having) == 2 and names in equal else f"the {node.name} of {having[0].alias}"
     return one.hint, Fix(written, start, node.this.meta["end"] + 1, asks=asks)
+
+
+def compare_declared_column(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
+    """Join a key with the column of a public table that has its values: `dest = airports.faa`, not a name."""
+    for join in find_nodes(of.query.tree, exp.Join):
+        select, on = join.find_ancestor(exp.Select), join.args.get("on")
+        named = [] if select is None else of.list_tables(select)
+        for part in list_conjuncts(on):
+            sides = [part.this, part.expression] if isinstance(part, exp.EQ) else []
+            for key, other in (sides, sides[::-1]) if sides else ():
+                if not isinstance(key, exp.Column) or not isinstance(other, exp.Column):
+                    continue
+                mine = [
+                    n for n in named if fold(n.alias) == fold(key.table or n.alias) and n.column(key.name)
+                ]
+                theirs = [
+                    n for n in named if fold(n.alias) == fold(other.table or n.alias) and n.column(other.name)
+                ]
+                if len(mine) != 1 or len(theirs) != 1:
+                    continue
+                domain = mine[0].table.domain.get(mine[0].column(key.name) or "")
+                same = isinstance(domain, TableDomain) and fold(domain.table) == fold(theirs[0].table.name)
+                if same and isinstance(domain, TableDomain) and fold(domain.column) != fold(other.name):
+                    fix = replace_name(other.this, domain.column)
+                    said = f"the values of {key.name} are those of {theirs[0].alias}.{domain.column}"
+                    asks = f"rows with that {domain.column}"
+                    return said, None if fix is None else replace(fix, asks=asks)
+    return None
+
+
+def join_between(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
+    """Join the table between two, where ON compares the unit of one with the key of a public other."""
+    join = node.find_ancestor(exp.Join)
+    select = None if join is None else join.find_ancestor(exp.Select)
+    named = [] if select is None else of.list_tables(select)
+    right = next((n for n in named if join is not None and n.node is join.this), None)
+    left = next((n for n in named if n.unit is not None), None)
+    span = of.outline.span(node)
+    if join is None or right is None or left is None or span is None or not right.table.public:
+        return None
+    for table in of.policy.tables.values():
+        unit = table.unit.column if isinstance(table.unit, UnitColumn) else None
+        if (
+            unit is None
+            or fold(unit) != fold(left.unit or "")
+            or fold(table.name) in {fold(n.table.name) for n in named}
+        ):
+            continue
+        for column, domain in table.domain.items():
+            if isinstance(domain, TableDomain) and fold(domain.table) == fold(right.table.name):
+                same = f"{table.name}.{column} = {right.alias}.{domain.column}"
+                words = [t for t in of.outline.tokens if t.start < right.node.this.meta.get("start", 0)]
+                at = next((t.start for t in reversed(words) if t.token_type == TokenType.JOIN), None)
+                if at is None:
+                    return None
+                made = f"JOIN {table.name} USING ({unit}) "
+                return f"{made}.. ON {same}", Fix(
+                    made, at, at, also=(Fix(same, *span),), asks=f"the {column} of {table.name}"
+                )
+    return None

@@ -8,11 +8,12 @@ from dataclasses import replace
 from sqlglot import exp
 from sqlglot.tokenizer_core import TokenType
 
+from dpsql.analysis.advice.listed_rows import split_options
 from dpsql.analysis.advice.unknown_names import Advice, RefusedStatement, add_clause
 from dpsql.analysis.aggregate_functions import aggregate_calls, aggregate_name
 from dpsql.analysis.compiler import list_conjuncts
 from dpsql.errors import Fix, Obstacle
-from dpsql.language import find_nodes
+from dpsql.language import find_nodes, walk_tree
 from dpsql.policy import fold
 
 
@@ -62,6 +63,33 @@ def order_by_average(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Adv
         return None
     made = f"AVG({of.text[span[0] : span[1]]})"
     return f"ORDER BY {made}", Fix(made, *span, asks=f"in the order of the average {original.name}")
+
+
+def group_by_order(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
+    """Add to GROUP BY what ORDER BY sorts the groups by: the number of a month, say, beside its name."""
+    original = of.original(node)
+    order, select = original.find_ancestor(exp.Order), original.find_ancestor(exp.Select)
+    term = original.find_ancestor(exp.Ordered)
+    group = select.args.get("group") if select is not None else None
+    span = of.outline.span(term.this) if term is not None else None
+    if order is None or select is None or order.parent is not select or group is None:
+        return None
+    if term is None or span is None:
+        return None
+    clause = of.outline.block(span[0])
+    keys = None if clause is None else clause.clause(TokenType.GROUP_BY)
+    if clause is None or keys is None or not isinstance(term.this, exp.Anonymous):
+        return None
+    read = {fold(c.name) for item in select.expressions for c in find_nodes(item, exp.Column)}
+    if (
+        any(aggregate_calls(term.this))
+        or not {fold(c.name) for c in find_nodes(term.this, exp.Column)} <= read
+    ):
+        return None
+    written = of.text[slice(*span)]
+    at = len(of.text[: clause.stop(keys)].rstrip())
+    provided = f"each group has one {written}"
+    return f"GROUP BY .., {written}", Fix(f", {written}", at, at, provided=provided)
 
 
 def count_shown_unit(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
@@ -130,7 +158,7 @@ def move_to_having(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advic
 
 
 def drop_number_of_key(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
-    """Leave the place of a number out of GROUP BY 1, 2, 3."""
+    """Leave the place or the name of a number out of GROUP BY 1, 2, 3."""
     select = node.find_ancestor(exp.Select)
     block = of.outline.block(of.query.source.position(node))
     clause = block.clause(TokenType.GROUP_BY) if block is not None else None
@@ -138,10 +166,20 @@ def drop_number_of_key(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> A
         return None
     keys = [of.text[a:b] for a, b in of.outline.items(clause.end + 1, block.stop(clause))]
     numbers = {
-        str(i + 1) for i, item in enumerate(select.expressions) if any(aggregate_calls(item.unalias()))
+        name
+        for i, item in enumerate(select.expressions)
+        if any(aggregate_calls(item.unalias()))
+        for name in (str(i + 1), fold(item.alias or str(i + 1)))
     }
-    kept = [key for key in keys if key not in numbers]
-    if not kept or len(kept) == len(keys) or not all(key.isdigit() for key in keys):
+    kept = [key for key in keys if fold(key) not in numbers]
+    spans = [
+        of.outline.span(i.unalias()) for i in select.expressions if not any(aggregate_calls(i.unalias()))
+    ]
+    if not kept and spans and None not in spans:  # what stands beside the number is meant
+        kept = [of.text[slice(*span)] for span in spans if span is not None]
+        end = len(of.text[: block.stop(clause)].rstrip())
+        return f"GROUP BY {', '.join(kept)}", Fix(f"GROUP BY {', '.join(kept)}", clause.start, end)
+    if not kept or len(kept) == len(keys):
         return None
     end = len(of.text[: block.stop(clause)].rstrip())
     left = ", ".join(key for key in keys if key not in kept)
@@ -152,7 +190,7 @@ def count_units_by_condition(of: RefusedStatement, node: exp.Expr, one: Obstacle
     """Count the units of more than five rows, for `COUNT(DISTINCT unit) .. WHERE COUNT(*) > 5`."""
     select, where = node.find_ancestor(exp.Select), node.find_ancestor(exp.Where)
     block = of.outermost(node)
-    if select is None or where is None or block is None or block.from_ is None or of.has_options:
+    if select is None or where is None or block is None or block.from_ is None:
         return None
     named, clause = of.list_tables(select), block.clause(TokenType.WHERE)
     units = {n.unit for n in named if n.unit is not None}
@@ -171,7 +209,8 @@ def count_units_by_condition(of: RefusedStatement, node: exp.Expr, one: Obstacle
     rows = [text for text in texts if text not in numbers]
     inner = f"SELECT {unit} {of.text[block.from_.start : clause.start].strip()}"
     inner += f" WHERE {' AND '.join(rows)}" if rows else ""
-    made = f"SELECT COUNT(*) FROM ({inner} GROUP BY {unit} HAVING {' AND '.join(numbers)})"
+    options = split_options(of, block)[0]
+    made = f"SELECT {options}COUNT(*) FROM ({inner} GROUP BY {unit} HAVING {' AND '.join(numbers)})"
     return made, Fix(of.text[: block.select.start] + made, 0, len(of.text), asks=f"how many {unit} meet it")
 
 
@@ -230,3 +269,92 @@ def compare_in_qualify(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> A
     name = text[call[0] : text.index("(", call[0])]
     condition = f"{text[clause.end + 1 : call[0]]}{name}({written}) OVER (){text[call[1] : stop]}".strip()
     return f"QUALIFY {condition}", Fix(f"QUALIFY {condition}", clause.start, stop)
+
+
+def bound_listed_units(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
+    """Take units from a number on, where a subquery takes the first n units by a number of theirs."""
+    select = node.find_ancestor(exp.Select)
+    group = select.args.get("group") if select is not None else None
+    block = of.outline.block(of.query.source.position(node))
+    order = None if block is None else block.clause(TokenType.ORDER_BY)
+    terms = [] if select is None or select.args.get("order") is None else select.args["order"].expressions
+    if select is None or group is None or block is None or order is None or len(terms) != 1:
+        return None
+    units = {fold(n.unit) for n in of.list_tables(select) if n.unit is not None}
+    if (
+        not units & {fold(key.name) for key in group.expressions}
+        or block.clause(TokenType.HAVING) is not None
+    ):
+        return None
+    number, span = terms[0].this, of.outline.span(terms[0].this)
+    named = {fold(item.alias): item.unalias() for item in select.expressions if item.alias}
+    if isinstance(number, exp.Column) and fold(number.name) in named:
+        span = of.outline.span(named[fold(number.name)])
+        number = named[fold(number.name)]
+    if span is None or not any(aggregate_calls(number)):
+        return None
+    sign = ">=" if terms[0].args.get("desc") else "<="
+    condition = f"HAVING {of.text[slice(*span)]} {sign} 10"
+    asks = "those from a number on, not the first ones"
+    return condition, Fix(condition, order.start, len(of.text[: block.end].rstrip()), guess="10", asks=asks)
+
+
+def unquote_place(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
+    """Write the place of a column without quotes: GROUP BY "1"."""
+    span = of.outline.span(of.original(node))
+    if not isinstance(node, exp.Column) or not node.name.isdigit() or span is None:
+        return None
+    return node.name, Fix(node.name, *span)
+
+
+def limit_by_group(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
+    """Write ClickHouse's LIMIT n BY key as QUALIFY."""
+    found = re.search(r"(?i)\bORDER\s+BY\s+(.+?)\s+LIMIT\s+(\d+)\s+BY\s+([\w., ]+?)\s*;?\s*\Z", of.text)
+    if found is None:
+        return None
+    written = f"QUALIFY ROW_NUMBER() OVER (PARTITION BY {found[3].strip()} ORDER BY {found[1]}) <= {found[2]}"
+    return written, Fix(written, *found.span())
+
+
+def take_all_rows(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
+    """Leave LIMIT out of a subquery of rows, or a condition by chance out of WHERE: all rows are taken."""
+    block = of.outline.block(of.query.source.position(node))
+    asks = "all rows, not some of them"
+    limit = None if block is None else block.clause(TokenType.LIMIT)
+    if block is not None and limit is not None and of.outline.parentheses(block) is not None:
+        order = block.clause(TokenType.ORDER_BY) or limit
+        return "leave LIMIT out", Fix("", len(of.text[: order.start].rstrip()), block.end, asks=asks)
+    form = r"\b(?:RAND|RANDOM)\s*\(\s*\)\s*[<>]=?\s*[\d.]+"
+    chance = re.search(rf"(?i){form}\s+AND\s+|\s+AND\s+{form}|\s*\bWHERE\s+{form}", of.text)
+    return ("all rows", Fix("", *chance.span(), asks=asks)) if chance is not None else None
+
+
+def move_numbers_to_having(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
+    """Move the conditions on numbers of groups from WHERE to HAVING, and leave those on rows."""
+    original = of.original(node)
+    select, where = original.find_ancestor(exp.Select), original.find_ancestor(exp.Where)
+    block = of.outline.block(of.query.source.position(node))
+    clause = None if block is None else block.clause(TokenType.WHERE)
+    if select is None or where is None or where.parent is not select or block is None or clause is None:
+        return None
+    parts, texts = list_conjuncts(where.this), _split_condition(of, clause.end + 1, block.stop(clause))
+    if (
+        select.args.get("group") is None
+        or len(parts) != len(texts)
+        or block.clause(TokenType.HAVING) is not None
+    ):
+        return None
+    numbers = [text for part, text in zip(parts, texts, strict=True) if any(aggregate_calls(part))]
+    rows = [text for text in texts if text not in numbers]
+    of_numbers = [part for part in parts if any(aggregate_calls(part))]
+    mixed = any(
+        isinstance(each, exp.Column)
+        for part in of_numbers
+        for each in walk_tree(part, lambda n: aggregate_name(n) is not None)
+    )
+    if not rows or not numbers or mixed:
+        return None
+    left = Fix(f"WHERE {' AND '.join(rows)} ", clause.start, block.stop(clause))
+    condition = f"HAVING {' AND '.join(numbers)}"
+    added = add_clause(of.text, block.before(TokenType.HAVING), condition)
+    return condition, replace(left, also=(added,))

@@ -8,6 +8,8 @@ from dataclasses import replace
 from sqlglot import exp
 from sqlglot.tokenizer_core import TokenType
 
+from dpsql.analysis.advice.foreign_functions import SHORT_PARTS
+from dpsql.analysis.advice.listed_rows import split_options
 from dpsql.analysis.advice.unknown_names import Advice, RefusedStatement, add_clause
 from dpsql.analysis.aggregate_functions import aggregate_calls, aggregate_name
 from dpsql.analysis.compiler import function_name
@@ -17,8 +19,17 @@ from dpsql.language import find_closing_parenthesis, write_name
 from dpsql.policy import UnitColumn
 
 _VALUES = frozenset(
-    {"any_value", "arbitrary", "first", "last", "min", "max"}
-    | {"list", "array_agg", "string_agg", "group_concat", "listagg"}
+    {"any_value", "arbitrary", "first", "last", "min", "max", "collect_set", "collect_list", "json_agg"}
+    | {
+        "list",
+        "array_agg",
+        "string_agg",
+        "group_concat",
+        "listagg",
+        "jsonb_agg",
+        "json_arrayagg",
+        "wm_concat",
+    }
 )
 """Aggregates that show values of single units."""
 _SHAPES = frozenset({"skewness", "kurtosis", "kurtosis_pop", "skew", "kurt", "mad", "iqr"})
@@ -30,8 +41,7 @@ _TESTS = frozenset({"bool_or", "logical_or", "bool_and", "logical_and"})
 
 def advise_on_values(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
     """Advise on an aggregate that is not released; None where nothing released is like it."""
-    name, at = (aggregate_name(node) or "").lower(), of.query.source.position(node)
-    call = of.outline.call_around(at, name) or of.outline.call_around(at, "listagg")
+    name, call = (aggregate_name(node) or "").lower(), of.call(node)
     if call is None or of.text[call[1] :].lstrip().upper().startswith(("FILTER", "OVER")):
         return None
     start, end, arguments = call
@@ -39,6 +49,10 @@ def advise_on_values(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Adv
     divided = name in ("mode", "histogram") and select is not None and select.args.get("group") is not None
     if (name in _VALUES or divided) and arguments and "privacy unit" not in one.message:
         value = re.sub(r"(?i)^DISTINCT\s+", "", arguments[0].split(" ORDER BY ")[0])
+        ends = re.fullmatch(r"(?i)(.+?)\s+ORDER\s+BY\s+(.+?)(\s+DESC)?", arguments[0])
+        if ends is not None and ends[1] == ends[2] and name in ("first", "last"):
+            made = f"{'MIN' if (name == 'first') == (ends[3] is None) else 'MAX'}({value})"
+            return made, Fix(made, start, end)
         if name in _ANY and select is not None and select.args.get("group") is None:
             return f"MODE({value})", Fix(f"MODE({value})", start, end, asks=f"the most frequent {value}")
         return _add_group_key(of, node, value, start, end)
@@ -78,11 +92,18 @@ def _add_group_key(of: RefusedStatement, node: exp.Expr, value: str, start: int,
     if select is None or block is None or not plain or select.args.get("having") is not None:
         return None
     units = {n.unit for n in of.list_tables(select) if n.unit is not None}
-    counted = any(is_released(c) for i in select.expressions for c in aggregate_calls(i) if c is not node)
+    inside = {id(part) for part in node.walk()}
+    counted = any(
+        is_released(c) for i in select.expressions for c in aggregate_calls(i) if id(c) not in inside
+    )
     if not counted and len(units) != 1:
         return None
     count = "" if counted else f", COUNT(DISTINCT {_qualify_unit(of, select, *units)}) AS n"
-    fix = Fix(value + count, start, end, asks=f"one row for each {value}")
+    items = [] if block.from_ is None else of.outline.items(block.select.end + 1, block.from_.start)
+    start, end = next((item for item in items if item[0] <= start and end <= item[1]), (start, end))
+    named = next((i.alias for i in select.expressions if i.unalias() is node and i.alias), "")
+    shown = f"{value} AS {write_name(named)}" if named else value
+    fix = Fix(shown + count, start, end, asks=f"one row for each {value}")
     if group is None:
         at = block.before(TokenType.GROUP_BY)
         return f"GROUP BY {value}", replace(fix, also=(add_clause(of.text, at, f"GROUP BY {value}"),))
@@ -145,7 +166,8 @@ _ROWS = frozenset({"lag", "lead", "first_value", "last_value", "nth_value"})
 
 def advise_on_window(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
     """Suggest a released quantile or aggregate in the place of a window over all rows."""
-    window = next((n for n in (node, *node.find_all(exp.Window)) if isinstance(n, exp.Window)), None)
+    around = node if isinstance(node, exp.Window) else node.find_ancestor(exp.Select) or node
+    window = next((n for part in (node, around) for n in part.find_all(exp.Window)), None)
     select = window.find_ancestor(exp.Select) if window is not None else None
     if window is None or select is None or window.args.get("alias"):
         return None
@@ -166,7 +188,10 @@ def advise_on_window(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Adv
 
 
 def _replace_statement(of: RefusedStatement, one: Obstacle, statement: str, asks: str) -> Advice:
-    return one.hint, Fix(statement, 0, len(of.text), asks=asks)
+    block = of.outline.block(0)
+    options = "" if block is None else split_options(of, block)[0]
+    made = statement.replace("SELECT ", f"SELECT {options}", 1)
+    return one.hint, Fix(made, 0 if block is None else block.select.start, len(of.text), asks=asks)
 
 
 def _ask_quantile(of: RefusedStatement, one: Obstacle, window: exp.Window, rows: str) -> Advice | None:
@@ -187,13 +212,32 @@ def _ask_quantile(of: RefusedStatement, one: Obstacle, window: exp.Window, rows:
 
 
 def _ask_aggregate(of: RefusedStatement, one: Obstacle, window: exp.Window, rows: str) -> Advice | None:
-    """`AVG(x) OVER (PARTITION BY k)` is one number a group, without the rows beside it."""
+    """`AVG(x) OVER (PARTITION BY k)` is one number a group, without the rows beside it.
+
+    With ORDER BY it is computed over the numbers of groups.
+    """
     at = of.query.source.position(window.this)
     call = of.outline.call_around(at, aggregate_name(window.this) or "")
     keys = [of.outline.span(key) for key in window.args.get("partition_by") or ()]
-    if call is None or window.args.get("order") is not None or None in keys:
+    order = window.args.get("order")
+    if call is None or None in keys:
         return None
     text = of.text[call[0] : call[1]]
+    if order is not None:
+        over = next((c for c in _find_overs(of) if c[0] >= call[1]), None)
+        spans = [*keys, *(of.outline.span(term.this) for term in order.expressions)]
+        name = (aggregate_name(window.this) or "").upper()
+        outer = "SUM" if name.startswith("COUNT") else name
+        if (
+            over is None
+            or None in spans
+            or outer not in ("SUM", "AVG", "MIN", "MAX")
+            or "DISTINCT" in text.upper()
+        ):
+            return None
+        by = ", ".join(of.text[s[0] : s[1]] for s in spans if s is not None)
+        statement = f"SELECT {by}, {outer}({text}) {of.text[over[0] : over[1]]} {rows} GROUP BY {by}"
+        return _replace_statement(of, one, statement, f"one row for each {by}")
     if not keys:
         return _replace_statement(of, one, f"SELECT {text} {rows}", "one number, without the rows beside it")
     by = ", ".join(of.text[key[0] : key[1]] for key in keys if key is not None)
@@ -260,6 +304,11 @@ def advise_on_missing_value(of: RefusedStatement, node: exp.Expr, one: Obstacle)
 
 def exchange_share(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
     """`PERCENTILE_CONT(cost) WITHIN GROUP (ORDER BY 0.5)` has its value and its share exchanged."""
+    names = re.findall(r"(\w+)\s*\(", of.text[: of.query.source.position(node)])
+    call = of.outline.call_around(of.query.source.position(node), names[-1]) if names else None
+    if call is not None and len(call[2]) == 2 and re.fullmatch(r"0?\.\d+|[01]", call[2][0]):
+        written = f"{of.text[call[0] : of.text.index('(', call[0])]}({call[2][1]}, {call[2][0]})"
+        return written, Fix(written, call[0], call[1])
     form = r"(?i)\(\s*([\w.]+)\s*\)(\s*WITHIN\s+GROUP\s*\(\s*ORDER\s+BY\s+)(0?\.[0-9]+)"
     found = re.search(form, of.text)
     if found is None or found.start(1) != of.query.source.position(node):
@@ -268,17 +317,12 @@ def exchange_share(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advic
     return f"{written[1:]}", Fix(written, *found.span())
 
 
-_SHORT = {"mon": "month", "mm": "month", "yr": "year", "yyyy": "year", "yy": "year", "dd": "day"}
-_SHORT |= {"wk": "week", "ww": "week", "qtr": "quarter", "q": "quarter", "hr": "hour", "hh": "hour"}
-"""Short names of parts of a date."""
-
-
 def write_part_out(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
     """Write a short name of a part of a date out: DATE_TRUNC('mon', day)."""
     call = of.outline.call_around(of.query.source.position(node), one.message.split(" ", 1)[0])
     tokens = [] if call is None else [t for t in of.outline.tokens if call[0] < t.start < call[1]]
     for token in tokens:
-        part = _SHORT.get(token.text.lower())
+        part = SHORT_PARTS.get(token.text.lower())
         if part is not None and token.token_type == TokenType.STRING:
             return f"'{part}'", Fix(f"'{part}'", token.start, token.end + 1)
     return None
@@ -344,15 +388,16 @@ def write_pivot_out(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advi
     block, text = of.outline.block(0), of.text
     word = next((t for t in of.outline.tokens if t.text.upper() == "PIVOT"), None)
     call = None if word is None else of.outline.call(word.start)
-    if word is None or call is None or block is None or block.from_ is None or of.has_options:
+    if word is None or call is None or block is None or block.from_ is None:
         return None
     form = r"(?is)\(\s*(.+?)\s+FOR\s+(\w+)\s+IN\s*\((.+)\)\s*\)"
     said = re.fullmatch(form, text[word.end + 1 : call + 1].strip())
-    if said is None or text[block.select.end + 1 : block.from_.start].strip() != "*" or "," in said[1]:
+    options, begin = split_options(of, block)
+    if said is None or text[begin : block.from_.start].strip() != "*" or "," in said[1]:
         return None
     values = re.findall(r"'((?:[^']|'')+)'", said[3])
     if ", ".join(f"'{each}'" for each in values) != re.sub(r"\s*,\s*", ", ", said[3].strip()):
         return None  # numbers, names with AS, or a subquery
     items = ", ".join(f"{said[1]} FILTER (WHERE {said[2]} = '{v}') AS {write_name(v)}" for v in values)
-    made = f"SELECT {items} {text[block.from_.start : word.start].strip()}{text[call + 1 :]}"
+    made = f"SELECT {options}{items} {text[block.from_.start : word.start].strip()}{text[call + 1 :]}"
     return made, Fix(text[: block.select.start] + made, 0, len(text))

@@ -29,6 +29,7 @@ from dpsql.policy import Policy, Table, UnitColumn, UnitVia, fold, path_of
 
 _OPERATORS = (exp.Binary, exp.Between, exp.In, exp.Case, exp.Anonymous)
 """Nodes of which several operands are expressions in the scope of the node."""
+_UNEQUAL = (exp.LT, exp.GT, exp.LTE, exp.GTE, exp.NEQ)
 _NO_NAME = "there is no "
 """The beginning of messages about a name that does not exist."""
 _NO_OPERANDS = (exp.Query, exp.Distinct, exp.Order, exp.Star, exp.Kwarg, exp.Lambda, exp.Identifier)
@@ -278,7 +279,19 @@ def advise_on_private_join(of: RefusedStatement, node: exp.Expr, one: Obstacle) 
     if right is None or left is None or whom is None or unit is None:
         return None
     same = f"{left.alias}.{whom} = {right.alias}.{unit}"
-    mistaken = _correct_key(of, node, named)
+    on = node.args.get("on")
+    span = None if on is None else of.outline.span(on)
+    if (
+        isinstance(on, exp.EQ)
+        and on.this == on.expression
+        and isinstance(on.this, exp.Column)
+        and not on.this.table
+        and span
+    ):
+        written = f"{left.alias}.{on.this.name} = {right.alias}.{on.this.name}"
+        if on.this.name and fold(on.this.name) == fold(whom):
+            return f"ON {written}", Fix(written, *span)
+    mistaken = _correct_key(of, node, named) or _count_sharing(of, node, select, (left, right))
     if mistaken is not None:
         return mistaken
     at, text = _place_of_condition(of, node, select, right), of.text
@@ -296,6 +309,30 @@ def advise_on_private_join(of: RefusedStatement, node: exp.Expr, one: Obstacle) 
         return hint, replace(fix, asks=f"rows of one {whom} are joined")
     rows = f"rows of {left.table.name} and {right.table.name} with one {names}"
     return hint, replace(fix, provided=f"{rows} belong to one {whom}; else those pairs are left out")
+
+
+def _count_sharing(
+    of: RefusedStatement, join: exp.Join, select: exp.Select, sides: tuple[FromTable, FromTable]
+) -> Advice | None:
+    """Count the units that share each value, where a table is joined with itself for pairs of units."""
+    left, right = sides
+    block, unit = of.outline.block(0), left.unit
+    where = select.args.get("where")
+    parts = [*list_conjuncts(join.args.get("on")), *([] if where is None else list_conjuncts(where.this))]
+    names = {
+        fold(c.name) for part in parts if isinstance(part, _UNEQUAL) for c in find_nodes(part, exp.Column)
+    }
+    pairs = [
+        mine for other, mine, theirs in _list_equated(join, select, [left, right], right) if mine == theirs
+    ]
+    if block is None or unit is None or left.table is not right.table or names != {fold(unit)} or not pairs:
+        return None
+    listed = ", ".join(dict.fromkeys(pairs))
+    made = f"SELECT {listed}, COUNT(DISTINCT {unit}) AS n FROM {left.table.name} GROUP BY {listed}"
+    fix = Fix(
+        made, block.select.start, len(of.text), asks=f"how many {unit} share each {listed}, not their pairs"
+    )
+    return made, fix
 
 
 def _find_joined_unit(of: RefusedStatement, named: FromTable) -> str | None:

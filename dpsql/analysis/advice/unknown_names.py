@@ -86,6 +86,13 @@ class RefusedStatement:
         same = (n for n in find_nodes(tree, type(node)) if self.query.source.position(n) == at)
         return next(same, node)
 
+    def call(self, node: exp.Expr) -> tuple[int, int, tuple[str, ...]] | None:
+        """Return where the call of a node stands, as it is written, and its arguments; None if it is none."""
+        start = self.query.source.position(node)
+        token = next((t for t in self.outline.tokens if t.start == start), None)
+        found = None if token is None else self.outline.call_around(start, token.text)
+        return found if found is not None and found[0] == start else None
+
     def list_tables(self, select: exp.Select) -> list[FromTable]:
         """Return the declared tables of a FROM clause."""
         first = select.args.get("from_")
@@ -119,6 +126,25 @@ def add_clause(text: str, at: int, clause: str) -> Fix:
 
 def advise_on_column(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
     """Advise on a column that does not exist."""
+    around = node.find_ancestor(exp.Select)
+    hidden = [] if around is None or not isinstance(node, exp.Column) else of.list_tables(around)
+    own = next(
+        (
+            n
+            for n in hidden
+            if fold(n.table.name) == fold(node.args["table"].name if node.args.get("table") else "")
+        ),
+        None,
+    )
+    if own is not None and own.column(node.name) is not None and fold(own.alias) != fold(own.table.name):
+        return f"did you mean {own.alias}.{node.name}?", replace_name(node.args["table"], own.alias)
+    said = re.fullmatch(r"did you mean ([\w.]+)\?", one.hint or "")
+    if said is not None and one.fix is None and isinstance(node, exp.Column) and node.table:
+        span, parent = of.outline.span(node), node.parent
+        sides = [part.sql() for part in parent.args.values()] if isinstance(parent, exp.EQ) else []
+        if said[1] in sides:  # it would be compared with itself: the table stands outside of this subquery
+            return None, None
+        return one.hint, None if span is None or "." not in said[1] else Fix(said[1], *span)
     select, written = node.find_ancestor(exp.Select), of.original(node)
     around = written.find_ancestor(exp.Select)
     if isinstance(written, exp.Column) and around is not None:
@@ -187,13 +213,25 @@ def _name_count(of: RefusedStatement, node: exp.Column, select: exp.Select) -> A
 
 def _name_only_number(of: RefusedStatement, node: exp.Column, select: exp.Select) -> Advice | None:
     """Advise to give the only number of the select list the name by which HAVING or ORDER BY calls it."""
-    if node.table or node.find_ancestor(exp.Order, exp.Having) is None:
+    if node.table or node.find_ancestor(exp.Order, exp.Having) is None or node.name.upper() == "ROWNUM":
         return None
     numbers = [i for i in select.expressions if any(aggregate_calls(i.unalias()))]
+    if not numbers and select.args.get("group") is not None and fold(node.name) in _COUNT_NAMES:
+        at = node.this.meta.get("start")
+        fix = (
+            None
+            if at is None
+            else Fix("COUNT(*)", at, node.this.meta["end"] + 1, guess=f"COUNT(*) for {node.name}")
+        )
+        return "COUNT(*)", fix
     if len(numbers) != 1 or isinstance(numbers[0], exp.Alias):
         return None
     span = of.outline.span(numbers[0])
     return None if span is None else _give_name(of, span, node.name)
+
+
+_COUNT_NAMES = frozenset({"n", "count", "cnt", "num", "total", "freq", "frequency", "c", "counts", "number"})
+"""What people call the number of rows of a group."""
 
 
 def _give_name(of: RefusedStatement, span: tuple[int, int], name: str) -> Advice:
@@ -344,19 +382,45 @@ def _use_unit(of: RefusedStatement, node: exp.Column, here: list[FromTable]) -> 
 
 def _find_in_tables(of: RefusedStatement, node: exp.Column, named: list[FromTable]) -> Advice | None:
     """Find a column of another table: of FROM under another alias, or one that can be joined."""
+    parent = node.parent
+    sides = [side.sql() for side in (parent.this, parent.expression)] if isinstance(parent, exp.EQ) else []
     for other in named:
         name = other.column(node.name)
-        if name is not None and node.table:
+        if name is not None and node.table and f"{other.alias}.{name}" not in sides:
             return f"did you mean {other.alias}.{name}?", replace_name(node.args["table"], other.alias)
     joins = []
     for table in of.policy.tables.values():
         known = {fold(c) for c in of.columns(table)}
-        if fold(node.name) in known and not node.table:
-            joins += [(table, join) for join in (_join_clause(of, table, n) for n in named) if join][:1]
+        mine = [n for n in named if not node.table or fold(n.alias) == fold(node.table)]
+        if fold(node.name) in known:
+            joins += [(table, join) for join in (_join_clause(of, table, n) for n in mine) if join][:1]
     if len(joins) != 1:
         return None
     (table, (join, at)) = joins[0]
-    return f"{node.name} is a column of {table.name}: {join}", Fix(f" {join}", at, at)
+    if node.table:  # the table that has it is named in its place
+        renamed = replace_name(node.args["table"], table.name)
+        asks = "" if _has_row_each(table) else f"a row for each row of {table.name}"
+        fix = None if renamed is None else replace(renamed, also=(Fix(f" {join}", at, at),), asks=asks)
+        return f"{node.name} is a column of {table.name}: {join}", fix
+    asks = "" if _has_row_each(table) or not _counts_rows(node) else f"a row for each row of {table.name}"
+    return f"{node.name} is a column of {table.name}: {join}", Fix(f" {join}", at, at, asks=asks)
+
+
+def _has_row_each(table: Table) -> bool:
+    """Return whether a joined table adds no rows: it is public, or has one row a unit."""
+    unit = table.unit.column if isinstance(table.unit, UnitColumn) else None
+    return table.public or any([fold(c) for c in key] == [fold(unit or "")] for key in table.unique)
+
+
+def _counts_rows(node: exp.Column) -> bool:
+    """Return whether the block of a column has aggregates that do not read it, and change with more rows."""
+    select = node.find_ancestor(exp.Select)
+    calls = (
+        [] if select is None else [c for item in select.expressions for c in aggregate_calls(item.unalias())]
+    )
+    own = [c for c in calls if not any(fold(n.name) == fold(node.name) for n in find_nodes(c, exp.Column))]
+    distinct = ("min", "max")
+    return any(not c.find(exp.Distinct) and (function_name(c) or "").lower() not in distinct for c in own)
 
 
 def _join_clause(of: RefusedStatement, table: Table, to: FromTable) -> tuple[str, int] | None:
@@ -377,65 +441,3 @@ def _join_clause(of: RefusedStatement, table: Table, to: FromTable) -> tuple[str
                 return f"JOIN {table.name} USING ({column})", max(ends)
             return f"JOIN {table.name} ON {to.alias}.{column} = {table.name}.{domain.column}", max(ends)
     return None
-
-
-_CASTS = frozenset({"VARCHAR", "DATE", "TIMESTAMP", "BIGINT", "DOUBLE"})
-"""Types that an argument may be converted to."""
-
-_NUMBERS = frozenset({"TINYINT", "SMALLINT", "INTEGER", "BIGINT", "DOUBLE"})
-
-
-def _is_fitting(given: str, wanted: str) -> bool:
-    """Return whether an argument fits as it is; a word in small letters is a literal text."""
-    return given == wanted or wanted.islower() or {given, wanted} <= _NUMBERS
-
-
-def _read_types(call: str) -> list[str]:
-    """Return the types in the parentheses of a call that a message shows."""
-    inside = call.partition("(")[2].rpartition(")")[0].partition(") (")[0]
-    return inside.split(", ") if inside else []
-
-
-def advise_on_types(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
-    """Convert the arguments that do not fit a function or operator."""
-    given = _read_types(one.message.partition(" with ")[2])
-    operands = [node.this, node.expression] if isinstance(node, exp.Binary) else list(node.expressions)
-    allowed = [
-        _read_types(form) for form in (one.hint or "").split("; ") if len(_read_types(form)) == len(given)
-    ]
-    ways = [
-        [i for i, (a, b) in enumerate(zip(given, form, strict=True)) if not _is_fitting(a, b)]
-        for form in allowed
-    ]
-    fitting = [
-        (places, form)
-        for places, form in zip(ways, allowed, strict=True)
-        if places
-        and all(form[i] == "VARCHAR" or given[i] == "VARCHAR" for i in places)
-        and all(form[i] in _CASTS for i in places)
-    ]
-    if not fitting or len(operands) != len(given):
-        return None
-    number = any(t in _NUMBERS for t in given)
-    places, form = min(fitting, key=lambda way: (number and "DATE" in way[1], len(way[0])))
-    text, casts = of.text, list[Fix]()
-    for i in places:
-        span = of.outline.span(operands[i])
-        if span is None:
-            return None
-        casts.append(Fix(f"CAST({text[span[0] : span[1]]} AS {form[i]})", *span))
-    return ", ".join(c.text for c in casts), replace(casts[0], also=tuple(casts[1:]))
-
-
-def advise_on_comparison(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
-    """Convert a text that is compared with a number or a date."""
-    first, _, rest = one.message.partition(" and ")
-    target = one.message.partition("CAST(... AS ")[2].partition(")")[0] or rest.partition(" ")[0]
-    if not isinstance(node, exp.Binary) or first != "VARCHAR" or target not in _CASTS | {"INTEGER"}:
-        return None
-    operand = node.expression if isinstance(node.this, exp.Literal) else node.this
-    span = of.outline.span(operand)
-    if span is None or isinstance(operand, exp.Literal):
-        return None
-    written = f"CAST({of.text[span[0] : span[1]]} AS {target})"
-    return f"{written}, which is NULL where it does not convert", Fix(written, *span)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from datetime import datetime
+from dataclasses import replace
+from datetime import date, datetime
 
 from sqlglot import exp
 from sqlglot.tokenizer_core import Token, TokenType
@@ -61,19 +62,36 @@ def advise_on_number(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Adv
 
 def advise_on_date(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
     """Write a day as year, month and day; of several days that it may be, one is a guess."""
-    token = _find_text(of, node)
-    days = []
-    written = "" if token is None else token.text.strip()
+    texts = [t for t in of.outline.tokens if t.token_type == TokenType.STRING]
+    other = [t for t in texts if not _is_moment(t.text) and any(_read_days([t.text]))]
+    if not other:
+        return None
+    days = _read_days([t.text for t in other]) or _read_days([other[0].text])
+    other = other[: len(days[0])]
+    read = list(dict.fromkeys(tuple(each) for each in days))
+    first, written = read[0], other[0].text.strip()
+    exact = len(read) == 1 and re.search(r"\d{4}-\d\d-\d\d", written) is None and len(written) > 7
+    hint = f"'{first[0]}'" if len(read) == 1 else f"'{first[0]}', or '{read[1][0]}'"
+    guess = "" if exact else f"{first[0]:%-d %B %Y}"
+    fixes = [Fix(f"'{day}'", t.start, t.end + 1) for day, t in zip(first, other, strict=True)]
+    return hint, replace(fixes[0], guess=guess, also=tuple(fixes[1:]))
+
+
+def _is_moment(text: str) -> bool:
+    """Return whether a text is a day or a point of time as SQL writes it."""
+    try:
+        datetime.fromisoformat(text.strip())
+    except ValueError:
+        return False
+    return "-" in text
+
+
+def _read_days(texts: list[str]) -> list[list[date]]:
+    """Return the days of texts, by each form in which all of them can be read."""
+    found = []
     for form in _DATES:
         try:
-            days.append(datetime.strptime(written, form).date())
+            found.append([datetime.strptime(text.strip(), form).date() for text in texts])
         except ValueError:
             continue
-    found = list(dict.fromkeys(days))
-    if token is None or not found:
-        return None
-    made = f"'{found[0]}'"
-    exact = len(found) == 1 and re.search(r"\d{4}-\d\d-\d\d", written) is None and len(written) > 7
-    hint = made if len(found) == 1 else f"{made}, or '{found[1]}'"
-    guess = "" if exact else f"{found[0]:%-d %B %Y}"
-    return hint, Fix(made, token.start, token.end + 1, guess=guess)
+    return found

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 from sqlglot import exp
 from sqlglot.tokenizer_core import Token, TokenType
 
+from dpsql.analysis.advice.listed_rows import split_options
 from dpsql.analysis.advice.unknown_names import Advice, RefusedStatement, add_clause
 from dpsql.analysis.aggregate_functions import aggregate_calls, aggregate_name, contains_aggregate
 from dpsql.analysis.compiler import function_name, list_conjuncts
@@ -72,13 +74,16 @@ def advise_on_nested_aggregate(of: RefusedStatement, node: exp.Expr, one: Obstac
     select, outer = node.find_ancestor(exp.Select), node.parent
     at = of.query.source.position(node)
     block = of.outline.block(at)
-    if select is None or outer is None or block is None or block.from_ is None or of.has_options:
+    if select is None or outer is None or block is None or block.from_ is None:
         return None
-    name, inner = aggregate_name(outer), (function_name(node) or "").lower()
-    calls = [of.outline.call_around(at, each) for each in (name or "", inner)]
-    if name is None or None in calls:
+    options = split_options(of, block)[0]
+    name = aggregate_name(outer)
+    own, text = of.call(node), of.text
+    if own is not None and isinstance(outer, (exp.Ordered, exp.Order, exp.WithinGroup)):
+        return _number_in_subquery(of, select, block, own)
+    whole = of.outline.call_around(own[0] - 1, name or "") if own is not None else None
+    if name is None or own is None or whole is None:
         return None
-    (whole, own), text = [call for call in calls if call is not None], of.text
     clause = block.clause(TokenType.HAVING)
     if clause is not None and clause.start < at:
         return _order_by_compared(of, block, clause, text[own[0] : own[1]], node)
@@ -89,14 +94,17 @@ def advise_on_nested_aggregate(of: RefusedStatement, node: exp.Expr, one: Obstac
     if len(select.expressions) > 1:
         units = {fold(n.unit) for n in of.list_tables(select) if n.unit is not None}
         if units & {fold(key.name) for key in select.args["group"].expressions}:
-            return None  # other units' numbers
-        return f"{text[whole[0] : whole[1]]} OVER ()", Fix(" OVER ()", whole[1], whole[1])
+            return _number_in_subquery(of, select, block, own)
+        if name.lower() in ("avg", "median", "stddev", "variance", "quantile_cont") and len(units) == 1:
+            return _group_by_unit_too(of, select, block, (whole, own), name)
+        asks = "one number of all groups"
+        return f"{text[whole[0] : whole[1]]} OVER ()", Fix(" OVER ()", whole[1], whole[1], asks=asks)
     read = {key for key, value in select.args.items() if value}
     item = select.expressions[0].unalias()
     if read - {"expressions", "from_", "joins", "where", "group", "kind"} or item is not outer:
-        return None
+        return _number_in_subquery(of, select, block, own)
     rows = text[block.from_.start : block.end].strip()
-    made = f"SELECT {name.upper()}(n) FROM (SELECT {text[own[0] : own[1]]} AS n {rows})"
+    made = f"SELECT {options}{name.upper()}(n) FROM (SELECT {text[own[0] : own[1]]} AS n {rows})"
     around = of.outline.parentheses(block)
     if around is not None:
         return made, Fix(f"({made})", *around)
@@ -130,11 +138,73 @@ def _group_by_unit(
     rows = text[block.from_.start : stop].strip()
     inner = f"(SELECT {text[own[0] : own[1]]} AS n {rows} GROUP BY {unit})"
     asks = f"the numbers of each {unit}"
-    if text[block.select.end + 1 : block.from_.start].strip() == text[whole[0] : whole[1]]:
-        made = f"SELECT {name.upper()}(n) FROM {inner}"
+    options, begin = split_options(of, block)
+    if text[begin : block.from_.start].strip() == text[whole[0] : whole[1]]:
+        made = f"SELECT {options}{name.upper()}(n) FROM {inner}"
         return made, Fix(made, block.select.start, block.end, asks=asks)
     made = f"(SELECT {name.upper()}(n) FROM {inner})"
     return made, Fix(made, whole[0], whole[1], asks=asks)
+
+
+def _number_in_subquery(
+    of: RefusedStatement, select: exp.Select, block: BlockText, own: Call
+) -> Advice | None:
+    """Compute the numbers of the groups of units in a subquery, and the rest over them.
+
+    Keys that are shown besides are the groups of the rest.
+    """
+    clause, text = block.clause(TokenType.GROUP_BY), of.text
+    options, begin = split_options(of, block)
+    spans = [] if block.from_ is None else of.outline.items(begin, block.from_.start)
+    units = {fold(n.unit) for n in of.list_tables(select) if n.unit is not None}
+    if clause is None or block.from_ is None or len(spans) != len(select.expressions):
+        return None
+    keys = [text[a:b] for a, b in of.outline.items(clause.end + 1, block.stop(clause))]
+    shown = [text[a:b] for a, b in spans if not a <= own[0] < b]
+    others = [key for key in keys if fold(key.split(".")[-1]) not in units]
+    plain = all(re.fullmatch(r"\w+", key) and not key.isdigit() for key in keys)
+    if not plain or sorted(map(fold, shown)) != sorted(map(fold, others)) or block.stop(clause) != block.end:
+        return None
+    number, rows = text[own[0] : own[1]], text[block.from_.start : block.end].strip()
+    items = ", ".join(
+        f"{text[a : own[0]]}n{text[own[1] : b]}" if a <= own[0] < b else text[a:b] for a, b in spans
+    )
+    inner = ", ".join([*others, f"{number} AS n"])
+    made = f"SELECT {options}{items} FROM (SELECT {inner} {rows})"
+    made += f" GROUP BY {', '.join(others)}" if others else ""
+    return made, Fix(made, block.select.start, block.end)
+
+
+def _group_by_unit_too(
+    of: RefusedStatement, select: exp.Select, block: BlockText, calls: tuple[Call, Call], name: str
+) -> Advice | None:
+    """`SELECT k, AVG(AVG(x)) .. GROUP BY k` is the average of what each unit has in a group."""
+    (whole, own), text, clause = calls, of.text, block.clause(TokenType.GROUP_BY)
+    named = of.list_tables(select)
+    unit = next(f"{n.alias}.{n.unit}" if len(named) > 1 else n.unit for n in named if n.unit is not None)
+    if block.from_ is None or clause is None or len(named) != 1 + len(select.args.get("joins") or ()):
+        return None
+    if any(len(join.args.get("using") or ()) for join in select.args.get("joins") or ()):
+        unit = next(n.unit for n in named if n.unit is not None)
+    keys = [text[a:b] for a, b in of.outline.items(clause.end + 1, block.stop(clause))]
+    if not all(re.fullmatch(r"[\w.]+", key) and not key.isdigit() for key in keys):
+        return None
+    rows = text[block.from_.start : clause.start].strip()
+    shown = ", ".join([str(unit), *keys])
+    inner = f"FROM (SELECT {shown}, {text[own[0] : own[1]]} AS n {rows} GROUP BY {shown}) "
+    plain = tuple(
+        Fix(match[2], start + match.start(), start + match.end())
+        for start, end in (
+            *of.outline.items(split_options(of, block)[1], block.from_.start),
+            *of.outline.items(clause.end + 1, block.stop(clause)),
+        )
+        if (match := re.match(r"(\w+)\.(\w+)(?=\s|,|\Z)", text[start:end])) is not None
+    )
+    moved = Fix(inner, block.from_.start, clause.start)
+    made = f"{name.upper()}(n)"
+    return f"{made} {inner}", Fix(
+        made, whole[0], whole[1], asks=f"the numbers of each {unit}", also=(moved, *plain)
+    )
 
 
 def advise_on_average_in_where(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
@@ -149,6 +219,15 @@ def advise_on_average_in_where(of: RefusedStatement, node: exp.Expr, one: Obstac
     if call is None or block is None or block.from_ is None or select.args.get("joins"):
         return None
     first = select.args["from_"].this
+    if isinstance(first, exp.Subquery) and isinstance(first.this, exp.Select):
+        inner = of.outline.block(of.query.source.position(first.this.expressions[0]))
+        around = None if inner is None else of.outline.parentheses(inner)
+        if around is None:
+            return None
+        written = f"(SELECT {of.text[call[0] : call[1]]} FROM {of.text[slice(*around)]})"
+        return "(SELECT .. FROM (..))", Fix(
+            written, call[0], call[1], asks="rows are compared with all of them"
+        )
     if not isinstance(first, exp.Table):
         return None
     written = f"(SELECT {of.text[call[0] : call[1]]} FROM {first.name})"
@@ -185,7 +264,7 @@ def advise_on_several_values(of: RefusedStatement, node: exp.Expr, one: Obstacle
 def advise_on_windowed_count(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
     """Count the rows of each group, where a window counts the rows of each partition."""
     select, block = of.query.tree, of.outermost(node)
-    if not isinstance(select, exp.Select) or block is None or block.from_ is None or of.has_options:
+    if not isinstance(select, exp.Select) or block is None or block.from_ is None:
         return None
     windows = [w for item in select.expressions for w in item.find_all(exp.Window)]
     read = {name for name, value in select.args.items() if value}
@@ -203,7 +282,8 @@ def advise_on_windowed_count(of: RefusedStatement, node: exp.Expr, one: Obstacle
         return None
     listed = ", ".join(of.text[a:b] for a, b in (span for span in spans if span is not None))
     rows = of.text[block.from_.start : block.end].strip()
-    whole = f"SELECT {listed}, {of.text[call[0] : call[1]]} AS n {rows} GROUP BY {listed}"
+    options = split_options(of, block)[0]
+    whole = f"SELECT {options}{listed}, {of.text[call[0] : call[1]]} AS n {rows} GROUP BY {listed}"
     fix = Fix(of.text[: block.select.start] + whole, 0, len(of.text), asks=f"one row for each {listed}")
     return whole, fix
 

@@ -1,7 +1,8 @@
 -- R950 two bounds that say the same
 -- error: a bound on the rows of a unit in all groups together needs none on its groups
 -- at: max_rows_contributed
--- hint: leave max_groups_contributed out
+-- hint: leave max_groups_contributed out, or leave max_rows_contributed out
+-- rewrite: SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (max_rows_contributed = 5) page, COUNT(*) AS n FROM visits GROUP BY page -- that the bound on rows holds is a guess
 SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (max_groups_contributed = 2, max_rows_contributed = 5) page, COUNT(*) AS n FROM visits GROUP BY page
 
 -- R951 a bound on rows where none are counted

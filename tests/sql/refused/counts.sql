@@ -142,19 +142,19 @@ SELECT DISTINCT page FROM visits
 -- R56 the unit as a group key
 -- error: the privacy unit cannot be a group key: it would name
 -- at: user_id #3
--- hint: SELECT n, COUNT(*) AS units FROM (SELECT user_id, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY user_id) GROUP BY n ORDER BY units DESC LIMIT 10
+-- hint: SELECT n, COUNT(*) AS units FROM (SELECT user_id, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY user_id) GROUP BY n ORDER BY units DESC LIMIT 2 -- asks something else: how many units have each n
 SELECT user_id, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY user_id ORDER BY n DESC LIMIT 2
 
 -- R60 the unit under another name as a key
 -- error: the privacy unit cannot be a group key: it would name
 -- at: who #4
--- hint: SELECT n, COUNT(*) AS units FROM (SELECT who, COUNT(DISTINCT who) AS n FROM (SELECT user_id AS who FROM visits) GROUP BY who) GROUP BY n ORDER BY units DESC LIMIT 10
+-- hint: SELECT n, COUNT(*) AS units FROM (SELECT who, COUNT(DISTINCT who) AS n FROM (SELECT user_id AS who FROM visits) GROUP BY who) GROUP BY n ORDER BY units DESC LIMIT 2 -- asks something else: how many units have each n
 SELECT who, COUNT(DISTINCT who) AS n FROM (SELECT user_id AS who FROM visits) GROUP BY who ORDER BY n DESC LIMIT 2
 
 -- R64 the unit fixed by equality as a key
 -- error: the privacy unit cannot be a group key: it would name
 -- at: user_id #4
--- hint: SELECT n, COUNT(*) AS units FROM (SELECT user_id, COUNT(DISTINCT user_id) AS n FROM visits WHERE user_id = 5 GROUP BY user_id) GROUP BY n ORDER BY units DESC LIMIT 10
+-- hint: SELECT n, COUNT(*) AS units FROM (SELECT user_id, COUNT(DISTINCT user_id) AS n FROM visits WHERE user_id = 5 GROUP BY user_id) GROUP BY n ORDER BY units DESC LIMIT 2 -- asks something else: how many units have each n
 SELECT user_id, COUNT(DISTINCT user_id) AS n FROM visits WHERE user_id = 5 GROUP BY user_id ORDER BY n DESC LIMIT 2
 
 -- R68 a count as a group key

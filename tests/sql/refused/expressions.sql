@@ -141,6 +141,7 @@ SELECT COUNT(DISTINCT user_id) FROM visits WHERE note + 1 > 2
 -- R611 randomness
 -- error: random is not allowed over private data: its result changes
 -- at: random
+-- hint: SELECT COUNT(DISTINCT user_id) FROM visits -- asks something else: all rows, not some of them
 SELECT COUNT(DISTINCT user_id) FROM visits WHERE random() < 0.5
 
 -- R612 settings
@@ -187,8 +188,9 @@ SELECT COUNT(DISTINCT user_id) FROM visits WHERE COLUMNS('n.*') = 'x'
 SELECT COUNT(DISTINCT user_id) FROM visits WHERE #1 = 3
 
 -- R620 CAST to a type that is not allowed
--- error: columns of type INT128 are not supported: use a boolean,
+-- error: columns of type HUGEINT are not supported: declare it BIGINT
 -- at: ms
+-- hint: SELECT COUNT(DISTINCT user_id) FROM visits WHERE ms::BIGINT > 5 -- the same if all are whole numbers of 64 bits
 SELECT COUNT(DISTINCT user_id) FROM visits WHERE ms::HUGEINT > 5
 
 -- R621 CAST to an interval
@@ -433,7 +435,7 @@ SELECT COUNT(DISTINCT user_id) FROM visits WHERE DATEDIFF(day, day, CURRENT_DATE
 -- R911 a function that dialects read differently
 -- error: TIMESTAMPDIFF counts full units in some dialects, and their boundaries in others
 -- at: TIMESTAMPDIFF
--- hint: date_diff('day', day, now()) counts boundaries, date_sub('day', day, now()) full units
+-- hint: SELECT COUNT(DISTINCT user_id) FROM visits WHERE date_sub('day', day, now()) > 5 -- the same if TIMESTAMPDIFF counts full units, as in MySQL
 SELECT COUNT(DISTINCT user_id) FROM visits WHERE TIMESTAMPDIFF(DAY, day, now()) > 5
 
 -- R912 a format that pads its parts
@@ -514,7 +516,7 @@ SELECT COUNT(DISTINCT user_id) FROM visits WHERE WIDTH_BUCKET(ms, 0, user_id, 10
 -- R4202 months that dialects count in two ways
 -- error: TIMESTAMPDIFF counts full units in some dialects, and their boundaries in others
 -- at: TIMESTAMPDIFF
--- hint: date_diff('month', day, CAST('2024-02-01' AS DATE)) counts boundaries, date_sub('month', day, CAST('2024-02-01' AS DATE)) full units; or OPTIONS (dialect = SNOWFLAKE, MYSQL, SPARK)
+-- hint: SELECT COUNT(DISTINCT user_id) FROM visits WHERE date_sub('month', day, CAST('2024-02-01' AS DATE)) > 3 -- the same if TIMESTAMPDIFF counts full units, as in MySQL
 SELECT COUNT(DISTINCT user_id) FROM visits WHERE TIMESTAMPDIFF(month, day, DATE '2024-02-01') > 3
 
 -- R4203 the name of a month that dialects write in two ways

@@ -124,7 +124,6 @@ SELECT COUNT(DISTINCT v.user_id) FROM visits v, LATERAL (SELECT * FROM users u W
 -- R414 implicit lateral
 -- error: there is no column v.page
 -- at: v #4
--- hint: did you mean p.page?
 SELECT COUNT(DISTINCT v.user_id) FROM visits v, (SELECT category FROM pages p WHERE p.page = v.page) w
 
 -- R415 two tables under one name
@@ -203,6 +202,7 @@ SELECT COUNT(DISTINCT user_id) FROM visits JOIN 'pages.parquet' AS p ON p.page =
 -- R427 sample of a private table
 -- error: SAMPLE is not supported here
 -- at: 10
+-- hint: SELECT COUNT(DISTINCT user_id) FROM visits -- asks something else: all rows, not a sample of them
 SELECT COUNT(DISTINCT user_id) FROM visits TABLESAMPLE 10%
 
 -- R428 time travel

@@ -33,7 +33,7 @@ SELECT QUANTILE_CONT(age, [0.25, age]) FROM users
 -- R2408 quantiles of equal distance
 -- error: APPROX_QUANTILES makes a list
 -- at: APPROX_QUANTILES
--- hint: QUANTILE_CONT(x, 0.25) AS q1, QUANTILE_CONT(x, 0.5) AS q2, QUANTILE_CONT(x, 0.75) AS q3
+-- hint: SELECT QUANTILE_CONT(age, [0.25, 0.5, 0.75]) FROM users -- asks something else: the parts without the smallest and the largest value
 SELECT APPROX_QUANTILES(age, 4) FROM users
 
 -- R2409 a share above 1
@@ -128,6 +128,7 @@ SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (mechanism = LAPLACE) city, MEDIAN(age,
 -- error: extremes of 367 groups need a bound on how many of them one unit may touch
 -- at: day #2
 -- hint: OPTIONS (max_groups_contributed = 3)
+-- rewrite: SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (max_groups_contributed = 3) day, MAX(ms, contribution_bounds_per_row => (0, 100)) FROM visits GROUP BY day -- 3 is a guess
 SELECT day, MAX(ms, contribution_bounds_per_row => (0, 100)) FROM visits GROUP BY day
 
 -- R2425 a mean over groups that noise finds

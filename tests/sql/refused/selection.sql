@@ -32,6 +32,7 @@ SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page ORDER BY n D
 -- R21 sample at the end
 -- error: SAMPLE is not supported here
 -- at: 2
+-- hint: SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page -- asks something else: all rows, not a sample of them
 SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page USING SAMPLE 2
 
 -- R301 WITH TIES
@@ -297,7 +298,7 @@ SELECT page, m FROM (SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP
 -- R365 a wrapper around rows
 -- error: the rows of a private table are counted, never shown
 -- at: 3
--- hint: count: COUNT(*), or COUNT(DISTINCT ..) of the column of the privacy unit
+-- hint: SELECT COUNT(*, contribution_bounds_per_group => (0, 20)) FROM (SELECT page FROM (SELECT page, user_id FROM visits) AS t) -- asks something else: how many rows it has; 20 is a guess
 SELECT page FROM (SELECT page, user_id FROM visits) AS t LIMIT 3
 
 -- R770 Laplace noise on many groups without a bound
@@ -345,17 +346,22 @@ SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (mechanism = JOINT, noise = LAPLACE) pa
 -- R850 an error and an epsilon
 -- error: options epsilon and error exclude each other
 -- at: error
--- hint: leave epsilon out
+-- hint: leave epsilon out, or leave error out
+-- rewrite: SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (error = 50) COUNT(DISTINCT user_id) FROM visits -- that the error decides is a guess
 SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 1, error = 50) COUNT(DISTINCT user_id) FROM visits
 
 -- R851 an error in percent
 -- error: a relative error is not supported: give it in counts
 -- at: '5%'
+-- hint: 50
+-- rewrite: SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (error = 50) COUNT(DISTINCT user_id) FROM visits -- 50 is a guess
 SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (error = '5%') COUNT(DISTINCT user_id) FROM visits
 
 -- R852 no error
 -- error: option error: it must be more than 0
 -- at: 0
+-- hint: 50
+-- rewrite: SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (error = 50) COUNT(DISTINCT user_id) FROM visits -- 50 is a guess
 SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (error = 0) COUNT(DISTINCT user_id) FROM visits
 
 -- R853 the error of what the gaps of a sparse vector say
@@ -399,7 +405,7 @@ SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page HAVING n > 3
 -- R1105 a window over private rows in a grouped block
 -- error: this is neither a group key nor a count
 -- at: ms
--- hint: select the keys of GROUP BY and counts
+-- hint: SELECT page, COUNT(DISTINCT user_id) AS n, AVG(AVG(ms, contribution_bounds_per_group => (0, 100))) OVER () AS a FROM visits GROUP BY page -- asks something else: a number of the numbers of groups; 100 is a guess
 SELECT page, COUNT(DISTINCT user_id) AS n, AVG(ms) OVER () AS a FROM visits GROUP BY page
 
 -- R1106 an expression over a count that does not bind

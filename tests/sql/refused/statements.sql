@@ -49,7 +49,7 @@ SELECT current_setting('temp_directory'), getvariable('x')
 -- R114 the engine's own EXPLAIN ANALYZE
 -- error: EXPLAIN ANALYZE would run the statement
 -- at: ANALYZE
--- hint: EXPLAIN shows the price and plan, free
+-- hint: EXPLAIN SELECT page, COUNT(DISTINCT user_id) FROM visits GROUP BY page -- asks something else: it is not run
 EXPLAIN ANALYZE SELECT page, COUNT(DISTINCT user_id) FROM visits GROUP BY page
 
 -- R115 copy
@@ -106,7 +106,7 @@ INSERT INTO pages VALUES ('q', 'q')
 -- R709 CREATE
 -- error: CREATE statements are not run: dpsql only reads
 -- at: CREATE
--- hint: statements are SELECT, EXPLAIN, SHOW,
+-- hint: SELECT COUNT(DISTINCT user_id) FROM visits -- asks something else: the answer is shown, not kept; asks something else: how many user_id there are
 CREATE TABLE x AS SELECT * FROM visits
 
 -- R710 CALL
@@ -143,6 +143,7 @@ SHOW visits
 -- error: DESCRIBE takes one table
 -- at: SELECT
 -- hint: DESCRIBE visits
+-- rewrite: DESCRIBE visits
 DESCRIBE SELECT * FROM visits
 
 -- R716 DESCRIBE what is not there
@@ -154,12 +155,13 @@ DESCRIBE visit
 -- R717 two statements
 -- error: one statement at a time: found `;` inside
 -- at: ;
+-- hint: SELECT 1 -- asks something else: the first statement alone; ask the others after it
 SELECT 1; SELECT 2
 
 -- R718 a misspelt SELECT
 -- error: cannot read `SELCT`
 -- at: SELCT
--- hint: did you mean SELECT?
+-- hint: SELECT COUNT(DISTINCT user_id) FROM visits -- asks something else: how many user_id there are
 SELCT page FROM visits
 
 -- R719 an unclosed text
@@ -248,6 +250,8 @@ TABLE visits
 -- R734 a setting's value
 -- error: option epsilon: epsilon must lie between 1e-06 and 1,000,000
 -- at: 0
+-- hint: 0.5
+-- rewrite: SET dp_epsilon = 0.5 -- 0.5 is a guess
 SET dp_epsilon = 0
 
 -- R735 a setting without a value
@@ -257,9 +261,9 @@ SET dp_epsilon = 0
 SET dp_epsilon
 
 -- R736 FROM without SELECT
--- error: a private table is only counted
+-- error: the rows of a private table are counted, never shown
 -- at: FROM
--- hint: select COUNT(DISTINCT unit), with GROUP
+-- hint: SELECT COUNT(*, contribution_bounds_per_group => (0, 20)) FROM visits -- asks something else: how many rows there are; 20 is a guess
 FROM visits
 
 -- R737 explain of nothing
@@ -337,4 +341,5 @@ REFINE RELEASE 1
 -- R863 a refinement to nothing
 -- error: option epsilon: epsilon must lie between
 -- at: 0
+-- hint: 0.5
 REFINE RELEASE 1 TO 0

@@ -168,17 +168,19 @@ SELECT COUNT(DISTINCT v.user_id) FROM visits v JOIN (SELECT page FROM pages LIMI
 -- R518 public sample
 -- error: SAMPLE is not supported here
 -- at: 2
+-- hint: SELECT COUNT(DISTINCT v.user_id) FROM visits v JOIN (SELECT page FROM pages) p ON p.page = v.page -- asks something else: all rows, not a sample of them
 SELECT COUNT(DISTINCT v.user_id) FROM visits v JOIN (SELECT page FROM pages USING SAMPLE 2) p ON p.page = v.page
 
 -- R519 public random
 -- error: random is not allowed over private data: its result changes
 -- at: random
+-- hint: SELECT COUNT(DISTINCT v.user_id) FROM visits v JOIN (SELECT page FROM pages) p ON p.page = v.page -- asks something else: all rows, not some of them
 SELECT COUNT(DISTINCT v.user_id) FROM visits v JOIN (SELECT page FROM pages WHERE random() < 0.5) p ON p.page = v.page
 
 -- R69 LIMIT over private rows
 -- error: LIMIT over private rows lets one unit push out another
 -- at: 5
--- hint: select per unit: QUALIFY ROW_NUMBER()
+-- hint: SELECT page, COUNT(DISTINCT user_id) AS n FROM (SELECT * FROM visits) GROUP BY page ORDER BY n DESC LIMIT 2 -- asks something else: all rows, not some of them
 SELECT page, COUNT(DISTINCT user_id) AS n FROM (SELECT * FROM visits ORDER BY ms, user_id, page LIMIT 5) GROUP BY page ORDER BY n DESC LIMIT 2
 
 -- R70 UNION ALL with the columns the other way round
@@ -334,12 +336,14 @@ WITH r AS (SELECT user_id FROM r) SELECT COUNT(DISTINCT user_id) FROM r, visits
 -- R534 a private table under a public name, read
 -- error: the rows of a private table are counted, never shown
 -- at: *
--- hint: count: COUNT(*), or COUNT(DISTINCT ..) of the column of the privacy unit
+-- hint: WITH pages AS (SELECT note AS page, user_id AS category FROM visits) SELECT COUNT(*, contribution_bounds_per_group => (0, 20)) FROM (SELECT * FROM pages) -- asks something else: how many rows it has; 20 is a guess
 WITH pages AS (SELECT note AS page, user_id AS category FROM visits) SELECT * FROM pages
 
 -- R535 FOR UPDATE
 -- error: FOR UPDATE is not supported here
 -- at: COUNT
+-- hint: leave it out
+-- rewrite: SELECT COUNT(DISTINCT user_id) FROM visits
 SELECT COUNT(DISTINCT user_id) FROM visits FOR UPDATE
 
 -- R536 CONNECT BY
@@ -350,6 +354,7 @@ SELECT COUNT(DISTINCT user_id) FROM visits START WITH ms = 1 CONNECT BY PRIOR ms
 -- R537 SELECT INTO
 -- error: INTO is not supported here
 -- at: t
+-- hint: SELECT COUNT(DISTINCT user_id) FROM visits -- asks something else: the answer is shown, not kept
 SELECT COUNT(DISTINCT user_id) INTO t FROM visits
 
 -- R538 a subquery in the select list
@@ -389,7 +394,7 @@ SELECT page, COUNT(DISTINCT user_id) AS n FROM visits WHERE user_id IN (SELECT M
 -- R42 IN with LIMIT
 -- error: LIMIT over private rows lets one unit push out another
 -- at: 3
--- hint: select per unit: QUALIFY ROW_NUMBER()
+-- hint: SELECT page, COUNT(DISTINCT user_id) AS n FROM visits WHERE user_id IN (SELECT user_id FROM visits) GROUP BY page ORDER BY n DESC LIMIT 2 -- asks something else: all rows, not some of them
 SELECT page, COUNT(DISTINCT user_id) AS n FROM visits WHERE user_id IN (SELECT user_id FROM visits ORDER BY ms DESC, user_id LIMIT 3) GROUP BY page ORDER BY n DESC LIMIT 2
 
 -- R43 quantified comparison that is not equality
@@ -419,7 +424,6 @@ SELECT city, COUNT(DISTINCT u.user_id) AS n FROM users u WHERE EXISTS (SELECT 1 
 -- R47 correlation in the ON of an outer join does not filter
 -- error: there is no column o.user_id
 -- at: o #3
--- hint: did you mean w.user_id?
 SELECT city, COUNT(DISTINCT o.user_id) AS n FROM users o WHERE EXISTS (SELECT 1 FROM visits w LEFT JOIN users u ON w.user_id = o.user_id AND u.user_id = o.user_id) GROUP BY city ORDER BY n DESC LIMIT 2
 
 -- R50 scalar subquery correlated by another column
@@ -512,7 +516,7 @@ SELECT COUNT(DISTINCT user_id) FROM (SELECT user_id, page FROM visits UNION SELE
 -- R563 LIMIT of a private CTE
 -- error: LIMIT over private rows lets one unit push out another
 -- at: 3
--- hint: select per unit: QUALIFY ROW_NUMBER()
+-- hint: WITH v AS (SELECT user_id FROM visits) SELECT COUNT(DISTINCT user_id) FROM v -- asks something else: all rows, not some of them
 WITH v AS (SELECT user_id FROM visits ORDER BY user_id LIMIT 3) SELECT COUNT(DISTINCT user_id) FROM v
 
 -- R2601 a number of a release as a key
@@ -548,6 +552,8 @@ SELECT page, COUNT(DISTINCT user_id) AS n FROM (SELECT v.user_id, v.page, ROW_NU
 -- R4321 a list of whole rows
 -- error: IN takes a subquery of one column
 -- at: page #2
+-- hint: IN (SELECT page ..)
+-- rewrite: SELECT COUNT(DISTINCT user_id) AS n FROM visits WHERE page IN (SELECT page FROM pages)
 SELECT COUNT(DISTINCT user_id) AS n FROM visits WHERE page IN (SELECT page, category FROM pages)
 
 -- R4322 rows of a release that may be many, where one value stands

@@ -43,7 +43,8 @@ SELECT SUM(ms, contribution_bounds_per_group => (0, 5), contribution_bounds_per_
 -- R2510a an argument that is not there
 -- error: SUM has no argument contribution_bounds
 -- at: 0
--- hint: SUM(ms, contribution_bounds_per_row => (0, 5)) bounds each value, SUM(ms, contribution_bounds_per_group => (0, 5)) the total of a user_id in a group
+-- hint: SUM(ms, contribution_bounds_per_row => (0, 5))
+-- rewrite: SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (max_rows_contributed = 20) SUM(ms, contribution_bounds_per_row => (0, 5)) FROM visits -- that each value is bounded and 20 are guesses
 SELECT SUM(ms, contribution_bounds => (0, 5)) FROM visits
 
 -- R2511 a bound that is no useful number
@@ -61,7 +62,7 @@ SELECT note, SUM(ms, contribution_bounds_per_group => (0, 10)) AS s FROM visits 
 -- R2516 text
 -- error: SUM of VARCHAR is not a number
 -- at: SUM
--- hint: COUNT(*), or SUM(CAST(city AS DOUBLE)) if its texts are numbers
+-- hint: SELECT SUM(TRY_CAST(city AS DOUBLE), contribution_bounds_per_row => (0, 100)) FROM users -- the same if the texts of city are numbers; others are left out; 100 is a guess
 SELECT SUM(city) FROM users
 
 -- R2517 a variance without bounds, of units with many rows

@@ -1,0 +1,163 @@
+"""Advise to count what a statement would list: rows, or units with their numbers."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from sqlglot import exp
+from sqlglot.tokenizer_core import TokenType
+
+from dpsql.analysis.advice.unknown_names import Advice, RefusedStatement
+from dpsql.analysis.aggregate_functions import aggregate_calls, aggregate_name
+from dpsql.analysis.compiler import function_name
+from dpsql.errors import Fix, Obstacle
+from dpsql.language import BlockText, walk_tree
+
+_LAST = (TokenType.ORDER_BY, TokenType.LIMIT, TokenType.OFFSET, TokenType.FETCH)
+_SET_OPERATIONS = (TokenType.UNION, TokenType.EXCEPT, TokenType.INTERSECT)
+
+
+def _is_aggregated(node: exp.Expr) -> bool:
+    """Return whether an expression has an aggregate that is no window."""
+    parts = walk_tree(node, lambda each: isinstance(each, (exp.Window, exp.Query)))
+    inside = [part for part in parts if not isinstance(part, (exp.Window, exp.Query))]
+    return any(aggregate_name(part) or isinstance(part, exp.WithinGroup) for part in inside)
+
+
+def split_options(of: RefusedStatement, block: BlockText) -> tuple[str, int]:
+    """Return the options behind the SELECT of a block, with a blank, and where its list begins."""
+    i = of.outline.tokens.index(block.select) + 1
+    begin = of.outline.tokens[i].start if i < len(of.outline.tokens) else block.end
+    top = [t.text.upper() for t in of.outline.tokens[i : i + 2]]
+    if top[:1] == ["TOP"] and top[1].isdigit():  # it selects groups, which what is counted has not
+        return "", of.outline.tokens[i + 1].end + 1
+    if [t.text.upper() for t in of.outline.tokens[i : i + 2]] != ["WITH", "DIFFERENTIAL_PRIVACY"]:
+        return "", block.select.end + 1
+    clause = of.outline.options(begin)
+    return f"{clause} ", begin + len(clause)
+
+
+def _cut(block: BlockText) -> int:
+    """Return where ORDER BY or LIMIT begins, behind all set operations."""
+    sets = [t.start for t in block.clauses if t.token_type in _SET_OPERATIONS]
+    ends = [t.start for t in block.clauses if t.token_type in _LAST and t.start > max(sets, default=-1)]
+    return min(ends, default=block.end)
+
+
+def _list_selects(tree: exp.Expr) -> Iterator[exp.Select]:
+    while isinstance(tree, (exp.SetOperation, exp.Subquery)):
+        tree = tree.this
+    if isinstance(tree, exp.Select):
+        yield tree
+
+
+def count_rows(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
+    """Write a query that counts the rows which a listing of rows would show."""
+    text, block = of.text, of.outline.block(0)
+    select = next(_list_selects(of.query.tree), None)
+    message = "the rows of a private table are counted, never shown"
+    if select is None or any(_is_aggregated(item) for item in select.expressions):
+        return None
+    if block is None:
+        whole = f"SELECT COUNT(*) {text.strip()}"
+        plain = text.split()[:1] and text.split()[0].upper() == "FROM"
+        return (whole, Fix(whole, 0, len(text), asks="how many rows there are"), message) if plain else None
+    if select.args.get("group") is not None or block.from_ is None:
+        return None
+    options, begin = split_options(of, block)
+    if of.has_options and not options:
+        return None
+    named, several = of.list_tables(select), select is not of.query.tree
+    units = {n.unit for n in named if n.unit is not None}
+    joined = 1 + len(select.args.get("joins") or ())
+    if several or len(named) != joined or len(units) != 1 or select.args.get("qualify") is not None:
+        inner = text[begin : _cut(block)].strip()
+        whole = f"SELECT {options}COUNT(*) FROM (SELECT {inner})"
+        fix = Fix(text[: block.select.start] + whole, 0, len(text), asks="how many rows it has")
+        return whole, fix, message
+    (unit,) = units
+    if len(named) > 1:
+        unit = next(f"{n.alias}.{unit}" for n in named if n.unit is not None)
+    stops = [t.start for t in block.clauses if t.token_type != TokenType.WHERE]
+    rows = text[block.from_.start : min(stops, default=block.end)].strip()
+    whole = f"SELECT {options}COUNT(DISTINCT {unit}) {rows}"
+    before = text[: block.select.start]
+    return whole, Fix(before + whole, 0, len(text), asks=f"how many {unit} there are"), message
+
+
+def count_starred_rows(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
+    """Count rows where all columns of private rows are asked for."""
+    tree = of.query.tree
+    star = isinstance(tree, exp.Select) and any(isinstance(i, exp.Star) for i in tree.expressions)
+    return count_rows(of, tree, one) if star else None
+
+
+def count_units_by_number(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
+    """Count the units that have each number, instead of one line a unit."""
+    select, block = of.query.tree, of.outermost(node)
+    if not isinstance(select, exp.Select) or block is None:
+        return None
+    options, begin = split_options(of, block)
+    if of.has_options and not options:
+        return None
+    text, before, cut = of.text, of.text[: block.select.start], _cut(block)
+    named = [i for i in select.expressions if any(aggregate_calls(i.unalias()))]
+    keyed = _count_by_number(of, select, block, (options, begin))
+    if keyed is not None:
+        return keyed
+    over = re.search(r"(?i)\bOVER\s*\(", text[begin:cut])
+    if len(named) == 1 and over is not None:  # the number by which units are ranked
+        number = next(iter(aggregate_calls(named[0].unalias())))
+        call = of.call(number)
+        if call is None or block.from_ is None:
+            return None
+        rows = text[block.from_.start : cut].strip()
+        listed = f"n, COUNT(*) AS units FROM (SELECT {text[call[0] : call[1]]} AS n {rows}) GROUP BY n"
+        whole = f"SELECT {options}{listed} ORDER BY units DESC LIMIT 10"
+        return whole, Fix(before + whole, 0, len(text), guess="10", asks="how many units have each n")
+    if select.args.get("having") is not None and select.args.get("limit") is None:
+        whole = f"SELECT {options}COUNT(*) FROM (SELECT {text[begin:cut].strip()})"
+        return whole, Fix(before + whole, 0, len(text), asks="how many there are")
+    span = of.outline.span(named[0].unalias()) if len(named) == 1 else None
+    nested = len(named) == 1 and len([*aggregate_calls(named[0].unalias())]) > 1
+    if len(named) != 1 or (span is None and not named[0].alias) or nested:
+        return None
+    alias = named[0].alias if named[0].alias.isidentifier() else ""  # else it is the text of the item
+    n, inner = alias or "n", text[begin:cut].strip()
+    if not alias and span is not None:
+        inner = f"{text[begin : span[1]].strip()} AS n{text[span[1] : cut].rstrip()}"
+    limit = select.args.get("limit")
+    given = limit.expression.name if isinstance(limit, exp.Limit) else ""
+    most, guess = (given, "") if given.isdigit() else ("10", "10")
+    listed = f"{n}, COUNT(*) AS units FROM (SELECT {inner}) GROUP BY {n} ORDER BY units DESC LIMIT {most}"
+    whole = f"SELECT {options}{listed}"
+    return whole, Fix(before + whole, 0, len(text), guess=guess, asks=f"how many units have each {n}")
+
+
+def _count_by_number(
+    of: RefusedStatement, select: exp.Select, block: BlockText, head: tuple[str, int]
+) -> Advice | None:
+    """Group by a number of each unit, where COUNT stands beside it: `MIN(day), COUNT(*) .. GROUP BY unit`."""
+    options, begin = head
+    if block.from_ is None or select.args.get("having") is not None or select.args.get("distinct"):
+        return None
+    spans = of.outline.items(begin, block.from_.start)
+    counts = [
+        i for i, e in enumerate(select.expressions) if (function_name(e.unalias()) or "").lower() == "count"
+    ]
+    units = {n.unit for n in of.list_tables(select)}
+    kept = [i for i, e in enumerate(select.expressions) if i not in counts and e.unalias().name not in units]
+    if len(counts) != 1 or len(kept) != 1 or len(spans) != len(select.expressions):
+        return None
+    item = select.expressions[kept[0]]
+    if not any(aggregate_calls(item.unalias())):
+        return None
+    text, name = of.text, item.alias or "n"
+    written = text[slice(*spans[kept[0]])] + ("" if item.alias else " AS n")
+    rows = text[block.from_.start : _cut(block)].strip()
+    number = text[slice(*spans[counts[0]])] if select.expressions[counts[0]].alias else "COUNT(*) AS units"
+    number = re.sub(r"(?i)^COUNT\s*\([^()]*\)", "COUNT(*)", number)
+    whole = f"SELECT {options}{name}, {number} FROM (SELECT {written} {rows}) GROUP BY {name}"
+    asks = f"how many units have each {name}"
+    return whole, Fix(text[: block.select.start] + whole, 0, len(text), asks=asks)

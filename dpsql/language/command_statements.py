@@ -1,0 +1,165 @@
+"""Parse SHOW, DESCRIBE, SET and REFINE; say what to write in the place of a statement that is none."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from typing import Literal
+
+from sqlglot.tokenizer_core import Token, TokenType
+
+from dpsql.errors import Fix
+from dpsql.language import parameters as params
+from dpsql.language.options import SETTINGS, read_value
+from dpsql.language.pandas_forms import read_pandas
+from dpsql.language.parameters import Parameters
+from dpsql.language.statement import Describe, Refine, Set, Show, StatementText
+
+STREAMS = ("OPEN", "CHECK", "ASK", "REFILL", "CLOSE", "FIRST")
+"""The first words of statements about streams and boards."""
+_STATEMENTS = ("SELECT", "FROM", "WITH", "VALUES", "EXPLAIN", "SHOW", "DESCRIBE", "SET", "REFINE", *STREAMS)
+_SHOWN: dict[str, Literal["budget", "tables", "releases", "streams", "reports"]] = {
+    "PRIVACY BUDGET": "budget",
+    "BUDGET": "budget",
+    "TABLES": "tables",
+    "RELEASES": "releases",
+    "STREAMS": "streams",
+    "REPORTS": "reports",
+}
+_SHOW_WORDS = {
+    **dict.fromkeys(("BUDGET", "EPSILON", "SPENT", "PRIVACY"), "PRIVACY BUDGET"),
+    **dict.fromkeys(("TABLE", "SCHEMA", "SCHEMAS", "DATABASES", "VIEWS"), "TABLES"),
+    **dict.fromkeys(("HISTORY", "QUERIES", "ANSWERS", "RESULTS", "RELEASE"), "RELEASES"),
+}
+"""What words of a SHOW that is none ask for."""
+
+
+def refuse_unknown(source: StatementText, token: Token) -> Exception:
+    """Return the refusal of a statement whose first word is none, with the SELECT that it has or means."""
+    word = token.text.split()[0] if token.text.split() else token.text
+    asked = read_pandas(source.text)
+    if asked is not None:
+        return source.refuse("this is not SQL", token.start, asked, Fix(asked, 0, len(source.text)))
+    close = difflib.get_close_matches(word.upper(), _STATEMENTS, 1, 0.7)
+    if close:
+        fix = Fix(close[0], token.start, token.start + len(word))
+        return source.syntax(f"cannot read `{word[:40]}`", token.start, f"did you mean {close[0]}?", fix)
+    said = f"{word.upper()[:40]} statements are not run: dpsql only reads"
+    kept = re.match(
+        r"(?is)\s*(?:CREATE\s[^(]*?\bAS|INSERT\s[^()]*(?:\([^()]*\))?)\s*\(?\s*(?=(?:SELECT|WITH)\b)",
+        source.text,
+    )
+    if kept is not None:
+        shut = source.text[: kept.end()].count("(") > source.text[: kept.end()].count(")")
+        whole = source.text[kept.end() :].rstrip("; \n\t")
+        whole = whole.removesuffix(")") if shut else whole
+        fix = Fix(whole, 0, len(source.text), asks="the answer is shown, not kept")
+        return source.refuse(said, token.start, whole, fix)
+    return source.refuse(
+        said,
+        token.start,
+        "statements are SELECT, EXPLAIN, SHOW, DESCRIBE, REFINE RELEASE and SET dp_...",
+    )
+
+
+def refuse_several(source: StatementText, at: int) -> Exception:
+    """Return the refusal of several statements in one text; the first one can be asked."""
+    opened = source.text[:at].count("(") - source.text[:at].count(")")
+    if opened > 0:
+        return source.syntax("found `;` inside of parentheses", at, "`,`", Fix(",", at, at + 1))
+    behind = re.match(r"\W*(\w+)", source.text[at:])
+    if behind is None or behind[1].upper() not in _STATEMENTS or behind[1].upper() == "FROM":
+        return source.syntax("one statement at a time: found `;` inside", at)
+    fix = Fix("", at, len(source.text), asks="the first statement alone; ask the others after it")
+    return source.syntax("one statement at a time: found `;` inside", at, "ask one after the other", fix)
+
+
+def parse_show(source: StatementText, tokens: list[Token]) -> Show:
+    """Return a SHOW; raise `QuerySyntaxError` with what it may mean for another one."""
+    words = [token.text.upper() for token in tokens[1:]]
+    what = _SHOWN.get(" ".join(words))
+    if what is not None:
+        return Show(source, what)
+    if words[:2] == ["PRIVACY", "BUDGET"] and words[2:] in (["BY", "PARTS"], ["BY", "PARTS", "ALL"]):
+        return Show(source, "parts", every=words[-1] == "ALL")
+    if words[:1] == ["RELEASE"] and len(words) == 2 and re.fullmatch("[0-9]{1,9}", words[1]):
+        return Show(source, "release", int(words[1]))
+    if words[:1] == ["STREAM"] and len(words) == 2 and tokens[2].token_type != TokenType.STRING:
+        return Show(source, "stream", name=tokens[2].text.lower())
+    at = tokens[1].start if len(tokens) > 1 else tokens[0].start
+    meant = _guess_show(words)
+    if meant:
+        fix = Fix(meant, tokens[0].start, tokens[-1].end + 1)
+        raise source.syntax("SHOW does not support this", at, f"did you mean {meant}?", fix)
+    forms = "SHOW PRIVACY BUDGET (BY PARTS), SHOW TABLES, SHOW RELEASES, SHOW RELEASE 1, SHOW STREAMS, SHOW "
+    raise source.syntax("SHOW does not support this", at, f"{forms}STREAM daily or SHOW REPORTS")
+
+
+def _guess_show(words: list[str]) -> str:
+    """Return the statement that a SHOW which is none may mean; "" if none is like it.
+
+    >>> [_guess_show(words.split()) for words in ("REMAINING BUDGET", "COLUMNS FROM visits", "TABELS", "x")]
+    ['SHOW PRIVACY BUDGET', 'DESCRIBE visits', 'SHOW TABLES', '']
+    """
+    if len(words) > 1 and words[0] in ("COLUMNS", "COLUMN", "FIELDS", "CREATE"):
+        return f"DESCRIBE {words[-1].lower()}" if words[-1].isidentifier() else ""
+    named = next((_SHOW_WORDS[word] for word in words if word in _SHOW_WORDS), "")
+    close = difflib.get_close_matches(" ".join(words), _SHOWN, 1, 0.7)
+    found = named or (close[0] if close else "")
+    return f"SHOW {found}" if found else ""
+
+
+def parse_describe(source: StatementText, tokens: list[Token]) -> Describe:
+    """Return a DESCRIBE of one table; raise `QuerySyntaxError` for other forms."""
+    if len(tokens) != 2 or tokens[1].token_type == TokenType.STRING:
+        at, table = tokens[min(1, len(tokens) - 1)].start, tokens[-1].text
+        words = [token.text.upper() for token in tokens]
+        table = tokens[words.index("FROM", 0, -1) + 1].text if "FROM" in words[:-1] else table
+        if len(tokens) == 1 or not table.isidentifier():
+            raise source.syntax("DESCRIBE takes one table", at, "SHOW TABLES lists them")
+        fix = Fix(f"DESCRIBE {table}", tokens[0].start, tokens[-1].end + 1)
+        raise source.syntax("DESCRIBE takes one table", at, f"DESCRIBE {table}", fix)
+    return Describe(source, tokens[1].text, tokens[1].start)
+
+
+def parse_set(source: StatementText, tokens: list[Token], parameters: Parameters) -> Set:
+    """Return a SET of one of dpsql's settings; raise an error with the nearest one for others."""
+    bound, _ = params.bind_parameters(source, tokens, parameters)
+    name = bound[1].text.lower() if len(bound) > 1 else ""
+    if name not in SETTINGS:
+        at = bound[1].start if len(bound) > 1 else bound[0].start
+        said = f"there is no setting {name[:40] or '(missing)'}"
+        close = difflib.get_close_matches(
+            f"dp_{name.removeprefix('dp_').removeprefix('default_')}", SETTINGS, 1, 0.7
+        )
+        if close and name:
+            named = Fix(close[0], bound[1].start, bound[1].end + 1)
+            raise source.refuse(said, at, f"did you mean {close[0]}?", named)
+        raise source.refuse(said, at, "settings are " + ", ".join(SETTINGS))
+    if len(bound) < 4 or bound[2].token_type != TokenType.EQ:
+        fix = None
+        if len(bound) > 2:
+            written = source.text[bound[-1].start : bound[-1].end + 1]
+            fix = Fix(f"SET {name} = {written}", bound[0].start, bound[-1].end + 1)
+        raise source.syntax("SET needs a value", bound[1].start, f"write SET {name} = ...", fix)
+    return Set(source, name.removeprefix("dp_"), read_value(source, name.removeprefix("dp_"), bound[3:]))
+
+
+def parse_refine(source: StatementText, tokens: list[Token]) -> Refine:
+    """Return a REFINE of one release to an epsilon; raise `QuerySyntaxError` for other forms."""
+    words = [token.text.upper() for token in tokens]
+    named = words[1:2] + words[3:4] == ["RELEASE", "TO"] and tokens[2].token_type == TokenType.NUMBER
+    if not named or len(tokens) < 5 or not re.fullmatch("[0-9]{1,9}", words[2]):
+        numbers = [token.text for token in tokens if token.token_type == TokenType.NUMBER]
+        meant, fix = "REFINE RELEASE 1 TO 0.5", None
+        if len(numbers) == 2 and numbers[0].isdigit():
+            meant = f"REFINE RELEASE {numbers[0]} TO {numbers[1]}"
+            fix = Fix(meant, tokens[0].start, tokens[-1].end + 1)
+        raise source.syntax(
+            "REFINE takes the number of a release and an epsilon",
+            tokens[min(1, len(tokens) - 1)].start,
+            f"{meant}; SHOW RELEASES lists the numbers",
+            fix,
+        )
+    epsilon = read_value(source, "epsilon", tokens[4:])
+    return Refine(source, int(words[2]), epsilon, tokens[2].start, tokens[4].start)  # type: ignore[arg-type]  # as read
