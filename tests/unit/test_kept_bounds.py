@@ -492,6 +492,7 @@ def _kept_with(database: Database, name: str, most: int) -> None:
     ("of", "most"),
     daily(product(("amount", "ratio", "debt"), (7, 100, 1_000_003, 3 * 2**41 + 5, 5 * 2**60 + 1)), 2),
 )
+@pytest.mark.sampled(3, rest="longer")
 def test_no_unit_moves_a_sum_beyond_any_bound_of_a_ladder(tmp_path: Path, of: str, most: int) -> None:
     """Every unit is removed in turn: the exact numbers move by no more than the plan says."""
     write(tmp_path)

@@ -355,6 +355,7 @@ def test_no_text_and_no_number_breaks_a_drawing(rows: list[tuple[str, str, float
 
 @pytest.mark.parametrize("name", [name for name in CASES if name != "no rows"])
 @pytest.mark.parametrize("package", ["matplotlib", "altair"])
+@pytest.mark.sampled(5, rest="longer")
 def test_the_packages_draw_every_kind(name: str, package: str, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip(package)
     monkeypatch.setenv("MPLBACKEND", "agg")
