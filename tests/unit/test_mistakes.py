@@ -109,6 +109,7 @@ def test_there_are_194_mistakes() -> None:
 
 
 @pytest.mark.parametrize("mistake", MISTAKES, ids=lambda m: m.name)
+@pytest.mark.sampled(3, rest="longer")
 def test_the_next_step_is_accepted_and_what_was_meant(mistake: Fixture, sessions: dict[str, Session]) -> None:
     session, meant = sessions[mistake.notes.get("policy", "")], mistake.notes["meant"]
     error = asked(session, mistake.statement)
