@@ -186,6 +186,7 @@ NOT_WHOLE = [
 
 
 @pytest.mark.parametrize("rest", WHOLE)
+@pytest.mark.sampled(4, rest="longer")
 def test_all_rows_of_a_table_have_the_bound_of_its_ladder(session: Session, rest: str) -> None:
     found = [present(each) for each in left_of(session, rest)]
     plan = plan_of(session, rest)

@@ -81,6 +81,7 @@ TOTALS = (Contribution.TOTAL, Contribution.TOTAL_IN_A_GROUP)
         (best().replace("ORDER BY", "HAVING COUNT(*) > 50 ORDER BY"), BOTH[:1]),
     ],
 )
+@pytest.mark.sampled(3, rest="longer")
 def test_both_bounds_are_searched_where_either_may_be_less(
     session: Session, text: str, found: tuple[Contribution, ...] | None
 ) -> None:
