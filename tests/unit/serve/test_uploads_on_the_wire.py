@@ -84,7 +84,7 @@ def test_an_upload_is_of_its_connection_alone() -> None:
 
 
 @pytest.fixture(scope="module")
-def service() -> Iterator[Service]:
+def refusing() -> Iterator[Service]:
     """A service for clients that upload nothing."""
     with served() as made:
         yield made
@@ -111,10 +111,10 @@ def service() -> Iterator[Service]:
     ],
 )
 def test_what_is_no_upload_keeps_the_connection(
-    service: Service, text: str, data: bytes, message: str
+    refusing: Service, text: str, data: bytes, message: str
 ) -> None:
     async def asked(bench: Bench) -> None:
-        bench.context.service = service
+        bench.context.service = refusing
         alice = await bench.log_in()
         pieces = [data[i : i + 1_000_000] for i in range(0, len(data), 1_000_000)]
         found = await copy(alice, text, rows(*pieces), DONE)
