@@ -63,8 +63,8 @@ def pytest_collection() -> Generator[None, object, object]:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark as slow all but every n-th case of a test that is `sampled(n)`, before slow ones are left out.
 
-    A case that is slow already is not counted. Where n has no divisor in common with the numbers of values
-    of the parameters, each value is met.
+    With `rest="longer"` they are longer instead. A case that is slow already is not counted. Where n has no
+    divisor in common with the numbers of values of the parameters, each value is met.
     """
     counted = Counter[str]()
     for item in items:
@@ -72,7 +72,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if marker is not None and item.get_closest_marker("slow") is None:
             test = item.nodeid.partition("[")[0]
             if counted[test] % marker.args[0]:
-                item.add_marker(pytest.mark.slow)
+                item.add_marker(marker.kwargs.get("rest", "slow"))
             counted[test] += 1
 
 

@@ -125,11 +125,12 @@ class Domains:
                 connection.execute(f"CREATE TABLE {name} AS {values}")
                 continue
             listed = "SELECT unnest($1::VARCHAR[]) AS v, unnest(range(len($1))) AS o"
-            connection.execute(
-                f"CREATE TABLE {name} AS "
-                f"SELECT CAST(v AS {sql_type.held}) AS v, MIN(o) AS o FROM ({listed}) AS r GROUP BY ALL",
-                [values],
-            )
+            if sql_type.held != VARCHAR or len({*values}) < len(values):
+                # Texts that differ may be one value. To group takes as long as all the rest.
+                listed = (
+                    f"SELECT CAST(v AS {sql_type.held}) AS v, MIN(o) AS o FROM ({listed}) AS r GROUP BY ALL"
+                )
+            connection.execute(f"CREATE TABLE {name} AS {listed}", [values])
 
     def _define(
         self, where: str, domain: Domain, sql_type: SqlType, readers: dict[str, Reader], name: str

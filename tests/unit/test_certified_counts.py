@@ -104,6 +104,7 @@ def refuse(*_: object) -> object:
 
 
 @pytest.mark.parametrize("door", DOORS)
+@pytest.mark.sampled(4, rest="longer")
 def test_what_is_not_certified_is_neither_counted_nor_charged(
     session: Session, counted: list[object], monkeypatch: pytest.MonkeyPatch, door: str
 ) -> None:
@@ -117,6 +118,7 @@ def test_what_is_not_certified_is_neither_counted_nor_charged(
 
 
 @pytest.mark.parametrize("door", [door for door in DOORS if door != "explain"])
+@pytest.mark.sampled(4, rest="longer")
 def test_what_is_counted_is_certified(session: Session, counted: list[object], door: str) -> None:
     DOORS[door](session)
     assert counted

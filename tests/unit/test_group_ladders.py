@@ -130,6 +130,7 @@ def scores(database: Database, measure: UnitMeasure) -> NDArray[np.int64]:
 
 
 @pytest.mark.parametrize("by", ["day", "ward", "day, ward", "note"])
+@pytest.mark.sampled(2, rest="longer")
 def test_the_groups_of_each_unit_are_measured(database: Database, rows: list[Row], by: str) -> None:
     """All rows outside of the domains are one group; NULL is a value of its own."""
     measure, sizes = parse_measure(database, f"visits by {by}"), sizes_of(rows, by)

@@ -186,6 +186,7 @@ NOT_WHOLE = [
 
 
 @pytest.mark.parametrize("rest", WHOLE)
+@pytest.mark.sampled(4, rest="longer")
 def test_all_rows_of_a_table_have_the_bound_of_its_ladder(session: Session, rest: str) -> None:
     found = [present(each) for each in left_of(session, rest)]
     plan = plan_of(session, rest)
@@ -492,6 +493,7 @@ def _kept_with(database: Database, name: str, most: int) -> None:
     ("of", "most"),
     daily(product(("amount", "ratio", "debt"), (7, 100, 1_000_003, 3 * 2**41 + 5, 5 * 2**60 + 1)), 2),
 )
+@pytest.mark.sampled(3, rest="longer")
 def test_no_unit_moves_a_sum_beyond_any_bound_of_a_ladder(tmp_path: Path, of: str, most: int) -> None:
     """Every unit is removed in turn: the exact numbers move by no more than the plan says."""
     write(tmp_path)

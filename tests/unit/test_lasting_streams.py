@@ -10,6 +10,7 @@ import re
 import shutil
 import signal
 import sqlite3
+import subprocess
 import threading
 import time
 from collections.abc import Iterator
@@ -27,6 +28,8 @@ from dpsql.ledger import Ledger, Opening
 from dpsql.ledger.key_file import KeyFile
 from dpsql.policy import load
 from dpsql.session import Session
+from tests.commands import Commands
+from tests.narrow import present
 from tests.support.world import write_world
 
 POLICY = """
@@ -368,28 +371,40 @@ def test_a_cancelled_check_uses_the_misses_that_it_could_use(
 # --- several at once ----------------------------------------------------------------------------------
 
 
-def _in_process(folder: str, expected: int, ready: Any, found: Any) -> None:
-    ready.wait()
-    try:
-        with session_at(Path(folder)) as session:
-            found.put(check(session, expected))
-    except OperationalError as error:
-        found.put(str(error).split(":")[0])
+CHECKED = """
+import sys
+from pathlib import Path
+from dpsql.errors import OperationalError
+from tests.unit.test_lasting_streams import check, session_at
+
+print("ready", flush=True)
+sys.stdin.readline()
+try:
+    with session_at(Path(sys.argv[1])) as session:
+        print(check(session, int(sys.argv[2])))
+except OperationalError as error:
+    print(str(error).split(":")[0])
+"""
 
 
-def test_processes_on_the_last_miss(folder: Path) -> None:
+def test_processes_on_the_last_miss(folder: Path, commands: Commands) -> None:
     with session_at(folder) as session:
         ask(session, OPEN.replace("misses = 4", "misses = 1"))
-    context = multiprocessing.get_context("spawn")
-    ready, found = context.Barrier(8), context.Queue()
     workers = [
-        context.Process(target=_in_process, args=(str(folder), 1000 + i, ready, found)) for i in range(8)
+        subprocess.Popen(
+            [*commands.command, "python", CHECKED, str(folder), str(1000 + i)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        for i in range(8)
     ]
     for each in workers:
-        each.start()
-    results = sorted(found.get(timeout=120) for _ in workers)
+        assert present(each.stdout).readline() == "ready\n"
     for each in workers:
-        each.join()
+        present(each.stdin).write("go\n")
+        present(each.stdin).flush()
+    results = sorted(each.communicate(timeout=120)[0].strip() for each in workers)
     assert results.count("off") == 1
     assert all("used up" in each for each in results if each != "off")
     with session_at(folder) as session:
@@ -460,7 +475,11 @@ def _killed(folder: str, expected: int, point: int) -> None:
         (Path(folder) / "shown").write_text(json.dumps([expected, found]))
 
 
-@pytest.mark.parametrize("rounds", [8, pytest.param(1000, marks=pytest.mark.slow)], ids=["few", "a thousand"])
+@pytest.mark.parametrize(
+    "rounds",
+    [4, pytest.param(16, marks=pytest.mark.longer), pytest.param(1000, marks=pytest.mark.slow)],
+    ids=["few", "more", "a thousand"],
+)
 def test_killed_at_any_point(folder: Path, rounds: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """What was shown is stored, the misses used never fall, and the threshold stays the same."""
     (folder / "dpsql.toml").write_text(POLICY.replace("max_failures = 40", "max_failures = 5000"))

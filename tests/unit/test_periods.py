@@ -41,15 +41,15 @@ THIS = "date_trunc('week', day) = DATE '2026-01-12'"
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     set_clock(monkeypatch, "2026-01-20")
-    with duckdb.connect() as connection:
+    with duckdb.cursor() as connection:
         connection.execute(
-            "CREATE TABLE visits AS SELECT i % 700 AS patient_id, i AS visit_id,"
+            "CREATE TEMP TABLE visits AS SELECT i % 700 AS patient_id, i AS visit_id,"
             " DATE '2026-01-05' + CAST((i * 5 + i // 700 * 7) % 28 AS INTEGER) AS day,"
             " ['a', 'b'][1 + i % 2] AS clinic"
             " FROM range(5600) t(i)"
         )
         connection.execute(
-            "CREATE TABLE patients AS SELECT i AS patient_id, ['F', 'M'][1 + i % 2] AS sex"
+            "CREATE TEMP TABLE patients AS SELECT i AS patient_id, ['F', 'M'][1 + i % 2] AS sex"
             " FROM range(700) t(i)"
         )
         for name in ("visits", "patients"):

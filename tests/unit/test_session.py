@@ -278,6 +278,7 @@ def test_what_was_asked_before_costs_nothing(session: Session) -> None:
         (TOP.replace("SELECT", "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (confidence = 0.9)"), None),
     ],
 )
+@pytest.mark.sampled(3, rest="longer")
 def test_another_question_has_another_answer(
     session: Session, text: str, parameters: list[str] | None
 ) -> None:
@@ -575,6 +576,7 @@ def test_show_and_describe(session: Session) -> None:
         (TOP.replace("ORDER BY n DESC LIMIT 2", "TOP 1"), "argmax"),
     ],
 )
+@pytest.mark.sampled(2, rest="longer")
 def test_a_selection_has_one_word_everywhere(session: Session, asked: str, word: str) -> None:
     explained = dict(zip(*session.run(f"EXPLAIN {asked}").table.to_pydict().values(), strict=True))
     release = session.run(asked).release

@@ -57,6 +57,14 @@ def session(tmp_path: Path) -> Iterator[Session]:
     session.close()
 
 
+@pytest.fixture(scope="module")
+def unasked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
+    """A session with an open stream that nothing is asked."""
+    with open_world(tmp_path_factory.mktemp("unasked"), POLICY, visits=VISITS) as session:
+        rows(session, OPEN)
+        yield session
+
+
 def rows(session: Session, text: str) -> list[dict[str, Any]]:
     return session.run(text).table.to_pylist()
 
@@ -236,13 +244,12 @@ class TestWords:
             (OPEN, ProgrammingError, "the stream s is open"),
         ],
     )
-    def test_refused(self, session: Session, text: str, error: type[Error], why: str) -> None:
-        rows(session, OPEN)
-        before = session.budget().spent
+    def test_refused(self, unasked: Session, text: str, error: type[Error], why: str) -> None:
+        before = unasked.budget().spent
         with pytest.raises(error, match=why):
-            rows(session, text)
-        assert session.budget().spent == before
-        assert facts(session)["asked"] == "0"
+            rows(unasked, text)
+        assert unasked.budget().spent == before
+        assert facts(unasked)["asked"] == "0"
 
     def test_an_open_that_does_not_fit_writes_nothing(self, session: Session) -> None:
         with pytest.raises(Error, match="delta"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
 from contextlib import closing
 from fractions import Fraction
@@ -41,17 +42,27 @@ rows_per_unit = 3
 OPTIONS = "WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = {})"
 
 
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    with duckdb.connect() as connection:
+@pytest.fixture(scope="module")
+def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The files and the policy, which no test changes."""
+    made = tmp_path_factory.mktemp("written")
+    with duckdb.cursor() as connection:
         connection.execute(
-            "CREATE TABLE signups AS SELECT i AS user_id, ['DE', 'FR', 'IT', NULL][1 + i % 4] AS land,"
+            "CREATE TEMP TABLE signups AS SELECT i AS user_id, ['DE', 'FR', 'IT', NULL][1 + i % 4] AS land,"
             " i % 4 - 1 AS cohort, i % 2 = 0 AS paid FROM range(2000) t(i)"
         )
-        connection.execute("CREATE TABLE visits AS SELECT i % 2000 AS user_id, i AS x FROM range(4000) t(i)")
+        connection.execute(
+            "CREATE TEMP TABLE visits AS SELECT i % 2000 AS user_id, i AS x FROM range(4000) t(i)"
+        )
         for name in ("signups", "visits"):
-            connection.execute(f"COPY {name} TO '{tmp_path / name}.parquet' (FORMAT parquet)")
-    write(tmp_path, '["DE", "FR"]')
+            connection.execute(f"COPY {name} TO '{made / name}.parquet' (FORMAT parquet)")
+    write(made, '["DE", "FR"]')
+    return made
+
+
+@pytest.fixture
+def folder(written: Path, tmp_path: Path) -> Path:
+    shutil.copytree(written, tmp_path, dirs_exist_ok=True)
     return tmp_path
 
 
@@ -62,6 +73,16 @@ def write(folder: Path, lands: str, column: str = "land") -> None:
 
 def opened(folder: Path) -> closing[Session]:
     return closing(Session(load(folder / "dpsql.toml"), analyst="ann"))
+
+
+@pytest.fixture(scope="module")
+def unchanged(written: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
+    """A session for tests that explain and charge nothing."""
+    made = tmp_path_factory.mktemp("unchanged")
+    shutil.copytree(written, made, dirs_exist_ok=True)
+    with opened(made) as session:
+        yield session
+        assert session.ledger.entries() == []
 
 
 @pytest.fixture
@@ -124,8 +145,8 @@ def test_a_unit_bears_what_is_asked_of_its_value(session: Session) -> None:
         ),
     ],
 )
-def test_explain_says_which_values(session: Session, rest: str, parts: str) -> None:
-    assert parts_of(session, rest) == f"{parts} (value of signups.land)"
+def test_explain_says_which_values(unchanged: Session, rest: str, parts: str) -> None:
+    assert parts_of(unchanged, rest) == f"{parts} (value of signups.land)"
 
 
 def test_what_names_no_value_reads_all(session: Session) -> None:

@@ -81,6 +81,7 @@ TOTALS = (Contribution.TOTAL, Contribution.TOTAL_IN_A_GROUP)
         (best().replace("ORDER BY", "HAVING COUNT(*) > 50 ORDER BY"), BOTH[:1]),
     ],
 )
+@pytest.mark.sampled(3, rest="longer")
 def test_both_bounds_are_searched_where_either_may_be_less(
     session: Session, text: str, found: tuple[Contribution, ...] | None
 ) -> None:
@@ -188,6 +189,7 @@ def test_a_bound_on_rows_that_is_of_no_use_is_accepted_before_and_after_the_sear
 @pytest.mark.parametrize("options", ["", ", mechanism = BOX"])
 @pytest.mark.parametrize("number", ["COUNT(*)", "SUM(cost)", "SUM(rate)"])
 @pytest.mark.parametrize(("key", "k"), [("day", 5), ("day", 150), ("ward", 5)])
+@pytest.mark.sampled(5, rest="longer")
 def test_intervals_of_all_counts_of_a_selection(
     session: Session, key: str, k: int, number: str, options: str
 ) -> None:

@@ -71,6 +71,7 @@ def test_every_zone_on_duckdb_is_as_the_standard_library_says(every: int, instan
 
 
 @pytest.mark.parametrize("of", [TIMESTAMP, TIMESTAMPTZ])
+@pytest.mark.sampled(3, rest="longer")
 def test_no_time_makes_it_fail_and_infinity_stays(session: duckdb.DuckDBPyConnection, of: SqlType) -> None:
     for name in ("Europe/Berlin", "Pacific/Kiritimati", "Pacific/Niue", "UTC"):
         sql = compiled(name, of)

@@ -108,6 +108,7 @@ def test_without_the_word_a_sum_may_go_both_ways(opened: Callable[..., Session])
 
 @pytest.mark.parametrize("argument", ["cost", "number", "natural", "rate", "small"])
 @pytest.mark.parametrize("group", ["", " GROUP BY g"])
+@pytest.mark.sampled(3, rest="longer")
 def test_sums_are_what_they_are(session: Session, argument: str, group: str) -> None:
     """With much epsilon the sums are the exact ones, of DOUBLEs to a thousandth."""
     options = "OPTIONS (epsilon = 1e6) " + "g, " * bool(group)

@@ -79,6 +79,7 @@ def test_an_owner_may_refuse_searches(tmp_path_factory: pytest.TempPathFactory) 
 
 
 @pytest.mark.parametrize("options", ["", "OPTIONS (noise = LAPLACE) ", "OPTIONS (epsilon = 0.01) "])
+@pytest.mark.sampled(2, rest="longer")
 def test_any_bounds_are_within_what_is_reserved_where_costs_are_divided(
     tmp_path_factory: pytest.TempPathFactory, options: str
 ) -> None:

@@ -262,6 +262,7 @@ def test_accepted_counts_what_the_sql_means(
 
 
 @pytest.mark.parametrize("fixture", sample(ACCEPTED))
+@pytest.mark.sampled(4, rest="longer")
 def test_accepted_changes_by_one_at_most_when_a_unit_goes(
     fixture: Fixture, session: Session, neighbours: dict[int, Engine]
 ) -> None:

@@ -49,6 +49,7 @@ def both(session: Session, text: str) -> tuple[QueryRefused | None, list[QueryRe
 
 
 @pytest.mark.parametrize("fixture", sample(ACCEPTED))
+@pytest.mark.sampled(3, rest="longer")
 def test_an_accepted_statement_has_no_obstacle(fixture: Fixture, session: Session) -> None:
     assert both(session, fixture.statement) == (None, [])
 

@@ -73,6 +73,7 @@ def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
         f"upper({X} || 'ŉ')",
     ],
 )
+@pytest.mark.sampled(4, rest="longer")
 def test_a_call_whose_result_could_be_too_long_is_null(session: Session, call: str) -> None:
     rows = session.run(f"SELECT {call} AS x FROM cities WHERE city = 'Bonn'").table
     assert rows.column("x").to_pylist() == [None]

@@ -365,6 +365,7 @@ def test_a_fact_is_found(
 
 
 @pytest.mark.parametrize("case", EVENTS.values(), ids=EVENTS)
+@pytest.mark.sampled(4, rest="longer")
 def test_an_event_is_no_fact(
     case: tuple[str, str, str], session: Session, raw: duckdb.DuckDBPyConnection
 ) -> None:

@@ -131,5 +131,6 @@ def test_what_else_counts_them_is_refused_with_a_statement_that_is_accepted(
         "SELECT COUNT(*) FROM codes AS d LEFT JOIN visits AS v ON v.code = d.code WHERE d.code IS NULL",
     ],
 )
+@pytest.mark.sampled(4, rest="longer")
 def test_what_they_add_nothing_to_is_answered(statement: str, small: NearlyExact) -> None:
     small.agrees(statement)

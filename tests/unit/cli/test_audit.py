@@ -200,6 +200,7 @@ def test_a_statement_through_the_whole_of_dpsql(shop: Path, capsys: pytest.Captu
     )
 
 
+@pytest.mark.longer
 def test_a_statement_without_noise_is_caught(
     shop: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -270,6 +271,7 @@ def test_a_statement_with_delta_and_unknown_keys(shop: Path, capsys: pytest.Capt
     assert audited["counterexample"]["pattern"] == "person 3 removed, 9 rows"
 
 
+@pytest.mark.longer
 def test_statements_over_parts_are_audited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The largest budget by parts is 1,000; a statement of epsilon 5 uses it up within 200 of 300 runs."""
     monkeypatch.chdir(tmp_path)

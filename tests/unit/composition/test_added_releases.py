@@ -56,15 +56,15 @@ ALL = "signed_up >= DATE '2026-01-05' AND signed_up < DATE '2026-01-26'"
 
 
 def write_rows(folder: Path, users: int = 2100) -> None:
-    with duckdb.connect() as connection:
+    with duckdb.cursor() as connection:
         connection.execute(
-            "CREATE TABLE signups AS SELECT i AS user_id,"
+            "CREATE TEMP TABLE signups AS SELECT i AS user_id,"
             " DATE '2026-01-05' + CAST(i % 21 AS INTEGER) AS signed_up, ['a', 'b'][1 + i % 2] AS land,"
             " CASE WHEN i % 3 = 0 THEN NULL ELSE ['x', 'y'][1 + i % 2] END AS city, i % 10 AS age"
             f" FROM range({users}) t(i)"
         )
         connection.execute(
-            "CREATE TABLE visits AS SELECT i AS user_id, ['p', 'q'][j % 2 + 1] AS page"
+            "CREATE TEMP TABLE visits AS SELECT i AS user_id, ['p', 'q'][j % 2 + 1] AS page"
             f" FROM range({users}) t(i), range(6) v(j)"
         )
         for name in ("signups", "visits"):

@@ -87,6 +87,7 @@ LIKE_SQL = [
 
 
 @pytest.mark.parametrize("sql", LIKE_SQL)
+@pytest.mark.sampled(4, rest="longer")
 def test_the_answer_is_that_of_plain_sql(session: Session, sql: str) -> None:
     session.run("SET dp_epsilon = 10000")
     found = [tuple(row.values()) for row in session.run(sql).table.to_pylist()]
@@ -164,9 +165,10 @@ def test_explain_says_which_release_reads_which(session: Session) -> None:
     assert "the last day was taken as the day that is found" in shown
 
 
-def test_a_day_is_found_although_noise_hides_a_few_units(session: Session) -> None:
+@pytest.mark.parametrize("runs", [5, pytest.param(20, marks=pytest.mark.longer)])
+def test_a_day_is_found_although_noise_hides_a_few_units(session: Session, runs: int) -> None:
     """At epsilon 1 each day has 200 units, a little less than the threshold: the day found is never after the last."""
-    for i in range(20):
+    for i in range(runs):
         sql = SINCE.replace("WHERE", f"WHERE ms >= 0 AND {i} = {i} AND")
         release = present(
             session.run(

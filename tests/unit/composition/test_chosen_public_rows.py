@@ -69,6 +69,7 @@ BY_EXISTS = [
 
 
 @pytest.mark.parametrize("sql", BY_EXISTS)
+@pytest.mark.sampled(4, rest="longer")
 def test_existence_by_value_is_that_of_sql_with_null(session: Session, sql: str) -> None:
     with duckdb.connect() as raw:
         for name, rows in TABLES.items():

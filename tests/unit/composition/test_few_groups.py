@@ -106,6 +106,7 @@ def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
 
 
 @pytest.mark.parametrize("sql", [*NUMBERS, *SUMS, *MEANS, *JOINED])
+@pytest.mark.sampled(3, rest="longer")
 def test_the_answer_is_that_of_plain_sql(session: Session, sql: str) -> None:
     (row,) = session.run(sql).table.to_pylist()
     with duckdb.connect() as con:

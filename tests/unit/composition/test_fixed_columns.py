@@ -87,6 +87,7 @@ def exact(statement: str) -> list[tuple[object, ...]]:
         ),
     ],
 )
+@pytest.mark.sampled(3, rest="longer")
 def test_a_fixed_column_is_a_key(session: Session, written: str, meant: str) -> None:
     rows = [tuple(row.values()) for row in session.run(written).table.to_pylist()]
     found = [tuple(round(v) if isinstance(v, float) else v for v in row) for row in rows]

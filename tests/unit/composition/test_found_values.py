@@ -55,6 +55,7 @@ def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
 
 
 @pytest.mark.parametrize("sql", LISTS)
+@pytest.mark.sampled(3, rest="longer")
 def test_the_answer_is_that_of_plain_sql_where_values_are_frequent(session: Session, sql: str) -> None:
     session.run("SET dp_epsilon = 10000")
     (row,) = session.run(sql).table.to_pylist()

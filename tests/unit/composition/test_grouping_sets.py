@@ -86,6 +86,7 @@ STATEMENTS = [
 
 
 @pytest.mark.parametrize("statement", STATEMENTS)
+@pytest.mark.sampled(4, rest="longer")
 def test_an_answer_is_that_of_duckdb(session: Session, statement: str) -> None:
     wanted = exact(statement.replace("city, item WITH ROLLUP", "ROLLUP (city, item)"))
     found = rows_of(session, statement)

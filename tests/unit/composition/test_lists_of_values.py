@@ -75,6 +75,7 @@ def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
 
 
 @pytest.mark.parametrize("sql", LIKE_SQL)
+@pytest.mark.sampled(4, rest="longer")
 def test_values_of_many_units_are_those_of_sql(session: Session, sql: str) -> None:
     with duckdb.connect() as raw:
         raw.execute(f"CREATE TABLE visits AS {VISITS}")

@@ -54,6 +54,7 @@ def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
         "MAX(v) AS v FROM (SELECT k, REGR_SLOPE(y, x) AS v FROM t GROUP BY k)",
     ],
 )
+@pytest.mark.sampled(4, rest="longer")
 def test_a_statistic_is_that_of_duckdb(session: Session, select: str) -> None:
     with duckdb.connect() as engine:
         engine.execute(f"CREATE TABLE t AS {ROWS}")

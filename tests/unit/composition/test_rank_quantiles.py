@@ -64,6 +64,7 @@ def exact(session: Session, sql: str) -> list[tuple[object, ...]]:
 
 
 @pytest.mark.parametrize("sql", LIKE_SQL)
+@pytest.mark.sampled(4, rest="longer")
 def test_the_answer_is_that_of_plain_sql(session: Session, sql: str) -> None:
     """Ties are heavy: each income is that of some 55 rows."""
     found = [tuple(row.values()) for row in session.run(sql).table.to_pylist()]
@@ -76,6 +77,7 @@ def test_the_answer_is_that_of_plain_sql(session: Session, sql: str) -> None:
 
 @pytest.mark.parametrize("name", ["PERCENT_RANK", "CUME_DIST"])
 @pytest.mark.parametrize("q", [0.1, 0.5, 0.9])
+@pytest.mark.sampled(5, rest="longer")
 def test_rows_beyond_a_relative_rank_are_counted(session: Session, name: str, q: float) -> None:
     sql = f"WITH r AS (SELECT person_id, income, {name}() OVER (ORDER BY income) AS p FROM pay) SELECT COUNT(*) AS n FROM r WHERE p >= {q}"
     (row,) = session.run(sql).table.to_pylist()

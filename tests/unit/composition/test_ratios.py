@@ -80,6 +80,7 @@ def test_other_ratios_are_as_they_are(session: Session, ratio: str) -> None:
 
 
 @pytest.mark.parametrize("ratio", [*CUT, *OTHER])
+@pytest.mark.sampled(4, rest="longer")
 def test_a_cut_releases_nothing_more(session: Session, ratio: str) -> None:
     """Each count is released once, however often the CASE names it."""
     counts = {"AVG": 2, "COUNT(*) / SUM(COUNT(*))": 1}

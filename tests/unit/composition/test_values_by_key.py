@@ -74,6 +74,7 @@ def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
 
 
 @pytest.mark.parametrize("sql", LIKE_SQL)
+@pytest.mark.sampled(3, rest="longer")
 def test_the_answer_is_that_of_plain_sql(session: Session, sql: str) -> None:
     with duckdb.connect() as con:
         for name, rows in (("sales", SALES), ("parts", PARTS), ("notes", NOTES)):

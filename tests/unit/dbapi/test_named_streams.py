@@ -49,6 +49,7 @@ def con(tmp_path: Path) -> Iterator[dpsql.Connection]:
         (GROUPS, {"table": "forecast", "tolerance": 100, "column": "n"}, False),
     ],
 )
+@pytest.mark.sampled(3, rest="longer")
 def test_what_is_expected(con: dpsql.Connection, sql: str, given: dict[str, Any], off: bool) -> None:
     daily = con.checks("daily", epsilon=300, misses=4)
     found = daily.check(sql, **given)

@@ -120,6 +120,19 @@ def opened(
         yield session
 
 
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
+    with opened(tmp_path_factory.mktemp("shared")) as session:
+        yield session
+
+
+@pytest.fixture
+def session(shared: Session) -> Session:
+    """A session whose engine tries each query again."""
+    of_type(shared.database.engines().engine, DuckDBEngine)._few._failed.clear()
+    return shared
+
+
 def engine_and_query(session: Session, text: str) -> tuple[DuckDBEngine, CompiledQuery]:
     counting = private(session.prepare(text)).counting
     return of_type(counting.engines.engine, DuckDBEngine), counting.plan.compiled
@@ -274,6 +287,7 @@ UNITS: dict[str, tuple[str, Sequence[Any]]] = {
 
 
 @pytest.mark.parametrize("name", UNITS)
+@pytest.mark.sampled(3, rest="longer")
 def test_groups_are_those_of_the_query(name: str, tmp_path: Path) -> None:
     kind, units = UNITS[name]
     with opened(tmp_path, units, kind=kind) as session:
@@ -282,21 +296,20 @@ def test_groups_are_those_of_the_query(name: str, tmp_path: Path) -> None:
 
 
 def test_answers_are_those_over_all_counts(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, given: Given, seen: Seen
+    session: Session, monkeypatch: pytest.MonkeyPatch, given: Given, seen: Seen
 ) -> None:
-    with opened(tmp_path) as session:
-        for times, text in enumerate(STATEMENTS):
-            before = seen.few + seen.whole
-            found = answered(session, text, given)
-            assert seen.upper == times + 1, text
-            assert seen.few + seen.whole > before, text
-            with monkeypatch.context() as off:
-                off.setattr(faster_counts, "ROWS_FIRST", False)
-                assert answered(session, text, given) == found
-            assert seen.upper == times + 1, text
+    for times, text in enumerate(STATEMENTS):
+        before = seen.few + seen.whole
+        found = answered(session, text, given)
+        assert seen.upper == times + 1, text
+        assert seen.few + seen.whole > before, text
+        with monkeypatch.context() as off:
+            off.setattr(faster_counts, "ROWS_FIRST", False)
+            assert answered(session, text, given) == found
+        assert seen.upper == times + 1, text
 
 
-@pytest.mark.parametrize("every", [4, pytest.param(1, marks=pytest.mark.longer)])
+@pytest.mark.parametrize("every", [12, pytest.param(1, marks=pytest.mark.longer)])
 def test_all_fixtures(
     every: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, given: Given, seen: Seen
 ) -> None:
@@ -384,6 +397,7 @@ SIZES: dict[str, tuple[list[tuple[int, int]], bool]] = {
 
 
 @pytest.mark.parametrize("name", SIZES)
+@pytest.mark.sampled(3, rest="longer")
 def test_rows_tell_which_groups_are_largest_or_all_are_counted(name: str, tmp_path: Path) -> None:
     """Of one group eleven are counted, so rows of seventeen: the last one tells what others have at most."""
     sizes, told = SIZES[name]
@@ -414,6 +428,7 @@ def test_rows_tell_which_groups_are_largest_or_all_are_counted(name: str, tmp_pa
         "ORDER BY n DESC LIMIT 2",
     ],
 )
+@pytest.mark.sampled(3, rest="longer")
 def test_all_groups_are_counted(text: str, tmp_path: Path, seen: Seen) -> None:
     with opened(tmp_path) as session:
         session.run(text)
@@ -437,26 +452,24 @@ def test_small_tables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seen: See
     assert (seen.upper, seen.whole) == (0, 1)
 
 
-def test_groups_with_most_rows_are_counted_with_all_others(tmp_path: Path, seen: Seen) -> None:
-    with opened(tmp_path) as session:
-        few = few_of(*engine_and_query(session, TOP))
-        light, heavy = int(np.argmin(few.upper[0])), int(np.argmax(few.upper[0]))
-        few.at(0, np.array([light]))
-        assert (seen.few, seen.whole) == (1, 0)
-        few.at(0, np.array([light]))
-        assert (seen.few, seen.whole) == (1, 0)
-        few.at(0, np.argsort(few.upper[0])[-25:])
-        assert (seen.few, seen.whole) == (1, 1)
-        few.at(0, np.array([heavy]))
-        assert (seen.few, seen.whole) == (1, 1)
+def test_groups_with_most_rows_are_counted_with_all_others(session: Session, seen: Seen) -> None:
+    few = few_of(*engine_and_query(session, TOP))
+    light, heavy = int(np.argmin(few.upper[0])), int(np.argmax(few.upper[0]))
+    few.at(0, np.array([light]))
+    assert (seen.few, seen.whole) == (1, 0)
+    few.at(0, np.array([light]))
+    assert (seen.few, seen.whole) == (1, 0)
+    few.at(0, np.argsort(few.upper[0])[-25:])
+    assert (seen.few, seen.whole) == (1, 1)
+    few.at(0, np.array([heavy]))
+    assert (seen.few, seen.whole) == (1, 1)
 
 
-def test_where_all_were_counted_all_are_counted_at_once(tmp_path: Path, seen: Seen) -> None:
-    with opened(tmp_path) as session:
-        engine, compiled = engine_and_query(session, TOP)
-        few_of(engine, compiled).at(0, np.arange(61))
-        assert (seen.upper, seen.whole) == (1, 1)
-        assert engine.count_few(compiled, lambda: None) is None
+def test_where_all_were_counted_all_are_counted_at_once(session: Session, seen: Seen) -> None:
+    engine, compiled = engine_and_query(session, TOP)
+    few_of(engine, compiled).at(0, np.arange(61))
+    assert (seen.upper, seen.whole) == (1, 1)
+    assert engine.count_few(compiled, lambda: None) is None
 
 
 # -- failures
@@ -500,55 +513,52 @@ def raising(error: BaseException) -> Callable[[], None]:
 
 @pytest.mark.parametrize("which", [1, 2])
 @pytest.mark.parametrize("error", ERRORS, ids=lambda error: type(error).__name__)
+@pytest.mark.sampled(3, rest="longer")
 def test_a_query_that_fails_is_no_failure(
-    error: Exception, which: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, given: Given, seen: Seen
+    error: Exception, which: int, session: Session, monkeypatch: pytest.MonkeyPatch, given: Given, seen: Seen
 ) -> None:
-    with opened(tmp_path) as session:
-        right, spent = answered(session, TOP, given), session.budget().spent.epsilon
-    again = tmp_path / "again"
-    again.mkdir()
-    with opened(again) as session:
-        engine, _ = engine_and_query(session, TOP)
-        made = failing(monkeypatch, engine, which, raising(error))
-        whole = seen.whole
-        assert answered(session, TOP, given) == right
-        assert which in made
-        assert seen.whole > whole
-        assert session.budget().spent.epsilon == spent
-        assert session.database.ledger.count_failures(session.analyst) == 0
-        made.clear()
-        upper = seen.upper
-        assert answered(session, TOP, given) == right
-        assert seen.upper == upper  # it is not tried again
+    before = session.budget().spent.epsilon
+    right, spent = answered(session, TOP, given), session.budget().spent.epsilon
+    engine, _ = engine_and_query(session, TOP)
+    engine._few._failed.clear()
+    made = failing(monkeypatch, engine, which, raising(error))
+    whole = seen.whole
+    assert answered(session, TOP, given) == right
+    assert which in made
+    assert seen.whole > whole
+    assert session.budget().spent.epsilon - spent == spent - before
+    assert session.database.ledger.count_failures(session.analyst) == 0
+    made.clear()
+    upper = seen.upper
+    assert answered(session, TOP, given) == right
+    assert seen.upper == upper  # it is not tried again
 
 
 @pytest.mark.parametrize("text", [TOP, LARGEST[0]])
 @pytest.mark.parametrize("where", ["seal_few", "seal_largest"])
 def test_what_fails_beside_the_queries_is_no_failure(
-    where: str, text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, given: Given
+    where: str, text: str, session: Session, monkeypatch: pytest.MonkeyPatch, given: Given
 ) -> None:
     def fail(*_: object) -> None:
         raise MemoryError("secret")
 
-    with opened(tmp_path) as session:
-        right = answered(session, text, given)
-        engine_and_query(session, text)[0]._few._failed.clear()
-        monkeypatch.setattr(faster_counts, where, fail)
-        assert answered(session, text, given) == right
-        assert session.database.ledger.count_failures(session.analyst) == 0
+    right = answered(session, text, given)
+    engine_and_query(session, text)[0]._few._failed.clear()
+    monkeypatch.setattr(faster_counts, where, fail)
+    assert answered(session, text, given) == right
+    assert session.database.ledger.count_failures(session.analyst) == 0
 
 
 def test_what_fails_while_few_groups_are_placed_is_no_failure(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, given: Given
+    session: Session, monkeypatch: pytest.MonkeyPatch, given: Given
 ) -> None:
     def fail(*_: object) -> bool:
         raise MemoryError("secret")
 
-    with opened(tmp_path) as session:
-        right = answered(session, TOP, given)
-        monkeypatch.setattr(CountedSoFar, "count_few", fail)
-        assert answered(session, TOP, given) == right
-        assert session.database.ledger.count_failures(session.analyst) == 0
+    right = answered(session, TOP, given)
+    monkeypatch.setattr(CountedSoFar, "count_few", fail)
+    assert answered(session, TOP, given) == right
+    assert session.database.ledger.count_failures(session.analyst) == 0
 
 
 def test_queries_with_unknown_words_are_not_run(
@@ -667,16 +677,16 @@ WRONG: dict[str, Callable[[dict[str, Any]], Mapping[str, Any]]] = {
 
 
 @pytest.mark.parametrize("name", WRONG)
+@pytest.mark.sampled(4, rest="longer")
 def test_wrong_numbers_are_not_taken(
-    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, given: Given, seen: Seen
+    name: str, session: Session, monkeypatch: pytest.MonkeyPatch, given: Given, seen: Seen
 ) -> None:
-    with opened(tmp_path) as session:
-        monkeypatch.setattr(faster_counts, "ROWS_FIRST", False)
-        right = answered(session, TOP, given)
-        monkeypatch.setattr(faster_counts, "ROWS_FIRST", True)
-        altered(monkeypatch, WRONG[name])
-        assert answered(session, TOP, given) == right
-        assert (seen.few, seen.whole) == (1, 2)
+    monkeypatch.setattr(faster_counts, "ROWS_FIRST", False)
+    right = answered(session, TOP, given)
+    monkeypatch.setattr(faster_counts, "ROWS_FIRST", True)
+    altered(monkeypatch, WRONG[name])
+    assert answered(session, TOP, given) == right
+    assert (seen.few, seen.whole) == (1, 2)
 
 
 @pytest.mark.parametrize("which", [1, 2])
@@ -704,22 +714,20 @@ def test_a_file_that_is_replaced_ends_the_statement(
         assert session.run(TOP).table.num_rows > 0
 
 
-def test_other_groups_are_an_error(tmp_path: Path) -> None:
-    with opened(tmp_path) as session:
-        engine, compiled = engine_and_query(session, TOP)
-        _, other = engine_and_query(session, "SELECT c, COUNT(DISTINCT u) AS n FROM t GROUP BY c")
-        few = few_of(engine, compiled)
-        few._counting._all = lambda: engine.count(other)
-        with pytest.raises(InternalError, match="not those that were there"):
-            few.complete()
+def test_other_groups_are_an_error(session: Session) -> None:
+    engine, compiled = engine_and_query(session, TOP)
+    _, other = engine_and_query(session, "SELECT c, COUNT(DISTINCT u) AS n FROM t GROUP BY c")
+    few = few_of(engine, compiled)
+    few._counting._all = lambda: engine.count(other)
+    with pytest.raises(InternalError, match="not those that were there"):
+        few.complete()
 
 
-def test_more_units_than_rows_are_an_error(tmp_path: Path) -> None:
-    with opened(tmp_path) as session:
-        few = few_of(*engine_and_query(session, TOP))
-        few._counting.upper = tuple(np.zeros_like(each) for each in few.upper)
-        with pytest.raises(InternalError, match="more units than rows"):
-            few.complete()
+def test_more_units_than_rows_are_an_error(session: Session) -> None:
+    few = few_of(*engine_and_query(session, TOP))
+    few._counting.upper = tuple(np.zeros_like(each) for each in few.upper)
+    with pytest.raises(InternalError, match="more units than rows"):
+        few.complete()
 
 
 # -- what is kept

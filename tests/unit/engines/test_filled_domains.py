@@ -146,6 +146,7 @@ def agree(engine: DuckDBEngine, compiled: CompiledQuery, monkeypatch: pytest.Mon
 
 @pytest.mark.parametrize("rows", [0, 1, 90])
 @pytest.mark.parametrize("inside", [False, True])
+@pytest.mark.sampled(5, rest="longer")
 def test_counts_are_those_of_the_query(
     rows: int, inside: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, filled: list[bool]
 ) -> None:
@@ -168,7 +169,7 @@ def test_the_places_are_the_public_order(tmp_path: Path, filled: list[bool]) -> 
     assert all(filled)
 
 
-@pytest.mark.parametrize("every", [4, pytest.param(1, marks=pytest.mark.longer)])
+@pytest.mark.parametrize("every", [12, pytest.param(1, marks=pytest.mark.longer)])
 def test_all_fixtures(
     every: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, filled: list[bool]
 ) -> None:
@@ -197,6 +198,7 @@ def _wrong_rows() -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 @pytest.mark.parametrize(("_what", "rows"), [pytest.param(w, r, id=w) for w, r in _wrong_rows()])
+@pytest.mark.sampled(3, rest="longer")
 def test_rows_that_are_not_as_they_must_be_make_no_counts(
     _what: str, rows: dict[str, Any], tmp_path: Path
 ) -> None:
@@ -248,6 +250,7 @@ def test_what_fails_or_is_not_there_is_counted_as_certified(
     [duckdb.OutOfMemoryException("77"), duckdb.FatalException("77"), MemoryError("77"), ValueError("77")],
     ids=lambda error: type(error).__name__,
 )
+@pytest.mark.sampled(2, rest="longer")
 def test_no_error_of_a_text_is_one_of_the_statement(
     error: Exception, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -331,6 +334,7 @@ def test_domains_beyond_the_most_are_joined(tmp_path: Path, monkeypatch: pytest.
         lambda part: {"origin": part.origin and part.origin + timedelta(1)},
     ],
 )
+@pytest.mark.sampled(3, rest="longer")
 def test_wrong_places_are_found(wrong: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Mutants of what is read of the candidates; the rows outside make their numbers other ones."""
     of = filled_domains._Part.of

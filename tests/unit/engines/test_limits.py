@@ -117,6 +117,7 @@ def test_the_databases_share_the_memory(database: Database) -> None:
         ("SELECT 1 AS one, <two>", None),
     ],
 )
+@pytest.mark.sampled(3, rest="longer")
 def test_a_column_that_a_public_table_does_not_have_is_shown_at_its_place(
     database: Database, marked: str, hint: str | None
 ) -> None:

@@ -111,6 +111,24 @@ def opened(folder: Path, source: str = "t.parquet", kind: str = "BIGINT") -> Ite
         yield session
 
 
+@pytest.fixture(scope="module")
+def many(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
+    folder = tmp_path_factory.mktemp("many")
+    write_rows(folder / "t.parquet", MANY)
+    with opened(folder) as session:
+        yield session
+
+
+@pytest.fixture
+def session(many: Session) -> Session:
+    """A session on the rows of `MANY`, whose engine knows nothing of them yet."""
+    known = of_type(many.database.engines().engine, DuckDBEngine)._rows
+    known.forget()
+    known._failed.clear()
+    known._small.clear()
+    return many
+
+
 class Seen:
     """The texts that were run, the units that they list, and whether their numbers were all there."""
 
@@ -160,6 +178,7 @@ UNITS: dict[str, Sequence[object]] = {
 
 
 @pytest.mark.parametrize("name", UNITS)
+@pytest.mark.sampled(3, rest="longer")
 def test_numbers_are_those_of_the_query(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seen: Seen
 ) -> None:
@@ -186,6 +205,7 @@ KINDS: dict[str, tuple[pa.DataType, Callable[[int], object]]] = {
 
 
 @pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.sampled(3, rest="longer")
 def test_units_of_any_type(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seen: Seen) -> None:
     arrow, made = KINDS[kind]
     write_rows(tmp_path / "t.parquet", list(map(made, MANY)), arrow)
@@ -197,7 +217,7 @@ def test_units_of_any_type(kind: str, tmp_path: Path, monkeypatch: pytest.Monkey
     assert seen.listed == [2, 2, 0, 0]
 
 
-@pytest.mark.parametrize("every", [4, pytest.param(1, marks=pytest.mark.longer)])
+@pytest.mark.parametrize("every", [12, pytest.param(1, marks=pytest.mark.longer)])
 def test_all_fixtures(every: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seen: Seen) -> None:
     monkeypatch.setattr(unweighted, "PART", 1)
     with raw_data() as raw, closing(Session(load(write(tmp_path / "whole", raw)))) as session:
@@ -254,56 +274,47 @@ def test_rows_of_a_parent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seen:
     ],
     ids=["units", "totals in a group", "a join that may repeat rows", "a join of private tables"],
 )
-def test_other_numbers_and_rows(text: str, tmp_path: Path, seen: Seen) -> None:
-    write_rows(tmp_path / "t.parquet", MANY)
-    with opened(tmp_path) as session:
-        engine, compiled = engine_and_query(session, text)
-        engine.count(compiled)
+def test_other_numbers_and_rows(text: str, session: Session, seen: Seen) -> None:
+    engine, compiled = engine_and_query(session, text)
+    engine.count(compiled)
     assert seen.texts == []
 
 
-def test_many_units_with_many_rows_are_not_listed(tmp_path: Path, seen: Seen) -> None:
-    write_rows(tmp_path / "t.parquet", MANY)
-    with opened(tmp_path) as session:
-        for most in (4, 5, 6):
-            engine, compiled = engine_and_query(session, asked(FIRST, most))
-            engine.count(compiled)
+def test_many_units_with_many_rows_are_not_listed(session: Session, seen: Seen) -> None:
+    for most in (4, 5, 6):
+        engine, compiled = engine_and_query(session, asked(FIRST, most))
+        engine.count(compiled)
     assert seen.listed == [10, 2]
 
 
-def test_small_tables_are_not_tried(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seen: Seen) -> None:
-    write_rows(tmp_path / "t.parquet", MANY)
-    with opened(tmp_path) as session:
-        engine, compiled = engine_and_query(session, asked(FIRST, 12))
-        for fewest in (len(MANY) + 1, len(MANY)):
-            monkeypatch.setattr(unweighted, "FEWEST", fewest)
-            engine.count(compiled)
-            engine.count(compiled)
-        assert not seen.texts
-        engine._rows._small.clear()
-        engine._rows._failed.clear()
+def test_small_tables_are_not_tried(session: Session, monkeypatch: pytest.MonkeyPatch, seen: Seen) -> None:
+    engine, compiled = engine_and_query(session, asked(FIRST, 12))
+    for fewest in (len(MANY) + 1, len(MANY)):
+        monkeypatch.setattr(unweighted, "FEWEST", fewest)
         engine.count(compiled)
+        engine.count(compiled)
+    assert not seen.texts
+    engine._rows._small.clear()
+    engine._rows._failed.clear()
+    engine.count(compiled)
     assert len(seen.texts) == 1
 
 
 def test_a_sum_that_is_cut_is_counted_as_before(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seen: Seen
+    session: Session, monkeypatch: pytest.MonkeyPatch, seen: Seen
 ) -> None:
-    write_rows(tmp_path / "t.parquet", MANY)
-    with opened(tmp_path) as session:
-        for limit in (0, 10**6):
-            monkeypatch.setattr(bounding, "FURTHEST", limit)
-            engine, compiled = engine_and_query(session, asked(SELECTED[0], 12))
-            engine._rows._failed.clear()
-            both(engine, compiled, monkeypatch)
+    for limit in (0, 10**6):
+        monkeypatch.setattr(bounding, "FURTHEST", limit)
+        engine, compiled = engine_and_query(session, asked(SELECTED[0], 12))
+        engine._rows._failed.clear()
+        both(engine, compiled, monkeypatch)
     assert seen.complete == [False, True]
 
 
 def test_rows_are_counted_once_and_units_listed_again_for_less(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seen: Seen
+    session: Session, monkeypatch: pytest.MonkeyPatch, seen: Seen
 ) -> None:
     monkeypatch.setattr(unweighted, "PART", 1)
-    write_rows(tmp_path / "t.parquet", MANY)
     counted, listed = RowFacts.count, unweighted._rows_of_units
     calls: list[str] = []
 
@@ -317,24 +328,21 @@ def test_rows_are_counted_once_and_units_listed_again_for_less(
 
     monkeypatch.setattr(RowFacts, "count", known)
     monkeypatch.setattr(unweighted, "_rows_of_units", rows)
-    with opened(tmp_path) as session:
-        for selected, most in ((FIRST, 12), (SELECTED[0], 6), (SELECTED[1], 8), (FIRST, 5), (FIRST, 6)):
-            engine, compiled = engine_and_query(session, asked(selected, most))
-            engine.count(compiled)
+    for selected, most in ((FIRST, 12), (SELECTED[0], 6), (SELECTED[1], 8), (FIRST, 5), (FIRST, 6)):
+        engine, compiled = engine_and_query(session, asked(selected, most))
+        engine.count(compiled)
     assert calls == ["count", "rows", "rows", "rows"]
     assert seen.listed == [0, 2, 2, 10, 2]
 
 
 @pytest.mark.parametrize("selected", [SELECTED[i] for i in (3, 5, 6)])
 def test_where_many_would_be_listed_sizes_are_kept_and_shares_are_those_of_the_query(
-    selected: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seen: Seen
+    selected: str, session: Session, monkeypatch: pytest.MonkeyPatch, seen: Seen
 ) -> None:
     monkeypatch.setattr(unweighted, "MOST_LISTED", 0)
     monkeypatch.setattr(unit_tables, "FEWEST_UNITS", 0)
-    write_rows(tmp_path / "t.parquet", MANY)
-    with opened(tmp_path) as session:
-        for most in (1, 5, 6):
-            assert both(*engine_and_query(session, asked(selected, most)), monkeypatch)
+    for most in (1, 5, 6):
+        assert both(*engine_and_query(session, asked(selected, most)), monkeypatch)
     assert seen.complete == [True] * 3
     assert all("§units0" in text for text in seen.texts)
 
@@ -343,30 +351,26 @@ def test_where_many_would_be_listed_sizes_are_kept_and_shares_are_those_of_the_q
 
 
 def test_a_list_that_lacks_a_unit_is_noticed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seen: Seen
+    session: Session, monkeypatch: pytest.MonkeyPatch, seen: Seen
 ) -> None:
     """It has not so many units as were counted."""
-    write_rows(tmp_path / "t.parquet", MANY)
-    with opened(tmp_path) as session:
-        engine, compiled = engine_and_query(session, asked(FIRST, 6))
-        engine.count(compiled)
-        known = unseal(engine._rows._facts["t"])
-        limit, listed = known.listed
-        known.listed = limit, listed.slice(1)
-        both(engine, compiled, monkeypatch)
+    engine, compiled = engine_and_query(session, asked(FIRST, 6))
+    engine.count(compiled)
+    known = unseal(engine._rows._facts["t"])
+    limit, listed = known.listed
+    known.listed = limit, listed.slice(1)
+    both(engine, compiled, monkeypatch)
     assert seen.listed == [2]
 
 
-def test_facts_of_other_rows_change_numbers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_facts_of_other_rows_change_numbers(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
     """So nothing but the version stands between them and an answer: the next tests are about it."""
-    write_rows(tmp_path / "t.parquet", MANY)
-    with opened(tmp_path) as session:
-        engine, compiled = engine_and_query(session, asked(FIRST, 1))
-        engine.count(compiled)
-        known = unseal(engine._rows._facts["t"])
-        known.sizes = known.sizes * 0 + 1
-        with pytest.raises(AssertionError):
-            both(engine, compiled, monkeypatch)
+    engine, compiled = engine_and_query(session, asked(FIRST, 1))
+    engine.count(compiled)
+    known = unseal(engine._rows._facts["t"])
+    known.sizes = known.sizes * 0 + 1
+    with pytest.raises(AssertionError):
+        both(engine, compiled, monkeypatch)
 
 
 @pytest.mark.parametrize("when", ["before the facts", "after the facts", "before the text", "after the text"])
@@ -486,27 +490,28 @@ ERRORS = (
 
 
 @pytest.mark.parametrize("what", [(UnweightedText, "count"), (RowFacts, "count"), (UnweightedText, "of")])
-@pytest.mark.parametrize("error", ERRORS, ids=lambda error: type(error).__name__)
 def test_a_text_that_fails_is_no_failure(
-    what: tuple[type, str], error: Exception, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    what: tuple[type, str], session: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    write_rows(tmp_path / "t.parquet", MANY)
+    engine, compiled = engine_and_query(session, asked(FIRST, 12))
+    text = asked(FIRST, 12).replace("OPTIONS (", "OPTIONS (fresh = TRUE, ")
+    for error in ERRORS:
 
-    def fails(*_: object) -> None:
-        raise error
+        def fails(*_: object, error: Exception = error) -> None:
+            raise error
 
-    with opened(tmp_path) as session:
-        engine, compiled = engine_and_query(session, asked(FIRST, 12))
         monkeypatch.setattr(*what, fails)
+        engine._rows._failed.clear()
         both(engine, compiled, monkeypatch)
+        assert compiled.sql in engine._rows._failed, error
+        engine._rows._failed.clear()
         charged = session.budget().spent.epsilon
-        assert session.run(asked(FIRST, 12)).table.num_rows > 0
+        assert session.run(text).table.num_rows > 0
         assert session.budget().spent.epsilon == charged + 1
         assert session.database.ledger.count_failures(session.analyst) == 0
 
 
-def test_a_text_that_failed_is_not_tried_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    write_rows(tmp_path / "t.parquet", MANY)
+def test_a_text_that_failed_is_not_tried_again(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
     tried: list[object] = []
 
     def fails(*_: object) -> None:
@@ -514,10 +519,9 @@ def test_a_text_that_failed_is_not_tried_again(tmp_path: Path, monkeypatch: pyte
         raise ValueError
 
     monkeypatch.setattr(UnweightedText, "count", fails)
-    with opened(tmp_path) as session:
-        engine, compiled = engine_and_query(session, asked(FIRST, 12))
-        engine.count(compiled)
-        engine.count(compiled)
+    engine, compiled = engine_and_query(session, asked(FIRST, 12))
+    engine.count(compiled)
+    engine.count(compiled)
     assert len(tried) == 1
 
 
@@ -536,21 +540,19 @@ def test_only_the_query_fails_a_statement(tmp_path: Path, monkeypatch: pytest.Mo
 
 @pytest.mark.parametrize("what", [(UnweightedText, "count"), (RowFacts, "count")])
 def test_a_cancellation_ends_the_statement(
-    what: tuple[type, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    what: tuple[type, str], session: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    write_rows(tmp_path / "t.parquet", MANY)
     running = RunningStatement()
 
     def cancelled(*_: object) -> None:
         running.cancel()
         raise duckdb.InterruptException("interrupted")
 
-    with opened(tmp_path) as session:
-        engine, compiled = engine_and_query(session, asked(FIRST, 12))
-        monkeypatch.setattr(*what, cancelled)
-        with running_statement(running), pytest.raises(Cancelled):
-            engine.count(compiled)
-        assert not running.failed
+    engine, compiled = engine_and_query(session, asked(FIRST, 12))
+    monkeypatch.setattr(*what, cancelled)
+    with running_statement(running), pytest.raises(Cancelled):
+        engine.count(compiled)
+    assert not running.failed
 
 
 # -- nothing is told

@@ -27,6 +27,7 @@ ROWS = (
 
 
 @pytest.mark.parametrize("number", ["AVG(x)", "SUM(x)", "COUNT(*)", "CORR(x, y)", "STDDEV(x)"])
+@pytest.mark.sampled(3, rest="longer")
 def test_different_values_beside_sums_by_group(tmp_path: Path, number: str) -> None:
     different = "COUNT(DISTINCT y, contribution_bounds_per_group => (0, 20)) AS d"
     with open_world(tmp_path, POLICY, t=ROWS) as session:

@@ -145,5 +145,6 @@ def test_two_checks_lose_no_more_than_they_are_charged() -> None:
     assert 0.3 < worst_excess(wrong=False) <= 1 + 1e-4
 
 
+@pytest.mark.longer
 def test_learning_from_exact_numbers_loses_more() -> None:
     assert worst_excess(wrong=True) > 1.5

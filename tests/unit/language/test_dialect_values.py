@@ -115,6 +115,7 @@ def compute(call: str) -> object:
 
 
 @pytest.mark.parametrize("line", VALUES)
+@pytest.mark.sampled(3, rest="longer")
 def test_a_call_has_the_value_of_its_dialect(line: str) -> None:
     call, expected = VALUES[line]
     assert compute(call) == expected

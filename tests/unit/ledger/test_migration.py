@@ -598,11 +598,10 @@ print(len(seen), *sorted(set(seen)))
     ("before", "entries", "spent"),
     [
         (4, 10, "344/105"),
-        (5, 12, "10"),
-        (6, 12, "10"),
-        (7, 13, "10"),
-        (8, 15, "10"),
-        (9, 15, "10"),
+        *(
+            pytest.param(before, entries, "10", marks=pytest.mark.longer)
+            for before, entries in ((5, 12), (6, 12), (7, 13), (8, 15), (9, 15))
+        ),
         (10, 16, "10"),
     ],
 )

@@ -349,8 +349,9 @@ def largest_only(
     return after if all(after[part] <= ONE for part in parts) else None
 
 
-def test_no_unit_bears_more_than_the_budget() -> None:
-    assert worst_loss(5, every_part) == ONE
+@pytest.mark.parametrize("depth", [4, pytest.param(5, marks=pytest.mark.longer)])
+def test_no_unit_bears_more_than_the_budget(depth: int) -> None:
+    assert worst_loss(depth, every_part) == ONE
 
 
 @pytest.mark.parametrize(("wrong", "found"), [(first_part, 2), (divided, 2), (largest_only, 4)])

@@ -383,8 +383,9 @@ def test_declared_bounds_do_not_make_a_sum_monotone_whose_values_they_do_not_cut
         assert not made.plan.counts[0].monotone
 
 
+@pytest.mark.parametrize("places", [2, pytest.param(3, marks=pytest.mark.longer)])
 def test_what_answers_with_bounds_that_were_found_costs_no_more_than_was_quoted(
-    session: Session, tmp_path: Path
+    session: Session, tmp_path: Path, places: int
 ) -> None:
     """Part by part: a cost is divided by what a unit changes, so among other parts for other bounds."""
     path = session.policy.path
@@ -402,7 +403,8 @@ def test_what_answers_with_bounds_that_were_found_costs_no_more_than_was_quoted(
         for found in of_type(own.prepare(asked), PreparedComposed).parts:
             method, ladders = of_type(found.method, BoundSearches), found.plan.ladders
             quoted = method.first.quote.loss
-            ends = [(0, len(each.ladder.bounds) // 2, len(each.ladder.bounds) - 1) for each in ladders]
+            last = (len(each.ladder.bounds) - 1 for each in ladders)
+            ends = [(0, most, most // 2)[:places] for most in last]
             for bounds in itertools.product(*ends):
                 plan = found.counting.with_bounds(bounds).plan
                 answers = method.within_quote(plan, find_excesses(plan, ladders, bounds))

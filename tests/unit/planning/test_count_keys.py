@@ -99,6 +99,7 @@ def test_a_public_key_may_stand_beside_it(asked: NearlyExact) -> None:
         f"n, COUNT(*) FROM {OF_EACH} GROUP BY n",
     ],
 )
+@pytest.mark.sampled(4, rest="longer")
 def test_other_statements_find_the_groups_by_their_units(asked: NearlyExact, statement: str) -> None:
     assert asked.private.execute(statement).release.charge.delta > 0
 

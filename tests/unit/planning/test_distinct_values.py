@@ -46,7 +46,7 @@ def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
 @pytest.mark.sampled(2)
 def test_it_is_cut_to_what_is_declared(session: Session, table: str) -> None:
     ends = set()
-    for n in range(40):  # each with an epsilon of its own: none is a stored answer
+    for n in range(15):  # each with an epsilon of its own: none is a stored answer
         found = session.run(
             f"SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = {0.02 + n / 10_000}) "
             "COUNT(DISTINCT ward, contribution_bounds_per_group => (0, 6)) AS n, "

@@ -128,6 +128,7 @@ CHOSEN = [
 
 
 @pytest.mark.parametrize(("rest", "options", "name"), CHOSEN)
+@pytest.mark.sampled(3, rest="longer")
 def test_the_chosen_mechanism_and_its_figures_stand_first(
     sessions: list[Session], rest: str, options: str, name: str
 ) -> None:

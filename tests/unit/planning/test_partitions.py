@@ -176,6 +176,7 @@ def in_both(counts: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
         yield tuple(n - g for n, g in zip(counts, gone, strict=True))
 
 
+@pytest.mark.longer
 def test_partitions_are_as_private_as_one_of_them_or_as_those_of_a_unit_together(session: Session) -> None:
     """With epsilon 2 in units of ln 2, no outcome is more than 4 times as likely on a neighbour."""
     fact = prepared(session, f"{BY_CITY} <= 1", "epsilon = 2")

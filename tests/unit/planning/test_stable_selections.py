@@ -178,7 +178,7 @@ QUESTIONS = (
 
 
 @pytest.mark.parametrize(
-    ("c", "every"), [(3, 4), *(pytest.param(c, 1, marks=pytest.mark.longer) for c in (1, 2, 3))]
+    ("c", "every"), [(3, 8), *(pytest.param(c, 1, marks=pytest.mark.longer) for c in (1, 2, 3))]
 )
 def test_one_unit_moves_a_distance_by_c_through_sql(
     tmp_path_factory: pytest.TempPathFactory, c: int, every: int

@@ -274,9 +274,9 @@ class TestAnswer:
 
     def test_rows_in_order_then_by_key(self, session: Session) -> None:
         text = statement(self.TEXT, 12)
-        runs = [self.run(session, text) for _ in range(40)]
+        runs = [self.run(session, text) for _ in range(12)]
         full = [each for each in runs if len(each[1].rows) == 8]
-        assert len(full) > 25  # about 2% of runs place a fourth group before the cutoff, and may end there
+        assert len(full) > 6  # about 2% of runs place a fourth group before the cutoff, and may end there
         for prepared, answer in full:
             shown = [self.NAMES[i] for i in answer.rows]
             ordered = int((~np.isnan(present(answer.gap))).sum())
@@ -294,11 +294,9 @@ class TestAnswer:
                 for n, low, high in zip(table["n"], table["n_low"], table["n_high"], strict=True)
             )
 
-    @pytest.mark.parametrize(
-        ("runs", "off"), [(100, 0.11), pytest.param(300, 0.0625, marks=pytest.mark.slow)]
-    )
+    @pytest.mark.parametrize(("runs", "off"), [(40, 0.17), pytest.param(300, 0.0625, marks=pytest.mark.slow)])
     def test_the_counts_of_both_parts_are_measured(self, session: Session, runs: int, off: float) -> None:
-        """The coverage of 300 runs has a standard error of at most .0125 (100: .022), five are allowed."""
+        """The coverage of 300 runs has a standard error of at most .0125 (40: .035), five are allowed."""
         text = statement(self.TEXT, 12)
         covered: list[bool] = []
         spread: dict[int, list[float]] = {}

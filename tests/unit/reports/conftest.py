@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import datetime as clock
+import shutil
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -60,23 +62,44 @@ def set_clock(monkeypatch: pytest.MonkeyPatch, day: str) -> None:
         monkeypatch.setattr(module, "datetime", Then)
 
 
-@pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    set_clock(monkeypatch, "2026-02-04")
-    with duckdb.connect() as connection:
+@pytest.fixture(scope="session")
+def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The files and the policy, which no test changes."""
+    made = tmp_path_factory.mktemp("written")
+    with duckdb.cursor() as connection:
         connection.execute(
-            "CREATE TABLE signups AS SELECT i AS user_id,"
+            "CREATE TEMP TABLE signups AS SELECT i AS user_id,"
             " DATE '2026-01-05' + CAST(i % 28 AS INTEGER) AS signed_up,"
             " ['a', 'b', 'c'][1 + i % 3] AS country, ['x', 'y'][1 + (i // 28) % 2] AS channel,"
             " 'p' AS open FROM range(2800) t(i)"
         )
         connection.execute(
-            "CREATE TABLE visits AS SELECT i % 2800 AS user_id, 'a' AS country FROM range(5600) t(i)"
+            "CREATE TEMP TABLE visits AS SELECT i % 2800 AS user_id, 'a' AS country FROM range(5600) t(i)"
         )
         for name in ("signups", "visits"):
-            connection.execute(f"COPY {name} TO '{tmp_path / name}.parquet' (FORMAT parquet)")
-    (tmp_path / "dpsql.toml").write_text(POLICY)
+            connection.execute(f"COPY {name} TO '{made / name}.parquet' (FORMAT parquet)")
+    (made / "dpsql.toml").write_text(POLICY)
+    return made
+
+
+@pytest.fixture
+def folder(written: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    set_clock(monkeypatch, "2026-02-04")
+    shutil.copytree(written, tmp_path, dirs_exist_ok=True)
     return tmp_path
+
+
+@pytest.fixture(scope="module")
+def unchanged(written: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
+    """A session for the tests of a module that neither charge nor register anything."""
+    made = tmp_path_factory.mktemp("unchanged")
+    shutil.copytree(written, made, dirs_exist_ok=True)
+    with pytest.MonkeyPatch.context() as patched:
+        set_clock(patched, "2026-02-04")
+        with closing(Session(load(made / "dpsql.toml"), analyst="ann")) as session:
+            yield session
+            assert session.ledger.entries() == []
+            assert session.ledger.reports() == []
 
 
 @pytest.fixture

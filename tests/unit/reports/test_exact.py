@@ -67,9 +67,7 @@ def accepted(session: Session, draw: random.Random) -> tuple[str, str]:
             return found
 
 
-@pytest.mark.parametrize(
-    "seed", [*range(3), *(pytest.param(n, marks=pytest.mark.longer) for n in range(3, 8))]
-)
+@pytest.mark.parametrize("seed", [0, *(pytest.param(n, marks=pytest.mark.longer) for n in range(1, 8))])
 def test_answers_are_those_of_the_data(folder: Path, seed: int) -> None:
     draw = random.Random(seed)
     text = POLICY.replace("epsilon = 1\n", "epsilon = 1000\n")

@@ -96,11 +96,11 @@ def test_costs_of_several_releases_are_added_up_by_parts(folder: Path, opened: C
 
 
 @pytest.mark.parametrize("epsilon", ["0", "-1", "1e-40", "1e400"])
-def test_an_epsilon_that_no_statement_has_is_refused(session: Session, epsilon: str) -> None:
+def test_an_epsilon_that_no_statement_has_is_refused(unchanged: Session, epsilon: str) -> None:
     with pytest.raises(ProgrammingError, match="between 1e-06 and 1,000,000"):
-        register(session, WEEK_ALONE, epsilon=epsilon)
+        register(unchanged, WEEK_ALONE, epsilon=epsilon)
     with pytest.raises(ProgrammingError, match="between 1e-06 and 1,000,000"):
-        session.reports.plan([f"{SELECT} COUNT(*) AS n FROM signups"], epsilon)
+        unchanged.reports.plan([f"{SELECT} COUNT(*) AS n FROM signups"], epsilon)
 
 
 def test_a_page_that_cannot_be_written_is_said(
@@ -138,8 +138,8 @@ def test_a_week_is_of_no_other_one_after_parts_have_changed_for_a_time(
     assert own.ledger.check() == []
 
 
-def test_a_text_for_other_parts_is_another_report(session: Session) -> None:
-    text = session.reports.plan_registration("weekly", WEEK_ALONE, epsilon="0.4").text
+def test_a_text_for_other_parts_is_another_report(unchanged: Session) -> None:
+    text = unchanged.reports.plan_registration("weekly", WEEK_ALONE, epsilon="0.4").text
     assert text.declared is not None
     assert replace(text, declared="other").digest != text.digest
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
@@ -54,31 +55,33 @@ def rows() -> tuple[pa.Table, pa.Table]:
     return pa.table(visits), pa.table({"i": [1]})
 
 
-@pytest.fixture(params=[*SCRIPTS])
-def script(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+@pytest.fixture(scope="module", params=[*SCRIPTS])
+def script(request: pytest.FixtureRequest) -> Iterator[list[tuple[str, Any]]]:
+    """Texts, each with what a session answers."""
     more = PARTS if request.param == "parts" else RENEWAL
-    monkeypatch.setattr(golden, "POLICY", BUDGET + more + TABLE)
-    monkeypatch.setattr(golden, "_rows", rows)
-    monkeypatch.setattr(renewals, "now", lambda: datetime(2026, 5, 3, tzinfo=UTC))
-    texts = SCRIPTS[request.param]
-    monkeypatch.setattr(doors, "SCRIPT", texts)
-    monkeypatch.setattr(doors, "PAID", {*PAID})
-    return texts
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(golden, "POLICY", BUDGET + more + TABLE)
+        patched.setattr(golden, "_rows", rows)
+        patched.setattr(renewals, "now", lambda: datetime(2026, 5, 3, tzinfo=UTC))
+        texts = SCRIPTS[request.param]
+        patched.setattr(doors, "SCRIPT", texts)
+        patched.setattr(doors, "PAID", {*PAID})
+        found = by_session()
+        assert len(found[2]) >= 4
+        assert "over the same rows" in str(found) or "computed from releases 1, 2" in str(found)
+        yield [*zip(texts, found, strict=True)]
 
 
 @pytest.mark.parametrize("door", [by_http, by_mcp])
-def test_programs_get_equal_rows(script: list[str], door: Any) -> None:
-    expected = by_session()
-    assert len(expected[2]) >= 4
-    assert "over the same rows" in str(expected) or "computed from releases 1, 2" in str(expected)
-    for text, here, there in zip(script, expected, door(), strict=True):
+def test_programs_get_equal_rows(script: list[tuple[str, Any]], door: Any) -> None:
+    for (text, here), there in zip(script, door(), strict=True):
         named = [{name: row[name] for name in own} for row, own in zip(there, here, strict=True)]
         assert json.dumps(named, default=str) == json.dumps(here, default=str), text
 
 
 @pytest.mark.parametrize("extended", [False, True], ids=["simple", "extended"])
-def test_the_wire_sends_equal_rows(script: list[str], *, extended: bool) -> None:
-    for text, here, there in zip(script, by_session(), by_wire(extended=extended), strict=True):
+def test_the_wire_sends_equal_rows(script: list[tuple[str, Any]], *, extended: bool) -> None:
+    for (text, here), there in zip(script, by_wire(extended=extended), strict=True):
         shown = [tuple(None if cell is None else _text(cell) for cell in row.values()) for row in here]
         found = [tuple(None if cell is None else _number(cell.decode()) for cell in row) for row in there]
         assert found == shown, text

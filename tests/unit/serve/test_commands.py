@@ -343,9 +343,9 @@ def test_any_words_are_a_command_or_none_or_refused(words: list[str]) -> None:
         assert text[found.at :].startswith(found.query)
 
 
-@pytest.mark.parametrize("text", [*CASES, *(f"-- x\n{text}" for text in CASES)])
-def test_what_is_a_command_is_not_missed_by_its_first_word(text: str) -> None:
-    assert may_be_command(text)
+def test_what_is_a_command_is_not_missed_by_its_first_word() -> None:
+    for text in (*CASES, *(f"-- x\n{text}" for text in CASES)):
+        assert may_be_command(text), text
 
 
 @pytest.mark.parametrize(

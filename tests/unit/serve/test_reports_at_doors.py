@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from tests.unit.serve import test_streams_at_doors as doors
-from tests.unit.serve.test_streams_at_doors import _number, _text, by_http, by_mcp, by_session, by_wire
+from tests.unit.serve.test_streams_at_doors import Rows, _number, _text, by_http, by_mcp, by_session, by_wire
 
 SELECT = "SELECT WITH DIFFERENTIAL_PRIVACY"
 RUN = "EXECUTE REPORT pages STATEMENT 1"
@@ -22,10 +23,13 @@ SCRIPT = [
 ]
 
 
-@pytest.fixture(autouse=True)
-def _script(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(doors, "SCRIPT", SCRIPT)
-    monkeypatch.setattr(doors, "PAID", {RUN})
+@pytest.fixture(scope="module")
+def expected() -> Iterator[list[Rows]]:
+    """What a session answers; the doors are asked the same."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(doors, "SCRIPT", SCRIPT)
+        patched.setattr(doors, "PAID", {RUN})
+        yield by_session()
 
 
 def without_times(rows: list[dict[str, Any]]) -> str:
@@ -33,8 +37,7 @@ def without_times(rows: list[dict[str, Any]]) -> str:
 
 
 @pytest.mark.parametrize("door", [by_http, by_mcp])
-def test_programs_get_equal_rows(door: Any) -> None:
-    expected = by_session()
+def test_programs_get_equal_rows(expected: list[Rows], door: Any) -> None:
     assert [row["statement"] for row in expected[3]] == [1] * len(expected[2]) + [2]
     for text, here, there in zip(SCRIPT, expected, door(), strict=True):
         named = [{name: row[name] for name in own} for row, own in zip(there, here, strict=True)]
@@ -44,8 +47,8 @@ def test_programs_get_equal_rows(door: Any) -> None:
 
 
 @pytest.mark.parametrize("extended", [False, True], ids=["simple", "extended"])
-def test_the_wire_sends_equal_rows(*, extended: bool) -> None:
-    for text, here, there in zip(SCRIPT, by_session(), by_wire(extended=extended), strict=True):
+def test_the_wire_sends_equal_rows(expected: list[Rows], *, extended: bool) -> None:
+    for text, here, there in zip(SCRIPT, expected, by_wire(extended=extended), strict=True):
         shown = [tuple(None if cell is None else _text(cell) for cell in row.values()) for row in here]
         found = [tuple(None if cell is None else _number(cell.decode()) for cell in row) for row in there]
         assert [row for row in found if row[0] != "since"] == [row for row in shown if row[0] != "since"], (

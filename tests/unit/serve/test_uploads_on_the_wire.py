@@ -83,6 +83,13 @@ def test_an_upload_is_of_its_connection_alone() -> None:
         on_bench(asked)
 
 
+@pytest.fixture(scope="module")
+def refusing() -> Iterator[Service]:
+    """A service for clients that upload nothing."""
+    with served() as made:
+        yield made
+
+
 @pytest.mark.parametrize(
     ("text", "data", "message"),
     [
@@ -103,9 +110,11 @@ def test_an_upload_is_of_its_connection_alone() -> None:
         (COPY, b"row_id,kind\n" + b"," * 9_000_000, "values"),
     ],
 )
-def test_what_is_no_upload_keeps_the_connection(text: str, data: bytes, message: str) -> None:
+def test_what_is_no_upload_keeps_the_connection(
+    refusing: Service, text: str, data: bytes, message: str
+) -> None:
     async def asked(bench: Bench) -> None:
-        bench.context.service = service
+        bench.context.service = refusing
         alice = await bench.log_in()
         pieces = [data[i : i + 1_000_000] for i in range(0, len(data), 1_000_000)]
         found = await copy(alice, text, rows(*pieces), DONE)
@@ -113,8 +122,7 @@ def test_what_is_no_upload_keeps_the_connection(text: str, data: bytes, message:
         assert any(each in told for each in message.split("|")), told
         assert await ask(alice, "SELECT 1 AS one") == [(b"1",)]
 
-    with served() as service:
-        on_bench(asked)
+    on_bench(asked)
 
 
 def test_too_many_bytes_and_a_client_that_gives_up(monkeypatch: pytest.MonkeyPatch) -> None:

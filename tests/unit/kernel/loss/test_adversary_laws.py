@@ -89,7 +89,7 @@ PAIRS = [
 
 @pytest.mark.parametrize(("epsilon", "delta"), [("1", "0.1"), ("3/2", "0.2")])
 @pytest.mark.parametrize("mechanisms", [(sparse_vector,), (noisy_max,), (sparse_vector, noisy_max)])
-@pytest.mark.sampled(7)
+@pytest.mark.longer
 def test_no_adversary_with_real_mechanisms_breaks_the_promise(
     mechanisms: tuple[Callable[[tuple[int, int], tuple[int, int]], Action], ...], epsilon: str, delta: str
 ) -> None:

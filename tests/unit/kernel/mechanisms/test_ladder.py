@@ -34,7 +34,7 @@ def law(values: NDArray[np.int64], scale: float) -> NDArray[np.float64]:
 
 @pytest.mark.parametrize(("epsilon", "noise"), [("0.2", 0), (1, 0), (3, "0.1"), (1, 2), (1, "2.3")])
 @pytest.mark.parametrize("one_in", [1, 2, 4])
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(7, rest="longer")
 def test_no_unit_moves_a_rung_by_more_than_epsilon(epsilon: int | str, noise: int | str, one_in: int) -> None:
     """All numbers of at most 4 units with contributions of all sizes, and one unit more above any rungs."""
     plan = Ladder.plan(RUNGS, epsilon, noise=noise, one_in=one_in)

@@ -142,6 +142,7 @@ def test_texts_cannot_grow_without_end(catalog: PgCatalog, expression: str) -> N
         "SELECT count(*) FROM pg_type a, pg_type b, pg_type c, pg_type d, pg_type e, pg_type f, pg_type g",
     ],
 )
+@pytest.mark.sampled(3, rest="longer")
 def test_answers_are_bounded(catalog: PgCatalog, text: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("dpsql.serve.catalog.catalog.MAX_SECONDS", 1.0)
     with pytest.raises((UnknownQuestion, QuestionTooLarge, QuestionTimedOut)):

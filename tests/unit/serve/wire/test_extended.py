@@ -169,6 +169,7 @@ def test_flush_sends_what_there_is() -> None:
         ([f.parse("SELECT 'changed'"), f.bind(), f.execute()], "55000"),
     ],
 )
+@pytest.mark.sampled(4, rest="longer")
 def test_a_mistake_ends_the_batch_and_leaves_the_connection(batch: list[bytes], sqlstate: str) -> None:
     found, after = ask(batch, [f.parse("SELECT 1"), f.bind(), f.execute()])
     assert (error(found)["S"], error(found)["C"]) == ("ERROR", sqlstate)
