@@ -20,13 +20,14 @@ from dpsql.analysis.call_rules import RULES_BY_NODE
 from dpsql.analysis.compiled_relation import Block, Cte, From, Scope
 from dpsql.analysis.compiler import StatementCompiler
 from dpsql.analysis.from_joins import compile_from
+from dpsql.analysis.known_subqueries import KnownSubqueries, read_with_ctes
 from dpsql.analysis.public_domains import DECLARED_MARK, DP_DOMAIN
 from dpsql.analysis.released import find_default
 from dpsql.analysis.scalar_rules import make_canonical
 from dpsql.analysis.schema_catalog import Catalog
 from dpsql.analysis.typed_expression import UnitRole, tells_units
 from dpsql.errors import QueryRefused
-from dpsql.language import MARK, Query, StatementText, copy_tree, read_nodes, walk_tree
+from dpsql.language import MARK, Query, StatementText, copy_tree, walk_tree
 from dpsql.lazy_dataclass import dataclass
 from dpsql.policy import Policy, Table, fold
 
@@ -280,13 +281,14 @@ class Provenance:
 
     def __init__(self, source: StatementText, policy: Policy, catalog: Catalog) -> None:
         self.source, self.policy, self.catalog = source, policy, catalog
+        self.subqueries = KnownSubqueries(select_blocks.compile_query)
         self._compiled = defaultdict[object, list[tuple[object, StatementCompiler, From]]](list)
         """The FROM clauses so far, by what the nodes hold that they depend on; with their positions."""
 
     def make_compiler(self) -> StatementCompiler:
         """Return a new compiler of the statement; what it compiles is dropped."""
         return StatementCompiler(
-            self.source, self.policy, self.catalog, RULES_BY_NODE, select_blocks.compile_query
+            self.source, self.policy, self.catalog, RULES_BY_NODE, self.subqueries, now=self.subqueries.now
         )
 
     def list_ctes(self, node: exp.Expr, outer: tuple[Cte, ...]) -> tuple[Cte, ...]:
@@ -389,16 +391,12 @@ class Provenance:
 
 def _read_rows(select: exp.Select, ctes: tuple[Cte, ...]) -> tuple[object, object]:
     """Return what nodes hold on which the FROM clause of a block depends, and beside it their positions."""
-    listed = [*ctes]
-    for cte in listed:
-        listed += (each for each in cte.visible if not any(each is known for known in listed))
-    places = {id(cte): i for i, cte in enumerate(listed)}
     clauses = (select.args.get("from_"), *(select.args.get("joins") or ()), select.args.get("where"))
-    found = [read_nodes(part) for part in (*clauses, *(cte.query for cte in listed)) if part is not None]
-    if any(meta and DECLARED_MARK in meta for _, metas in found for _, meta in metas):
-        found.append(read_nodes(select))  # whether declared values are read depends on the keys
-    named = [(cte.name, cte.columns, *(places[id(each)] for each in cte.visible)) for cte in listed]
-    return (len(ctes), *named, *(held for held, _ in found)), [metas for _, metas in found]
+    read = [part for part in clauses if part is not None]
+    held, positions = read_with_ctes(read, ctes)
+    if any(meta and DECLARED_MARK in meta for metas in positions for _, meta in metas):
+        held, positions = read_with_ctes([*read, select], ctes)  # whether they are read depends on the keys
+    return (len(ctes), held), positions
 
 
 def _list_columns(select: exp.Select) -> Iterator[exp.Column]:
