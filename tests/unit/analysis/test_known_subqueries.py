@@ -11,7 +11,7 @@ from sqlglot import exp
 from dpsql.analysis import build_plan, check_statement, complete_options, select_blocks
 from dpsql.analysis.compiled_relation import Cte, Relation
 from dpsql.analysis.compiler import StatementCompiler
-from dpsql.analysis.known_subqueries import KnownSubqueries, read_with_ctes
+from dpsql.analysis.known_subqueries import KnownSubqueries
 from dpsql.errors import QueryRefused, QuerySyntaxError
 from dpsql.language import Options, Query, parse
 from dpsql.policy import load
@@ -88,29 +88,55 @@ def test_equal_subqueries_of_a_statement_are_compiled_once(
     assert sorted(text for text in compiled if "DISTINCT" not in text) == ["SELECT * FROM a", ROWS]
 
 
+def tree_of(text: str) -> exp.Query:
+    return of_type(parse(text), Query).tree
+
+
 def find_cte(text: str) -> tuple[Cte, ...]:
-    query = of_type(parse(text), Query).tree
-    return (Cte("a", query, (), ()),)
+    return (Cte("a", tree_of(text), (), ()),)
 
 
 @pytest.mark.parametrize(
-    ("text", "named", "same", "placed"),
+    ("text", "named", "same"),
     [
-        ("SELECT b FROM a", "SELECT b FROM t", True, True),
-        ("SELECT  b FROM a", "SELECT b FROM t", True, False),
-        ("SELECT b FROM a", "SELECT  b FROM t", True, False),
-        ("SELECT b FROM a", "SELECT b FROM u", False, True),
-        ("SELECT c FROM a", "SELECT b FROM t", False, True),
-        ("SELECT b FROM A", "SELECT b FROM t", False, True),
+        ("SELECT b FROM a", "SELECT b FROM t", True),
+        ("SELECT  b FROM a", "SELECT b FROM t", False),
+        ("SELECT b FROM a", "SELECT  b FROM t", False),
+        ("SELECT b FROM a", "SELECT b FROM u", False),
+        ("SELECT c FROM a", "SELECT b FROM t", False),
+        ("SELECT b FROM A", "SELECT b FROM t", False),
     ],
 )
-def test_what_a_subquery_depends_on(text: str, named: str, *, same: bool, placed: bool) -> None:
+def test_what_a_subquery_depends_on(text: str, named: str, *, same: bool) -> None:
     """Its own nodes, those of the expressions that it names, and where they stand."""
-    known = read_with_ctes([of_type(parse("SELECT b FROM a"), Query).tree], find_cte("SELECT b FROM t"))
-    held, positions = read_with_ctes([of_type(parse(text), Query).tree], find_cte(named))
-    assert (held == known[0], positions == known[1]) == (same, placed)
+    known = KnownSubqueries(select_blocks.compile_query)
+    first = known.identify([tree_of("SELECT b FROM a")], find_cte("SELECT b FROM t"))
+    assert (known.identify([tree_of(text)], find_cte(named)) == first) is same
 
 
 def test_an_expression_that_is_not_named_makes_no_difference() -> None:
-    query = of_type(parse("SELECT b FROM t"), Query).tree
-    assert read_with_ctes([query], find_cte("SELECT 1")) == read_with_ctes([query], ())
+    known, tree = KnownSubqueries(select_blocks.compile_query), tree_of("SELECT b FROM t")
+    assert known.identify([tree], find_cte("SELECT 1")) == known.identify([tree], ())
+
+
+def test_which_expression_a_name_means() -> None:
+    """Two trees that name the same two expressions, in another order."""
+    known = KnownSubqueries(select_blocks.compile_query)
+    queries = [tree_of("SELECT b FROM t"), tree_of("SELECT b FROM u")]
+    found = [
+        tuple(Cte(name, query, (), ()) for name, query in zip(names, queries, strict=True))
+        for names in ("ac", "ca", "ac")
+    ]
+    tree = tree_of("SELECT b FROM a, c")
+    one, other, again = (known.identify([tree], ctes) for ctes in found)
+    assert one == again
+    assert one != other
+
+
+def test_trees_are_read_again_where_they_may_have_changed() -> None:
+    known, tree = KnownSubqueries(select_blocks.compile_query), tree_of("SELECT b FROM t")
+    before = known.identify([tree], ())
+    with known.unchanged():
+        known.identify([tree], ())
+    tree.set("limit", exp.Limit(expression=exp.Literal.number(1)))
+    assert known.identify([tree], ()) != before
