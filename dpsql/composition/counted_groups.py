@@ -14,7 +14,6 @@ from functools import partial
 
 from sqlglot import exp
 
-from dpsql.analysis import Catalog
 from dpsql.analysis.aggregate_functions import contains_aggregate
 from dpsql.analysis.compiled_relation import Cte
 from dpsql.analysis.compiler import function_name, read_whole_number
@@ -24,16 +23,15 @@ from dpsql.composition.found_values import list_ctes_of
 from dpsql.composition.groups_of_sets import group_set_operation
 from dpsql.errors import QueryRefused
 from dpsql.language import Query, copy_tree, find_nodes, walk_tree
-from dpsql.policy import Policy, fold
+from dpsql.policy import fold
 
 _OUTER = frozenset({"expressions", "from_", "where", "with_", "kind"})
 _INNER = frozenset({"expressions", "from_", "joins", "where", "group", "having", "kind"})
 
 
-def with_few_groups(query: Query, policy: Policy, catalog: Catalog) -> exp.Query:
+def with_few_groups(query: Query, provenance: Provenance) -> exp.Query:
     """Return a statement that counts groups of undeclared keys as one number; its tree is changed."""
     tree: exp.Query = query.tree
-    provenance = Provenance(query.source, policy, catalog)
     for select in find_nodes(tree, exp.Select):
         ctes = list_ctes_of(select, provenance)
         inner = _read_inner(select, provenance, ctes)

@@ -20,13 +20,12 @@ from dataclasses import replace
 
 from sqlglot import exp
 
-from dpsql.analysis import Catalog, Plan
+from dpsql.analysis import Plan
 from dpsql.analysis.aggregate_functions import contains_aggregate
 from dpsql.analysis.compiled_relation import Cte
 from dpsql.analysis.statement_shapes import Provenance
 from dpsql.errors import QueryRefused
 from dpsql.language import MARK, Clause, Clauses, Options, Query, copy_tree, find_nodes, name_query
-from dpsql.policy import Policy
 
 FOUND = "found"
 """The meta of a literal that stands for the least number of speakers, with the column that they speak for."""
@@ -39,11 +38,11 @@ _FIRST = -100
 """The position that the first SELECT of speakers has: that of no SELECT in the text."""
 
 
-def with_found_values(query: Query, policy: Policy, catalog: Catalog) -> Query:
+def with_found_values(query: Query, provenance: Provenance) -> Query:
     """Return a statement with released lists in the place of values of private rows; its tree is changed."""
     if query.clause != Clause():
         return query
-    provenance, inner = Provenance(query.source, policy, catalog), dict(query.inner)
+    inner = dict(query.inner)
     for node in find_nodes(query.tree, exp.In):
         listed, around = node.args.get("query"), node.find_ancestor(exp.Select)
         select = listed.unnest() if isinstance(listed, exp.Subquery) else listed
