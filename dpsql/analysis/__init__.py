@@ -20,8 +20,8 @@
 ``facts_of_values``    bounds of an expression, its grain of time, NULL; ``row_conditions`` what holds on
                        the rows that count, ``where_ranges`` which values it leaves
 ``key_candidates``     which groups there can be; ``public_domains`` lists of values, ``public_values``
-                       single values, ``count_keys`` numbers of a unit's rows, ``large_domains`` those of
-                       which not all groups are counted;
+                       single values, ``stepped_values`` steps of a number, ``count_keys`` numbers of a
+                       unit's rows, ``large_domains`` those of which not all groups are counted;
                        ``group_rules`` how many, and of which units, ``bounds_on_groups`` in how many
                        of them a unit counts
 ``part_guards``        conditions on the date of units, beside those from which they follow;
@@ -72,6 +72,7 @@ from dpsql.analysis.large_domains import (
     DomainPart,
     SparseDomain,
     choose_common_noise,
+    divide_by_noise,
     is_laplace_less,
     is_selection_of_all,
 )
@@ -164,6 +165,7 @@ __all__ = [
     "describe_cuts",
     "describe_number",
     "describe_quantile",
+    "divide_by_noise",
     "find_probe",
     "find_values",
     "function_name",

@@ -2,9 +2,8 @@
 
 A key is evaluated on public rows: on those of the public items of FROM that it reads, and on the values of
 each private column that it reads, declared or listed in WHERE, with NULL. Keys that share an item or a column
-are evaluated on the same rows, so that only combinations that can occur are candidates. Conditions on the
-same rows leave out further ones. Keys that share nothing are combined with each other by the counting query.
-No candidate depends on private rows.
+are evaluated on the same rows, with the conditions on them: only combinations that can occur are candidates.
+The counting query combines keys that share nothing. No candidate depends on private rows.
 """
 
 from __future__ import annotations
@@ -27,6 +26,7 @@ from dpsql.analysis.public_domains import (
 )
 from dpsql.analysis.row_conditions import Condition, KnownRows, find_not_null, substitute_columns
 from dpsql.analysis.schema_catalog import Catalog
+from dpsql.analysis.stepped_values import find_stepped_values
 from dpsql.analysis.typed_expression import GRAINS, MAX_LISTED, KeyDomain, Span, Typed
 from dpsql.analysis.where_ranges import (
     ColumnValues,
@@ -205,8 +205,8 @@ class _Finder:
         if any(never_null(node, self.known.has_value, self.sure) for node in nodes):
             return values.without_null()
         made = add_null(values)
-        # A part of a time that is infinite is NULL.
         parts = not self.keys[place].is_column and values.origin.startswith("the ")
+        # A part of a time that is infinite is NULL.
         return replace(made, complete=made.complete or (parts and self.keys[place].domain is values))
 
     def _find_atom(self, name: str) -> str | None:
@@ -279,7 +279,6 @@ class _Finder:
         return [c for i in places for c in self._evaluate_together([i], self._find_atoms_of_keys(i))]
 
     def _find_atoms_of_keys(self, *places: int) -> frozenset[str]:
-        """Return the items, columns and choices that keys read."""
         return frozenset[str]().union(*(self._find_atoms(self.nodes[i]) or () for i in places))
 
     def _evaluate_alone(self, place: int, atoms: frozenset[str]) -> KeyDomain | None:
@@ -308,7 +307,10 @@ class _Finder:
 
     def _find_own_domain(self, place: int) -> KeyDomain | None:
         """Return the domain of a key that cannot be evaluated on public rows."""
-        values = find_values_of_key(self.catalog, self.keys[place], self.nodes[place], self.compared)
+        node = self.nodes[place]
+        values = find_values_of_key(self.catalog, self.keys[place], node, self.compared)
+        if values is None:
+            return find_stepped_values(self.catalog, node, self.known, self.compared)
         return self._add_null_of_key(place, values)
 
     def _narrow_values(
@@ -341,10 +343,8 @@ class _Finder:
         return Select((Item(Constant(1, INTEGER), "x"),), self._make_source(atoms), where)
 
     def _count_rows(self, atom: str) -> int:
-        if atom in self.choices:
-            return self.choices[atom]
-        if atom in self.known.items:
-            return self.catalog.count(duckdb_sql(self.known.items[atom]))
+        if atom in self.choices or atom in self.known.items:
+            return self.choices.get(atom) or self.catalog.count(duckdb_sql(self.known.items[atom]))
         base = self._find_base(atom)
         return self.catalog.count(duckdb_sql(base.query)) + 1 if base is not None else 1
 

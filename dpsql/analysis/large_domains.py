@@ -308,10 +308,39 @@ def is_laplace_less(
     `totals` are the most by which one unit changes each count in all groups together. Compared are the
     geometric means of the standard deviations of a group's counts.
     """
-    shares = split_measuring(Fraction(1), totals)
-    laplace = [math.sqrt(2) * total / share for total, share in zip(totals, shares, strict=True)]
     one = choose_common_noise(counts, places, groups)
-    return _geometric_mean(laplace) <= _geometric_mean(one.stddevs) * (1 + 1e-9)
+    return _geometric_mean(_laplace_stddevs(totals)) <= _geometric_mean(one.stddevs) * (1 + 1e-9)
+
+
+def divide_by_noise(
+    counts: Sequence[ReleasedAggregate], places: Sequence[int], totals: Sequence[int], groups: int
+) -> list[list[int]]:
+    """Return the counts that are measured together: all, or by the noise that suits each, box or Laplace.
+
+    A box has the same noise in each group for what a unit changes in all of them; Laplace noise is less for
+    what it changes by a bounded sum. `totals` are as in `is_laplace_less`. Each of two parts has half of
+    epsilon.
+    """
+    whole = [list(places)]
+    moves = dict(zip(places, totals, strict=True))
+    if groups == 1 or not all(counts[p].monotone for p in places):
+        return whole
+    each = [p for p, total in moves.items() if is_laplace_less(counts, [p], [total], groups)]
+    boxed = [p for p in places if p not in each]
+    if not each or not boxed:
+        return whole
+    apart = [
+        *choose_common_noise(counts, boxed, groups).stddevs,
+        *_laplace_stddevs([moves[p] for p in each]),
+    ]
+    together = (choose_common_noise(counts, places, groups).stddevs, _laplace_stddevs(totals))
+    return [boxed, each] if 2 * _geometric_mean(apart) < min(map(_geometric_mean, together)) else whole
+
+
+def _laplace_stddevs(totals: Sequence[int]) -> tuple[float, ...]:
+    """Return the standard deviations at epsilon 1 of counts that a unit moves by so much in all groups."""
+    shares = split_measuring(Fraction(1), totals)
+    return tuple(math.sqrt(2) * total / share for total, share in zip(totals, shares, strict=True))
 
 
 def _geometric_mean(stddevs: Iterable[float]) -> float:

@@ -335,13 +335,13 @@ def _find_ends(catalog: Catalog, value: Typed, found: Sequence[Comparison]) -> t
         return None if first is None else Fraction(first), None if last is None else Fraction(last)
     if not value.type.numeric:
         return None, None
-    pairs = [_read_ends(catalog, value, one) for one in found if _is_operand(value.node, one.operand)]
+    pairs = [read_ends(catalog, value, one) for one in found if is_operand(value.node, one.operand)]
     lows = [low for low, _ in pairs if low is not None]
     highs = [high for _, high in pairs if high is not None]
     return max(lows, default=None), min(highs, default=None)
 
 
-def _is_operand(node: Expr, operand: Expr) -> bool:
+def is_operand(node: Expr, operand: Expr) -> bool:
     """Return whether an operand is an expression, or converts it without changing a number."""
     if is_same_integer(operand, node):
         return True
@@ -350,7 +350,7 @@ def _is_operand(node: Expr, operand: Expr) -> bool:
     return operand == node
 
 
-def _read_ends(catalog: Catalog, value: Typed, one: Comparison) -> tuple[_End, _End]:
+def read_ends(catalog: Catalog, value: Typed, one: Comparison) -> tuple[_End, _End]:
     """Return the ends that one condition sets; `<` and `>` leave the constant out for integers alone."""
     numbers = [number for v in one.values if (number := _read_constant(catalog, v)) is not None]
     if len(numbers) < len(one.values):

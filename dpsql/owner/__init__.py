@@ -2,7 +2,7 @@
 
 `introspect_sources` returns the tables of files, a DuckDB database or another engine, and reads no row.
 `verify` reports exact private facts: it is for the owner alone. Nothing that an analyst can reach calls it.
-``verifying``, ``units``, ``declared_facts`` and ``findings`` belong to it. ``ladder_releases`` charges,
+``verifying``, ``stored_values``, ``units``, ``declared_facts`` and ``findings`` belong to it. ``ladder_releases`` charges,
 measures and keeps ladders, ``ladder_listing`` tells what they say.
 """
 

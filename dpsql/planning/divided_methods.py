@@ -27,8 +27,8 @@ from dpsql.lazy_dataclass import dataclass
 from dpsql.planning import plan_requests
 from dpsql.planning.all_groups import EveryCount, GaussianDomain, WholeDomain, needs_laplace, takes_all
 from dpsql.planning.method import Method, NoisyResult, Quote
-from dpsql.planning.noise_shares import asks_for_gaussian, divide_among, gaussian_cost
-from dpsql.planning.shown_groups import measure_all_groups, notes, places_to_release
+from dpsql.planning.noise_shares import asks_for_gaussian, gaussian_cost
+from dpsql.planning.shown_groups import divide_released, measure_all_groups, notes, places_to_release
 
 OneShare = WholeDomain | EveryCount
 
@@ -51,11 +51,12 @@ class AllNumbers:
 
         A plan whose numbers are measured together is measured by that method alone.
         """
-        divided = divide_among(plan, places_to_release(plan), plan.epsilon)  # all parts of epsilon are equal
+        divided = divide_released(plan)  # all parts of epsilon are equal
         if len(divided) == 1:
             return _method(plan, preferred)
-        plans = divide_plan(plan, [together for together, _ in divided])
-        made = [_method(each, preferred) for each in plans]
+        counts = sum(plan.counts[own[0]].noise_group is None for own, _ in divided)
+        shares = divide_plan(plan, [together for together, _ in divided])
+        made = [_method(share, preferred, apart=counts > 1) for share in shares]
         return cls(plan, tuple(made), _quote_parts(plan, made))
 
     def run(self, run: Run) -> NoisyResult:
@@ -115,12 +116,16 @@ def _quote_parts(plan: Plan, parts: Sequence[OneShare]) -> Quote:
     )
 
 
-def _method(plan: Plan, preferred: type[OneShare]) -> OneShare:
-    """Return the method of numbers that are measured together: with a bound in all groups, by Laplace."""
+def _method(plan: Plan, preferred: type[OneShare], *, apart: bool = False) -> OneShare:
+    """Return the method of numbers that are measured together: with a bound in all groups, by Laplace.
+
+    Counts that are `apart` from others for their noise have the one that suits them.
+    """
     places = places_to_release(plan)
     if needs_laplace(plan, places):
         return _of_one_bound(plan, preferred)
-    if plan.options.mechanism in (None, "AUTO") and plan.counts[places[0]].noise_group is not None:
+    own = apart or plan.counts[places[0]].noise_group is not None
+    if plan.options.mechanism in (None, "AUTO") and own:
         if preferred is GaussianDomain:
             return _less_noise(plan)
         totals = [plan.l1_over_groups(place) for place in places]

@@ -48,8 +48,8 @@ from dpsql.planning.cut_intervals import (
 from dpsql.planning.divided_methods import divide_plan
 from dpsql.planning.excess_noise import BoxOfAll, FloatArray, GaussianOfEach, NoiseOfAll
 from dpsql.planning.method import KeepsQuote, Method, NoisyResult, Quote
-from dpsql.planning.noise_shares import Values, divide_among, gaussian_cost
-from dpsql.planning.shown_groups import places_to_release
+from dpsql.planning.noise_shares import Values, gaussian_cost
+from dpsql.planning.shown_groups import divide_released
 
 _PARTS, _MOST_PARTS = 16, 4
 """Into how many parts epsilon is divided after the searches, and the most of them that excesses have."""
@@ -194,16 +194,12 @@ def choose_with_excess(
     """Return the method of a plan whose bounds were found, which measures what is beyond them if it can."""
     if not found:
         return choose(plan)
-    moments = any(plan.counts[p].noise_group is not None for own, _ in _divided(plan) for p in own[1:])
+    moments = any(plan.counts[p].noise_group is not None for own, _ in divide_released(plan) for p in own[1:])
     options = plan.options
     named = options.mechanism not in (None, "AUTO") or options.measure_strategy not in (None, "AUTO")
     if isinstance(plan.selection, Scalar) and not moments and not named:
         return WithExcess.of(plan, found, choose)
     return ExcessApart.of(plan, found, choose)
-
-
-def _divided(plan: Plan) -> list[tuple[list[int], Fraction]]:
-    return divide_among(plan, places_to_release(plan), plan.epsilon)
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,7 +235,7 @@ class WithExcess(KeepsQuote):
     @classmethod
     def of(cls, plan: Plan, found: Sequence[Excess], choose: ChooseMethod) -> WithExcess:
         """Divide epsilon among the numbers as without excesses: each is in the box of its number."""
-        divided, pairs, others = _divided(plan), list[Pairs](), list[Method]()
+        divided, pairs, others = divide_released(plan), list[Pairs](), list[Method]()
         plans = divide_plan(plan, [places for places, _ in divided])
         for (places, epsilon), own_plan in zip(divided, plans, strict=True):
             own = tuple(i for i, each in enumerate(found) if {*each.places} & {*places})

@@ -317,7 +317,7 @@ class Measuring:
     @classmethod
     def of(cls, plan: Plan, ordering: int, places: list[int], epsilon: Fraction, *, most: int) -> Measuring:
         """Plan measurements of at most `most` groups; raises `ValueError` if the noise would be too large."""
-        divided = divide_among(plan, places, epsilon) if epsilon else []
+        divided = divide_among(plan, places, epsilon, most) if epsilon else []
         apart = replace(plan, apart=plan.apart * max(len(divided), 1))
         parts = [ShareMeasuring.of(apart, ordering, own, part, most=most) for own, part in divided]
         return cls(plan, tuple(parts), epsilon)

@@ -21,9 +21,8 @@ from dpsql.planning.all_groups import EveryCount, GaussianDomain, WholeDomain, n
 from dpsql.planning.column_values import DifferentValues, OfCells
 from dpsql.planning.divided_methods import AllNumbers
 from dpsql.planning.method import Method
-from dpsql.planning.noise_shares import divide_among
 from dpsql.planning.plan_requests import needs_selecting, wants_sparse_vector
-from dpsql.planning.shown_groups import places_to_release
+from dpsql.planning.shown_groups import divide_released, places_to_release
 from dpsql.planning.threshold_selection import SparseVectors
 from dpsql.planning.top_k_selection import LargestGroups, choose_over_unknown
 from dpsql.planning.unknown_keys import GroupsByUnits
@@ -66,7 +65,7 @@ class CandidateMechanisms:
 
 def _choose_least_noise(plan: Plan) -> tuple[str, str]:
     """Take what has less noise for what one unit changes in all groups together."""
-    together = divide_among(plan, places_to_release(plan), plan.epsilon)
+    together = divide_released(plan)
     places = next((own for own, _ in together if not needs_laplace(plan, own)), [])
     if not places:
         return "LAPLACE", "sums have one bound in all groups"

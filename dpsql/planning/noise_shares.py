@@ -4,8 +4,9 @@ Numbers that share a part of epsilon are measured with Laplace noise, or with Ga
 divides its cost at one order of Renyi divergence. What is computed from the numbers later needs the draws
 that they are from.
 
-All plain counts share one part. The moments of a column have one part and one noise, since one unit moves all
-of them together by a bounded amount; every other sum has a part of its own.
+All plain counts share one part, or two where box noise suits some and Laplace noise the others. The moments
+of a column have one part and one noise, since one unit moves all of them together by a bounded amount; every
+other sum has a part of its own.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from dpsql.analysis import Output, Plan
+from dpsql.analysis import Output, Plan, divide_by_noise
 from dpsql.analysis.epsilon_division import EpsilonDivision
 from dpsql.estimates import (
     Combined,
@@ -41,6 +42,7 @@ from dpsql.kernel import mechanisms
 from dpsql.kernel.mechanisms import Gaussian
 from dpsql.kernel.release import Rows, Run
 from dpsql.lazy_dataclass import dataclass
+from dpsql.planning.plan_requests import is_simultaneous, largest_change
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -243,13 +245,30 @@ Values = dict[tuple[tuple[int, ...], Formula], Combined]
 """Estimates of numbers that follow from several counts, as in `NoisyResult`."""
 
 
-def divide_among(plan: Plan, places: Iterable[int], epsilon: Fraction) -> list[tuple[list[int], Fraction]]:
-    """Return the places of numbers that are measured together, each list with its part of epsilon."""
+def divide_among(
+    plan: Plan, places: Iterable[int], epsilon: Fraction, groups: int = 1
+) -> list[tuple[list[int], Fraction]]:
+    """Return the places of numbers that are measured together, each list with its part of epsilon.
+
+    In so many groups counts may be divided by the noise that suits them, where the statement names none.
+    """
     found: dict[object, list[int]] = {}
     for place in places:
         found.setdefault(plan.counts[place].noise_group, []).append(place)
-    part = EpsilonDivision(epsilon, plan.epsilon_division.order).epsilon_of(Fraction(1, max(len(found), 1)))
-    return [(together, part) for together in found.values()]
+    lists = [part for own in found.values() for part in _divide_counts(plan, own, groups)]
+    part = EpsilonDivision(epsilon, plan.epsilon_division.order).epsilon_of(Fraction(1, max(len(lists), 1)))
+    return [(together, part) for together in lists]
+
+
+def _divide_counts(plan: Plan, places: list[int], groups: int) -> list[list[int]]:
+    options, undivided = plan.options, plan.epsilon_division.order is None
+    named = {options.mechanism, options.measure_strategy} - {None, "AUTO"}
+    if named or not undivided or is_simultaneous(plan) or len(places) == 1:
+        return [places]
+    if plan.counts[places[0]].noise_group is not None:
+        return [places]
+    totals = [largest_change(plan, place, groups) for place in places]
+    return divide_by_noise(plan.counts, places, totals, groups)
 
 
 @dataclass(frozen=True, slots=True)

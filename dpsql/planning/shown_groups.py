@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from fractions import Fraction
 from typing import Protocol
 
 import numpy as np
@@ -16,7 +17,7 @@ from dpsql.kernel.release import Rows, Run
 from dpsql.language import AboveThreshold, AllGroups, Scalar, TopK, TopPerPartition
 from dpsql.planning import plan_requests
 from dpsql.planning.method import NoisyResult
-from dpsql.planning.noise_shares import Values, is_counts_only
+from dpsql.planning.noise_shares import Values, divide_among, is_counts_only
 from dpsql.planning.result_table import order_by_terms
 
 COVERS_LESS = "an interval covers less than its level if noise put the group into the answer"
@@ -36,6 +37,11 @@ def places_to_release(plan: Plan) -> list[int]:
     if ordering is None or plan.equal[ordering] in {plan.equal[p] for p in wanted}:
         return wanted
     return [ordering, *wanted]
+
+
+def divide_released(plan: Plan) -> list[tuple[list[int], Fraction]]:
+    """Return the places of the numbers that are released, in lists as `divide_among` makes them."""
+    return divide_among(plan, places_to_release(plan), plan.epsilon, plan.domain_size or 1)
 
 
 def choose_shown(

@@ -36,6 +36,14 @@ _LONGEST_LINE = 300
 _YEARS = (0, 2_145_916_799)
 """1970 to 2037, in seconds."""
 _LONGEST_VALUE = 60
+_WRITTEN = {
+    "BIGINT": "CAST(TRY_CAST({0} AS BIGINT) AS VARCHAR) = {0}",
+    "DOUBLE": "isfinite(TRY_CAST({0} AS DOUBLE)) AND NOT regexp_matches({0}, '^[+-]?0[0-9]')",
+    "DATE": "CAST(TRY_CAST({0} AS DATE) AS VARCHAR) = {0}",
+    "TIMESTAMP": "isfinite(TRY_CAST({0} AS TIMESTAMP)) AND regexp_matches({0}, '^[0-9]{{4}}-[^+]*$')",
+    "BOOLEAN": "lower({0}) IN ('true', 'false')",
+}
+"""The conditions that a text is written as a value of a type, the narrower types first."""
 
 
 class Inspector(ExactQueries, DuckDBEngine):
@@ -116,6 +124,27 @@ class Inspector(ExactQueries, DuckDBEngine):
             return {}
         counts = ", ".join(f"COUNT(*) FILTER (WHERE {invalid_timestamp(name)})" for name in columns)
         return dict(zip(columns, self._fetch_one(f"SELECT {counts} FROM main.{quote(table)}"), strict=True))
+
+    def find_types_of_text(self, table: str) -> dict[str, str]:
+        """Return the type as which all values of a text column of a CSV file are written, by column.
+
+        Whole numbers with zeros in front are texts: as numbers they would be others.
+        """
+        reader = self.readers[table]
+        texts = [name for name, kind in reader.columns if kind.name == "VARCHAR"]
+        if not isinstance(reader.table.source, CsvSource) or not texts:
+            return {}
+        counts = ", ".join(
+            f"COUNT({x}), " + ", ".join(f"COUNT(*) FILTER ({is_so.format(x)})" for is_so in _WRITTEN.values())
+            for x in map(quote, texts)
+        )
+        row, size, found = self._fetch_one(f"SELECT {counts} FROM main.{quote(table)}"), 1 + len(_WRITTEN), {}
+        for i, name in enumerate(texts):
+            values, *fitting = row[size * i : size * (i + 1)]
+            kinds = [kind for kind, number in zip(_WRITTEN, fitting, strict=True) if number == values]
+            if values and kinds:
+                found[name] = kinds[0]
+        return found
 
     def count_offsets(self, table: str) -> dict[str, tuple[int, int, int]]:
         """Return how many texts of times have an offset, how many have none, and how many there are.

@@ -149,3 +149,15 @@ SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (mechanism = FIRST_STABLE, delta = 1e-6
 -- candidates: unknown
 -- expect: SELECT note, COUNT(DISTINCT user_id) FROM visits GROUP BY note
 SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (delta = 1e-6, mechanism = TOP_STABLE, order_share = 0.25) note, DP_GAP() AS g, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY note ORDER BY n DESC LIMIT 2
+
+-- A4911 steps of a number between two bounds of WHERE
+-- groups: 1
+-- candidates: VALUES (0.0::DOUBLE), (2), (4), (6)
+-- expect: SELECT floor(value / 2) * 2 AS v, COUNT(*) FROM readings WHERE value >= 0 AND value < 8 GROUP BY 1
+SELECT floor(value / 2) * 2 AS v, COUNT(*) AS n FROM readings WHERE value >= 0 AND value < 8 GROUP BY 1
+
+-- A4912 steps of a number between its declared bounds; rows beyond are in no group
+-- groups: 1
+-- candidates: VALUES (0::INTEGER), (-5), (5), (10), (NULL)
+-- expect: SELECT TRY_CAST(floor(value / 5) * 5 AS INTEGER) AS v, COUNT(*) FROM readings GROUP BY 1
+SELECT CAST(floor(value / 5) * 5 AS INTEGER) AS v, COUNT(*) AS n FROM readings GROUP BY 1

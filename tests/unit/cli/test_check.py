@@ -187,6 +187,22 @@ def test_values_that_their_declared_type_does_not_hold(owner: Owner) -> None:
     assert done.lines("note") == {"tables.visits.unit": "2 rows of 3 have no user_id: they are never counted"}
 
 
+def test_texts_of_a_csv_file_that_are_all_of_another_type(owner: Owner) -> None:
+    (owner.folder / "visits.csv").write_text(
+        "visit_id,user_id,page,hour,post,cost,day,at,odd,none\n"
+        "1,7,home,3,01234,12.50,2024-01-31,2024-01-31 10:00:00,true,\n"
+        "2,8,news,,23456,-3,2024-02-01,2024-02-01 11:30:00.5,FALSE,\n"
+        "3,9,home,12,34567,,,,,\n"
+    )
+    texts = "".join(f'{name} = "VARCHAR"\n' for name in ("post", "cost", "day", "at", "odd", "none"))
+    owner.policy = FROM_CSV.replace("BIGINT", "VARCHAR") + texts
+    assert owner.check().lines("note")["tables.visits.columns"] == (
+        "all values of 6 columns of texts are numbers, dates or the like: if that is so by construction, "
+        'write visit_id = "BIGINT", user_id = "BIGINT", cost = "DOUBLE", day = "DATE", at = "TIMESTAMP", '
+        'odd = "BOOLEAN"'
+    )
+
+
 def test_a_file_that_ends_in_the_middle(owner: Owner) -> None:
     (owner.folder / "visits.csv").write_text("visit_id,user_id,page,hour\n1,7,home,3\n2,8\n")
     owner.policy = FROM_CSV

@@ -1,0 +1,195 @@
+"""The values of a key that has one value for each step of a number: `floor(minutes / 10) * 10`, CAST AS INT.
+
+Where a number lies between two public bounds, a function of it that never falls, or never rises, and whose
+values are whole multiples of a step has the multiples between its values at the bounds. The engine computes
+these two, so that they are rounded as in the statement. Rows beyond the bounds are in no group.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from decimal import Decimal
+from fractions import Fraction
+
+from dpsql.analysis.facts_of_values import bounds_of, is_never_negative
+from dpsql.analysis.public_domains import add_null
+from dpsql.analysis.row_conditions import KnownRows, substitute_columns
+from dpsql.analysis.schema_catalog import Catalog
+from dpsql.analysis.typed_expression import MAX_LISTED, KeyDomain, Typed, bounds_of_constant
+from dpsql.analysis.where_ranges import ORIGIN, Comparison, is_operand, read_ends
+from dpsql.kernel.tree import (
+    Apply,
+    Binary,
+    Canonical,
+    Cast,
+    Column,
+    Constant,
+    Expr,
+    Item,
+    Paren,
+    Range,
+    Saturated,
+    Select,
+    Try,
+    Unary,
+    duckdb_sql,
+    facts,
+    mapped,
+)
+from dpsql.lazy_dataclass import dataclass
+from dpsql.types import VARCHAR, SqlType
+
+_WHOLE = frozenset(("ceil", "ceiling", "floor", "round", "trunc"))
+_MONOTONE = frozenset(("+", "-", "*", "/", "//"))
+"""Operators that never turn in the first operand while the second is a constant."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Ends:
+    """The least and the greatest value of a column; `sure` if no row that counts has another."""
+
+    low: Expr
+    high: Expr
+    sure: bool
+    null: bool
+    """Whether the column may be NULL."""
+    origin: str
+
+
+def find_stepped_values(
+    catalog: Catalog, node: Expr, known: KnownRows, compared: Sequence[Comparison]
+) -> KeyDomain | None:
+    """Return the values of a key that is `node` on each row; None unless steps of one number decide them."""
+    names = list(facts(node).reads)
+    column = known.columns.get(names[0]) if len(names) == 1 else None
+    if column is None or not column.type.numeric:
+        return None
+    steps = list(dict.fromkeys(_find_steps(node)))
+    ends = _find_ends(catalog, column, known, compared) if len(steps) == 1 and _is_stepped(steps[0]) else None
+    if ends is None:
+        return None
+    at = [substitute_columns(steps[0], {names[0]: end}) for end in (ends.low, ends.high)]
+    size, values = (
+        _find_size(catalog, steps[0]),
+        sorted(v for v in (_compute(catalog, e) for e in at) if v is not None),
+    )
+    if size is None or len(values) < len(at) or values[1] - values[0] >= size * MAX_LISTED:
+        return None
+    first, last = (round(value / size) * size for value in values)
+    each = Cast(Column("", "i"), catalog.type_of(duckdb_sql(at[0])))
+    value = Item(_put(node, steps[0], each), "v")
+    query = Select((value,), Range(first, last + 1, size), distinct=True)
+    found = KeyDomain(query, origin=ends.origin, null=True, complete=ends.sure).without_null()
+    return add_null(found) if ends.null else found
+
+
+def _find_steps(node: Expr) -> list[Expr]:
+    """Return the innermost parts of an expression that are whole, or rounded, and never turn in a column.
+
+    A column that is read without one is among them.
+    """
+    if isinstance(node, Column):
+        return [node]
+    found: list[Expr] = []
+
+    def find(part: Expr) -> Expr:
+        found.extend(_find_steps(part))
+        return part
+
+    mapped(node, find)
+    return [node] if _is_stepped(node) and all(isinstance(each, Column) for each in found) else found
+
+
+def _is_stepped(node: Expr) -> bool:
+    match node:
+        case Cast(operand, kind):
+            return kind.integer and _never_turns(operand)
+        case Apply(form, (operand, *digits)) if form.name.lower() in _WHOLE:
+            return _never_turns(operand) and (not digits or form.name.lower() == "round")
+        case Apply(form, (operand, other)):
+            return form.name == "//" and not facts(other).reads and _never_turns(operand)
+    return False
+
+
+def _never_turns(node: Expr) -> bool:
+    """Return whether an expression of one column never falls, or never rises, in it."""
+    match node:
+        case Column():
+            return True
+        case Paren(inner) | Try(inner) | Canonical(inner) | Saturated(inner) | Unary(_, inner):
+            return _never_turns(inner)
+        case Cast(operand, kind):
+            return kind.numeric and _never_turns(operand)
+        case Apply(form, (operand,)) if form.name.lower() in _WHOLE:
+            return _never_turns(operand)
+        case Apply(form, (left, right)) if form.name in _MONOTONE:
+            if not facts(right).reads:
+                return _never_turns(left)
+            return form.name in ("+", "-", "*") and not facts(left).reads and _never_turns(right)
+        case Binary(operator, left, right) if operator in ("+", "-", "*"):
+            constant, other = (left, right) if not facts(left).reads else (right, left)
+            return not facts(constant).reads and _never_turns(other)
+    return False
+
+
+def _find_ends(
+    catalog: Catalog, column: Typed, known: KnownRows, compared: Sequence[Comparison]
+) -> _Ends | None:
+    """Return the ends that conditions on a column set; else its declared bounds, beyond which rows may be."""
+    found = [
+        (one.operator, *read_ends(catalog, column, one))
+        for one in compared
+        if is_operand(column.node, one.operand)
+    ]
+    lows = [(low, operator == ">") for operator, low, _ in found if low is not None]
+    highs = [(high, operator != "<") for operator, _, high in found if high is not None]
+    sure, bounds = bool(lows and highs), bounds_of(column)
+    null = not lows and not highs and not known.never_null(column.node)
+    if not lows and (bounds is not None or is_never_negative(column, known.columns)):
+        lows.append((Fraction(0) if bounds is None else bounds.low, False))
+    if not highs and bounds is not None:
+        highs.append((bounds.high, True))
+    if not lows or not highs:
+        return None
+    (low, above), (high, included) = max(lows), min(highs)
+    origin = ORIGIN if bounds is None or sure else bounds.origin or "declared bounds"
+    ends = _make_constant(low, column.type, above), _make_constant(high, column.type, -(not included))
+    return _Ends(*ends, sure, null, f"computed from {origin}")
+
+
+def _make_constant(value: Fraction, kind: SqlType, beside: int) -> Expr:
+    """Return a number as a value of a type, or the one above it (1), or below (-1)."""
+    if kind.name == "DECIMAL":
+        size = Fraction(1, 10**kind.scale)
+        value = Fraction(math.floor(value / size) if beside <= 0 else math.ceil(value / size)) * size
+        text = format(Decimal((value + beside * size).numerator) / (value + beside * size).denominator, "f")
+    elif kind.integer:
+        text = str(math.floor(value))
+    else:
+        number = float(value)
+        text = repr(math.nextafter(number, math.inf * beside) if beside else number)
+    return Cast(Constant(text, VARCHAR), kind, safe=False)
+
+
+def _compute(catalog: Catalog, constant: Expr) -> Fraction | None:
+    try:
+        value = catalog.evaluate(duckdb_sql(constant))
+    except ValueError:
+        return None
+    known = bounds_of_constant(value)
+    return None if known is None else known.low
+
+
+def _find_size(catalog: Catalog, step: Expr) -> int | None:
+    """Return of what a step is a whole multiple: of 1, or of 10 by `round(x, -1)`; None if of a fraction."""
+    match step:
+        case Apply(_, (_, digits)) if step.form.name.lower() == "round":
+            number = _compute(catalog, digits)
+            return None if number is None or not -9 <= number <= 0 else 10 ** int(-number)
+    return 1
+
+
+def _put(node: Expr, step: Expr, value: Expr) -> Expr:
+    """Return an expression with a value in the place of a step."""
+    return value if node == step else mapped(node, lambda part: _put(part, step, value))
