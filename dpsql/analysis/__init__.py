@@ -8,7 +8,8 @@
 ``released``           the aggregates that may be released, from their calls to the numbers with noise
 ``select_blocks``      SELECTs in subqueries: ``window_functions``, ``block_groups`` and
                        ``aggregate_functions`` their parts, ``nested_queries`` what is within them
-``from_tables``        items of FROM, ``from_joins`` their joins; ``lists_and_series``
+``from_tables``        items of FROM, ``from_joins`` their joins; ``lists_and_series``;
+                       ``known_subqueries`` those that a statement has several times
 ``scalar_rules``       scalar expressions: ``call_rules`` and ``syntax_rules`` more of them, and the table
                        of all; ``scalar_functions`` and ``total_forms`` the allowed functions,
                        ``buckets_and_epochs``, ``conversions``, and ``released_values`` constants of
@@ -65,6 +66,7 @@ from dpsql.analysis.cut_contributions import (
     describe_number,
     describe_quantile,
 )
+from dpsql.analysis.known_subqueries import KnownSubqueries
 from dpsql.analysis.large_domains import (
     CommonNoise,
     DomainPart,
@@ -233,15 +235,23 @@ def analyse(
 
 
 def check_statement(
-    query: Query, policy: Policy, catalog: Catalog, options: Options, found: tuple[int, ...] = ()
+    query: Query,
+    policy: Policy,
+    catalog: Catalog,
+    options: Options,
+    found: tuple[int, ...] = (),
+    known: KnownSubqueries | None = None,
 ) -> Draft:
-    """Run the checks of `analyse`, which refuse statements; `build_plan` takes what it returns, once."""
+    """Run the checks of `analyse`, which refuse statements; `build_plan` takes what it returns, once.
+
+    `known` has the subqueries that were compiled of the statement before.
+    """
     with query.source.limited_depth():
-        draft = Draft.begin(query, policy, catalog, options, found)
+        draft = Draft.begin(query, policy, catalog, options, found, known)
         _run_passes(CHECKS, draft)
         choose_cut(draft)
         if is_counted_better(draft):
-            draft = Draft.begin(query, policy, catalog, draft.options, found)
+            draft = Draft.begin(query, policy, catalog, draft.options, found, known)
             draft.compiler.each_value = False
             _run_passes(CHECKS, draft)
         return draft

@@ -107,7 +107,7 @@ class Relation:
 
 @dataclass(frozen=True, slots=True)
 class Cte:
-    """A common table expression. It is compiled again for each reference to it."""
+    """A common table expression. Each reference to it is a subquery of its own."""
 
     name: str
     query: exp.Expr

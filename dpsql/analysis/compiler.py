@@ -122,6 +122,8 @@ class StatementCompiler:
     """The day before which rows of the table of the parts of units are read; None: all of them."""
     assumed: dict[Assumed, None] = field(default_factory=dict)
     """What the statement leaves open and is answered with, in order."""
+    deepest: int = 0
+    """The deepest level of subqueries so far."""
     kept: list[exp.Expr] = field(default_factory=list)
     """The compiled nodes, kept alive so that no other node gets the `id` of one of them."""
 
@@ -152,8 +154,13 @@ class StatementCompiler:
 
     def level(self, depth: int, at: exp.Expr) -> None:
         """Enter a subquery; refuse the statement if they are nested beyond the limit."""
+        self.deepest = max(self.deepest, depth)
         if depth > MAX_LEVELS:
             raise self.source.refuse(f"subqueries are nested more than {MAX_LEVELS} deep", at)
+
+    def has_room(self, nodes: int, depth: int) -> bool:
+        """Return whether so many more expressions, and subqueries down to a level, are within the limits."""
+        return self.nodes + nodes <= MAX_NODES and depth <= MAX_LEVELS
 
     def part(self, name: str = "", *, of_from: bool = False) -> RecoveryPoint:
         """Return the block for an independent part; `name` is what other parts call it.

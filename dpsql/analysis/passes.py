@@ -36,6 +36,7 @@ from dpsql.analysis.group_rules import (
     search_few_groups,
     show_by_units,
 )
+from dpsql.analysis.known_subqueries import KnownSubqueries
 from dpsql.analysis.large_domains import (
     SparseDomain,
     count_sparse_groups,
@@ -94,11 +95,20 @@ class Draft:
 
     @staticmethod
     def begin(
-        query: Query, policy: Policy, catalog: Catalog, options: Options, found: tuple[int, ...]
+        query: Query,
+        policy: Policy,
+        catalog: Catalog,
+        options: Options,
+        found: tuple[int, ...],
+        known: KnownSubqueries | None,
     ) -> Draft:
-        """Return a statement of which nothing is compiled; `found` are the places of bounds found before."""
+        """Return a statement of which nothing is compiled; `found` are the places of bounds found before.
+
+        `known` has the subqueries that were compiled of the statement before.
+        """
+        subqueries = known or KnownSubqueries(select_blocks.compile_query)
         compiler = StatementCompiler(
-            query.source, policy, catalog, RULES_BY_NODE, select_blocks.compile_query
+            query.source, policy, catalog, RULES_BY_NODE, subqueries, now=subqueries.now
         )
         compiler.places_found = found
         if options.as_of is not None:

@@ -121,7 +121,7 @@ def write_engine_sql(tree: exp.Expr) -> str:
         name = function_name(node)
         if name is not None:
             node.set("this", name)
-    sql: str = tree.sql("duckdb", comments=False)
+    sql: str = tree.sql("duckdb", comments=False, copy=False)
     return sql
 
 

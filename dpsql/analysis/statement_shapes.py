@@ -6,7 +6,6 @@ statement with a private clause is none of them.
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
@@ -20,13 +19,14 @@ from dpsql.analysis.call_rules import RULES_BY_NODE
 from dpsql.analysis.compiled_relation import Block, Cte, From, Scope
 from dpsql.analysis.compiler import StatementCompiler
 from dpsql.analysis.from_joins import compile_from
-from dpsql.analysis.public_domains import DECLARED_MARK, DP_DOMAIN
+from dpsql.analysis.known_subqueries import KnownSubqueries
+from dpsql.analysis.public_domains import DECLARED_MARK, DP_DOMAIN, read_select_distinct
 from dpsql.analysis.released import find_default
 from dpsql.analysis.scalar_rules import make_canonical
 from dpsql.analysis.schema_catalog import Catalog
 from dpsql.analysis.typed_expression import UnitRole, tells_units
 from dpsql.errors import QueryRefused
-from dpsql.language import MARK, Query, StatementText, copy_tree, read_nodes, walk_tree
+from dpsql.language import MARK, Query, StatementText, copy_tree, walk_tree
 from dpsql.lazy_dataclass import dataclass
 from dpsql.policy import Policy, Table, fold
 
@@ -280,13 +280,14 @@ class Provenance:
 
     def __init__(self, source: StatementText, policy: Policy, catalog: Catalog) -> None:
         self.source, self.policy, self.catalog = source, policy, catalog
-        self._compiled = defaultdict[object, list[tuple[object, StatementCompiler, From]]](list)
-        """The FROM clauses so far, by what the nodes hold that they depend on; with their positions."""
+        self.subqueries = KnownSubqueries(select_blocks.compile_query)
+        self._compiled: dict[object, tuple[StatementCompiler, From]] = {}
+        """The FROM clauses so far, by the nodes on which they depend."""
 
     def make_compiler(self) -> StatementCompiler:
         """Return a new compiler of the statement; what it compiles is dropped."""
         return StatementCompiler(
-            self.source, self.policy, self.catalog, RULES_BY_NODE, select_blocks.compile_query
+            self.source, self.policy, self.catalog, RULES_BY_NODE, self.subqueries, now=self.subqueries.now
         )
 
     def list_ctes(self, node: exp.Expr, outer: tuple[Cte, ...]) -> tuple[Cte, ...]:
@@ -374,12 +375,12 @@ class Provenance:
 
         Equal clauses of the statement are compiled once: a block is looked at several times, and copied.
         """
-        held, metas = _read_rows(select, ctes)
-        found = next(((by, rows) for at, by, rows in self._compiled[held] if at == metas), None)
-        if found is None:
-            compiler = self.make_compiler()
-            found = compiler, compile_from(compiler, select, ctes, 1)
-            self._compiled[held].append((metas, *found))
+        with self.subqueries.unchanged():
+            read = len(ctes), self.subqueries.identify(_list_read(select, ctes), ctes)
+            found = self._compiled.get(read)
+            if found is None:
+                compiler = self.make_compiler()
+                found = self._compiled[read] = compiler, compile_from(compiler, select, ctes, 1)
         before, rows = found
         behind = self.make_compiler()
         behind.tables, behind.nodes = before.tables, before.nodes
@@ -387,18 +388,15 @@ class Provenance:
         return behind, replace(rows, scope=rows.scope.copy())
 
 
-def _read_rows(select: exp.Select, ctes: tuple[Cte, ...]) -> tuple[object, object]:
-    """Return what nodes hold on which the FROM clause of a block depends, and beside it their positions."""
-    listed = [*ctes]
-    for cte in listed:
-        listed += (each for each in cte.visible if not any(each is known for known in listed))
-    places = {id(cte): i for i, cte in enumerate(listed)}
-    clauses = (select.args.get("from_"), *(select.args.get("joins") or ()), select.args.get("where"))
-    found = [read_nodes(part) for part in (*clauses, *(cte.query for cte in listed)) if part is not None]
-    if any(meta and DECLARED_MARK in meta for _, metas in found for _, meta in metas):
-        found.append(read_nodes(select))  # whether declared values are read depends on the keys
-    named = [(cte.name, cte.columns, *(places[id(each)] for each in cte.visible)) for cte in listed]
-    return (len(ctes), *named, *(held for held, _ in found)), [metas for _, metas in found]
+def _list_read(select: exp.Select, ctes: tuple[Cte, ...]) -> list[exp.Expr]:
+    """Return the nodes of a block on which its FROM clause depends."""
+    first, joins = select.args.get("from_"), select.args.get("joins") or []
+    read = [part for part in (first, *joins, select.args.get("where")) if part is not None]
+    if first is not None and joins:
+        values = (read_select_distinct(item.this, ctes) for item in (first, *joins))
+        if any(each is not None and each.select.meta.get(DECLARED_MARK) for each in values):
+            read.append(select)  # whether declared values are read depends on the keys
+    return read
 
 
 def _list_columns(select: exp.Select) -> Iterator[exp.Column]:

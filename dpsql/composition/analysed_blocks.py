@@ -85,7 +85,8 @@ class AnalysedBlocks:
         if isinstance(block.found, QueryRefused):
             raise block.found
         if block.found is None:
-            check = partial(check_statement, query, self.policy, self.catalog, block.options)
+            known = self.find_provenance(query.source).subqueries
+            check = partial(check_statement, query, self.policy, self.catalog, block.options, (), known)
             block.found = _keep_refusal(block, check)
         return block, block.found
 

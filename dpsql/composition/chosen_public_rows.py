@@ -66,10 +66,10 @@ class _Chosen:
     """Whether it is written with IN, of which NULL decides nothing; not with EXISTS."""
 
 
-def with_chosen_public_rows(query: Query, policy: Policy, catalog: Catalog) -> exp.Query:
+def with_chosen_public_rows(query: Query, provenance: Provenance) -> exp.Query:
     """Replace counts of public rows that private values choose by SELECTs over releases; return the tree."""
     tree: exp.Query = query.tree
-    provenance = Provenance(query.source, policy, catalog)
+    policy, catalog = provenance.policy, provenance.catalog
     for select in find_nodes(tree, exp.Select):
         found = _read(read_anti_join(select) or select, policy, catalog)
         if found is None or provenance.find_unit(found.listed, ()) is None:

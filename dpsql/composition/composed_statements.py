@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -93,12 +92,20 @@ def compose(
     notes = (*notes, said) if said else notes
     put_domains(outer, query.source, policy, database)
     sql = write_engine_sql(copy_tree(outer))
-    with _binding(query):
-        names = database.bind_over(types, sql)
-    values = tuple(_value(query, each, relations, distinct, policy, steps) for each in parts.values)
+    values = tuple(_write_value(query, each, relations, distinct, policy, steps) for each in parts.values)
+    try:
+        of_outer, *of_values = database.describe_each_over(types, (sql, *(value.sql for value in values)))
+    except UnboundQuery as problem:
+        raise refuse_unbound(query, problem) from None
+    names = tuple(name for name, _ in of_outer)
+    for placed, columns in zip(parts.values, of_values, strict=True):
+        if len(columns) != 1 or not placed.has_type(columns[0][1]):
+            raise below(query.source, placed.at)
     known = {relation.name: relation.release for relation in relations}
     decided = tuple(Existence(known[name], places, windows) for name, places, windows in parts.existence)
-    plain = PreparedComposed(text, query, tuple(distinct), tuple(relations), sql, sql, names, (), (), values)
+    plain = PreparedComposed(
+        text, query, tuple(distinct), tuple(relations), sql, sql, names, (), (), (*values,)
+    )
     places = {
         (fold(r.name), fold(c)): (r.release, i) for r in relations for i, (c, _) in enumerate(r.columns)
     }
@@ -129,16 +136,7 @@ def _put_least(outer: exp.Query, planned: Mapping[str, PreparedPrivate]) -> tupl
     return tuple(dict.fromkeys(text for text in said if text))
 
 
-@contextmanager
-def _binding(query: Query) -> Iterator[None]:
-    """Refuse a statement whose outer SQL does not bind in this block."""
-    try:
-        yield
-    except UnboundQuery as problem:
-        raise refuse_unbound(query, problem) from None
-
-
-def _value(
+def _write_value(
     query: Query,
     placed: PlacedValue,
     relations: Sequence[OuterRelation],
@@ -146,7 +144,7 @@ def _value(
     policy: Policy,
     steps: ColumnSteps,
 ) -> ReleasedValue:
-    """Return a value that releases read; refuse one that cannot be a constant of its type."""
+    """Return a value that releases read, with its SQL, which is not yet bound."""
     made, database = copy_tree(placed.query), parts[0].counting.engines.schema_database
     used = {fold(table.name) for table in find_nodes(made, exp.Table)}
     of = next((parts[r.release] for r in relations if fold(r.name) in used), parts[0])
@@ -154,13 +152,8 @@ def _value(
     compare_half_way(made, steps)
     put_domains(made, query.source, policy, database)
     named = {fold(table.name) for table in find_nodes(made, exp.Table)}
-    sql = write_engine_sql(made)
-    with _binding(query):
-        columns = database.describe_over({relation.name: relation.columns for relation in relations}, sql)
-    if len(columns) != 1 or not placed.has_type(columns[0][1]):
-        raise below(query.source, placed.at)
     read = frozenset(r.release for r in relations if fold(r.name) in named)
-    return ReleasedValue(sql, read, placed.type, placed.listed, note)
+    return ReleasedValue(write_engine_sql(made), read, placed.type, placed.listed, note)
 
 
 def _with_bars(

@@ -16,7 +16,6 @@ from functools import partial
 
 from sqlglot import exp
 
-from dpsql.analysis import Catalog
 from dpsql.analysis.aggregate_functions import contains_aggregate
 from dpsql.analysis.compiled_relation import Cte
 from dpsql.analysis.compiler import function_name, read_number
@@ -26,7 +25,7 @@ from dpsql.composition.found_values import list_ctes_of
 from dpsql.composition.groups_of_joins import join_groups, list_keys
 from dpsql.errors import QueryRefused
 from dpsql.language import MARK, Query, copy_tree, find_nodes, keep_title, name_query
-from dpsql.policy import Policy, fold
+from dpsql.policy import fold
 
 _LARGEST = 1 << 40
 """The largest absolute value of what a group adds to a sum."""
@@ -34,10 +33,9 @@ _OUTER = frozenset({"expressions", "from_", "where", "with_", "kind"})
 _INNER = frozenset({"expressions", "from_", "joins", "where", "group", "having", "kind"})
 
 
-def with_few_groups(query: Query, policy: Policy, catalog: Catalog) -> exp.Query:
+def with_few_groups(query: Query, provenance: Provenance) -> exp.Query:
     """Return a statement that counts groups of undeclared keys as one number; its tree is changed."""
     tree: exp.Query = query.tree
-    provenance = Provenance(query.source, policy, catalog)
     selects = [*find_nodes(tree, exp.Select)]
     for select in selects:  # those of an average are added
         ctes = list_ctes_of(select.args.get("from_") or select, provenance)

@@ -23,7 +23,6 @@ from collections.abc import Callable, Iterator
 
 from sqlglot import exp
 
-from dpsql.analysis import Catalog
 from dpsql.analysis.aggregate_functions import aggregate_name, contains_aggregate, is_aggregate
 from dpsql.analysis.compiled_relation import Cte, find_cte
 from dpsql.analysis.compiler import read_whole_number
@@ -303,11 +302,10 @@ def _ctes(select: exp.Select) -> list[exp.Expr]:
     return [] if with_ is None else list(with_.expressions)
 
 
-def with_existing(query: Query, policy: Policy, catalog: Catalog) -> Query:
+def with_existing(query: Query, provenance: Provenance) -> Query:
     """Return a statement whose blocks show the groups that exist; its tree is changed."""
     if query.inner or query.clause != Clause():
         return query
-    provenance = Provenance(query.source, policy, catalog)
     _visit(query.tree, (), provenance)
     return query
 

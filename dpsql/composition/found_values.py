@@ -20,7 +20,7 @@ from dataclasses import replace
 
 from sqlglot import exp
 
-from dpsql.analysis import Catalog, Plan
+from dpsql.analysis import Plan
 from dpsql.analysis.aggregate_functions import contains_aggregate
 from dpsql.analysis.compiled_relation import Cte
 from dpsql.analysis.statement_shapes import Provenance
@@ -36,7 +36,6 @@ from dpsql.language import (
     list_given,
     name_query,
 )
-from dpsql.policy import Policy
 
 FOUND = "found"
 """The meta of a literal that stands for the least number of speakers, with the column that they speak for."""
@@ -49,11 +48,11 @@ _FIRST = -100
 """The position that the first SELECT of speakers has: that of no SELECT in the text."""
 
 
-def with_found_values(query: Query, policy: Policy, catalog: Catalog) -> Query:
+def with_found_values(query: Query, provenance: Provenance) -> Query:
     """Return a statement with released lists in the place of values of private rows; its tree is changed."""
     if query.clause != Clause():
         return query
-    provenance, inner = Provenance(query.source, policy, catalog), dict(query.inner)
+    inner = dict(query.inner)
     for node in find_nodes(query.tree, exp.In):
         listed, around = node.args.get("query"), node.find_ancestor(exp.Select)
         select = listed.unnest() if isinstance(listed, exp.Subquery) else listed

@@ -24,7 +24,6 @@ from dataclasses import replace
 
 from sqlglot import exp
 
-from dpsql.analysis import Catalog
 from dpsql.analysis.aggregate_functions import aggregate_name, contains_aggregate
 from dpsql.analysis.compiled_relation import Cte
 from dpsql.analysis.compiler import find_cte, function_name, read_number, read_whole_number
@@ -79,19 +78,19 @@ class _Call:
     order: exp.Ordered | None = None
 
 
-def with_lists(query: Query, policy: Policy, catalog: Catalog) -> Query:
+def with_lists(query: Query, provenance: Provenance) -> Query:
     """Return a statement with releases in the place of lists of values; its tree is changed."""
     root = query.tree
     if isinstance(root, exp.Select):
         _divide_quantiles(root)
     if query.clause != Clause():
         return query
-    provenance, inner = Provenance(query.source, policy, catalog), dict(query.inner)
+    inner = dict(query.inner)
     for node in find_nodes(root, exp.SetOperation):
         if isinstance(node.parent, (exp.SetOperation, exp.CTE)):
             continue
         every = _list_branches(node) or []
-        branches = [branch for branch in every if not _is_public(branch, policy)]
+        branches = [branch for branch in every if not _is_public(branch, provenance.policy)]
         read = [_read_branch(branch, provenance) for branch in branches]
         if not read or None in read:
             continue

@@ -156,7 +156,7 @@ class _Splitter:
         self.sets = False
         """Whether blocks with several groupings were written as a release for each."""
         self.provenance = analysed.find_provenance(query.source)
-        self.query = with_existing(respell_statement(query, policy, catalog), policy, catalog)
+        self.query = with_existing(respell_statement(query, self.provenance), self.provenance)
         self.policy, self.catalog, self.defaults = policy, catalog, defaults
         self.source, self.filters = query.source, filters
         self.kinds = Kinds.of(self.query, self.provenance)

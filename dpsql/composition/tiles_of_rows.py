@@ -24,7 +24,6 @@ from itertools import count, islice
 
 from sqlglot import exp
 
-from dpsql.analysis import Catalog
 from dpsql.analysis.aggregate_functions import contains_aggregate
 from dpsql.analysis.call_rules import TIE, TIES
 from dpsql.analysis.compiled_relation import Cte, RelationColumn
@@ -65,10 +64,9 @@ class _Tile:
         return named.name if isinstance(named, exp.Column) else self.name
 
 
-def with_tiles(query: Query, policy: Policy, catalog: Catalog) -> exp.Query:
+def with_tiles(query: Query, provenance: Provenance) -> exp.Query:
     """Return a statement with comparisons with cut points in the place of NTILE; its tree is changed."""
     tree: exp.Query = query.tree
-    provenance = Provenance(query.source, policy, catalog)
     for select in find_nodes(tree, exp.Select):
         tiles = _list_tiles(select)
         if not tiles or select is tree or any(v and n not in _READ for n, v in select.args.items()):
@@ -77,7 +75,7 @@ def with_tiles(query: Query, policy: Policy, catalog: Catalog) -> exp.Query:
             continue
         ctes = list_ctes_of(select, provenance)
         unit = provenance.find_unit(select, ctes)
-        telling = [] if unit is None else _list_telling(select, unit, policy)
+        telling = [] if unit is None else _list_telling(select, unit, provenance.policy)
         if telling and all(_is_among(term, telling) for tile in tiles for term in tile.more):
             _cut(select, tiles, telling, provenance, ctes, tree)
     return tree

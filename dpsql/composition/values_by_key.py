@@ -16,7 +16,6 @@ from typing import NamedTuple
 
 from sqlglot import exp
 
-from dpsql.analysis import Catalog
 from dpsql.analysis.aggregate_functions import aggregate_calls, aggregate_name, contains_aggregate
 from dpsql.analysis.compiled_relation import Scope
 from dpsql.analysis.compiler import find_cte, list_conjuncts
@@ -34,10 +33,10 @@ _LONGEST = 1_000_000
 _OF_NUMBERS = frozenset({"avg", "sum", "mean", "stddev", "stddev_samp", "stddev_pop", "median"})
 
 
-def with_values_by_key(query: Query, policy: Policy, catalog: Catalog) -> exp.Query:
+def with_values_by_key(query: Query, provenance: Provenance) -> exp.Query:
     """Return a statement whose rows are compared with released values of their keys; its tree is changed."""
     tree: exp.Query = query.tree
-    provenance = Provenance(query.source, policy, catalog)
+    policy, catalog = provenance.policy, provenance.catalog
 
     def columns_of(item: exp.Table) -> Collection[str] | None:
         table = policy.table(item.name) if item.name.isascii() and item.args.get("db") is None else None

@@ -186,7 +186,7 @@ def _find_anchor(
     if not isinstance(domain, RangeDomain) or not isinstance(domain.start, date):
         return None
     types = {name.lower(): kind for name, kind in catalog.columns(found[0].table.name)}
-    unit = Provenance(kinds.query.source, policy, catalog).find_unit(select, release.ctes)
+    unit = kinds.provenance.find_unit(select, release.ctes)
     if str(types.get(found[0].column.name.lower())) != "DATE" or unit is None:
         return None
     return found[0], unit, domain.size
@@ -216,7 +216,7 @@ _INNER = frozenset({"expressions", "from_", "joins", "where", "distinct", "kind"
 _OUTER = frozenset({"expressions", "from_", "with_", "kind"})
 
 
-def with_distinct_rows(query: Query, policy: Policy, catalog: Catalog) -> exp.Query:
+def with_distinct_rows(query: Query, provenance: Provenance) -> exp.Query:
     """Return a statement that counts different rows by one text; its tree is changed."""
     tree: exp.Query = query.tree
     for node in find_nodes(tree, exp.Distinct):
@@ -226,7 +226,6 @@ def with_distinct_rows(query: Query, policy: Policy, catalog: Catalog) -> exp.Qu
             called = isinstance(row, exp.Anonymous) and row.name.lower().removeprefix(MARK.lower()) == "row"
             if (isinstance(row, exp.Tuple) or called) and len(row.expressions) > 1:
                 node.set("expressions", [text_of_row(row.expressions)])
-    provenance = Provenance(query.source, policy, catalog)
     for select in find_nodes(tree, exp.Select):
         inner = _read(select)
         if inner is None or not _is_of_units(inner, provenance):

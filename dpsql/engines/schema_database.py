@@ -64,6 +64,7 @@ _INTERNAL_TYPES = {"HUGEINT": HUGEINT, "INTERVAL": INTERVAL, "JSON": JSON, '"NUL
 """The types of expressions that no column has, by the names that the engine gives them."""
 
 _Result = TypeVar("_Result")
+_Described = tuple[tuple[str, str], ...]
 _ASK_AGAIN = "what was released is stored, and costs nothing when it is asked again"
 
 _CHECKED = 1024
@@ -100,8 +101,7 @@ class SchemaDatabase:
         self._unique: dict[str, tuple[tuple[str, ...], ...]] = {}
         self._extents: dict[str, dict[str, tuple[Fraction, Fraction]]] = {}
         self._checked: set[object] = set()
-        """Queries over released relations that were checked, with the types of the relations: the public
-        tables never change, so neither does what a query reads."""
+        """Checked queries over released relations, with the types of these: public tables never change."""
         self._database = ReopenedDatabase(partial(_open_tables, self._readers, public, domains, memory))
         with self._database.connection.cursor() as cursor:
             self.vocabulary = duckdb_settings.read_vocabulary(cursor)
@@ -342,18 +342,18 @@ class SchemaDatabase:
         """Return the Arrow type of the engine's results of an SQL type."""
         return self._database.arrow_type(sql_type)
 
-    def bind_over(self, types: Mapping[str, Columns], sql: str) -> tuple[str, ...]:
-        """Return the names of a query's columns, which `over` would run; raises `UnboundQuery`."""
-        return self._run_over(types, {}, sql, lambda cursor: tuple(cursor.sql(sql).columns))
+    def describe_over(self, types: Mapping[str, Columns], sql: str) -> _Described:
+        """Return the names and types of a query's columns, which `over` would run; raises `UnboundQuery`."""
+        return self.describe_each_over(types, (sql,))[0]
 
-    def describe_over(self, types: Mapping[str, Columns], sql: str) -> tuple[tuple[str, str], ...]:
-        """Return the names and types of a query's columns, which `over` would run."""
+    def describe_each_over(self, types: Mapping[str, Columns], texts: Sequence[str]) -> list[_Described]:
+        """Return what `describe_over` returns of each query; raises `UnboundQuery` of the first there is."""
 
-        def read(cursor: duckdb.DuckDBPyConnection) -> tuple[tuple[str, str], ...]:
-            found = cursor.sql(sql)
-            return tuple(zip(found.columns, map(str, found.types), strict=True))
+        def read(cursor: duckdb.DuckDBPyConnection) -> list[_Described]:
+            described = map(cursor.sql, texts)
+            return [tuple(zip(each.columns, map(str, each.types), strict=True)) for each in described]
 
-        return self._run_over(types, {}, sql, read)
+        return self._run_over(types, {}, texts, read)
 
     def over(self, types: Mapping[str, Columns], rows: Mapping[str, pa.Table], sql: str) -> pa.Table:
         """Run a query over released rows and public tables: post-processing, without charge.
@@ -363,31 +363,31 @@ class SchemaDatabase:
         """
         with running_statement() as statement:
             limit = statement.limit
-        return self._run_over(types, rows, sql, lambda cursor: fetch_rows(cursor, sql, limit))
+        return self._run_over(types, rows, (sql,), lambda cursor: fetch_rows(cursor, sql, limit))
 
     def schema_over(self, types: Mapping[str, Columns], sql: str) -> pa.Schema:
         """Return the names and types of the columns of a query that `over` would run."""
-        return self._run_over(types, {}, sql, lambda cursor: self._database.arrow_schema(cursor, sql))
+        return self._run_over(types, {}, (sql,), lambda cursor: self._database.arrow_schema(cursor, sql))
 
     def _run_over(
         self,
         types: Mapping[str, Columns],
         rows: Mapping[str, pa.Table],
-        sql: str,
+        texts: Sequence[str],
         finish: Callable[[duckdb.DuckDBPyConnection], _Result],
     ) -> _Result:
         public = [reader.table.name for reader in self._readers.values() if reader.table.public]
-        raised: list[Exception] = []
-        asked = sql, tuple(types.items())
+        raised, kinds = list[Exception](), tuple(types.items())
 
         def work(cursor: duckdb.DuckDBPyConnection) -> _Result:
             try:
                 load_released(cursor, types, rows)
-                if asked not in self._checked:
-                    check_plan(cursor, sql, types, public, self.vocabulary, self.time_zone)
-                    if len(self._checked) >= _CHECKED:
-                        self._checked.clear()
-                    self._checked.add(asked)
+                for sql in texts:
+                    if (sql, kinds) not in self._checked:
+                        check_plan(cursor, sql, types, public, self.vocabulary, self.time_zone)
+                        if len(self._checked) >= _CHECKED:
+                            self._checked.clear()
+                        self._checked.add((sql, kinds))
                 return finish(cursor)
             except (UnboundQuery, EngineNotTested, InternalError, ResultTooLarge, duckdb.Error) as error:
                 raised.append(error)

@@ -22,7 +22,7 @@ from dpsql.estimates.number_noises import Made
 from dpsql.kernel.loss import Charge, PrivacyLoss
 from dpsql.kernel.parted import Parted
 from dpsql.kernel.release import Rows, Run
-from dpsql.language import AllGroups, Options, Scalar, TopPerPartition
+from dpsql.language import AllGroups, Scalar, TopPerPartition
 from dpsql.lazy_dataclass import dataclass
 from dpsql.planning import plan_requests
 from dpsql.planning.all_groups import EveryCount, GaussianDomain, WholeDomain, needs_laplace, takes_all
@@ -54,10 +54,8 @@ class AllNumbers:
         divided = divide_released(plan)  # all parts of epsilon are equal
         if len(divided) == 1:
             return _method(plan, preferred)
-        users = users_of(plan)
-        options = plan.with_share(Fraction(1, len(divided))).options
         counts = sum(plan.counts[own[0]].noise_group is None for own, _ in divided)
-        shares = [plan_of_share(plan, users, together, options) for together, _ in divided]
+        shares = divide_plan(plan, [together for together, _ in divided])
         made = [_method(share, preferred, apart=counts > 1) for share in shares]
         return cls(plan, tuple(made), _quote_parts(plan, made))
 
@@ -66,7 +64,7 @@ class AllNumbers:
         return measure_all_groups(self.plan, self.parts, run)
 
 
-def users_of(plan: Plan) -> dict[int, set[int]]:
+def _users_of(plan: Plan) -> dict[int, set[int]]:
     """Return which outputs use each distinct number; -1 stands for the keys."""
     found: dict[int, set[int]] = {-1: set()}
     for i, output in enumerate(plan.outputs):
@@ -79,21 +77,27 @@ def users_of(plan: Plan) -> dict[int, set[int]]:
     return found
 
 
-def plan_of_share(plan: Plan, users: dict[int, set[int]], places: Sequence[int], options: Options) -> Plan:
-    """Return a plan that measures only the numbers at `places`, with their share's options.
+def divide_plan(plan: Plan, shares: Sequence[Sequence[int]]) -> list[Plan]:
+    """Return plans that measure the numbers of each list of places, with equal shares of the epsilon."""
+    share = plan.with_share(Fraction(1, len(shares)))
+    share = replace(share, apart=plan.apart * len(shares))
+    users = _users_of(plan)
+    return [_plan_of_share(share, users, places) for places in shares]
+
+
+def _plan_of_share(share: Plan, users: dict[int, set[int]], places: Sequence[int]) -> Plan:
+    """Return the plan of a share that measures only the numbers at `places`.
 
     Without the number that orders the groups, it is a plan of all groups: the noise of others selects.
     """
-    equal = plan.equal
+    equal, outputs = share.equal, share.outputs
     own = {equal[place] for place in places}
     kept = set[int]().union(*(users.get(number, ()) for number in (-1, *own)))
-    outputs = tuple(plan.outputs[i] for i in sorted(kept))
-    selection = plan.selection
+    selection = share.selection
     ordering = getattr(selection, "count", None)
     if not isinstance(selection, Scalar) and (ordering is None or equal[ordering] not in own):
         selection = AllGroups(())
-    apart = plan.apart * len(divide_released(plan))
-    return replace(plan, outputs=outputs, selection=selection, options=options, apart=apart)
+    return replace(share, outputs=tuple(outputs[i] for i in sorted(kept)), selection=selection)
 
 
 def _quote_parts(plan: Plan, parts: Sequence[OneShare]) -> Quote:

@@ -44,7 +44,7 @@ from dpsql.planning.cut_intervals import (
     widen_formula,
     widen_numbers,
 )
-from dpsql.planning.divided_methods import plan_of_share, users_of
+from dpsql.planning.divided_methods import divide_plan
 from dpsql.planning.excess_noise import BoxOfAll, FloatArray, GaussianOfEach, NoiseOfAll
 from dpsql.planning.method import KeepsQuote, Method, NoisyResult, Quote
 from dpsql.planning.noise_shares import Values, gaussian_cost
@@ -235,14 +235,14 @@ class WithExcess(KeepsQuote):
     def of(cls, plan: Plan, found: Sequence[Excess], choose: ChooseMethod) -> WithExcess:
         """Divide epsilon among the numbers as without excesses: each is in the box of its number."""
         divided, pairs, others = divide_released(plan), list[Pairs](), list[Method]()
-        options = plan.with_share(Fraction(1, len(divided))).options
-        for places, epsilon in divided:
+        plans = divide_plan(plan, [places for places, _ in divided])
+        for (places, epsilon), own_plan in zip(divided, plans, strict=True):
             own = tuple(i for i, each in enumerate(found) if {*each.places} & {*places})
             if own:
                 noise = _noise(plan, places, [found[i] for i in own], epsilon)
                 pairs.append(Pairs(tuple(places), own, noise))
             else:
-                others.append(choose(plan_of_share(plan, users_of(plan), places, options)))
+                others.append(choose(own_plan))
         return cls(plan, tuple(found), tuple(pairs), tuple(others), choose(plan))
 
     def compute_quote(self) -> Quote:
