@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dpsql.errors import QueryRefused, QuerySyntaxError
-from dpsql.language.parse import _SHOWN
+from dpsql.language.command_statements import _SHOWN
 from dpsql.serve.wire import command_words as c
 from dpsql.serve.wire import commands
 from dpsql.serve.wire.command_words import CopyOptions
