@@ -6,12 +6,11 @@ import re
 
 _AGGREGATES = {"mean": "AVG", "sum": "SUM", "median": "MEDIAN", "min": "MIN", "max": "MAX", "std": "STDDEV"}
 _AGGREGATES |= {"var": "VARIANCE", "count": "COUNT", "nunique": "COUNT(DISTINCT", "mode": "MODE"}
-_NAMES = r"""\(?\[?\s*((?:['"]\w+['"]\s*,?\s*)+)\]?"""
 _STEPS = re.compile(
-    rf"""(?x)
+    r"""(?x)
     \[(?P<where>[^\[\]]*(?:\[['"]\w+['"]\][^\[\]]*)*[=<>][^\[\]]*)\]
     | \.query\((?P<quote>['"])(?P<query>.*?)(?P=quote)\)
-    | \.groupby{_NAMES.replace("(?:", "(?:", 1)}(?:,\s*\w+=\w+)*\)
+    | \.groupby\(\[?\s*(?P<keys>(?:['"]\w+['"]\s*,?\s*)+)\]?(?:,\s*\w+=\w+)*\)
     | \[\[?\s*['"](?P<column>\w+)['"]\s*\]?\]
     | \.(?P<call>\w+)\((?P<given>[^()]*)\)
     | \.(?P<field>[A-Za-z_]\w*)(?!\w|\()
@@ -44,8 +43,8 @@ def read_pandas(text: str) -> str | None:
         at, call = step.end(), step["call"]
         if step["where"] or step["query"]:
             conditions.append(_read_condition(step["where"] or step["query"], table[0]))
-        elif call is None and step["column"] is None and step["field"] is None:
-            keys = ", ".join(re.findall(r"\w+", step[4]))
+        elif step["keys"]:
+            keys = ", ".join(re.findall(r"\w+", step["keys"]))
         elif step["column"] or step["field"]:
             column = step["column"] or step["field"]
         elif call == "value_counts" and column and not number:
