@@ -13,8 +13,9 @@
                           ``values_of_rows`` subqueries over private rows, ``values_by_key`` those of
                           all rows with the key of a row, ``found_values`` lists of values,
                           ``counted_groups`` numbers of groups, which ``groups_of_sets`` finds in set
-                          operations and ``groups_of_joins`` in joins, ``lists_of_values`` MODE,
-                         STRING_AGG and lists of quantiles
+                          operations and ``groups_of_joins`` in joins, ``largest_groups`` those with
+                         the largest number by HAVING, ``lists_of_values`` MODE, STRING_AGG and lists of
+                         quantiles
 ``checked_numbers``       what a CHECK statement counts, ``planned_answers`` what it answers;
                           ``asked_checks`` asks one check of a lasting stream, ``asked_questions`` one
                           question of exact answers, ``first_stable`` lists of statements of which one is
