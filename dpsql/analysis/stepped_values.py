@@ -41,6 +41,7 @@ from dpsql.lazy_dataclass import dataclass
 from dpsql.types import VARCHAR, SqlType
 
 _WHOLE = frozenset(("ceil", "ceiling", "floor", "round", "trunc"))
+_GROWING = frozenset(("cbrt", "exp", "ln", "log", "log10", "log2", "sqrt"))
 _MONOTONE = frozenset(("+", "-", "*", "/", "//"))
 """Operators that never turn in the first operand while the second is a constant."""
 
@@ -121,7 +122,7 @@ def _never_turns(node: Expr) -> bool:
             return _never_turns(inner)
         case Cast(operand, kind):
             return kind.numeric and _never_turns(operand)
-        case Apply(form, (operand,)) if form.name.lower() in _WHOLE:
+        case Apply(form, (operand,)) if form.name.lower() in _WHOLE | _GROWING:
             return _never_turns(operand)
         case Apply(form, (left, right)) if form.name in _MONOTONE:
             if not facts(right).reads:

@@ -71,6 +71,8 @@ def exact(key: str, where: str) -> dict[object, int]:
         ("trunc(signed / -2)", "WHERE signed >= -12 AND signed < 30"),
         ("'up to ' || (10 - floor(signed / 5) * 5)::INTEGER", "WHERE signed BETWEEN -12 AND 20"),
         ("CASE WHEN floor(minutes / 20) > 2 THEN 'long' ELSE 'short' END", "WHERE minutes < 90"),
+        ("CAST(sqrt(minutes) AS INTEGER)", "WHERE minutes BETWEEN 0 AND 90"),
+        ("trunc(log10(minutes) * 4)", "WHERE minutes BETWEEN 0.5 AND 90"),
         ("floor(price / 5) * 5", ""),
         ("CAST(price AS INTEGER)", "WHERE price < 12.345"),
         ("floor(price)", "WHERE price > 3.005 AND price < 20"),
