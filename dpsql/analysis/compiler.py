@@ -61,6 +61,11 @@ class RecoveryPoint:
 _STRICT = RecoveryPoint()
 
 
+def read_clock() -> datetime:
+    """Return the current time in UTC, without a zone."""
+    return datetime.now(UTC).replace(tzinfo=None)
+
+
 @dataclass(slots=True)
 class StatementCompiler:
     """Compiles the expressions and subqueries of one statement, and holds the state that its rules share.
@@ -78,7 +83,7 @@ class StatementCompiler:
     """The number of table names generated so far."""
     nodes: int = 0
     """The number of expression nodes compiled so far."""
-    now: datetime = field(default_factory=lambda: datetime.now(UTC).replace(tzinfo=None))
+    now: datetime = field(default_factory=read_clock)
     """The current time, read once for the whole statement, or `as_of`."""
     closed_at: date = field(init=False)
     """The day on which parts of units count as closed or not: none later than the present one."""

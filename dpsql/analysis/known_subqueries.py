@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, NamedTuple
 
 from sqlglot import exp
 
 from dpsql.analysis.compiled_relation import Cte, Relation, find_cte
-from dpsql.analysis.compiler import QueryCompiler, StatementCompiler
+from dpsql.analysis.compiler import QueryCompiler, StatementCompiler, read_clock
 from dpsql.language import find_nodes, read_nodes
 
 if TYPE_CHECKING:
@@ -43,7 +42,7 @@ class KnownSubqueries:
 
     def __init__(self, compile_query: QueryCompiler) -> None:
         self.compile_query = compile_query
-        self.now = datetime.now(UTC).replace(tzinfo=None)
+        self.now = read_clock()
         """The present time for all of the statement."""
         self._known: dict[object, _Compiled] = {}
         self._numbers = defaultdict[object, list[tuple[object, int]]](list)

@@ -12,7 +12,7 @@ from dpsql.analysis.advice.unknown_names import Advice, RefusedStatement
 from dpsql.analysis.aggregate_functions import aggregate_calls, aggregate_name
 from dpsql.analysis.compiler import function_name
 from dpsql.errors import Fix, Obstacle
-from dpsql.language import BlockText, walk_tree
+from dpsql.language import BlockText, find_nodes, walk_tree
 
 _LAST = (TokenType.ORDER_BY, TokenType.LIMIT, TokenType.OFFSET, TokenType.FETCH)
 _SET_OPERATIONS = (TokenType.UNION, TokenType.EXCEPT, TokenType.INTERSECT)
@@ -71,6 +71,9 @@ def count_rows(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | 
     named, several = of.list_tables(select), select is not of.query.tree
     units = {n.unit for n in named if n.unit is not None}
     joined = 1 + len(select.args.get("joins") or ())
+    blocks = find_nodes(select, exp.Subquery) if len(named) != joined else []
+    if any(_is_aggregated(item) for each in blocks for item in each.selects):
+        return None  # what a block releases stands beside private rows
     if several or len(named) != joined or len(units) != 1 or select.args.get("qualify") is not None:
         inner = text[begin : _cut(block)].strip()
         whole = f"SELECT {options}COUNT(*) FROM (SELECT {inner})"

@@ -159,5 +159,5 @@ def test_memory_that_runs_out_is_not_described(session: Session) -> None:
         raise duckdb.OutOfMemoryException("could not allocate block (2.3 GiB/2.4 GiB used)")
 
     with pytest.raises(OperationalError, match="it needs too much memory") as caught:
-        database._run_over({}, {}, "SELECT 1", fails)
+        database._run_over({}, {}, ("SELECT 1",), fails)
     assert "GiB" not in str(caught.value)

@@ -159,14 +159,16 @@ def test_numbers_are_those_of_the_query(
 
 
 @pytest.mark.parametrize(
-    ("taken", "counted"), [(slice(1, None, 9), 1), pytest.param(slice(None), 3, marks=pytest.mark.longer)]
+    ("names", "counted"), [("values A250", 2), pytest.param("", 3, marks=pytest.mark.longer)]
 )
 def test_all_fixtures(
-    taken: slice, counted: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seen: Seen
+    names: str, counted: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seen: Seen
 ) -> None:
     with raw_data() as raw, closing(Session(load(write(tmp_path / "whole", raw)))) as session:
         engine = of_type(session.database.engines().engine, DuckDBEngine)
-        for fixture in ACCEPTED[taken]:
+        for fixture in ACCEPTED:
+            if not str(fixture.id).startswith(names):
+                continue
             plan = proved(session, fixture.values[0].statement)
             for compiled in (plan.compiled, *(each.compiled for each in plan.ladders)):
                 if form_of_tables(compiled.query) is not None and not compiled.faster:
