@@ -100,14 +100,15 @@ def draw_ladders(found: Sequence[KeptBound], style: Style) -> str:
 
 
 def _draw_ladder(kept: KeptBound, style: Style) -> str:
+    from dpsql.estimates import with_article
     from dpsql.owner.ladder_listing import amount
 
-    unit, what, number = kept.unit, kept.measured, kept.ladder.number
+    unit, what, number = with_article(kept.unit), kept.measured, kept.ladder.number
     measured = what if kept.counts_rows else f"total of {what}"
-    head = f"{kept.name}: {measured} of a {unit} (ladder {number}, epsilon {show_spent(kept.ladder.price)})"
+    head = f"{kept.name}: {measured} of {unit} (ladder {number}, epsilon {show_spent(kept.ladder.price)})"
     lines = [
         f"in all about {amount(float(kept.number_of_units))} {kept.units}, {amount(kept.total)} {what}",
-        f"a statement with epsilon {show_spent(kept.epsilon)} over the whole table counts {what} of a {unit} "
+        f"a statement with epsilon {show_spent(kept.epsilon)} over the whole table counts {what} of {unit} "
         f"up to {amount(kept.bound)}",
     ]
     if not kept.declared:
