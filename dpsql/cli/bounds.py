@@ -103,12 +103,13 @@ def _draw_ladder(kept: KeptBound, style: Style) -> str:
     from dpsql.estimates import with_article
     from dpsql.owner.ladder_listing import amount
 
-    unit, what, number = with_article(kept.unit), kept.measured, kept.ladder.number
+    unit, what, number = kept.unit, kept.measured, kept.ladder.number
+    one = with_article(unit)
     measured = what if kept.counts_rows else f"total of {what}"
-    head = f"{kept.name}: {measured} of {unit} (ladder {number}, epsilon {show_spent(kept.ladder.price)})"
+    head = f"{kept.name}: {measured} of {one} (ladder {number}, epsilon {show_spent(kept.ladder.price)})"
     lines = [
         f"in all about {amount(float(kept.number_of_units))} {kept.units}, {amount(kept.total)} {what}",
-        f"a statement with epsilon {show_spent(kept.epsilon)} over the whole table counts {what} of {unit} "
+        f"a statement with epsilon {show_spent(kept.epsilon)} over the whole table counts {what} of {one} "
         f"up to {amount(kept.bound)}",
     ]
     if not kept.declared:
