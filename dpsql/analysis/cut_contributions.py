@@ -193,6 +193,7 @@ MANY_GROUPS = 100
 """From so many groups on, what is cut is given back to them by their shares."""
 _LARGEST = 1 << 60
 """The largest bound that a unit is known to exceed."""
+_FINER = 19
 _ROW = whole(1)
 """What a row adds to the rows of a unit."""
 
@@ -290,11 +291,22 @@ def find_excesses(plan: Plan, searches: Sequence[BoundSearch], found: Sequence[i
         part = plan.counts[own[0]].parts[0]
         if isinstance(part, CappedSum):
             size = part.grid.step / ladder.step
+        elif alone:
+            size = _find_step(max(plan.counts[p].bound for p in own), max(times, 1) * bound)
         along = (
             alone and times == IN_FEW_GROUPS and all(_is_clipped(plan.counts[p], ladder, bound) for p in own)
         )
         made.append(Excess(search, each, own, place, times, size, along))
     return tuple(made)
+
+
+def _find_step(number: int, excess: int) -> Fraction:
+    """Return the step of an excess beside a number, given how far a unit moves each at most, in steps of 1.
+
+    One noise is on a grid whose step has at most 2^20 parts: where a number moves by more than 2^`_FINER`
+    times as many steps as its excess, that has finer ones, so that at every bound one noise serves both.
+    """
+    return Fraction(1, 1 << max(((number - 1) // excess).bit_length() - _FINER, 0))
 
 
 def times_of_excess(plan: Plan, places: Sequence[int]) -> int:

@@ -169,8 +169,10 @@ class BoundSearches(KeepsQuote):
             noise, one_in = noise * AVERAGES, 1
         ranged = self.plan.epsilon_division.order is not None
         most = score_change(changes_of(compiled.certificate, compiled.counts))
+        # Values may be far above the first rung, of which a DOUBLE has 85.
+        capped = not searched.ladder.by_excess
         return mechanisms.Ladder.plan(
-            size, self.epsilon, noise=noise, one_in=one_in, sensitivity=most, ranged=ranged
+            size, self.epsilon, noise=noise, one_in=one_in, sensitivity=most, ranged=ranged, capped=capped
         )
 
     def _groups(self, bounded: Contribution) -> int:

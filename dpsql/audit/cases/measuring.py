@@ -215,6 +215,16 @@ LADDER = (
         ],
     ),
     AuditCase(
+        "ladder, capped costs",
+        "a power of two that few units exceed, where costs are of rungs that few exceed",
+        partial(Ladder.plan, capped=True),
+        inputs=lambda epsilon: [
+            ("one above the first", *_balance_capped(epsilon)),
+            ("one above all", (3, 1, 0, 0), (4, 2, 1, 1)),
+        ],
+        tight=False,
+    ),
+    AuditCase(
         "ladder, by excess",
         "a power of two that few units exceed by much",
         partial(Ladder.plan, sensitivity=FULL),
@@ -245,6 +255,12 @@ def _balance_rungs(epsilon: Fraction, sensitivity: int = 1) -> tuple[tuple[int, 
     numbers = tuple(round(costs * (3 - j)) for j in range(4))
     more = (numbers[0] + 1, numbers[1] + 1, *numbers[2:])
     return tuple(sensitivity * n for n in numbers), tuple(sensitivity * n for n in more)
+
+
+def _balance_capped(epsilon: Fraction) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Return numbers of units at which two rungs are about as good, and those with one unit more."""
+    first = round(Ladder.plan(4, epsilon, capped=True).penalty * 5 / 6)
+    return (first, 0, 0, 0), (first + 1, 0, 0, 0)
 
 
 def _score_units(units: tuple[int, ...], more: int) -> tuple[tuple[int, ...], tuple[int, ...]]:

@@ -32,6 +32,9 @@ _LEAST, _LEAST_RANGED = Fraction(5, 2), Fraction(7, 2)
 _ROOT = Fraction(141_421_356, 10**8)
 """The square root of 2: a public factor, whose last digits do not matter."""
 
+_BEFORE = 5
+"""So many rungs before one decide what it costs, where costs are capped."""
+
 VALUES_SHARE = Fraction(1, 5)
 """The part of the price of a ladder that is for what its column has beyond bounds."""
 
@@ -85,6 +88,8 @@ class Ladder(NoisyOrder[Rung]):
         How much one unit counts at a rung at most: 1 for numbers of units, `FULL` for excess scores.
     ranged
         Whether the noise is that of the exponential mechanism, so that the range of the loss is bounded.
+    capped
+        Whether a rung costs nothing where enough units exceed those before it, and five penalties at most.
 
     Notes
     -----
@@ -112,6 +117,15 @@ class Ladder(NoisyOrder[Rung]):
     *Ranged.* The choice of one rung by `GumbelTopK`, on the same numbers: they are monotone, and its range is
     bounded by epsilon. Where costs are added up, epsilon is about twice that of exponential noise, and a
     part of that pays for a larger least penalty: 7/(2 epsilon), with which the sum above is 1.14.
+
+    *Capped.* Where values are far above the first of many rungs, what all rungs below cost is more than the
+    number of units. With n_j = N_j - min(enough, N_0/one_in), a rung then costs the mean of
+    min(max(S - n_i, 0), S) over the five rungs i before it (0 for those before the first), S = 5 penalty: so
+    nothing where S units exceed these, and a penalty for each of the first five that nobody needs. *Private:*
+    as above n_j moves by -m to 1 - m, all by one m; max(n_j, 0) does, and the mean moves by m - 1 to m, so
+    values by -1 to 1, and noise and penalty are twice as large. Dividing by five rounds down whole numbers,
+    which moves none by more than its whole bound. A rung beyond those five is chosen with the chance
+    e^(-25/2) each, less than .0004 for all 85 together.
     """
 
     losses = (PureDP, BoundedRange)
@@ -121,6 +135,7 @@ class Ladder(NoisyOrder[Rung]):
     ranged: bool = False
     enough: Fraction = Fraction(0)
     one_in: int = 1
+    capped: bool = False
 
     @classmethod
     def plan(
@@ -132,6 +147,7 @@ class Ladder(NoisyOrder[Rung]):
         one_in: int = 1,
         sensitivity: int = 1,
         ranged: bool = False,
+        capped: bool = False,
     ) -> Ladder:
         """Plan a choice among a given number of rungs; free if there is only one.
 
@@ -143,12 +159,13 @@ class Ladder(NoisyOrder[Rung]):
         (12.5, 45.7)
         """
         budget, moved = positive(epsilon, "epsilon"), bound(sensitivity)
-        costs = (_LEAST_RANGED if ranged else _LEAST) / budget
+        costs = (1 + capped) * (_LEAST_RANGED if ranged else _LEAST) / budget
         enough = max(2 * (_ROOT * positive(noise, "noise") - costs) if noise else Fraction(0), Fraction(0))
-        public = costs, int(moved), ranged, enough, whole(one_in, "one_in")
+        public = costs, int(moved), ranged, enough, whole(one_in, "one_in"), capped
         if whole(rungs, "rungs") < 2:
             return cls(rungs, 1, "exponential", Fraction(0), 0, *public, loss=PrivacyLoss())
         scale = moved / budget
+        scale *= 1 + capped
         bits = grid_of("exponential", None, scale)
         loss = PrivacyLoss((BoundedRange(budget),)) if ranged else PrivacyLoss.of(budget)
         return cls(rungs, 1, "exponential", scale, bits, *public, loss=loss)
@@ -174,7 +191,7 @@ class Ladder(NoisyOrder[Rung]):
             return self.groups < 2
         if not self.ranged and any(isinstance(part, BoundedRange) for part in self.loss.parts):
             return False
-        return taken.span <= (self.loss.epsilon or 0) * self.scale
+        return (1 + self.capped) * taken.span <= (self.loss.epsilon or 0) * self.scale
 
     def run(self, counts: ArrayLike, source: NoiseSource = SYSTEM) -> Rung:
         """Choose a rung by how many units exceed each rung's bound, or by the rungs' scores."""
@@ -193,10 +210,16 @@ class Ladder(NoisyOrder[Rung]):
     def values(self, exceeding: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return what the noise is added to, in grid steps."""
         each, limit = self.sensitivity * (1 << self.resolution), exact_noise.STEP_LIMIT
-        costs = [min(round(each * self.penalty * j), limit) for j in range(self.groups)]
         placed = exact_noise.place(exceeding, self.resolution)
-        free = np.minimum(min(round(each * self.enough), limit), placed[..., :1] // self.one_in)
-        return -(np.maximum(placed - free, 0) + np.array(costs, dtype=np.int64))
+        above = placed - np.minimum(min(round(each * self.enough), limit), placed[..., :1] // self.one_in)
+        if not self.capped:
+            costs = [min(round(each * self.penalty * j), limit) for j in range(self.groups)]
+            return -(np.maximum(above, 0) + np.array(costs, dtype=np.int64))
+        enough = min(round(_BEFORE * each * self.penalty), limit >> 3)
+        few, before = np.clip(enough - above, 0, enough), np.zeros_like(above)
+        for back in range(1, min(_BEFORE + 1, self.groups)):
+            before[..., back:] += few[..., :-back]
+        return -(np.maximum(above, 0) + before // _BEFORE)
 
 
 def ladder_loss(epsilon: Fraction, *, beyond: bool = False) -> PrivacyLoss:

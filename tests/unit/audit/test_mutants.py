@@ -352,6 +352,14 @@ MUTANTS: dict[str, tuple[Made, str, Texts, Texts, Sequence[Pair], dict[str, Any]
         [Pair("one above the first", (3, 1, 0, 0), (4, 1, 0, 0))],
         {},
     ),
+    "ladder of capped costs: noise for numbers that move one way": (
+        ladder,
+        "ladder.Ladder",
+        "scale *= 1 + capped",
+        "scale *= 1",
+        [Pair("one above all", (13, 0, 0, 0), (14, 0, 0, 0))],
+        {"capped": True},
+    ),
     "ladder by excess: noise for scores of 1": (
         ladder,
         "ladder.Ladder",

@@ -155,6 +155,11 @@ CASES: dict[str, tuple[Mechanism[Any], Sequence[Taken], Sequence[Taken]]] = {
         [taken((0, 1, 3)), taken((0, 2, 2)), taken((-1, 1, 2))],
     ),
     "Ladder": (m.Ladder.plan(9, 1, sensitivity=3), [taken(UP)], [taken((0, 4)), taken((-1, 3))]),
+    "Ladder, capped": (
+        m.Ladder.plan(9, 1, sensitivity=3, capped=True),
+        [taken(UP)],
+        [taken((0, 4)), taken((-1, 3))],
+    ),
     "Refinement": (
         m.Refinement.plan(1, [1, 2], sensitivity=3),
         [taken(UP, groups=1), taken(BOTH, groups=1)],

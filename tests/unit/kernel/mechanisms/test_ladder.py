@@ -34,10 +34,13 @@ def law(values: NDArray[np.int64], scale: float) -> NDArray[np.float64]:
 
 @pytest.mark.parametrize(("epsilon", "noise"), [("0.2", 0), (1, 0), (3, "0.1"), (1, 2), (1, "2.3")])
 @pytest.mark.parametrize("one_in", [1, 2, 4])
+@pytest.mark.parametrize("capped", [False, True])
 @pytest.mark.sampled(7, rest="longer")
-def test_no_unit_moves_a_rung_by_more_than_epsilon(epsilon: int | str, noise: int | str, one_in: int) -> None:
+def test_no_unit_moves_a_rung_by_more_than_epsilon(
+    epsilon: int | str, noise: int | str, one_in: int, *, capped: bool
+) -> None:
     """All numbers of at most 4 units with contributions of all sizes, and one unit more above any rungs."""
-    plan = Ladder.plan(RUNGS, epsilon, noise=noise, one_in=one_in)
+    plan = Ladder.plan(RUNGS, epsilon, noise=noise, one_in=one_in, capped=capped)
     loss = {1.0: 0.0, 0.5: 0.0}
     for units in range(6 if plan.enough else 5):
         for sizes in itertools.combinations_with_replacement(range(RUNGS + 1), units):
@@ -156,6 +159,41 @@ def test_a_ladder_to_2_to_the_83_is_as_private_and_goes_too_far_as_seldom(epsilo
     assert variance[85] < 1.3
 
 
+@pytest.mark.parametrize("ranged", [False, True])
+def test_no_unit_moves_a_rung_of_capped_costs_by_more_than_epsilon(*, ranged: bool) -> None:
+    """All numbers of few, some or many units above each of 9 rungs, and one unit more above the first ones.
+
+    The noise of a ladder whose costs are not capped, half as much, would not be enough.
+    """
+    plan, claim = Ladder.plan(9, 1, capped=True, ranged=ranged), 1.0
+    scale, worst = float(plan.scale) * 2**plan.resolution, 0.0
+    for numbers in itertools.combinations_with_replacement((60, 26, 24, 9, 0), 9):
+        values = plan.values(np.array(numbers))
+        for size in (1, 5, 9):
+            moved = (plan.values(np.array(numbers) + (np.arange(9) < size)) - values) / scale
+            worst = max(worst, float(np.ptp(moved)))
+            assert np.abs(moved).max() <= claim / 2 + 1e-9
+    assert worst == pytest.approx(claim)
+
+
+def test_a_bound_far_above_the_first_of_many_rungs_is_found() -> None:
+    """Of 3,000 units with 2.6 million, in steps of 2^-20, at the epsilon of one of three searches at .5.
+
+    A cost of each rung below is more than all units are: without a cap the first rung is chosen.
+    """
+    epsilon, source = Fraction(1, 30), NoiseSource(SeededEntropy(8))
+    numbers = [[3_000] * 40 + [2_930, 2_033] + [0] * 43] * 4_000
+    assert (Ladder.plan(85, epsilon).run(numbers, source).rung < 9).mean() > 0.99
+    capped = Ladder.plan(85, epsilon, capped=True)
+    chosen = capped.run(numbers, source).rung
+    assert (abs(chosen - 42) <= 2).mean() > 0.998
+    assert capped.penalty == 2 * Ladder.plan(85, epsilon).penalty
+    steps = capped.values(np.array(numbers[0])) / 2**capped.resolution
+    assert steps[:41] == pytest.approx([-3_000] * 40 + [-2_930])
+    assert steps[42:48] == pytest.approx([0, -150, -300, -450, -600, -750])
+    assert steps[48:] == pytest.approx(-750)
+
+
 def test_one_rung_is_free() -> None:
     found = ladder([7], 1)
     assert found.rung.tolist() == [0]
@@ -164,11 +202,12 @@ def test_one_rung_is_free() -> None:
 
 @pytest.mark.parametrize("epsilon", ["1e-9", 1, "1e9", "1e300"])
 @pytest.mark.parametrize("ranged", [False, True])
-def test_any_numbers_any_budget(epsilon: int | str, ranged: bool) -> None:
+@pytest.mark.parametrize("capped", [False, True])
+def test_any_numbers_any_budget(epsilon: int | str, *, ranged: bool, capped: bool) -> None:
     last = np.iinfo(np.int64).max
     source = NoiseSource(SeededEntropy(1))
     for numbers in ([last] * 41, [0] * 41, [-last] * 41, [last] * 20 + [0] * 21):
-        plan = Ladder.plan(41, epsilon, noise=1, ranged=ranged)
+        plan = Ladder.plan(41, epsilon, noise=1, ranged=ranged, capped=capped)
         found = plan.run([numbers] * 3, source).rung
         assert ((found >= 0) & (found < 41)).all()
         if Fraction(epsilon) >= 1 and numbers[0] == last and numbers[-1] == 0:
