@@ -16,6 +16,7 @@ from dpsql.analysis.bounds_on_groups import bound_each_group, choose_bound_on_gr
 from dpsql.analysis.call_rules import RULES_BY_NODE
 from dpsql.analysis.compiled_query import CompiledQuery, seal
 from dpsql.analysis.compiler import StatementCompiler
+from dpsql.analysis.constant_cuts import find_constant_cuts
 from dpsql.analysis.counting_query import (
     CountedGroups,
     CountingQuery,
@@ -286,6 +287,15 @@ def state_plan(draft: Draft) -> Plan:
         left_out=tuple(find_left_out(compiler, count) for count in block.counts),
         groups_left_out=find_groups_left_out(compiler, block.selection, options),
         cut_values=tuple(find_cut_values(compiler, count) for count in block.counts),
+        constant_cuts=find_constant_cuts(
+            compiler,
+            block.counts,
+            block.selection,
+            options,
+            groups=kept,
+            domain_size=size,
+            partitions=partitions,
+        ),
         equal=tuple(places.setdefault(count, place) for place, count in enumerate(block.counts)),
         clear=any(candidates.domain.clear for candidates in block.domains),
         closed=compiler.closed,
