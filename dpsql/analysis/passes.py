@@ -289,7 +289,7 @@ def state_plan(draft: Draft) -> Plan:
         cut_values=tuple(find_cut_values(compiler, count) for count in block.counts),
         constant_cuts=find_constant_cuts(
             compiler,
-            block.counts,
+            _list_shown(block),
             block.selection,
             options,
             groups=kept,
@@ -303,6 +303,13 @@ def state_plan(draft: Draft) -> Plan:
         if draft.sparse or compiler.ladders or size is None or block.addable is None
         else keep_addable(block.addable(), kept),
     )
+
+
+def _list_shown(block: OuterQuery) -> list[ReleasedAggregate]:
+    """Return the numbers of a block without the one that only decides which groups are shown."""
+    numbers = [output for output in block.outputs if output.kind == "count"]
+    used = {place for output in numbers for place in (output.uses or (output.of,))}
+    return [c for place, c in enumerate(block.counts) if place != block.existence or place in used]
 
 
 def _find_finest(options: Options) -> int:
