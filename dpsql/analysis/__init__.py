@@ -33,7 +33,8 @@
                        ``column_types`` by ``type_rules``
 ``grids``              the steps of sums; ``bound_ladders`` the bounds among which one is searched, and kept
                        ones
-``statement_plan``     the plan; ``cut_contributions`` and ``whole_tables`` what its bounds leave out
+``statement_plan``     the plan; ``cut_contributions``, ``whole_tables`` and ``constant_cuts`` what its
+                       bounds leave out
 ``addable_numbers``    of which cells of rows the numbers are sums; ``cell_conditions`` which values of a
                        column a condition or a key takes
 ``epsilon_division``   shares of the epsilon of a statement, or of what it costs

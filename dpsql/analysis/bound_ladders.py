@@ -385,3 +385,22 @@ class CutValues:
     def beyond(self) -> ValuesBeyond | None:
         """The kept numbers of values beyond the bounds; None if none are kept of the current data."""
         return None if self.kept is None or not self.kept.current else self.kept.ladder.beyond
+
+
+@dataclass(frozen=True, slots=True)
+class ConstantCut:
+    """A constant that may cut what a unit has; nobody knows how much it leaves out.
+
+    Attributes
+    ----------
+    of
+        What of a unit is bounded, such as rows.
+    most
+        The constant.
+    option
+        The option of the statement that says it; "": a call or the policy does.
+    """
+
+    of: str
+    most: int
+    option: str

@@ -281,7 +281,7 @@ def find_excesses(plan: Plan, searches: Sequence[BoundSearch], found: Sequence[i
         if not ladder.by_excess:
             continue
         bound = ladder.bounds[place]
-        own = tuple(p for p, count in enumerate(plan.counts) if _has_bound_of(count, each, bound))
+        own = tuple(p for p, count in enumerate(plan.counts) if has_bound_of(count, ladder, bound))
         if not own:
             continue
         times, size = times_of_excess(plan, own), Fraction(1)
@@ -371,9 +371,8 @@ def _is_clipped(count: ReleasedAggregate, ladder: Ladder, bound: int) -> bool:
     return find_clipped_step(count, ladder, bound) is not None
 
 
-def _has_bound_of(count: ReleasedAggregate, search: BoundSearch, bound: int) -> bool:
-    """Return whether the bound of a number is the bound that a search found."""
-    ladder = search.ladder
+def has_bound_of(count: ReleasedAggregate, ladder: Ladder, bound: int) -> bool:
+    """Return whether the bound of a number is the bound that a search found on a ladder."""
     if len(count.parts) != 1:
         return False
     (part,) = count.parts

@@ -216,7 +216,7 @@ def compile_outer_query(compiler: StatementCompiler, query: Query, *, combines: 
         at = min(clauses.at for clauses in query.inner.values())
         compiler.report(source.refuse("this clause belongs into the outermost SELECT", at))
     spelled = rewrite_selection(source, select)
-    select = read_as_counts(spelled.select, compiler.policy, compiler.catalog)
+    select = read_as_counts(spelled.select, compiler.policy, compiler.catalog, query.options)
     check_arguments(source, select, _KNOWN | {"qualify"} | ({"distinct"} if distinct is not None else set()))
     ctes = list_ctes(compiler, select, ())
     made = compile_from(compiler, select, ctes, 1)

@@ -16,6 +16,7 @@ from dpsql.analysis.bounds_on_groups import bound_each_group, choose_bound_on_gr
 from dpsql.analysis.call_rules import RULES_BY_NODE
 from dpsql.analysis.compiled_query import CompiledQuery, seal
 from dpsql.analysis.compiler import StatementCompiler
+from dpsql.analysis.constant_cuts import find_constant_cuts
 from dpsql.analysis.counting_query import (
     CountedGroups,
     CountingQuery,
@@ -286,6 +287,15 @@ def state_plan(draft: Draft) -> Plan:
         left_out=tuple(find_left_out(compiler, count) for count in block.counts),
         groups_left_out=find_groups_left_out(compiler, block.selection, options),
         cut_values=tuple(find_cut_values(compiler, count) for count in block.counts),
+        constant_cuts=find_constant_cuts(
+            compiler,
+            _list_shown(block),
+            block.selection,
+            options,
+            groups=kept,
+            domain_size=size,
+            partitions=partitions,
+        ),
         equal=tuple(places.setdefault(count, place) for place, count in enumerate(block.counts)),
         clear=any(candidates.domain.clear for candidates in block.domains),
         closed=compiler.closed,
@@ -293,6 +303,13 @@ def state_plan(draft: Draft) -> Plan:
         if draft.sparse or compiler.ladders or size is None or block.addable is None
         else keep_addable(block.addable(), kept),
     )
+
+
+def _list_shown(block: OuterQuery) -> list[ReleasedAggregate]:
+    """Return the numbers of a block without the one that only decides which groups are shown."""
+    numbers = [output for output in block.outputs if output.kind == "count"]
+    used = {place for output in numbers for place in (output.uses or (output.of,))}
+    return [c for place, c in enumerate(block.counts) if place != block.existence or place in used]
 
 
 def _find_finest(options: Options) -> int:

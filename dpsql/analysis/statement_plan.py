@@ -14,7 +14,7 @@ from math import gcd, lcm
 from typing import TYPE_CHECKING, Literal
 
 from dpsql.analysis.addable_numbers import AddableNumbers
-from dpsql.analysis.bound_ladders import CutValues, Ladder, LeftOut
+from dpsql.analysis.bound_ladders import ConstantCut, CutValues, Ladder, LeftOut
 from dpsql.analysis.compiled_query import CompiledQuery
 from dpsql.analysis.compiled_relation import Owner
 from dpsql.analysis.epsilon_division import Accounting, EpsilonDivision, divide_epsilon
@@ -182,6 +182,8 @@ class Plan:
     """The bound of a kept ladder on the groups of undeclared keys: how much it cuts is not known."""
     cut_values: tuple[CutValues | None, ...] = field(default=(), kw_only=True)
     """For each of the counts, what bounds cut from the values of which it is."""
+    constant_cuts: tuple[ConstantCut, ...] = field(default=(), kw_only=True)
+    """The constants that may cut what a unit has, of which nobody knows what they leave out."""
     equal: tuple[int, ...] = field(kw_only=True)
     """For each of the counts, the place of the first that is equal to it: equal ones are released once."""
     clear: bool = field(default=False, kw_only=True)

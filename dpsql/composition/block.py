@@ -73,7 +73,7 @@ def separate(
     select = query.tree
     if not isinstance(select, exp.Select) or not _aggregates(select):
         return query, None
-    select = cut_ratios(read_as_counts(select, policy, catalog))
+    select = cut_ratios(read_as_counts(select, policy, catalog, query.options))
     names = None
     with suppress(QueryRefused, RecursionError):
         names = _names(select, provenance or Provenance(query.source, policy, catalog))

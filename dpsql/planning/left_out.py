@@ -34,8 +34,10 @@ from dpsql.estimates import (
 from dpsql.language import AboveThreshold, AllGroups, TopK
 from dpsql.planning import plan_requests
 from dpsql.planning.cut_intervals import (
+    NOT_KNOWN,
     add_sentence,
     assumptions_on_shares,
+    merge_properties,
     move_ends,
     name_range,
     put_in_slots,
@@ -347,6 +349,11 @@ def left_out_sentences(plan: Plan) -> dict[str, str]:
     for place, each in enumerate(plan.cut_values):
         if each is not None:
             places.setdefault(each, set()).add(place)
+    for constant in plan.constant_cuts:
+        by = f", as {constant.option} says" if constant.option else ""
+        what = f"{constant.of} of {with_article(plan.unit)} beyond {constant.most:,}{by}"
+        said = put_in_slots({"cut": [f"{what}: {NOT_KNOWN}{NOT_IN_THE_RANGE}"]}, [])
+        found = merge_properties(found, said)
     for cut, own in places.items():
         name, text = _sentence(plan, cut, own)
         found = add_sentence(found, slot(name), text)

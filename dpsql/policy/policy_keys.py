@@ -255,9 +255,6 @@ KEYS: dict[str, dict[str, Key]] = {
         "metrics_analysts": Key(
             FLAG, "`false`", "whether the metrics tell what is left of each analyst's budget"
         ),
-        "log_statements": Key(
-            FLAG, "`false`", "whether refused questions about the catalogue are logged as text"
-        ),
     },
     "[mcp]": {
         "listen": Key(ADDRESS, "none", "where HTTP requests to `/mcp` are answered"),

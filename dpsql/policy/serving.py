@@ -122,8 +122,6 @@ class ServeConfig:
     """The share of the machine's memory that the private engines together may take."""
     time_steps: bool = False
     """Whether replies that depend on private data are held until one of a few times."""
-    log_statements: bool = False
-    """Whether refused questions about the catalogue are logged as text."""
     metrics: Address | None = None
     metrics_analysts: bool = False
     """Whether the metrics tell what is left of each analyst's budget."""

@@ -59,8 +59,9 @@ def unit_of(half: float) -> int | None:
 
 
 def _count_steps(half: float, place: int) -> int:
-    # A hair below, so that 41.000000000000006 is 41 and not 42.
-    return math.ceil(half / 10.0**place * (1 - 1e-12))
+    # A hair below, so that 41.000000000000006 is 41 and not 42. Below 1e-308 the step itself is no DOUBLE.
+    steps = half / 10.0**place if place > -308 else float(Decimal(half).scaleb(-place))
+    return math.ceil(steps * (1 - 1e-12))
 
 
 def at_unit(value: float, place: int, rounding: str = ROUND_HALF_EVEN) -> str:

@@ -16,7 +16,7 @@ from sqlglot import exp
 
 from dpsql.analysis.compiler import function_name, list_conjuncts, split_arguments
 from dpsql.analysis.schema_catalog import Catalog
-from dpsql.language import MARK, copy_tree, find_nodes, keep_title, transform_tree, walk_tree
+from dpsql.language import MARK, Options, copy_tree, find_nodes, keep_title, transform_tree, walk_tree
 from dpsql.lazy_dataclass import dataclass
 from dpsql.policy import Policy, fold
 from dpsql.types import BOOLEAN
@@ -206,14 +206,16 @@ class _Indicator:
     """Where the expression is not NULL; None: everywhere."""
 
 
-def read_as_counts(select: exp.Select, policy: Policy, catalog: Catalog) -> exp.Select:
+def read_as_counts(select: exp.Select, policy: Policy, catalog: Catalog, options: Options) -> exp.Select:
     """Return a block that releases counts, with its sums and means of zeros and ones written as counts.
 
     `SUM(CASE WHEN p THEN 1 ELSE 0 END)` is `COUNT(*) FILTER (WHERE p)`, and AVG of it a ratio of two counts,
-    which is cut to lie between 0 and 1.
+    which is cut to lie between 0 and 1. Where a constant bounds the rows of a unit, AVG stays one of numbers:
+    two counts would each be cut for itself, and a row would weigh differently in the part and in the whole.
     A block without any is returned as it is.
     """
-    reader = _Reader(_find_boolean_columns(select, policy, catalog))
+    constant = _has_constant_rows(select, policy, options)
+    reader = _Reader(_find_boolean_columns(select, policy, catalog), constant)
     if not any(reader.read_count(node) for node in _find_calls(select)):
         return select
     changed = copy_tree(select)
@@ -226,6 +228,15 @@ def read_as_counts(select: exp.Select, policy: Policy, catalog: Catalog) -> exp.
                     each.meta.update(meta)
             node.replace(keep_title(node, made))
     return changed
+
+
+def _has_constant_rows(select: exp.Select, policy: Policy, options: Options) -> bool:
+    """Return whether the statement or the policy says how many rows of a unit count."""
+    if options.max_rows_contributed is not None:
+        return True
+    tables = [policy.table(each.name) for each in find_nodes(select, exp.Table) if each.name.isascii()]
+    private = [table for table in tables if table is not None and not table.public]
+    return any(policy.most(table, "rows_per_unit") is not None for table in private)
 
 
 def _find_calls(select: exp.Select) -> list[exp.Expr]:
@@ -251,9 +262,14 @@ class _Reader:
     """Reads the aggregates of a block; `boolean` has the folded names of its BOOLEAN columns."""
 
     boolean: frozenset[str]
+    constant: bool
+    """Whether a constant bounds the rows of a unit."""
 
     def read_count(self, node: exp.Expr) -> exp.Expr | None:
-        """Return SUM or AVG of an indicator as an expression over counts; None for other nodes."""
+        """Return SUM or AVG of an indicator as an expression over counts; None for other nodes.
+
+        Where a constant bounds the rows of a unit, an AVG is that of a CASE among 0 and one other number.
+        """
         where = node.expression.this if isinstance(node, exp.Filter) else None
         call = node.this if isinstance(node, exp.Filter) else node
         name = (function_name(call) or "").lower()
@@ -271,6 +287,8 @@ class _Reader:
             return made if found.number == 1 else exp.Paren(this=exp.Mul(this=number, expression=made))
         if bounds or (found.where is None and found.known is None):
             return None
+        if self.constant:
+            return _write_average(node, values[0], found)
         part, whole = _make_count([], where, found.where), _make_count([], where, found.known)
         if part == whole:
             return None  # without ELSE, the mean leaves out the rows that the condition does not hold for
@@ -301,6 +319,20 @@ class _Reader:
             results += [default] if (default := node.args.get("default")) is not None else []
             return all(isinstance(r.unnest(), exp.Boolean) for r in results)
         return isinstance(node, _CONDITIONS) and not isinstance(node, exp.SubqueryPredicate)
+
+
+def _write_average(node: exp.Expr, value: exp.Expr, found: _Indicator) -> exp.Expr | None:
+    """Return an AVG of an indicator as one of a CASE; None if it is one among numbers already."""
+    if found.where is None or _read_case(value.unnest()) is not None:
+        return None
+    zero, number = exp.Literal.number(0), _write_number(found.number)
+    branches = [exp.If(this=copy_tree(found.where), true=number)]
+    if found.known is not None:
+        branches.append(exp.If(this=copy_tree(found.known), true=copy_tree(zero)))
+    made = copy_tree(node)
+    call = made.this if isinstance(made, exp.Filter) else made
+    call.set("expressions", [exp.Case(ifs=branches, default=None if found.known is not None else zero)])
+    return made
 
 
 def _read_case(node: exp.Expr) -> _Indicator | None:

@@ -181,8 +181,7 @@ def _choose_vectors(calls: Calls, ordering: int | None, *, keyed: bool) -> dict[
             continue
         degree = max(DEGREES[c.statistic] for c in own)
         made = _make_vector(own[0], degree, _find_condition(own[0], rows))
-        weighted = keyed and not made.single
-        found[column] = replace(made, fine=parts_of_step(made.most * made.whole)) if weighted else made
+        found[column] = made if made.single else replace(made, fine=parts_of_step(made.most * made.whole))
     return found
 
 

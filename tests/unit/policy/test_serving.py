@@ -59,7 +59,6 @@ max_bytes = 1_000_000
 max_statement = 4096
 memory_share = 0.5
 time_steps = true
-log_statements = true
 metrics = "localhost:9187"
 metrics_analysts = true
 [mcp]
@@ -95,7 +94,6 @@ allowed_origins = ["https://page.example.org"]
         max_statement=4096,
         memory_share=Fraction(1, 2),
         time_steps=True,
-        log_statements=True,
         metrics=Address("localhost", 9187),
         metrics_analysts=True,
         mcp=McpConfig(
@@ -185,6 +183,7 @@ def test_which_addresses_need_a_certificate(address: str, local: bool) -> None:
         ("[serve]\nmemory_share = 1.5", "serve.memory_share: must be greater than 0 and at most 1"),
         ("[serve]\nmetrics = 9187", "serve.metrics: expected an address"),
         ("[serve]\npassword = 'x'", "serve.password: unknown key"),
+        ("[serve]\nlog_statements = true", "serve.log_statements: unknown key"),
         ("[serve]\nlistens = []", "did you mean listen?"),
         ("[mcp]", "mcp: is served by the server alone"),
         ("[serve]\n[mcp]\nlisten = '0.0.0.0:80'", "mcp.listen: 0.0.0.0:80 is reached from other machines"),

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from dpsql.kernel.loss import Charge
 from dpsql.release import Release
-from dpsql.render.figures import Estimate, at_unit, number, show_left, show_spent, unit_of
+from dpsql.render.figures import Estimate, at_unit, half_text, number, show_left, show_spent, unit_of
 from dpsql.render.grid import Style, TextColumn, box, cut, escape_controls, fit, markdown, pad, width
 from dpsql.render.plots import bars
 from dpsql.render.readable import footer, price
@@ -99,6 +99,15 @@ def test_rounding_never_favours_the_analyst(amount: Fraction) -> None:
 )
 def test_the_noise_has_two_digits(half: float, place: int) -> None:
     assert unit_of(half) == place
+
+
+@pytest.mark.parametrize(
+    ("half", "digits"), [(5e-324, "50"), (1e-308, "10"), (2.3e-308, "23"), (9.95e-309, "10")]
+)
+def test_the_least_noise_is_written(half: float, digits: str) -> None:
+    place = unit_of(half)
+    assert place is not None
+    assert half_text(half, place).replace("0.", "").lstrip("0") == digits
 
 
 @pytest.mark.parametrize("half", [0.0, -1.0, float("nan"), float("inf")])

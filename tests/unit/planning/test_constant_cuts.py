@@ -1,0 +1,95 @@
+"""A constant that may cut has its line in the answer, once; one that facts prove not to cut has none."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import duckdb
+import pytest
+
+from dpsql.policy import load
+from dpsql.session import Session
+
+POLICY = """
+[budget]
+epsilon = 1e6
+delta = 1e-3
+ledger = "ledger.sqlite"
+[tables.t]
+source = "t.parquet"
+unit = "user_id"
+unit_kind = "user"
+domain = { k = { from = 0, to = 9, complete = true } }
+bounds = { x = { from = 0, to = 9 } }
+[tables.p]
+source = "t.parquet"
+unit = "user_id"
+unit_kind = "user"
+rows_per_unit = 3
+domain = { k = { from = 0, to = 9, complete = true } }
+bounds = { x = { from = 0, to = 9 } }
+[tables.one]
+source = "one.parquet"
+unit = "user_id"
+unit_kind = "user"
+unique = [["user_id"]]
+rows_per_unit = 3
+bounds = { x = { from = 0, to = 9 } }
+"""
+ROWS = "rows of a user beyond 3, as max_rows_contributed says: what is cut is not known"
+POLICYS = "rows of a user beyond 3: what is cut is not known"
+GROUPS = "groups of a user beyond 2, as max_groups_contributed says: what is cut is not known"
+CUT = [
+    ("max_rows_contributed = 3", "COUNT(*) FROM t", ROWS),
+    ("max_rows_contributed = 3", "SUM(x), AVG(x), COUNT(*) FROM t", ROWS),
+    ("max_rows_contributed = 3", "AVG(x > 4) FROM t", ROWS),
+    ("max_rows_contributed = 3", "MEDIAN(x) FROM t", ROWS),
+    ("max_rows_contributed = 3", "k, SUM(x) FROM t GROUP BY k", ROWS),
+    ("max_rows_contributed = 3", "k, COUNT(*) FROM t GROUP BY k HAVING COUNT(*) > 5", ROWS),
+    ("max_rows_contributed = 3", "k, COUNT(*) FROM t GROUP BY k ORDER BY 2 DESC LIMIT 2", ROWS),
+    ("fresh = true", "COUNT(*) FROM p", POLICYS),
+    ("fresh = true", "k, SUM(x) FROM p GROUP BY k", POLICYS),
+    ("fresh = true", "COUNT(DISTINCT x) FROM p", "different values in a group of a user beyond 3"),
+    ("max_groups_contributed = 2", "k, COUNT(DISTINCT user_id) FROM t GROUP BY k", GROUPS),
+    ("max_groups_contributed = 2, delta = 1e-6", "x, COUNT(DISTINCT user_id) FROM t GROUP BY x", GROUPS),
+]
+UNCUT = [
+    ("fresh = true", "COUNT(*) FROM one"),
+    ("fresh = true", "SUM(x), AVG(x) FROM one"),
+    ("fresh = true", "COUNT(DISTINCT user_id) FROM p"),
+    ("fresh = true", "COUNT(*) FROM t"),  # the search says what it leaves out
+    ("fresh = true", "k, COUNT(DISTINCT user_id) FROM t GROUP BY k"),
+]
+
+
+@pytest.fixture(scope="module")
+def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
+    folder = tmp_path_factory.mktemp("constants")
+    rows = "SELECT i % 500 AS user_id, i % 10 AS x, i % 7 AS k FROM range(4000) AS r(i)"
+    duckdb.sql(f"COPY ({rows}) TO '{folder}/t.parquet'")
+    duckdb.sql(f"COPY (SELECT i AS user_id, i % 10 AS x FROM range(500) AS r(i)) TO '{folder}/one.parquet'")
+    (folder / "dpsql.toml").write_text(POLICY, "utf-8")
+    opened = Session(load(folder / "dpsql.toml"))
+    yield opened
+    opened.close()
+
+
+def _text_of(session: Session, options: str, rest: str) -> tuple[str, str]:
+    """Return what the answer of a statement and its EXPLAIN say."""
+    text = f"SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 0.5, {options}) {rest}"
+    answer = session.run(text)
+    explained = session.run(f"EXPLAIN {text}").table.column("value").to_pylist()
+    return str(answer), "\n".join(map(str, explained))
+
+
+@pytest.mark.parametrize(("options", "rest", "line"), CUT)
+def test_a_constant_that_may_cut_has_one_line(session: Session, options: str, rest: str, line: str) -> None:
+    for said in _text_of(session, options, rest):
+        assert said.count(line) == 1
+
+
+@pytest.mark.parametrize(("options", "rest"), UNCUT)
+def test_a_constant_that_cannot_cut_has_none(session: Session, options: str, rest: str) -> None:
+    for said in _text_of(session, options, rest):
+        assert "beyond 3" not in said
+        assert "beyond 2," not in said
