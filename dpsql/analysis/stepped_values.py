@@ -81,8 +81,10 @@ def find_stepped_values(
     each = Cast(Column("", "i"), catalog.type_of(duckdb_sql(at[0])))
     value = Item(_put(node, steps[0], each), "v")
     query = Select((value,), Range(first, last + 1, size), distinct=True)
-    found = KeyDomain(query, origin=ends.origin, null=True, complete=ends.sure).without_null()
-    return add_null(found) if ends.null else found
+    found = KeyDomain(query, origin=ends.origin, null=True, complete=ends.sure)
+    # What is computed from a step may be NULL, as `nullif(floor(x), 1)`, where the number is not.
+    null = ends.null or catalog.count(f"SELECT d.v FROM ({found.sql}) AS d WHERE d.v IS NULL")
+    return add_null(found) if null else found.without_null()
 
 
 def _find_steps(node: Expr) -> list[Expr]:
@@ -163,8 +165,8 @@ def _make_constant(value: Fraction, kind: SqlType, beside: int) -> Expr:
     """Return a number as a value of a type, or the one above it (1), or below (-1)."""
     if kind.name == "DECIMAL":
         size = Fraction(1, 10**kind.scale)
-        value = Fraction(math.floor(value / size) if beside <= 0 else math.ceil(value / size)) * size
-        text = format(Decimal((value + beside * size).numerator) / (value + beside * size).denominator, "f")
+        steps = math.ceil(value / size) - 1 if beside < 0 else math.floor(value / size) + beside
+        text = f"{Decimal(steps).scaleb(-kind.scale):f}"
     elif kind.integer:
         text = str(math.floor(value))
     else:

@@ -29,7 +29,8 @@ price = { from = 0, to = 30 }
 """
 TRIPS = """SELECT i AS user_id, CASE WHEN i % 50 = 0 THEN NULL ELSE i * 0.1 END::DOUBLE AS minutes,
   nextafter(i::DOUBLE, 0) AS below, (i % 400 - 100)::DOUBLE / 8 AS signed,
-  (i % 4000)::DECIMAL(8, 2) / 100 AS price, i % 90 AS ticks FROM range(1, 1000) t(i)"""
+  (i % 4000)::DECIMAL(8, 2) / 100 AS price,
+  (i / 100)::DECIMAL(8, 2) AS fee, i % 90 AS ticks FROM range(1, 1000) t(i)"""
 
 
 @pytest.fixture(scope="module")
@@ -76,6 +77,11 @@ def exact(key: str, where: str) -> dict[object, int]:
         ("floor(price / 5) * 5", ""),
         ("CAST(price AS INTEGER)", "WHERE price < 12.345"),
         ("floor(price)", "WHERE price > 3.005 AND price < 20"),
+        ("CAST(fee * 100 AS INTEGER)", "WHERE fee > 3.005 AND fee < 3.055"),
+        ("CAST(fee * 100 AS INTEGER)", "WHERE fee > 3 AND fee < 3.05"),
+        ("nullif(floor(signed / 5), 1)", "WHERE signed BETWEEN -12 AND 20"),
+        ("CASE WHEN floor(minutes / 20) > 2 THEN 'long' END", "WHERE minutes < 90"),
+        ("TRY_CAST(floor(signed) AS UTINYINT)", "WHERE signed BETWEEN -12 AND 20"),
         ("ticks // 7 * 7", "WHERE ticks BETWEEN 0 AND 50"),
     ],
 )
