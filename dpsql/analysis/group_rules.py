@@ -28,6 +28,7 @@ from dpsql.analysis.released.released_numbers import ReleasedAggregate, UnitNumb
 from dpsql.analysis.released.unit_counts import SingleRows, Units, UnitsOfFew
 from dpsql.analysis.row_conditions import is_public
 from dpsql.analysis.statement_plan import Partitions
+from dpsql.analysis.stepped_values import has_steps
 from dpsql.analysis.whole_tables import name_groups_measure
 from dpsql.errors import Fix, InternalError
 from dpsql.estimates import with_article
@@ -91,13 +92,13 @@ def check_domain(
             found = None
             if isinstance(query.tree, exp.Select):
                 found = name_groups_measure(compiler, query.tree, block.own_keys)
+            listed = _offer_list(block, unknown[0], key)
             once = "" if found is None else f', or the owner finds it once: dpsql bounds "{found}"'
             raise query.source.refuse(
                 f"the values of {key} are not declared: say in how many groups {with_article(unit)} may "
                 "count",
                 at,
-                f"OPTIONS (max_groups_contributed = {GROUPS}), or list them: "
-                f"WHERE {key} {_write_example(block.keys[unknown[0]].type)}{once}",
+                f"OPTIONS (max_groups_contributed = {GROUPS}), or {listed}{once}",
                 Fix(str(GROUPS), option="max_groups_contributed", guess=str(GROUPS)),
             )
         _refuse_whole_time(query, block, unknown[0], key)
@@ -105,8 +106,8 @@ def check_domain(
         raise query.source.refuse(
             f"the values of {key} are not declared, and {what} needs a public domain",
             at,
-            f"the owner declares {key} in [tables.NAME.domain], or list them: "
-            f"WHERE {key} {_write_example(block.keys[unknown[0]].type)}, or take the key from a public table"
+            f"the owner declares {key} in [tables.NAME.domain], or {_offer_list(block, unknown[0], key)}, "
+            "or take the key from a public table"
             f"{', or OPTIONS (delta = 1e-6)' * every}",
             Fix("1e-6", option="delta", guess="1e-6") if every else None,
         )
@@ -138,10 +139,23 @@ def is_too_large(size: int | None) -> bool:
     return size is not None and size > MAX_DOMAIN
 
 
+def _offer_list(block: OuterQuery, place: int, key: str) -> str:
+    """Return the words that offer a condition by which the values of a key are known."""
+    typed = block.keys[place]
+    if has_steps(typed.node):
+        for origin in block.source.scope.origins:
+            for name, column in zip(origin.names, origin.columns, strict=True):
+                if column.reads == typed.reads and column.type.numeric:
+                    return f"say between which numbers it counts steps: WHERE {name} BETWEEN 0 AND 99"
+    return f"list them: WHERE {key} {_write_example(typed.type)}"
+
+
 def _write_example(sql_type: SqlType) -> str:
     """Return an example of a condition that lists the values of a key."""
     if sql_type.integer:
         return "BETWEEN 0 AND 99"
+    if sql_type.numeric:
+        return "IN (0, 10)"
     return "BETWEEN '2024-01-01' AND '2024-12-31'" if sql_type.name == "DATE" else "IN ('a', 'b')"
 
 

@@ -87,6 +87,12 @@ def find_stepped_values(
     return add_null(found) if null else found.without_null()
 
 
+def has_steps(node: Expr) -> bool:
+    """Return whether the values of an expression are known where its number lies between two bounds."""
+    steps = list(dict.fromkeys(_find_steps(node)))
+    return len(facts(node).reads) == 1 and len(steps) == 1 and _is_stepped(steps[0])
+
+
 def _find_steps(node: Expr) -> list[Expr]:
     """Return the innermost parts of an expression that are whole, or rounded, and never turn in a column.
 
@@ -124,7 +130,7 @@ def _never_turns(node: Expr) -> bool:
             return _never_turns(inner)
         case Cast(operand, kind):
             return kind.numeric and _never_turns(operand)
-        case Apply(form, (operand,)) if form.name.lower() in _WHOLE | _GROWING:
+        case Apply(form, (operand,)) if form.name.lower() in _WHOLE | _GROWING or form.name == "neg":
             return _never_turns(operand)
         case Apply(form, (left, right)) if form.name in _MONOTONE:
             if not facts(right).reads:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import field
 
@@ -131,7 +131,7 @@ class Tracer:
         if own.keys() & ctes.keys():
             raise UnknownColumnsError
         items = self._items(select, {**ctes, **own})
-        check_stars(select, [item.alias for item in items if item.traced is not None])
+        check_stars(select, items)
         found: list[tuple[str, Reference | None]] = []
         for node in select.expressions:
             bare = node.this if isinstance(node, exp.Alias) else node
@@ -237,8 +237,12 @@ def _resolved(node: exp.Column, items: list[FromItem]) -> Reference | None:
     return places[0] if len(places) == 1 else None
 
 
-def check_stars(select: exp.Select, changed: list[str]) -> None:
-    """Raise if hidden columns of the changed items could be seen: in a whole row, or in a star elsewhere."""
+def check_stars(select: exp.Select, items: Sequence[FromItem]) -> None:
+    """Raise if hidden columns of traced items could be seen: in a whole row, or in a star elsewhere.
+
+    A name that a column has, too, is the column's, as in `WITH m AS (SELECT .. AS m) SELECT m FROM m`.
+    """
+    changed = [item.alias for item in items if item.traced is not None]
     for star in find_nodes(select, exp.Star):
         around = star.parent
         if isinstance(around, exp.Column) and around.parent is not select and around.table in changed:
@@ -246,7 +250,8 @@ def check_stars(select: exp.Select, changed: list[str]) -> None:
         counted = isinstance(around, exp.Anonymous) and str(function_name(around)).lower() == "count"
         if not (isinstance(around, (exp.Select, exp.Column, exp.Count)) or counted):
             raise UnknownColumnsError
-    whole = {fold(alias) for alias in changed}
+    columns = {fold(name) for item in items for name in item.names or ()}
+    whole = {fold(alias) for alias in changed} - columns
     if any(not node.table and fold(node.name) in whole for node in find_nodes(select, exp.Column)):
         raise UnknownColumnsError
 

@@ -267,7 +267,7 @@ class TermTracer(Tracer):
             raise UnknownColumnsError
         inner = {**ctes, **own}
         items = self._items(select, inner)
-        check_stars(select, [item.alias for item in items if item.traced is not None])
+        check_stars(select, items)
         reader = ExpressionReader(self, items, inner, select)
         if not reader.grouped_by_known():  # hidden columns could divide the groups of GROUP BY ALL
             raise UnknownColumnsError

@@ -40,8 +40,8 @@ def _report_types(report: Report, inspector: Inspector, table: Table) -> None:
     found = inspector.find_types_of_text(table.name)
     if found:
         lines = ", ".join(f'{key_path(name)} = "{kind}"' for name, kind in found.items())
-        text = f"all values of {number_of(len(found), 'column')} of texts are numbers, dates or the like"
-        report.add("note", table.place("columns"), f"{text}: if that is so by construction, write {lines}")
+        text = "columns of texts hold numbers, dates or the like alone: if that is so by construction, write"
+        report.add("note", table.place("columns"), f"{text} {lines}")
 
 
 def verify_zones(report: Report, inspector: Inspector, table: Table) -> None:

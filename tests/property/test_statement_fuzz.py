@@ -113,7 +113,7 @@ def wrong_users(plan: object) -> dict[int, set[int]]:
 MISTAKES: list[tuple[str, Callable[[pytest.MonkeyPatch], None], str, range, int]] = [
     (
         "numbers by their place among the keys",
-        lambda patch: patch.setattr(divided_methods, "users_of", wrong_users),
+        lambda patch: patch.setattr(divided_methods, "_users_of", wrong_users),
         "IndexError",
         range(85, 86),  # 5 keys and 2 numbers that are measured apart
         0,

@@ -70,6 +70,7 @@ def exact(key: str, where: str) -> dict[object, int]:
         ("ceil(below)", "WHERE below > 3 AND below < 17"),
         ("floor(signed)", "WHERE signed BETWEEN -9 AND 20"),
         ("trunc(signed / -2)", "WHERE signed >= -12 AND signed < 30"),
+        ("floor(-signed / 2)", "WHERE signed >= -12 AND signed < 30"),
         ("'up to ' || (10 - floor(signed / 5) * 5)::INTEGER", "WHERE signed BETWEEN -12 AND 20"),
         ("CASE WHEN floor(minutes / 20) > 2 THEN 'long' ELSE 'short' END", "WHERE minutes < 90"),
         ("CAST(sqrt(minutes) AS INTEGER)", "WHERE minutes BETWEEN 0 AND 90"),
@@ -123,3 +124,13 @@ def test_other_functions_have_no_steps(session: Session, key: str) -> None:
 def test_one_end_alone_leaves_the_steps_open(session: Session) -> None:
     with pytest.raises(QueryRefused, match="not declared"):
         session.prepare("SELECT floor(minutes) AS k, COUNT(*) AS n FROM trips WHERE minutes > 5 GROUP BY 1")
+
+
+@pytest.mark.parametrize(
+    "key", ["floor(minutes / 10) * 10", "LEAST(CAST(minutes AS INTEGER), 60)", "-round(minutes, -1)"]
+)
+def test_what_to_write_names_the_number_of_the_steps(session: Session, key: str) -> None:
+    statement = f"SELECT {key} AS k, COUNT(*) AS n FROM trips"
+    with pytest.raises(QueryRefused, match="WHERE minutes BETWEEN 0 AND 99"):
+        session.prepare(f"{statement} GROUP BY 1")
+    session.prepare(f"{statement} WHERE minutes BETWEEN 0 AND 99 GROUP BY 1")

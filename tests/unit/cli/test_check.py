@@ -197,7 +197,7 @@ def test_texts_of_a_csv_file_that_are_all_of_another_type(owner: Owner) -> None:
     texts = "".join(f'{name} = "VARCHAR"\n' for name in ("post", "cost", "day", "at", "odd", "none"))
     owner.policy = FROM_CSV.replace("BIGINT", "VARCHAR") + texts
     assert owner.check().lines("note")["tables.visits.columns"] == (
-        "all values of 6 columns of texts are numbers, dates or the like: if that is so by construction, "
+        "columns of texts hold numbers, dates or the like alone: if that is so by construction, "
         'write visit_id = "BIGINT", user_id = "BIGINT", cost = "DOUBLE", day = "DATE", at = "TIMESTAMP", '
         'odd = "BOOLEAN"'
     )

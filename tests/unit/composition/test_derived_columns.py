@@ -115,6 +115,7 @@ LINEAR = {
     "a constant of a public table": f"SELECT n * size AS c FROM {BLOCK} JOIN names USING (g)",
     "a case of a key": f"SELECT SUM(CASE WHEN g = 1 THEN n ELSE 0 END) AS c FROM {BLOCK}",
     "a common table expression": f"WITH s AS (SELECT n + 1 AS m, g FROM {BLOCK}) SELECT m - 3 AS c FROM s",
+    "a table named as its column": f"WITH n AS (SELECT g, n FROM {BLOCK}) SELECT n * 2 AS c, g FROM n",
     "a star": f"SELECT * FROM (SELECT g, n + n AS c FROM {BLOCK}) AS s",
     "a subquery": f"SELECT n - (SELECT AVG(n) FROM {BLOCK}) AS c FROM {BLOCK}",
     "an average by rows": "SELECT AVG(x) / 365.25 AS c FROM t",
