@@ -100,13 +100,11 @@ def draw_ladders(found: Sequence[KeptBound], style: Style) -> str:
 
 
 def _draw_ladder(kept: KeptBound, style: Style) -> str:
-    from dpsql.estimates import with_article
     from dpsql.owner.ladder_listing import amount
 
-    unit, what, number = kept.unit, kept.measured, kept.ladder.number
-    one = with_article(unit)
+    what, one, price = kept.measured, kept.one_unit, show_spent(kept.ladder.price)
     measured = what if kept.counts_rows else f"total of {what}"
-    head = f"{kept.name}: {measured} of {one} (ladder {number}, epsilon {show_spent(kept.ladder.price)})"
+    head = f"{kept.name}: {measured} of {one} (ladder {kept.ladder.number}, epsilon {price})"
     lines = [
         f"in all about {amount(float(kept.number_of_units))} {kept.units}, {amount(kept.total)} {what}",
         f"a statement with epsilon {show_spent(kept.epsilon)} over the whole table counts {what} of {one} "
@@ -119,7 +117,7 @@ def _draw_ladder(kept: KeptBound, style: Style) -> str:
     else:
         about, most = map(amount, kept.left_out)
         lines.append(f"left out by that: about {about}, at most {most} (in its range)")
-        lines.append(f"taken for granted: no {unit} has more than {amount(kept.largest)} {what}")
+        lines.append(f"taken for granted: no {kept.unit} has more than {amount(kept.largest)} {what}")
         lines += _warn_of_larger(kept)
     if kept.ladder.beyond is not None:
         lines.append(_describe_beyond(kept, kept.ladder.beyond))

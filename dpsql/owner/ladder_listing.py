@@ -86,6 +86,11 @@ class KeptBound:
         return subject_of_measure(self.ladder.measure)
 
     @property
+    def one_unit(self) -> str:
+        """The word for a unit, with its article."""
+        return with_article(self.unit)
+
+    @property
     def units(self) -> str:
         """The word for several units."""
         return plural(self.unit)
