@@ -341,8 +341,11 @@ class Provenance:
 
     def find_bound_on_groups(self, select: exp.Select, ctes: tuple[Cte, ...]) -> int | None:
         """Return how many groups of rows of a block a unit is in, as the policy says; None: it does not."""
-        rows = self.compile_rows(select, ctes)[1].source
-        return find_default(self.policy, rows, "groups") or find_default(self.policy, rows, "rows_per_unit")
+        made = self.compile_rows(select, ctes)[1]
+        if frozenset() in made.unique:  # a unit has one row
+            return 1
+        bounds = (find_default(self.policy, made.source, name) for name in ("groups", "rows_per_unit"))
+        return next((most for most in bounds if most), None)
 
     def is_numeric(self, select: exp.Select, ctes: tuple[Cte, ...]) -> bool:
         """Return whether no aggregate of a block has values that are no numbers, such as the latest day."""

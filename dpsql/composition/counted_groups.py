@@ -3,8 +3,8 @@
 Where the values of a key are not declared, each group would be a release with delta, and groups of few
 units would be missing. Their number is one number, of which a unit changes as many groups as it is kept to.
 So it is counted where a block shows nothing but that number, and somebody says to how many groups a unit is
-kept: `max_groups_contributed`, else `groups` or `rows_per_unit` of the policy. Groups of declared keys stay a
-release of all groups.
+kept: `max_groups_contributed`, else `groups` or `rows_per_unit` of the policy; where a unit has one row it is
+one. Groups of declared keys stay a release of all groups.
 
 So is `SUM(LEAST(n, 100))` of a whole number n of each group, which the statement itself keeps between two
 numbers, and `AVG` of it: the sum divided by the number of groups, each a release.

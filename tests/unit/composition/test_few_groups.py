@@ -121,9 +121,12 @@ def test_one_unit_changes_as_many_groups_as_it_is_kept_to(session: Session, sql:
     part = of_type(session.prepare(sql), PreparedPrivate)
     (change,) = part.plan.compiled.certificate.numbers
     alters = "HAVING" in sql or "WHERE" in sql.rpartition(")")[2]
-    assert (change.low, change.high, change.total) == (-30 if alters else 0, 30, 30)
+    most = 1 if "FROM users GROUP" in sql else 30  # a user has one row of `users`
+    assert (change.low, change.high, change.total) == (-most if alters else 0, most, most)
     assert part.price.delta == 0
-    assert any(str(each).startswith("at most 30") and "policy" in str(each) for each in part.plan.assumed)
+    assert any(
+        str(each).startswith(f"at most {most}") and "policy" in str(each) for each in part.plan.assumed
+    )
 
 
 def test_the_statement_may_say_to_how_many(session: Session) -> None:
@@ -138,7 +141,8 @@ def test_the_statement_may_say_to_how_many(session: Session) -> None:
 def test_a_unit_moves_a_sum_by_as_many_groups(session: Session, sql: str) -> None:
     part = of_type(session.prepare(sql), PreparedPrivate)
     (change,) = part.plan.compiled.certificate.numbers
-    assert (change.low, change.high) == tuple(30 * end for end in SUMS[sql])
+    most = 1 if "FROM users GROUP" in sql else 30
+    assert (change.low, change.high) == tuple(most * end for end in SUMS[sql])
     assert part.plan.counts[0].unit_change == (change.low, change.high)
     assert part.price.delta == 0
 
@@ -206,3 +210,25 @@ def test_groups_of_declared_keys_and_of_units_are_counted_as_before(session: Ses
 def test_what_reads_all_groups_is_no_number_of_few(session: Session, groups: str) -> None:
     with pytest.raises(QueryRefused):
         session.prepare(f"SELECT COUNT(*) AS n FROM {groups}")
+
+
+@pytest.mark.parametrize("most", ["", "[defaults]\ngroups = 30\n"])
+def test_units_of_one_row_need_no_bound_on_their_groups(
+    tmp_path_factory: pytest.TempPathFactory, most: str
+) -> None:
+    policy = POLICY.replace("[defaults]\ngroups = 30\n", most)
+    with open_world(tmp_path_factory.mktemp("one") / "data", policy, **TABLES) as opened:
+        for sql, change in (
+            ("SELECT COUNT(*) AS n FROM (SELECT age FROM users GROUP BY age) AS t", (0, 1)),
+            (
+                "SELECT COUNT(*) AS n FROM (SELECT age FROM users GROUP BY age HAVING COUNT(*) > 7) AS t",
+                (-1, 1),
+            ),
+            (
+                "SELECT SUM(LEAST(n, 5)) AS n FROM (SELECT age, COUNT(*) AS n FROM users GROUP BY age)",
+                (-5, 5),
+            ),
+        ):
+            part = of_type(opened.prepare(sql), PreparedPrivate)
+            assert part.plan.counts[0].unit_change == change
+            assert part.price.delta == 0
