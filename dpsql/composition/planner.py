@@ -20,6 +20,7 @@ from dpsql.analysis import (
     put_views,
     write_public_sql,
 )
+from dpsql.analysis.released_values import list_marks
 from dpsql.composition import ReleasePart, Releasing, parts_of, release_blocks
 from dpsql.composition.analysed_blocks import AnalysedBlocks
 from dpsql.composition.found_values import OF_NO_ROWS
@@ -417,16 +418,26 @@ class Planner:
         return describe_table(statement, self.policy, catalog)
 
 
+_READ = {
+    False: "rows are compared with a released number: the range is of the rows that it selects",
+    True: "rows are chosen by a released list: the range is of the rows that it selects",
+}
+
+
 def _note_releases(parts: Sequence[ReleasePart], planned: Sequence[PreparedPrivate]) -> list[PreparedPrivate]:
     """Return planned releases with what the answer says of them, and the values that they read.
 
     A note of the values of no rows is left out where the release shows none then.
     """
+    said = any(part.note for part in parts)  # what a value was taken as, or what it is of
 
-    def shows_none(note: str, one: PreparedPrivate) -> bool:
-        return note.endswith(OF_NO_ROWS) and one.plan.domain_size is None
+    def note(part: ReleasePart, one: PreparedPrivate) -> str:
+        if part.note.endswith(OF_NO_ROWS) and one.plan.domain_size is None:
+            return ""
+        read = list_marks(one.plan.query.tree) if part.values and not said else ()
+        return _READ[read[0].listed] if read else part.note
 
     return [
-        replace(one, note="" if shows_none(part.note, one) else part.note, values=part.values)
+        replace(one, note=note(part, one), values=part.values)
         for part, one in zip(parts, planned, strict=True)
     ]

@@ -297,10 +297,15 @@ def cut_at_zero(call: AggregateCall, value: Typed) -> tuple[Typed, Fraction]:
 
 
 def search_ends(call: AggregateCall, value: Typed) -> tuple[Fraction, Fraction]:
-    """Return the bounds of values that are found privately, within the ends of their type."""
-    highest, lowest = (make_ladder(call, value, of) for of in (Contribution.HIGHEST, Contribution.LOWEST))
-    high = highest.step * call.compiler.bound(highest)
-    low = -lowest.step * call.compiler.bound(lowest) if is_signed(value) else Fraction(0)
+    """Return the bounds of values that are found privately, within the ends of their type.
+
+    The least is 0 without a search where the policy says that no value is below it.
+    """
+    highest = make_ladder(call, value, Contribution.HIGHEST)
+    high, low = highest.step * call.compiler.bound(highest), Fraction(0)
+    if is_signed(value) and not is_never_negative(value, call.compiler.columns):
+        lowest = make_ladder(call, value, Contribution.LOWEST)
+        low = -lowest.step * call.compiler.bound(lowest)
     if value.type.name == "DECIMAL":
         most = 10**value.type.precision - 1
         low, high = max(low, -most * highest.step), min(high, most * highest.step)
