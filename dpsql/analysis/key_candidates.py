@@ -205,8 +205,8 @@ class _Finder:
         if any(never_null(node, self.known.has_value, self.sure) for node in nodes):
             return values.without_null()
         made = add_null(values)
-        parts = not self.keys[place].is_column and values.origin.startswith("the ")
         # A part of a time that is infinite is NULL.
+        parts = not self.keys[place].is_column and values.origin.startswith("the ")
         return replace(made, complete=made.complete or (parts and self.keys[place].domain is values))
 
     def _find_atom(self, name: str) -> str | None:

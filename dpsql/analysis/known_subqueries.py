@@ -48,14 +48,14 @@ class KnownSubqueries:
         self._numbers = defaultdict[object, list[tuple[object, int]]](list)
         """The numbers of trees, by what their nodes hold; trees of other positions have other numbers."""
         self._read: dict[int, tuple[exp.Expr, int, list[exp.Table]]] = {}
-        """The trees that were read within `unchanged` by their identity, with their numbers and tables."""
+        """The trees that `read_trees_once` keeps, by their identity, with their numbers and tables."""
         self._blocks = 0
 
     def __call__(
         self, compiler: StatementCompiler, node: exp.Expr, ctes: tuple[Cte, ...], depth: int
     ) -> Relation:
         """Compile a subquery, or take the relation of an equal one; the compiler changes alike."""
-        with self.unchanged():
+        with self.read_trees_once():
             named = self.identify([node], ctes)
             key = named, compiler.tables, tuple(compiler.intervals), compiler.now
             known = self._known.get(key)
@@ -97,7 +97,7 @@ class KnownSubqueries:
             compiler.deepest = max(deepest, compiler.deepest)
 
     @contextmanager
-    def unchanged(self) -> Iterator[None]:
+    def read_trees_once(self) -> Iterator[None]:
         """Read each tree once in this block, in which none is changed."""
         self._blocks += 1
         try:

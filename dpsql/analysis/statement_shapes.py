@@ -378,7 +378,7 @@ class Provenance:
 
         Equal clauses of the statement are compiled once: a block is looked at several times, and copied.
         """
-        with self.subqueries.unchanged():
+        with self.subqueries.read_trees_once():
             read = len(ctes), self.subqueries.identify(_list_read(select, ctes), ctes)
             found = self._compiled.get(read)
             if found is None:

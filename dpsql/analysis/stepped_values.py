@@ -16,8 +16,8 @@ from dpsql.analysis.facts_of_values import bounds_of, is_never_negative
 from dpsql.analysis.public_domains import add_null
 from dpsql.analysis.row_conditions import KnownRows, substitute_columns
 from dpsql.analysis.schema_catalog import Catalog
-from dpsql.analysis.typed_expression import MAX_LISTED, KeyDomain, Typed, bounds_of_constant
-from dpsql.analysis.where_ranges import ORIGIN, Comparison, is_operand, read_ends
+from dpsql.analysis.typed_expression import MAX_LISTED, KeyDomain, Typed
+from dpsql.analysis.where_ranges import ORIGIN, Comparison, evaluate_number, is_operand, read_ends
 from dpsql.kernel.tree import (
     Apply,
     Binary,
@@ -62,35 +62,39 @@ def find_stepped_values(
     catalog: Catalog, node: Expr, known: KnownRows, compared: Sequence[Comparison]
 ) -> KeyDomain | None:
     """Return the values of a key that is `node` on each row; None unless steps of one number decide them."""
-    names = list(facts(node).reads)
-    column = known.columns.get(names[0]) if len(names) == 1 else None
-    if column is None or not column.type.numeric:
+    step = _find_step(node)
+    if step is None:
         return None
-    steps = list(dict.fromkeys(_find_steps(node)))
-    ends = _find_ends(catalog, column, known, compared) if len(steps) == 1 and _is_stepped(steps[0]) else None
+    (name,) = facts(step).reads
+    column = known.columns.get(name)
+    ends = None if column is None else _find_ends(catalog, column, known, compared)
     if ends is None:
         return None
-    at = [substitute_columns(steps[0], {names[0]: end}) for end in (ends.low, ends.high)]
-    size, values = (
-        _find_size(catalog, steps[0]),
-        sorted(v for v in (_compute(catalog, e) for e in at) if v is not None),
-    )
-    if size is None or len(values) < len(at) or values[1] - values[0] >= size * MAX_LISTED:
+    at = [substitute_columns(step, {name: end}) for end in (ends.low, ends.high)]
+    size, values = _find_size(catalog, step), [evaluate_number(catalog, each) for each in at]
+    found = sorted(value for value in values if value is not None)
+    if size is None or len(found) < len(at) or found[1] - found[0] >= size * MAX_LISTED:
         return None
-    first, last = (round(value / size) * size for value in values)
+    first, last = (round(value / size) * size for value in found)
     each = Cast(Column("", "i"), catalog.type_of(duckdb_sql(at[0])))
-    value = Item(_put(node, steps[0], each), "v")
+    value = Item(_put(node, step, each), "v")
     query = Select((value,), Range(first, last + 1, size), distinct=True)
-    found = KeyDomain(query, origin=ends.origin, null=True, complete=ends.sure)
+    domain = KeyDomain(query, origin=ends.origin, null=True, complete=ends.sure)
     # What is computed from a step may be NULL, as `nullif(floor(x), 1)`, where the number is not.
-    null = ends.null or catalog.count(f"SELECT d.v FROM ({found.sql}) AS d WHERE d.v IS NULL")
-    return add_null(found) if null else found.without_null()
+    null = ends.null or catalog.count(f"SELECT d.v FROM ({domain.sql}) AS d WHERE d.v IS NULL")
+    return add_null(domain) if null else domain.without_null()
 
 
 def has_steps(node: Expr) -> bool:
     """Return whether the values of an expression are known where its number lies between two bounds."""
+    return _find_step(node) is not None
+
+
+def _find_step(node: Expr) -> Expr | None:
+    """Return the one step of one column that decides an expression; None if there is none, or several."""
     steps = list(dict.fromkeys(_find_steps(node)))
-    return len(facts(node).reads) == 1 and len(steps) == 1 and _is_stepped(steps[0])
+    one = len(facts(node).reads) == 1 and len(steps) == 1 and _is_stepped(steps[0])
+    return steps[0] if one else None
 
 
 def _find_steps(node: Expr) -> list[Expr]:
@@ -145,7 +149,9 @@ def _never_turns(node: Expr) -> bool:
 def _find_ends(
     catalog: Catalog, column: Typed, known: KnownRows, compared: Sequence[Comparison]
 ) -> _Ends | None:
-    """Return the ends that conditions on a column set; else its declared bounds, beyond which rows may be."""
+    """Return the ends that conditions on a number set; else its declared bounds, beyond which rows may be."""
+    if not column.type.numeric:
+        return None
     found = [
         (one.operator, *read_ends(catalog, column, one))
         for one in compared
@@ -181,20 +187,11 @@ def _make_constant(value: Fraction, kind: SqlType, beside: int) -> Expr:
     return Cast(Constant(text, VARCHAR), kind, safe=False)
 
 
-def _compute(catalog: Catalog, constant: Expr) -> Fraction | None:
-    try:
-        value = catalog.evaluate(duckdb_sql(constant))
-    except ValueError:
-        return None
-    known = bounds_of_constant(value)
-    return None if known is None else known.low
-
-
 def _find_size(catalog: Catalog, step: Expr) -> int | None:
     """Return of what a step is a whole multiple: of 1, or of 10 by `round(x, -1)`; None if of a fraction."""
     match step:
         case Apply(_, (_, digits)) if step.form.name.lower() == "round":
-            number = _compute(catalog, digits)
+            number = evaluate_number(catalog, digits)
             return None if number is None or not -9 <= number <= 0 else 10 ** int(-number)
     return 1
 

@@ -381,6 +381,11 @@ def _read_constant(catalog: Catalog, value: Expr) -> Fraction | None:
     if isinstance(value, Unary) and value.operator == "-":
         number = _read_constant(catalog, value.operand)
         return None if number is None else -number
+    return evaluate_number(catalog, value)
+
+
+def evaluate_number(catalog: Catalog, value: Expr) -> Fraction | None:
+    """Return what the engine computes of a constant, as an exact number; None if it is none or not finite."""
     try:
         known = value.value if isinstance(value, Constant) else catalog.evaluate(duckdb_sql(value))
     except ValueError:

@@ -27,11 +27,11 @@ def with_largest_groups(tree: exp.Query) -> exp.Query:
         if compared is None or any(select.args.get(name) for name in _OTHERS[1:]):
             continue
         number, groups, other, lowest = compared
-        number, other = _named(select, number), _named(groups, other)
+        number, other = _find_item(select, number), _find_item(groups, other)
         if not is_aggregate(number) or number != other or not _has_same_groups(select, groups):
             continue
         for key in select.args["group"].expressions:
-            _named(select, key).meta["assumed"] = _ONE
+            _find_item(select, key).meta["assumed"] = _ONE
         by = copy_tree(number)
         select.set("having", None)
         select.set("order", exp.Order(expressions=[exp.Ordered(this=by, desc=not lowest)]))
@@ -60,22 +60,19 @@ def _read_extreme(inner: exp.Select) -> tuple[exp.Select, exp.Expr, bool] | None
         return None
     value, order, limit = inner.expressions[0].unalias(), inner.args.get("order"), inner.args.get("limit")
     name = (function_name(value) or "").lower()
-    if (
-        name in ("max", "min")
-        and len(value.expressions) == 1
-        and isinstance(value.expressions[0], exp.Column)
-    ):
+    of = value.expressions[0] if len(value.expressions) == 1 else None
+    if name in ("max", "min") and isinstance(of, exp.Column):
         first = inner.args.get("from_")
         groups = first.this.this if first is not None and isinstance(first.this, exp.Subquery) else None
         more = any(inner.args.get(part) for part in ("joins", "where", "group", *_OTHERS))
         if more or not isinstance(groups, exp.Select) or _has_more(groups):
             return None
-        return groups, exp.column(value.expressions[0].name), name == "min"
+        return groups, exp.column(of.name), name == "min"
     if order is None or limit is None or len(order.expressions) != 1 or limit.expression.name != "1":
         return None
     by, lowest = order.expressions[0], not order.expressions[0].args.get("desc")
     first_item = isinstance(by.this, exp.Literal) and by.this.name == "1"
-    same = first_item or _named(inner, by.this) == value
+    same = first_item or _find_item(inner, by.this) == value
     return None if not same or _has_more(inner, "order", "limit") else (inner, value, lowest)
 
 
@@ -83,7 +80,7 @@ def _has_more(select: exp.Select, *but: str) -> bool:
     return any(select.args.get(name) for name in _OTHERS if name not in but)
 
 
-def _named(select: exp.Select, node: exp.Expr) -> exp.Expr:
+def _find_item(select: exp.Select, node: exp.Expr) -> exp.Expr:
     """Return the expression of the select list that a name or a position stands for; else itself."""
     items = select.expressions
     if isinstance(node, exp.Literal) and node.is_int and 0 < int(node.name) <= len(items):
@@ -107,4 +104,4 @@ def _list_keys(select: exp.Select) -> set[exp.Expr] | None:
     group = select.args.get("group")
     if group is None or any(value for name, value in group.args.items() if name != "expressions"):
         return None
-    return {_named(select, key) for key in group.expressions}
+    return {_find_item(select, key) for key in group.expressions}

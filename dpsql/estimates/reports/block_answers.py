@@ -118,13 +118,13 @@ class ErrorTerms:
         found = np.zeros(len(deviation))
         for error in np.flatnonzero(deviation):
             if boxed[error] > variance[error] / 2:
-                found[error] = self._boxed(int(error), level)
+                found[error] = self._find_half_width(int(error), level)
             else:
                 terms = tuple(each for each in shape[error].tolist() if each >= _LEAST)
                 found[error] = deviation[error] * _unit_half_width(terms, level)
         return found + self.grid
 
-    def _boxed(self, error: int, level: float) -> float:
+    def _find_half_width(self, error: int, level: float) -> float:
         """Return the half-width of one error, whose box noise has its own law."""
         sources: list[NoiseDraw] = []
         weights: list[float] = []

@@ -35,6 +35,21 @@ WITH_NULL = """query=SetOperation(
         Select(tuple(Item(Column("y", n), n) for n in ("u", *names)), Derived(self.query, "y"), IsNull(Column("y", "k0"))),
     )"""
 
+_OVER_EVERYBODY = (
+    (
+        "analysis.window_functions",
+        "_compile_parts",
+        "if not tells_units(values):",
+        "if False:",
+    ),
+    (
+        "analysis.window_functions",
+        "_compile_parts",
+        "[*unit, *(v.guarded_node for v in values)]",
+        "[v.guarded_node for v in values]",
+    ),
+)
+"""The edits by which a window reads the rows of all units."""
 MUTANTS = (
     Mutant(
         "private tables meet on anything",
@@ -423,39 +438,13 @@ MUTANTS = (
     ),
     Mutant(
         "windows over everybody",
-        (
-            (
-                "analysis.window_functions",
-                "_compile_parts",
-                "if not tells_units(values):",
-                "if False:",
-            ),
-            (
-                "analysis.window_functions",
-                "_compile_parts",
-                "[*unit, *(v.guarded_node for v in values)]",
-                "[v.guarded_node for v in values]",
-            ),
-        ),
+        _OVER_EVERYBODY,
         ("window", "subquery", "without unit in a block"),
         statement="SELECT r = 1 AS k, COUNT(*, contribution_bounds_per_group => (0, 1)) AS n FROM (SELECT RANK() OVER (PARTITION BY page ORDER BY ms) AS r FROM visits) x GROUP BY k ORDER BY n DESC LIMIT 2",
     ),
     Mutant(
         "the first rows of all by RANK",
-        (
-            (
-                "analysis.window_functions",
-                "_compile_parts",
-                "if not tells_units(values):",
-                "if False:",
-            ),
-            (
-                "analysis.window_functions",
-                "_compile_parts",
-                "[*unit, *(v.guarded_node for v in values)]",
-                "[v.guarded_node for v in values]",
-            ),
-        ),
+        _OVER_EVERYBODY,
         ("window", "subquery", "without unit in a block"),
         statement="SELECT r <= 2 AS k, COUNT(*, contribution_bounds_per_group => (0, 1)) AS n FROM (SELECT RANK() OVER (ORDER BY ms DESC) AS r FROM visits) x GROUP BY k ORDER BY n DESC LIMIT 2",
     ),

@@ -136,7 +136,7 @@ def test_which_expression_a_name_means() -> None:
 def test_trees_are_read_again_where_they_may_have_changed() -> None:
     known, tree = KnownSubqueries(select_blocks.compile_query), tree_of("SELECT b FROM t")
     before = known.identify([tree], ())
-    with known.unchanged():
+    with known.read_trees_once():
         known.identify([tree], ())
     tree.set("limit", exp.Limit(expression=exp.Literal.number(1)))
     assert known.identify([tree], ()) != before
