@@ -12,10 +12,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from sqlglot import exp
 
-from dpsql.analysis.compiler import function_name
 from dpsql.composition.prepared import PreparedPublic
 from dpsql.estimates.board_scores import ROWS_CONFIDENCE
-from dpsql.language import Submission, copy_tree, find_nodes
+from dpsql.language import Submission, copy_tree
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -66,8 +65,6 @@ def plan_answer(
         node = items[name.lower()].unalias()
         tree.where(_is_value(node, value), copy=False)
     tree.set("expressions", [items[check.column.lower()]])
-    if check.kind == "average":
-        _measure_finely(tree)
     tree.set("group", None)
     tree.set("order", None)
     noise = None if planner.policy.budget.accounting == "pure" else "LAPLACE"
@@ -84,23 +81,6 @@ def plan_answer(
     if quote.charge.delta or quote.charge.epsilon > epsilon:
         raise query.source.refuse("the answer of a check costs no delta", None)
     return made
-
-
-def _measure_finely(tree: exp.Select) -> None:
-    """Make the average of a block one of DOUBLEs, which are summed as they are checked.
-
-    Where rows of a unit count less, those of whole numbers do in whole numbers, and those of conditions as
-    counts, each with a share of its own.
-    """
-    for call in [each for each in find_nodes(tree.expressions[0], exp.Anonymous) if _is_average(each)]:
-        one = exp.Literal.number("1.0")
-        value = exp.Mul(this=exp.cast(exp.paren(call.expressions[0].copy()), "DOUBLE"), expression=one)
-        call.set("expressions", [value, *call.expressions[1:]])
-
-
-def _is_average(call: exp.Anonymous) -> bool:
-    """Whether a call is one of AVG."""
-    return (function_name(call) or "").lower() in ("avg", "mean")
 
 
 def _is_value(node: exp.Expr, value: Any) -> exp.Expr:  # noqa: ANN401  of any type of a key
