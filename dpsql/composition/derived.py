@@ -193,16 +193,19 @@ def run_with_errors(
     work = DerivedErrors(Hidden(found), releases, prepared.numbers, known, confidence, asked)
     of: dict[int, tuple[FloatArray, FloatArray, FloatArray]] = {}
     bounds: dict[tuple[int, str], FloatArray] = {}
-    if same is not None and not same.all():
-        some = f" in {np.sum(~same):,} of {found.num_rows:,} rows" if same.any() else ""
+    unsure = np.zeros(found.num_rows, dtype=np.bool_) if same is None else ~same
+    if unsure.any():
+        some = f" in {np.sum(unsure):,} of {found.num_rows:,} rows" if not unsure.all() else ""
         notes.append(
             f"which groups exist is not sure: what is computed of them together has no interval{some}"
         )
     for each in prepared.derived:
         try:
-            of[each.place] = work.of(each.place, each.term, same)
+            of[each.place] = work.of(each.place, each.term)
         except _NOT_COMPUTED:
             of[each.place] = (np.full(found.num_rows, np.nan),) * 3
+        for ends in of[each.place]:
+            ends[unsure] = np.nan
         name = prepared.columns[each.place]
         for why, times in work.missing.items():
             some = f" in {times:,} of {found.num_rows:,} rows" if found.num_rows > 1 else ""

@@ -99,15 +99,9 @@ class DerivedErrors:
     _known: dict[tuple[object, ...], Interval] = field(default_factory=dict)
     """Intervals of smooth functions, which rows may have in common."""
 
-    def of(
-        self, place: int, term: Term, rows: NDArray[np.bool_] | None = None
-    ) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Return standard deviations and ends of intervals of a column; NaN where there are none.
-
-        `rows` says which rows may have one, if not all.
-        """
+    def of(self, place: int, term: Term) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Return standard deviations and ends of intervals of a column; NaN where there are none."""
         values = self.hidden.shown(place)
-        values = values if rows is None else np.where(rows, values, np.nan)
         out = np.full((3, len(values)), np.nan)
         self.missing.clear()
         if self.hidden.numbers(term) > MOST:

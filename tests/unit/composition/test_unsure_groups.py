@@ -30,9 +30,8 @@ d = { from = 2024-01-01, to = 2024-01-09 }
 """
 SIZES = {1: 400, 2: 300, 3: 500, 4: 0, 5: 300, 6: 400, 7: 300, 8: 0, 9: 0}
 """Units by day: none on the fourth, and none on the last two."""
-CHANGE = (
-    "SELECT d, n - LAG(n) OVER (ORDER BY d) AS c FROM (SELECT d, COUNT(*) AS n FROM t GROUP BY d) ORDER BY d"
-)
+DAYS = "(SELECT d, COUNT(*) AS n FROM t GROUP BY d)"
+CHANGE = f"SELECT d, n - LAG(n) OVER (ORDER BY d) AS c FROM {DAYS} ORDER BY d"
 
 
 @pytest.fixture(scope="module")
