@@ -86,6 +86,10 @@ def respell_statement(query: Query, provenance: Provenance) -> Query:
         offset = select.args.get("offset")
         if offset is not None and read_whole_number(offset.expression) == 0:
             select.set("offset", None)
+    if any(join.args.get("side") for join in find_nodes(tree, exp.Join)):
+        from dpsql.composition.values_by_key import with_anti_joins  # noqa: PLC0415  few have outer joins
+
+        tree = with_anti_joins(tree, policy)
     nested = len(selects) > 1
     if nested and find_nodes(tree, exp.Having):
         from dpsql.composition.largest_groups import with_largest_groups  # noqa: PLC0415  few have such a HAVING
