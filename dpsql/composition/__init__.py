@@ -12,6 +12,7 @@
                           stand for quantiles, ``tiles_of_rows`` NTILE over all rows,
                           ``values_of_rows`` subqueries over private rows, ``values_by_key`` those of
                           all rows with the key of a row, ``found_values`` lists of values,
+                          ``different_rows`` SELECT DISTINCT,
                           ``counted_groups`` numbers of groups, which ``groups_of_sets`` finds in set
                           operations and ``groups_of_joins`` in joins, ``largest_groups`` those with
                          the largest number by HAVING, ``lists_of_values`` MODE, STRING_AGG and lists of

@@ -24,11 +24,20 @@ from dataclasses import replace
 
 from sqlglot import exp
 
-from dpsql.analysis.aggregate_functions import aggregate_name, contains_aggregate
+from dpsql.analysis.aggregate_functions import aggregate_name
 from dpsql.analysis.compiled_relation import Cte
 from dpsql.analysis.compiler import find_cte, function_name, read_number, read_whole_number
 from dpsql.analysis.statement_shapes import Provenance
-from dpsql.composition.found_values import OF_NO_ROWS, list_ctes_of, list_found_values, say_absent, word_of
+from dpsql.composition.found_values import (
+    OF_NO_ROWS,
+    clauses_of_found,
+    find_speakers,
+    list_ctes_of,
+    list_found_values,
+    say_absent,
+    with_titles,
+    word_of,
+)
 from dpsql.errors import QueryRefused
 from dpsql.language import (
     Clause,
@@ -97,14 +106,10 @@ def with_lists(query: Query, provenance: Provenance) -> Query:
         for branch, values in zip(branches, read, strict=True):
             assert values is not None  # noqa: S101  as seen
             number = _NUMBER - len(inner)
-            listed = list_found_values(branch, values[0], number, negated=False)
-            names = [item.alias_or_name or title_of(item) for item in branch.expressions]
-            shown = zip(listed.expressions, names, strict=True)
-            listed.set("expressions", [exp.alias_(item, name, quoted=True) for item, name in shown])
-            if len(names) == 1:
-                say_absent(listed, f"Rows without a {names[0]} are left out")
-            mechanism = "LAPLACE" if values[1] else None
-            inner[number] = Clauses(Options(max_groups_contributed=1, mechanism=mechanism), has_options=True)
+            listed = with_titles(list_found_values(branch, values[0], number), branch)
+            if len(listed.expressions) == 1:
+                say_absent(listed, f"Rows without a {listed.expressions[0].alias} are left out")
+            inner[number] = clauses_of_found(values[1])
             branch.replace(listed)
     for select in find_nodes(root, exp.Select):
         if list_given(select) - _BESIDE:
@@ -154,20 +159,7 @@ def _read_branch(branch: exp.Select, of: Provenance) -> tuple[exp.Column, bool] 
     given = list_given(branch)
     if given - _BESIDE - {"distinct"} or "with_" in given:
         return None
-    items, distinct = branch.expressions, branch.args.get("distinct")
-    if any(item.is_star or contains_aggregate(item) for item in items):
-        return None
-    if distinct is not None and distinct.args.get("on") is not None:
-        return None
-    ctes = list_ctes_of(branch, of)
-    unit = of.find_unit(branch, ctes)
-    if unit is None:
-        return None
-    try:
-        found = [of.read_values(branch, item.unalias(), ctes) for item in items]
-    except QueryRefused:
-        return None
-    return None if any(owned for owned, _ in found) else (unit, all(declared for _, declared in found))
+    return find_speakers(branch, of, list_ctes_of(branch, of))
 
 
 def _list_ctes(select: exp.Select, of: Provenance) -> tuple[Cte, ...]:

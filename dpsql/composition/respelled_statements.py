@@ -10,6 +10,7 @@ from sqlglot import exp
 from dpsql.analysis.compiler import function_name, read_whole_number
 from dpsql.analysis.statement_shapes import Provenance
 from dpsql.composition.chosen_public_rows import with_chosen_public_rows
+from dpsql.composition.different_rows import with_different_rows
 from dpsql.composition.equivalent_blocks import with_counts
 from dpsql.composition.found_values import with_found_values
 from dpsql.composition.lists_of_values import with_lists
@@ -114,7 +115,7 @@ def respell_statement(query: Query, provenance: Provenance) -> Query:
         from dpsql.composition.counted_groups import with_few_groups  # noqa: PLC0415  as above
 
         tree = with_few_groups(replace(query, tree=tree), provenance)
-    query = with_lists(replace(query, tree=tree), provenance)
+    query = with_lists(with_different_rows(replace(query, tree=tree), provenance), provenance)
     tree = query.tree
     found = find_nodes(tree, exp.In, exp.Exists, exp.Join)
     listing = any(isinstance(node, exp.In) and node.args.get("query") is not None for node in found)

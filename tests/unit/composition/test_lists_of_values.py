@@ -64,6 +64,12 @@ LIKE_SQL = [
     "SELECT place, code > 20 AS high, cost // 50 AS half FROM visits WHERE user_id < 9000 UNION SELECT place, FALSE, 7 FROM visits WHERE user_id < 9000 ORDER BY ALL",
     "SELECT COUNT(*) AS n FROM (SELECT code, code // 9 AS k FROM codes EXCEPT SELECT code, code // 9 FROM visits) AS t",
     "SELECT place, COUNT(*) AS n FROM visits WHERE place = 'north' GROUP BY place ORDER BY n DESC LIMIT 5 OFFSET 0",
+    "SELECT DISTINCT place FROM visits WHERE user_id < 9000 ORDER BY place NULLS FIRST",
+    "SELECT DISTINCT v.code % 3 AS k, note FROM visits v WHERE user_id < 9000 ORDER BY note DESC, k LIMIT 5 OFFSET 1",
+    "SELECT note FROM visits WHERE user_id < 9000 GROUP BY note ORDER BY 1",
+    "SELECT upper(place) AS p, cost > 50 AS high FROM visits WHERE user_id < 9000 GROUP BY ALL ORDER BY high, p",
+    "SELECT place FROM visits WHERE user_id < 9000 GROUP BY visits.place ORDER BY visits.place",
+    "WITH v AS (SELECT * FROM visits WHERE code < 20) SELECT DISTINCT c.code FROM v JOIN codes c ON c.code = v.code ORDER BY code",
     "WITH v AS (SELECT * FROM visits WHERE cost > 10) SELECT MODE(place), STRING_AGG(DISTINCT place ORDER BY place) FROM v WHERE user_id < 9000",
 ]
 
