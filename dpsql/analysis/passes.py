@@ -109,7 +109,13 @@ class Draft:
         """
         subqueries = known or KnownSubqueries(select_blocks.compile_query)
         compiler = StatementCompiler(
-            query.source, policy, catalog, RULES_BY_NODE, subqueries, now=subqueries.now
+            query.source,
+            policy,
+            catalog,
+            RULES_BY_NODE,
+            subqueries,
+            now=subqueries.now,
+            proofs=subqueries.proofs,
         )
         compiler.places_found = found
         if options.as_of is not None:
@@ -248,6 +254,7 @@ def seal_counting_query(draft: Draft) -> None:
         cells=find_cells(block.counts) is not None,
         groups=draft.groups,
         sparse=sparse,
+        proofs=draft.compiler.proofs,
     )
     check_found_keys(draft.query, block.source.owner, draft.compiled.certificate)
 
@@ -358,7 +365,15 @@ def _build_searches(
         used, size = tuple(sorted(compiler.used)), ladder.choose_sums(keys=bool(block.keys)).value
         faster = score_rungs_of_small(rows, ladder)
         sealed = seal(
-            query, compiler.catalog, compiler.policy, used, size, order=None, cells=True, faster=faster
+            query,
+            compiler.catalog,
+            compiler.policy,
+            used,
+            size,
+            order=None,
+            cells=True,
+            faster=faster,
+            proofs=compiler.proofs,
         )
         made.append(BoundSearch(ladder, sealed))
     return tuple(made)

@@ -21,6 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import replace
+from typing import NamedTuple
 
 from dpsql.kernel.check.certificate import (
     _SEAL,
@@ -36,64 +37,109 @@ from dpsql.kernel.check.certificate import (
     Step,
     Together,
 )
-from dpsql.kernel.check.proof import Proof
+from dpsql.kernel.check.proof import Proof, Proved
 from dpsql.kernel.check.queries import relation_of_query
-from dpsql.kernel.check.totality import check_total
+from dpsql.kernel.check.totality import Known, check_total
 from dpsql.kernel.check.words import has_known_words
 from dpsql.kernel.facts import ByPeriod, Facts, fold
+from dpsql.kernel.sealed import Sealed, seal, unseal
 from dpsql.kernel.tree import Column, Node, Query, Scan, parts, replaced
 
 
-def certify(query: Query, facts: Facts) -> Certificate:
-    """Return what is proved of a counting query; `NotCertified` if that is not enough to count it."""
-    try:
-        if facts.home is not None:  # a home column is known by its name
-            return _certify_as(replaced(query, _fold_name), query, facts)
-        return _certify_as(query, query, facts)
-    except NotCertified:
-        folded = replaced(query, _fold_name)
-        if folded is query or facts.home is not None:
-            raise
-        return _certify_as(folded, query, facts)
+class Proofs(Sealed):
+    """What was proved of the queries in counting queries of one statement, each once.
+
+    A query is known by its identity, and stays as long as this: what was proved of it holds wherever it
+    stands, as long as the facts are the same. Others are proved anew.
+    """
+
+    __slots__ = ()
+
+    @classmethod
+    def begin(cls) -> Proofs:
+        """Return what has no proofs."""
+        return seal(cls(), [])
+
+
+class _Words(NamedTuple):
+    """What the nodes of a query name."""
+
+    query: Query
+    kinds: frozenset[str]
+    """What one unit is, of each private table."""
+    periods: bool
+    """Whether units are of one period each."""
+    folds: bool
+    """Whether the name of a stored column is not in lower case."""
+
+
+class _Proved(NamedTuple):
+    """What was proved from some facts, by the identity of queries."""
+
+    facts: Facts
+    words: dict[int, _Words]
+    folded: dict[int, tuple[Node, Node]]
+    total: Known
+    relations: dict[int, Proved]
+
+
+def certify(query: Query, facts: Facts, proofs: Proofs | None = None) -> Certificate:
+    """Return what is proved of a counting query; `NotCertified` if that is not enough to count it.
+
+    `proofs` gets what is proved of the queries in it, and has that of others.
+    """
+    kept: list[_Proved] = [] if proofs is None else unseal(proofs)
+    if not kept or kept[0].facts != facts:
+        kept[:] = [_Proved(facts, {}, {}, Known({}, {}), {})]
+    return _certify(query, kept[0])
 
 
 def _fold_name(node: Node) -> Node:
     """Return a stored column with its name in lower case: names are compared without case."""
-    if isinstance(node, Column) and node.stored and node.name != fold(node.name):
-        return Column(node.table, fold(node.name), stored=True)
-    return node
+    return Column(node.table, fold(node.name), stored=True) if _folds(node) else node
 
 
-def _list_once(query: Query) -> list[Node]:
-    """Return the nodes of a query, each once, also where it stands at several places."""
-    seen, found = {id(query)}, list[Node]((query,))
-    for node in found:
-        for part in parts(node):
-            if id(part) not in seen:
-                seen.add(id(part))
-                found.append(part)
-    return found
+def _folds(node: Node) -> bool:
+    return isinstance(node, Column) and node.stored and node.name != fold(node.name)
 
 
-def _kind_of(facts: Facts, name: str) -> str | None:
-    """Return what one unit of a table is; None for public tables."""
-    table = facts.table(name)
-    return None if table is None or table.public else table.kind
-
-
-def _certify_as(query: Query, written: Query, facts: Facts) -> Certificate:
-    """Return what is proved of a query, as the certificate of the same query as it was written."""
-    kinds, periods = set[str | None](), False
-    for node in _list_once(query):
+def _read_words(query: Query, facts: Facts, known: dict[int, _Words]) -> _Words:
+    """Return what the nodes of a query name; refuse words that are none of those of SQL."""
+    found = known.get(id(query))
+    if found is not None:
+        return found
+    kinds, periods, folds = set[str](), False, False
+    seen, waiting = {id(query)}, list[Node]((query,))
+    for node in waiting:
         if not has_known_words(node):
             raise NotCertified("a word that is none of those of SQL", node)
         if isinstance(node, Scan):
-            kinds.add(_kind_of(facts, node.table))
             table = facts.table(node.table)
+            if table is not None and not table.public:
+                kinds.add(table.kind)
             periods |= table is not None and isinstance(table.unit, ByPeriod)
-    kinds.discard(None)
-    proof = Proof(facts, check_total(query, facts), relation_of_query)
-    if len(kinds) > 1:
+        folds |= _folds(node)
+        for part in parts(node):
+            if id(part) in seen:
+                continue
+            seen.add(id(part))
+            if isinstance(part, Query):
+                below = _read_words(part, facts, known)
+                kinds |= below.kinds
+                periods, folds = periods | below.periods, folds | below.folds
+            else:
+                waiting.append(part)
+    found = known[id(query)] = _Words(query, frozenset(kinds), periods, folds)
+    return found
+
+
+def _certify(written: Query, known: _Proved) -> Certificate:
+    """Return what is proved of a query; its columns are known by their names in lower case."""
+    facts = known.facts
+    words = _read_words(written, facts, known.words)
+    query = replaced(written, _fold_name, known.folded) if words.folds else written
+    proof = Proof(facts, check_total(query, facts, known.total), relation_of_query, known=known.relations)
+    if len(words.kinds) > 1:
         proof.refuse("units of different kinds", query)
     found = relation_of_query(proof, query)
     groups = found.groups
@@ -131,11 +177,11 @@ def _certify_as(query: Query, written: Query, facts: Facts) -> Certificate:
         together=tuple(_bound_total(each, most) for each in groups.together),
         bounds=groups.bounds,
         fine=groups.fine,
-        derivation=tuple(proof.steps),
+        derivation=proof.derivation(),
         seal=_SEAL,
         rows_of=groups.rows_of,
         parts=found.parts,
-        periods=periods,
+        periods=words.periods,
     )
 
 
