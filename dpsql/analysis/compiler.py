@@ -88,7 +88,7 @@ class StatementCompiler:
     """The current time, read once for the whole statement, or `as_of`."""
     closed_at: date = field(init=False)
     """The day on which parts of units count as closed or not: none later than the present one."""
-    proofs: Proofs = field(default_factory=Proofs.begin)
+    proofs: Proofs = field(default_factory=Proofs)
     """What the kernel has proved of the statement's queries."""
     used: set[str] = field(default_factory=set)
     """The declared tables that the statement names."""

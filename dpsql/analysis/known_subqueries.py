@@ -45,7 +45,7 @@ class KnownSubqueries:
         self.compile_query = compile_query
         self.now = read_clock()
         """The present time for all of the statement."""
-        self.proofs = Proofs.begin()
+        self.proofs = Proofs()
         """What the kernel has proved of the statement's queries."""
         self._known: dict[object, _Compiled] = {}
         self._numbers = defaultdict[object, list[tuple[object, int]]](list)

@@ -359,21 +359,14 @@ def _build_searches(
     more = [each for ladder in compiler.ladders for each in (*ladder.rows, ladder.small) if each is not None]
     block = replace(block, rows=block.rows.add_expressions(more))
     among, made = _choose_rows(block, most, partitions, outside=outside), []
+    catalog, policy = compiler.catalog, compiler.policy
     for ladder in compiler.ladders:
         rows = block.rows if every and ladder.of is not Contribution.GROUPS else among
-        query = score_rungs(rows, ladder, server=compiler.policy.engine != "duckdb")
+        query = score_rungs(rows, ladder, server=policy.engine != "duckdb")
         used, size = tuple(sorted(compiler.used)), ladder.choose_sums(keys=bool(block.keys)).value
         faster = score_rungs_of_small(rows, ladder)
         sealed = seal(
-            query,
-            compiler.catalog,
-            compiler.policy,
-            used,
-            size,
-            order=None,
-            cells=True,
-            faster=faster,
-            proofs=compiler.proofs,
+            query, catalog, policy, used, size, order=None, cells=True, faster=faster, proofs=compiler.proofs
         )
         made.append(BoundSearch(ladder, sealed))
     return tuple(made)

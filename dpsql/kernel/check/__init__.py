@@ -34,6 +34,7 @@ from dpsql.kernel.check.certificate import (
     Most,
     Names,
     NotCertified,
+    Relation,
     Step,
     Together,
 )
@@ -42,23 +43,28 @@ from dpsql.kernel.check.queries import relation_of_query
 from dpsql.kernel.check.totality import Known, check_total
 from dpsql.kernel.check.words import has_known_words
 from dpsql.kernel.facts import ByPeriod, Facts, fold
-from dpsql.kernel.sealed import Sealed, seal, unseal
 from dpsql.kernel.tree import Column, Node, Query, Scan, parts, replaced
 
 
-class Proofs(Sealed):
+class Proofs:
     """What was proved of the queries in counting queries of one statement, each once.
 
     A query is known by its identity, and stays as long as this: what was proved of it holds wherever it
     stands, as long as the facts are the same. Others are proved anew.
     """
 
-    __slots__ = ()
+    __slots__ = ("facts", "folded", "relations", "total", "words")
 
-    @classmethod
-    def begin(cls) -> Proofs:
-        """Return what has no proofs."""
-        return seal(cls(), [])
+    def __init__(self) -> None:
+        self.facts: Facts | None = None
+
+    def begin(self, facts: Facts) -> None:
+        """Keep what was proved from these facts, and of no others."""
+        if self.facts != facts:
+            self.facts, self.total = facts, Known({}, {})
+            self.words: dict[int, _Words] = {}
+            self.folded: dict[int, tuple[Node, Node]] = {}
+            self.relations: dict[int, Proved] = {}
 
 
 class _Words(NamedTuple):
@@ -73,34 +79,27 @@ class _Words(NamedTuple):
     """Whether the name of a stored column is not in lower case."""
 
 
-class _Proved(NamedTuple):
-    """What was proved from some facts, by the identity of queries."""
-
-    facts: Facts
-    words: dict[int, _Words]
-    folded: dict[int, tuple[Node, Node]]
-    total: Known
-    relations: dict[int, Proved]
-
-
 def certify(query: Query, facts: Facts, proofs: Proofs | None = None) -> Certificate:
     """Return what is proved of a counting query; `NotCertified` if that is not enough to count it.
 
     `proofs` gets what is proved of the queries in it, and has that of others.
     """
-    kept: list[_Proved] = [] if proofs is None else unseal(proofs)
-    if not kept or kept[0].facts != facts:
-        kept[:] = [_Proved(facts, {}, {}, Known({}, {}), {})]
-    return _certify(query, kept[0])
+    known = proofs or Proofs()
+    known.begin(facts)
+    words = _read_words(query, facts, known.words)
+    # A column is known by its name in lower case.
+    folded = replaced(query, _fold_name, known.folded) if words.folds else query
+    proof = Proof(facts, check_total(folded, facts, known.total), relation_of_query, known=known.relations)
+    if len(words.kinds) > 1:
+        proof.refuse("units of different kinds", query)
+    return _conclude(proof, relation_of_query(proof, folded), query, folded, periods=words.periods)
 
 
 def _fold_name(node: Node) -> Node:
     """Return a stored column with its name in lower case: names are compared without case."""
-    return Column(node.table, fold(node.name), stored=True) if _folds(node) else node
-
-
-def _folds(node: Node) -> bool:
-    return isinstance(node, Column) and node.stored and node.name != fold(node.name)
+    if isinstance(node, Column) and node.stored and node.name != fold(node.name):
+        return Column(node.table, fold(node.name), stored=True)
+    return node
 
 
 def _read_words(query: Query, facts: Facts, known: dict[int, _Words]) -> _Words:
@@ -118,7 +117,7 @@ def _read_words(query: Query, facts: Facts, known: dict[int, _Words]) -> _Words:
             if table is not None and not table.public:
                 kinds.add(table.kind)
             periods |= table is not None and isinstance(table.unit, ByPeriod)
-        folds |= _folds(node)
+        folds |= _fold_name(node) is not node
         for part in parts(node):
             if id(part) in seen:
                 continue
@@ -133,15 +132,8 @@ def _read_words(query: Query, facts: Facts, known: dict[int, _Words]) -> _Words:
     return found
 
 
-def _certify(written: Query, known: _Proved) -> Certificate:
-    """Return what is proved of a query; its columns are known by their names in lower case."""
-    facts = known.facts
-    words = _read_words(written, facts, known.words)
-    query = replaced(written, _fold_name, known.folded) if words.folds else written
-    proof = Proof(facts, check_total(query, facts, known.total), relation_of_query, known=known.relations)
-    if len(words.kinds) > 1:
-        proof.refuse("units of different kinds", query)
-    found = relation_of_query(proof, query)
+def _conclude(proof: Proof, found: Relation, written: Query, query: Query, *, periods: bool) -> Certificate:
+    """Return the certificate of a query as it was written, of which a relation was proved."""
     groups = found.groups
     if found.kind is not Kind.GROUPS or groups is None:
         return proof.refuse("a query that counts no groups", query)
@@ -181,7 +173,7 @@ def _certify(written: Query, known: _Proved) -> Certificate:
         seal=_SEAL,
         rows_of=groups.rows_of,
         parts=found.parts,
-        periods=words.periods,
+        periods=periods,
     )
 
 

@@ -17,7 +17,7 @@ lists of them are as they are stored.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import field
 from typing import NamedTuple
 
@@ -45,6 +45,7 @@ from dpsql.kernel.check.orders import (
     unique_in_both,
     unique_in_join,
     unique_kept,
+    unsettle_lists,
 )
 from dpsql.kernel.check.values import condition
 from dpsql.kernel.facts import Facts
@@ -67,7 +68,6 @@ from dpsql.kernel.tree import (
     Unnest,
     Values,
     Window,
-    parts,
     plain,
     walk,
 )
@@ -324,7 +324,7 @@ class Walk:
             if aggregated:
                 raise NotCertified("a window among aggregates", query)
             loose = loose_items(windows, query, source, columns, names)
-            _unsettle_lists(windows, query, source, columns, at)
+            unsettle_lists(windows, query, source, columns, at)
         if aggregated:
             unique = self._check_groups(query, at, names, source, columns)
         else:
@@ -400,40 +400,6 @@ class Walk:
         limited = query.limit is not None and query.limit > 0
         if limited and not (listed <= ordered or any(columns <= known for columns in unique)):
             raise NotCertified("a LIMIT in an order that is not total", query)
-
-
-def _unsettle_lists(
-    windows: list[Window], query: Select, source: From, columns: dict[str, Value], at: Around
-) -> None:
-    """Let no function read lists of DOUBLEs by which windows order rows: rows that tie may differ in zeros.
-
-    A list that the result has as it is may be of either row, which is the same up to these.
-    """
-    inner = at._replace(found=None)
-    ordered = [part for w in windows for part in (*w.partition, *(term.expr for term in w.order))]
-    named = [part for part in ordered if isinstance(unwrap(part), Column)]
-    lists = {token(part) for part in named if not derive(part, inner).canonical}
-    for name, item in zip(columns, query.items, strict=True) if lists else ():
-        expr = unwrap(item.expr)
-        if isinstance(expr, Column):
-            if token(expr) in lists:
-                columns[name] = columns[name]._replace(settled=False)
-            continue
-        if columns_read(*_beside_orders(expr), source=source) & lists:
-            raise NotCertified("a list of DOUBLEs that is read where rows that tie may differ in it", item)
-
-
-def _beside_orders(expr: Expr) -> Iterator[Node]:
-    """Yield the columns and queries of an expression, without the keys and orders of windows."""
-    waiting: list[Node] = [expr]
-    while waiting:
-        node = waiting.pop()
-        if isinstance(node, Window):
-            waiting.append(node.function)
-        elif isinstance(node, (Column, Query)):
-            yield node
-        else:
-            waiting += parts(node)
 
 
 def _differ(cells: Sequence[Expr], known: Sequence[Value]) -> bool:

@@ -15,7 +15,7 @@ from tests.kernel_trees import FACTS, PER_UNIT, USERS, c, n, number, select, sto
 from .test_check_rules import CASES
 
 TREES = [(case.name, of_nodes(case.accepted), of_nodes(case.refused)) for case in CASES]
-ALL = Proofs.begin()
+ALL = Proofs()
 """The proofs of all trees here, in whatever order tests run."""
 
 
@@ -36,7 +36,7 @@ UNITS = of_nodes(select(USERS, n0=units("s.u")))
 
 
 def test_a_derivation_has_the_steps_of_what_was_proved_before() -> None:
-    proofs = Proofs.begin()
+    proofs = Proofs()
     first = certify(of_nodes(select(PER_UNIT, n0=number(capped(4)))), FACTS, proofs)
     found = certify(of_nodes(select(PER_UNIT, n0=number(capped(3)))), FACTS, proofs)
     assert [step.path for step in found.derivation] == [step.path for step in first.derivation]
@@ -48,7 +48,7 @@ def capped(most: int) -> Expr:
 
 
 def test_other_facts_are_proved_anew() -> None:
-    proofs = Proofs.begin()
+    proofs = Proofs()
     assert certify(UNITS, FACTS, proofs).numbers
     with pytest.raises(NotCertified):
         certify(UNITS, Facts(()), proofs)
@@ -56,13 +56,13 @@ def test_other_facts_are_proved_anew() -> None:
 
 
 def test_an_equal_query_is_another_one() -> None:
-    proofs, equal = Proofs.begin(), replace(UNITS)
+    proofs, equal = Proofs(), replace(UNITS)
     assert certify(UNITS, FACTS, proofs).query is UNITS
     assert certify(equal, FACTS, proofs).query is equal
 
 
 def test_names_without_case_are_proved_once() -> None:
-    unit, proofs = stored("b", "User_ID"), Proofs.begin()
+    unit, proofs = stored("b", "User_ID"), Proofs()
     spelled = Derived(select(Scan("Visits", "b"), there(unit), u=unit), "s")
     for query in (of_nodes(select(spelled, n0=units("s.u"))), of_nodes(select(spelled, n1=units("s.u")))):
         assert certify(query, FACTS, proofs) == certify(query, FACTS)
