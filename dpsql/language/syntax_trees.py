@@ -224,7 +224,7 @@ def rename_public_schema(nodes: Sequence[exp.Expr]) -> None:
     >>> parse("SELECT public.t.x FROM clinic.public.t AS t").tree.sql()
     'SELECT main.t.x FROM main.t AS t'
     """
-    named = [n for n in nodes if isinstance(n, exp.Table) and _is_public(n.args.get("db"))]
+    named: list[exp.Expr] = [n for n in nodes if isinstance(n, exp.Table) and _is_public(n.args.get("db"))]
     if named:  # else the word before a column may be the alias of a table, and its table a struct
         named += [n for n in nodes if isinstance(n, exp.Column) and _is_public(n.args.get("db"))]
     for node in named:
