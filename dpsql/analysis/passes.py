@@ -189,8 +189,9 @@ def search_each_group(draft: Draft) -> None:
 
 def choose_cut(draft: Draft) -> None:
     """Set how intervals cover what bounds cut, from the statement's option or else from its tables."""
-    cut = draft.options.cut or choose_cut_of_tables(draft.policy, draft.compiler.used)
-    draft.options = replace(draft.options, cut=cut)
+    if draft.options.cut is None:
+        cut = choose_cut_of_tables(draft.policy, draft.compiler.used)
+        draft.options = replace(draft.options, cut=cut)
 
 
 def is_counted_better(draft: Draft) -> bool:
@@ -354,6 +355,8 @@ def _build_searches(
     outside: bool,
 ) -> tuple[BoundSearch, ...]:
     """Return the queries that find bounds, over the same rows as the counting query."""
+    if not compiler.ladders:
+        return ()
     # With `outside` all rows count, in whatever group.
     every = outside and most is None
     more = [each for ladder in compiler.ladders for each in (*ladder.rows, ladder.small) if each is not None]

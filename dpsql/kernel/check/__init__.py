@@ -112,12 +112,13 @@ def _read_words(query: Query, facts: Facts, known: dict[int, _Words]) -> _Words:
     for node in waiting:
         if not has_known_words(node):
             raise NotCertified("a word that is none of those of SQL", node)
-        if isinstance(node, Scan):
+        if isinstance(node, Column):
+            folds |= _fold_name(node) is not node
+        elif isinstance(node, Scan):
             table = facts.table(node.table)
             if table is not None and not table.public:
                 kinds.add(table.kind)
             periods |= table is not None and isinstance(table.unit, ByPeriod)
-        folds |= _fold_name(node) is not node
         for part in parts(node):
             if id(part) in seen:
                 continue
