@@ -335,4 +335,5 @@ def complete_options(options: Options, defaults: Options) -> Options:
     elif options.error is not None or defaults.error is not None:
         kept.append("epsilon")
     names = [n for n in Options.__dataclass_fields__ if n not in kept and getattr(options, n) is None]
-    return replace(options, **{n: getattr(defaults, n) for n in names})
+    given = {n: value for n in names if (value := getattr(defaults, n)) is not None}
+    return replace(options, **given) if given else options

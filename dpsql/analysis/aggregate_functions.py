@@ -147,7 +147,8 @@ def aggregate_name(node: exp.Expr) -> str | None:
     """Return the name of the aggregate that a node calls (with or without FILTER); None for other nodes."""
     inner = node.this if isinstance(node, exp.Filter) else node
     inner = inner.this if isinstance(inner, exp.WithinGroup) else inner
-    name = (function_name(inner) or "").lower()
+    called = function_name(inner)
+    name = None if called is None else called.lower()
     return name if name in AGGREGATES or name in ORDER_DEPENDENT else None
 
 

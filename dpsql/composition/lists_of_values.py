@@ -94,8 +94,9 @@ def with_lists(query: Query, provenance: Provenance) -> Query:
         _divide_quantiles(root)
     if query.clause != Clause():
         return query
-    inner = dict(query.inner)
-    for node in find_nodes(root, exp.SetOperation):
+    inner, nodes = dict(query.inner), walk_tree(root)
+    sets = [node for node in nodes if isinstance(node, exp.SetOperation)]
+    for node in sets:
         if isinstance(node.parent, (exp.SetOperation, exp.CTE)):
             continue
         every = _list_branches(node) or []
@@ -111,8 +112,8 @@ def with_lists(query: Query, provenance: Provenance) -> Query:
                 say_absent(listed, f"Rows without a {listed.expressions[0].alias} are left out")
             inner[number] = clauses_of_found(values[1])
             branch.replace(listed)
-    for select in find_nodes(root, exp.Select):
-        if list_given(select) - _BESIDE:
+    for select in walk_tree(root) if sets else nodes:
+        if not isinstance(select, exp.Select) or list_given(select) - _BESIDE:
             continue
         calls = [call for item in select.expressions for call in _list_calls(item)]
         found = [made for call in calls if (made := _read(call)) is not None]

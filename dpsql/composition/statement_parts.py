@@ -306,7 +306,8 @@ class _Splitter:
             provenance=self.provenance,
         )
         decided = release.select.meta.get(EXISTENCE) or query.tree.meta.get(EXISTENCE)
-        inside = next((t for t in find_nodes(query.tree, exp.Table) if t.name.startswith(VALUE_MARK)), None)
+        read = find_nodes(query.tree, exp.Table) if self.marked else ()
+        inside = next((table for table in read if table.name.startswith(VALUE_MARK)), None)
         if inside is not None:
             raise below(self.source, inside.find_ancestor(exp.Subquery, exp.Exists) or inside)
         releases, rest = split_quantiles(query, rest, name)

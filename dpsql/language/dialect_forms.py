@@ -16,7 +16,7 @@ that the engine itself has means what it means there; what other dialects mean b
 from __future__ import annotations
 
 import csv
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 
@@ -79,19 +79,20 @@ def standardize_forms(tree: exp.Expr, dialect: str = "") -> exp.Expr:
     return _take_out(whole)
 
 
-def drop_limit_casts(tree: exp.Expr) -> exp.Expr:
-    """Return a parsed statement in which LIMIT and OFFSET have no casts, which some drivers write.
+def drop_limit_casts(nodes: Sequence[exp.Expr]) -> None:
+    """Take the casts, which some drivers write, out of LIMIT and OFFSET among the nodes of a statement.
 
     >>> from dpsql.language import parse
     >>> parse("SELECT a FROM t LIMIT 5::BIGINT OFFSET CAST(2 AS INT)").tree.sql()
     'SELECT a FROM t LIMIT 5 OFFSET 2'
     """
-    for node in find_nodes(tree, exp.Limit, exp.Offset, exp.Fetch):
+    for node in nodes:
+        if not isinstance(node, (exp.Limit, exp.Offset, exp.Fetch)):
+            continue
         name = "count" if isinstance(node, exp.Fetch) else "expression"
         cast = node.args.get(name)
         if isinstance(cast, exp.Cast) and cast.to.this in exp.DataType.INTEGER_TYPES and _is_whole(cast.this):
             node.set(name, cast.this)
-    return tree
 
 
 def _is_whole(node: exp.Expr) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from sqlglot import exp
 from sqlglot.dialects.duckdb import DuckDB
@@ -31,7 +31,6 @@ from dpsql.language.stream_statements import Ask, Check, FirstStable, OpenChecks
 from dpsql.language.syntax_trees import (
     MARK,
     copy_tree,
-    find_nodes,
     rename_public_schema,
     separate_distinct_arguments,
     walk_tree,
@@ -107,9 +106,9 @@ def _set_title(node: exp.Expr) -> exp.Expr:
     return exp.alias_(node, title_of(node), quoted=True, copy=False)
 
 
-def write_titles(source: StatementText, tokens: Sequence[Token], tree: exp.Expr) -> None:
-    """Write the text of each item of a select list into its node; `tokens` are those of the tree."""
-    selects = {select.meta["select"]: select for select in find_nodes(tree, exp.Select)}
+def write_titles(source: StatementText, tokens: Sequence[Token], listed: Iterable[exp.Select]) -> None:
+    """Write the text of each item of select lists into its node; `tokens` are those of the statement."""
+    selects = {select.meta["select"]: select for select in listed}
     for i, token in enumerate(tokens):
         select = selects.get(token.start) if token.token_type == TokenType.SELECT else None
         if select is None or all(map(_is_named, select.expressions)):
@@ -292,7 +291,7 @@ def _parse_bound(
     def expression(part: list[Token]) -> exp.Expr:
         head = part[0]
         select = Token(TokenType.SELECT, "SELECT", head.line, head.col, head.start, head.start)
-        tree = _parse_tree(source, [select, *move_named_first(mark_functions(part))])
+        tree = _parse_tree(source, [select, *move_named_first(mark_functions(part))])[0]
         populated = [n for n, v in tree.args.items() if v not in (None, False, [])]
         if not isinstance(tree, exp.Select) or len(tree.expressions) != 1 or populated != ["expressions"]:
             raise source.syntax("expected one expression", head.start)
@@ -304,12 +303,14 @@ def _parse_bound(
     if len(written) > 1:
         raise source.syntax("a statement has one dialect", max(written.values()))
     named = next(iter(written), dialect) or ""
-    tree = _parse_tree(source, move_named_first(mark_functions(close_conditions(lifted.tokens))), named)
+    tokens = move_named_first(mark_functions(close_conditions(lifted.tokens)))
+    tree, *nodes = _parse_tree(source, tokens, named)
     if not isinstance(tree, exp.Query):
         raise source.refuse("only SELECT statements are run", bound[0].start)
-    for select in find_nodes(tree, exp.Select):
+    selects = [node for node in (tree, *nodes) if isinstance(node, exp.Select)]
+    for select in selects:
         _set_place(select)
-    write_titles(source, lifted.tokens, tree)
+    write_titles(source, lifted.tokens, selects)
     inner = dict(lifted.clauses)
     own = inner.pop(tree.meta["select"], Clauses()) if isinstance(tree, exp.Select) else Clauses()
     return Query(source, tree, own.options, own.clause, own.has_options, used, inner)
@@ -321,7 +322,8 @@ def _set_place(select: exp.Select) -> None:
     select.meta["select"] = int(places[0]) if places else -1
 
 
-def _parse_tree(source: StatementText, tokens: list[Token], dialect: str = "") -> exp.Expr:
+def _parse_tree(source: StatementText, tokens: list[Token], dialect: str = "") -> list[exp.Expr]:
+    """Return the nodes of the tree of tokens; the first is its root."""
     _check_brackets(source, tokens)
     try:
         parser = DuckDB().parser(error_level=ErrorLevel.IMMEDIATE)
@@ -333,16 +335,20 @@ def _parse_tree(source: StatementText, tokens: list[Token], dialect: str = "") -
         raise source.syntax("the statement does not parse") from None
     if len(trees) != 1 or trees[0] is None:
         raise source.syntax("the statement does not parse")
-    for table in find_nodes(trees[0], exp.Table):
-        if any(isinstance(table.args.get(part), str) for part in ("db", "catalog")):
-            raise source.syntax("a name is missing before a dot", table)
-    for group in find_nodes(trees[0], exp.Group):
-        if not any(group.args.values()):
+    parsed = walk_tree(trees[0])
+    for node in parsed:
+        if isinstance(node, exp.Table) and any(isinstance(node.args.get(n), str) for n in ("db", "catalog")):
+            raise source.syntax("a name is missing before a dot", node)
+    for node in parsed:
+        if isinstance(node, exp.Group) and not any(node.args.values()):
             by = [token for token in tokens if token.token_type == TokenType.GROUP_BY]
             at = by[-1].start if by else tokens[-1].start
             raise source.syntax("GROUP BY names no key", at, "write what follows GROUP BY")
-    tree = separate_distinct_arguments(standardize_forms(trees[0], dialect))
-    return rename_public_schema(drop_limit_casts(tree))
+    nodes = walk_tree(standardize_forms(trees[0], dialect))
+    separate_distinct_arguments(nodes)
+    drop_limit_casts(nodes)
+    rename_public_schema(nodes)
+    return nodes
 
 
 def _check_brackets(source: StatementText, tokens: list[Token]) -> None:

@@ -19,6 +19,7 @@ import pytest
 
 from dpsql.analysis import CompiledQuery, PublicOrder, analyse, complete_options
 from dpsql.engines import FAILED, Cancelled, RunningStatement, open_engine, running_statement
+from dpsql.engines import worker as worker_module
 from dpsql.engines.duckdb import duckdb_engine as engine_module
 from dpsql.engines.duckdb import duckdb_settings
 from dpsql.engines.duckdb.duckdb_engine import DuckDBEngine
@@ -720,6 +721,8 @@ def test_ctrl_c_before_the_work_has_begun_keeps_it_from_beginning(monkeypatch: p
             super().run()
 
     monkeypatch.setattr(threading, "Thread", Late)
+    monkeypatch.setattr(worker_module, "_waiting", [])
+    monkeypatch.setattr(worker_module, "_MOST_WAITING", 0)  # the thread ends after its work
     with pytest.raises(KeyboardInterrupt):
         run_in_thread(ran.set, lambda: None, lambda _: True, "")
     begins.set()
