@@ -102,6 +102,7 @@ def test_longer_texts_are_null_at_the_scan_by_their_bytes(made: Make) -> None:
         "json_object('a', repeat('a', CASE WHEN i < 3 THEN 5 ELSE 101 END))",
     ],
 )
+@pytest.mark.sampled(2, rest="longer")
 def test_so_are_lists_structs_blobs_and_json(made: Make, cell: str) -> None:
     rows = f"SELECT i AS user_id, {cell} AS note FROM range(10) AS r(i)"
     more = 'columns = { user_id = "BIGINT", note = "VARCHAR" }' if "json" in cell else ""

@@ -265,10 +265,18 @@ DOORS |= {"groups_of", "numbers_at", "open_numbers", "counted_later", "FewCounts
 SEALED = {f"dpsql.kernel.{name}" for name in ("sealed", "counts", "release", "kept", "levels", "rows_first")}
 
 
+def statements(node: ast.AST) -> Iterator[ast.AST]:
+    """Yield the statements of a module, also within others: imports are in no expression."""
+    for part in ast.iter_child_nodes(node):
+        if isinstance(part, ast.stmt | ast.excepthandler | ast.match_case):
+            yield part
+            yield from statements(part)
+
+
 def opened(source: str) -> list[str]:
     """Return by which names a module could read what is sealed."""
     found = []
-    for node in ast.walk(ast.parse(source)):
+    for node in statements(ast.parse(source)):
         if isinstance(node, ast.ImportFrom) and node.module in SEALED:
             found += [alias.name for alias in node.names if alias.name in DOORS or alias.name == "*"]
         if isinstance(node, ast.ImportFrom) and node.module == "dpsql.kernel":
