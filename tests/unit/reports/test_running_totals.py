@@ -84,27 +84,18 @@ def sizes(planned: PlannedReport) -> list[int]:
     ("text", "groups", "most"),
     [
         (TOTALS, 365, 2.3),
-        *(
-            pytest.param(text, 365, 2.3, marks=pytest.mark.longer)
-            for text in (
-                TOTALS.replace("ORDER BY day", "ORDER BY day ROWS UNBOUNDED PRECEDING"),
-                f"WITH d AS ({BY_DAY}) SELECT day, SUM(n) OVER w AS t FROM d WINDOW w AS (ORDER BY day)",
-                TOTALS.replace("ORDER BY day", "ORDER BY day DESC"),
-            )
-        ),
-        pytest.param(
+        (TOTALS.replace("ORDER BY day", "ORDER BY day ROWS UNBOUNDED PRECEDING"), 365, 2.3),
+        (f"WITH d AS ({BY_DAY}) SELECT day, SUM(n) OVER w AS t FROM d WINDOW w AS (ORDER BY day)", 365, 2.3),
+        (TOTALS.replace("ORDER BY day", "ORDER BY day DESC"), 365, 2.3),
+        (
             f"SELECT region, day, SUM(n) OVER (PARTITION BY region ORDER BY day) AS t FROM ({BOTH_KEYS})",
             730,
             2.3,
-            marks=pytest.mark.longer,
         ),
-        (
-            f"SELECT day, SUM(SUM(n)) OVER (ORDER BY day) AS t FROM ({BOTH_KEYS}) GROUP BY day",
-            365,
-            80,
-        ),
+        (f"SELECT day, SUM(SUM(n)) OVER (ORDER BY day) AS t FROM ({BOTH_KEYS}) GROUP BY day", 365, 80),
     ],
 )
+@pytest.mark.sampled(6, rest="longer")
 def test_running_totals_have_blocks(session: Session, text: str, groups: int, most: float) -> None:
     planned = plan(session, text)
     (found,) = planned.plans
@@ -126,6 +117,7 @@ def test_gaussian_running_totals_gain_more(opened: Opened) -> None:
     assert planned.price.epsilon <= 1
 
 
+@pytest.mark.longer
 def test_days_that_are_shown_count_as_much_as_totals(session: Session) -> None:
     alone = plan(session, TOTALS).plans[0]
     both = plan(session, TOTALS.replace("SELECT day,", "SELECT day, n,", 1)).plans[0]
