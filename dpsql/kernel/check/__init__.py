@@ -33,7 +33,6 @@ from dpsql.kernel.check.certificate import (
     Most,
     Names,
     NotCertified,
-    Step,
     Together,
 )
 from dpsql.kernel.check.proof import Proof
