@@ -412,6 +412,14 @@ def listed(parts: Sequence[str]) -> str:
 LOADERS = {"import_module", "__import__"}
 
 
+def statements(node: ast.AST) -> Iterator[ast.AST]:
+    """Yield the statements of a module, also within others: no import is in an expression."""
+    for part in ast.iter_child_nodes(node):
+        if isinstance(part, ast.stmt | ast.excepthandler | ast.match_case):
+            yield part
+            yield from statements(part)
+
+
 @cache
 def imported(source: str, path: Path) -> tuple[tuple[int, str], ...]:
     """Return line and absolute dotted name of every import, also in functions and for types alone."""
@@ -420,7 +428,9 @@ def imported(source: str, path: Path) -> tuple[tuple[int, str], ...]:
 
 def _imported(source: str, path: Path) -> Iterator[tuple[int, str]]:
     package = (ROOT, *path.relative_to(PACKAGE).parts[:-1])
-    for node in ast.walk(ast.parse(source)):
+    tree = ast.parse(source)
+    computes = any(name in source for name in LOADERS)
+    for node in ast.walk(tree) if computes else statements(tree):
         if isinstance(node, ast.Import):
             yield from ((node.lineno, alias.name) for alias in node.names)
         elif isinstance(node, ast.ImportFrom):

@@ -141,6 +141,7 @@ def test_groups_are_expected_each_by_its_own_numbers(session: Session) -> None:
         f"SELECT {ROWS} page, SUM(cost) AS n FROM visits GROUP BY page",
     ],
 )
+@pytest.mark.sampled(2, rest="longer")
 def test_models_are_counted_as_private_rows_would_be(tmp_path: Path, select: str) -> None:
     """With bounds, conditions and declared values: the numbers are those of a policy with these rows."""
     with open_world(tmp_path / "one", POLICY, **TABLES) as session:

@@ -27,6 +27,7 @@ from dpsql.kernel.release import Rows, Run
 from dpsql.kernel.sealed import unseal
 from tests.kernel_trees import CELLS
 from tests.support.exact import ample, exact_of, made_up, stored_level, with_exact
+from tests.unit.test_imports import statements
 
 CANARIES = 7_310_001 + 97 * np.arange(12)
 """Counts of 7 digits that stand nowhere else."""
@@ -263,14 +264,6 @@ DOORS = {"unseal", "_CONTENTS", "exact", "Exact", "positions_of", "released_at",
 DOORS |= {"groups_of", "numbers_at", "open_numbers", "counted_later", "FewCounts"}
 """What reads sealed contents, or makes rows and levels: names of modules of the kernel."""
 SEALED = {f"dpsql.kernel.{name}" for name in ("sealed", "counts", "release", "kept", "levels", "rows_first")}
-
-
-def statements(node: ast.AST) -> Iterator[ast.AST]:
-    """Yield the statements of a module, also within others: imports are in no expression."""
-    for part in ast.iter_child_nodes(node):
-        if isinstance(part, ast.stmt | ast.excepthandler | ast.match_case):
-            yield part
-            yield from statements(part)
 
 
 def opened(source: str) -> list[str]:

@@ -140,6 +140,7 @@ def test_days_that_are_shown_count_as_much_as_totals(session: Session) -> None:
         BY_DAY,
     ],
 )
+@pytest.mark.sampled(3, rest="longer")
 def test_other_numbers_are_planned_as_their_groups(session: Session, text: str) -> None:
     planned = plan(session, text)
     assert planned.plans[0].added is None
@@ -172,6 +173,7 @@ SIZE_SUMS = f"SELECT size, SUM(n) AS t FROM {FINE} GROUP BY size"
         f"SELECT size, SUM(t) OVER (ORDER BY size DESC) AS t FROM ({SIZE_SUMS})",
     ],
 )
+@pytest.mark.sampled(2, rest="longer")
 def test_what_is_planned_is_what_is_shown(opened: Opened, text: str) -> None:
     session = opened()
     planned = plan(session, text, epsilon="2")
