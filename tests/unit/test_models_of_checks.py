@@ -281,7 +281,9 @@ def test_a_policy_with_models_asks_the_same(folder: Path) -> None:
     before = load(path)
     text = "".join(x for x in path.read_text().splitlines(True) if not x.startswith(("stands_for", "model")))
     path.write_text(text)
-    assert load(path).fingerprint == before.fingerprint
+    after = load(path)
+    private = [[table for table in each.tables.values() if not table.public] for each in (before, after)]
+    assert before.fingerprint(private[0]) == after.fingerprint(private[1])
 
 
 def test_expectations_are_public(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
