@@ -272,10 +272,8 @@ def test_a_weekly_dashboard_measures_two_of_its_six_statements() -> None:
 
 def find_errors_of_a_year(plan: Plan) -> tuple[float, float]:
     """Return the root of the mean variance of all numbers of 52 weeks, and of those of the last one."""
-    estimate = Estimate.of([], BOTH)
-    means = []
+    released, means = list[ReleasedMarginal](), []
     for number in range(1, 53):
-        released = []
         for candidate, share in plan.shares:
             if number % candidate.parts == 0:
                 some = ValueSet.of_range(number - candidate.parts + 1, number + 1)
@@ -285,7 +283,7 @@ def find_errors_of_a_year(plan: Plan) -> tuple[float, float]:
                     NoiseDraw(Law("laplace"), float(1 / share)),
                 )
                 released.append(ReleasedMarginal(number, marginal, np.zeros(candidate.marginal.size), noise))
-        estimate = estimate.extend(released)
+        estimate = Estimate.of(released, BOTH)
         variances: list[float] = []
         for wanted in DASHBOARD:
             first = 1 if wanted.window is None else max(1, number - wanted.window + 1)
