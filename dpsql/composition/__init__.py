@@ -52,11 +52,3 @@
 
 from dpsql.composition.running import Releasing
 from dpsql.composition.statement_parts import Parts, ReleasePart, parts_of, release_blocks
-
-__all__ = [
-    "Parts",
-    "ReleasePart",
-    "Releasing",
-    "parts_of",
-    "release_blocks",
-]

@@ -22,17 +22,6 @@ from dpsql.owner.verifying import verify
 from dpsql.policy import ParquetSource, engine_kind, files_of, fold, split_pattern
 from dpsql.policy.names import check_engine
 
-__all__ = [
-    "Finding",
-    "Found",
-    "FoundColumn",
-    "Report",
-    "Skipped",
-    "engine_notice",
-    "introspect_sources",
-    "verify",
-]
-
 _NAMED = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=(.+)", re.DOTALL)
 _SHORT = {"postgres": "postgresql://", "postgresql": "postgresql://"}
 

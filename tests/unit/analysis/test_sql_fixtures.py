@@ -307,6 +307,7 @@ def check_totals(plan: Plan, lost: NDArray[np.int64]) -> None:
 
 
 @pytest.mark.parametrize("fixture", sample([f for f in ACCEPTED if "units" not in f.values[0].notes]))
+@pytest.mark.sampled(3, rest="longer")
 def test_accepted_treats_units_with_the_same_rows_alike(
     fixture: Fixture, session: Session, alike: Engine
 ) -> None:
@@ -316,7 +317,7 @@ def test_accepted_treats_units_with_the_same_rows_alike(
         assert all(n % ALIKE == 0 for n in counts), f"{key}: {counts} of {ALIKE} twins"
 
 
-@pytest.mark.parametrize("every", [4, pytest.param(1, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("every", [8, pytest.param(1, marks=pytest.mark.slow)])
 def test_no_count_decides_in_the_counting_query_what_is_counted(session: Session, every: int) -> None:
     """HAVING and LIMIT over exact counts would release them, except where a mechanism is made for it."""
     private = {fold(t.name) for t in session.policy.tables.values() if not t.public}
@@ -336,6 +337,7 @@ def test_no_count_decides_in_the_counting_query_what_is_counted(session: Session
 
 
 @pytest.mark.parametrize("fixture", REFUSED)
+@pytest.mark.sampled(2, rest="longer")
 def test_refused_says_what_and_where(fixture: Fixture, session: Session) -> None:
     error = refusal(session, fixture.statement)
     assert error.line is not None

@@ -493,6 +493,7 @@ def test_facts_are_those_of_one_version(tmp_path: Path, monkeypatch: pytest.Monk
 
 
 @pytest.mark.parametrize("when", ["before the text", "after the text", "after the facts"])
+@pytest.mark.sampled(2, rest="longer")
 def test_a_file_that_is_replaced_ends_the_statement(
     when: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
