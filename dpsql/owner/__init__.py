@@ -17,6 +17,7 @@ from pathlib import Path
 from dpsql.engines import engine_notice, owner_tools
 from dpsql.engines.duckdb.source_schemas import AskFormat, Found, FoundColumn, Skipped, introspect
 from dpsql.errors import PolicyError
+from dpsql.lazy_pattern import lazy_pattern
 from dpsql.owner.findings import Finding, Report
 from dpsql.owner.verifying import verify
 from dpsql.policy import ParquetSource, engine_kind, files_of, fold, split_pattern
@@ -33,7 +34,7 @@ __all__ = [
     "verify",
 ]
 
-_NAMED = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=(.+)", re.DOTALL)
+_NAMED = lazy_pattern(r"([A-Za-z_][A-Za-z0-9_]*)=(.+)", re.DOTALL)
 _SHORT = {"postgres": "postgresql://", "postgresql": "postgresql://"}
 
 
