@@ -43,6 +43,7 @@ from dpsql.kernel.tree import (
     Saturated,
     Try,
 )
+from dpsql.lazy_pattern import lazy_pattern
 from dpsql.policy import Table, fit_bounds
 from dpsql.types import BOOLEAN, DOUBLE, SqlType
 
@@ -287,7 +288,7 @@ def _bucket_grain(interval: Interval) -> str | None:
 UTC_PARTS = frozenset({*_PARTS, *_PART_FIRST, "strftime", "time_bucket"})
 """Functions whose results depend on the zone in which a moment is looked at."""
 
-_MAY_BE_NULL = re.compile(
+_MAY_BE_NULL = lazy_pattern(
     r"\b(NULL|NULLIF|TRY|TRY_CAST|CASE|list_\w+|json\w*|array_\w+)\b|->|\[", re.IGNORECASE
 )
 """What is in the forms of functions that return NULL for arguments that are not NULL."""

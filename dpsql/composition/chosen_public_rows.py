@@ -14,7 +14,6 @@ first. A value that is a number is a DOUBLE, whatever SQL computes it as; the nu
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import field, replace
@@ -44,6 +43,7 @@ from dpsql.language import (
     walk_tree,
 )
 from dpsql.lazy_dataclass import dataclass
+from dpsql.lazy_pattern import lazy_pattern
 from dpsql.policy import Policy, fold
 from dpsql.types import BIGINT, DOUBLE, SqlType
 
@@ -298,8 +298,8 @@ Columns = tuple[tuple[str, SqlType], ...]
 VALUE_MARK = "\x00"
 """The beginning of a release's name until it is known which ones are equal; no statement can spell it."""
 
-_WHOLE = re.compile(r"U?(TINY|SMALL|BIG)?INT(EGER)?")
-_NUMBER = re.compile(rf"DOUBLE|FLOAT|{_WHOLE.pattern}|DECIMAL.*")
+_WHOLE = lazy_pattern(r"U?(TINY|SMALL|BIG)?INT(EGER)?")
+_NUMBER = lazy_pattern(rf"DOUBLE|FLOAT|{_WHOLE.pattern}|DECIMAL.*")
 
 
 @dataclass(frozen=True, slots=True)

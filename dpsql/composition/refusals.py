@@ -19,6 +19,7 @@ from dpsql.errors import Fix, Obstacle, ProgrammingError, QueryRefused, QuerySyn
 from dpsql.kernel.loss import Charge, PrivacyLoss
 from dpsql.language import Outline, repair
 from dpsql.lazy_dataclass import dataclass
+from dpsql.lazy_pattern import lazy_pattern
 from dpsql.ledger import Budget, shown
 
 _ROUNDS = 6
@@ -27,7 +28,7 @@ _LONGEST = 10_000
 """The most characters of a statement for which a rewrite is searched."""
 _TRIED = 12
 """The most obstacles of a statement whose hints are tried."""
-_STATEMENT = re.compile(r"SELECT\s.*\sFROM\s|WITH\s.*\sSELECT\s|FROM\s.*\sSELECT\s", re.DOTALL)
+_STATEMENT = lazy_pattern(r"SELECT\s.*\sFROM\s|WITH\s.*\sSELECT\s|FROM\s.*\sSELECT\s", re.DOTALL)
 """How a hint begins that is a whole statement; `..` stands for what is left out of a part of one."""
 _SAID = ("epsilon", "delta", "max_groups_contributed")
 """Options that a statement without its options may lack."""
@@ -302,11 +303,11 @@ def _remark(fixes: Sequence[Fix]) -> str:
 _SHARE, _DELTA_SHARE = 20, 1000
 """The parts of the whole budget that are offered: a twentieth of epsilon, a thousandth of delta."""
 _WRITTEN = {
-    "epsilon": re.compile(r"(?<=\bOPTIONS \(epsilon = )1(?=\))"),
-    "delta": re.compile(r"(?<=\bOPTIONS \(delta = )1e-6(?=\))"),
+    "epsilon": lazy_pattern(r"(?<=\bOPTIONS \(epsilon = )1(?=\))"),
+    "delta": lazy_pattern(r"(?<=\bOPTIONS \(delta = )1e-6(?=\))"),
 }
 """What stands in hints for an amount, which depends on the budget."""
-_CHOICE = re.compile(r",? or OPTIONS \(delta = 1e-6\)|OPTIONS \(delta = 1e-6\),? or ")
+_CHOICE = lazy_pattern(r",? or OPTIONS \(delta = 1e-6\)|OPTIONS \(delta = 1e-6\),? or ")
 """The words of a hint that name one of several ways."""
 
 

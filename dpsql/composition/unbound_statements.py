@@ -12,14 +12,15 @@ from dpsql.analysis.aggregate_functions import aggregate_name
 from dpsql.engines import UnboundQuery
 from dpsql.errors import Fix, QueryRefused
 from dpsql.language import Outline, Query, walk_tree
+from dpsql.lazy_pattern import lazy_pattern
 from dpsql.policy import fold
 
-_TYPES = re.compile(r"No function matches the given name and argument types '([^(']+)\((.*)\)'")
-_GROUPED = re.compile(r'column "([^"\n]{1,100})" must appear in the GROUP BY clause')
-_TWICE = re.compile(r'Ambiguous reference to column name "([^"\n]{1,100})"')
-_ORDERED = re.compile(r'Could not ORDER BY column "([^"\n]{1,100})"')
-_NEAR = re.compile(r'syntax error at or near "([^"\n]{1,100})"')
-_ELAPSED = re.compile(r"(?is)(DAY|EPOCH)S?\s+FROM\s+(MIN|MAX|MEDIAN)\s*\((.*)\)")
+_TYPES = lazy_pattern(r"No function matches the given name and argument types '([^(']+)\((.*)\)'")
+_GROUPED = lazy_pattern(r'column "([^"\n]{1,100})" must appear in the GROUP BY clause')
+_TWICE = lazy_pattern(r'Ambiguous reference to column name "([^"\n]{1,100})"')
+_ORDERED = lazy_pattern(r'Could not ORDER BY column "([^"\n]{1,100})"')
+_NEAR = lazy_pattern(r'syntax error at or near "([^"\n]{1,100})"')
+_ELAPSED = lazy_pattern(r"(?is)(DAY|EPOCH)S?\s+FROM\s+(MIN|MAX|MEDIAN)\s*\((.*)\)")
 
 
 def refuse_unbound(query: Query, problem: UnboundQuery) -> QueryRefused:
@@ -130,7 +131,7 @@ def _windows_in_having(query: Query) -> QueryRefused:
     return query.source.refuse(said, having.start, f"QUALIFY {condition}", fix)
 
 
-_ROW_WINDOWS = re.compile(
+_ROW_WINDOWS = lazy_pattern(
     r"(?i)\b(?:LAG|LEAD|RANK|DENSE_RANK|ROW_NUMBER|FIRST_VALUE|LAST_VALUE|NTILE)\s*\([^()]*\)(?!\s*OVER\b)"
 )
 

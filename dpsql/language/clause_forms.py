@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from sqlglot import exp
 
 from dpsql.language.syntax_trees import MARK, copy_tree, walk_tree
+from dpsql.lazy_pattern import lazy_pattern
 
 _AGGREGATES = frozenset({"count", "sum", "avg", "min", "max"})
 _ONE_TIME = frozenset({exp.DataType.Type.DATE, exp.DataType.Type.TIMESTAMP})
@@ -226,7 +227,7 @@ FORMATS: Mapping[str, Callable[[str], str | None]] = {
     "STRFTIME": _convert_strftime,
 }
 
-_TEXT = re.compile(r"\s*([+-]?\d{1,9})\s+([A-Za-z]+)\s*")
+_TEXT = lazy_pattern(r"\s*([+-]?\d{1,9})\s+([A-Za-z]+)\s*")
 
 
 def read_interval(node: exp.Expr) -> exp.Expr | None:

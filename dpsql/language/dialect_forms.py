@@ -21,7 +21,6 @@ from functools import cache
 from pathlib import Path
 
 from sqlglot import exp
-from sqlglot.dialects.duckdb import DuckDB
 
 from dpsql.language.clause_forms import (
     FORMATS,
@@ -34,6 +33,7 @@ from dpsql.language.clause_forms import (
     select_series,
     split_joins,
 )
+from dpsql.language.duckdb_dialect import DuckDBText
 from dpsql.language.syntax_trees import MARK, copy_tree, find_nodes, walk_tree
 from dpsql.language.tokens import mark_functions
 
@@ -359,7 +359,7 @@ def fill_form(read: str, bound: Mapping[str, exp.Expr | str]) -> exp.Expr:
 @cache
 def _parse_form(read: str) -> exp.Expr:
     text = f"SELECT {read}"
-    tree = DuckDB().parser().parse(mark_functions(list(DuckDB().tokenize(text))), text)[0]
+    tree = DuckDBText().parser().parse(mark_functions(list(DuckDBText().tokenize(text))), text)[0]
     assert tree is not None  # noqa: S101  the forms are ours
     form: exp.Expr = tree.expressions[0]
     for node in walk_tree(form):

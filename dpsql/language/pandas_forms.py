@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import re
 
+from dpsql.lazy_pattern import lazy_pattern
+
 _AGGREGATES = {"mean": "AVG", "sum": "SUM", "median": "MEDIAN", "min": "MIN", "max": "MAX", "std": "STDDEV"}
 _AGGREGATES |= {"var": "VARIANCE", "count": "COUNT", "nunique": "COUNT(DISTINCT", "mode": "MODE"}
-_STEPS = re.compile(
+_STEPS = lazy_pattern(
     r"""(?x)
     \[(?P<where>[^\[\]]*(?:\[['"]\w+['"]\][^\[\]]*)*[=<>][^\[\]]*)\]
     | \.query\((?P<quote>['"])(?P<query>.*?)(?P=quote)\)

@@ -6,7 +6,6 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 
 from sqlglot import exp
-from sqlglot.dialects.duckdb import DuckDB
 from sqlglot.errors import ErrorLevel, ParseError, SqlglotError
 from sqlglot.tokenizer_core import Token, TokenType
 
@@ -25,6 +24,7 @@ from dpsql.language.command_statements import (
     refuse_unknown,
 )
 from dpsql.language.dialect_forms import drop_limit_casts, standardize_forms
+from dpsql.language.duckdb_dialect import DuckDBText
 from dpsql.language.parameters import Parameters
 from dpsql.language.statement import Clauses, Query, Refine, StatementText
 from dpsql.language.stream_statements import Ask, Check, FirstStable, OpenChecks, StreamCommand
@@ -44,6 +44,7 @@ from dpsql.language.tokens import (
     move_named_first,
     tokenize,
 )
+from dpsql.lazy_pattern import lazy_pattern
 
 TITLE = "title"
 """Under this key the metadata of a node have its text."""
@@ -60,7 +61,7 @@ _OPENS = frozenset({TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.L_BRACE})
 _CLOSES = frozenset({TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.R_BRACE})
 _SEVERAL = (exp.Columns, exp.Explode, exp.Unnest)
 """What may be several columns."""
-_GAP = re.compile(rf"{OPAQUE}|\s+", re.DOTALL)
+_GAP = lazy_pattern(rf"{OPAQUE}|\s+", re.DOTALL)
 
 
 def title_of(node: exp.Expr) -> str:
@@ -181,7 +182,7 @@ def _normalize_spaces(text: str) -> str:
 
 _OF_REPORTS = {"CREATE", "EXPLAIN", "EXECUTE", "DROP"}
 _QUERY = {"SELECT", "FROM", "WITH", "VALUES", "("}
-_EXPLAIN = re.compile(r"\s*EXPLAIN\b(\s*\(\s*FORMAT\s+(?P<format>\w+)\s*\))?", re.IGNORECASE)
+_EXPLAIN = lazy_pattern(r"\s*EXPLAIN\b(\s*\(\s*FORMAT\s+(?P<format>\w+)\s*\))?", re.IGNORECASE)
 MAX_BRACKETS = 8
 """How deeply arrays may be nested in a statement's text."""
 MAX_SUBSCRIPTS = 32
@@ -326,7 +327,7 @@ def _parse_tree(source: StatementText, tokens: list[Token], dialect: str = "") -
     """Return the nodes of the tree of tokens; the first is its root."""
     _check_brackets(source, tokens)
     try:
-        parser = DuckDB().parser(error_level=ErrorLevel.IMMEDIATE)
+        parser = DuckDBText().parser(error_level=ErrorLevel.IMMEDIATE)
         with source.limited_depth():
             trees = parser.parse(tokens, source.text)
     except ParseError as error:

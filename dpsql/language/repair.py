@@ -14,6 +14,7 @@ from dpsql.errors import Fix, QueryRefused, QuerySyntaxError
 from dpsql.language.parse import parse
 from dpsql.language.text_outline import Outline
 from dpsql.language.tokens import find_closing_parenthesis
+from dpsql.lazy_pattern import lazy_pattern
 
 _KEYWORDS = frozenset(
     """
@@ -30,7 +31,7 @@ _Repair = tuple[Fix, str]
 _NO_WORDS = (TokenType.STRING, TokenType.IDENTIFIER, TokenType.NUMBER)
 _FURTHER = 8
 """By how many characters more of a text is read if a change has mended the first of several mistakes."""
-_NEXT = re.compile(r"(?i)\s+(?:and|or|group|order|having|limit)\b|\s*[;)]|\s*\Z")
+_NEXT = lazy_pattern(r"(?i)\s+(?:and|or|group|order|having|limit)\b|\s*[;)]|\s*\Z")
 """What follows a text whose closing quote is missing."""
 
 
@@ -270,7 +271,7 @@ def _move_clause(text: str, tokens: list[Token], i: int) -> Iterator[_Repair]:
         yield Fix(f" {clause}", select.end + 1, select.end + 1, also=(removed,)), f"SELECT {clause} ..."
 
 
-_AT_END = re.compile(
+_AT_END = lazy_pattern(
     r"(?is)\s+(?:(?:WITH|USING|PRIVACY|SET|AT)\s+)*\(?\s*(epsilon|delta|error)\s*[=:]?\s*([\d.]+(?:e-?\d+)?)\s*\)?\s*;?\s*\Z"
 )
 

@@ -16,8 +16,9 @@ from dpsql.language.syntax_trees import walk_tree
 from dpsql.language.tokens import find_closing_parenthesis, tokenize
 from dpsql.language.unclear_calls import explain_unclear
 from dpsql.lazy_dataclass import dataclass
+from dpsql.lazy_pattern import lazy_pattern
 
-_EXPLAIN = re.compile(r"\s*EXPLAIN\b(\s*\(\s*FORMAT\s+\w+\s*\))?", re.IGNORECASE)
+_EXPLAIN = lazy_pattern(r"\s*EXPLAIN\b(\s*\(\s*FORMAT\s+\w+\s*\))?", re.IGNORECASE)
 
 _CLAUSES = (
     TokenType.WHERE,
@@ -33,7 +34,7 @@ _CLAUSES = (
     TokenType.EXCEPT,
     TokenType.INTERSECT,
 )
-_RELEASED = re.compile(r'"r\d+"\."((?:[^"]|"")*)"')
+_RELEASED = lazy_pattern(r'"r\d+"\."((?:[^"]|"")*)"')
 _OPERANDS = (
     TokenType.VAR,
     TokenType.R_PAREN,
@@ -306,7 +307,7 @@ def _find_respellings(text: str, tokens: Sequence[Token]) -> list[tuple[int, int
 
 
 _CURLED = "\u2018\u201c"
-_CURLED_TEXT = re.compile("[\u2018\u201c]([^'\u2018-\u201d]*)[\u2019\u201d]")
+_CURLED_TEXT = lazy_pattern("[\u2018\u201c]([^'\u2018-\u201d]*)[\u2019\u201d]")
 """A text in the quotes that word processors write."""
 
 

@@ -9,6 +9,7 @@ from sqlglot import exp
 
 from dpsql.language.clause_forms import FORMATS, read_name
 from dpsql.language.dialect_forms import read_forms, read_part, write_call, write_node
+from dpsql.lazy_pattern import lazy_pattern
 
 _DIFFERENCES = frozenset({"datediff", "date_diff", "timestampdiff"})
 """Differences whose first argument is a part: of borders in some dialects, of full periods in others."""
@@ -97,7 +98,7 @@ _WHOLE = {
     ("format", "DDD"): "strftime({0}, '%a')",
 }
 """Formats that strftime has not, alone in a call."""
-_QUARTER = re.compile(r'"[^"]*"|%?Q')
+_QUARTER = lazy_pattern(r'"[^"]*"|%?Q')
 
 
 def _write_format(name: str, node: exp.Expr, value: str) -> Unclear | None:

@@ -20,7 +20,7 @@ ROOT = "dpsql"
 LONGEST = 451
 
 BASE = {"errors", "places", "kernel.loss", "kernel.unit_parts", "types"}
-ANYWHERE = {"lazy_dataclass", "old_objects", "package_version"}
+ANYWHERE = {"lazy_dataclass", "lazy_pattern", "old_objects", "package_version"}
 """Modules that all packages may import."""
 
 CORE = BASE | {
@@ -68,6 +68,7 @@ CORE = BASE | {
 MAY_IMPORT: dict[str, set[str]] = {
     # The base, which every package may use.
     "lazy_dataclass": set(),
+    "lazy_pattern": set(),
     "old_objects": set(),
     "package_version": set(),
     "errors": set(),
@@ -587,6 +588,21 @@ def test_a_name_that_nobody_reads_is_found() -> None:
     assert unused_names(sources, "exact") == ["dpsql.kernel.settle"]
     assert unused_names({**sources, "a.py": "from dpsql.kernel import settle"}, "exact") == []
     assert unused_names({"kernel/__init__.py": f"{sources['kernel/__init__.py']}\nsettle(1)"}, "exact") == []
+
+
+def test_a_module_compiles_no_pattern_when_it_is_imported() -> None:
+    """But for the kernel, which imports nothing that would have to be read with it."""
+    found = []
+    for path in modules():
+        if "kernel" in path.parts:
+            continue
+        for statement in ast.parse(path.read_text(encoding="utf-8")).body:
+            if isinstance(statement, (ast.Assign, ast.AnnAssign)):
+                calls = (node.func for node in ast.walk(statement) if isinstance(node, ast.Call))
+                found += [
+                    f"{name_of(path)}:{call.lineno}" for call in calls if ast.unparse(call) == "re.compile"
+                ]
+    assert found == []
 
 
 def test_a_module_is_short() -> None:

@@ -11,6 +11,7 @@ from sqlglot.tokenizer_core import TokenType
 
 from dpsql.analysis.advice.unknown_names import Advice, RefusedStatement
 from dpsql.errors import Fix, Obstacle
+from dpsql.lazy_pattern import lazy_pattern
 from dpsql.policy import fold
 
 _COUNTS = ("COUNT", "COUNT_IF")
@@ -213,7 +214,7 @@ def write_pattern(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice
     return f"LIKE {written}: % stands for any characters", Fix(written, *found.span(1))
 
 
-_COMPARED = re.compile(
+_COMPARED = lazy_pattern(
     r"(?i)([A-Za-z_][\w.]*)\s*(=|==|<>|!=)\s*('[^']*'|-?[\d.]+)((?:\s+(?:OR|AND)\s+(?:'[^']*'|-?[\d.]+)(?!\s*[=<>]))+)"
 )
 
@@ -269,7 +270,7 @@ def separate_texts(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advic
     return ("'..', '..'", replace(fixes[0], also=tuple(fixes[1:]))) if fixes else None
 
 
-_MISSING = re.compile(r"(?i)\s*(?:n/?a|nan|null|none|nil|-|\?|missing|unknown|)\s*")
+_MISSING = lazy_pattern(r"(?i)\s*(?:n/?a|nan|null|none|nil|-|\?|missing|unknown|)\s*")
 
 
 def compare_with_null(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:

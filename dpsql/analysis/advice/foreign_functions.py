@@ -12,6 +12,7 @@ from sqlglot.tokenizer_core import TokenType
 from dpsql.analysis.advice.unknown_names import Advice, RefusedStatement
 from dpsql.analysis.compiler import function_name
 from dpsql.errors import Fix, Obstacle
+from dpsql.lazy_pattern import lazy_pattern
 
 _POSITIVE = "all {0} are above 0"
 _ALIKE: dict[str, tuple[tuple[int, str, str, str], ...]] = {
@@ -102,7 +103,7 @@ _ALIKE: dict[str, tuple[tuple[int, str, str, str], ...]] = {
 }
 """Functions of other systems: of how many arguments, what is like them, what that asks, and when it
 is the same."""
-_DIFFERENT = re.compile(
+_DIFFERENT = lazy_pattern(
     r"(?:approx_?|exact_?)?(?:count_?|num_?|n_?)*(?:distinct|unique|uniq)(?:_?count|_?values|_?approx|_?exact)*"
 )
 """Names of the number of different values."""
@@ -116,7 +117,7 @@ _OWN = (
     "dp_left_out",
     "dp_bound",
 )
-_PRIVATE = re.compile(r"(?:dp|noisy|anon|private)_(count|sum|avg|mean|median|variance|stddev|quantile)s?")
+_PRIVATE = lazy_pattern(r"(?:dp|noisy|anon|private)_(count|sum|avg|mean|median|variance|stddev|quantile)s?")
 """Aggregates with noise as other systems call them: here each aggregate has it."""
 
 
@@ -237,7 +238,7 @@ _METHODS = {
     "quantile": "QUANTILE_CONT({0}, {1})",
 }
 """Methods of pandas' columns, as aggregates."""
-_METHOD = re.compile(r"\b((?:\w+\.)?\w+)\.(\w+)\(([^()]*)\)")
+_METHOD = lazy_pattern(r"\b((?:\w+\.)?\w+)\.(\w+)\(([^()]*)\)")
 
 
 def write_method(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:

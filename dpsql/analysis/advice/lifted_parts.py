@@ -14,6 +14,7 @@ from dpsql.analysis.aggregate_functions import contains_aggregate
 from dpsql.analysis.compiler import function_name, list_conjuncts
 from dpsql.errors import Fix, Obstacle
 from dpsql.language import find_nodes
+from dpsql.lazy_pattern import lazy_pattern
 from dpsql.policy import fold
 
 _ROWS = (TokenType.WHERE,)
@@ -144,10 +145,10 @@ def _write_join(ties: list[tuple[str, str]], items: str, rows: str, alias: str) 
     return f"(SELECT {listed}, {items} {rows} GROUP BY {by}) AS {alias} ON {on}"
 
 
-_LATERAL = re.compile(
+_LATERAL = lazy_pattern(
     r"(?is)(?:,\s*LATERAL|(?:CROSS|OUTER)\s+APPLY|(?:LEFT\s+(?:OUTER\s+)?|CROSS\s+|INNER\s+)?JOIN\s+LATERAL)\s*(?=\()"
 )
-_NAMED = re.compile(r"(?is)\s*(?:AS\s+)?(\w+)(?:\s+ON\s+(?:TRUE|1\s*=\s*1))?")
+_NAMED = lazy_pattern(r"(?is)\s*(?:AS\s+)?(\w+)(?:\s+ON\s+(?:TRUE|1\s*=\s*1))?")
 
 
 def join_lateral(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:

@@ -8,7 +8,6 @@ statement.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from typing import NoReturn
@@ -25,6 +24,7 @@ from dpsql.analysis.typed_expression import Typed
 from dpsql.errors import Fix, Obstacle, QueryRefused
 from dpsql.language import Outline, Query, find_nodes, replace_name, walk_tree, write_name
 from dpsql.lazy_dataclass import dataclass
+from dpsql.lazy_pattern import lazy_pattern
 from dpsql.policy import Policy, Table, UnitColumn, UnitVia, fold, path_of
 
 _OPERATORS = (exp.Binary, exp.Between, exp.In, exp.Case, exp.Anonymous)
@@ -179,9 +179,9 @@ def _add_fix(one: Obstacle, other: Fix | None) -> Obstacle:
     return replace(one, fix=replace(fix, also=(*fix.also, *more)))
 
 
-_EXAMPLE = re.compile(r"\b(?:user_id|visits|page|country|(?<=ORDER BY )day|(?<=user_id, )day)\b")
+_EXAMPLE = lazy_pattern(r"\b(?:user_id|visits|page|country|(?<=ORDER BY )day|(?<=user_id, )day)\b")
 """The names in hints that are examples: a privacy unit, a private table, two keys, a date."""
-_PROSE = re.compile(r"^(?:add|write) | counts privacy units$|: of the rows of one .*$")
+_PROSE = lazy_pattern(r"^(?:add|write) | counts privacy units$|: of the rows of one .*$")
 
 
 def adapt_hints(
