@@ -184,8 +184,8 @@ class _BlockSplit:
             return
         selected = any(plain.tree.args.get(name) is not None for name in ("qualify", "limit"))
         kept = outer is not None and has_windows(outer) and (selected or not windows_need_existence(outer))
-        if outer is None or kept or not found:
-            plain.tree.meta[EXISTENCE] = ((), bool(found))
+        if outer is None or kept or not found:  # counts decide on NULL alone
+            plain.tree.meta[EXISTENCE] = (() if outer is None else tuple(found), bool(found))
             return
         exist = exists_condition(
             [self.columns.column(node) for node, name in self.columns.found if name in found]

@@ -215,9 +215,9 @@ def leaves_out(prepared: PreparedComposed, releases: Mapping[int, Release]) -> b
     if any(read[place].rows.num_rows < releases[place].rows.num_rows for place in releases):
         return True
     return any(
-        (np.max([_column(read[each.release], place) for place in each.columns], axis=0) <= float(HALF)).any()
+        (np.max([_column(read[each.release], place) for place in each.deciding], axis=0) <= float(HALF)).any()
         for each in prepared.existence
-        if each.columns and read[each.release].rows.num_rows
+        if each.deciding and read[each.release].rows.num_rows
     )
 
 
@@ -274,13 +274,13 @@ def describe_existence(prepared: PreparedComposed, releases: Sequence[Release]) 
     found = []
     for each in prepared.existence:
         plan = prepared.parts[each.release].plan
-        found.append(each.words(plan, empty(each.release, *each.columns)))
+        found.append(each.words(plan, empty(each.release, *each.deciding)))
         gone = asked[each.release].rows.num_rows - releases[each.release].rows.num_rows
         if gone:
             names = " and ".join(plan.outputs[place].name for place in each.columns)
             why = f"whose {names} is within its error of 0" if names else "of which no count is asked for"
             found.append(f"{gone:,} {'group' if gone == 1 else 'groups'} of NULL {why}: left out here")
-    decided = {(each.release, column) for each in prepared.existence for column in each.columns}
+    decided = {(each.release, column) for each in prepared.existence for column in each.deciding}
     for release, column in dict.fromkeys(each for each in prepared.divisors if each not in decided):
         gone, number = empty(release, column)
         name = prepared.parts[release].plan.outputs[column].name
