@@ -27,7 +27,7 @@ from dpsql.language import MARK, copy_tree
 from dpsql.policy import Assumed
 from dpsql.types import BIGINT, DOUBLE, INTEGER, NULL, TIMESTAMP, TIMESTAMPTZ, VARCHAR, SqlType
 
-_MOST_BUCKETS = 200
+_MOST_BUCKETS = 2_000
 _EXAMPLE = "WIDTH_BUCKET(cost, 0, 100, 10)"
 
 

@@ -86,6 +86,10 @@ def respell_statement(query: Query, provenance: Provenance) -> Query:
         offset = select.args.get("offset")
         if offset is not None and read_whole_number(offset.expression) == 0:
             select.set("offset", None)
+    if any(select.args.get("distinct") is not None for select in selects) and find_nodes(tree, exp.Window):
+        from dpsql.composition.whole_partitions import with_groups_of_windows  # noqa: PLC0415  few have both
+
+        tree = with_groups_of_windows(tree, provenance)
     nested = len(selects) > 1
     if nested and find_nodes(tree, exp.Having):
         from dpsql.composition.largest_groups import with_largest_groups  # noqa: PLC0415  few have such a HAVING

@@ -96,6 +96,24 @@ def read_name(node: exp.Expr) -> str:
     return this[len(MARK) :].lower() if isinstance(this, str) and this.startswith(MARK) else ""
 
 
+def read_ordered_set(name: str, arguments: list[exp.Expr]) -> exp.Expr | None:
+    """Return `QUANTILE_CONT(x, 0.5 ORDER BY x)` with WITHIN GROUP, as DuckDB reads it; None for other calls."""
+    if name not in ("quantile_cont", "quantile_disc") or len(arguments) != 2:
+        return None
+    value, order = arguments
+    if not isinstance(order, exp.Order) or len(order.expressions) != 1:
+        return None
+    (term,) = order.expressions
+    if term.this != value:
+        return None
+    call = f"{MARK}{name.replace('quantile', 'percentile')}"
+    sort = exp.Ordered(this=copy_tree(value), desc=bool(term.args.get("desc")))
+    within = exp.Order(expressions=[sort])
+    return exp.WithinGroup(
+        this=exp.Anonymous(this=call, expressions=[copy_tree(order.this)]), expression=within
+    )
+
+
 def move_subqueries(select: exp.Select) -> None:
     """Move conditions with a subquery from ON: of an inner join to WHERE, of a LEFT JOIN into its right item.
 
@@ -222,6 +240,8 @@ def _convert(text: str, pattern: str, codes: Mapping[str, str | None], *, case: 
 FORMATS: Mapping[str, Callable[[str], str | None]] = {
     "TO_CHAR": _convert_to_char,
     "TO_CHAR_UPPER": _convert_to_upper_char,
+    "TO_CHAR_PADDED": {"Month": "%B", "Day": "%A"}.get,
+    "TO_CHAR_PADDED_UPPER": {"MONTH": "%B", "DAY": "%A"}.get,
     "DATE_FORMAT": _convert_date_format,
     "STRFTIME": _convert_strftime,
 }

@@ -31,6 +31,7 @@ from dpsql.language.clause_forms import (
     move_unnest,
     read_interval,
     read_name,
+    read_ordered_set,
     select_series,
     split_joins,
 )
@@ -230,6 +231,8 @@ def _standardize_call(node: exp.Anonymous, dialect: str) -> exp.Expr | None:
         made = copy_tree(node)  # DuckDB takes the arguments in both orders
         made.set("expressions", [copy_tree(argument) for argument in reversed(arguments)])
         return made
+    if (found := read_ordered_set(name, arguments)) is not None:
+        return found
     return _read_call(name, arguments, dialect)
 
 
