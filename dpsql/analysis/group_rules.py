@@ -251,7 +251,10 @@ def _is_shown_by_units(
     compiler: StatementCompiler, block: OuterQuery, selection: TopK, options: Options
 ) -> bool:
     """Return whether the largest groups are selected from those that have enough units."""
-    rows = block.counts[selection.count].l1_over_groups
+    count = block.counts[selection.count]
+    rows, (in_a_group, _) = count.l1_over_groups, count.difference
+    if rows is None and in_a_group > 1:
+        rows = in_a_group
     most = bound_groups(compiler, block.source, selection, options, one_group=block.one_group)
     if compiler.ladders:
         rows = MOST_ROWS  # whatever bound is found, the groups are shown by the same numbers

@@ -78,6 +78,14 @@ class AnalysedBlocks:
             return False  # it is refused where it is analysed
         return (found.size if isinstance(found, Draft) else found.domain_size) is not None
 
+    def is_found_by_units(self, query: Query) -> bool:
+        """Return whether units decide which groups a block releases; one that is refused releases none."""
+        try:
+            _, found = self._check(query)
+        except QueryRefused:
+            return False  # it is refused where it is analysed
+        return (found.block if isinstance(found, Draft) else found).existence is not None
+
     def _check(self, query: Query) -> tuple[_Analysed, Draft | Plan]:
         with running_statement() as running:
             running.check()

@@ -1,8 +1,8 @@
 """Private rows that are joined with released groups by their key: rows whose key is in a released list.
 
-`visits v JOIN (SELECT note, COUNT(*) AS n .. GROUP BY note ORDER BY n DESC LIMIT 10) t ON v.note = t.note` keeps
-each visit once, or leaves it out, if nothing else of t is read: no two groups have one key. It is `visits v
-WHERE v.note IN (SELECT note FROM t)`, whose list is released first and then a constant (see `Kinds._below`).
+`visits v JOIN (SELECT note, COUNT(*) AS n .. GROUP BY note ORDER BY n DESC LIMIT 10) t ON v.note = t.note`
+keeps each visit once, or leaves it out, if nothing else of t is read: no two groups have one key. It is
+`visits v WHERE v.note IN (SELECT note FROM t)`, whose list is released first and then a constant.
 Only inner joins on the whole key of the groups are read so; a NULL has no partner, and is in no list.
 """
 

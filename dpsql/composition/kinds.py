@@ -20,9 +20,9 @@ from dpsql.analysis.nested_queries import refuse_partial_unit
 from dpsql.analysis.period_refusals import refuse_person
 from dpsql.analysis.statement_shapes import Provenance
 from dpsql.analysis.typed_expression import UnitRole
-from dpsql.composition.joined_keys import with_lists_of_keys
 from dpsql.composition.equivalent_blocks import has_one_row, relation, with_scalars
 from dpsql.composition.grouping_sets import has_several_groupings
+from dpsql.composition.joined_keys import with_lists_of_keys
 from dpsql.errors import QueryRefused
 from dpsql.language import MARK, Query, StatementText, copy_tree, find_nodes, walk_tree
 from dpsql.lazy_dataclass import dataclass

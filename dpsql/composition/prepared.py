@@ -204,7 +204,7 @@ class Existence:
     but none of NULL.
     """
     windows: bool = False
-    """Whether windows go over the groups: then the columns decide on groups of NULL alone, and others exist."""
+    """Whether windows go over the groups: then the columns decide on groups of NULL alone."""
 
     @property
     def deciding(self) -> tuple[int, ...]:

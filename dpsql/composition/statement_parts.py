@@ -302,7 +302,7 @@ class _Splitter:
             name,
             readers=selects,
             asked=asked,
-            declared=self.analysed.is_declared,
+            analysed=self.analysed,
             provenance=self.provenance,
         )
         decided = release.select.meta.get(EXISTENCE) or query.tree.meta.get(EXISTENCE)

@@ -1,7 +1,7 @@
 """Aggregates over whole partitions, of which DISTINCT leaves one row each, as the aggregates of groups.
 
-`SELECT DISTINCT day, COUNT(*) OVER (PARTITION BY day) FROM visits` has one row for each day, with the number of
-its rows: it is `SELECT DISTINCT day, COUNT(*) FROM visits GROUP BY day`. A window over all rows is the aggregate
+`SELECT DISTINCT day, COUNT(*) OVER (PARTITION BY day) FROM visits` has one row for each day, with the number
+of its rows: it is `SELECT day, COUNT(*) FROM visits GROUP BY day`. A window over all rows is the aggregate
 without GROUP BY, if there are rows. The windows have one PARTITION BY, without ORDER BY or a frame, and what
 stands outside of them is of its keys. A mistake could only ask something else: what is made is analysed like
 any statement.
@@ -23,7 +23,7 @@ _WHOLE = frozenset({"this", "partition_by", "over"})
 
 
 def with_groups_of_windows(tree: exp.Query, provenance: Provenance) -> exp.Query:
-    """Return a statement whose SELECT DISTINCT of windows over private rows have groups; the tree is changed."""
+    """Return a statement whose SELECT DISTINCT of windows over private rows have groups; it is changed."""
     for select in find_nodes(tree, exp.Select):
         keys = _read_keys(select)
         if keys is None or not _is_of_private_rows(select, tree, provenance.policy):

@@ -97,7 +97,7 @@ def read_name(node: exp.Expr) -> str:
 
 
 def read_ordered_set(name: str, arguments: list[exp.Expr]) -> exp.Expr | None:
-    """Return `QUANTILE_CONT(x, 0.5 ORDER BY x)` with WITHIN GROUP, as DuckDB reads it; None for other calls."""
+    """Return `QUANTILE_CONT(x, 0.5 ORDER BY x)` with WITHIN GROUP, as DuckDB reads it; None for others."""
     if name not in ("quantile_cont", "quantile_disc") or len(arguments) != 2:
         return None
     value, order = arguments
