@@ -1,6 +1,6 @@
 """Rules for WIDTH_BUCKET, for seconds since 1970 as points of time, AGE, and EXTRACT.
 
-WIDTH_BUCKET of whole numbers and DECIMAL is exact: bucket i begins at `lo + (i - 1)(hi - lo)/n`, and a number
+WIDTH_BUCKET of whole numbers and DECIMAL is exact. Bucket i begins at `lo + (i - 1)(hi - lo)/n`, and a number
 of s decimals has reached that if it has reached the next number of s decimals. Of DOUBLE it is computed as
 `floor(n * (x - lo) / (hi - lo)) + 1`, in this order, as other engines do, which may differ at a border. No
 expression here fails on a row: a number that is no point of time is NULL.
@@ -28,6 +28,8 @@ from dpsql.policy import Assumed
 from dpsql.types import BIGINT, DOUBLE, INTEGER, NULL, TIMESTAMP, TIMESTAMPTZ, VARCHAR, SqlType
 
 _MOST_BUCKETS = 2_000
+_MOST_BORDERS = 200
+"""How many buckets are chosen by comparisons with borders: of DECIMAL, and of ends that are not whole."""
 _EXAMPLE = "WIDTH_BUCKET(cost, 0, 100, 10)"
 
 
@@ -47,6 +49,16 @@ def compile_width_bucket(compiler: StatementCompiler, node: exp.Expr, scope: Sco
     value, number = compiler.expression(arguments[0], scope), int(count)
     if value.type == DOUBLE:
         chosen = _bucket_of_double(compiler, node, value, low, high, number)
+    elif (
+        value.type.integer
+        and max(abs(low), abs(high)) < 10**15
+        and {low.denominator, high.denominator} == {1}
+    ):
+        chosen = _bucket_of_whole(compiler, node, value, int(low), int(high), number)
+    elif number > _MOST_BORDERS:
+        raise compiler.source.refuse(
+            f"WIDTH_BUCKET of these numbers makes 1 to {_MOST_BORDERS} buckets", arguments[3], _EXAMPLE
+        )
     elif value.type.integer or value.type.name == "DECIMAL":
         borders = [low + (high - low) * i / number for i in range(number + 1)]
         chosen = _choose_bucket(compiler, node, value, borders, 0, number + 1)
@@ -95,6 +107,24 @@ def _make_border(
         return make_constant(whole, BIGINT)
     digits = max(len(str(abs(whole))), scale + 1)
     return make_constant(Decimal(whole).scaleb(-scale), SqlType("DECIMAL", digits, scale))
+
+
+def _bucket_of_whole(
+    compiler: StatementCompiler, node: exp.Expr, value: Typed, low: int, high: int, number: int
+) -> Expr:
+    """Return the bucket of a whole number between whole ends, by its distance from the first end."""
+
+    def call(name: str, *arguments: Typed) -> Typed:
+        return scalar_functions.compile_call(compiler.source, compiler.catalog, name, arguments, node)
+
+    start, width, size = (make_constant(n, BIGINT) for n in (low, abs(high - low), number))
+    wide, (least, most) = cast(value, BIGINT), sorted((low, high))
+    cut = Call("greatest", (Call("least", (wide.node, Constant(most, BIGINT))), Constant(least, BIGINT)))
+    inside = replace(wide, node=cut, bounds=Bounds(Fraction(least), Fraction(most), "the ends"), domain=None)
+    far = call("-", inside, start) if low < high else call("-", start, inside)
+    place = call("+", call("//", call("*", far, size), width), make_constant(1, BIGINT))
+    before = build_comparison("<" if low < high else ">", wide, start).node
+    return Case(((before, Constant(0, BIGINT)),), place.node)
 
 
 def _bucket_of_double(

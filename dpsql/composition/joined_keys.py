@@ -50,11 +50,16 @@ def with_lists_of_keys(
         return
     if any(str(join.args.get("kind") or "") not in ("", "INNER", "CROSS") for join in joins):
         return
-    for item in [first.this, *(join.this for join in joins)]:
+    for item in _list_items(node):
         groups = _read_groups(item, ctes)
-        others = [i for i in (first.this, *(join.this for join in node.args["joins"])) if i is not item]
+        others = [i for i in _list_items(node) if i is not item]
         if groups is not None and others and released(item) and any(map(private, others)):
             _replace(node, item, groups, known)
+
+
+def _list_items(node: exp.Select) -> list[exp.Expr]:
+    """Return the items of FROM."""
+    return [node.args["from_"].this, *(join.this for join in node.args.get("joins") or ())]
 
 
 def _replace(node: exp.Select, item: exp.Expr, groups: _Groups, known: Callable[[str], bool]) -> None:
@@ -62,17 +67,18 @@ def _replace(node: exp.Select, item: exp.Expr, groups: _Groups, known: Callable[
     first, joins = node.args["from_"], node.args["joins"]
     place = next((i for i, join in enumerate(joins) if join.this is item), None)
     join = joins[0 if place is None else place]
-    kept = [*(each.this for each in (first, *joins) if each.this is not item)]
-    before = [copy_tree(each) for each in (first, *joins)]
-    first.set("this", kept[0])
+    items = [each.this for each in (first, *joins)]
+    first.set("this", next(each for each in items if each is not item))
     node.set("joins", [each for each in joins if each is not join] or None)
     where = node.args.get("where")
     parts = [*list_conjuncts(join.args.get("on")), *list_conjuncts(None if where is None else where.this)]
     equal = _find_equal(parts, join, item, groups, known)
-    found = None if equal is None else _list_columns(node, item, groups, known, {id(equal[0])})
+    using = bool(join.args.get("using"))
+    found = None if equal is None else _list_columns(node, item, groups, known, {id(equal[0])}, using=using)
     if equal is None or found is None:
-        first.set("this", before[0].this)
-        node.set("joins", before[1:])
+        for each, its in zip((first, *joins), items, strict=True):
+            each.set("this", its)
+        node.set("joins", joins)
         return
     condition, other = equal
     for column in found:
@@ -107,13 +113,20 @@ def _find_equal(
 
 
 def _list_columns(
-    node: exp.Select, item: exp.Expr, groups: _Groups, known: Callable[[str], bool], done: set[int]
+    node: exp.Select,
+    item: exp.Expr,
+    groups: _Groups,
+    known: Callable[[str], bool],
+    done: set[int],
+    *,
+    using: bool,
 ) -> list[exp.Column] | None:
     """Return the columns of the key in a block, outside of a condition; None if another column is read."""
     found = list[exp.Column]()
     for root in _roots(node, done):
         for column in find_nodes(root, exp.Column):
-            mine = _names(column, item, groups, known)
+            merged = using and not column.table and fold(column.name) == groups.key
+            mine = False if merged else _names(column, item, groups, known)
             inside = column.find_ancestor(exp.Select) is not node
             if mine is None or (mine and (inside or fold(column.name) != groups.key)):
                 return None
