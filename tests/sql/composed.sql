@@ -163,7 +163,7 @@ WITH t AS (SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page),
 
 -- C5102 DISTINCT of windows over whole partitions
 -- releases: 1
-SELECT DISTINCT page, COUNT(DISTINCT user_id) OVER (PARTITION BY page) AS n, 2 * COUNT(DISTINCT user_id) OVER (PARTITION BY page) AS twice FROM visits ORDER BY n DESC, page
+SELECT DISTINCT page, COUNT(DISTINCT user_id) OVER (PARTITION BY page) AS n, 2 * COUNT(DISTINCT user_id) OVER (PARTITION BY page) AS twice FROM visits ORDER BY page
 
 -- C5103 DISTINCT of windows over all rows, with what is constant beside them
 -- releases: 1
