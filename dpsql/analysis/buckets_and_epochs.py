@@ -20,7 +20,7 @@ from dpsql.analysis import scalar_functions
 from dpsql.analysis.compiled_relation import Scope
 from dpsql.analysis.compiler import Rule, StatementCompiler, function_name, read_number
 from dpsql.analysis.conversions import cast, unify
-from dpsql.analysis.scalar_rules import build_comparison, build_typed
+from dpsql.analysis.scalar_rules import SECONDS, build_comparison, build_typed
 from dpsql.analysis.typed_expression import Bounds, KeyDomain, Typed, make_constant
 from dpsql.kernel.tree import Call, Case, Cast, Column, Constant, Expr, IsNull, Item, Paren, Range, Select
 from dpsql.language import MARK, copy_tree
@@ -183,9 +183,10 @@ def compile_local_time(compiler: StatementCompiler, node: exp.Expr, scope: Scope
 
 def compile_age(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> Typed:
     """Compile AGE of two points of time, or of one up to the beginning of today, as seconds."""
-    return scalar_functions.compile_call(
+    found = scalar_functions.compile_call(
         compiler.source, compiler.catalog, "age", _ends_of_age(compiler, node, scope), node
     )
+    return replace(found, notes=(*found.notes, SECONDS))
 
 
 def _compile_part_of_age(
@@ -220,19 +221,26 @@ def _extract(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> Typed
         if TIMESTAMPTZ in (later.type, earlier.type):
             later, earlier = unify(compiler.source, compiler.catalog, later, earlier, node)
         if {later.type.name, earlier.type.name} <= {"DATE", "TIMESTAMP", "TIMESTAMPTZ"}:
-            function, unit, scale = _ELAPSED[node.name.lower()]
+            function, unit, operator, scale = _ELAPSED[node.name.lower()]
             times = [v if v.type.moment else cast(v, TIMESTAMP) for v in (earlier, later)]
             parts = [make_constant(unit, VARCHAR), *times]
             found = scalar_functions.compile_call(compiler.source, compiler.catalog, function, parts, node)
-            if scale is None:
+            if not operator:
                 return found
-            seconds = [found, make_constant(scale, INTEGER)]
-            return scalar_functions.compile_call(compiler.source, compiler.catalog, "/", seconds, node)
+            both = [found, make_constant(scale, INTEGER)]
+            return scalar_functions.compile_call(compiler.source, compiler.catalog, operator, both, node)
     value = compiler.expression(node.expression, scope)
     return scalar_functions.compile_call(compiler.source, compiler.catalog, "date_part", [part, value], node)
 
 
-_ELAPSED = {"epoch": ("date_diff", "microsecond", 1_000_000), "day": ("date_sub", "day", None)}
-"""What EXTRACT takes from the time between two points of time: seconds with fraction, or whole days."""
+_ELAPSED = {
+    "epoch": ("date_diff", "microsecond", "/", 1_000_000),
+    "day": ("date_sub", "day", "", 1),
+    "hour": ("date_sub", "hour", "%", 24),
+    "minute": ("date_sub", "minute", "%", 60),
+    "second": ("date_sub", "second", "%", 60),
+}
+"""What EXTRACT takes from the time between two points of time: all seconds, with their fraction; whole days;
+and whole hours, minutes and seconds beside the days, hours and minutes, below 0 if the time is."""
 
 TIME_RULES = (Rule(exp.Extract, _extract, frozenset({"this", "expression"})),)

@@ -279,6 +279,42 @@ def read_interval(node: exp.Expr) -> exp.Expr | None:
     return None
 
 
+_SECONDS = {"second": 1, "minute": 60, "hour": 3_600, "day": 86_400, "week": 604_800, "month": 2_592_000}
+_SECONDS |= {"quarter": 7_776_000, "year": 31_104_000}
+"""How long an INTERVAL is where it is compared: a month counts as 30 days."""
+
+
+def compare_elapsed(node: exp.Expr) -> exp.Expr | None:
+    """Return a comparison of the time between two points with INTERVALs as one of seconds; None for others.
+
+    >>> from dpsql.language import parse
+    >>> parse("SELECT b - a > INTERVAL 5 MINUTE").tree.sql()
+    'SELECT EXTRACT(epoch FROM b - a) > 300'
+    """
+    names = ("this", "low", "high") if isinstance(node, exp.Between) else ("this", "expression")
+    sides = [node.args[name] for name in names]
+    spans = {name: _read_seconds(side) for name, side in zip(names, sides, strict=True)}
+    between = [name for name, found in spans.items() if found is None]
+    if len(between) != 1 or not isinstance(node.args[between[0]].unnest(), exp.Sub):
+        return None
+    difference = node.args[between[0]].unnest()
+    if any(isinstance(each.unnest(), exp.Interval) for each in (difference.this, difference.expression)):
+        return None
+    made = copy_tree(node)
+    for name, seconds in spans.items():
+        elapsed = exp.Extract(this=exp.Var(this="epoch"), expression=copy_tree(difference))
+        made.set(name, elapsed if seconds is None else exp.Literal.number(seconds))
+    return made
+
+
+def _read_seconds(node: exp.Expr) -> int | None:
+    """Return how many seconds a constant INTERVAL is; None for other expressions."""
+    span = node.unnest()
+    amount = _amount(span) if isinstance(span, exp.Interval) else None
+    unit = span.args["unit"].name.lower().removesuffix("s") if amount is not None else ""
+    return None if amount is None or unit not in _SECONDS else amount * _SECONDS[unit]
+
+
 def _multiply(span: exp.Interval, amount: int | None, factor: int) -> exp.Expr | None:
     unit = span.args.get("unit")
     if amount is None or unit is None or abs(amount * factor) >= 10**9:

@@ -25,6 +25,7 @@ from sqlglot.dialects.duckdb import DuckDB
 
 from dpsql.language.clause_forms import (
     FORMATS,
+    compare_elapsed,
     filter_window,
     flatten_joins,
     move_subqueries,
@@ -161,6 +162,8 @@ def _standardize_node(node: exp.Expr, dialect: str) -> exp.Expr | None:
         return _read_call(f"extract {node.name.lower()}", [node.expression], dialect)
     if isinstance(node, (exp.Interval, exp.Neg, exp.Mul, exp.Cast)) and not isinstance(node, exp.TryCast):
         return read_interval(node)
+    if isinstance(node, (exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE, exp.Between)):
+        return compare_elapsed(node)
     if isinstance(node, exp.Subquery) and isinstance(node.this, exp.Table) and node.args.get("alias"):
         table, joins = split_joins(node.this)
         node.set("this", exp.Select(expressions=[exp.Star()], from_=exp.From(this=table), joins=joins))
