@@ -140,7 +140,8 @@ def _not(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> Typed:
 
 def _check_comparable(compiler: StatementCompiler, value: Typed, node: exp.Expr) -> None:
     if value.type in (INTERVAL, JSON):
-        raise compiler.source.refuse(f"{value.type} values are not compared", node)
+        hint = "EXTRACT(EPOCH FROM b - a) > 86400" if value.type == INTERVAL else None
+        raise compiler.source.refuse(f"{value.type} values are not compared", node, hint)
 
 
 def _comparison(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> Typed:

@@ -396,3 +396,6 @@ WITH t AS (SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page),
 
 -- R5852
 WITH t AS (SELECT page, country, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page, country), v AS (SELECT page, COUNT(DISTINCT user_id) AS m FROM visits GROUP BY page) SELECT SUM(v.m) AS m FROM v JOIN t ON v.page = t.page
+
+-- R5853
+SELECT COUNT(DISTINCT user_id) FROM visits WHERE EXTRACT(EPOCH FROM TIMESTAMP '2025-01-01' - CAST(day AS TIMESTAMP)) > 86400

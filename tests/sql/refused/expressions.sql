@@ -536,3 +536,9 @@ SELECT COUNT(DISTINCT user_id) FROM visits WHERE regexp_replace(note, '(a)', '\2
 -- at: 2001
 -- hint: WIDTH_BUCKET(cost, 0, 100, 10)
 SELECT COUNT(DISTINCT user_id) FROM visits WHERE WIDTH_BUCKET(ms, 0, 130, 2001) = 3
+
+-- R5853 an age that is compared with an INTERVAL
+-- error: INTERVAL values are not compared
+-- at: AGE
+-- hint: EXTRACT(EPOCH FROM b - a) > 86400
+SELECT COUNT(DISTINCT user_id) FROM visits WHERE AGE(TIMESTAMP '2025-01-01', CAST(day AS TIMESTAMP)) > INTERVAL 1 YEAR
