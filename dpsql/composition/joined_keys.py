@@ -9,19 +9,37 @@ Only inner joins on the whole key of the groups are read so; a NULL has no partn
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import field
 from typing import NamedTuple
 
 from sqlglot import exp
 
-from dpsql.analysis.aggregate_functions import contains_aggregate
+from dpsql.analysis.aggregate_functions import aggregate_name, contains_aggregate, is_aggregate
 from dpsql.analysis.compiled_relation import Cte, find_cte
 from dpsql.analysis.compiler import list_conjuncts, read_whole_number
 from dpsql.composition.equivalent_blocks import relation
-from dpsql.language import copy_tree, find_nodes, list_given, walk_tree
+from dpsql.language import (
+    copy_tree,
+    find_nodes,
+    keep_title,
+    list_given,
+    name_query,
+    transform_tree,
+    walk_tree,
+    write_node,
+)
+from dpsql.lazy_dataclass import dataclass
 from dpsql.policy import fold
 
 _PLAIN = frozenset({"expressions", "from_", "where", "order", "limit", "qualify", "with_", "kind"})
 """What a SELECT without groups of its own has, if it leaves out rows at most."""
+
+
+_GROUPED = _PLAIN | {"joins", "group", "having"}
+_ONE_VALUE = frozenset({"max", "min", "any_value"})
+"""Aggregates that are the value, where a group has one."""
+_BELOW = "dpsql_groups"
+"""The name of the block of the groups."""
 
 
 class _Groups(NamedTuple):
@@ -72,9 +90,13 @@ def _replace(node: exp.Select, item: exp.Expr, groups: _Groups, known: Callable[
     node.set("joins", [each for each in joins if each is not join] or None)
     where = node.args.get("where")
     parts = [*list_conjuncts(join.args.get("on")), *list_conjuncts(None if where is None else where.this)]
-    equal = _find_equal(parts, join, item, groups, known)
     using = bool(join.args.get("using"))
+    equal = _find_equal(parts, join, item, groups, known)
     found = None if equal is None else _list_columns(node, item, groups, known, {id(equal[0])}, using=using)
+    if equal is not None and found is None:
+        rest = [part for part in parts if part is not equal[0]]
+        if _Carried(node, item, groups, known, equal[1], using).move(rest):
+            return
     if equal is None or found is None:
         for each, its in zip((first, *joins), items, strict=True):
             each.set("this", its)
@@ -91,6 +113,143 @@ def _replace(node: exp.Select, item: exp.Expr, groups: _Groups, known: Callable[
     chosen = exp.In(this=copy_tree(other), query=exp.Subquery(this=inner))
     rest = [part for part in parts if part is not condition]
     node.set("where", exp.Where(this=exp.and_(*rest, chosen, copy=False)))
+
+
+@dataclass(slots=True)
+class _Carried:
+    """A block with groups that shows columns of a joined release, one value of each beside a key.
+
+    Its groups are released without them, and joined afterwards.
+    """
+
+    node: exp.Select
+    item: exp.Expr
+    groups: _Groups
+    known: Callable[[str], bool]
+    other: exp.Expr
+    """What is equal to the key."""
+    using: bool
+    keys: list[exp.Expr] = field(default_factory=list)
+    measures: list[exp.Expr] = field(default_factory=list)
+
+    def move(self, rest: list[exp.Expr]) -> bool:
+        """Put the groups below, and the join around them; return whether that has the same meaning."""
+        node, group = self.node, self.node.args.get("group")
+        if group is None or list_given(group) != {"expressions"} or list_given(node) - _GROUPED:
+            return False
+        if any(
+            self._of_item(column) is not False for part in rest for column in find_nodes(part, exp.Column)
+        ):
+            return False
+        if not all(map(self._read_key, group.expressions)) or self.other not in self.keys:
+            return False
+        changed = {name: self._change_part(node.args.get(name)) for name in ("having", "order", "qualify")}
+        listed = [self._change_item(each) for each in node.expressions]
+        parts = [*listed, *(part for part in changed.values() if part is not None)]
+        if any(column.table not in (_BELOW, self.item.alias_or_name) for column in self._find_strange(parts)):
+            return False
+        inner = copy_tree(node, "expressions", "group", "with_", *changed)
+        listed_below = [*self.keys, *self.measures]
+        inner.set("expressions", [exp.alias_(copy_tree(e), self._name(e), quoted=True) for e in listed_below])
+        inner.set("group", exp.Group(expressions=[copy_tree(key) for key in self.keys]))
+        inner.set("where", exp.Where(this=exp.and_(*rest, copy=True)) if rest else None)
+        inner.meta["select"] = -1
+        tie = exp.EQ(
+            this=self._below(self.other),
+            expression=exp.column(self.groups.key, self.item.alias_or_name, quoted=True),
+        )
+        node.args["from_"].set("this", name_query(inner, _BELOW))
+        node.set("joins", [exp.Join(this=self.item, on=tie)])
+        having = changed.pop("having")
+        node.set("expressions", listed)
+        node.set("where", None if having is None else exp.Where(this=having.this))
+        for name in ("group", "having"):
+            node.set(name, None)
+        for name, part in changed.items():
+            node.set(name, part)
+        return True
+
+    def _read_key(self, written: exp.Expr) -> bool:
+        """Note what a key of the block is, if it is none of the item's columns; return whether it is read."""
+        key, place = self._without_alias(written), read_whole_number(written)
+        if place is not None:
+            if not 1 <= place <= len(self.node.expressions):
+                return False
+            key = self.node.expressions[place - 1].unalias()
+        mine = self._of_item(key)
+        if mine:
+            key = self.other if fold(key.name) == self.groups.key else key
+        if (not mine or key is self.other) and key not in self.keys:
+            self.keys.append(copy_tree(key))
+        columns = [] if mine else find_nodes(key, exp.Column)
+        return mine is not None and all(self._of_item(column) is False for column in columns)
+
+    def _without_alias(self, node: exp.Expr) -> exp.Expr:
+        """Return the item of the select list that a name stands for, or the node."""
+        if isinstance(node, exp.Column) and not node.table and self._of_item(node) is False:
+            for item in self.node.expressions:
+                if fold(item.alias) == fold(node.name) and not self.known(node.name):
+                    return item.unalias()
+        return node
+
+    def _of_item(self, node: exp.Expr) -> bool | None:
+        merged = self.using and isinstance(node, exp.Column) and not node.table
+        if merged and fold(node.name) == self.groups.key:
+            return False
+        return _names(node, self.item, self.groups, self.known)
+
+    def _change_item(self, item: exp.Expr) -> exp.Expr:
+        if isinstance(item, exp.Alias):
+            return exp.alias_(self._change(item.this), item.alias, quoted=True, copy=False)
+        made = self._change(item)
+        if isinstance(item, exp.Column) and made is not item:
+            return exp.alias_(made, item.name, quoted=True, copy=False)
+        return keep_title(item, made)
+
+    def _change_part(self, part: exp.Expr | None) -> exp.Expr | None:
+        if part is None:
+            return None
+        whole = transform_tree(copy_tree(part), self._without_alias) if isinstance(part, exp.Having) else part
+        return self._change(whole)
+
+    def _change(self, node: exp.Expr) -> exp.Expr:
+        return transform_tree(copy_tree(node), self._read)
+
+    def _read(self, node: exp.Expr) -> exp.Expr:
+        """Return a key, a measure or a column of the item as the block around the groups has it."""
+        if node in self.keys:
+            return self._below(node)
+        if isinstance(node, exp.Column) and self._of_item(node):
+            return exp.column(node.name, self.item.alias_or_name, quoted=True)
+        if not is_aggregate(node):
+            return node
+        columns = find_nodes(node, exp.Column)
+        mine = [self._of_item(column) for column in columns]
+        if aggregate_name(node) in _ONE_VALUE and mine == [True] and node.expressions == [columns[0]]:
+            return exp.column(columns[0].name, self.item.alias_or_name, quoted=True)
+        if any(each is not False for each in mine):
+            return node
+        if node not in self.measures:
+            self.measures.append(copy_tree(node))
+        return self._below(node)
+
+    def _name(self, node: exp.Expr) -> str:
+        """Return the name of a key or a measure below: that of the item which it is, or its text."""
+        named = (item.alias for item in self.node.expressions if item.alias and item.this == node)
+        return next(named, write_node(node))
+
+    def _below(self, node: exp.Expr) -> exp.Column:
+        return exp.column(self._name(node), _BELOW, quoted=True)
+
+    def _find_strange(self, parts: list[exp.Expr]) -> Iterator[exp.Column]:
+        """Yield columns; those that ORDER BY has of the select list are none of them."""
+        names = {fold(item.alias) for item in self.node.expressions if item.alias}
+        for part in parts:
+            for column in find_nodes(part, exp.Column):
+                if not (isinstance(part, exp.Order) and not column.table and fold(column.name) in names):
+                    yield column
+            if find_nodes(part, exp.Query, exp.Star) or any(map(is_aggregate, walk_tree(part))):
+                yield exp.column("a query, or an aggregate of the item")
 
 
 def _find_equal(

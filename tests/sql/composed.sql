@@ -168,3 +168,11 @@ SELECT DISTINCT page, COUNT(DISTINCT user_id) OVER (PARTITION BY page) AS n, 2 *
 -- C5103 DISTINCT of windows over all rows, with what is constant beside them
 -- releases: 1
 SELECT DISTINCT 1 AS one, COUNT(DISTINCT user_id) OVER () AS n FROM (SELECT user_id FROM visits WHERE ms > 10)
+
+-- C5104 a column of released groups beside the groups of their key
+-- releases: 1/2 1/2
+WITH t AS (SELECT country, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY country) SELECT v.country, page, COUNT(DISTINCT v.user_id) * 1.0 / MAX(t.n) AS share FROM visits v JOIN t ON t.country = v.country GROUP BY v.country, page HAVING COUNT(DISTINCT v.user_id) > 0 ORDER BY 1, 2
+
+-- C5105 the same where the column is a key, with USING and a window
+-- releases: 1/2 1/2
+WITH t AS (SELECT country, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY country) SELECT country, n, COUNT(DISTINCT user_id) AS m, SUM(COUNT(DISTINCT user_id)) OVER () AS every FROM visits JOIN t USING (country) WHERE ms > 3 GROUP BY country, n ORDER BY country
