@@ -171,7 +171,9 @@ def contains_aggregate(node: exp.Expr) -> bool:
 
 def _is_windowed(node: exp.Expr) -> bool:
     """Return whether an aggregate's call has an OVER clause, so that it is computed by a window."""
-    parent = node.parent.parent if isinstance(node.parent, exp.Filter) else node.parent
+    parent = node.parent
+    while isinstance(parent, (exp.Filter, exp.WithinGroup)) and parent.this is node:
+        node, parent = parent, parent.parent
     return isinstance(parent, exp.Window)
 
 

@@ -140,7 +140,8 @@ def _not(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> Typed:
 
 def _check_comparable(compiler: StatementCompiler, value: Typed, node: exp.Expr) -> None:
     if value.type in (INTERVAL, JSON):
-        raise compiler.source.refuse(f"{value.type} values are not compared", node)
+        hint = "EXTRACT(EPOCH FROM b - a) > 86400" if value.type == INTERVAL else None
+        raise compiler.source.refuse(f"{value.type} values are not compared", node, hint)
 
 
 def _comparison(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> Typed:
@@ -364,7 +365,20 @@ def _operator(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> Type
     found = scalar_functions.compile_call(compiler.source, compiler.catalog, name, [a, b], node)
     if node.args.get("negate"):
         return replace(found, node=Apply(NEGATED, (found.node,)))
+    if name == "-" and (a.type.moment or b.type.moment) and not _is_compared(node):
+        return replace(found, notes=(*found.notes, SECONDS))
     return found
+
+
+SECONDS = Assumed("the time between two points of time is in seconds, where SQL has an INTERVAL")
+
+
+def _is_compared(node: exp.Expr) -> bool:
+    """Return whether an expression is a side of a comparison, of which a number is the other."""
+    around = node.parent
+    while isinstance(around, exp.Paren):
+        around = around.parent
+    return isinstance(around, exp.Predicate)
 
 
 def _interval_arithmetic(compiler: StatementCompiler, node: exp.Expr, name: str, a: Typed, b: Typed) -> Typed:

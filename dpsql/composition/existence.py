@@ -245,7 +245,7 @@ def sure_groups(prepared: PreparedComposed, releases: Mapping[int, Release]) -> 
     rows = {place: release.rows for place, release in releases.items()}
     for each in prepared.existence:
         unsure = _within_error(each, releases[each.release])
-        for place in each.columns:
+        for place in each.deciding:
             of = rows[each.release]
             zero = pa.scalar(0).cast(of.column(place).type)
             column = pc.if_else(pa.array(unsure), zero, of.column(place))
@@ -370,13 +370,13 @@ def describe_existence(prepared: PreparedComposed, releases: Sequence[Release]) 
     found = []
     for each in prepared.existence:
         plan = prepared.parts[each.release].plan
-        found.append(each.words(plan, empty(each.release, *each.columns)))
+        found.append(each.words(plan, empty(each.release, *each.deciding)))
         gone = asked[each.release].rows.num_rows - releases[each.release].rows.num_rows
         if gone:
             names = " and ".join(plan.outputs[place].name for place in each.columns)
             why = f"whose {names} is within its error of 0" if names else "of which no count is asked for"
             found.append(f"{gone:,} {'group' if gone == 1 else 'groups'} of NULL {why}: left out here")
-    decided = {(each.release, column) for each in prepared.existence for column in each.columns}
+    decided = {(each.release, column) for each in prepared.existence for column in each.deciding}
     for release, column in dict.fromkeys(each for each in prepared.divisors if each not in decided):
         gone, number = empty(release, column)
         name = prepared.parts[release].plan.outputs[column].name

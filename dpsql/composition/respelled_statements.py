@@ -94,6 +94,10 @@ def respell_statement(query: Query, provenance: Provenance) -> Query:
         from dpsql.composition.values_by_key import with_anti_joins  # noqa: PLC0415  few have outer joins
 
         tree = with_anti_joins(tree, policy)
+    if any(select.args.get("distinct") is not None for select in selects) and find_nodes(tree, exp.Window):
+        from dpsql.composition.whole_partitions import with_groups_of_windows  # noqa: PLC0415  few have both
+
+        tree = with_groups_of_windows(tree, provenance)
     nested = len(selects) > 1
     if nested and find_nodes(tree, exp.Having):
         from dpsql.composition.largest_groups import with_largest_groups  # noqa: PLC0415  few have such a HAVING

@@ -166,15 +166,15 @@ class _Splitter:
                 self.query, self.kinds = anchored, Kinds.of(anchored, self.provenance)
         self._divide(no_sets)
         for release in (*self.kinds.releases, *self.kinds.unused):
-            if not may_fix_columns(release.select, policy):
-                continue
             with suppress(QueryRefused):  # it is judged with the block
-                scope = self.provenance.find_scope(release.select, release.ctes)
-                add_fixed_columns(release.select, scope, policy)
+                if may_fix_columns(release.select, policy):
+                    scope = self.provenance.find_scope(release.select, release.ctes)
+                    add_fixed_columns(release.select, scope, policy)
         if len(self.kinds.releases) > MAX_BLOCKS:
             at = self.kinds.releases[MAX_BLOCKS].select
             raise query.source.refuse(f"a statement has at most {MAX_BLOCKS} blocks that release", at)
         self.written = Written.of(self.query, self.kinds)
+        analysed.total = self.written.total
         self.values: list[PlacedValue] = []
         self.marked: dict[str, Query] = {}
         """The releases that were taken out so far, by the names that stand for them."""
@@ -302,7 +302,7 @@ class _Splitter:
             name,
             readers=selects,
             asked=asked,
-            declared=self.analysed.is_declared,
+            analysed=self.analysed,
             provenance=self.provenance,
         )
         decided = release.select.meta.get(EXISTENCE) or query.tree.meta.get(EXISTENCE)

@@ -19,7 +19,6 @@ _TYPES = lazy_pattern(r"No function matches the given name and argument types '(
 _GROUPED = lazy_pattern(r'column "([^"\n]{1,100})" must appear in the GROUP BY clause')
 _TWICE = lazy_pattern(r'Ambiguous reference to column name "([^"\n]{1,100})"')
 _ORDERED = lazy_pattern(r'Could not ORDER BY column "([^"\n]{1,100})"')
-_NEAR = lazy_pattern(r'syntax error at or near "([^"\n]{1,100})"')
 _ELAPSED = lazy_pattern(r"(?is)(DAY|EPOCH)S?\s+FROM\s+(MIN|MAX|MEDIAN)\s*\((.*)\)")
 
 
@@ -50,8 +49,6 @@ def refuse_unbound(query: Query, problem: UnboundQuery) -> QueryRefused:
     if (found := _TWICE.search(problem.message)) is not None:
         said = f"column {found[1]} is in several relations"
         return query.source.refuse(said, _last(query, found[1]), "name the relation before it")
-    if (found := _NEAR.search(problem.message)) is not None and found[1].upper() == "OVER":
-        return _ordered_set(query)
     named = re.search(r'"([^"]+)"', problem.message)
     return query.source.refuse(problem.message, _last(query, named[1]) if named else None)
 
@@ -149,19 +146,3 @@ def _window_without_over(query: Query) -> QueryRefused:
     fixes = [Fix(over, m.end(), m.end()) for m in calls]
     first = replace(fixes[0], guess="the order", also=tuple(fixes[1:]))
     return query.source.refuse(said, calls[0].start(), f"{calls[0][0]}{over}", first)
-
-
-def _ordered_set(query: Query) -> QueryRefused:
-    """Return the refusal of OVER behind WITHIN GROUP, which other systems have and DuckDB has not."""
-    outline = Outline.of(query.source.text)
-    at = next((i for i, t in enumerate(outline.tokens) if t.text.upper() == "OVER"), None)
-    said = "WITHIN GROUP has no OVER behind it: it is one number of all rows, or of each group"
-    if at is None:
-        return query.source.refuse(said)
-    over = outline.call_around(outline.tokens[at].start, "over")
-    before = outline.tokens[at - 1].end + 1
-    fix = None
-    if over is not None:
-        asks = "one number, without the rows beside it"
-        fix = Fix("", before, over[1], asks=asks)
-    return query.source.refuse(said, outline.tokens[at].start, "leave OVER (..) out", fix)

@@ -21,7 +21,7 @@ not parse.
 
 from dpsql.language.all_statements import Explain, ExplainForm, Statement
 from dpsql.language.board_statements import OpenBoard, OpenHoldout, Submission
-from dpsql.language.dialect_forms import READ, READINGS, fill_form
+from dpsql.language.dialect_forms import READ, READINGS, fill_form, write_node
 from dpsql.language.options import DIALECTS
 from dpsql.language.parameters import (
     Parameters,

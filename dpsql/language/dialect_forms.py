@@ -24,12 +24,14 @@ from sqlglot import exp
 
 from dpsql.language.clause_forms import (
     FORMATS,
+    compare_elapsed,
     filter_window,
     flatten_joins,
     move_subqueries,
     move_unnest,
     read_interval,
     read_name,
+    read_ordered_set,
     select_series,
     split_joins,
 )
@@ -161,6 +163,8 @@ def _standardize_node(node: exp.Expr, dialect: str) -> exp.Expr | None:
         return _read_call(f"extract {node.name.lower()}", [node.expression], dialect)
     if isinstance(node, (exp.Interval, exp.Neg, exp.Mul, exp.Cast)) and not isinstance(node, exp.TryCast):
         return read_interval(node)
+    if isinstance(node, (exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE, exp.Between)):
+        return compare_elapsed(node)
     if isinstance(node, exp.Subquery) and isinstance(node.this, exp.Table) and node.args.get("alias"):
         table, joins = split_joins(node.this)
         node.set("this", exp.Select(expressions=[exp.Star()], from_=exp.From(this=table), joins=joins))
@@ -231,6 +235,8 @@ def _standardize_call(node: exp.Anonymous, dialect: str) -> exp.Expr | None:
         made = copy_tree(node)  # DuckDB takes the arguments in both orders
         made.set("expressions", [copy_tree(argument) for argument in reversed(arguments)])
         return made
+    if (found := read_ordered_set(name, arguments)) is not None:
+        return found
     return _read_call(name, arguments, dialect)
 
 

@@ -387,3 +387,15 @@ SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (mechanism = FIRST_STABLE, delta = 1e-6
 
 -- R4903
 SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (delta = 1e-6, order_share = 0.25, mechanism = TOP_STABLE) note FROM visits GROUP BY note ORDER BY COUNT(DISTINCT user_id) DESC LIMIT 2
+
+-- R5850
+SELECT COUNT(DISTINCT user_id) FROM visits WHERE WIDTH_BUCKET(ms, 0, 100, 10) = 3
+
+-- R5851
+WITH t AS (SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page), c AS (SELECT country, page, COUNT(DISTINCT user_id) AS m FROM visits GROUP BY country, page) SELECT c.country, SUM(t.n * c.m) AS m FROM c JOIN t ON c.page = t.page GROUP BY c.country
+
+-- R5852
+WITH t AS (SELECT page, country, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page, country), v AS (SELECT page, COUNT(DISTINCT user_id) AS m FROM visits GROUP BY page) SELECT SUM(v.m) AS m FROM v JOIN t ON v.page = t.page
+
+-- R5853
+SELECT COUNT(DISTINCT user_id) FROM visits WHERE EXTRACT(EPOCH FROM TIMESTAMP '2025-01-01' - CAST(day AS TIMESTAMP)) > 86400

@@ -27,7 +27,6 @@ _ALIKE: dict[str, tuple[tuple[int, str, str, str], ...]] = {
     "timestampadd": ((3, "({2} + INTERVAL ({1}) {0})", "", ""),),
     "eomonth": ((2, "last_day({0} + INTERVAL ({1}) MONTH)", "", ""),),
     "to_days": ((1, "({0} - DATE '1970-01-01')", "days since 1970", ""),),
-    "julianday": ((1, "(epoch(CAST({0} AS TIMESTAMP)) / 86400)", "days since 1970", ""),),
     "to_char": ((1, "CAST({0} AS VARCHAR)", "", ""),),
     "str": ((1, "CAST({0} AS VARCHAR)", "", "no blanks are wanted before it"),),
     "to_number": ((1, "TRY_CAST({0} AS DOUBLE)", "", "all texts are numbers; others are NULL here"),),

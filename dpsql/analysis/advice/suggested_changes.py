@@ -222,9 +222,10 @@ def _ask_aggregate(of: RefusedStatement, one: Obstacle, window: exp.Window, rows
     order = window.args.get("order")
     if call is None or None in keys:
         return None
-    text = of.text[call[0] : call[1]]
+    over = next((c for c in _find_overs(of) if c[0] >= call[1]), None)
+    # What stands behind the call belongs to it: FILTER, or WITHIN GROUP.
+    text = of.text[call[0] : call[1] if over is None else over[0]].rstrip()
     if order is not None:
-        over = next((c for c in _find_overs(of) if c[0] >= call[1]), None)
         spans = [*keys, *(of.outline.span(term.this) for term in order.expressions)]
         name = (aggregate_name(window.this) or "").upper()
         outer = "SUM" if name.startswith("COUNT") else name

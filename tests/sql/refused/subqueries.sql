@@ -580,3 +580,15 @@ SELECT COUNT(DISTINCT user_id) FROM visits WHERE page = (SELECT page FROM pages)
 -- at: ROW_NUMBER
 -- hint: PERCENTILE_DISC(x, 0.25) over these groups as a subquery: what a quarter are below
 SELECT COUNT(*) FROM (SELECT user_id, ROW_NUMBER() OVER (ORDER BY COUNT(*)) AS r FROM visits GROUP BY user_id) WHERE r < 0.25 * (SELECT COUNT(*) FROM users)
+
+-- R5851 a column of released groups beside private rows, other than their key
+-- error: released and private rows do not meet
+-- at: visits #2
+-- hint: count visits in a release of its own, and join the two
+WITH t AS (SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page) SELECT v.country, SUM(t.n) AS m FROM visits v JOIN t ON v.page = t.page GROUP BY v.country
+
+-- R5852 released groups with several rows of one value
+-- error: released and private rows do not meet
+-- at: visits #2
+-- hint: count visits in a release of its own, and join the two
+WITH t AS (SELECT page, country, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page, country) SELECT COUNT(DISTINCT v.user_id) AS m FROM visits v JOIN t ON v.page = t.page

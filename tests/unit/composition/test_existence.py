@@ -333,6 +333,12 @@ def test_a_group_of_null_exists_where_its_own_count_shows_it(
     assert bool(left_out) == (table == "none")
 
 
+@pytest.mark.parametrize("limit", ["", "LIMIT 2"])
+@pytest.mark.parametrize("window", ["MAX(COUNT(*)) OVER ()", "SUM(COUNT(*)) OVER ()"])
+def test_a_largest_group_of_null_stays_beside_windows(nulls: NearlyExact, window: str, limit: str) -> None:
+    nulls.agrees(f"SELECT k, COUNT(*) AS n, {window} AS w FROM few GROUP BY k ORDER BY n DESC {limit}")
+
+
 def test_a_group_of_null_without_a_count_is_left_out_and_told(nulls: NearlyExact) -> None:
     asked = "SELECT COUNT(*) FROM (SELECT k, SUM(y) AS s FROM few GROUP BY k) z"
     assert nulls.rows(asked) == [(2,)]

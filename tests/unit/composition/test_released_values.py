@@ -200,7 +200,7 @@ def test_explain_shows_where_the_number_stands(session: Session) -> None:
     [
         "SELECT COUNT(DISTINCT user_id) FROM visits v WHERE ms > (SELECT AVG(w.ms) FROM visits w WHERE w.page = v.page AND w.ms = v.ms)",
         "SELECT COUNT(DISTINCT user_id) FROM visits WHERE EXISTS (SELECT 1 FROM (SELECT COUNT(*) AS n FROM visits) WHERE n > 3)",
-        "SELECT COUNT(DISTINCT user_id) FROM visits v JOIN (SELECT page, COUNT(*) AS n FROM visits GROUP BY page) r ON r.page = v.page",
+        "SELECT COUNT(DISTINCT user_id) FROM visits v JOIN (SELECT page, COUNT(*) AS n FROM visits GROUP BY page) r ON r.page = v.page AND v.ms < r.n",
         "SELECT COUNT(DISTINCT user_id) FROM visits v LEFT JOIN (SELECT COUNT(*) AS n FROM visits) r ON v.ms < r.n",
     ],
 )
