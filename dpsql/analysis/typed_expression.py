@@ -200,6 +200,8 @@ class Bounds:
     """The origin of the ends, in words, for EXPLAIN; "" if the statement alone says them."""
     step: Fraction | None = None
     """The distance of the values to which a DOUBLE is rounded, if the policy declares it for the column."""
+    loose: bool = False
+    """Whether they are those of a product or quotient of several columns, which values seldom come near."""
 
     @property
     def declared(self) -> bool:
