@@ -277,6 +277,8 @@ class Typed:
     """Whether it is the current time, or made of it: a time of UTC."""
     notes: tuple[Assumed, ...] = ()
     """What is to be shown with the answer because the expression was made."""
+    digits: int | None = None
+    """The most digits of a BIGINT that is computed of integers of other types; None: nothing tells."""
     most: int | None = None
     """The greatest number of a unit's rows by the policy, if the value is a number of them; else None."""
 
