@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from functools import cache
 
 from sqlglot import exp
 
@@ -20,7 +21,17 @@ from dpsql.analysis.facts_of_values import bounds_of_cast
 from dpsql.analysis.schema_catalog import Catalog
 from dpsql.analysis.total_forms import widen_integer
 from dpsql.analysis.typed_expression import Literal, Typed
-from dpsql.kernel.tree import OPAQUE, Cast, Constant, IsNull, duckdb_sql, literal_sql
+from dpsql.kernel.tree import (
+    OPAQUE,
+    Apply,
+    Cast,
+    Constant,
+    Form,
+    IsNull,
+    duckdb_sql,
+    listed_forms,
+    literal_sql,
+)
 from dpsql.language import StatementText, copy_tree
 from dpsql.policy import Assumed, zones
 from dpsql.types import BIGINT, DOUBLE, HUGEINT, TIMESTAMP, TIMESTAMPTZ, VARCHAR, SqlType
@@ -244,6 +255,8 @@ def cast(value: Typed, sql_type: SqlType, *, lossless: bool = False) -> Typed:
     """
     bounds = bounds_of_cast(value, sql_type)
     value = value if sql_type == value.type else widen_integer(value)
+    if value.decimal and sql_type.integer:  # a DECIMAL is rounded away from zero, a DOUBLE to an even number
+        value = replace(value, node=Apply(_round_double(), (value.node,)))
     bounded = lossless or _only_bounds(value, sql_type)
     node = Cast(value.node, sql_type.held, safe=not lossless, bounded=bounded)
     return Typed(
@@ -257,6 +270,11 @@ def cast(value: Typed, sql_type: SqlType, *, lossless: bool = False) -> Typed:
         clock=value.clock,
         notes=value.notes,
     )
+
+
+@cache
+def _round_double() -> Form:
+    return next(form for form in listed_forms()["round"] if form.arguments == ("DOUBLE",))
 
 
 def _only_bounds(value: Typed, sql_type: SqlType) -> bool:

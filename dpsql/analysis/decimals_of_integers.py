@@ -1,7 +1,7 @@
 """Read whole numbers beside a DECIMAL as DECIMALs, as the engine does: `n - 0.5` and `n * 0.5` are exact.
 
-The whole numbers of dpsql are BIGINT once anything is computed of them, of 19 digits: of `n + 1` with an INTEGER
-n it is known that it has no more than 11.
+What is computed of whole numbers is a BIGINT, of 19 digits: of `n + 1` with an INTEGER n it is known that it
+has no more than 11.
 """
 
 from __future__ import annotations
@@ -21,6 +21,14 @@ def read_as_decimal(form: Form, given: Typed) -> Typed:
     if digits is None or digits > 18 or form.result not in ("sum", "product"):
         return given
     return cast(given, SqlType("DECIMAL", digits, 0), lossless=given.digits is None)
+
+
+def is_decimal_in_sql(form: Form, arguments: Sequence[Typed]) -> bool:
+    """Return whether SQL computes a DECIMAL where a form computes a DOUBLE, since 18 digits are too few."""
+    if form.name not in ("+", "-", "*", "neg") or form.result != "DOUBLE":
+        return False
+    decimal = [a.type.name == "DECIMAL" or a.decimal for a in arguments]
+    return any(decimal) and all(d or a.type.integer for d, a in zip(decimal, arguments, strict=True))
 
 
 def _count_digits(value: Typed, *, natural: bool = False) -> int | None:

@@ -279,6 +279,8 @@ class Typed:
     """What is to be shown with the answer because the expression was made."""
     digits: int | None = None
     """The most digits of a BIGINT that is computed of integers of other types; None: nothing tells."""
+    decimal: bool = False
+    """Whether it is a DOUBLE that SQL computes as a DECIMAL of more than 18 digits."""
     most: int | None = None
     """The greatest number of a unit's rows by the policy, if the value is a number of them; else None."""
 

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 
 from sqlglot import exp
 
 from dpsql.analysis.compiler import function_name, split_arguments
 from dpsql.analysis.released.free_totals import AVERAGES
+from dpsql.analysis.statement_shapes import Provenance
 from dpsql.composition.analysed_blocks import AnalysedBlocks
+from dpsql.composition.block import Separated, separate
 from dpsql.language import Query, copy_tree, fill_form, find_nodes, keep_title
 
 _QUOTIENT = "(SUM(x){of} / NULLIF(COUNT(x){with_value}, 0))"
@@ -16,7 +20,32 @@ _NUMBER = "NOT ISNAN(x)"
 """What no sum or average has among DOUBLEs, and COUNT counts."""
 
 
-def write_quotients(whole: Query, plain: Query, analysed: AnalysedBlocks) -> Query | None:
+def separate_closer(
+    whole: Query,
+    analysed: AnalysedBlocks,
+    name: str,
+    *,
+    readers: Sequence[exp.Select],
+    asked: bool,
+    provenance: Provenance,
+) -> Separated:
+    """Return what `separate` does, with averages written as quotients where that is closer."""
+    over = partial(
+        separate,
+        policy=analysed.policy,
+        catalog=analysed.catalog,
+        name=name,
+        readers=readers,
+        asked=asked,
+        declared=analysed.is_declared,
+        provenance=provenance,
+    )
+    plain, rest = over(whole)
+    closer = _write_quotients(whole, plain, analysed)
+    return (plain, rest) if closer is None else over(closer)
+
+
+def _write_quotients(whole: Query, plain: Query, analysed: AnalysedBlocks) -> Query | None:
     """Return a block with such averages written as quotients; None if it has none.
 
     `plain` is what is counted of the block as it is: its analysis says which of its averages are closer so.

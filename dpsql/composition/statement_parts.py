@@ -6,7 +6,6 @@ import re
 from collections.abc import Collection, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from functools import partial
 from typing import TYPE_CHECKING
 
 from sqlglot import exp
@@ -30,7 +29,7 @@ from dpsql.composition.grouping_sets import (
     may_fix_columns,
 )
 from dpsql.composition.kinds import Kinds, ReleaseBlock, below
-from dpsql.composition.quotients_of_sums import write_quotients
+from dpsql.composition.quotients_of_sums import separate_closer
 from dpsql.composition.release_blocks import (
     everything,
     fuse,
@@ -297,20 +296,9 @@ class _Splitter:
         """Return the releases of a release block as plain blocks, and the SELECT over their released rows."""
         whole = self._fuse(release) or self._query(release)
         selects, asked = readers(release.select, self.query.tree)
-        over = partial(
-            separate,
-            policy=self.policy,
-            catalog=self.catalog,
-            name=name,
-            readers=selects,
-            asked=asked,
-            declared=self.analysed.is_declared,
-            provenance=self.provenance,
+        query, rest = separate_closer(
+            whole, self.analysed, name, readers=selects, asked=asked, provenance=self.provenance
         )
-        query, rest = over(whole)
-        closer = write_quotients(whole, query, self.analysed)
-        if closer is not None:
-            query, rest = over(closer)
         decided = release.select.meta.get(EXISTENCE) or query.tree.meta.get(EXISTENCE)
         inside = next((t for t in find_nodes(query.tree, exp.Table) if t.name.startswith(VALUE_MARK)), None)
         if inside is not None:

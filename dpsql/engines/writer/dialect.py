@@ -70,6 +70,7 @@ def common_forms(bigint: str, integer: str) -> tuple[Form, ...]:
         Form("neg", "ND", None, "- {0}", first_range),
         Form("abs", "B", HUGEINT, "abs({0})"),
         Form("abs", "ND", None, "abs({0})", first_range),
+        Form("round trunc", "I", None, "{0}"),
         Form("+", "N N", "sum", "{0} + {1}"),
         Form("-", "N N", "sum", "{0} - {1}"),
         Form("*", "N N", "product", "{0} * {1}"),
