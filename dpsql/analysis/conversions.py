@@ -21,6 +21,7 @@ from dpsql.analysis.facts_of_values import bounds_of_cast
 from dpsql.analysis.schema_catalog import Catalog
 from dpsql.analysis.total_forms import widen_integer
 from dpsql.analysis.typed_expression import Literal, Typed
+from dpsql.errors import with_article
 from dpsql.kernel.tree import (
     OPAQUE,
     Apply,
@@ -199,14 +200,14 @@ def refuse_text(source: StatementText, text: str, sql_type: SqlType, at: exp.Exp
         named = next((n for node in beside for n in _name_sides(node) if n != "x"), "ts")
         zoned = f", or say in which zone the column is: {named} AT TIME ZONE 'UTC'"
         return source.refuse(
-            f"this text has an offset or a zone, and a {sql_type} has none",
+            f"this text has an offset or a zone, and {with_article(str(sql_type))} has none",
             at,
             "leave the offset out" + (zoned if sql_type.moment else ""),
         )
     hint = "write it as '2024-07-02 00:00:00+02:00'" if sql_type == TIMESTAMPTZ else None
     hint = "write it as year, month, day: '2024-07-02'" if sql_type.name == "DATE" else hint
     return source.refuse(
-        f"this text is not a valid {sql_type}", at, hint or f"write the text as a {sql_type}"
+        f"this text is not a valid {sql_type}", at, hint or f"write the text as {with_article(str(sql_type))}"
     )
 
 
@@ -225,7 +226,7 @@ def refuse_mixed(source: StatementText, left: Typed, right: Typed, at: exp.Expr)
     if other.name == "DATE":
         naive = f"CAST({naive} AS TIMESTAMP)"
     return source.refuse(
-        f"a {other} has no zone, and a TIMESTAMPTZ is an instant",
+        f"{with_article(str(other))} has no zone, and a TIMESTAMPTZ is an instant",
         at,
         f"{naive} AT TIME ZONE 'UTC', if the {other} is of that zone; or {zoned} AT TIME ZONE 'UTC', the "
         "time in it",
@@ -410,7 +411,9 @@ def _refuse_mismatch(source: StatementText, left: Typed, right: Typed, at: exp.E
     if left.text is not None and left.type == VARCHAR:
         left, right = right, left
     if right.text is not None and left.type != VARCHAR:
-        return source.refuse(f"this text is not a valid {left.type}", at, f"write the text as a {left.type}")
+        return source.refuse(
+            f"this text is not a valid {left.type}", at, f"write the text as {with_article(str(left.type))}"
+        )
     if left.literal is not None:
         left, right = right, left
     year = _compare_year(at) if left.type in times and right.type.integer else None

@@ -57,6 +57,7 @@ from dpsql.places import DETAILS, FREE, Places, lay_out, make_distinct
 from dpsql.planning import COVERS_LESS, choose, to_doubles
 from dpsql.policy import Policy, fold
 from dpsql.release import COMPUTED, RENEWED, Release, add_renewals, ends_of, hold_at_once, places_of
+from dpsql.render.readable import LEFT_OUT, slot
 from dpsql.types import BIGINT, DOUBLE
 
 
@@ -264,7 +265,7 @@ def run_composed(prepared: PreparedComposed, releases: tuple[Release, ...]) -> R
         "statement": prepared.text,
         "together": None,
         "noises": None,
-        "parts": releases,
+        "parts": _say_which(prepared, releases),
     }
     together = _join_facts(prepared, releases)
     notes = dict.fromkeys(value.note for value in prepared.values if value.note)
@@ -370,6 +371,24 @@ def _add_details(
     ordered = (i for i, bar in every if isinstance(bar, ErrorBar) and bar.number == ordering)
     places = replace(places, ordering=next(ordered, None))
     return pa.table([columns[place] for place in range(len(names))], names=names), places
+
+
+def _say_which(prepared: PreparedComposed, releases: tuple[Release, ...]) -> tuple[Release, ...]:
+    """Return releases that say what is left out of which columns, where several leave out something."""
+    slots = [slot(name) for name in ("cut", "bound")]
+    if sum(any(r.properties.get(name, "").startswith(LEFT_OUT) for name in slots) for r in releases) < 2:
+        return releases
+    made = []
+    for place, release in enumerate(releases):
+        shown = [prepared.columns[bar.place] for bar in prepared.bars if bar.release == place]
+        which = f"left out of {' and '.join(dict.fromkeys(shown))}: "
+        said = {
+            name: which + text.removeprefix(LEFT_OUT)
+            for name in slots
+            if shown and (text := release.properties.get(name, "")).startswith(LEFT_OUT)
+        }
+        made.append(replace(release, properties={**release.properties, **said}))
+    return tuple(made)
 
 
 def _join_facts(prepared: PreparedComposed, releases: tuple[Release, ...]) -> Release:

@@ -29,7 +29,7 @@ from dpsql.analysis.compiled_relation import Cte
 from dpsql.analysis.compiler import find_cte, function_name, read_number, read_whole_number
 from dpsql.analysis.statement_shapes import Provenance
 from dpsql.composition.found_values import OF_NO_ROWS, list_ctes_of, list_found_values, say_absent, word_of
-from dpsql.errors import QueryRefused
+from dpsql.errors import QueryRefused, with_article
 from dpsql.language import (
     Clause,
     Clauses,
@@ -102,7 +102,7 @@ def with_lists(query: Query, provenance: Provenance) -> Query:
             shown = zip(listed.expressions, names, strict=True)
             listed.set("expressions", [exp.alias_(item, name, quoted=True) for item, name in shown])
             if len(names) == 1:
-                say_absent(listed, f"Rows without a {names[0]} are left out")
+                say_absent(listed, f"Rows without {with_article(names[0])} are left out")
             mechanism = "LAPLACE" if values[1] else None
             inner[number] = Clauses(Options(max_groups_contributed=1, mechanism=mechanism), has_options=True)
             branch.replace(listed)
@@ -265,7 +265,8 @@ def _write(
     listed = list_found_values(made, unit, number, negated=False)
     if call.name in _LISTS:
         say_absent(
-            listed, f"Rows without a {word_of(call.value)} are left out, where SQL has NULL in the list"
+            listed,
+            f"Rows without {with_article(word_of(call.value))} are left out, where SQL has NULL in the list",
         )
     k = exp.column("k", quoted=True)
     ordered = exp.Ordered(this=copy_tree(k)) if call.order is None else copy_tree(call.order)

@@ -32,8 +32,8 @@ from dpsql.analysis.facts_of_values import has_negatives, is_never_negative
 from dpsql.analysis.grids import prepare_for_search, split_steps
 from dpsql.analysis.released.released_numbers import AggregateCall
 from dpsql.analysis.typed_expression import Bounds, Typed
-from dpsql.errors import Fix
-from dpsql.estimates import decimal, with_article
+from dpsql.errors import Fix, with_article
+from dpsql.estimates import decimal
 from dpsql.kernel.tree import Call, Cast, Constant, IsNull, Node, Paren, Scan, kept, walk
 from dpsql.kernel.tree.exact import whole
 from dpsql.language import MARK, AllGroups, Options, Selection, call_end, copy_tree

@@ -42,8 +42,8 @@ from dpsql.analysis.scalar_rules import compile_condition
 from dpsql.analysis.total_forms import widen_integer
 from dpsql.analysis.typed_expression import Bounds, Typed
 from dpsql.analysis.whole_tables import find_declared_name
-from dpsql.errors import Fix
-from dpsql.estimates import decimal, with_article
+from dpsql.errors import Fix, with_article
+from dpsql.estimates import decimal
 from dpsql.types import DOUBLE, VARCHAR
 
 if TYPE_CHECKING:
