@@ -54,10 +54,9 @@ from dpsql.engines.schema_database import SchemaDatabase
 from dpsql.kernel.loss import Charge
 from dpsql.language import AllGroups, Query, copy_tree, find_nodes, name_columns
 from dpsql.places import DETAILS, FREE, Places, lay_out, make_distinct
-from dpsql.planning import COVERS_LESS, choose, to_doubles
+from dpsql.planning import COVERS_LESS, choose, name_columns, to_doubles
 from dpsql.policy import Policy, fold
 from dpsql.release import COMPUTED, RENEWED, Release, add_renewals, ends_of, hold_at_once, places_of
-from dpsql.render.readable import LEFT_OUT, slot
 from dpsql.types import BIGINT, DOUBLE
 
 
@@ -375,20 +374,12 @@ def _add_details(
 
 def _say_which(prepared: PreparedComposed, releases: tuple[Release, ...]) -> tuple[Release, ...]:
     """Return releases that say what is left out of which columns, where several leave out something."""
-    slots = [slot(name) for name in ("cut", "bound")]
-    if sum(any(r.properties.get(name, "").startswith(LEFT_OUT) for name in slots) for r in releases) < 2:
-        return releases
-    made = []
-    for place, release in enumerate(releases):
-        shown = [prepared.columns[bar.place] for bar in prepared.bars if bar.release == place]
-        which = f"left out of {' and '.join(dict.fromkeys(shown))}: "
-        said = {
-            name: which + text.removeprefix(LEFT_OUT)
-            for name in slots
-            if shown and (text := release.properties.get(name, "")).startswith(LEFT_OUT)
-        }
-        made.append(replace(release, properties={**release.properties, **said}))
-    return tuple(made)
+    shown = [
+        [prepared.columns[bar.place] for bar in prepared.bars if bar.release == place]
+        for place in range(len(releases))
+    ]
+    said = name_columns([release.properties for release in releases], shown)
+    return tuple(replace(one, properties=each) for one, each in zip(releases, said, strict=True))
 
 
 def _join_facts(prepared: PreparedComposed, releases: tuple[Release, ...]) -> Release:

@@ -324,6 +324,23 @@ def merge_properties(*every: Mapping[str, str]) -> dict[str, str]:
     return made
 
 
+def name_columns(every: Sequence[Mapping[str, str]], shown: Sequence[Sequence[str]]) -> list[dict[str, str]]:
+    """Return properties of releases that say what is left out of which columns, if several leave out something.
+
+    `shown` are the columns of each release; what is said of one without any stays as it is.
+    """
+    names = [slot(name) for name in ("cut", "bound")]
+    cuts = [{n: text for n in names if (text := each.get(n, "")).startswith(LEFT_OUT)} for each in every]
+    if sum(map(bool, cuts)) < 2:
+        return [dict(each) for each in every]
+    made = []
+    for each, cut, columns in zip(every, cuts, shown, strict=True):
+        which = f"left out of {' and '.join(dict.fromkeys(columns))}: "
+        named = {n: which + text.removeprefix(LEFT_OUT) for n, text in cut.items() if columns}
+        made.append({**each, **named})
+    return made
+
+
 _VALUES = {Contribution.HIGHEST: "values above", Contribution.LOWEST: "values below"}
 
 
