@@ -54,7 +54,7 @@ from dpsql.engines.schema_database import SchemaDatabase
 from dpsql.kernel.loss import Charge
 from dpsql.language import AllGroups, Query, copy_tree, find_nodes, name_columns
 from dpsql.places import DETAILS, FREE, Places, lay_out, make_distinct
-from dpsql.planning import COVERS_LESS, choose, name_columns, to_doubles
+from dpsql.planning import COVERS_LESS, choose, say_of_columns, to_doubles
 from dpsql.policy import Policy, fold
 from dpsql.release import COMPUTED, RENEWED, Release, add_renewals, ends_of, hold_at_once, places_of
 from dpsql.types import BIGINT, DOUBLE
@@ -378,7 +378,7 @@ def _say_which(prepared: PreparedComposed, releases: tuple[Release, ...]) -> tup
         [prepared.columns[bar.place] for bar in prepared.bars if bar.release == place]
         for place in range(len(releases))
     ]
-    said = name_columns([release.properties for release in releases], shown)
+    said = say_of_columns([release.properties for release in releases], shown)
     return tuple(replace(one, properties=each) for one, each in zip(releases, said, strict=True))
 
 

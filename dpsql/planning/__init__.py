@@ -25,7 +25,7 @@ from __future__ import annotations
 
 from dpsql.planning.bound_search import BoundSearches
 from dpsql.planning.column_values import add_sentence_on_ends
-from dpsql.planning.cut_intervals import describe_bounds_to_find, merge_properties, name_columns
+from dpsql.planning.cut_intervals import describe_bounds_to_find, merge_properties, say_of_columns
 from dpsql.planning.left_out import left_out_sentences, widen_by_left_out
 from dpsql.planning.mechanism_choice import (
     choose,
@@ -67,12 +67,12 @@ __all__ = [
     "least_epsilon",
     "left_out_sentences",
     "merge_properties",
-    "name_columns",
     "needs_few_counts",
     "noises_of",
     "options_of_default_error",
     "outside_of",
     "quote_candidates",
+    "say_of_columns",
     "selects_by_noise",
     "sentences_of",
     "to_doubles",

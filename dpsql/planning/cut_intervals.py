@@ -324,8 +324,10 @@ def merge_properties(*every: Mapping[str, str]) -> dict[str, str]:
     return made
 
 
-def name_columns(every: Sequence[Mapping[str, str]], shown: Sequence[Sequence[str]]) -> list[dict[str, str]]:
-    """Return properties of releases that say what is left out of which columns, if several leave out something.
+def say_of_columns(
+    every: Sequence[Mapping[str, str]], shown: Sequence[Sequence[str]]
+) -> list[dict[str, str]]:
+    """Return properties of releases that say of which columns is left out what, if several leave out something.
 
     `shown` are the columns of each release; what is said of one without any stays as it is.
     """
