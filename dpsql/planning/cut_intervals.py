@@ -327,7 +327,7 @@ def merge_properties(*every: Mapping[str, str]) -> dict[str, str]:
 def say_of_columns(
     every: Sequence[Mapping[str, str]], shown: Sequence[Sequence[str]]
 ) -> list[dict[str, str]]:
-    """Return properties of releases that say of which columns is left out what, if several leave out something.
+    """Return properties of releases that say, where several leave out something, of which columns it is.
 
     `shown` are the columns of each release; what is said of one without any stays as it is.
     """

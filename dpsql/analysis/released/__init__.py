@@ -3,6 +3,7 @@
 Bounds are as declared, by default, or found privately.
 
 ``released_calls``       which calls are released; those of SUM, AVG, VARIANCE and STDDEV, with their bounds
+``free_totals``          which sums are bounded by a unit's totals, and which averages are quotients
 ``unit_counts``          counts, of units, rows or different values
 ``few_groups``           the number of groups of undeclared keys, of which one unit changes few
 ``unit_values``          the numbers that are released for sums, averages and variances, on `analysis.grids`
