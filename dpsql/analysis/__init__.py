@@ -12,8 +12,8 @@
                        ``known_subqueries`` those that a statement has several times
 ``scalar_rules``       scalar expressions: ``call_rules`` and ``syntax_rules`` more of them, and the table
                        of all; ``scalar_functions`` and ``total_forms`` the allowed functions,
-                       ``buckets_and_epochs``, ``conversions``, and ``released_values`` constants of
-                       earlier releases
+                       ``buckets_and_epochs``, ``conversions``, ``decimals_of_integers`` whole numbers
+                       beside a DECIMAL, and ``released_values`` constants of earlier releases
 ``compiler``           the state of one statement's compilation: ``typed_expression`` and
                        ``compiled_relation`` are what it makes; ``schema_catalog`` what it asks of the
                        schema database

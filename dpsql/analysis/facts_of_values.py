@@ -70,7 +70,8 @@ def hull_of_bounds(values: Iterable[Typed]) -> Bounds | None:
         return None
     steps = {p.step for p in known}
     step = steps.pop() if len(steps) == 1 else None
-    return Bounds(min(p.low for p in known), max(p.high for p in known), _join_origins(known), step)
+    loose = any(p.loose for p in known)
+    return Bounds(min(p.low for p in known), max(p.high for p in known), _join_origins(known), step, loose)
 
 
 def bounds_of_greatest(name: str, values: Sequence[Typed]) -> Bounds | None:
@@ -84,7 +85,8 @@ def bounds_of_greatest(name: str, values: Sequence[Typed]) -> Bounds | None:
         return found
     if name == "greatest":
         return replace(found, low=max(found.low, *(b.low for b in constants)), step=None)
-    return replace(found, high=min(found.high, *(b.high for b in constants)), step=None)
+    high = min(found.high, *(b.high for b in constants))
+    return replace(found, high=high, step=None, loose=found.loose and high == found.high)
 
 
 def bounds_of_cast(value: Typed, sql_type: SqlType) -> Bounds | None:
@@ -115,7 +117,9 @@ def bounds_of_call(name: str, arguments: Sequence[Typed], sql_type: SqlType) -> 
     parts = [b for a in arguments if a.type.numeric and (b := a.bounds) is not None]
     if rule is None or len(parts) < len(arguments) or not sql_type.numeric:
         return None
-    return _make_bounds(rule(*parts), parts)
+    found = _make_bounds(rule(*parts), parts)
+    loose = name.lower() in ("*", "/") and sum(bool(a.reads) for a in arguments) > 1
+    return replace(found, loose=True) if found is not None and loose else found
 
 
 def _make_bounds(ends: Ends | None, parts: Sequence[Bounds]) -> Bounds | None:
@@ -124,7 +128,7 @@ def _make_bounds(ends: Ends | None, parts: Sequence[Bounds]) -> Bounds | None:
     only, origin = parts[0] if len(parts) == 1 else None, _join_origins(parts)
     if only is not None and ends == (only.low, only.high) and only.step is None and origin == only.origin:
         return only
-    return Bounds(*ends, origin)
+    return Bounds(*ends, origin, loose=any(p.loose for p in parts))
 
 
 def _is_long(end: Fraction) -> bool:

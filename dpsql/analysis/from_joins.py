@@ -18,7 +18,7 @@ from dpsql.analysis.public_domains import compile_declared_values
 from dpsql.analysis.row_conditions import find_facts_of_join, mark_facts
 from dpsql.analysis.scalar_rules import build_comparison, build_typed, compile_condition
 from dpsql.analysis.typed_expression import Typed, UnitRole, make_column
-from dpsql.errors import QueryRefused
+from dpsql.errors import QueryRefused, with_article
 from dpsql.kernel.tree import (
     Binary,
     Call,
@@ -275,8 +275,10 @@ def _join_owned(
             )
         return right.owner, here, []
     if left.owner.kind != right.owner.kind:
-        said = f"rows of a {left.owner.kind} and of a {right.owner.kind} are never joined"
-        raise refuse(said, join, "count each in a statement of its own")
+        one, other = with_article(left.owner.kind), with_article(right.owner.kind)
+        raise refuse(
+            f"rows of {one} and of {other} are never joined", join, "count each in a statement of its own"
+        )
     if left.owner.every != right.owner.every:
         return _join_standing(compiler, join, kind, left, right, here, pairs)
     if not is_tied_by_units(pairs, left.owner):
@@ -334,7 +336,8 @@ def _join_standing(
     person = find_person(pairs)
     if person is None:
         raise compiler.source.refuse(
-            f"rows of a {own.words} are joined with those of a {own.kind} on the {own.kind}",
+            f"rows of {with_article(own.words)} are joined with those of {with_article(own.kind)} "
+            f"on the {own.kind}",
             join,
             "select the column that names it on both sides and join on it",
         )

@@ -30,8 +30,7 @@ from dpsql.analysis.public_values import read_public_row
 from dpsql.analysis.released_values import find_mark, relation_of_list
 from dpsql.analysis.scalar_rules import compile_condition, compile_in_list, convert_to_common, make_canonical
 from dpsql.analysis.typed_expression import Bounds, Typed, UnitRole, tells_units
-from dpsql.errors import QueryRefused
-from dpsql.estimates import with_article
+from dpsql.errors import QueryRefused, with_article
 from dpsql.kernel import tree
 from dpsql.kernel.tree import (
     OPAQUE,
@@ -180,7 +179,9 @@ def _tie_to_outer(
         if person is not None:
             return Paren(Binary("=", made.unit, person.node))
         raise compiler.source.refuse(
-            f"a subquery over rows of a {made.owner.kind} must be tied to the row's own", select, _HINT
+            f"a subquery over rows of {with_article(made.owner.kind)} must be tied to the row's own",
+            select,
+            _HINT,
         )
     for far, near in pairs:
         if is_tied_by_units([(far, near)]) and far.node in visible:

@@ -56,6 +56,7 @@ from dpsql.analysis.typed_expression import UNKNOWN, UNSTORABLE, Typed, UnitRole
 from dpsql.analysis.unmatched_rows import refuse_unmatched
 from dpsql.analysis.where_ranges import narrow_rows
 from dpsql.analysis.whole_tables import find_whole_table
+from dpsql.errors import with_article
 from dpsql.kernel.tree import Expr
 from dpsql.language import (
     MARK,
@@ -412,7 +413,7 @@ def _compile_key(compiler: StatementCompiler, node: exp.Expr, made: From) -> Typ
             "the privacy unit cannot be a group key: it would name single units", node
         )
     if key.type.name in UNSTORABLE:
-        raise compiler.source.refuse(f"a group key cannot be a {key.type}", node)
+        raise compiler.source.refuse(f"a group key cannot be {with_article(str(key.type))}", node)
     return key
 
 

@@ -38,6 +38,7 @@ from dpsql.analysis.scalar_rules import compile_condition, make_canonical
 from dpsql.analysis.typed_expression import UNKNOWN, Typed, UnitRole, tells_units
 from dpsql.analysis.where_ranges import narrow_expression, narrow_rows
 from dpsql.analysis.window_functions import Hoist
+from dpsql.errors import with_article
 from dpsql.kernel.tree import Binary, Constant, Derived, Expr, OrderTerm, Paren, Select
 from dpsql.kernel.tree import columns as columns_of
 from dpsql.kernel.tree import items as items_of
@@ -412,5 +413,5 @@ def _check_storable(compiler: StatementCompiler, items: list[Item], values: list
     for item, value in zip(items, values, strict=True):
         if value.type.name in ("INTERVAL", "JSON", "HUGEINT"):
             raise compiler.source.refuse(
-                f"a subquery cannot select a {value.type}", item.node, "CAST it first"
+                f"a subquery cannot select {with_article(str(value.type))}", item.node, "CAST it first"
             )

@@ -30,6 +30,7 @@
                           what they name
 ``chosen_public_rows``    counts public rows that private values choose; ``values_by_key`` reads EXISTS
                           as the list of these values
+``quotients_of_sums``     writes averages beside a sum of the same values as quotients, where that is closer
 ``existence``             decides which groups exist for the outer query; ``half_way_thresholds`` where its
                           thresholds lie
 ``running``               obtains the releases: those stored, and the others under one reservation

@@ -29,7 +29,7 @@ from dpsql.composition.kinds import BY_KEY, Kinds, ReadValue, below
 from dpsql.composition.planned_count import columns_of
 from dpsql.composition.values_by_key import read_anti_join, read_exists
 from dpsql.engines import UnboundQuery
-from dpsql.errors import Error, QueryRefused
+from dpsql.errors import Error, QueryRefused, with_article
 from dpsql.language import (
     MARK,
     Clause,
@@ -246,7 +246,7 @@ def _counted(found: _Chosen, keys: list[exp.Expr]) -> exp.Select:
     made.append("joins", exp.Join(this=name_query(listed, "found", quoted=False), on=same))
     name = found.column.name
     said = (
-        [f"NOT IN: rows without a {name} are left out; with one, SQL's NOT IN is empty"]
+        [f"NOT IN: rows without {with_article(name)} are left out; with one, SQL's NOT IN is empty"]
         if found.negated and found.by_in
         else []
     )

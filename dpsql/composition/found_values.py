@@ -24,7 +24,7 @@ from dpsql.analysis import Plan
 from dpsql.analysis.aggregate_functions import contains_aggregate
 from dpsql.analysis.compiled_relation import Cte
 from dpsql.analysis.statement_shapes import Provenance
-from dpsql.errors import QueryRefused
+from dpsql.errors import QueryRefused, with_article
 from dpsql.language import (
     MARK,
     Clause,
@@ -141,7 +141,7 @@ def list_found_values(
     least.meta[FOUND] = words[0] if len(words) == 1 else f"row of {', '.join(words)}"
     if negated:
         least.meta[ABSENT] = (
-            f"NOT IN: rows without a {words[0]} are left out; with one, SQL's NOT IN is empty"
+            f"NOT IN: rows without {with_article(words[0])} are left out; with one, SQL's NOT IN is empty"
         )
     outer.set("from_", exp.From(this=name_query(counted, "s")))
     outer.set("where", exp.Where(this=exp.GTE(this=exp.column("n", quoted=True), expression=least)))
@@ -209,6 +209,7 @@ def put_least(tree: exp.Expr, plan: Plan, scale: float) -> str:
         node.replace(exp.Literal.number(least))
         from_ = f"counts as there from about {least:,} units that speak for it"
         how = "is found as a group of undeclared keys is" if plan.domain_size is None else from_
-        said = f"found: a {name} {how}; rarer ones are more often missed, so intervals are of the noise alone"
+        missed = "rarer ones are more often missed, so intervals are of the noise alone"
+        said = f"found: {with_article(name)} {how}; {missed}"
         said = f"{said}. {absent}" if absent else said
     return said

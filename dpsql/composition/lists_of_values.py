@@ -38,7 +38,7 @@ from dpsql.composition.found_values import (
     with_titles,
     word_of,
 )
-from dpsql.errors import QueryRefused
+from dpsql.errors import QueryRefused, with_article
 from dpsql.language import (
     Clause,
     Clauses,
@@ -109,7 +109,7 @@ def with_lists(query: Query, provenance: Provenance) -> Query:
             number = _NUMBER - len(inner)
             listed = with_titles(list_found_values(branch, values[0], number), branch)
             if len(listed.expressions) == 1:
-                say_absent(listed, f"Rows without a {listed.expressions[0].alias} are left out")
+                say_absent(listed, f"Rows without {with_article(listed.expressions[0].alias)} are left out")
             inner[number] = clauses_of_found(values[1])
             branch.replace(listed)
     for select in walk_tree(root) if sets else nodes:
@@ -258,7 +258,8 @@ def _write(
     listed = list_found_values(made, unit, number, negated=False)
     if call.name in _LISTS:
         say_absent(
-            listed, f"Rows without a {word_of(call.value)} are left out, where SQL has NULL in the list"
+            listed,
+            f"Rows without {with_article(word_of(call.value))} are left out, where SQL has NULL in the list",
         )
     k = exp.column("k", quoted=True)
     ordered = exp.Ordered(this=copy_tree(k)) if call.order is None else copy_tree(call.order)

@@ -29,6 +29,7 @@ from dpsql.composition.grouping_sets import (
     may_fix_columns,
 )
 from dpsql.composition.kinds import Kinds, ReleaseBlock, below
+from dpsql.composition.quotients_of_sums import separate_closer
 from dpsql.composition.release_blocks import (
     everything,
     fuse,
@@ -295,15 +296,8 @@ class _Splitter:
         """Return the releases of a release block as plain blocks, and the SELECT over their released rows."""
         whole = self._fuse(release) or self._query(release)
         selects, asked = readers(release.select, self.query.tree)
-        query, rest = separate(
-            whole,
-            self.policy,
-            self.catalog,
-            name,
-            readers=selects,
-            asked=asked,
-            analysed=self.analysed,
-            provenance=self.provenance,
+        query, rest = separate_closer(
+            whole, self.analysed, name, readers=selects, asked=asked, provenance=self.provenance
         )
         decided = release.select.meta.get(EXISTENCE) or query.tree.meta.get(EXISTENCE)
         read = find_nodes(query.tree, exp.Table) if self.marked else ()

@@ -25,7 +25,7 @@ from dpsql.analysis.table_measures import (
     find_declared_bounds,
 )
 from dpsql.database import run_sealed
-from dpsql.errors import InternalError, OperationalError, ProgrammingError
+from dpsql.errors import InternalError, OperationalError, ProgrammingError, with_article
 from dpsql.estimates import KeptLadder, ValuesBeyond
 from dpsql.kernel.check import NotCertified
 from dpsql.kernel.loss import PrivacyLoss
@@ -172,7 +172,7 @@ def parse_measure(database: Database, name: str) -> UnitMeasure:
             of = "unit" if table.unit is None else table.unit.kind
             raise ProgrammingError(
                 f"{table.name}.{column_name} says whose a row is: which {of}, and no number to add up\n"
-                f"Hint: dpsql bounds {table.name} is about how many rows a {of} has"
+                f"Hint: dpsql bounds {table.name} is about how many rows {with_article(of)} has"
             )
         column = next((each for each in known if each.lower() == column_name.lower()), None)
         if column is None:

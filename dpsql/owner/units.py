@@ -13,6 +13,7 @@ from contextlib import suppress
 from itertools import accumulate
 
 from dpsql.engines.exact_queries import ExactQueries, UnreadableError
+from dpsql.errors import with_article
 from dpsql.lazy_pattern import lazy_pattern
 from dpsql.owner.findings import Report, number_of
 from dpsql.policy import Policy, Table, UnitColumn, UnitPeriod, UnitRow, UnitVia, fold, path_of
@@ -122,7 +123,7 @@ def _report_ownerless(
 ) -> None:
     place, nobody = table.place("unit"), inspector.count_ownerless(table.name)
     if isinstance(unit, UnitColumn):
-        every, how = f"every row has a {unit.column}", f"no {unit.column}"
+        every, how = f"every row has {with_article(unit.column)}", f"no {unit.column}"
     else:
         path = ", ".join(parent.name for parent in path_of(policy.tables, table))
         every, how = f"every row finds its unit through {path}", f"no unit through {path}"

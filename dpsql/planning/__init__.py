@@ -25,7 +25,7 @@ from __future__ import annotations
 
 from dpsql.planning.bound_search import BoundSearches
 from dpsql.planning.column_values import add_sentence_on_ends
-from dpsql.planning.cut_intervals import describe_bounds_to_find, merge_properties
+from dpsql.planning.cut_intervals import describe_bounds_to_find, merge_properties, say_of_columns
 from dpsql.planning.left_out import left_out_sentences, widen_by_left_out
 from dpsql.planning.mechanism_choice import (
     choose,

@@ -30,8 +30,7 @@ from dpsql.analysis.released import (
 from dpsql.analysis.released.released_numbers import SEARCHED, AggregateCall, UnitNumber
 from dpsql.analysis.scalar_rules import make_canonical
 from dpsql.analysis.typed_expression import Bounds, Typed
-from dpsql.errors import Fix, InternalError
-from dpsql.estimates import with_article
+from dpsql.errors import Fix, InternalError, with_article
 from dpsql.kernel.tree import Binary, Call, Case, Cast, Constant, Counted, Expr, IsNull, Paren, kept
 from dpsql.lazy_dataclass import dataclass
 from dpsql.types import BIGINT, DATE, DOUBLE, TIMESTAMPTZ, VARCHAR, SqlType

@@ -28,8 +28,7 @@ from dpsql.analysis.released.released_numbers import AggregateCall, ReleasedAggr
 from dpsql.analysis.scalar_rules import make_canonical
 from dpsql.analysis.total_forms import widen_integer
 from dpsql.analysis.typed_expression import UNSTORABLE, Typed, UnitRole
-from dpsql.errors import Fix
-from dpsql.estimates import with_article
+from dpsql.errors import Fix, with_article
 from dpsql.kernel import tree
 from dpsql.kernel.tree import Call, Counted, Expr, FewUnits, IsNull, KeptValues, Paren, conjunction, kept
 from dpsql.kernel.tree.exact import whole

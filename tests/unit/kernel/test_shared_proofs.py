@@ -56,7 +56,7 @@ def test_other_facts_are_proved_anew() -> None:
 
 
 def test_an_equal_query_is_another_one() -> None:
-    proofs, equal = Proofs(), replace(UNITS)
+    proofs, equal = Proofs(), replace(UNITS)  # type: ignore[type-var]  # of any class of queries
     assert certify(UNITS, FACTS, proofs).query is UNITS
     assert certify(equal, FACTS, proofs).query is equal
 
