@@ -53,7 +53,7 @@ from dpsql.kernel.tree import (
     guarded,
 )
 from dpsql.kernel.tree.period_units import unit_in_period
-from dpsql.language import StatementText, replace_name
+from dpsql.language import StatementText, find_nodes, replace_name
 from dpsql.policy import (
     Policy,
     Table,
@@ -181,7 +181,9 @@ def find_declared_table(source: StatementText, policy: Policy, node: exp.Table) 
                 unknown="table",
             )
         known = [*(t.name for t in policy.tables.values()), *(v.name for v in policy.views.values())]
-        close = difflib.get_close_matches(node.name, known, 2)
+        made = [cte.alias for cte in find_nodes(node.root(), exp.CTE)]  # a table of the statement itself
+        close = difflib.get_close_matches(node.name, [*made, *known], 2)
+        close = close[:1] if difflib.get_close_matches(node.name, close, 2, 0.85) == close[:1] else close
         hint = f"did you mean {close[0]}?" if close else "tables are " + ", ".join(known)[:200]
         fix = replace_name(node.this, close[0]) if len(close) == 1 and not elsewhere else None
         raise source.refuse(f"there is no table {node.name[:60]}", node, hint, fix, unknown="table")

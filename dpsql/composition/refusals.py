@@ -12,12 +12,13 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from fractions import Fraction
+from itertools import islice
 from typing import NamedTuple
 
 from dpsql.composition.prepared import PreparedComposed, PreparedPrivate
 from dpsql.errors import Fix, Obstacle, ProgrammingError, QueryRefused, QuerySyntaxError
 from dpsql.kernel.loss import Charge, PrivacyLoss
-from dpsql.language import Outline, repair
+from dpsql.language import Outline, repairs
 from dpsql.lazy_dataclass import dataclass
 from dpsql.ledger import Budget, shown
 
@@ -25,6 +26,8 @@ _ROUNDS = 6
 """How many candidates are tried: each may bring the next obstacles to light."""
 _LONGEST = 10_000
 """The most characters of a statement for which a rewrite is searched."""
+_REPAIRS = 6
+"""How many changes are tried of a statement that does not parse."""
 _TRIED = 12
 """The most obstacles of a statement whose hints are tried."""
 _STATEMENT = re.compile(r"SELECT\s.*\sFROM\s|WITH\s.*\sSELECT\s|FROM\s.*\sSELECT\s", re.DOTALL)
@@ -174,12 +177,14 @@ def _offered(
     return Rewrite(None, hinted, whole)
 
 
-def with_own_hints(text: str, refused: QueryRefused | QuerySyntaxError) -> tuple[Obstacle, ...]:
+def with_own_hints(
+    text: str, refused: QueryRefused | QuerySyntaxError, prepare: Callable[[str], object]
+) -> tuple[Obstacle, ...]:
     """Return the obstacles of a refusal, with dpsql's spelling as the hint for other dialects' ones."""
     if len(text) > _LONGEST:
         return refused.obstacles
     spelled = Outline.of(text).respellings()
-    refused = _repair(text, refused)
+    refused = _repair(text, refused, prepare)
     out = []
     for one in refused.obstacles:
         # A refusal to refine a release may point into the statement of that release.
@@ -194,21 +199,38 @@ def _refusal(text: str, prepare: Callable[[str], object]) -> QueryRefused | Quer
     try:
         prepare(text)
     except (QueryRefused, QuerySyntaxError) as error:
-        return _repair(text, error)
+        return _repair(text, error, prepare)
     except ProgrammingError as error:  # the change took a parameter's marker away
         return QueryRefused(str(error))
     return None
 
 
-def _repair(text: str, error: QueryRefused | QuerySyntaxError) -> QueryRefused | QuerySyntaxError:
-    """Return the error; of a text that does not parse, with the change after which it does."""
+def _repair(
+    text: str, error: QueryRefused | QuerySyntaxError, prepare: Callable[[str], object]
+) -> QueryRefused | QuerySyntaxError:
+    """Return the error; of a text that does not parse, with the change after which the least is wrong."""
     if isinstance(error, QuerySyntaxError) and error.obstacles[0].fix is None:
-        found = repair(text, error)
-        if found is not None:
-            hint, fix = found
+        found = [*islice(repairs(text, error), _REPAIRS)]
+        if found:
+            hint, fix = (
+                min(found, key=lambda each: _count_left(text, each[1], prepare)) if found[1:] else found[0]
+            )
             first = error.obstacles[0]
             error.obstacles = (replace(first, hint=first.hint or hint, fix=fix), *error.obstacles[1:])
     return error
+
+
+def _count_left(text: str, fix: Fix, prepare: Callable[[str], object]) -> int:
+    """Return how many obstacles without a change of their own are left after a change."""
+    try:
+        prepare(_apply_edits(text, _edits(text, [fix])[0]))
+    except QuerySyntaxError:
+        return len(text)
+    except QueryRefused as error:
+        return 1 + sum(2 for one in error.obstacles if one.fix is None)
+    except ProgrammingError:
+        return len(text)
+    return 0
 
 
 def _edits(text: str, fixes: Sequence[Fix]) -> tuple[list[_Edit], list[Fix]]:

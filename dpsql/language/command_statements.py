@@ -10,9 +10,10 @@ from sqlglot.tokenizer_core import Token, TokenType
 
 from dpsql.errors import Fix
 from dpsql.language import parameters as params
+from dpsql.language.dataframe_forms import read_dataframe
 from dpsql.language.options import SETTINGS, read_value
-from dpsql.language.pandas_forms import read_pandas
 from dpsql.language.parameters import Parameters
+from dpsql.language.pasted_text import unwrap
 from dpsql.language.statement import Describe, Refine, Set, Show, StatementText
 
 STREAMS = ("OPEN", "CHECK", "ASK", "REFILL", "CLOSE", "FIRST")
@@ -34,17 +35,30 @@ _SHOW_WORDS = {
 """What words of a SHOW that is none ask for."""
 
 
+_AROUND = "what stands around the statement is no SQL"
+
+
+def read_other_text(text: str) -> str | None:
+    """Return the statement that a text has within other words, or that a question in another language means."""
+    return unwrap(text) or read_dataframe(text)
+
+
 def refuse_unknown(source: StatementText, token: Token) -> Exception:
     """Return the refusal of a statement whose first word is none, with the SELECT that it has or means."""
     word = token.text.split()[0] if token.text.split() else token.text
-    asked = read_pandas(source.text)
-    if asked is not None:
-        return source.refuse("this is not SQL", token.start, asked, Fix(asked, 0, len(source.text)))
+    meant = read_other_text(source.text)
+    if meant is not None:
+        said = _AROUND if meant in source.text else "this is not SQL"
+        return source.refuse(said, token.start, meant, Fix(meant, 0, len(source.text)))
     close = difflib.get_close_matches(word.upper(), _STATEMENTS, 1, 0.7)
     if close:
         fix = Fix(close[0], token.start, token.start + len(word))
         return source.syntax(f"cannot read `{word[:40]}`", token.start, f"did you mean {close[0]}?", fix)
+    if word.upper() not in _COMMANDS:
+        return source.refuse("this is not SQL", token.start, _FORMS)
     said = f"{word.upper()[:40]} statements are not run: dpsql only reads"
+    if word.upper() in _NEEDLESS:
+        return source.refuse(said, token.start, _NEEDLESS[word.upper()])
     kept = re.match(
         r"(?is)\s*(?:CREATE\s[^(]*?\bAS|INSERT\s[^()]*(?:\([^()]*\))?)\s*\(?\s*(?=(?:SELECT|WITH)\b)",
         source.text,
@@ -58,8 +72,21 @@ def refuse_unknown(source: StatementText, token: Token) -> Exception:
     return source.refuse(
         said,
         token.start,
-        "statements are SELECT, EXPLAIN, SHOW, DESCRIBE, REFINE RELEASE and SET dp_...",
+        _FORMS,
     )
+
+
+_FORMS = "statements are SELECT, EXPLAIN, SHOW, DESCRIBE, REFINE RELEASE and SET dp_..."
+_NEEDLESS = dict.fromkeys(("BEGIN", "START", "COMMIT", "ROLLBACK", "END"), "leave it out: nothing is changed")
+_NEEDLESS |= {"USE": "leave it out: a policy is one database, and SHOW TABLES lists its tables"}
+"""Commands that a statement does not need."""
+_COMMANDS = frozenset(
+    """
+    ALTER ANALYZE ATTACH CALL COPY CREATE DECLARE DELETE DETACH DROP EXEC EXECUTE EXPORT GRANT IMPORT INSERT
+    INSTALL KILL LOAD LOCK MERGE PRAGMA REPLACE REVOKE SAVEPOINT SUMMARIZE TABLE TRUNCATE UNLOAD UPDATE UPSERT VACUUM
+    """.split()  # noqa: SIM905  a table of words
+) | frozenset(_NEEDLESS)
+"""The first words of statements of SQL that change something, or set something up."""
 
 
 def refuse_several(source: StatementText, at: int) -> Exception:

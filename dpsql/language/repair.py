@@ -11,6 +11,7 @@ from itertools import pairwise
 from sqlglot.tokenizer_core import Token, TokenType
 
 from dpsql.errors import Fix, QueryRefused, QuerySyntaxError
+from dpsql.language.command_statements import read_other_text
 from dpsql.language.parse import parse
 from dpsql.language.text_outline import Outline
 from dpsql.language.tokens import find_closing_parenthesis
@@ -34,18 +35,23 @@ _NEXT = re.compile(r"(?i)\s+(?:and|or|group|order|having|limit)\b|\s*[;)]|\s*\Z"
 """What follows a text whose closing quote is missing."""
 
 
-def repair(text: str, error: QuerySyntaxError) -> tuple[str, Fix] | None:
-    """Return the hint and the fix of a syntax error; None if no small change makes the statement parse.
+def repairs(text: str, error: QuerySyntaxError) -> Iterator[tuple[str, Fix]]:
+    """Yield hints and fixes of a syntax error after which the statement parses, the likeliest first.
 
-    >>> repair("SELECT a FORM t", QuerySyntaxError("no", line=1, col=15))[0]
+    Where there are none, one after which it parses further.
+
+    >>> next(repairs("SELECT a FORM t", QuerySyntaxError("no", line=1, col=15)))[0]
     'did you mean FROM?'
     """
     if error.line is None or error.col is None:
-        return None
+        return
+    meant = read_other_text(text)
+    if meant is not None:
+        yield meant, Fix(meant, 0, len(text))
     at = _find_place(text, error)
     outline = Outline.of(text)
     found = _find_repairs(text, outline.tokens, at) if outline.tokens else _close_quote(text, at)
-    furthest, best = len(text) - at, None
+    furthest, best, parsed = len(text) - at, None, False
     for fix, hint in found:
         changed = text
         for one in sorted((fix, *fix.also), key=lambda f: f.start, reverse=True):
@@ -56,11 +62,13 @@ def repair(text: str, error: QuerySyntaxError) -> tuple[str, Fix] | None:
             pass
         except QuerySyntaxError as later:  # perhaps of a further mistake, behind this one
             left = len(changed) - _find_place(changed, later)
-            if left < furthest - _FURTHER and fix.end <= at + 1:
+            if not parsed and left < furthest - _FURTHER and fix.end <= at + 1:
                 furthest, best = left, (hint or _show_change(changed, fix), fix)
             continue
-        return hint or _show_change(changed, fix), fix
-    return best
+        yield hint or _show_change(changed, fix), fix
+        parsed = True
+    if best is not None and not parsed:
+        yield best
 
 
 def _find_place(text: str, error: QuerySyntaxError) -> int:
@@ -107,16 +115,18 @@ def _find_repairs(text: str, tokens: list[Token], at: int) -> Iterator[_Repair]:
     for n in (i, i - 1, i + 1, i - 2):
         if 0 <= n < len(tokens) and tokens[n].token_type not in _NO_WORDS:
             yield from _find_spellings(tokens[n])
-    if before.text.upper() in ("GROUP", "ORDER"):
-        yield _make_insertion(" BY", before.end + 1), ""
+    lacking = [t for t, n in pairwise(tokens) if _lacks_by(t, n)]
+    if lacking:
+        added = tuple(_make_insertion(" BY", t.end + 1) for t in lacking)
+        yield replace(added[0], also=added[1:]), ""
     if before.token_type == TokenType.COMMA:
         yield Fix("", before.start, before.end + 1), ""
+    yield from _separate_queries(text, tokens, i)
     yield from _complete_words(text, tokens, i)
     yield from _complete_comparisons(text, tokens, i)
     for token in tokens[max(i - 2, 0) : i][:: 1 if here.token_type == TokenType.L_PAREN else -1]:
         yield replace(_make_insertion(",", token.end + 1), guess="the comma"), ""
-    if here.token_type == TokenType.R_PAREN:
-        yield Fix("", here.start, here.end + 1), ""
+    yield from _close_calls(tokens, i)
     words = {token.text.upper() for token in tokens}
     ends = (
         (tokens[-1].end + 1, before.end + 1) if here is tokens[-1] else (before.end + 1, tokens[-1].end + 1)
@@ -124,6 +134,43 @@ def _find_repairs(text: str, tokens: list[Token], at: int) -> Iterator[_Repair]:
     for word in (")", " END") if "CASE" in words else (")",):
         for end in ends:
             yield _make_insertion(word, end), ""
+
+
+def _lacks_by(token: Token, after: Token) -> bool:
+    return token.text.upper() in ("GROUP", "ORDER") and after.token_type != TokenType.L_PAREN
+
+
+def _close_calls(tokens: list[Token], i: int) -> Iterator[_Repair]:
+    """Close a parenthesis before each word that may stand behind its call, and leave out one too many."""
+    kinds = [token.token_type for token in tokens]
+    opened = kinds.count(TokenType.L_PAREN) - kinds.count(TokenType.R_PAREN)
+    for token in reversed(tokens[: i + 1]) if opened < 0 else ():
+        if token.token_type == TokenType.R_PAREN:
+            yield Fix("", token.start, token.end + 1), ""
+    first = next((n for n, kind in enumerate(kinds) if kind == TokenType.L_PAREN), i)
+    for n in range(len(tokens) - 1, first + 1, -1) if opened > 0 else ():
+        word = tokens[n].text.upper()
+        if word in (",", "AS", "FROM", "WHERE", "GROUP BY", "OVER", "FILTER", *"+-*/", *_COMPARISONS, "AND"):
+            yield _make_insertion(")", tokens[n - 1].end + 1), ""
+
+
+def _separate_queries(text: str, tokens: list[Token], i: int) -> Iterator[_Repair]:
+    """Write the commas that WITH lacks between its queries, and leave out the last one or a second WITH."""
+    words = [token.text.upper() for token in tokens]
+    if "WITH" not in words:
+        return
+    fixes = list[Fix]()
+    for n in range(1, len(tokens) - 1):
+        named = words[n + 1 : n + 3] == ["AS", "("]
+        if words[n - 1] == ")" and named and words[n] not in _KEYWORDS:
+            fixes.append(_make_insertion(",", tokens[n - 1].end + 1))
+        if words[n - 1 : n + 1] == [")", "WITH"] or words[n - 1 : n + 1] == [",", "WITH"]:
+            before = "," if words[n - 1] == ")" else ""
+            fixes.append(Fix(before, tokens[n - 1].end + 1, tokens[n].end + 1))
+        if words[n - 1] == "," and words[n] == "SELECT":
+            fixes.append(Fix("", tokens[n - 1].start, tokens[n - 1].end + 1))
+    if fixes:
+        yield replace(fixes[0], also=tuple(fixes[1:])), ""
 
 
 def _complete_words(text: str, tokens: list[Token], i: int) -> Iterator[_Repair]:
@@ -277,6 +324,11 @@ _AT_END = re.compile(
 
 def _open_options(text: str, tokens: list[Token]) -> Iterator[_Repair]:
     """Yield OPTIONS with parentheses around `name = value`, behind DIFFERENTIAL_PRIVACY or the SELECT."""
+    levels = [*re.finditer(r"(?i)\{\s*(?:FIXED|INCLUDE|EXCLUDE)?\s*([\w\s,\[\]]*):\s*([^{}]+?)\s*\}", text)]
+    if levels:  # Tableau's expressions of another level
+        written = [f"{m[2]} OVER ({f'PARTITION BY {m[1].strip()}' if m[1].strip() else ''})" for m in levels]
+        fixes = [Fix(new, *m.span()) for new, m in zip(written, levels, strict=True)]
+        yield replace(fixes[0], also=tuple(fixes[1:])), written[0]
     braces = re.search(r"(?i)\bOPTIONS\s*[{\[]([^{}\[\]]*)[}\]]", text)
     if braces is not None:
         written = "OPTIONS (" + re.sub(r"['\"]?(\w+)['\"]?\s*[:=]\s*", r"\1 = ", braces[1]).strip() + ")"

@@ -419,7 +419,7 @@ SELECT COUNT(*) FROM visits v WHERE cost > (SELECT AVG(cost) FROM visits WHERE c
 SELECT CASE WHEN birth_year < 1960 THEN 'old' WHEN birth_year < 1990 THEN 'middle' ELSE 'young' AS grp, COUNT(*) FROM patients GROUP BY grp
 
 -- M105 PIVOT
--- meant: SELECT SUM(minutes) FILTER (WHERE clinic = 'Summit') AS Summit, SUM(minutes) FILTER (WHERE clinic = 'Orchard') AS Orchard FROM (SELECT clinic, minutes FROM visits)
+-- meant: SELECT SUM(minutes) FILTER (WHERE clinic = 'Summit') AS Summit, SUM(minutes) FILTER (WHERE clinic = 'Orchard') AS Orchard FROM visits
 SELECT * FROM (SELECT clinic, minutes FROM visits) PIVOT (SUM(minutes) FOR clinic IN ('Summit', 'Orchard'))
 
 -- M106 the first of a text

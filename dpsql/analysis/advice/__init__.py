@@ -34,7 +34,7 @@ from dpsql.analysis.advice import (
     written_values,
     wrong_level,
 )
-from dpsql.analysis.advice.unknown_names import Advice, FromTable, RefusedStatement, add_clause
+from dpsql.analysis.advice.refused_statement import Advice, FromTable, RefusedStatement, add_clause
 from dpsql.analysis.aggregate_functions import aggregate_name
 from dpsql.analysis.compiler import function_name, list_conjuncts
 from dpsql.analysis.released.released_calls import is_released
@@ -48,11 +48,15 @@ __all__ = ["RefusedStatement", "advise"]
 
 def group_by_items(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
     """Add to GROUP BY what the select list has besides counts."""
+    node = of.original(node)
     select = node.find_ancestor(exp.Select)
     if select is None or any(isinstance(i, exp.Star) for i in select.expressions):
         return None
     items = [i.unalias() for i in select.expressions]
-    if not any(is_released(c) for i in items for c in walk_tree(i)):
+    having = select.args.get("having")
+    if not any(
+        is_released(c) for i in (*items, *([having] if having is not None else [])) for c in walk_tree(i)
+    ):
         return None
     group = select.args.get("group")
     known = list(group.expressions) if group is not None else []
@@ -61,7 +65,7 @@ def group_by_items(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advic
     block = of.outline.block(min((s[0] for s in spans if s is not None), default=0))
     if None in spans or block is None or block.from_ is None or not spans:
         return None
-    if of.query.source.position(node) > block.from_.start:
+    if of.query.source.position(node) > block.from_.start and "GROUP BY" not in one.message:
         return None  # it is in ORDER BY or HAVING
     text = of.text
     if not all(_is_whole_item(text, s) for s in spans if s is not None):
@@ -85,9 +89,7 @@ def group_rolled_items(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> A
 
 def _is_whole_item(text: str, span: tuple[int, int]) -> bool:
     """Return whether an expression is an item of the select list, and not a part of one."""
-    before = text[: span[0]].split()
-    first = bool(before) and before[-1].upper() in ("SELECT", "DISTINCT")
-    begins = first or text[: span[0]].rstrip().endswith((",", ")"))
+    begins = re.search(r"(?i)(?:\bSELECT|\bDISTINCT|[,)])\s*\Z", text[: span[0]]) is not None
     after = text[span[1] :].lstrip()
     return begins and (after[:1] in (",", '"') or after[:1].isalpha())
 
@@ -95,6 +97,9 @@ def _is_whole_item(text: str, span: tuple[int, int]) -> bool:
 def drop_key(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
     """Leave a group key out of the select list and of GROUP BY."""
     named = re.match(r"each value of (.*) belongs to one ", one.message)
+    if named is None and isinstance(node, exp.Column):  # the unit itself
+        named = re.fullmatch(r"(.*)", node.name)
+    node = of.original(node)
     select, block = node.find_ancestor(exp.Select), of.outermost(node)
     clause = block.clause(TokenType.GROUP_BY) if block is not None else None
     if named is None or select is None or block is None or block.from_ is None or clause is None:
@@ -108,6 +113,8 @@ def drop_key(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | No
         return None
     names = {fold(named[1]), *(str(i + 1) for i in places)}
     names |= {fold(select.expressions[i].unalias().sql("duckdb")) for i in places}
+    span = of.outline.span(of.original(node)) if isinstance(node, exp.Column) else None
+    names |= {fold(of.text[slice(*span)])} if span is not None else set()
     left = [key for key in keys if fold(of.text[key[0] : key[1]]) not in names] if len(keys) > 1 else []
     rest = [item for i, item in enumerate(shown) if i not in places]
     by_place = any(of.text[key[0] : key[1]].isdigit() for key in left)
@@ -339,6 +346,15 @@ _ADVICE: tuple[tuple[str, Callable[[RefusedStatement, exp.Expr, Obstacle], Advic
     ("this one releases nothing", listed_rows.count_rows),
     ("no private table reaches the outermost SELECT", listed_rows.count_rows),
     ("the privacy unit cannot be a group key", listed_rows.count_units_by_number),
+    ("the privacy unit cannot be a group key", drop_key),
+    ("a threshold selects groups and needs a GROUP BY", group_by_items),
+    ("HAVING needs a GROUP BY", group_by_items),
+    ("ORDER BY and LIMIT select groups and need a GROUP BY", group_by_items),
+    ("QUALIFY selects among groups of GROUP BY", suggested_changes.advise_on_window),
+    ("QUALIFY selects among groups of GROUP BY", listed_rows.count_rows),
+    (" takes one condition", foreign_functions.write_alike),
+    (" is of whole numbers, or of times and an INTERVAL", written_values.write_series),
+    (" takes constants: two ends, and a step", written_values.write_series),
     ("the share of rows below a quantile", suggested_changes.advise_on_share),
     ("the share of rows below a quantile", suggested_changes.exchange_share),
     ("IN takes a list", suggested_changes.select_units_of_table),

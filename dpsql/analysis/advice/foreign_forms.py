@@ -9,7 +9,7 @@ from dataclasses import replace
 from sqlglot import exp
 from sqlglot.tokenizer_core import TokenType
 
-from dpsql.analysis.advice.unknown_names import Advice, RefusedStatement
+from dpsql.analysis.advice.refused_statement import Advice, RefusedStatement
 from dpsql.errors import Fix, Obstacle
 from dpsql.policy import fold
 

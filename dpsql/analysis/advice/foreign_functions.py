@@ -9,7 +9,7 @@ from dataclasses import replace
 from sqlglot import exp
 from sqlglot.tokenizer_core import TokenType
 
-from dpsql.analysis.advice.unknown_names import Advice, RefusedStatement
+from dpsql.analysis.advice.refused_statement import Advice, RefusedStatement
 from dpsql.analysis.compiler import function_name
 from dpsql.errors import Fix, Obstacle
 
@@ -136,6 +136,16 @@ def write_alike(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice |
         written = f"split_part({', '.join(arguments)})"
         same = "" if arguments[2] in ("1", "-1") else f"{arguments[2]} is 1 or -1"
         return written, Fix(written, start, end, provided=same)
+    if (written := _read_criteria(name, arguments)) is not None:
+        return written, Fix(written, start, end)
+    if name in ("field", "array_position", "find_in_set") and len(arguments) > 2:
+        cases = " ".join(f"WHEN {each} THEN {i}" for i, each in enumerate(arguments[1:], 1))
+        return f"CASE {arguments[0]} {cases} ELSE 0 END", Fix(
+            f"CASE {arguments[0]} {cases} ELSE 0 END", start, end
+        )
+    if name in _WITH_ACCURACY and len(arguments) == 1 + _WITH_ACCURACY[name]:
+        written = f"{name}({', '.join(arguments[:-1])})"
+        return written, Fix(written, start, end)
     if name == "choose" and len(arguments) > 1:
         cases = " ".join(f"WHEN {i} THEN {each}" for i, each in enumerate(arguments[1:], 1))
         written = f"CASE {arguments[0]} {cases} END"
@@ -155,6 +165,36 @@ def write_alike(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice |
     return written, Fix(
         written, start, end, asks=asks.format(*arguments), provided=provided.format(*arguments)
     )
+
+
+_WITH_ACCURACY = dict.fromkeys(("percentile_approx", "approx_percentile", "percentile", "approx_quantile"), 2)
+_WITH_ACCURACY |= dict.fromkeys(("approx_count_distinct", "approx_distinct", "approx_median"), 1)
+"""Aggregates that other systems give an accuracy besides, and how many other arguments they have."""
+_CRITERION = re.compile(r"""["'](>=|<=|<>|!=|>|<|=|)\s*(.*)["']""")
+_OF_CRITERIA = re.compile(r"(count|sum|average|avg|min|max)_?ifs?")
+
+
+def _read_criteria(name: str, arguments: tuple[str, ...]) -> str | None:
+    """Return a spreadsheet's aggregate with criteria as SQL: `COUNTIF(x, ">30")`, `SUMIFS(y, x, "a*")`."""
+    call = _OF_CRITERIA.fullmatch(name)
+    if call is None or len(arguments) < 2:
+        return None
+    several, pairs = name.endswith("s"), list(arguments)
+    value = pairs.pop(0) if several and call[1] != "count" else pairs[2] if len(pairs) == 3 else pairs[0]
+    pairs = pairs[:2] if not several else pairs
+    conditions = list[str]()
+    for column, criterion in zip(pairs[::2], pairs[1::2], strict=False):
+        said = _CRITERION.fullmatch(criterion)
+        if said is None and not re.fullmatch(r"-?[\d.]+", criterion):
+            return None
+        sign, text = (said[1] or "=", said[2]) if said is not None else ("=", criterion)
+        sign, text = ("LIKE", text.replace("*", "%")) if "*" in text and sign == "=" else (sign, text)
+        number = re.fullmatch(r"-?\d+(\.\d+)?", text)
+        conditions.append(f"{column} {sign} {text if number else chr(39) + text + chr(39)}")
+    condition = " AND ".join(conditions)
+    if call[1] == "count":
+        return f"COUNT_IF({condition})"
+    return f"{'AVG' if call[1] == 'average' else call[1].upper()}({value}) FILTER (WHERE {condition})"
 
 
 _NAMING = ("dateadd", "timestampadd", "try_convert")

@@ -9,7 +9,7 @@ from sqlglot import exp
 from sqlglot.tokenizer_core import TokenType
 
 from dpsql.analysis.advice.listed_rows import split_options
-from dpsql.analysis.advice.unknown_names import Advice, RefusedStatement
+from dpsql.analysis.advice.refused_statement import Advice, RefusedStatement
 from dpsql.analysis.aggregate_functions import contains_aggregate
 from dpsql.analysis.compiler import function_name, list_conjuncts
 from dpsql.errors import Fix, Obstacle

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from itertools import pairwise
 
 from sqlglot import exp
 from sqlglot.tokenizer_core import TokenType
 
-from dpsql.analysis.advice.unknown_names import Advice, RefusedStatement
+from dpsql.analysis.advice.refused_statement import Advice, RefusedStatement
 from dpsql.analysis.aggregate_functions import aggregate_calls, aggregate_name
 from dpsql.analysis.compiler import function_name
 from dpsql.errors import Fix, Obstacle
 from dpsql.language import BlockText, find_nodes, walk_tree
+from dpsql.policy import fold
 
 _LAST = (TokenType.ORDER_BY, TokenType.LIMIT, TokenType.OFFSET, TokenType.FETCH)
 _SET_OPERATIONS = (TokenType.UNION, TokenType.EXCEPT, TokenType.INTERSECT)
@@ -83,10 +85,27 @@ def count_rows(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | 
     if len(named) > 1:
         unit = next(f"{n.alias}.{unit}" for n in named if n.unit is not None)
     stops = [t.start for t in block.clauses if t.token_type != TokenType.WHERE]
-    rows = text[block.from_.start : min(stops, default=block.end)].strip()
+    rows = _write_names_out(of, select, block.from_.start, min(stops, default=block.end)).strip()
     whole = f"SELECT {options}COUNT(DISTINCT {unit}) {rows}"
     before = text[: block.select.start]
     return whole, Fix(before + whole, 0, len(text), asks=f"how many {unit} there are"), message
+
+
+def _write_names_out(of: RefusedStatement, select: exp.Select, start: int, end: int) -> str:
+    """Return a part of the text with expressions in the place of the names that the select list gives them."""
+    known = {column for n in of.list_tables(select) for column in map(fold, n.columns)}
+    named = {fold(i.alias): of.outline.span(i.this) for i in select.expressions if isinstance(i, exp.Alias)}
+    text, parts, at = of.text, list[str](), start
+    for before, token in pairwise(of.outline.tokens):
+        span = named.get(fold(token.text)) if fold(token.text) not in known else None
+        plain = token.token_type == TokenType.VAR and before.token_type not in (
+            TokenType.DOT,
+            TokenType.ALIAS,
+        )
+        if span is not None and plain and start <= token.start < end:
+            parts += [text[at : token.start], f"({text[slice(*span)]})"]
+            at = token.end + 1
+    return "".join([*parts, text[at:end]])
 
 
 def count_starred_rows(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:

@@ -9,7 +9,7 @@ from sqlglot import exp
 from sqlglot.tokenizer_core import TokenType
 
 from dpsql.analysis.advice.listed_rows import split_options
-from dpsql.analysis.advice.unknown_names import Advice, RefusedStatement, add_clause
+from dpsql.analysis.advice.refused_statement import Advice, RefusedStatement, add_clause
 from dpsql.analysis.aggregate_functions import aggregate_calls, aggregate_name
 from dpsql.analysis.compiler import list_conjuncts
 from dpsql.errors import Fix, Obstacle

@@ -10,7 +10,7 @@ from sqlglot.tokenizer_core import TokenType
 
 from dpsql.analysis.advice.foreign_functions import SHORT_PARTS
 from dpsql.analysis.advice.listed_rows import split_options
-from dpsql.analysis.advice.unknown_names import Advice, RefusedStatement, add_clause
+from dpsql.analysis.advice.refused_statement import Advice, RefusedStatement, add_clause
 from dpsql.analysis.aggregate_functions import aggregate_calls, aggregate_name
 from dpsql.analysis.compiler import function_name
 from dpsql.analysis.released.released_calls import is_released
@@ -161,6 +161,7 @@ def _rename_part(of: RefusedStatement, part: str, value: str, start: int, end: i
 
 
 _RANKS = frozenset({"row_number", "rank", "dense_rank", "percent_rank", "cume_dist", "ntile"})
+_FIRST_ROWS = frozenset({"row_number", "rank", "dense_rank"})
 _ROWS = frozenset({"lag", "lead", "first_value", "last_value", "nth_value"})
 
 
@@ -203,6 +204,16 @@ def _ask_quantile(of: RefusedStatement, one: Obstacle, window: exp.Window, rows:
     if span is None or None in keys:
         return None
     value, by = of.text[span[0] : span[1]], ", ".join(of.text[k[0] : k[1]] for k in keys if k is not None)
+    first = re.search(
+        r"(?i)(?:\bOVER\s*\([^()]*\)|\b\w*(?:rn|rk|rank|rownum|row_num|r|seq|n|num))\s*(=|<=|<)\s*\d+\b",
+        of.text,
+    )
+    if first is not None and (function_name(window.this) or "").lower() in _FIRST_ROWS:
+        falling = bool(terms[0].args.get("desc"))
+        largest = f"{'MAX' if falling else 'MIN'}({value})"
+        asks = f"the {'largest' if falling else 'smallest'} {value}{f' of each {by}' if by else ''}, without its row"
+        listed = f"{by}, {largest} {rows} GROUP BY {by}" if by else f"{largest} {rows}"
+        return _replace_statement(of, one, f"SELECT {listed}", asks)
     quantile = f"PERCENTILE_CONT(0.5) WITHIN GROUP (ORDER BY {value})"
     if not by:
         asks = f"the {value} that half of the rows are below"
@@ -395,9 +406,26 @@ def write_pivot_out(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advi
     options, begin = split_options(of, block)
     if said is None or text[begin : block.from_.start].strip() != "*" or "," in said[1]:
         return None
-    values = re.findall(r"'((?:[^']|'')+)'", said[3])
-    if ", ".join(f"'{each}'" for each in values) != re.sub(r"\s*,\s*", ", ", said[3].strip()):
-        return None  # numbers, names with AS, or a subquery
-    items = ", ".join(f"{said[1]} FILTER (WHERE {said[2]} = '{v}') AS {write_name(v)}" for v in values)
-    made = f"SELECT {options}{items} {text[block.from_.start : word.start].strip()}{text[call + 1 :]}"
+    items = list[str]()
+    for listed in re.split(r"\s*,\s*(?=[\[\"'\d])", said[3].strip()):
+        one = re.fullmatch(
+            r"""(?i)(?:'([^']+)'|\[([^\]]+)\]|"([^"]+)"|(\d+))(?:\s+AS\s+["\[]?(\w+)["\]]?)?""", listed
+        )
+        if one is None:
+            return None  # a subquery
+        value = one[1] or one[2] or one[3] or one[4]
+        same = one[4] or f"'{value}'"
+        named = write_name(one[5] or value)
+        items.append(f"{said[1]} FILTER (WHERE {said[2]} = {same}) AS {named}")
+    rows, keys, rest = text[block.from_.start : word.start].strip(), "", text[call + 1 :]
+    inner = re.fullmatch(r"(?is)FROM\s*\(\s*SELECT\s+([\w\s,.]+?)\s+(FROM\s.+)\)(?:\s+(?:AS\s+)?\w+)?", rows)
+    if inner is not None:  # what it selects besides are the groups
+        read = set(re.findall(r"\w+", said[1].lower())) | {said[2].lower()}
+        keys = ", ".join(
+            k.strip() for k in inner[1].split(",") if k.strip().lower().split(".")[-1] not in read
+        )
+        rest = re.sub(r"(?i)\A\s*(?:AS\s+)?(?!ORDER\b|LIMIT\b|WHERE\b)\w+", "", rest)
+        rows = f"{inner[2].strip()}{f' GROUP BY {keys}' if keys else ''}"
+    listed = ", ".join([*([keys] if keys else []), *items])
+    made = f"SELECT {options}{listed} {rows}{rest}"
     return made, Fix(text[: block.select.start] + made, 0, len(text))

@@ -3,125 +3,22 @@
 from __future__ import annotations
 
 import re
-from dataclasses import field, replace
+from dataclasses import replace
 
 from sqlglot import exp
-from sqlglot.tokenizer_core import TokenType
 
-from dpsql.analysis.aggregate_functions import aggregate_calls
+from dpsql.analysis.advice.refused_statement import Advice, FromTable, RefusedStatement
+from dpsql.analysis.aggregate_functions import aggregate_calls, aggregate_name
 from dpsql.analysis.compiler import function_name
-from dpsql.analysis.schema_catalog import Catalog
-from dpsql.errors import Fix, Obstacle, QueryRefused, QuerySyntaxError
+from dpsql.errors import Fix, Obstacle
 from dpsql.language import (
-    BlockText,
-    Explain,
-    Outline,
-    Query,
     call_end,
     find_nodes,
-    parse,
     replace_name,
     walk_tree,
     write_name,
 )
-from dpsql.lazy_dataclass import dataclass
-from dpsql.policy import CsvSource, Policy, Table, TableDomain, UnitColumn, ValuesDomain, fold
-
-_SET_OPERATIONS = (TokenType.UNION, TokenType.EXCEPT, TokenType.INTERSECT)
-
-Advice = tuple[str | None, Fix | None] | tuple[str | None, Fix | None, str]
-"""A hint, its fix, and perhaps a message that says better what is wrong."""
-
-
-@dataclass(frozen=True, slots=True)
-class FromTable:
-    """A declared table in a FROM clause, under its alias."""
-
-    alias: str
-    table: Table
-    node: exp.Table
-    columns: tuple[str, ...]
-
-    def column(self, name: str) -> str | None:
-        """Return a column by its folded name."""
-        return next((c for c in self.columns if fold(c) == fold(name)), None)
-
-    @property
-    def unit(self) -> str | None:
-        """The column that holds the privacy unit."""
-        return self.table.unit.column if isinstance(self.table.unit, UnitColumn) else None
-
-
-@dataclass(slots=True)
-class RefusedStatement:
-    """A refused statement, with its text and what the policy and the tables' schema say."""
-
-    query: Query
-    policy: Policy
-    catalog: Catalog
-    outline: Outline = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.outline = Outline.of(self.query.source.text)
-
-    @property
-    def text(self) -> str:
-        """The statement as it was typed."""
-        return self.query.source.text
-
-    @property
-    def has_options(self) -> bool:
-        """Whether the clause of options was typed."""
-        return any(t.text.upper() == "DIFFERENTIAL_PRIVACY" for t in self.outline.tokens)
-
-    def original(self, node: exp.Expr) -> exp.Expr:
-        """Return the node of the whole statement at a node's place in the text; itself if none is there."""
-        at = self.query.source.position(node)
-        try:
-            whole = parse(self.query.source.text)
-        except (QueryRefused, QuerySyntaxError):
-            return node
-        query = whole.query if isinstance(whole, Explain) else whole
-        tree = query.tree if isinstance(query, Query) else self.query.tree
-        same = (n for n in find_nodes(tree, type(node)) if self.query.source.position(n) == at)
-        return next(same, node)
-
-    def call(self, node: exp.Expr) -> tuple[int, int, tuple[str, ...]] | None:
-        """Return where the call of a node stands, as it is written, and its arguments; None if it is none."""
-        start = self.query.source.position(node)
-        token = next((t for t in self.outline.tokens if t.start == start), None)
-        found = None if token is None else self.outline.call_around(start, token.text)
-        return found if found is not None and found[0] == start else None
-
-    def list_tables(self, select: exp.Select) -> list[FromTable]:
-        """Return the declared tables of a FROM clause."""
-        first = select.args.get("from_")
-        nodes = [first.this if first is not None else None, *(j.this for j in select.args.get("joins") or ())]
-        found = []
-        for node in nodes:
-            table = (
-                self.policy.table(node.name) if isinstance(node, exp.Table) and node.name.isascii() else None
-            )
-            if table is not None and isinstance(node, exp.Table):
-                found.append(FromTable(node.alias_or_name, table, node, self.columns(table)))
-        return found
-
-    def outermost(self, node: exp.Expr) -> BlockText | None:
-        """Return the text of the block around a node if the block is the whole statement; else None."""
-        block, first = self.outline.block(self.query.source.position(node)), self.outline.block(0)
-        several = block is not None and any(t.token_type in _SET_OPERATIONS for t in block.clauses)
-        return block if block == first and not several else None
-
-    def columns(self, table: Table) -> tuple[str, ...]:
-        """Return the names of a declared table's columns."""
-        return tuple(name for name, _ in self.catalog.columns(table.name))
-
-
-def add_clause(text: str, at: int, clause: str) -> Fix:
-    """Return the fix that adds a clause at a place, with blanks around it."""
-    before = "" if at and text[at - 1].isspace() else " "
-    after = " " if at < len(text) and not text[at].isspace() and text[at] not in ");" else ""
-    return Fix(f"{before}{clause}{after}", at, at)
+from dpsql.policy import CsvSource, Table, TableDomain, UnitColumn, ValuesDomain, fold
 
 
 def advise_on_column(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
@@ -149,7 +46,7 @@ def advise_on_column(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Adv
     around = written.find_ancestor(exp.Select)
     if isinstance(written, exp.Column) and around is not None:
         named_call = _name_count(of, written, around)
-        named_call = named_call or _name_only_number(of, written, around)
+        named_call = named_call or _name_only_number(of, written, around) or _count_for_name(of, written)
         if named_call is not None:
             return named_call
     if isinstance(node, exp.Column) and select is not None:
@@ -228,6 +125,19 @@ def _name_only_number(of: RefusedStatement, node: exp.Column, select: exp.Select
         return None
     span = of.outline.span(numbers[0])
     return None if span is None else _give_name(of, span, node.name)
+
+
+def _count_for_name(of: RefusedStatement, node: exp.Column) -> Advice | None:
+    """Write COUNT(*) for the `n` of a formula that has another aggregate: `STDDEV(x) / SQRT(n)`."""
+    item, select = node.find_ancestor(exp.Select, exp.Where, exp.Group), node.find_ancestor(exp.Select)
+    at, around = node.this.meta.get("start"), node.parent
+    if node.table or fold(node.name) not in _COUNT_NAMES or not isinstance(item, exp.Select) or at is None:
+        return None
+    while around is not None and around is not select and not any(aggregate_calls(around)):
+        around = around.parent
+    if around is None or around is select or aggregate_name(around) is not None:
+        return None
+    return "COUNT(*)", Fix("COUNT(*)", at, node.this.meta["end"] + 1, guess=f"COUNT(*) for {node.name}")
 
 
 _COUNT_NAMES = frozenset({"n", "count", "cnt", "num", "total", "freq", "frequency", "c", "counts", "number"})

@@ -1,0 +1,59 @@
+"""Find the statement in a text that was copied with what stood around it, and commands of other clients."""
+
+from __future__ import annotations
+
+import re
+
+_PROMPT = (
+    r"(?:[\w.@:/~() \[\]-]{0,40}?[\w)\]*'\"(!-][=#$]?[>#$%](?=\s)|[>$%](?=\s)|In \[\d*\]:|\.\.\.:?|-+>|\d+:)"
+)
+_PROMPTS = re.compile(rf"(?m)^[ \t]*(?:{_PROMPT}[ \t]+|>>>[ \t]*)+")
+"""What clients write before what is typed, at the beginning of a line."""
+_STATEMENT = r"(?:SELECT|WITH|EXPLAIN|SHOW|DESCRIBE|FROM)\b"
+_BEFORE = re.compile(
+    rf"""(?xis)\A(?:\s|[`'"(]
+    | ```\w*[^\S\n]* | %%?\w+(?:[^\S\n]+(?!{_STATEMENT})\S+)*
+    | (?:\#|//|--)[^\n]*(?=\n)
+    | (?:sql|query|q|answer|input|statement)\s*[:=]+
+    | (?:USE|BEGIN|START\s+TRANSACTION|GO|SET\s+(?:NOCOUNT|ANSI_NULLS)\s+\w+)\b[^\S\n;]*[\w.`"\[\]]*\s*(?:;|\n)
+    )+(?={_STATEMENT})"""
+)
+_BEHIND = re.compile(
+    r"""(?xis)(?:\s|```|;|["'`](?=\s*;?\s*\Z)|\\[gGxX]\b|(?<=\s)GO\b|^/\s*$|^(?:COMMIT|END)\s*;|\#[^\n]*\Z
+    | ^\(?\d+\s+rows?\b[^\n]*)+\Z""",
+    re.MULTILINE,
+)
+_COMMANDS = {
+    r"\\dt?\+?|\.tables|\\l|ls|dir|LIST\s+TABLES|HELP": "SHOW TABLES",
+    r"(?:\\d\+?|\.schema|sp_help|(?:EXEC(?:UTE)?\s+)sp_(?:help|columns))\s+'?(?:\w+\.)?(\w+)'?": r"DESCRIBE \1",
+    r"PRAGMA\s+table_info\s*\(\s*'?(\w+)'?\s*\)": r"DESCRIBE \1",
+    r"PRAGMA\s+show_tables": "SHOW TABLES",
+    r"(?:BUDGET|\\budget|privacy\s+budget)": "SHOW PRIVACY BUDGET",
+}
+"""Commands of other clients, and the statements that show the same."""
+
+
+def unwrap(text: str) -> str | None:
+    r"""Return the statement of a text without prompts, fences and commands around it; None if none are there.
+
+    >>> unwrap("clinic=# SELECT COUNT(*)\nclinic-# FROM visits;")
+    'SELECT COUNT(*)\nFROM visits'
+    >>> unwrap("```sql\nSELECT COUNT(*) FROM visits\n```"), unwrap("SELECT COUNT(*) FROM visits\nGO")
+    ('SELECT COUNT(*) FROM visits', 'SELECT COUNT(*) FROM visits')
+    >>> unwrap("SELECT COUNT(*) FROM visits"), unwrap("DELETE FROM visits")
+    (None, None)
+    """
+    for meant, written in _COMMANDS.items():
+        match = re.fullmatch(rf"(?i)\s*(?:{meant})\s*;?\s*", text)
+        if match is not None:
+            return match.expand(written)
+    bare = _PROMPTS.sub("", text)
+    opening = _BEFORE.match(bare)
+    if opening is not None:
+        bare = bare[opening.end() :]
+    bare = _BEHIND.sub("", bare)
+    if opening is not None and opening[0].count("(") > bare.count(")") - bare.count("("):
+        opened = bare.count(")") - bare.count("(")
+        bare = bare.rstrip()[: -opened or None] if opened > 0 and bare.endswith(")" * opened) else bare
+    begins = re.match(rf"(?i){_STATEMENT}", bare)
+    return bare if begins is not None and bare.strip() != text.strip().rstrip(";").strip() else None
