@@ -300,6 +300,8 @@ def _cast(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> Typed:
             raise refuse_text(compiler.source, value.text, sql_type, node)
         # A constant still, but no text any more that could become something else.
         return replace(converted, literal=Literal((sql_type.name, value.text)))
+    if not isinstance(node, exp.TryCast) and _is_number(value.type) != _is_number(sql_type):
+        _refuse_numbered_day(compiler, value.type, sql_type, node)
     if TIMESTAMPTZ in (value.type, sql_type):
         return _cast_instant(compiler, value, sql_type, node)
     if value.type == TIMESTAMP and sql_type == VARCHAR:
@@ -311,6 +313,22 @@ def _cast(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> Typed:
         # Quotes and separators make the text of a list longer than its items.
         return cut_text(result, LONGEST)
     return make_canonical(result)
+
+
+def _is_number(kind: SqlType) -> bool:
+    return kind.numeric or kind == BOOLEAN
+
+
+def _refuse_numbered_day(
+    compiler: StatementCompiler, given: SqlType, wanted: SqlType, node: exp.Expr
+) -> None:
+    """Refuse a conversion between numbers and days or times, which no value has: all would be NULL."""
+    day = given if _is_number(wanted) else wanted
+    if not (day.moment or day.name in ("DATE", "TIME")):
+        return
+    plain = node.this.sql("duckdb") if isinstance(node.this, exp.Column) else "x"
+    form = "year({})" if day is given else "make_date({}, 1, 1)"
+    raise compiler.source.refuse(f"{given} is not cast to {wanted}", node, form.format(plain))
 
 
 def _cast_instant(compiler: StatementCompiler, value: Typed, sql_type: SqlType, node: exp.Expr) -> Typed:

@@ -71,7 +71,7 @@ def rewrite(
         error = _refusal(candidate, prepare)
     for _ in range(_ROUNDS):
         if error is None:
-            whole = candidate.rstrip() + _remark(fixes)
+            whole = candidate.strip() + _remark(fixes)
             return _offered(whole, refused, later, fixes) if candidate != text else None
         found = [o.fix for o in error.obstacles if o.fix is not None]
         edits, used = _edits(candidate, found)

@@ -198,7 +198,10 @@ class _Splitter:
         self.sets, self.query = True, replace(self.query, tree=tree)
         try:
             self.kinds = Kinds.of(self.query, self.provenance)
-        except QueryRefused:  # a set by the privacy unit has private rows, beside the released ones of others
+        except QueryRefused as refused:
+            if refused.obstacles[0].unknown:
+                raise
+            # A set by the privacy unit has private rows, beside the released ones of others.
             raise self.source.refuse(
                 "of ROLLUP, CUBE and GROUPING SETS each set is a release, and none is by the privacy unit",
                 groups[0],

@@ -51,9 +51,10 @@ def refuse_unknown(source: StatementText, token: Token) -> Exception:
         said = _AROUND if meant in source.text else "this is not SQL"
         return source.refuse(said, token.start, meant, Fix(meant, 0, len(source.text)))
     close = difflib.get_close_matches(word.upper(), _STATEMENTS, 1, 0.7)
-    if close:
+    if close and not (word.upper() in _ASKING or source.text.rstrip().endswith("?")):
         fix = Fix(close[0], token.start, token.start + len(word))
-        return source.syntax(f"cannot read `{word[:40]}`", token.start, f"did you mean {close[0]}?", fix)
+        said = f"cannot read `{word[:40]}`"
+        return source.syntax(said, token.start, f"did you mean {close[0]}?", fix)
     if word.upper() not in _COMMANDS:
         return source.refuse("this is not SQL", token.start, _FORMS)
     said = f"{word.upper()[:40]} statements are not run: dpsql only reads"
@@ -77,7 +78,10 @@ def refuse_unknown(source: StatementText, token: Token) -> Exception:
 
 
 _FORMS = "statements are SELECT, EXPLAIN, SHOW, DESCRIBE, REFINE RELEASE and SET dp_..."
+_ASKING = frozenset(("HOW", "WHAT", "WHICH", "WHO", "WHERE", "GIVE", "LIST", "FIND", "COUNT", "CALCULATE"))
+"""The first words of questions in English."""
 _NEEDLESS = dict.fromkeys(("BEGIN", "START", "COMMIT", "ROLLBACK", "END"), "leave it out: nothing is changed")
+_NEEDLESS |= {"DECLARE": "leave it out, and write the value where its name stands"}
 _NEEDLESS |= {"USE": "leave it out: a policy is one database, and SHOW TABLES lists its tables"}
 """Commands that a statement does not need."""
 _COMMANDS = frozenset(

@@ -236,7 +236,11 @@ def _correct_value(name: str, token: Token, error: str) -> Fix | None:
         made = number[1]
     elif name in _EXAMPLES:
         made, guess = _EXAMPLES[name], _EXAMPLES[name]
-    return Fix(made, token.start, token.end + 1, guess=guess) if made and made != written else None
+    return (
+        Fix(made, token.start, token.end + 1, guess=guess)
+        if made and (made != written or token.token_type == TokenType.STRING)
+        else None
+    )
 
 
 _EXAMPLES = {

@@ -19,7 +19,7 @@ _BEFORE = re.compile(
     )+(?={_STATEMENT})"""
 )
 _BEHIND = re.compile(
-    r"""(?xis)(?:\s|```|;|["'`](?=\s*;?\s*\Z)|\\[gGxX]\b|(?<=\s)GO\b|^/\s*$|^(?:COMMIT|END)\s*;|\#[^\n]*\Z
+    r"""(?xis)(?:\s|```|;|\\[gGxX]\b|(?<=\s)GO\b|^/\s*$|^(?:COMMIT|END)\s*;|\#[^\n]*\Z
     | ^\(?\d+\s+rows?\b[^\n]*)+\Z""",
     re.MULTILINE,
 )
@@ -51,6 +51,8 @@ def unwrap(text: str) -> str | None:
     opening = _BEFORE.match(bare)
     if opening is not None:
         bare = bare[opening.end() :]
+        around = re.search(r"[\"'`](?=[\"'`(\s]*\Z)", opening[0])
+        bare = re.sub(rf"{around[0]}\s*;?\s*\Z", "", bare) if around is not None else bare
     bare = _BEHIND.sub("", bare)
     if opening is not None and opening[0].count("(") > bare.count(")") - bare.count("("):
         opened = bare.count(")") - bare.count("(")

@@ -111,6 +111,22 @@ def _find_repairs(text: str, tokens: list[Token], at: int) -> Iterator[_Repair]:
             yield Fix("DIFFERENTIAL_PRIVACY", *match.span(1)), "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (..)"
     yield from _open_options(text, tokens)
     yield from _filter_aggregates(text)
+    stray = [t for t, after in pairwise(tokens) if t.text == "," and after.text.upper() in _BEHIND_COMMA]
+    if stray:
+        yield (
+            replace(
+                Fix("", stray[0].start, stray[0].end + 1),
+                also=tuple(Fix("", t.start, t.end + 1) for t in stray[1:]),
+            ),
+            "",
+        )
+    yield from _join_conditions(tokens)
+    xml = re.search(
+        r"(?is)STUFF\s*\(\s*\(\s*SELECT\s+(?:DISTINCT\s+)?(?:'[^']*'\s*\+\s*)?(.*?)\s+FROM\s.*?FOR\s+XML\s+PATH.*?,\s*''\s*\)",
+        text,
+    )
+    if xml is not None:
+        yield Fix(f"STRING_AGG({xml[1]}, ',')", *xml.span()), f"STRING_AGG({xml[1]}, ',')"
     yield from _drop_dangling(text, tokens, i)
     for n in (i, i - 1, i + 1, i - 2):
         if 0 <= n < len(tokens) and tokens[n].token_type not in _NO_WORDS:
@@ -138,6 +154,27 @@ def _find_repairs(text: str, tokens: list[Token], at: int) -> Iterator[_Repair]:
 
 def _lacks_by(token: Token, after: Token) -> bool:
     return token.text.upper() in ("GROUP", "ORDER") and after.token_type != TokenType.L_PAREN
+
+
+_BEHIND_COMMA = frozenset(
+    ("WHEN", "THEN", "ELSE", "END", "FROM", "WHERE", "GROUP BY", "ORDER BY", "HAVING", "LIMIT")
+)
+"""Words before which no comma stands."""
+
+
+def _join_conditions(tokens: list[Token]) -> Iterator[_Repair]:
+    """Yield AND for the commas between the conditions of WHERE and HAVING."""
+    clause, depth, found = "", 0, list[Token]()
+    for token in tokens:
+        word = token.text.upper()
+        depth += (token.token_type == TokenType.L_PAREN) - (token.token_type == TokenType.R_PAREN)
+        if not depth and word in ("SELECT", "FROM", "WHERE", *_BEHIND_WHERE):
+            clause = word
+        if not depth and word == "," and clause in ("WHERE", "HAVING"):
+            found.append(token)
+    if found:
+        fixes = [Fix(" AND", token.start, token.end + 1) for token in found]
+        yield replace(fixes[0], also=tuple(fixes[1:])), "AND"
 
 
 def _close_calls(tokens: list[Token], i: int) -> Iterator[_Repair]:

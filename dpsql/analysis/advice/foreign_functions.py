@@ -62,6 +62,8 @@ _ALIKE: dict[str, tuple[tuple[int, str, str, str], ...]] = {
     "ndv": ((1, "COUNT(DISTINCT {0})", "", ""),),
     "hll": ((1, "COUNT(DISTINCT {0})", "", ""),),
     "hll_count": ((1, "COUNT(DISTINCT {0})", "", ""),),
+    "trimmed_mean": ((2, "MEDIAN({0})", "the median, not the mean of what is left", ""),),
+    "trimmean": ((2, "MEDIAN({0})", "the median, not the mean of what is left", ""),),
     "stats_mode": ((1, "MODE({0})", "", ""),),
     "correl": ((2, "CORR({0}, {1})", "", ""),),
     "pearson": ((2, "CORR({0}, {1})", "", ""),),
@@ -138,6 +140,9 @@ def write_alike(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice |
         return written, Fix(written, start, end, provided=same)
     if (written := _read_criteria(name, arguments)) is not None:
         return written, Fix(written, start, end)
+    if name.replace("_", "") in _TESTS and len(arguments) == 2:
+        written = f"{arguments[1]}, AVG({arguments[0]}), STDDEV({arguments[0]}), COUNT({arguments[0]})"
+        return written, Fix(written, start, end, asks="the numbers that the test compares")
     if name in ("field", "array_position", "find_in_set") and len(arguments) > 2:
         cases = " ".join(f"WHEN {each} THEN {i}" for i, each in enumerate(arguments[1:], 1))
         return f"CASE {arguments[0]} {cases} ELSE 0 END", Fix(
@@ -167,6 +172,8 @@ def write_alike(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice |
     )
 
 
+_TESTS = frozenset(("ttest", "studentttest", "welchttest", "ttestind", "anova", "mannwhitneyutest", "ztest"))
+"""Tests of a number between the groups of a key."""
 _WITH_ACCURACY = dict.fromkeys(("percentile_approx", "approx_percentile", "percentile", "approx_quantile"), 2)
 _WITH_ACCURACY |= dict.fromkeys(("approx_count_distinct", "approx_distinct", "approx_median"), 1)
 """Aggregates that other systems give an accuracy besides, and how many other arguments they have."""

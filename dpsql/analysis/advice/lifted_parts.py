@@ -17,6 +17,7 @@ from dpsql.language import find_nodes
 from dpsql.policy import fold
 
 _ROWS = (TokenType.WHERE,)
+_SELECTING = (TokenType.HAVING, TokenType.ORDER_BY, TokenType.LIMIT, TokenType.FETCH)
 
 
 def lift_window(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
@@ -79,6 +80,36 @@ def _list_windows(of: RefusedStatement, begin: int, end: int) -> list[tuple[int,
         text = of.text[over[0] : over[1]]
         found.append((tokens[closed - 1].start, over[1], text[text.index("(") + 1 : -1]))
     return found
+
+
+def select_released(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
+    """Select among released groups in an outer query, where HAVING or LIMIT would select before."""
+    select, block = of.query.tree, of.outline.block(0)
+    if not isinstance(select, exp.Select) or block is None or block.from_ is None:
+        return None
+    clauses = [t for t in block.clauses if t.token_type in _SELECTING]
+    (options, begin), text = split_options(of, block), of.text
+    top = re.fullmatch(r"(?i)\s*TOP\s+(\d+)\s*", text[block.select.end + 1 : begin])
+    if not clauses or (of.has_options and not options):
+        return None
+    spans, shown, names = of.outline.items(begin, block.from_.start), list[str](), iter(("n", "n2", "n3"))
+    rest = text[clauses[0].start : block.end]
+    for (start, end), item in zip(spans, select.expressions, strict=False):
+        written = text[start:end]
+        if contains_aggregate(item):
+            given = item.alias if isinstance(item, exp.Alias) and item.alias.isidentifier() else ""
+            name = given or next(names, "n4")
+            bare = re.sub(rf"(?i)\s+(?:AS\s+)?{re.escape(given)}\s*\Z", "", written) if given else written
+            number = r"\s*".join(map(re.escape, re.findall(r"\w+|\S", bare)))
+            rest = re.sub(rf"(?i)(?<!\w){number}", lambda _, n=name: n, rest)
+            written = f"{bare} AS {name}"
+        shown.append(written)
+    if len(spans) != len(select.expressions) or re.search(r"\w\s*\(", rest):
+        return None
+    inner = f"SELECT {', '.join(shown)} {text[block.from_.start : clauses[0].start].strip()}"
+    rest = re.sub(r"(?i)\AHAVING\b", "WHERE", rest.strip()) + (f" LIMIT {top[1]}" if top is not None else "")
+    whole = f"SELECT {options}* FROM ({inner}) {rest}"
+    return whole, Fix(text[: block.select.start] + whole, 0, len(text))
 
 
 def join_release(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:

@@ -10,6 +10,7 @@ from sqlglot import exp
 from sqlglot.tokenizer_core import TokenType
 
 from dpsql.analysis.advice.refused_statement import Advice, RefusedStatement
+from dpsql.analysis.advice.unknown_names import name_aggregate
 from dpsql.analysis.aggregate_functions import aggregate_calls, aggregate_name
 from dpsql.analysis.compiler import function_name
 from dpsql.errors import Fix, Obstacle
@@ -61,6 +62,9 @@ def count_rows(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | 
     message = "the rows of a private table are counted, never shown"
     if select is None or any(_is_aggregated(item) for item in select.expressions):
         return None
+    for item in select.find_all(exp.Column):
+        if (named := name_aggregate(of, item)) is not None:
+            return named
     if block is None:
         whole = f"SELECT COUNT(*) {text.strip()}"
         plain = text.split()[:1] and text.split()[0].upper() == "FROM"

@@ -42,6 +42,9 @@ _TESTS = frozenset({"bool_or", "logical_or", "bool_and", "logical_and"})
 def advise_on_values(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
     """Advise on an aggregate that is not released; None where nothing released is like it."""
     name, call = (aggregate_name(node) or "").lower(), of.call(node)
+    counted = None if call is None else _count_list(of, name, call)
+    if counted is not None:
+        return counted
     if call is None or of.text[call[1] :].lstrip().upper().startswith(("FILTER", "OVER")):
         return None
     start, end, arguments = call
@@ -56,6 +59,9 @@ def advise_on_values(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Adv
         if name in _ANY and select is not None and select.args.get("group") is None:
             return f"MODE({value})", Fix(f"MODE({value})", start, end, asks=f"the most frequent {value}")
         return _add_group_key(of, node, value, start, end)
+    ends = _find_ends(of, select, arguments[0]) if name == "histogram" and len(arguments) == 2 else None
+    if ends is not None:
+        return _add_group_key(of, node, f"width_bucket({arguments[0]}, {ends}, {arguments[1]})", start, end)
     if arguments and arguments[0][:9].upper() == "DISTINCT ":
         text = of.text[start:end]
         written = text.replace(arguments[0], arguments[0][9:].strip(), 1)
@@ -76,11 +82,40 @@ def advise_on_aggregate(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> 
     call = of.outline.call_around(at, name) if name in _VALUES | _SHAPES else None
     if call is None or not call[2]:
         return None
+    counted = _count_list(of, name, call)
+    if counted is not None:
+        return counted
     if name in _SHAPES:
         written = f"QUANTILE_CONT({call[2][0]}, [0.05, 0.25, 0.5, 0.75, 0.95])"
         asks = f"the {call[2][0]} below which these shares of the rows are"
         return written, Fix(written, call[0], call[1], asks=asks)
     return _add_group_key(of, node, call[2][0], call[0], call[1])
+
+
+def _count_list(of: RefusedStatement, name: str, call: tuple[int, int, tuple[str, ...]]) -> Advice | None:
+    """Write `size(collect_set(x))` and `array_length(array_agg(DISTINCT x))` as counts."""
+    around = re.search(
+        r"(?i)\b(?:size|cardinality|array_size|array_length|length|len|array_count)\s*\(\s*\Z",
+        of.text[: call[0]],
+    )
+    behind = re.match(r"\s*(?:,\s*1\s*)?\)", of.text[call[1] :])
+    if around is None or behind is None or name not in _VALUES or len(call[2]) != 1:
+        return None
+    value = re.sub(r"(?i)\ADISTINCT\s+", "", call[2][0])
+    distinct = "DISTINCT " * (name == "collect_set" or value != call[2][0])
+    written = f"COUNT({distinct}{value})"
+    return written, Fix(written, around.start(), call[1] + behind.end())
+
+
+def _find_ends(of: RefusedStatement, select: exp.Select | None, value: str) -> str | None:
+    """Return the least and the greatest value of a column, as the policy declares them, with a comma."""
+    for named in of.list_tables(select) if select is not None else ():
+        column = named.column(value.split(".")[-1])
+        bounds = None if column is None else named.table.bounds.get(column) or named.table.domain.get(column)
+        low, high = getattr(bounds, "low", None), getattr(bounds, "high", None)
+        if low is not None and high is not None:
+            return f"{low}, {high}"
+    return None
 
 
 def _add_group_key(of: RefusedStatement, node: exp.Expr, value: str, start: int, end: int) -> Advice | None:
@@ -205,10 +240,12 @@ def _ask_quantile(of: RefusedStatement, one: Obstacle, window: exp.Window, rows:
         return None
     value, by = of.text[span[0] : span[1]], ", ".join(of.text[k[0] : k[1]] for k in keys if k is not None)
     first = re.search(
-        r"(?i)(?:\bOVER\s*\([^()]*\)|\b\w*(?:rn|rk|rank|rownum|row_num|r|seq|n|num))\s*(=|<=|<)\s*\d+\b",
+        r"(?i)(?:\bOVER\s*\([^()]*\)|\b\w*(?:rn|rk|rank|rownum|row_num|r|seq|n|num))\s*(=|<=|<)\s*\d+\b(?!\.)",
         of.text,
     )
-    if first is not None and (function_name(window.this) or "").lower() in _FIRST_ROWS:
+    grouped = window.find_ancestor(exp.Select)
+    plain = grouped is not None and grouped.args.get("group") is None
+    if first is not None and plain and (function_name(window.this) or "").lower() in _FIRST_ROWS:
         falling = bool(terms[0].args.get("desc"))
         largest = f"{'MAX' if falling else 'MIN'}({value})"
         asks = f"the {'largest' if falling else 'smallest'} {value}{f' of each {by}' if by else ''}, without its row"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import re
 from dataclasses import replace
 
@@ -51,7 +52,8 @@ def advise_on_column(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Adv
             return named_call
     if isinstance(node, exp.Column) and select is not None:
         tables = of.list_tables(select)
-        found = _find_key_of_domain(of, node, tables) or _quote_declared_value(of, node, tables)
+        found = _find_misspelt(of, node, tables) or _find_key_of_domain(of, node, tables)
+        found = found or name_aggregate(of, node) or _quote_declared_value(of, node, tables)
         found = found or _find_domain_of_table(of, node, tables) or _repeat_number(of, written, around)
         if found is None and not any(n.column(node.name) for n in tables):
             found = _find_in_tables(of, node, tables) or _name_table(of, node, tables)
@@ -147,6 +149,23 @@ _COUNT_NAMES = frozenset({"n", "count", "cnt", "num", "total", "freq", "frequenc
 def _give_name(of: RefusedStatement, span: tuple[int, int], name: str) -> Advice:
     named = f"{of.text[span[0] : span[1]]} AS {write_name(name)}"
     return named, Fix(f" AS {write_name(name)}", span[1], span[1], guess=f"{name} for it")
+
+
+def _find_misspelt(of: RefusedStatement, node: exp.Column, named: list[FromTable]) -> Advice | None:
+    """`f.orgin`, where f has a column whose name differs by a letter or two."""
+    mine = next((n for n in named if node.table and fold(n.alias) == fold(node.table)), None)
+    close = difflib.get_close_matches(fold(node.name), mine.columns, 1, 0.85) if mine is not None else []
+    return _replace_name(of, node, close[0]) if close else None
+
+
+def name_aggregate(of: RefusedStatement, node: exp.Column) -> Advice | None:
+    """Write the parentheses of `SELECT COUNT x`, which reads as a column COUNT with another name."""
+    item, at = node.parent, node.this.meta.get("start")
+    named = None if at is None else re.match(r"(?i)(COUNT|SUM|AVG|MIN|MAX|MEDIAN)\s+(\w+)", of.text[at:])
+    if named is None or at is None or not isinstance(item, exp.Alias) or fold(item.alias) != fold(named[2]):
+        return None
+    written = f"{named[1]}({named[2]})"
+    return written, Fix(written, at, at + named.end())
 
 
 def _find_domain_of_table(of: RefusedStatement, node: exp.Column, named: list[FromTable]) -> Advice | None:
