@@ -2,7 +2,8 @@
 
 `parse` (``parse``) runs these, in this order; ``check_statements`` reads those about streams of checks,
 ``board_statements`` those about boards and holdouts, and ``check_rewrites`` makes what checks count;
-``command_statements`` reads SHOW, DESCRIBE, SET and REFINE, and ``dataframe_forms`` questions in the form of pandas and dplyr, ``pasted_text`` statements with what was copied around them:
+``command_statements`` reads SHOW, DESCRIBE, SET and REFINE, ``dataframe_forms`` questions in the form of
+pandas and dplyr, ``pasted_text`` statements with what was copied around them:
 
 ``tokens``         the tokens of a statement, and limits on its size
 ``clauses``        those of other dialects as dpsql reads them, by ``clause_forms``; the private clauses,

@@ -39,7 +39,7 @@ _AROUND = "what stands around the statement is no SQL"
 
 
 def read_other_text(text: str) -> str | None:
-    """Return the statement that a text has within other words, or that a question in another language means."""
+    """Return the statement within other words, or what a question in another language asks."""
     return unwrap(text) or read_dataframe(text)
 
 
@@ -87,7 +87,8 @@ _NEEDLESS |= {"USE": "leave it out: a policy is one database, and SHOW TABLES li
 _COMMANDS = frozenset(
     """
     ALTER ANALYZE ATTACH CALL COPY CREATE DECLARE DELETE DETACH DROP EXEC EXECUTE EXPORT GRANT IMPORT INSERT
-    INSTALL KILL LOAD LOCK MERGE PRAGMA REPLACE REVOKE SAVEPOINT SUMMARIZE TABLE TRUNCATE UNLOAD UPDATE UPSERT VACUUM
+    INSTALL KILL LOAD LOCK MERGE PRAGMA REPLACE REVOKE SAVEPOINT SUMMARIZE TABLE TRUNCATE UNLOAD UPDATE
+    UPSERT VACUUM
     """.split()  # noqa: SIM905  a table of words
 ) | frozenset(_NEEDLESS)
 """The first words of statements of SQL that change something, or set something up."""

@@ -211,8 +211,8 @@ def _add_listed(asked: _Question, given: str) -> bool:
         return all(asked.add_numbers(call, asked.columns) for call in calls)
     known = True
     for part in _split(given.strip("{} ")):
-        name, _, calls = part.partition(":" if given[:1] == "{" else "=")
-        names = _list_names(calls)
+        name, _, called = part.partition(":" if given[:1] == "{" else "=")
+        names = _list_names(called)
         if given[:1] == "{":
             known &= all(asked.add_numbers(call, [name.strip(" '\"")]) for call in names) and bool(names)
         else:

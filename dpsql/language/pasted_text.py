@@ -15,7 +15,8 @@ _BEFORE = re.compile(
     | ```\w*[^\S\n]* | %%?\w+(?:[^\S\n]+(?!{_STATEMENT})\S+)*
     | (?:\#|//|--)[^\n]*(?=\n)
     | (?:sql|query|q|answer|input|statement)\s*[:=]+
-    | (?:USE|BEGIN|START\s+TRANSACTION|GO|SET\s+(?:NOCOUNT|ANSI_NULLS)\s+\w+)\b[^\S\n;]*[\w.`"\[\]]*\s*(?:;|\n)
+    | (?:USE|BEGIN|START\s+TRANSACTION|GO|SET\s+(?:NOCOUNT|ANSI_NULLS)\s+\w+)\b
+      [^\S\n;]*[\w.`"\[\]]*\s*(?:;|\n)
     )+(?={_STATEMENT})"""
 )
 _BEHIND = re.compile(
@@ -25,7 +26,7 @@ _BEHIND = re.compile(
 )
 _COMMANDS = {
     r"\\dt?\+?|\.tables|\\l|ls|dir|LIST\s+TABLES|HELP": "SHOW TABLES",
-    r"(?:\\d\+?|\.schema|sp_help|(?:EXEC(?:UTE)?\s+)sp_(?:help|columns))\s+'?(?:\w+\.)?(\w+)'?": r"DESCRIBE \1",
+    r"(?:\\d\+?|\.schema|(?:EXEC(?:UTE)?\s+)?sp_(?:help|columns))\s+'?(?:\w+\.)?(\w+)'?": r"DESCRIBE \1",
     r"PRAGMA\s+table_info\s*\(\s*'?(\w+)'?\s*\)": r"DESCRIBE \1",
     r"PRAGMA\s+show_tables": "SHOW TABLES",
     r"(?:BUDGET|\\budget|privacy\s+budget)": "SHOW PRIVACY BUDGET",

@@ -363,9 +363,9 @@ def _open_options(text: str, tokens: list[Token]) -> Iterator[_Repair]:
     """Yield OPTIONS with parentheses around `name = value`, behind DIFFERENTIAL_PRIVACY or the SELECT."""
     levels = [*re.finditer(r"(?i)\{\s*(?:FIXED|INCLUDE|EXCLUDE)?\s*([\w\s,\[\]]*):\s*([^{}]+?)\s*\}", text)]
     if levels:  # Tableau's expressions of another level
-        written = [f"{m[2]} OVER ({f'PARTITION BY {m[1].strip()}' if m[1].strip() else ''})" for m in levels]
-        fixes = [Fix(new, *m.span()) for new, m in zip(written, levels, strict=True)]
-        yield replace(fixes[0], also=tuple(fixes[1:])), written[0]
+        windows = [f"{m[2]} OVER ({f'PARTITION BY {m[1].strip()}' if m[1].strip() else ''})" for m in levels]
+        fixes = [Fix(new, *m.span()) for new, m in zip(windows, levels, strict=True)]
+        yield replace(fixes[0], also=tuple(fixes[1:])), windows[0]
     braces = re.search(r"(?i)\bOPTIONS\s*[{\[]([^{}\[\]]*)[}\]]", text)
     if braces is not None:
         written = "OPTIONS (" + re.sub(r"['\"]?(\w+)['\"]?\s*[:=]\s*", r"\1 = ", braces[1]).strip() + ")"

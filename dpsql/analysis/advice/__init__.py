@@ -3,10 +3,11 @@
 Advice reads the statement, the policy and the schema of the tables; whether a fix helps is tried later,
 with the whole statement. A refusal is recognised by words of its message.
 
-``survey`` finds all obstacles, and advises on joins; ``suggested_changes`` on calls that are not known or not
-released, ``foreign_forms`` on forms and ``foreign_functions`` on functions that others have,
-``unknown_names`` on columns, ``argument_types`` on types of arguments, ``wrong_level`` on misplaced
-aggregates, ``misplaced_parts`` on windows and columns, ``lifted_parts`` on what belongs into a subquery,
+``survey`` finds all obstacles, and advises on joins; ``refused_statement`` is what all read.
+``suggested_changes`` advises on calls that are not known or not released, ``foreign_forms`` on forms and
+``foreign_functions`` on functions that others have, ``unknown_names`` on columns, ``argument_types`` on types
+of arguments, ``wrong_level`` on misplaced aggregates, ``row_windows`` on windows over rows,
+``misplaced_parts`` on other windows and columns, ``lifted_parts`` on what belongs into a subquery,
 ``listed_rows`` on statements that list rows or units, ``joined_tables`` on conditions of joins,
 ``written_values`` on how numbers and days are written.
 """
@@ -28,6 +29,7 @@ from dpsql.analysis.advice import (
     lifted_parts,
     listed_rows,
     misplaced_parts,
+    row_windows,
     suggested_changes,
     survey,
     unknown_names,
@@ -288,10 +290,10 @@ _ADVICE: tuple[tuple[str, Callable[[RefusedStatement, exp.Expr, Obstacle], Advic
     (" are compared only after a conversion", argument_types.advise_on_comparison),
     (" over many units is not released", foreign_forms.write_second),
     (" over many units is not released", suggested_changes.advise_on_values),
-    ("a window over private rows must PARTITION BY", suggested_changes.partition_by_unit),
-    ("a window over private rows must PARTITION BY", suggested_changes.advise_on_window),
+    ("a window over private rows must PARTITION BY", row_windows.partition_by_unit),
+    ("a window over private rows must PARTITION BY", row_windows.advise_on_window),
     ("a private table is only counted", wrong_level.advise_on_windowed_count),
-    ("a private table is only counted", suggested_changes.advise_on_window),
+    ("a private table is only counted", row_windows.advise_on_window),
     ("a private table is only counted", listed_rows.count_rows),
     ("ORDER BY and LIMIT select groups", listed_rows.count_rows),
     ("this is neither a group key nor a count", wrong_level.advise_on_row_condition),
@@ -354,7 +356,7 @@ _ADVICE: tuple[tuple[str, Callable[[RefusedStatement, exp.Expr, Obstacle], Advic
     ("a threshold selects groups and needs a GROUP BY", group_by_items),
     ("HAVING needs a GROUP BY", group_by_items),
     ("ORDER BY and LIMIT select groups and need a GROUP BY", group_by_items),
-    ("QUALIFY selects among groups of GROUP BY", suggested_changes.advise_on_window),
+    ("QUALIFY selects among groups of GROUP BY", row_windows.advise_on_window),
     ("QUALIFY selects among groups of GROUP BY", listed_rows.count_rows),
     (" takes one condition", foreign_functions.write_alike),
     (" is of whole numbers, or of times and an INTERVAL", written_values.write_series),
@@ -374,7 +376,7 @@ _ADVICE: tuple[tuple[str, Callable[[RefusedStatement, exp.Expr, Obstacle], Advic
     ("this is not supported ", lifted_parts.join_lateral),
     ("LATERAL is not supported", lifted_parts.join_lateral),
     ("IN takes a subquery of one column", lifted_parts.keep_compared_column),
-    ("a window function is allowed only in the select list", suggested_changes.advise_on_window),
+    ("a window function is allowed only in the select list", row_windows.advise_on_window),
     (" has other arguments: it is written", suggested_changes.advise_on_missing_value),
     ("HINTS is not supported", suggested_changes.drop_table_hint),
     (" is not supported here", foreign_forms.drop_clause),

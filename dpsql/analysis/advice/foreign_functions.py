@@ -138,16 +138,15 @@ def write_alike(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice |
         written = f"split_part({', '.join(arguments)})"
         same = "" if arguments[2] in ("1", "-1") else f"{arguments[2]} is 1 or -1"
         return written, Fix(written, start, end, provided=same)
-    if (written := _read_criteria(name, arguments)) is not None:
-        return written, Fix(written, start, end)
+    if (criteria := _read_criteria(name, arguments)) is not None:
+        return criteria, Fix(criteria, start, end)
     if name.replace("_", "") in _TESTS and len(arguments) == 2:
         written = f"{arguments[1]}, AVG({arguments[0]}), STDDEV({arguments[0]}), COUNT({arguments[0]})"
         return written, Fix(written, start, end, asks="the numbers that the test compares")
     if name in ("field", "array_position", "find_in_set") and len(arguments) > 2:
         cases = " ".join(f"WHEN {each} THEN {i}" for i, each in enumerate(arguments[1:], 1))
-        return f"CASE {arguments[0]} {cases} ELSE 0 END", Fix(
-            f"CASE {arguments[0]} {cases} ELSE 0 END", start, end
-        )
+        written = f"CASE {arguments[0]} {cases} ELSE 0 END"
+        return written, Fix(written, start, end)
     if name in _WITH_ACCURACY and len(arguments) == 1 + _WITH_ACCURACY[name]:
         written = f"{name}({', '.join(arguments[:-1])})"
         return written, Fix(written, start, end)

@@ -101,7 +101,7 @@ def select_released(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advi
             name = given or next(names, "n4")
             bare = re.sub(rf"(?i)\s+(?:AS\s+)?{re.escape(given)}\s*\Z", "", written) if given else written
             number = r"\s*".join(map(re.escape, re.findall(r"\w+|\S", bare)))
-            rest = re.sub(rf"(?i)(?<!\w){number}", lambda _, n=name: n, rest)
+            rest = re.sub(rf"(?i)(?<!\w){number}", name, rest)
             written = f"{bare} AS {name}"
         shown.append(written)
     if len(spans) != len(select.expressions) or re.search(r"\w\s*\(", rest):

@@ -63,8 +63,8 @@ def count_rows(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | 
     if select is None or any(_is_aggregated(item) for item in select.expressions):
         return None
     for item in select.find_all(exp.Column):
-        if (named := name_aggregate(of, item)) is not None:
-            return named
+        if (written := name_aggregate(of, item)) is not None:
+            return written
     if block is None:
         whole = f"SELECT COUNT(*) {text.strip()}"
         plain = text.split()[:1] and text.split()[0].upper() == "FROM"
@@ -96,7 +96,7 @@ def count_rows(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | 
 
 
 def _write_names_out(of: RefusedStatement, select: exp.Select, start: int, end: int) -> str:
-    """Return a part of the text with expressions in the place of the names that the select list gives them."""
+    """Return a part of the text with expressions in the place of their names of the select list."""
     known = {column for n in of.list_tables(select) for column in map(fold, n.columns)}
     named = {fold(i.alias): of.outline.span(i.this) for i in select.expressions if isinstance(i, exp.Alias)}
     text, parts, at = of.text, list[str](), start

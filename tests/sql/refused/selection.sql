@@ -8,7 +8,8 @@ SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (mechanism = ADAPTIVE_SPARSE_VECTOR) pa
 -- R14 above threshold on an unknown domain
 -- error: the values of note are not declared, and a threshold
 -- at: note #2
--- hint: the owner declares note in
+-- hint: SELECT * FROM (SELECT note, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY note) WHERE n >= 10 LIMIT 2
+-- rewrite: SELECT * FROM (SELECT note, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY note) WHERE n >= 10 LIMIT 2
 SELECT note, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY note HAVING n >= 10 LIMIT 2
 
 -- R15 ascending on an unknown domain
