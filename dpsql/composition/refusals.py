@@ -112,7 +112,8 @@ def keep_tried(
         candidate = _apply_edits(text, _edits(text, [fix])[0])
         error = _refusal(candidate, analyse)
         if isinstance(refused, QuerySyntaxError):
-            return not isinstance(error, QuerySyntaxError)
+            parsed = not isinstance(error, QuerySyntaxError)
+            return parsed and (error is None or not fix.guess or all(o.fix for o in error.obstacles))
         left = () if error is None else error.obstacles
         return candidate != text and {o.message for o in left} < known
 

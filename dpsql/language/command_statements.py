@@ -61,12 +61,14 @@ def refuse_unknown(source: StatementText, token: Token) -> Exception:
     if word.upper() in _NEEDLESS:
         return source.refuse(said, token.start, _NEEDLESS[word.upper()])
     kept = re.match(
-        r"(?is)\s*(?:CREATE\s[^(]*?\bAS|INSERT\s[^()]*(?:\([^()]*\))?)\s*\(?\s*(?=(?:SELECT|WITH)\b)",
+        r"(?is)\s*(?:CREATE\s[^(]*?\bAS|INSERT\s[^()]*(?:\([^()]*\))?|COPY|UNLOAD|EXPORT\s[^;]*?\bAS)"
+        r"\s*\(?\s*(?=(?:SELECT|WITH)\b)",
         source.text,
     )
     if kept is not None:
         shut = source.text[: kept.end()].count("(") > source.text[: kept.end()].count(")")
         whole = source.text[kept.end() :].rstrip("; \n\t")
+        whole = re.sub(r"(?is)\)\s*TO\s[^()]*(?:\([^()]*\))?\s*\Z", ")", whole)
         whole = whole.removesuffix(")") if shut else whole
         fix = Fix(whole, 0, len(source.text), asks="the answer is shown, not kept")
         return source.refuse(said, token.start, whole, fix)
@@ -81,6 +83,7 @@ _FORMS = "statements are SELECT, EXPLAIN, SHOW, DESCRIBE, REFINE RELEASE and SET
 _ASKING = frozenset(("HOW", "WHAT", "WHICH", "WHO", "WHERE", "GIVE", "LIST", "FIND", "COUNT", "CALCULATE"))
 """The first words of questions in English."""
 _NEEDLESS = dict.fromkeys(("BEGIN", "START", "COMMIT", "ROLLBACK", "END"), "leave it out: nothing is changed")
+_NEEDLESS |= dict.fromkeys(("PROC", "QUIT", "EXIT", "RUN"), "leave it out: a statement is run as it is")
 _NEEDLESS |= {"DECLARE": "leave it out, and write the value where its name stands"}
 _NEEDLESS |= {"USE": "leave it out: a policy is one database, and SHOW TABLES lists its tables"}
 """Commands that a statement does not need."""

@@ -12,7 +12,19 @@ _AGGREGATES |= {"var": "VARIANCE", "count": "COUNT", "nunique": "COUNT(DISTINCT"
 _AGGREGATES |= {"sd": "STDDEV", "n_distinct": "COUNT(DISTINCT", "average": "AVG"}
 _PIPE = re.compile(r"\s*(?:%>%|\|>)\s*")
 _NO_MATTER = frozenset(
-    {"reset_index", "round", "to_frame", "ungroup", "print", "collect", "rename_axis", "copy"}
+    [
+        "reset_index",
+        "round",
+        "to_frame",
+        "ungroup",
+        "print",
+        "collect",
+        "rename_axis",
+        "copy",
+        "show",
+        "toPandas",
+        "to_pandas",
+    ]
 )
 """Steps that change how an answer is shown, not what it says."""
 _TEXT = re.compile(r"""(['"])(.*?)\1""")
@@ -79,6 +91,9 @@ def read_dataframe(text: str) -> str | None:
     ('SELECT AVG(cost) FROM visits', 'SELECT clinic, COUNT(*) FROM visits GROUP BY clinic')
     """
     text = re.sub(r"\A\w+\s*(?:=|<-)\s*(?!=)", "", text.strip().rstrip(";"))
+    if re.match(r"\w+\s*\|\s*\w", text) is not None:
+        asked = _read_kql(text)
+        return None if asked is None else asked.sql()
     asked = _read_dplyr(text) if _PIPE.search(text) else _read_of_columns(text) or _read_pandas(text)
     return None if asked is None else asked.sql()
 
@@ -160,7 +175,8 @@ def _list_names(text: str) -> list[str]:
 
 
 def _take_step(asked: _Question, name: str, given: str | None) -> bool:
-    """Add one step of pandas to a question; return whether it is known."""
+    """Add one step of pandas, polars or PySpark to a question; return whether it is known."""
+    name = _ALSO.get(name, name)
     if given is None:  # a column by its name
         asked.columns = [name]
         return True
@@ -173,6 +189,14 @@ def _take_step(asked: _Question, name: str, given: str | None) -> bool:
     elif not name:
         asked.columns = _list_names(given)
         return bool(asked.columns)
+    elif name == "filter":
+        asked.conditions.append(_read_condition(given, asked.table))
+    elif name == "count" and asked.keys and not asked.columns and not given:
+        asked.numbers.append(("COUNT(*)", ""))
+    elif name == "orderBy" and asked.numbers:
+        asked.order_by(
+            next(iter(_list_names(given)), ""), falling="desc" in given.lower() or "False" in given
+        )
     elif name == "query":
         asked.conditions.append(_read_condition(given.strip("'\""), asked.table))
     elif name == "groupby":
@@ -206,6 +230,9 @@ def _take_step(asked: _Question, name: str, given: str | None) -> bool:
 
 def _add_listed(asked: _Question, given: str) -> bool:
     """Add the aggregates of `agg`: by name, as a list, for each column, or each with a name of its own."""
+    exprs = [_read_call(part) for part in _split(given)]
+    if exprs and all(exprs):
+        return all(asked.add_numbers(call, columns, new) for call, columns, new in filter(None, exprs))
     if given[:1] != "{" and "=" not in given:
         calls = _list_names(given) or [given.rsplit(".", maxsplit=1)[-1]]
         return all(asked.add_numbers(call, asked.columns) for call in calls)
@@ -218,6 +245,25 @@ def _add_listed(asked: _Question, given: str) -> bool:
         else:
             known &= len(names) == 2 and asked.add_numbers(names[1], [names[0]], name.strip())
     return known
+
+
+_ALSO = {"groupBy": "groupby", "group_by": "groupby", "where": "filter", "sort": "orderBy", "limit": "head"}
+"""Steps of polars and PySpark, by those of pandas that ask the same or nearly so."""
+_CALLED = re.compile(
+    r"""(?x)(?:\w+\.)?(?P<call>\w+)\(\s*['"]?(?P<column>\w+|\*)?['"]?\s*\)(?:\.(?P<method>\w+)\(\))?
+    (?:\.(?:alias|name)\(\s*['"](?P<name>\w+)['"]\s*\))?"""
+)
+
+
+def _read_call(text: str) -> tuple[str, list[str], str] | None:
+    """Return the aggregate, the columns and the name of `F.avg("x").alias("a")` or `pl.col("x").mean()`."""
+    call = _CALLED.fullmatch(text)
+    if call is None or text[:1] in "'\"":
+        return None
+    name = call["method"] or "size" if call["call"] in ("col", "len") else call["call"]
+    name = {"avg": "mean", "countDistinct": "nunique", "n_unique": "nunique", "stddev": "std"}.get(name, name)
+    column = [] if call["column"] in (None, "*") else [call["column"]]
+    return name, column, call["name"] or ""
 
 
 def _read_dplyr(text: str) -> _Question | None:
@@ -251,6 +297,40 @@ def _read_dplyr(text: str) -> _Question | None:
         elif name == "head":
             asked.limit = call[2].strip() or "6"
         elif name not in _NO_MATTER:
+            return None
+    return asked
+
+
+_KUSTO = {
+    r"\bcount\(\)": "COUNT(*)",
+    r"\bdcount\((\w+)\)": r"COUNT(DISTINCT \1)",
+    r"\bcountif\(": "COUNT_IF(",
+}
+
+
+def _read_kql(text: str) -> _Question | None:
+    """Read the pipes of Kusto: `visits | where cost > 100 | summarize count() by clinic`."""
+    table, *steps = re.split(r"\s*\|\s*", text)
+    asked = _Question(table.strip())
+    for step in steps:
+        word, _, rest = step.strip().partition(" ")
+        top = re.match(r"(\d+)(?:\s+by\s+(\w+)(\s+asc)?)?", rest)
+        if word == "where":
+            asked.conditions.append(_read_condition(rest, asked.table))
+        elif word == "summarize":
+            numbers, _, keys = re.sub(r"(?i)\bby\b", "\0", rest, count=1).partition("\0")
+            asked.keys = _split(keys)
+            for part in _split(numbers):
+                new, _, value = part.rpartition("=")
+                asked.numbers.append((_replace_all(value.strip(), _KUSTO), new.strip()))
+        elif word == "count":
+            asked.numbers.append(("COUNT(*)", ""))
+        elif word in ("top", "take", "limit") and top is not None:
+            asked.limit = top[1]
+            asked.order = f"{top[2]}{'' if top[3] else ' DESC'}" if top[2] else asked.order
+        elif word in ("sort", "order") and (by := re.match(r"by\s+(\w+)(\s+asc)?", rest)):
+            asked.order = f"{by[1]}{'' if by[2] else ' DESC'}"
+        else:
             return None
     return asked
 

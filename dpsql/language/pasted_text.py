@@ -14,13 +14,17 @@ _BEFORE = re.compile(
     rf"""(?xis)\A(?:\s|[`'"(]
     | ```\w*[^\S\n]* | %%?\w+(?:[^\S\n]+(?!{_STATEMENT})\S+)*
     | (?:\#|//|--)[^\n]*(?=\n)
-    | (?:sql|query|q|answer|input|statement)\s*[:=]+
+    | (?:\d+[.)]|[*•-])(?=\s)
+    | [A-Za-z][\w ]{0, 30}:+ | (?:sql|query|q)\s*=
+    | (?!(?:INSERT|CREATE|UPDATE|DELETE|MERGE|COPY|EXPORT|UNLOAD|REPLACE|SELECT|WITH)\b)
+      [A-Z][^;()=\n]*[:.,!?]?(?=\n)
+    | (?:PROC\s+SQL)\b[^;]*;
     | (?:USE|BEGIN|START\s+TRANSACTION|GO|SET\s+(?:NOCOUNT|ANSI_NULLS)\s+\w+)\b
       [^\S\n;]*[\w.`"\[\]]*\s*(?:;|\n)
     )+(?={_STATEMENT})"""
 )
 _BEHIND = re.compile(
-    r"""(?xis)(?:\s|```|;|\\[gGxX]\b|(?<=\s)GO\b|^/\s*$|^(?:COMMIT|END)\s*;|\#[^\n]*\Z
+    r"""(?xis)(?:\s|```|;|\\[gGxX]\b|(?<=\s)(?:GO\b|QUIT;|RUN;)|^/\s*$|^(?:COMMIT|END)\s*;|\#[^\n]*\Z
     | ^\(?\d+\s+rows?\b[^\n]*)+\Z""",
     re.MULTILINE,
 )

@@ -12,6 +12,8 @@ from sqlglot.tokenizer_core import Token, TokenType
 
 from dpsql.errors import Fix, QueryRefused, QuerySyntaxError
 from dpsql.language.command_statements import read_other_text
+from dpsql.language.mistaken_forms import replace_forms
+from dpsql.language.mistaken_options import place_options
 from dpsql.language.parse import parse
 from dpsql.language.text_outline import Outline
 from dpsql.language.tokens import find_closing_parenthesis
@@ -25,6 +27,8 @@ _KEYWORDS = frozenset(
 )
 _SPANS = frozenset(("YEAR", "MONTH", "WEEK", "DAY", "HOUR", "MINUTE", "SECOND"))
 _BEHIND_WHERE = ("GROUP BY", "HAVING", "QUALIFY", "ORDER BY", "LIMIT")
+_LISTS = ("SELECT", "GROUP BY", "ORDER BY", "(")
+"""The clauses, and parentheses, that have commas."""
 _COMPARISONS = ("=", "<>", "!=", "<", "<=", ">", ">=")
 _Repair = tuple[Fix, str]
 """A change, and the hint that shows it; an empty one shows the words around the change."""
@@ -61,6 +65,10 @@ def repairs(text: str, error: QuerySyntaxError) -> Iterator[tuple[str, Fix]]:
         except QueryRefused:
             pass
         except QuerySyntaxError as later:  # perhaps of a further mistake, behind this one
+            if later.obstacles[0].fix is not None:
+                yield hint or _show_change(changed, fix), fix
+                parsed = True
+                continue
             left = len(changed) - _find_place(changed, later)
             if not parsed and left < furthest - _FURTHER and fix.end <= at + 1:
                 furthest, best = left, (hint or _show_change(changed, fix), fix)
@@ -92,6 +100,9 @@ def _make_insertion(text: str, at: int) -> Fix:
 
 def _close_quote(text: str, at: int) -> Iterator[_Repair]:
     """Close a quote before the word that may follow the text, or at the end."""
+    listed = [*re.finditer(r"(?<![\w'])'[^',()]*(?=\s*[,)])(?!')", text)]
+    for match in listed if text.count("'") % 2 else ():
+        yield _make_insertion("'", match.end()), f"{match[0]}'"
     quote = text[at : at + 1]
     if quote in ("'", '"'):
         for match in _NEXT.finditer(text, at + 1):
@@ -103,30 +114,9 @@ def _find_repairs(text: str, tokens: list[Token], at: int) -> Iterator[_Repair]:
     i = next((n for n, t in enumerate(tokens) if t.start <= at <= t.end), len(tokens) - 1)
     here, before = tokens[i], tokens[max(i - 1, 0)]
     yield from _move_clause(text, tokens, i)
-    for token, after in pairwise(tokens):
-        if token.text.upper() == "DIFFERENTIAL_PRIVACY" and after.token_type == TokenType.L_PAREN:
-            yield _make_insertion("OPTIONS ", after.start), ""
-    for match in re.finditer(r"(?i)\bSELECT\s+WITH\s+((?:\w+\s+)??\w+)(?=\s+OPTIONS\s*\()", text):
-        if match[1].upper() != "DIFFERENTIAL_PRIVACY":
-            yield Fix("DIFFERENTIAL_PRIVACY", *match.span(1)), "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (..)"
-    yield from _open_options(text, tokens)
-    yield from _filter_aggregates(text)
-    stray = [t for t, after in pairwise(tokens) if t.text == "," and after.text.upper() in _BEHIND_COMMA]
-    if stray:
-        yield (
-            replace(
-                Fix("", stray[0].start, stray[0].end + 1),
-                also=tuple(Fix("", t.start, t.end + 1) for t in stray[1:]),
-            ),
-            "",
-        )
+    yield from place_options(text, tokens)
     yield from _join_conditions(tokens)
-    xml = re.search(
-        r"(?is)STUFF\s*\(\s*\(\s*SELECT\s+(?:DISTINCT\s+)?(?:'[^']*'\s*\+\s*)?(.*?)\s+FROM\s.*?FOR\s+XML\s+PATH.*?,\s*''\s*\)",
-        text,
-    )
-    if xml is not None:
-        yield Fix(f"STRING_AGG({xml[1]}, ',')", *xml.span()), f"STRING_AGG({xml[1]}, ',')"
+    yield from replace_forms(text)
     yield from _drop_dangling(text, tokens, i)
     for n in (i, i - 1, i + 1, i - 2):
         if 0 <= n < len(tokens) and tokens[n].token_type not in _NO_WORDS:
@@ -140,7 +130,10 @@ def _find_repairs(text: str, tokens: list[Token], at: int) -> Iterator[_Repair]:
     yield from _separate_queries(text, tokens, i)
     yield from _complete_words(text, tokens, i)
     yield from _complete_comparisons(text, tokens, i)
-    for token in tokens[max(i - 2, 0) : i][:: 1 if here.token_type == TokenType.L_PAREN else -1]:
+    listed = _clause_of(tokens, i) in _LISTS and not _is_keyword(here)
+    for token in (
+        tokens[max(i - 2, 0) : i][:: 1 if here.token_type == TokenType.L_PAREN else -1] if listed else ()
+    ):
         yield replace(_make_insertion(",", token.end + 1), guess="the comma"), ""
     yield from _close_calls(tokens, i)
     words = {token.text.upper() for token in tokens}
@@ -150,31 +143,43 @@ def _find_repairs(text: str, tokens: list[Token], at: int) -> Iterator[_Repair]:
     for word in (")", " END") if "CASE" in words else (")",):
         for end in ends:
             yield _make_insertion(word, end), ""
+    rest = tokens[i:]
+    if not any(_is_keyword(token) or token.token_type in (TokenType.L_PAREN, TokenType.EQ) for token in rest):
+        left = text[here.start : tokens[-1].end + 1]
+        yield (
+            Fix("", before.end + 1, tokens[-1].end + 1, guess=f"that `{left}` asks nothing"),
+            f"leave `{left}` out",
+        )
 
 
 def _lacks_by(token: Token, after: Token) -> bool:
     return token.text.upper() in ("GROUP", "ORDER") and after.token_type != TokenType.L_PAREN
 
 
-_BEHIND_COMMA = frozenset(
-    ("WHEN", "THEN", "ELSE", "END", "FROM", "WHERE", "GROUP BY", "ORDER BY", "HAVING", "LIMIT")
-)
-"""Words before which no comma stands."""
-
-
 def _join_conditions(tokens: list[Token]) -> Iterator[_Repair]:
     """Yield AND for the commas between the conditions of WHERE and HAVING."""
-    clause, depth, found = "", 0, list[Token]()
-    for token in tokens:
-        word = token.text.upper()
-        depth += (token.token_type == TokenType.L_PAREN) - (token.token_type == TokenType.R_PAREN)
-        if not depth and word in ("SELECT", "FROM", "WHERE", *_BEHIND_WHERE):
-            clause = word
-        if not depth and word == "," and clause in ("WHERE", "HAVING"):
-            found.append(token)
+    commas = [n for n, token in enumerate(tokens) if token.text == ","]
+    found = [tokens[n] for n in commas if _clause_of(tokens, n) in ("WHERE", "HAVING")]
     if found:
         fixes = [Fix(" AND", token.start, token.end + 1) for token in found]
         yield replace(fixes[0], also=tuple(fixes[1:])), "AND"
+
+
+def _clause_of(tokens: list[Token], i: int) -> str:
+    """Return the clause that a token is in; "(" within its parentheses, but for subqueries."""
+    depth = 0
+    for token in reversed(tokens[:i]):
+        depth += (token.token_type == TokenType.R_PAREN) - (token.token_type == TokenType.L_PAREN)
+        if depth < 0:
+            return "("
+        word = token.text.upper()
+        if (
+            not depth
+            and token.token_type not in _NO_WORDS
+            and word in ("SELECT", "FROM", "WHERE", "ON", *_BEHIND_WHERE)
+        ):
+            return word
+    return ""
 
 
 def _close_calls(tokens: list[Token], i: int) -> Iterator[_Repair]:
@@ -212,7 +217,7 @@ def _separate_queries(text: str, tokens: list[Token], i: int) -> Iterator[_Repai
 
 def _complete_words(text: str, tokens: list[Token], i: int) -> Iterator[_Repair]:
     """Yield what some words need behind them: EXTRACT a FROM, CASE an END, ROLLUP parentheses."""
-    here, words = tokens[i], [token.text.upper() for token in tokens]
+    here, before, words = tokens[i], tokens[max(i - 1, 0)], [token.text.upper() for token in tokens]
     if words[max(i - 2, 0) : i] == ["EXTRACT", "("]:
         yield _make_insertion(" FROM", here.end + 1), ""
     closed = next((t for t in tokens[i:] if t.token_type == TokenType.R_PAREN), None)
@@ -246,18 +251,6 @@ def _complete_words(text: str, tokens: list[Token], i: int) -> Iterator[_Repair]
         every = [*re.finditer(r"\[([A-Za-z_][\w ]*)\]", text)]
         quoted = tuple(Fix(f'"{m[1]}"', *m.span()) for m in every)
         yield replace(quoted[0], also=quoted[1:]), f'"{named[1]}"'
-    tests = [
-        Fix(f"{'_'.join(m[2].lower().split())}({m[1]}, {m[3]})", *m.span())
-        for m in re.finditer(
-            r"(?i)([A-Za-z_][\w.]*)\s+(CONTAINS|STARTS\s+WITH|ENDS\s+WITH)\s+('[^']*')", text
-        )
-    ]
-    if tests:
-        yield replace(tests[0], also=tuple(tests[1:])), tests[0].text
-    for match in re.finditer(r"(?i)\s+AGO\b", text):
-        yield Fix("", *match.span()), "leave AGO out"
-    for match in re.finditer(r"(?i)\bCOUNT\s*\*", text):
-        yield Fix("COUNT(*)", *match.span()), "COUNT(*)"
     if words[i] == "NULLS":
         yield _make_insertion(" LAST", here.end + 1), "NULLS LAST"
     if words[i] == "," and "BETWEEN" in words[max(i - 3, 0) : i]:
@@ -273,8 +266,11 @@ def _complete_words(text: str, tokens: list[Token], i: int) -> Iterator[_Repair]
     if number is not None and number.start() < here.end:
         written = number[0].replace(",", "")
         yield Fix(written, *number.span()), written
-    if words[i] in ("=>", "=<"):
-        yield Fix({"=>": ">=", "=<": "<="}[words[i]], here.start, here.end + 1), ""
+    if words[i] == "=>":
+        yield Fix(">=", here.start, here.end + 1), ""
+    plain = before.token_type in (TokenType.VAR, TokenType.IDENTIFIER)
+    if plain and here.token_type in (TokenType.NUMBER, TokenType.STRING) and _clause_of(tokens, i) == "WHERE":
+        yield replace(_make_insertion(" =", before.end + 1), guess="="), ""
 
 
 def _complete_comparisons(text: str, tokens: list[Token], i: int) -> Iterator[_Repair]:
@@ -285,8 +281,6 @@ def _complete_comparisons(text: str, tokens: list[Token], i: int) -> Iterator[_R
         if words[n] in ("AND", "OR") and words[n + 1] in _COMPARISONS and compared is not None:
             left = tokens[compared - 1]
             yield _make_insertion(f" {text[left.start : left.end + 1]}", tokens[n].end + 1), ""
-    if words[i : i + 2] == ["NOT", "="]:
-        yield Fix("<>", tokens[i].start, tokens[i + 1].end + 1), ""
     if words[i] == "DISTINCT" and i + 1 < len(tokens) and tokens[i - 1].token_type == TokenType.VAR:
         end = tokens[i + 1].end + 1
         yield Fix(f"(DISTINCT {tokens[i + 1].text})", tokens[i - 1].end + 1, end), ""
@@ -340,10 +334,6 @@ def _move_clause(text: str, tokens: list[Token], i: int) -> Iterator[_Repair]:
         moved = _make_insertion(f"{condition} " if behind is not None else f" {condition}", at)
         yield Fix("", where.start, tokens[i].start, also=(moved,)), f"FROM .. {condition}"
     select = next((t for t in tokens if t.token_type == TokenType.SELECT), None)
-    for n, (token, after) in enumerate(pairwise(tokens)):
-        before = tokens[max(n - 1, 0)].text.upper()
-        if (token.text.upper(), after.text) == ("OPTIONS", "(") and before != "DIFFERENTIAL_PRIVACY":
-            yield from _move_options(text, tokens, n)
     if words[:2] != ["WITH", "DIFFERENTIAL_PRIVACY"] or select is None:
         return
     end = find_closing_parenthesis(tokens, i + 3) if words[2:] == ["OPTIONS", "("] else i + 1
@@ -352,82 +342,3 @@ def _move_clause(text: str, tokens: list[Token], i: int) -> Iterator[_Repair]:
         clause = text[start:stop]
         removed = Fix("", start - (text[start - 1] == " "), stop)
         yield Fix(f" {clause}", select.end + 1, select.end + 1, also=(removed,)), f"SELECT {clause} ..."
-
-
-_AT_END = re.compile(
-    r"(?is)\s+(?:(?:WITH|USING|PRIVACY|SET|AT)\s+)*\(?\s*(epsilon|delta|error)\s*[=:]?\s*([\d.]+(?:e-?\d+)?)\s*\)?\s*;?\s*\Z"
-)
-
-
-def _open_options(text: str, tokens: list[Token]) -> Iterator[_Repair]:
-    """Yield OPTIONS with parentheses around `name = value`, behind DIFFERENTIAL_PRIVACY or the SELECT."""
-    levels = [*re.finditer(r"(?i)\{\s*(?:FIXED|INCLUDE|EXCLUDE)?\s*([\w\s,\[\]]*):\s*([^{}]+?)\s*\}", text)]
-    if levels:  # Tableau's expressions of another level
-        windows = [f"{m[2]} OVER ({f'PARTITION BY {m[1].strip()}' if m[1].strip() else ''})" for m in levels]
-        fixes = [Fix(new, *m.span()) for new, m in zip(windows, levels, strict=True)]
-        yield replace(fixes[0], also=tuple(fixes[1:])), windows[0]
-    braces = re.search(r"(?i)\bOPTIONS\s*[{\[]([^{}\[\]]*)[}\]]", text)
-    if braces is not None:
-        written = "OPTIONS (" + re.sub(r"['\"]?(\w+)['\"]?\s*[:=]\s*", r"\1 = ", braces[1]).strip() + ")"
-        yield Fix(written, *braces.span()), written
-    early = re.search(r"(?i)(?<=\bSELECT)\s+WITH\s+(EPSILON|DELTA|ERROR)\s*[=:]?\s*([\d.]+(?:e-?\d+)?)", text)
-    if early is not None:
-        written = f" WITH DIFFERENTIAL_PRIVACY OPTIONS ({early[1].lower()} = {early[2]})"
-        yield Fix(written, *early.span()), f"SELECT{written} .."
-    last, select = _AT_END.search(text), next((t for t in tokens if t.token_type == TokenType.SELECT), None)
-    if last is not None and select is not None:
-        clause = f" WITH DIFFERENTIAL_PRIVACY OPTIONS ({last[1].lower()} = {last[2]})"
-        removed = Fix("", *last.span())
-        yield Fix(clause, select.end + 1, select.end + 1, also=(removed,)), f"SELECT{clause} .."
-    for n, token in enumerate(tokens):
-        words = [t.text.upper() for t in tokens[n : n + 2]]
-        if token.text.upper() != "DIFFERENTIAL_PRIVACY" or "(" in words:
-            continue
-        begin = n + 2 if words[1:] == ["OPTIONS"] else n + 1
-        end, m = begin, begin
-        while (
-            m + 2 < len(tokens) and tokens[m + 1].text in ("=", ":", "=>") and tokens[m].text.isidentifier()
-        ):
-            end = m + 3
-            m = end + (end < len(tokens) and tokens[end].text == ",")
-        if end > begin and tokens[begin].text != "(":
-            start, stop = token.end + 1, tokens[end - 1].end + 1
-            listed = re.sub(r"\s*(?:=>|:)\s*", " = ", text[tokens[begin].start : stop])
-            rest = tokens[end].end + 1 if end < len(tokens) and tokens[end].text == "," else stop
-            yield Fix(f" OPTIONS ({listed})", start, rest), f"OPTIONS ({listed})"
-
-
-def _filter_aggregates(text: str) -> Iterator[_Repair]:
-    """Yield FILTER for `SUM(x WHERE a)`, and for a WHERE or parentheses without it behind an aggregate."""
-    for match in re.finditer(r"(?i)(\w+\([^()]*?)\s+WHERE\s+([^()]*)\)", text):
-        written = f"{match[1]}) FILTER (WHERE {match[2].strip()})"
-        yield Fix(written, *match.span()), written
-    for match in re.finditer(
-        r"(?i)(\w+\([^()]*\))\s+WHERE\s+((?:(?!\bAS\b|\bFROM\b|,).)+?)(?=\s+(?:AS|FROM)\b|\s*,)", text
-    ):
-        written = f"{match[1]} FILTER (WHERE {match[2].strip()})"
-        yield Fix(written, *match.span()), written
-    divided = [
-        Fix(f"{m[1]} {'%' if m[2].upper() == 'MOD' else '//'} {m[3]}", *m.span())
-        for m in re.finditer(r"(?i)\b([\w.]+)\s+(MOD|DIV)\s+([\w.]+)", text)
-    ]
-    divided += [
-        Fix(f"({m[1]} // {m[2]})", *m.span())
-        for m in re.finditer(r"(?i)\bDIV\s*\(\s*([\w.]+)\s*,\s*([\w.]+)\s*\)", text)
-    ]
-    if divided:
-        yield replace(divided[0], also=tuple(divided[1:])), divided[0].text
-
-
-def _move_options(text: str, tokens: list[Token], i: int) -> Iterator[_Repair]:
-    """Yield OPTIONS from the end of a statement behind its SELECT, where they belong."""
-    depth, select, end = 0, None, find_closing_parenthesis(tokens, i + 1)
-    for token in tokens[:i]:
-        depth += (token.token_type == TokenType.L_PAREN) - (token.token_type == TokenType.R_PAREN)
-        select = token if not depth and token.token_type == TokenType.SELECT and select is None else select
-    if select is None or end < 0:
-        return
-    clause = f"WITH DIFFERENTIAL_PRIVACY {text[tokens[i].start : tokens[end].end + 1]}"
-    removed = Fix("", len(text[: tokens[i].start].rstrip()), tokens[end].end + 1)
-    moved = Fix(f" {clause}", select.end + 1, select.end + 1, also=(removed,))
-    yield moved, f"SELECT {clause} ..."

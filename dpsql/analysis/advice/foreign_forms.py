@@ -175,6 +175,13 @@ def list_shares(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice |
     return written, Fix(written, call[0], call[1])
 
 
+def join_parameters(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
+    """Write ClickHouse's `quantile(0.9)(x)` with both in one list."""
+    found = [*re.finditer(r"(?i)\bquantile\w*\(\s*(0?\.\d+)\s*\)\s*\(\s*([^()]+?)\s*\)", of.text)]
+    fixes = [Fix(f"QUANTILE_CONT({m[2]}, {m[1]})", *m.span()) for m in found]
+    return (fixes[0].text, replace(fixes[0], also=tuple(fixes[1:]))) if fixes else None
+
+
 def count_unit_of_table(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
     """Count the unit's column for `COUNT(v.*)`: it is NULL where there is no row."""
     found, select = re.search(r"(?i)\bCOUNT\s*\(\s*(\w+)\.\*\s*\)", of.text), node.find_ancestor(exp.Select)

@@ -18,9 +18,9 @@ _ALIKE: dict[str, tuple[tuple[int, str, str, str], ...]] = {
     "unix_timestamp": ((1, "epoch({0})", "", "times are of UTC"),),
     "add_months": ((2, "({0} + INTERVAL ({1}) MONTH)", "", "no day is the last of its month"),),
     "months_between": ((2, "date_diff('month', {1}, {0})", "how many months begin between the days", ""),),
-    "date_add": ((2, "({0} + {1})", "", ""),),
+    "date_add": ((2, "({0} + {1})", "", ""), (3, "({2} + INTERVAL ({1}) {0})", "", "")),
     "adddate": ((2, "({0} + {1})", "", ""),),
-    "date_sub": ((2, "({0} - {1})", "", ""),),
+    "date_sub": ((2, "({0} - {1})", "", ""), (3, "({2} - INTERVAL ({1}) {0})", "", "")),
     "subdate": ((2, "({0} - {1})", "", ""),),
     "dateadd": ((3, "({2} + INTERVAL ({1}) {0})", "", ""),),
     "timestampadd": ((3, "({2} + INTERVAL ({1}) {0})", "", ""),),
@@ -161,6 +161,9 @@ def write_alike(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice |
     if _DIFFERENT.fullmatch(name) and len(arguments) == 1:
         written = f"COUNT(DISTINCT {arguments[0]})"
         return written, Fix(written, start, end)
+    if name.removesuffix("if") in _CONDITIONAL and name.endswith("if") and len(arguments) == 2:
+        written = f"{name.removesuffix('if').upper()}({arguments[0]}) FILTER (WHERE {arguments[1]})"
+        return written, Fix(written, start, end)
     form = next((form for form in _ALIKE.get(name, ()) if form[0] == len(arguments)), None)
     if form is None:
         return None
@@ -173,6 +176,8 @@ def write_alike(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice |
 
 _TESTS = frozenset(("ttest", "studentttest", "welchttest", "ttestind", "anova", "mannwhitneyutest", "ztest"))
 """Tests of a number between the groups of a key."""
+_CONDITIONAL = frozenset(("avg", "min", "max", "median", "uniq", "stddevsamp", "varsamp"))
+"""Aggregates to which ClickHouse adds `If` and a condition."""
 _WITH_ACCURACY = dict.fromkeys(("percentile_approx", "approx_percentile", "percentile", "approx_quantile"), 2)
 _WITH_ACCURACY |= dict.fromkeys(("approx_count_distinct", "approx_distinct", "approx_median"), 1)
 """Aggregates that other systems give an accuracy besides, and how many other arguments they have."""
@@ -375,7 +380,11 @@ def _move_epsilon(of: RefusedStatement, written: str, span: tuple[int, int], eps
 
 def join_conditions(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
     """Write AND and OR for the & and | of pandas between conditions."""
-    if "(BOOLEAN, BOOLEAN" not in one.message:
+    whole = of.original(node)
+    if "(BOOLEAN, BOOLEAN" not in one.message and not (
+        isinstance(whole, (exp.LT, exp.LTE, exp.GT, exp.GTE, exp.EQ, exp.NEQ))
+        and any(isinstance(each, (exp.BitwiseAnd, exp.BitwiseOr)) for each in whole.find_all(exp.Binary))
+    ):
         return None
     signs = [t for t in of.outline.tokens if t.text in ("&", "|")]
     fixes = [Fix("AND" if t.text == "&" else "OR", t.start, t.end + 1) for t in signs]

@@ -47,6 +47,9 @@ def advise_on_values(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Adv
     if call is None or of.text[call[1] :].lstrip().upper().startswith(("FILTER", "OVER")):
         return None
     start, end, arguments = call
+    within = re.match(r"(?i)\s*WITHIN\s+GROUP\s*\(\s*ORDER\s+BY\s+([\w.]+)[^()]*\)", of.text[end:])
+    if not arguments and within is not None:  # the value stands behind
+        end, arguments = end + within.end(), (within[1],)
     select = node.find_ancestor(exp.Select)
     divided = name in ("mode", "histogram") and select is not None and select.args.get("group") is not None
     if (name in _VALUES or divided) and arguments and "privacy unit" not in one.message:

@@ -47,7 +47,12 @@ def advise_on_column(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Adv
     around = written.find_ancestor(exp.Select)
     if isinstance(written, exp.Column) and around is not None:
         named_call = _name_count(of, written, around)
-        named_call = named_call or _name_only_number(of, written, around) or _count_for_name(of, written)
+        named_call = (
+            named_call
+            or _find_alias(of, written, around)
+            or _name_only_number(of, written, around)
+            or _count_for_name(of, written)
+        )
         if named_call is not None:
             return named_call
     if isinstance(node, exp.Column) and select is not None:
@@ -127,6 +132,14 @@ def _name_only_number(of: RefusedStatement, node: exp.Column, select: exp.Select
         return None
     span = of.outline.span(numbers[0])
     return None if span is None else _give_name(of, span, node.name)
+
+
+def _find_alias(of: RefusedStatement, node: exp.Column, select: exp.Select) -> Advice | None:
+    """Find the name of an item of the select list that differs by a letter or two."""
+    if node.table or node.find_ancestor(exp.Order, exp.Having, exp.Qualify, exp.Group) is None:
+        return None
+    close = difflib.get_close_matches(node.name, [i.alias for i in select.expressions if i.alias], 1, 0.75)
+    return _replace_name(of, node, close[0]) if close else None
 
 
 def _count_for_name(of: RefusedStatement, node: exp.Column) -> Advice | None:
@@ -218,6 +231,10 @@ def _quote_declared_value(of: RefusedStatement, node: exp.Column, named: list[Fr
 
 def _name_table(of: RefusedStatement, node: exp.Column, named: list[FromTable]) -> Advice | None:
     """`AVG(visits)`, where visits is the table."""
+    there = of.policy.table(node.name) if node.name.isascii() and not node.table else None
+    joins = [join for n in named if there is not None and (join := _join_clause(of, there, n)) is not None]
+    if there is not None and joins:
+        return f"{node.name} is a table: {joins[0][0]}", None
     here = next((n for n in named if not node.table and fold(n.table.name) == fold(node.name)), None)
     if here is None or here.unit is None:
         return None

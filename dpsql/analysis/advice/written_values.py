@@ -24,6 +24,7 @@ _CLOCKS = {
 """Names of the present day or time that other systems write without parentheses."""
 _DATES = (
     *("%Y-%m-%d", "%Y/%m/%d", "%Y.%m.%d", "%Y%m%d", "%Y-%d-%m", "%Y-%m", "%d-%b-%Y", "%d-%b-%y", "%d %b %Y"),
+    *("%b %d %Y", "%B %d %Y", "%d/%b/%Y", "%Y %b %d", "%A, %B %d, %Y", "%d-%B-%Y"),
     *("%d %B %Y", "%B %d, %Y", "%b %d, %Y", "%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y", "%d-%m-%Y", "%m-%d-%Y"),
 )
 """How people write a day."""
