@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import re
 from dataclasses import replace
 
@@ -30,7 +31,8 @@ def refuse_unbound(query: Query, problem: UnboundQuery) -> QueryRefused:
     """
     what, name = problem.missing_name
     if what:
-        return query.source.refuse(f"there is no {what} {name}", _last(query, name), unknown=what)
+        said, at = f"there is no {what} {name}", _last(query, name)
+        return query.source.refuse(said, at, *_find_meant(query, name, at), unknown=what)
     if (found := _TYPES.search(problem.message)) is not None:
         return _refuse_types(query, *found.groups())
     if (found := _GROUPED.search(problem.message)) is not None:
@@ -53,6 +55,21 @@ def refuse_unbound(query: Query, problem: UnboundQuery) -> QueryRefused:
         return _ordered_set(query)
     named = re.search(r'"([^"]+)"', problem.message)
     return query.source.refuse(problem.message, _last(query, named[1]) if named else None)
+
+
+def _find_meant(query: Query, name: str, at: int | None) -> tuple[str | None, Fix | None]:
+    """Return the hint and the fix of a name that no released column has: a near one, or Oracle's ROWNUM."""
+    text = query.source.text
+    first = re.search(r"(?i)\s+(?:WHERE|AND)\s+ROWNUM\s*(<=?)\s*(\d+)", text)
+    if first is not None and fold(name) == "rownum":
+        limit = f" LIMIT {int(first[2]) - (first[1] == '<')}"
+        return limit.strip(), Fix("", *first.span(), also=(Fix(limit, len(text), len(text)),))
+    known = {n.alias for n in walk_tree(query.tree) if isinstance(n, exp.Alias)}
+    known |= {n.name for n in walk_tree(query.tree) if isinstance(n, exp.Column)} - {name}
+    close = difflib.get_close_matches(name, sorted(known - {name}), 1, 0.7)
+    if not close or at is None:
+        return None, None
+    return f"did you mean {close[0]}?", Fix(close[0], at, at + len(name))
 
 
 def _last(query: Query, name: str) -> int | None:

@@ -102,7 +102,7 @@ def correct_value(name: str, token: Token, error: str) -> Fix | None:
     made, guess = "", ""
     if close:
         made = close[0]
-    elif "less than 1" in error and number is not None and 1 < float(number[1]) < 100:
+    elif "less than 1" in error and name != "delta" and number is not None and 1 < float(number[1]) < 100:
         made = f"{float(number[1]) / 100:g}"
     elif number is not None and token.token_type == TokenType.STRING and not number[2]:
         made = number[1]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from datetime import date
 from fractions import Fraction
 
@@ -108,6 +109,8 @@ def parse_options(source: StatementText, tokens: Sequence[Token]) -> Options:
             close = [_ALSO[name]] if name in _ALSO else difflib.get_close_matches(name, _READERS, 1)
             hint = f"did you mean {close[0]}?" if close else "the options are " + ", ".join(_READERS)
             fix = Fix(close[0], head.start, head.end + 1) if close else None
+            if len(part) == 1 and head.token_type == TokenType.NUMBER:
+                hint, fix = "epsilon = ..", Fix("epsilon = ", head.start, head.start, guess="epsilon")
             raise source.syntax(f"there is no option {head.text}", head.start, hint, fix)
         if name in values:
             raise source.syntax(f"option {name} is given twice", head.start)
@@ -218,6 +221,7 @@ def read_value(source: StatementText, name: str, tokens: Sequence[Token]) -> obj
         return _READERS[name](tokens[0], sign)
     except ValueError as error:
         fix = correct_value(name, tokens[0], str(error))
+        fix = fix if fix is None else replace(fix, start=start)
         hint = None if fix is None else fix.text
         raise source.syntax(f"option {name}: {error}", start, hint, fix) from None
 

@@ -63,16 +63,21 @@ def group_by_items(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advic
     group = select.args.get("group")
     known = list(group.expressions) if group is not None else []
     plain = [i for i in items if not any(aggregate_name(n) for n in walk_tree(i)) and i not in known]
-    spans = [of.outline.span(i) for i in plain]
-    block = of.outline.block(min((s[0] for s in spans if s is not None), default=0))
-    if None in spans or block is None or block.from_ is None or not spans:
+    block = of.outline.block(of.query.source.position(select.expressions[0]))
+    if block is None or block.from_ is None or not plain:
         return None
+    texts = of.items(select, block, listed_rows.split_options(of, block)[1])
+    spans = [of.outline.span(i) for i in plain]
+    shown = [
+        name if of.outline.span(i) is None and name else bare
+        for (bare, name), i in zip(texts, items, strict=False)
+    ]
     if of.query.source.position(node) > block.from_.start and "GROUP BY" not in one.message:
         return None  # it is in ORDER BY or HAVING
     text = of.text
-    if not all(_is_whole_item(text, s) for s in spans if s is not None):
+    keys = ", ".join(key for key, item in zip(shown, items, strict=False) if item in plain)
+    if not keys or (None in spans and not texts):
         return None
-    keys = ", ".join(text[s[0] : s[1]] for s in spans if s is not None)
     if group is None:
         # Without the clause the statement has no meaning that this could change.
         at = block.before(TokenType.GROUP_BY)

@@ -92,19 +92,16 @@ def select_released(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advi
     top = re.fullmatch(r"(?i)\s*TOP\s+(\d+)\s*", text[block.select.end + 1 : begin])
     if not clauses or (of.has_options and not options):
         return None
-    spans, shown, names = of.outline.items(begin, block.from_.start), list[str](), iter(("n", "n2", "n3"))
+    items, shown, names = of.items(select, block, begin), list[str](), iter(("n", "n2", "n3"))
     rest = text[clauses[0].start : block.end]
-    for (start, end), item in zip(spans, select.expressions, strict=False):
-        written = text[start:end]
+    for (bare, given), item in zip(items, select.expressions, strict=False):
+        name = given
         if contains_aggregate(item):
-            given = item.alias if isinstance(item, exp.Alias) and item.alias.isidentifier() else ""
-            name = given or next(names, "n4")
-            bare = re.sub(rf"(?i)\s+(?:AS\s+)?{re.escape(given)}\s*\Z", "", written) if given else written
+            name = given if given.isidentifier() else next(names, "n4")
             number = r"\s*".join(map(re.escape, re.findall(r"\w+|\S", bare)))
             rest = re.sub(rf"(?i)(?<!\w){number}", name, rest)
-            written = f"{bare} AS {name}"
-        shown.append(written)
-    if len(spans) != len(select.expressions) or re.search(r"\w\s*\(", rest):
+        shown.append(f"{bare} AS {name}" if name else bare)
+    if not items or re.search(r"\w\s*\(", rest):
         return None
     inner = f"SELECT {', '.join(shown)} {text[block.from_.start : clauses[0].start].strip()}"
     rest = re.sub(r"(?i)\AHAVING\b", "WHERE", rest.strip()) + (f" LIMIT {top[1]}" if top is not None else "")

@@ -98,16 +98,18 @@ def count_rows(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | 
 def _write_names_out(of: RefusedStatement, select: exp.Select, start: int, end: int) -> str:
     """Return a part of the text with expressions in the place of their names of the select list."""
     known = {column for n in of.list_tables(select) for column in map(fold, n.columns)}
-    named = {fold(i.alias): of.outline.span(i.this) for i in select.expressions if isinstance(i, exp.Alias)}
+    block = of.outline.block(start)
+    items = [] if block is None else of.items(select, block, split_options(of, block)[1])
+    named = {fold(name): bare for bare, name in items if name}
     text, parts, at = of.text, list[str](), start
     for before, token in pairwise(of.outline.tokens):
-        span = named.get(fold(token.text)) if fold(token.text) not in known else None
+        written = named.get(fold(token.text)) if fold(token.text) not in known else None
         plain = token.token_type == TokenType.VAR and before.token_type not in (
             TokenType.DOT,
             TokenType.ALIAS,
         )
-        if span is not None and plain and start <= token.start < end:
-            parts += [text[at : token.start], f"({text[slice(*span)]})"]
+        if written is not None and plain and start <= token.start < end:
+            parts += [text[at : token.start], written if written.endswith(")") else f"({written})"]
             at = token.end + 1
     return "".join([*parts, text[at:end]])
 

@@ -165,13 +165,17 @@ def drop_number_of_key(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> A
     if select is None or block is None or clause is None:
         return None
     keys = [of.text[a:b] for a, b in of.outline.items(clause.end + 1, block.stop(clause))]
+    texts = of.items(select, block, split_options(of, block)[1])
+    written = [
+        fold(bare) for (bare, _), i in zip(texts, select.expressions, strict=False) if any(aggregate_calls(i))
+    ]
     numbers = {
         name
         for i, item in enumerate(select.expressions)
         if any(aggregate_calls(item.unalias()))
         for name in (str(i + 1), fold(item.alias or str(i + 1)))
     }
-    kept = [key for key in keys if fold(key) not in numbers]
+    kept = [key for key in keys if fold(key) not in (*numbers, *written)]
     spans = [
         of.outline.span(i.unalias()) for i in select.expressions if not any(aggregate_calls(i.unalias()))
     ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import field
 
 from sqlglot import exp
@@ -90,6 +91,18 @@ class RefusedStatement:
             )
             if table is not None and isinstance(node, exp.Table):
                 found.append(FromTable(node.alias_or_name, table, node, self.columns(table)))
+        return found
+
+    def items(self, select: exp.Select, block: BlockText, begin: int) -> list[tuple[str, str]]:
+        """Return the text of each item of a select list without its name, and its name, "" for none."""
+        spans = [] if block.from_ is None else self.outline.items(begin, block.from_.start)
+        if len(spans) != len(select.expressions):
+            return []
+        found = list[tuple[str, str]]()
+        for (start, end), item in zip(spans, select.expressions, strict=True):
+            text, name = self.text[start:end], item.alias if isinstance(item, exp.Alias) else ""
+            named = re.search(rf"(?is)\s+(?:AS\s+)?\"?{re.escape(name)}\"?\Z", text) if name else None
+            found.append((text if named is None else text[: named.start()], "" if named is None else name))
         return found
 
     def outermost(self, node: exp.Expr) -> BlockText | None:
