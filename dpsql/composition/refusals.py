@@ -113,7 +113,9 @@ def keep_tried(
         error = _refusal(candidate, analyse)
         if isinstance(refused, QuerySyntaxError):
             parsed = not isinstance(error, QuerySyntaxError)
-            return parsed and (error is None or not fix.guess or all(o.fix for o in error.obstacles))
+            return parsed and (
+                error is None or fix.guess != "the comma" or all(o.fix for o in error.obstacles)
+            )
         left = () if error is None else error.obstacles
         return candidate != text and {o.message for o in left} < known
 

@@ -53,6 +53,11 @@ def refuse_unbound(query: Query, problem: UnboundQuery) -> QueryRefused:
         return query.source.refuse(said, _last(query, found[1]), "name the relation before it")
     if (found := _NEAR.search(problem.message)) is not None and found[1].upper() == "OVER":
         return _ordered_set(query)
+    if (
+        problem.message.startswith("ORDER BY non-integer literal")
+        and (quoted := _quote_name(query)) is not None
+    ):
+        return quoted
     named = re.search(r'"([^"]+)"', problem.message)
     return query.source.refuse(problem.message, _last(query, named[1]) if named else None)
 
@@ -70,6 +75,18 @@ def _find_meant(query: Query, name: str, at: int | None) -> tuple[str | None, Fi
     if not close or at is None:
         return None, None
     return f"did you mean {close[0]}?", Fix(close[0], at, at + len(name))
+
+
+def _quote_name(query: Query) -> QueryRefused | None:
+    """Return the refusal of ORDER BY with a text that is the name of a column: names are in double quotes."""
+    texts = {n.alias for n in walk_tree(query.tree) if isinstance(n, exp.Alias)}
+    tokens = [t for t in Outline.of(query.source.text).tokens if t.token_type == TokenType.STRING]
+    named = [t for t in tokens if t.text in texts]
+    if not named:
+        return None
+    last, said = named[-1], "ORDER BY has a text, which orders nothing"
+    written = f'"{last.text}"'
+    return query.source.refuse(said, last.start, written, Fix(written, last.start, last.end + 1))
 
 
 def _last(query: Query, name: str) -> int | None:

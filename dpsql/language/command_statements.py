@@ -48,7 +48,7 @@ def refuse_unknown(source: StatementText, token: Token) -> Exception:
     word = token.text.split()[0] if token.text.split() else token.text
     meant = read_other_text(source.text)
     if meant is not None:
-        said = _AROUND if meant in source.text else "this is not SQL"
+        said = "this is not SQL" if unwrap(source.text) is None else _AROUND
         return source.refuse(said, token.start, meant, Fix(meant, 0, len(source.text)))
     close = difflib.get_close_matches(word.upper(), _STATEMENTS, 1, 0.7)
     if close and not (word.upper() in _ASKING or source.text.rstrip().endswith("?")):

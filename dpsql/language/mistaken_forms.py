@@ -40,6 +40,10 @@ _FORMS = (
     (r"\b(FROM\s+\w+(?:\s+(?:AS\s+)?\w+)??)\s+FROM\b", r"\1,"),
     (r"\b(SELECT)\s*,", r"\1 "),
     (r"\b(?:ELSE\s*IF|ELIF|ELSIF)\b", "WHEN"),
+    (
+        r"\bAS\s+(?!(?:SELECT|WITH)\b)([A-Za-z_]\w*(?:\s+(?!(?:FROM|OVER|FILTER|WHERE|JOIN|ON)\b)[A-Za-z_]\w*)+)(?=\s*,|\s+FROM\b)",
+        r'AS "\1"',
+    ),
     (r"\bSORT\s+BY\b", "ORDER BY"),
     (r"\bCALCULATED\s+", ""),
     (r"\s+AGO\b", ""),

@@ -53,6 +53,7 @@ def unwrap(text: str) -> str | None:
         if match is not None:
             return match.expand(written)
     bare = _PROMPTS.sub("", text)
+    bare = re.sub(r"(?m)^\s*\d+\s+(?=\S)", "", bare) if re.match(r"\s*SQL>", text) else bare
     opening = _BEFORE.match(bare)
     if opening is not None:
         bare = bare[opening.end() :]

@@ -144,12 +144,11 @@ def _find_repairs(text: str, tokens: list[Token], at: int) -> Iterator[_Repair]:
         for end in ends:
             yield _make_insertion(word, end), ""
     rest = tokens[i:]
-    if not any(_is_keyword(token) or token.token_type in (TokenType.L_PAREN, TokenType.EQ) for token in rest):
+    parts = any(_is_keyword(t) or t.token_type in (TokenType.L_PAREN, TokenType.EQ) for t in rest)
+    if not parts and here.text.upper() not in ("TOP", "ARGMAX", "ABOVE"):
         left = text[here.start : tokens[-1].end + 1]
-        yield (
-            Fix("", before.end + 1, tokens[-1].end + 1, guess=f"that `{left}` asks nothing"),
-            f"leave `{left}` out",
-        )
+        guess = f"that `{left}` asks nothing"
+        yield Fix("", before.end + 1, tokens[-1].end + 1, guess=guess), f"leave `{left}` out"
 
 
 def _lacks_by(token: Token, after: Token) -> bool:

@@ -58,8 +58,9 @@ def concatenate_texts(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Ad
     while isinstance(whole.parent, exp.Add):
         whole = whole.parent
     span = of.outline.span(whole)
+    same = [] if span is None else [*re.finditer(re.escape(of.text[slice(*span)]), of.text)]
     signs = [
-        t for t in of.outline.tokens if t.text == "+" and span is not None and span[0] < t.start < span[1]
+        t for t in of.outline.tokens if t.text == "+" and any(m.start() < t.start < m.end() for m in same)
     ]
     if not signs:
         return None

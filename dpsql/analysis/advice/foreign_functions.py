@@ -68,6 +68,8 @@ _ALIKE: dict[str, tuple[tuple[int, str, str, str], ...]] = {
     "correl": ((2, "CORR({0}, {1})", "", ""),),
     "pearson": ((2, "CORR({0}, {1})", "", ""),),
     "covar": ((2, "COVAR_SAMP({0}, {1})", "", ""),),
+    "linest": ((2, "REGR_SLOPE({0}, {1}), REGR_INTERCEPT({0}, {1})", "", ""),),
+    "linear_regression": ((2, "REGR_SLOPE({0}, {1}), REGR_INTERCEPT({0}, {1})", "", ""),),
     "slope": ((2, "REGR_SLOPE({0}, {1})", "", ""),),
     "intercept": ((2, "REGR_INTERCEPT({0}, {1})", "", ""),),
     "rsq": ((2, "REGR_R2({0}, {1})", "", ""),),
@@ -143,6 +145,12 @@ def write_alike(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice |
     if name.replace("_", "") in _TESTS and len(arguments) == 2:
         written = f"{arguments[1]}, AVG({arguments[0]}), STDDEV({arguments[0]}), COUNT({arguments[0]})"
         return written, Fix(written, start, end, asks="the numbers that the test compares")
+    if (
+        name.replace("_", "").startswith(("chisq", "chi2", "chisquare", "crosstab", "fisher"))
+        and len(arguments) == 2
+    ):
+        written = f"{arguments[0]}, {arguments[1]}, COUNT(*)"
+        return written, Fix(written, start, end, asks="the counts that the test compares")
     if name in ("field", "array_position", "find_in_set") and len(arguments) > 2:
         cases = " ".join(f"WHEN {each} THEN {i}" for i, each in enumerate(arguments[1:], 1))
         written = f"CASE {arguments[0]} {cases} ELSE 0 END"
@@ -176,6 +184,8 @@ def write_alike(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice |
 
 _TESTS = frozenset(("ttest", "studentttest", "welchttest", "ttestind", "anova", "mannwhitneyutest", "ztest"))
 """Tests of a number between the groups of a key."""
+_OF_COUNTS = ("chisq", "chi2", "crosstab", "fisher")
+"""How the names of tests of counts by two keys begin."""
 _CONDITIONAL = frozenset(("avg", "min", "max", "median", "uniq", "stddevsamp", "varsamp"))
 """Aggregates to which ClickHouse adds `If` and a condition."""
 _WITH_ACCURACY = dict.fromkeys(("percentile_approx", "approx_percentile", "percentile", "approx_quantile"), 2)
@@ -324,6 +334,12 @@ def bound_values(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice 
     number = r"-?[\d.]+"
     if len(arguments) == 3 and all(re.fullmatch(number, each) for each in arguments[1:]):
         bounds = ", ".join(arguments[1:])
+    elif (
+        len(arguments) == 3
+        and (ends := [re.fullmatch(rf"\w+\s*(?:=>|:=|=)\s*({number})", each) for each in arguments[1:]])
+        and all(ends)
+    ):
+        bounds = ", ".join(each[1] for each in ends if each is not None)
     elif len(arguments) == 2 and (
         pair := re.fullmatch(rf"\w+\s*(?:=>|:=|=)\s*[(\[]\s*({number}\s*,\s*{number})\s*[)\]]", arguments[1])
     ):

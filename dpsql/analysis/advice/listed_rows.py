@@ -121,6 +121,20 @@ def count_starred_rows(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> A
     return count_rows(of, tree, one) if star else None
 
 
+def count_groups(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
+    """Count the units of each group, where groups are listed without a number."""
+    select, block = of.query.tree, of.outline.block(0)
+    named = of.list_tables(select) if isinstance(select, exp.Select) else []
+    units = {n.unit for n in named if n.unit is not None}
+    if block is None or block.from_ is None or len(units) != 1:
+        return None
+    spans, unit = of.outline.items(split_options(of, block)[1], block.from_.start), next(iter(units))
+    if len(named) > 1:
+        unit = next(f"{n.alias}.{unit}" for n in named if n.unit == unit)
+    count = f", COUNT(DISTINCT {unit}) AS n"
+    return count[2:], Fix(count, spans[-1][1], spans[-1][1], asks=f"which groups have how many {unit}")
+
+
 def count_units_by_number(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
     """Count the units that have each number, instead of one line a unit."""
     select, block = of.query.tree, of.outermost(node)

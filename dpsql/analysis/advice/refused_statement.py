@@ -102,7 +102,8 @@ class RefusedStatement:
         for (start, end), item in zip(spans, select.expressions, strict=True):
             text, name = self.text[start:end], item.alias if isinstance(item, exp.Alias) else ""
             named = re.search(rf"(?is)\s+(?:AS\s+)?\"?{re.escape(name)}\"?\Z", text) if name else None
-            found.append((text if named is None else text[: named.start()], "" if named is None else name))
+            bare = re.sub(r"(?i)\ADISTINCT\b\s*", "", text if named is None else text[: named.start()])
+            found.append((bare, "" if named is None else name))
         return found
 
     def outermost(self, node: exp.Expr) -> BlockText | None:

@@ -15,6 +15,8 @@ from dpsql.analysis.released.released_calls import is_released
 from dpsql.errors import Fix, Obstacle
 
 _RANKS = frozenset({"row_number", "rank", "dense_rank", "percent_rank", "cume_dist", "ntile"})
+_NUMBERED = r"\w*(?:rn|rk|rank|rownum|row_num|r|seq|n|num)"
+"""What people call the number of a row."""
 _FIRST_ROWS = frozenset({"row_number", "rank", "dense_rank"})
 _ROWS = frozenset({"lag", "lead", "first_value", "last_value", "nth_value"})
 
@@ -59,16 +61,22 @@ def _ask_quantile(of: RefusedStatement, one: Obstacle, window: exp.Window, rows:
         return None
     value, by = of.text[span[0] : span[1]], ", ".join(of.text[k[0] : k[1]] for k in keys if k is not None)
     first = re.search(
-        r"(?i)(?:\bOVER\s*\([^()]*\)|\b\w*(?:rn|rk|rank|rownum|row_num|r|seq|n|num))\s*(=|<=|<)\s*\d+\b(?!\.)",
+        rf"(?i)(?:\bOVER\s*\([^()]*\)|\b{_NUMBERED})\s*(=|<=|<)\s*\d+\b(?!\.)",
         of.text,
     )
-    grouped = window.find_ancestor(exp.Select)
-    plain = grouped is not None and grouped.args.get("group") is None
+    select = window.find_ancestor(exp.Select)
+    plain = select is not None and select.args.get("group") is None
+    units = {n.unit for n in of.list_tables(select) if n.unit is not None} if select is not None else set()
+    if first is not None and {key.name for key in window.args.get("partition_by") or ()} & units:
+        return None  # a row of each unit
     if first is not None and plain and (function_name(window.this) or "").lower() in _FIRST_ROWS:
         falling = bool(terms[0].args.get("desc"))
         largest = f"{'MAX' if falling else 'MIN'}({value})"
         which, each = "largest" if falling else "smallest", f" of each {by}" if by else ""
         asks = f"the {which} {value}{each}, without its row"
+        rows = re.sub(
+            r"(?i)(?:\bAND\b|\bWHERE\b)\s+\w*(?:rn|rk|rank|row_num|r|seq|num)\s*<?=?\s*\d+\s*\Z", "", rows
+        )
         listed = f"{by}, {largest} {rows} GROUP BY {by}" if by else f"{largest} {rows}"
         return _replace_statement(of, one, f"SELECT {listed}", asks)
     quantile = f"PERCENTILE_CONT(0.5) WITHIN GROUP (ORDER BY {value})"

@@ -57,7 +57,8 @@ def advise_on_column(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Adv
             return named_call
     if isinstance(node, exp.Column) and select is not None:
         tables = of.list_tables(select)
-        found = _find_misspelt(of, node, tables) or _find_key_of_domain(of, node, tables)
+        found = _find_misspelt(of, node, tables) or _find_meant(of, node, tables)
+        found = found or _find_key_of_domain(of, node, tables)
         found = found or name_aggregate(of, node) or _quote_declared_value(of, node, tables)
         found = found or _find_domain_of_table(of, node, tables) or _repeat_number(of, written, around)
         if found is None and not any(n.column(node.name) for n in tables):
@@ -169,6 +170,51 @@ def _find_misspelt(of: RefusedStatement, node: exp.Column, named: list[FromTable
     mine = next((n for n in named if node.table and fold(n.alias) == fold(node.table)), None)
     close = difflib.get_close_matches(fold(node.name), mine.columns, 1, 0.85) if mine is not None else []
     return _replace_name(of, node, close[0]) if close else None
+
+
+_PARTS = {"year": "YEAR", "yr": "YEAR", "month": "MONTH", "month_name": "MONTHNAME", "quarter": "QUARTER"}
+_PARTS |= {
+    "week": "WEEK",
+    "weekday": "DAYNAME",
+    "day_of_week": "DAYNAME",
+    "dayofweek": "DAYNAME",
+    "dow": "DAYOFWEEK",
+}
+"""Parts of a day that people take for columns."""
+
+
+def _find_meant(of: RefusedStatement, node: exp.Column, named: list[FromTable]) -> Advice | None:
+    """Find what a name means: a part of the only day, a longer or shorter word, the key of a table."""
+    here = [n for n in named if not node.table or fold(n.alias) == fold(node.table)]
+    listed = [(name, kind) for n in here for name, kind in of.catalog.columns(n.table.name)]
+    name, at = fold(node.name), node.this.meta.get("start")
+    if at is None or difflib.get_close_matches(name, [fold(each) for each, _ in listed], 1, 0.85):
+        return None
+    days = [each for each, kind in listed if kind.moment or kind.name == "DATE"]
+    if name in _PARTS and len(days) == 1:
+        written = f"{_PARTS[name]}({node.table + '.' if node.table else ''}{write_name(days[0])})"
+        span = of.outline.span(node)
+        return None if span is None else (written, Fix(written, *span))
+    near = [each for each, _ in listed if _has_same_words(name, fold(each))]
+    if len(near) == 1:
+        return _replace_name(of, node, near[0])
+    for one in here:
+        for column, domain in one.table.domain.items():
+            if isinstance(domain, TableDomain) and fold(domain.table) in (f"{name}s", f"{name}es"):
+                hint, fix, *_ = _replace_name(of, node, column)
+                return hint, None if fix is None else replace(fix, guess=f"{column} for {node.name}")
+    return None
+
+
+def _has_same_words(name: str, other: str) -> bool:
+    """Return whether each word of a name is the beginning of that of another, or the other way round.
+
+    >>> _has_same_words("departure_delay", "dep_delay"), _has_same_words("dep_time", "air_time")
+    (True, False)
+    """
+    words = [*zip(name.split("_"), other.split("_"), strict=False)]
+    same = name.count("_") == other.count("_") and name != other
+    return same and all(min(len(a), len(b)) > 2 and (a.startswith(b) or b.startswith(a)) for a, b in words)
 
 
 def name_aggregate(of: RefusedStatement, node: exp.Column) -> Advice | None:

@@ -288,6 +288,27 @@ def advise_on_windowed_count(of: RefusedStatement, node: exp.Expr, one: Obstacle
     return whole, fix
 
 
+def list_aggregates(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
+    """Select the aggregates of `(x - AVG(x)) / STDDEV(x)`, which is a number of each row."""
+    whole = of.original(node)
+    select, item = whole.find_ancestor(exp.Select), whole
+    while item.parent is not None and item.parent is not select:
+        item = item.parent
+    block = of.outline.block(of.query.source.position(node))
+    if select is None or select.args.get("group") is not None or block is None or block.from_ is None:
+        return None
+    places = of.outline.items(split_options(of, block)[1], block.from_.start)
+    calls = list(aggregate_calls(item))
+    spans = [of.call(call) for call in calls]
+    if len(places) != len(select.expressions) or item not in select.expressions or item.find(exp.Window):
+        return None
+    if not calls or item.unalias() in calls or None in spans:
+        return None
+    listed = ", ".join(dict.fromkeys(of.text[s[0] : s[1]] for s in spans if s is not None))
+    start, end = places[select.expressions.index(item)]
+    return listed, Fix(listed, start, end, asks="the numbers of all rows that each row is compared with")
+
+
 def advise_on_plain_value(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
     """Take the average of a number that is shown beside the keys of groups."""
     select, span = node.find_ancestor(exp.Select), of.outline.span(of.original(node))

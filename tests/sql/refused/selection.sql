@@ -9,7 +9,7 @@ SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (mechanism = ADAPTIVE_SPARSE_VECTOR) pa
 -- error: the values of note are not declared, and a threshold
 -- at: note #2
 -- hint: SELECT * FROM (SELECT note, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY note) WHERE n >= 10 LIMIT 2
--- rewrite: SELECT * FROM (SELECT note, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY note) WHERE n >= 10 LIMIT 2
+-- rewrite: SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (max_groups_contributed = 16) * FROM (SELECT note, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY note) WHERE n >= 10 LIMIT 2 -- 16 is a guess
 SELECT note, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY note HAVING n >= 10 LIMIT 2
 
 -- R15 ascending on an unknown domain
