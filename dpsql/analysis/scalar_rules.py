@@ -168,6 +168,12 @@ def _note_undeclared(compiler: StatementCompiler, node: exp.Expr, domain: KeyDom
 def _between(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> Typed:
     value = compiler.expression(node.this, scope)
     low, high = compiler.expression(node.args["low"], scope), compiler.expression(node.args["high"], scope)
+    ends = [end.literal.value for end in (low, high) if end.literal is not None]
+    whole = [end for end in ends if isinstance(end, int)]
+    if len(whole) == 2 and whole[0] > whole[1]:
+        compiler.assume(
+            Assumed(f"BETWEEN {ends[0]} AND {ends[1]} is never TRUE: the smaller end stands first")
+        )
     a, low = unify(compiler.source, compiler.catalog, value, low, node)
     b, high = unify(compiler.source, compiler.catalog, value, high, node)
     return build_comparison("AND", build_comparison(">=", a, low), build_comparison("<=", b, high))
@@ -380,6 +386,8 @@ def _operator(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> Type
     if INTERVAL in (a.type, b.type):
         return _interval_arithmetic(compiler, node, name, a, b)
     found = scalar_functions.compile_call(compiler.source, compiler.catalog, name, [a, b], node)
+    if type(node) in LIKES and b.text is not None and "*" in b.text and not {*"%_"} & {*b.text}:
+        compiler.assume(Assumed(f"'{b.text}' has no %, which stands for any characters: * stands for itself"))
     if node.args.get("negate"):
         return replace(found, node=Apply(NEGATED, (found.node,)))
     return found

@@ -150,6 +150,7 @@ def parse_describe(source: StatementText, tokens: list[Token]) -> Describe:
         at, table = tokens[min(1, len(tokens) - 1)].start, tokens[-1].text
         words = [token.text.upper() for token in tokens]
         table = tokens[words.index("FROM", 0, -1) + 1].text if "FROM" in words[:-1] else table
+        table = tokens[1].text if words[2:3] == ["."] and len(words) == 4 else table
         if len(tokens) == 1 or not table.isidentifier():
             raise source.syntax("DESCRIBE takes one table", at, "SHOW TABLES lists them")
         fix = Fix(f"DESCRIBE {table}", tokens[0].start, tokens[-1].end + 1)
@@ -161,6 +162,10 @@ def parse_set(source: StatementText, tokens: list[Token], parameters: Parameters
     """Return a SET of one of dpsql's settings; raise an error with the nearest one for others."""
     bound, _ = params.bind_parameters(source, tokens, parameters)
     name = bound[1].text.lower() if len(bound) > 1 else ""
+    if [token.text.lower() for token in bound[1:3]] == ["dp", "."] and len(bound) > 3:
+        meant = f"dp_{bound[3].text.lower()}"
+        joined = Fix(meant, bound[1].start, bound[3].end + 1)
+        raise source.refuse("there is no setting dp", bound[1].start, f"did you mean {meant}?", joined)
     if name not in SETTINGS:
         at = bound[1].start if len(bound) > 1 else bound[0].start
         said = f"there is no setting {name[:40] or '(missing)'}"

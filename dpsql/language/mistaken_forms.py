@@ -29,6 +29,9 @@ _FORMS = (
     (r"\bNOT\s+IS\s+NULL\b", "IS NOT NULL"),
     (r"\bIS\s+(NOT\s+)?(LIKE|ILIKE|IN|BETWEEN)\b", r"\1\2"),
     (r"\b(LIKE|IN)\s+NOT\b", r"NOT \1"),
+    (r"\bIN\s*\(\s*([\w.']+)\s*(?:TO|\.\.\.?|:)\s*([\w.']+)\s*\)", r"BETWEEN \1 AND \2"),
+    (r"\bBETWEEN\s*\(\s*([^(),]+?)\s*(?:,|AND)\s*([^(),]+?)\s*\)", r"BETWEEN \1 AND \2"),
+    (r"\bMATCH\s*\(\s*([\w.]+)\s*\)\s*AGAINST\s*\(\s*('[^']*')[^()]*\)", r"contains(\1, \2)"),
     (r"\bIN\s*\{([^{}]*)\}", r"IN (\1)"),
     (r"\b(AND|OR)\s+(?:AND|OR)\b", r"\1"),
     (r"\b(WHERE|HAVING|ON)\s+(?:AND|OR)\b", r"\1"),
@@ -71,7 +74,7 @@ _FORMS = (
     (r"\s+INTO\s+(?:OUTFILE|DUMPFILE)\s.*\Z", ""),
 )
 """Patterns of what people write, and what stands in their place."""
-_ASKS = {"INTO": "the answer is shown, not kept"}
+_ASKS = {"MATCH": "the text that is contained, not its words", "INTO": "the answer is shown, not kept"}
 
 
 def replace_forms(text: str) -> Iterator[tuple[Fix, str]]:

@@ -33,7 +33,7 @@ _COMPARISONS = ("=", "<>", "!=", "<", "<=", ">", ">=")
 _Repair = tuple[Fix, str]
 """A change, and the hint that shows it; an empty one shows the words around the change."""
 _NO_WORDS = (TokenType.STRING, TokenType.IDENTIFIER, TokenType.NUMBER)
-_FURTHER = 8
+_FURTHER = 3
 """By how many characters more of a text is read if a change has mended the first of several mistakes."""
 _NEXT = re.compile(r"(?i)\s+(?:and|or|group|order|having|limit)\b|\s*[;)]|\s*\Z")
 """What follows a text whose closing quote is missing."""
@@ -56,6 +56,7 @@ def repairs(text: str, error: QuerySyntaxError) -> Iterator[tuple[str, Fix]]:
     outline = Outline.of(text)
     found = _find_repairs(text, outline.tokens, at) if outline.tokens else _close_quote(text, at)
     furthest, best, parsed = len(text) - at, None, False
+    stop = at + max(len(re.compile(r"\w*").match(text, at)[0]), 1)  # type: ignore[index]  # it matches anything
     for fix, hint in found:
         changed = text
         for one in sorted((fix, *fix.also), key=lambda f: f.start, reverse=True):
@@ -70,7 +71,7 @@ def repairs(text: str, error: QuerySyntaxError) -> Iterator[tuple[str, Fix]]:
                 parsed = True
                 continue
             left = len(changed) - _find_place(changed, later)
-            if not parsed and left < furthest - _FURTHER and fix.end <= at + 1:
+            if not parsed and left < furthest - _FURTHER and fix.end <= stop:
                 furthest, best = left, (hint or _show_change(changed, fix), fix)
             continue
         yield hint or _show_change(changed, fix), fix
@@ -145,6 +146,7 @@ def _find_repairs(text: str, tokens: list[Token], at: int) -> Iterator[_Repair]:
             yield _make_insertion(word, end), ""
     rest = tokens[i:]
     parts = any(_is_keyword(t) or t.token_type in (TokenType.L_PAREN, TokenType.EQ) for t in rest)
+    parts = parts or any(True for token in rest for _ in _find_spellings(token))
     if not parts and here.text.upper() not in ("TOP", "ARGMAX", "ABOVE"):
         left = text[here.start : tokens[-1].end + 1]
         guess = f"that `{left}` asks nothing"
@@ -335,9 +337,11 @@ def _move_clause(text: str, tokens: list[Token], i: int) -> Iterator[_Repair]:
     select = next((t for t in tokens if t.token_type == TokenType.SELECT), None)
     if words[:2] != ["WITH", "DIFFERENTIAL_PRIVACY"] or select is None:
         return
-    end = find_closing_parenthesis(tokens, i + 3) if words[2:] == ["OPTIONS", "("] else i + 1
+    opened = i + 3 if words[2:] == ["OPTIONS", "("] else i + 2 if words[2:3] == ["("] else -1
+    end = find_closing_parenthesis(tokens, opened) if opened > 0 else i + 1
     if end > 0:
         start, stop = tokens[i].start, tokens[end].end + 1
         clause = text[start:stop]
+        clause = re.sub(r"(?i)(?<=DIFFERENTIAL_PRIVACY)\s*(?=\()", " OPTIONS ", clause)
         removed = Fix("", start - (text[start - 1] == " "), stop)
         yield Fix(f" {clause}", select.end + 1, select.end + 1, also=(removed,)), f"SELECT {clause} ..."

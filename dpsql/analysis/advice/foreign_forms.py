@@ -183,6 +183,30 @@ def join_parameters(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advi
     return (fixes[0].text, replace(fixes[0], also=tuple(fixes[1:]))) if fixes else None
 
 
+def list_tuple(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
+    """Write `x = ('a', 'b')` with IN."""
+    value = r"(?:'[^']*'|-?[\d.]+)"
+    found = [*re.finditer(rf"(==?|<>|!=)\s*(\(\s*{value}(?:\s*,\s*{value})+\s*\))", of.text)]
+    fixes = [Fix(f"{'IN' if m[1][0] == '=' else 'NOT IN'} {m[2]}", *m.span()) for m in found]
+    return (fixes[0].text, replace(fixes[0], also=tuple(fixes[1:]))) if fixes else None
+
+
+def write_or(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
+    """Write OR for the || of other languages between comparisons."""
+    signs = [t for t in of.outline.tokens if t.token_type == TokenType.DPIPE]
+    fixes = [Fix("OR", t.start, t.end + 1) for t in signs]
+    return ("OR", replace(fixes[0], also=tuple(fixes[1:]))) if fixes else None
+
+
+def write_results(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
+    """Write the results of `IF(x)`: 1 where the condition is true, else 0."""
+    call = of.call(node)
+    if call is None or len(call[2]) != 1:
+        return None
+    written = f"IF({call[2][0]}, 1, 0)"
+    return written, Fix(written, call[0], call[1], guess="1 and 0")
+
+
 def count_unit_of_table(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
     """Count the unit's column for `COUNT(v.*)`: it is NULL where there is no row."""
     found, select = re.search(r"(?i)\bCOUNT\s*\(\s*(\w+)\.\*\s*\)", of.text), node.find_ancestor(exp.Select)

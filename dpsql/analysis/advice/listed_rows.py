@@ -11,10 +11,11 @@ from sqlglot.tokenizer_core import TokenType
 
 from dpsql.analysis.advice.refused_statement import Advice, RefusedStatement
 from dpsql.analysis.advice.unknown_names import name_aggregate
-from dpsql.analysis.aggregate_functions import aggregate_calls, aggregate_name
+from dpsql.analysis.aggregate_functions import AGGREGATES, aggregate_calls, aggregate_name
 from dpsql.analysis.compiler import function_name
+from dpsql.analysis.scalar_functions import find_nearest_function
 from dpsql.errors import Fix, Obstacle
-from dpsql.language import BlockText, find_nodes, walk_tree
+from dpsql.language import BlockText, find_nodes, replace_name, walk_tree
 from dpsql.policy import fold
 
 _LAST = (TokenType.ORDER_BY, TokenType.LIMIT, TokenType.OFFSET, TokenType.FETCH)
@@ -62,6 +63,10 @@ def count_rows(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | 
     message = "the rows of a private table are counted, never shown"
     if select is None or any(_is_aggregated(item) for item in select.expressions):
         return None
+    for call in select.find_all(exp.Anonymous):
+        close = find_nearest_function(function_name(call) or "")
+        if close is not None and close.lower() in AGGREGATES:
+            return f"did you mean {close}?", replace_name(call, close)
     for item in select.find_all(exp.Column):
         if (written := name_aggregate(of, item)) is not None:
             return written
@@ -80,6 +85,11 @@ def count_rows(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | 
     blocks = find_nodes(select, exp.Subquery) if len(named) != joined else []
     if any(_is_aggregated(item) for each in blocks for item in each.selects):
         return None  # what a block releases stands beside private rows
+    if not units and not several and len(named) == joined:  # public rows, beside private ones of a condition
+        rows = text[block.from_.start : _cut(block)].strip()
+        whole = f"SELECT {options}COUNT(*) {rows}"
+        fix = Fix(text[: block.select.start] + whole, 0, len(text), asks="how many rows it has")
+        return whole, fix, message
     if several or len(named) != joined or len(units) != 1 or select.args.get("qualify") is not None:
         inner = text[begin : _cut(block)].strip()
         whole = f"SELECT {options}COUNT(*) FROM (SELECT {inner})"

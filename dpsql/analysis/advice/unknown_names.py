@@ -195,6 +195,11 @@ def _find_meant(of: RefusedStatement, node: exp.Column, named: list[FromTable]) 
         written = f"{_PARTS[name]}({node.table + '.' if node.table else ''}{write_name(days[0])})"
         span = of.outline.span(node)
         return None if span is None else (written, Fix(written, *span))
+    born = [each for each, kind in listed if kind.integer and "birth" in fold(each)]
+    if name == "age" and len(born) == 1:
+        written = f"(YEAR(current_date) - {write_name(born[0])})"
+        span = of.outline.span(node)
+        return None if span is None else (written, Fix(written, *span, guess="this year's age"))
     near = [each for each, _ in listed if _has_same_words(name, fold(each))]
     if len(near) == 1:
         return _replace_name(of, node, near[0])
@@ -384,6 +389,8 @@ def _find_in_tables(of: RefusedStatement, node: exp.Column, named: list[FromTabl
     for table in of.policy.tables.values():
         known = {fold(c) for c in of.columns(table)}
         mine = [n for n in named if not node.table or fold(n.alias) == fold(node.table)]
+        if fold(node.name) in known and not any(_join_clause(of, table, n) for n in mine):
+            mine = named  # the table that is named does not reach it, but another one may
         if fold(node.name) in known:
             joins += [(table, join) for join in (_join_clause(of, table, n) for n in mine) if join][:1]
     if len(joins) != 1:

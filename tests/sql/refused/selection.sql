@@ -228,7 +228,7 @@ SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (measure = 0) page, COUNT(DISTINCT user
 -- R345 grouped without a count
 -- error: every group of the domain would be shown: select a count
 -- at: page
--- hint: add a count
+-- hint: SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page LIMIT 2 -- asks something else
 SELECT page FROM visits GROUP BY page LIMIT 2
 
 -- R346 order by something unselected
