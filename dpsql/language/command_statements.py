@@ -36,6 +36,8 @@ _SHOW_WORDS = {
 
 
 _AROUND = "what stands around the statement is no SQL"
+BARE = "leave out what stands around it"
+"""The hint of a statement within other words."""
 
 
 def read_other_text(text: str) -> str | None:
@@ -48,8 +50,8 @@ def refuse_unknown(source: StatementText, token: Token) -> Exception:
     word = token.text.split()[0] if token.text.split() else token.text
     meant = read_other_text(source.text)
     if meant is not None:
-        said = "this is not SQL" if unwrap(source.text) is None else _AROUND
-        return source.refuse(said, token.start, meant, Fix(meant, 0, len(source.text)))
+        said, hint = ("this is not SQL", meant) if unwrap(source.text) is None else (_AROUND, BARE)
+        return source.refuse(said, token.start, hint, Fix(meant, 0, len(source.text)))
     close = difflib.get_close_matches(word.upper(), _STATEMENTS, 1, 0.7)
     if close and not (word.upper() in _ASKING or source.text.rstrip().endswith("?")):
         fix = Fix(close[0], token.start, token.start + len(word))
@@ -154,7 +156,8 @@ def parse_describe(source: StatementText, tokens: list[Token]) -> Describe:
         if len(tokens) == 1 or not table.isidentifier():
             raise source.syntax("DESCRIBE takes one table", at, "SHOW TABLES lists them")
         fix = Fix(f"DESCRIBE {table}", tokens[0].start, tokens[-1].end + 1)
-        raise source.syntax("DESCRIBE takes one table", at, f"DESCRIBE {table}", fix)
+        hint = f"DESCRIBE {table}" if words[1] != table.upper() else f"leave out what follows {table}"
+        raise source.syntax("DESCRIBE takes one table", at, hint, fix)
     return Describe(source, tokens[1].text, tokens[1].start)
 
 

@@ -88,7 +88,8 @@ def replace_forms(text: str) -> Iterator[tuple[Fix, str]]:
         found = [m for m in re.finditer(f"(?is){form}", text) if not text[: m.start()].count("'") % 2]
         fixes = [Fix(m.expand(written), *m.span()) for m in found]
         if fixes:
-            first = replace(
-                fixes[0], also=tuple(fixes[1:]), asks=_ASKS.get(found[0][0].split()[0].upper(), "")
-            )
-            yield first, fixes[0].text.strip() or f"leave {found[0][0].split()[0]} out"
+            word = re.split(r"\W", found[0][0].strip(), maxsplit=1)[0].upper()
+            first = replace(fixes[0], also=tuple(fixes[1:]), asks=_ASKS.get(word, ""))
+            typed = fixes[0].text.strip().upper() in found[0][0].upper()
+            left = f"leave {found[0][0].strip()} out" if not fixes[0].text.strip() else ""
+            yield first, left or ("" if typed else fixes[0].text.strip())

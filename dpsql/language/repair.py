@@ -11,7 +11,7 @@ from itertools import pairwise
 from sqlglot.tokenizer_core import Token, TokenType
 
 from dpsql.errors import Fix, QueryRefused, QuerySyntaxError
-from dpsql.language.command_statements import read_other_text
+from dpsql.language.command_statements import BARE, read_other_text
 from dpsql.language.mistaken_forms import replace_forms
 from dpsql.language.mistaken_options import place_options
 from dpsql.language.parse import parse
@@ -51,7 +51,7 @@ def repairs(text: str, error: QuerySyntaxError) -> Iterator[tuple[str, Fix]]:
         return
     meant = read_other_text(text)
     if meant is not None:
-        yield meant, Fix(meant, 0, len(text))
+        yield meant if meant not in text else BARE, Fix(meant, 0, len(text))
     at = _find_place(text, error)
     outline = Outline.of(text)
     found = _find_repairs(text, outline.tokens, at) if outline.tokens else _close_quote(text, at)

@@ -6,15 +6,14 @@ with the whole statement. A refusal is recognised by words of its message.
 ``survey`` finds all obstacles, and advises on joins; ``refused_statement`` is what all read.
 ``suggested_changes`` advises on calls that are not known or not released, ``foreign_forms`` on forms and
 ``foreign_functions`` on functions that others have, ``unknown_names`` on columns, ``argument_types`` on types
-of arguments, ``wrong_level`` on misplaced aggregates, ``row_windows`` on windows over rows,
-``misplaced_parts`` on other windows and columns, ``lifted_parts`` on what belongs into a subquery,
-``listed_rows`` on statements that list rows or units, ``joined_tables`` on conditions of joins,
+of arguments, ``group_keys`` on keys of groups, ``wrong_level`` on misplaced aggregates, ``row_windows`` on
+windows over rows, ``misplaced_parts`` on others and on columns, ``lifted_parts`` on what belongs into a
+subquery, ``listed_rows`` on statements that list rows or units, ``joined_tables`` on conditions of joins,
 ``written_values`` on how numbers and days are written.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
@@ -25,6 +24,7 @@ from dpsql.analysis.advice import (
     argument_types,
     foreign_forms,
     foreign_functions,
+    group_keys,
     joined_tables,
     lifted_parts,
     listed_rows,
@@ -39,102 +39,12 @@ from dpsql.analysis.advice import (
 from dpsql.analysis.advice.refused_statement import Advice, FromTable, RefusedStatement, add_clause
 from dpsql.analysis.aggregate_functions import aggregate_name
 from dpsql.analysis.compiler import function_name, list_conjuncts
-from dpsql.analysis.released.released_calls import is_released
 from dpsql.analysis.scalar_functions import find_nearest_function
 from dpsql.errors import Fix, Obstacle, QueryRefused
 from dpsql.language import BlockText, find_nodes, replace_name, walk_tree
 from dpsql.policy import fold
 
 __all__ = ["RefusedStatement", "advise"]
-
-
-def group_by_items(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
-    """Add to GROUP BY what the select list has besides counts."""
-    node = of.original(node)
-    select = node.find_ancestor(exp.Select)
-    if select is None or any(isinstance(i, exp.Star) for i in select.expressions):
-        return None
-    items = [i.unalias() for i in select.expressions]
-    having = select.args.get("having")
-    if not any(
-        is_released(c) for i in (*items, *([having] if having is not None else [])) for c in walk_tree(i)
-    ):
-        return None
-    group = select.args.get("group")
-    known = list(group.expressions) if group is not None else []
-    plain = [i for i in items if not any(aggregate_name(n) for n in walk_tree(i)) and i not in known]
-    block = of.outline.block(of.query.source.position(select.expressions[0]))
-    if block is None or block.from_ is None or not plain:
-        return None
-    texts = of.items(select, block, listed_rows.split_options(of, block)[1])
-    spans = [of.outline.span(i) for i in plain]
-    shown = [
-        name if of.outline.span(i) is None and name else bare
-        for (bare, name), i in zip(texts, items, strict=False)
-    ]
-    if of.query.source.position(node) > block.from_.start and "GROUP BY" not in one.message:
-        return None  # it is in ORDER BY or HAVING
-    text = of.text
-    keys = ", ".join(key for key, item in zip(shown, items, strict=False) if item in plain)
-    if not keys or (None in spans and not texts):
-        return None
-    if group is None:
-        # Without the clause the statement has no meaning that this could change.
-        at = block.before(TokenType.GROUP_BY)
-        return f"GROUP BY {keys}", add_clause(text, at, f"GROUP BY {keys}")
-    last = of.outline.span(known[-1]) if known else None
-    if last is None:
-        return None
-    return f"GROUP BY {text[last[0] : last[1]]}, {keys}", Fix(f", {keys}", last[1], last[1])
-
-
-def group_rolled_items(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
-    """Add to the groups of ROLLUP what the select list has besides counts."""
-    select = node if isinstance(node, exp.Select) else node.find_ancestor(exp.Select)
-    return None if select is None else group_by_items(of, select.expressions[0].unalias(), one)
-
-
-def _is_whole_item(text: str, span: tuple[int, int]) -> bool:
-    """Return whether an expression is an item of the select list, and not a part of one."""
-    begins = re.search(r"(?i)(?:\bSELECT|\bDISTINCT|[,)])\s*\Z", text[: span[0]]) is not None
-    after = text[span[1] :].lstrip()
-    return begins and (after[:1] in (",", '"') or after[:1].isalpha())
-
-
-def drop_key(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
-    """Leave a group key out of the select list and of GROUP BY."""
-    named = re.match(r"each value of (.*) belongs to one ", one.message)
-    if named is None and isinstance(node, exp.Column):  # the unit itself
-        named = re.fullmatch(r"(.*)", node.name)
-    node = of.original(node)
-    select, block = node.find_ancestor(exp.Select), of.outermost(node)
-    clause = block.clause(TokenType.GROUP_BY) if block is not None else None
-    if named is None or select is None or block is None or block.from_ is None or clause is None:
-        return None
-    begin = listed_rows.split_options(of, block)[1]
-    shown = of.outline.items(begin, block.from_.start)
-    keys = of.outline.items(clause.end + 1, block.stop(clause))
-    plain = len(shown) == len(select.expressions) and not select.args.get("distinct")
-    places = [i for i, item in enumerate(select.expressions) if fold(item.alias_or_name) == fold(named[1])]
-    if not plain or len(places) > 1 or (not places and len(keys) > 1):
-        return None
-    names = {fold(named[1]), *(str(i + 1) for i in places)}
-    names |= {fold(select.expressions[i].unalias().sql("duckdb")) for i in places}
-    span = of.outline.span(of.original(node)) if isinstance(node, exp.Column) else None
-    names |= {fold(of.text[slice(*span)])} if span is not None else set()
-    left = [key for key in keys if fold(of.text[key[0] : key[1]]) not in names] if len(keys) > 1 else []
-    rest = [item for i, item in enumerate(shown) if i not in places]
-    by_place = any(of.text[key[0] : key[1]].isdigit() for key in left)
-    if not rest or len(left) == len(keys) or (by_place and places):
-        return None
-    fix = Fix(
-        f" {', '.join(of.text[a:b] for a, b in rest)} ",
-        begin,
-        block.from_.start,
-        asks=f"all values of {named[1]} together" if named[1] != "the key" else "all groups together",
-    )
-    grouped = f"GROUP BY {', '.join(of.text[a:b] for a, b in left)} " if left else ""
-    return one.hint, replace(fix, also=(Fix(grouped, clause.start, block.stop(clause)),))
 
 
 def move_condition(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
@@ -282,6 +192,7 @@ _ADVICE: tuple[tuple[str, Callable[[RefusedStatement, exp.Expr, Obstacle], Advic
     (": select a count", listed_rows.count_groups),
     ("this is neither a group key nor a count", wrong_level.list_aggregates),
     (" are not supported: ", foreign_functions.write_type),
+    (" is not cast to ", foreign_functions.replace_cast),
     ("CHR is not supported", foreign_functions.write_char),
     (" is not among the functions allowed", lifted_parts.lift_unit_key),
     (" is not allowed in this form", lifted_parts.lift_unit_key),
@@ -310,8 +221,8 @@ _ADVICE: tuple[tuple[str, Callable[[RefusedStatement, exp.Expr, Obstacle], Advic
     ("this is neither a group key nor a count", lifted_parts.lift_qualify),
     ("this is neither a group key nor a count", lifted_parts.aggregate_window),
     ("this is neither a group key nor a count", misplaced_parts.group_by_order),
-    ("this is neither a group key nor a count", group_by_items),
-    ("ROLLUP, CUBE and GROUPING SETS are several", group_rolled_items),
+    ("this is neither a group key nor a count", group_keys.group_by_items),
+    ("ROLLUP, CUBE and GROUPING SETS are several", group_keys.group_rolled_items),
     ("JOIN has no condition", joined_tables.advise_on_missing_condition),
     ("access to a field is not supported", joined_tables.advise_on_outer_join),
     (" is in several tables", joined_tables.advise_on_ambiguous_column),
@@ -352,7 +263,7 @@ _ADVICE: tuple[tuple[str, Callable[[RefusedStatement, exp.Expr, Obstacle], Advic
     ("released and private rows do not meet", listed_rows.count_starred_rows),
     ("a subquery used as a value has one row", wrong_level.advise_on_several_rows),
     ("COUNT(DISTINCT ...) takes one expression", wrong_level.advise_on_several_values),
-    (", so no group has enough of them to be shown", drop_key),
+    (", so no group has enough of them to be shown", group_keys.drop_key),
     ("SELECT DISTINCT would release", advise_on_distinct),
     ("SELECT DISTINCT would release", listed_rows.count_rows),
     ("DISTINCT over private rows must select", advise_on_private_distinct),
@@ -362,12 +273,12 @@ _ADVICE: tuple[tuple[str, Callable[[RefusedStatement, exp.Expr, Obstacle], Advic
     ("this one releases nothing", listed_rows.count_rows),
     ("no private table reaches the outermost SELECT", listed_rows.count_rows),
     ("the privacy unit cannot be a group key", listed_rows.count_units_by_number),
-    ("the privacy unit cannot be a group key", drop_key),
+    ("the privacy unit cannot be a group key", group_keys.drop_key),
     (", and a threshold needs a public domain", lifted_parts.select_released),
     ("groups are not chosen by ", lifted_parts.select_released),
-    ("a threshold selects groups and needs a GROUP BY", group_by_items),
-    ("HAVING needs a GROUP BY", group_by_items),
-    ("ORDER BY and LIMIT select groups and need a GROUP BY", group_by_items),
+    ("a threshold selects groups and needs a GROUP BY", group_keys.group_by_items),
+    ("HAVING needs a GROUP BY", group_keys.group_by_items),
+    ("ORDER BY and LIMIT select groups and need a GROUP BY", group_keys.group_by_items),
     ("QUALIFY selects among groups of GROUP BY", row_windows.advise_on_window),
     ("QUALIFY selects among groups of GROUP BY", listed_rows.count_rows),
     (" takes one condition", foreign_functions.write_alike),
@@ -428,9 +339,25 @@ def advise(of: RefusedStatement, refused: QueryRefused) -> None:
         found = advice(of, node, one) if words in one.message else None
         if found is not None:
             hint, fix, *message = found
+            fix = _change_all_uses(of, node, fix) if one.unknown == "column" else fix
             told = message[0] if message else one.message
             refused.obstacles = (replace(one, message=told, hint=hint, fix=fix),)
             return
+    if one.unknown == "column":
+        refused.obstacles = (replace(one, fix=_change_all_uses(of, node, one.fix)),)
+
+
+def _change_all_uses(of: RefusedStatement, node: exp.Expr, fix: Fix | None) -> Fix | None:
+    """Return a fix that makes the change of a column's name wherever its block names it."""
+    whole = of.original(node)
+    select = whole.find_ancestor(exp.Select)
+    if fix is None or select is None or not isinstance(whole, exp.Column) or fix.also:
+        return fix
+    same = [n for n in find_nodes(select, exp.Column) if (n.table, n.name) == (whole.table, whole.name)]
+    places = [(n.this.meta["start"], n.this.meta["end"] + 1) for n in same if "start" in n.this.meta]
+    if (fix.start, fix.end) not in places:
+        return fix
+    return replace(fix, also=tuple(Fix(fix.text, a, b) for a, b in places if a != fix.start))
 
 
 def _ancestors(node: exp.Expr) -> Iterator[exp.Expr]:

@@ -239,6 +239,19 @@ def write_around(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice 
     return write_alike(of, call, one) if first else None
 
 
+def replace_cast(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
+    """Write what a number of a day, or a day of a number, is in the place of a conversion of a column."""
+    value = of.original(node).this
+    span = of.outline.span(value) if isinstance(value, exp.Column) else None
+    if one.hint is None or span is None:
+        return None
+    name = re.escape(of.text[slice(*span)])
+    found = [*re.finditer(rf"(?i)\bCAST\s*\(\s*{name}\s+AS\s+\w+\s*\)|\b{name}\s*::\s*\w+", of.text)]
+    fixes = [Fix(one.hint, *m.span()) for m in found]
+    guess = "the first day of the year" if one.hint.startswith("make_date") else "the year"
+    return (one.hint, replace(fixes[0], also=tuple(fixes[1:]), guess=guess)) if fixes else None
+
+
 def write_char(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
     """Write VARCHAR for the CHAR of T-SQL's CONVERT."""
     found = [*re.finditer(r"(?i)\bCONVERT\s*\(\s*(N?CHAR)\b", of.text)]

@@ -114,7 +114,8 @@ def _find_ends(of: RefusedStatement, select: exp.Select | None, value: str) -> s
     for named in of.list_tables(select) if select is not None else ():
         column = named.column(value.rsplit(".", maxsplit=1)[-1])
         bounds = None if column is None else named.table.bounds.get(column) or named.table.domain.get(column)
-        low, high = getattr(bounds, "low", None), getattr(bounds, "high", None)
+        low = getattr(bounds, "low", getattr(bounds, "start", None))
+        high = getattr(bounds, "high", getattr(bounds, "stop", None))
         if low is not None and high is not None:
             return f"{low}, {high}"
     return None
