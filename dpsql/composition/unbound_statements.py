@@ -165,7 +165,7 @@ def _windows_in_having(query: Query) -> QueryRefused:
 
 
 _ROW_WINDOWS = re.compile(
-    r"(?i)\b(?:LAG|LEAD|RANK|DENSE_RANK|ROW_NUMBER|FIRST_VALUE|LAST_VALUE|NTILE)\s*\([^()]*\)(?!\s*OVER\b)"
+    r"(?i)\b(?:LAG|LEAD|RANK|DENSE_RANK|ROW_NUMBER|FIRST_VALUE|LAST_VALUE|NTILE)\s*\((?:[^()]|\([^()]*\))*\)(?!\s*OVER\b)"
 )
 
 
@@ -178,6 +178,12 @@ def _window_without_over(query: Query) -> QueryRefused:
     calls = [*_ROW_WINDOWS.finditer(text)]
     if span is None or not calls:
         return query.source.refuse(said, None, "LAG(n) OVER (ORDER BY ..)")
+    ranked = re.fullmatch(r"(?is)((?:DENSE_)?RANK|ROW_NUMBER)\s*\(\s*(\S.*)\)", calls[0][0])
+    if ranked is not None:
+        written = f"{ranked[1]}() OVER (ORDER BY {ranked[2].strip()} DESC)"
+        return query.source.refuse(
+            said, calls[0].start(), written, Fix(written, *calls[0].span(), guess="DESC")
+        )
     over = f" OVER (ORDER BY {text[slice(*span)]})"
     fixes = [Fix(over, m.end(), m.end()) for m in calls]
     first = replace(fixes[0], guess="the order", also=tuple(fixes[1:]))

@@ -47,6 +47,20 @@ _FORMS = (
         r"\bAS\s+(?!(?:SELECT|WITH)\b)([A-Za-z_]\w*(?:\s+(?!(?:FROM|OVER|FILTER|WHERE|JOIN|ON)\b)[A-Za-z_]\w*)+)(?=\s*,|\s+FROM\b)",
         r'AS "\1"',
     ),
+    (r"\(\s*([\w.]+)\s+DISTINCT\s*\)", r"(DISTINCT \1)"),
+    (r"\bWITH\s+(\w+)\s+AS\s+(SELECT\b(?:(?!\bSELECT\b).)*?)\s+(?=SELECT\b)", r"WITH \1 AS (\2) "),
+    (
+        r"\b(?!(?:WHERE|AND|OR|NOT|WHEN|ON|HAVING|SELECT|IF)\b)([A-Za-z_][\w.]*)\s+(NOT\s+)?EXISTS\s*(?=\(\s*SELECT)",
+        r"\1 \2IN ",
+    ),
+    (
+        r"\b(LEFT|RIGHT|FULL|INNER|CROSS)(\s+OUTER)?\s+(?!(?:JOIN|OUTER|SEMI|ANTI|LATERAL)\b)(?=\w+\s+(?:(?:AS\s+)?\w+\s+)?(?:ON|USING)\b)",
+        r"\1\2 JOIN ",
+    ),
+    (
+        r"\bSELECT\s+(?:DIFFERENTIALLY\s+PRIVATE(?:LY)?|PRIVATE(?:LY)?|NOISY|ANONYMI[SZ]ED)\s+(?=\w+\s*[(,])",
+        "SELECT WITH DIFFERENTIAL_PRIVACY ",
+    ),
     (r"\bSORT\s+BY\b", "ORDER BY"),
     (r"\bCALCULATED\s+", ""),
     (r"\s+AGO\b", ""),

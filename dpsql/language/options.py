@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import date
@@ -216,12 +217,16 @@ def read_value(source: StatementText, name: str, tokens: Sequence[Token]) -> obj
             fix = Fix(share, start, tokens[1].end + 1, guess=f"{share} for {tokens[0].text}%")
         made = compute_number(source.text[start : tokens[-1].end + 1])
         fix = Fix(made, start, tokens[-1].end + 1) if made is not None else fix
+        if len(tokens) > 2 and tokens[1].text.lower() in _READERS:
+            fix = Fix(",", tokens[0].end + 1, tokens[0].end + 1)
         raise source.syntax(f"option {name} takes one literal", start, None if fix is None else fix.text, fix)
     try:
         return _READERS[name](tokens[0], sign)
     except ValueError as error:
         fix = correct_value(name, tokens[0], str(error))
         fix = fix if fix is None else replace(fix, start=start)
+        comma = re.compile(r"(\d+),(\d+)(?=\s*[,)])").match(source.text, start)
+        fix = fix if comma is None else Fix(f"{comma[1]}.{comma[2]}", *comma.span())
         hint = None if fix is None else fix.text
         raise source.syntax(f"option {name}: {error}", start, hint, fix) from None
 

@@ -28,6 +28,11 @@ _BEHIND = re.compile(
     | ^\(?\d+\s+rows?\b[^\n]*)+\Z""",
     re.MULTILINE,
 )
+_QUOTED = re.compile(
+    rf"""(?isx)\s*(?:[\w.]+\s*=\s*)?(?:[\w.]+\(\s*|(?:[\w./$-]+\s+)+(?:--?\w+[=\s]\s*)?)
+    [rfb]?(\"\"\"|\'\'\'|["'])\s*({_STATEMENT}.*?)\s*;?\s*\1"""
+)
+"""A statement in quotes, as an argument of a call or of a command of a shell."""
 _COMMANDS = {
     r"\\dt?\+?|\.tables|\\l|ls|dir|LIST\s+TABLES|HELP": "SHOW TABLES",
     r"(?:\\d\+?|\.schema|(?:EXEC(?:UTE)?\s+)?sp_(?:help|columns))\s+'?(?:\w+\.)?(\w+)'?": r"DESCRIBE \1",
@@ -52,6 +57,9 @@ def unwrap(text: str) -> str | None:
         match = re.fullmatch(rf"(?i)\s*(?:{meant})\s*;?\s*", text)
         if match is not None:
             return match.expand(written)
+    quoted = _QUOTED.match(text)
+    if quoted is not None:
+        return quoted[2].strip()
     bare = _PROMPTS.sub("", text)
     bare = re.sub(r"(?m)^\s*\d+\s+(?=\S)", "", bare) if re.match(r"\s*SQL>", text) else bare
     opening = _BEFORE.match(bare)

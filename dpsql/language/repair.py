@@ -282,7 +282,11 @@ def _complete_comparisons(text: str, tokens: list[Token], i: int) -> Iterator[_R
         if words[n] in ("AND", "OR") and words[n + 1] in _COMPARISONS and compared is not None:
             left = tokens[compared - 1]
             yield _make_insertion(f" {text[left.start : left.end + 1]}", tokens[n].end + 1), ""
-    if words[i] == "DISTINCT" and i + 1 < len(tokens) and tokens[i - 1].token_type == TokenType.VAR:
+    if (
+        words[i] == "DISTINCT"
+        and words[i + 1 : i + 2] not in ([], [")"])
+        and tokens[i - 1].token_type == TokenType.VAR
+    ):
         end = tokens[i + 1].end + 1
         yield Fix(f"(DISTINCT {tokens[i + 1].text})", tokens[i - 1].end + 1, end), ""
     for n, token in enumerate(tokens):

@@ -207,6 +207,20 @@ def write_results(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice
     return written, Fix(written, call[0], call[1], guess="1 and 0")
 
 
+def list_series(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
+    """Write the numbers that a recursive query counts up to as a series."""
+    form = (
+        r"(?is)\bRECURSIVE\s+(\w+)(?:\s*\(\s*(\w+)\s*\))?\s+AS\s*\(\s*SELECT\s+(\d+)(?:\s+(?:AS\s+)?(\w+))?\s+UNION\s+ALL\s+"
+        r"SELECT\s+(\w+)\s*\+\s*1\s+FROM\s+\1\s+WHERE\s+\5\s*(<=?)\s*(\d+)\s*\)"
+    )
+    found = re.search(form, of.text)
+    if found is None:
+        return None
+    last = int(found[7]) + (found[6] == "<=")
+    written = f"{found[1]} AS (SELECT {found[5]} FROM generate_series({found[3]}, {last}) AS t({found[5]}))"
+    return written, Fix(written, *found.span())
+
+
 def count_unit_of_table(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
     """Count the unit's column for `COUNT(v.*)`: it is NULL where there is no row."""
     found, select = re.search(r"(?i)\bCOUNT\s*\(\s*(\w+)\.\*\s*\)", of.text), node.find_ancestor(exp.Select)

@@ -141,7 +141,7 @@ def move_to_having(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advic
     where = block.clause(TokenType.WHERE) if block is not None else None
     if not isinstance(original, exp.Column) or select is None or block is None or where is None:
         return None
-    items = [i for i in select.expressions if i.alias and any(aggregate_calls(i.unalias()))]
+    items = [i for i in select.expressions if i.alias and _is_of_groups(i.unalias())]
     named = {fold(i.alias): i.unalias() for i in items}
     if original.find_ancestor(exp.Where) is None or original.table or fold(original.name) not in named:
         return None
@@ -155,6 +155,11 @@ def move_to_having(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advic
     left = Fix(f"WHERE {' AND '.join(kept)} " if kept else "", where.start, block.stop(where))
     added = add_clause(of.text, block.before(kind), f"{word} {moved[0]}")
     return f"{word} {moved[0]}", replace(left, also=(added,))
+
+
+def _is_of_groups(item: exp.Expr) -> bool:
+    """Return whether an item is computed of groups: an aggregate, or a window over them."""
+    return isinstance(item, exp.Window) or any(aggregate_calls(item))
 
 
 def drop_number_of_key(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:

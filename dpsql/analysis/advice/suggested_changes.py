@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import re
 from dataclasses import replace
 
@@ -247,12 +248,16 @@ def write_part_out(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advic
     call = of.outline.call_around(of.query.source.position(node), one.message.split(" ", 1)[0])
     tokens = [] if call is None else [t for t in of.outline.tokens if call[0] < t.start < call[1]]
     for token in tokens:
-        part = SHORT_PARTS.get(token.text.lower())
+        near = difflib.get_close_matches(token.text.lower(), _PARTS, 1, 0.75)
+        part = SHORT_PARTS.get(token.text.lower()) or (
+            near[0] if near and near[0] != token.text.lower() else None
+        )
         if part is not None and token.token_type == TokenType.STRING:
             return f"'{part}'", Fix(f"'{part}'", token.start, token.end + 1)
     return None
 
 
+_PARTS = ("year", "quarter", "month", "week", "day", "hour", "minute", "second", "decade", "century")
 _MONTHS = (
     *("january", "february", "march", "april", "may", "june", "july"),
     *("august", "september", "october", "november", "december"),
