@@ -35,7 +35,7 @@ from dpsql.kernel.tree import (
 )
 from dpsql.language import copy_tree
 from dpsql.policy import fold
-from dpsql.types import INTEGER
+from dpsql.types import BOOLEAN, INTEGER
 
 _ITEMS = frozenset({"VARCHAR", "BIGINT", "INTEGER", "SMALLINT", "TINYINT", "DATE", "BOOLEAN", "UUID"})
 
@@ -162,6 +162,8 @@ def _compile_join(
     with compiler.part():
         owner, unit, same = _join_owned(compiler, join, kind, left, relation, here, pairs, kept)
     on = conjunction([*same, *(c.guarded_node for c in conditions)])
+    if on is None and kind != "CROSS":  # the condition was refused
+        on = Constant(value=True, type=BOOLEAN)
     if kind == "CROSS" and on is not None:
         kind = "INNER"
     joined = Join(left.source, kind, Derived(relation.query, generated), on)

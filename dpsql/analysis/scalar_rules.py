@@ -169,6 +169,12 @@ def _note_undeclared(compiler: StatementCompiler, node: exp.Expr, domain: KeyDom
 def _between(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> Typed:
     value = compiler.expression(node.this, scope)
     low, high = compiler.expression(node.args["low"], scope), compiler.expression(node.args["high"], scope)
+    ends = [end.literal.value for end in (low, high) if end.literal is not None]
+    whole = [end for end in ends if isinstance(end, int)]
+    if len(whole) == 2 and whole[0] > whole[1]:
+        compiler.assume(
+            Assumed(f"BETWEEN {ends[0]} AND {ends[1]} is never TRUE: the smaller end stands first")
+        )
     a, low = unify(compiler.source, compiler.catalog, value, low, node)
     b, high = unify(compiler.source, compiler.catalog, value, high, node)
     return build_comparison("AND", build_comparison(">=", a, low), build_comparison("<=", b, high))
@@ -301,6 +307,8 @@ def _cast(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> Typed:
             raise refuse_text(compiler.source, value.text, sql_type, node)
         # A constant still, but no text any more that could become something else.
         return replace(converted, literal=Literal((sql_type.name, value.text)))
+    if not isinstance(node, exp.TryCast) and _is_number(value.type) != _is_number(sql_type):
+        _refuse_numbered_day(compiler, value.type, sql_type, node)
     if TIMESTAMPTZ in (value.type, sql_type):
         return _cast_instant(compiler, value, sql_type, node)
     if value.type == TIMESTAMP and sql_type == VARCHAR:
@@ -312,6 +320,22 @@ def _cast(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> Typed:
         # Quotes and separators make the text of a list longer than its items.
         return cut_text(result, LONGEST)
     return make_canonical(result)
+
+
+def _is_number(kind: SqlType) -> bool:
+    return kind.numeric or kind == BOOLEAN
+
+
+def _refuse_numbered_day(
+    compiler: StatementCompiler, given: SqlType, wanted: SqlType, node: exp.Expr
+) -> None:
+    """Refuse a conversion between numbers and days or times, which no value has: all would be NULL."""
+    day = given if _is_number(wanted) else wanted
+    if not (day.moment or day.name in ("DATE", "TIME")):
+        return
+    plain = node.this.sql("duckdb") if isinstance(node.this, exp.Column) else "x"
+    form = "year({})" if day is given else "make_date({}, 1, 1)"
+    raise compiler.source.refuse(f"{given} is not cast to {wanted}", node, form.format(plain))
 
 
 def _cast_instant(compiler: StatementCompiler, value: Typed, sql_type: SqlType, node: exp.Expr) -> Typed:
@@ -363,6 +387,8 @@ def _operator(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> Type
     if INTERVAL in (a.type, b.type):
         return _interval_arithmetic(compiler, node, name, a, b)
     found = scalar_functions.compile_call(compiler.source, compiler.catalog, name, [a, b], node)
+    if type(node) in LIKES and b.text is not None and "*" in b.text and not {*"%_"} & {*b.text}:
+        compiler.assume(Assumed(f"'{b.text}' has no %, which stands for any characters: * stands for itself"))
     if node.args.get("negate"):
         return replace(found, node=Apply(NEGATED, (found.node,)))
     if name == "-" and (a.type.moment or b.type.moment) and not _is_compared(node):

@@ -199,12 +199,10 @@ class _Splitter:
         self.sets, self.query = True, replace(self.query, tree=tree)
         try:
             self.kinds = Kinds.of(self.query, self.provenance)
-        except QueryRefused:  # a set by the privacy unit has private rows, beside the released ones of others
-            raise self.source.refuse(
-                "of ROLLUP, CUBE and GROUPING SETS each set is a release, and none is by the privacy unit",
-                groups[0],
-                "leave the privacy unit out of GROUP BY",
-            ) from None
+        except QueryRefused as refused:  # a set by the privacy unit has private rows, beside released ones
+            said = "of ROLLUP, CUBE and GROUPING SETS each set is a release, and none is by the privacy unit"
+            hint, known = "leave the privacy unit out of GROUP BY", not refused.obstacles[0].unknown
+            raise (self.source.refuse(said, groups[0], hint) if known else refused) from None
         if no_sets:
             leave_out_sets([self.kinds.releases[i].select for i in no_sets])
             self.kinds = Kinds.of(self.query, self.provenance)

@@ -2,7 +2,8 @@
 
 `parse` (``parse``) runs these, in this order; ``check_statements`` reads those about streams of checks,
 ``board_statements`` those about boards and holdouts, and ``check_rewrites`` makes what checks count;
-``command_statements`` reads SHOW, DESCRIBE, SET and REFINE, and ``pandas_forms`` questions in pandas' form:
+``command_statements`` reads SHOW, DESCRIBE, SET and REFINE, ``dataframe_forms`` questions in the form of
+pandas and dplyr, ``pasted_text`` statements with what was copied around them:
 
 ``tokens``         the tokens of a statement, and limits on its size
 ``clauses``        those of other dialects as dpsql reads them, by ``clause_forms``; the private clauses,
@@ -31,7 +32,7 @@ from dpsql.language.parameters import (
     write_parameters,
 )
 from dpsql.language.parse import keep_title, name_columns, parse, title_of
-from dpsql.language.repair import repair
+from dpsql.language.repair import repairs
 from dpsql.language.statement import (
     CUTS,
     AboveThreshold,

@@ -245,6 +245,8 @@ def _read_first_word(text: str) -> str:
     return match[1].upper() if match else ""
 
 
+_EXPLAINED = frozenset((*_QUERY, *STREAMS, "REFINE", "EXPLAIN"))
+"""The first words of what is explained."""
 _FORMS: dict[str, ExplainForm] = {
     "TABLE": "TABLE",
     "TEXT": "TABLE",
@@ -260,7 +262,8 @@ def _parse_explain(
     if form is None:
         raise source.syntax("EXPLAIN has FORMAT JSON, FORMAT CERTIFICATE, or none", match.start("format"))
     rest = re.sub(r"[^\n]", " ", match[0]) + source.text[match.end() :]
-    other = re.match(r"(?i)\s*(PLAN\s+FOR|QUERY\s+PLAN|VERBOSE|EXTENDED|FORMATTED|PLAN|COST)\b\s*", rest)
+    other = re.match(r"(?i)\s*((?!FORMAT|ANALYZE)(?:[A-Z_]+\s+){1,3})(?=(?:SELECT|WITH|FROM)\b)", rest)
+    other = None if other is not None and _read_first_word(rest) in _EXPLAINED else other
     if other is not None:
         at = len(rest) - len(rest.lstrip())
         fix = Fix("", at, other.end())
@@ -378,7 +381,9 @@ def _describe_error(source: StatementText, tokens: list[Token], error: ParseErro
     shown = at.text.removeprefix(MARK)[:40]
     wants = re.match(r"Expect\w* .|Required keyword: .{1,40}? missing", str(detail.get("description", "")))
     if at is not tokens[-1] or not wants:
-        return source.syntax(f"syntax error: cannot read `{shown}` here", at.start)
+        before = tokens[max(tokens.index(at) - 1, 0)].token_type
+        hint = "write a table behind FROM: SHOW TABLES lists them" if before == TokenType.FROM else None
+        return source.syntax(f"syntax error: cannot read `{shown}` here", at.start, hint)
     name = at.token_type in (TokenType.STRING, TokenType.IDENTIFIER, TokenType.VAR)
     hint = None if name or not at.text.replace(" ", "").isalpha() else f"write what follows {at.text}"
     return source.syntax("syntax error: the statement ends too early", at.start, hint)

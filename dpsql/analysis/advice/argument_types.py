@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from sqlglot import exp
 
-from dpsql.analysis.advice.unknown_names import Advice, RefusedStatement
+from dpsql.analysis.advice.refused_statement import Advice, RefusedStatement
 from dpsql.errors import Fix, Obstacle
 from dpsql.lazy_pattern import lazy_pattern
 

@@ -15,7 +15,7 @@ from typing import NoReturn
 from sqlglot import exp
 from sqlglot.tokenizer_core import TokenType
 
-from dpsql.analysis.advice.unknown_names import Advice, FromTable, RefusedStatement, add_clause
+from dpsql.analysis.advice.refused_statement import Advice, FromTable, RefusedStatement, add_clause
 from dpsql.analysis.aggregate_functions import aggregate_name
 from dpsql.analysis.compiled_relation import Cte, Relation, Scope
 from dpsql.analysis.compiler import RecoveryPoint, StatementCompiler, list_conjuncts

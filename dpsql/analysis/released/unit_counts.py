@@ -250,6 +250,10 @@ def compile_count(call: AggregateCall) -> UnitNumber:
         if len(arguments) != 1:
             raise call.refuse("COUNT takes one argument", call.node)
         counted = call.expression(arguments[0])
+        if counted.type == BOOLEAN and not counted.is_column:
+            call.compiler.assume(
+                Assumed("COUNT(condition) counts rows where it is FALSE, too: COUNT_IF does not")
+            )
         # Of a whole table, a column that is never NULL is in every row; texts may be too long to be read.
         every = counted.is_column and not counted.nulls and counted.type.name not in ("VARCHAR", "BLOB")
         if not every or call.compiler.whole is None:

@@ -336,7 +336,7 @@ WITH r AS (SELECT user_id FROM r) SELECT COUNT(DISTINCT user_id) FROM r, visits
 -- R534 a private table under a public name, read
 -- error: the rows of a private table are counted, never shown
 -- at: *
--- hint: WITH pages AS (SELECT note AS page, user_id AS category FROM visits) SELECT COUNT(*, contribution_bounds_per_group => (0, 20)) FROM (SELECT * FROM pages) -- asks something else: how many rows it has; 20 is a guess
+-- hint: WITH pages AS (SELECT note AS page, user_id AS category FROM visits) SELECT COUNT(*, contribution_bounds_per_group => (0, 20)) FROM pages -- asks something else: how many rows it has; 20 is a guess
 WITH pages AS (SELECT note AS page, user_id AS category FROM visits) SELECT * FROM pages
 
 -- R535 FOR UPDATE
