@@ -90,7 +90,8 @@ class Group:
         if isinstance(node, exp.Window) and self.around is not None:
             value = self.compiler.expression(node, self.around)
             self.windows.append(value)
-            return make_column(self.alias, f"w{len(self.windows) - 1}", value.type)
+            made = make_column(self.alias, f"w{len(self.windows) - 1}", value.type)
+            return replace(made, link=value.owned_key)
         if contains_aggregate(node) or isinstance(node, (exp.Literal, exp.Null, exp.Boolean, exp.Interval)):
             return None
         if (
@@ -137,6 +138,7 @@ class Group:
         value = compile_aggregate(self.compiler, node, self.inner)
         self.aggregates.append(value)
         made = make_column(self.alias, f"a{len(self.aggregates) - 1}", value.type)
+        made = replace(made, link=value.owned_key)
         if aggregate_name(node) != "count":
             return replace(made, bounds=value.bounds)
         self.numbers |= made.reads

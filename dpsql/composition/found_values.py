@@ -112,10 +112,12 @@ def _find_speakers(
     return None if owned else (unit, declared)
 
 
-def list_found_values(select: exp.Select, unit: exp.Column, number: int, *, negated: bool) -> exp.Select:
+def list_found_values(
+    select: exp.Select, unit: exp.Column, number: int, *, negated: bool = False, nulls: bool = False
+) -> exp.Select:
     """Return the SELECT of the values of rows for which enough units speak; of several columns, the rows.
 
-    Of one column values are no NULL; of several NULL is a value like any other.
+    Of one column values are no NULL, unless `nulls` says so; of several NULL is a value like any other.
     """
     values = [item.unalias() for item in select.expressions]
     count = exp.Anonymous(this=f"{MARK}COUNT", expressions=[exp.Distinct(expressions=[unit])])
@@ -124,7 +126,7 @@ def list_found_values(select: exp.Select, unit: exp.Column, number: int, *, nega
     counted = exp.Select(expressions=[*items, exp.alias_(count, "n", quoted=True)])
     where = select.args.get("where")
     kept = [] if where is None else [copy_tree(where.this)]
-    if len(values) == 1:
+    if len(values) == 1 and not nulls:
         kept.append(exp.Not(this=exp.Is(this=copy_tree(values[0]), expression=exp.Null())))
     for name in ("from_", "joins"):
         part = select.args.get(name)

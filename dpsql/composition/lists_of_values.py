@@ -10,12 +10,14 @@ written                                          is
 ``QUANTILE_CONT(x, [.25, .75])``                 the list of the two quantiles, in one release
 ``SELECT x .. INTERSECT SELECT x ..``            the same of the values that are found; EXCEPT, UNION,
                                                  and of several columns of the rows of these
+``SELECT DISTINCT x, y ..`` as a statement,      the rows that are found
+``SELECT x, y .. GROUP BY x, y``
 ===============================================  ==========================================================
 
-Rows without x are in none of them. A value is found as one of a list of IN is: each unit speaks for one of
-its values, so rarer values are missed, and the answer says so. Each call is a release of its own, of all rows
-of its block; in a block with GROUP BY they are refused. Lists of quantiles stay in their release, as columns
-of it. The branches of a set operation that select the unit stay rows of units.
+Rows without x are in none of them but the last. A value is found as one of a list of IN is: each unit speaks
+for one of its values, so rarer values are missed, and the answer says so. Each call is a release of its own,
+of all rows of its block; in a block with GROUP BY they are refused. Lists of quantiles stay in their release,
+as columns of it. The branches of a set operation that select the unit stay rows of units.
 """
 
 from __future__ import annotations
@@ -97,15 +99,16 @@ def with_lists(query: Query, provenance: Provenance) -> Query:
         for branch, values in zip(branches, read, strict=True):
             assert values is not None  # noqa: S101  as seen
             number = _NUMBER - len(inner)
-            listed = list_found_values(branch, values[0], number, negated=False)
-            names = [item.alias_or_name or title_of(item) for item in branch.expressions]
-            shown = zip(listed.expressions, names, strict=True)
-            listed.set("expressions", [exp.alias_(item, name, quoted=True) for item, name in shown])
-            if len(names) == 1:
-                say_absent(listed, f"Rows without a {names[0]} are left out")
-            mechanism = "LAPLACE" if values[1] else None
-            inner[number] = Clauses(Options(max_groups_contributed=1, mechanism=mechanism), has_options=True)
+            listed, inner[number] = _list_found(branch, values, number)
             branch.replace(listed)
+    if isinstance(root, exp.Select) and (rows := _read_rows(root)) is not None:
+        values = _read_branch(rows, provenance, _list_ctes(root, provenance))
+        if values is not None:
+            number = _NUMBER - len(inner)
+            listed, inner[number] = _list_found(rows, values, number, nulls=True)
+            for name in ("with_", "order", "limit", "offset"):
+                listed.set(name, root.args.get(name))
+            return replace(query, tree=listed, inner=inner)
     for select in find_nodes(root, exp.Select):
         if list_given(select) - _BESIDE:
             continue
@@ -124,6 +127,41 @@ def with_lists(query: Query, provenance: Provenance) -> Query:
             for name in ("from_", "joins", "where"):
                 select.set(name, None)
     return query if inner == query.inner else replace(query, inner=inner)
+
+
+def _list_found(
+    branch: exp.Select, values: tuple[exp.Column, bool], number: int, *, nulls: bool = False
+) -> tuple[exp.Select, Clauses]:
+    """Return the SELECT of the rows that are found, under the names of a branch, and its clauses."""
+    listed = list_found_values(branch, values[0], number, nulls=nulls)
+    names = [item.alias_or_name or title_of(item) for item in branch.expressions]
+    shown = zip(listed.expressions, names, strict=True)
+    listed.set("expressions", [exp.alias_(item, name, quoted=True) for item, name in shown])
+    if len(names) == 1 and not nulls:
+        say_absent(listed, f"Rows without a {names[0]} are left out")
+    mechanism = "LAPLACE" if values[1] else None
+    return listed, Clauses(Options(max_groups_contributed=1, mechanism=mechanism), has_options=True)
+
+
+def _read_rows(root: exp.Select) -> exp.Select | None:
+    """Return the rows that a statement lists once each, without order and limit; None for others."""
+    items, distinct, group = root.expressions, root.args.get("distinct"), root.args.get("group")
+    names = {item.alias_or_name.lower() for item in items}
+    order = root.args.get("order")
+    for term in order.expressions if order is not None else ():
+        by = term.this
+        placed = isinstance(by, exp.Literal) and not by.is_string
+        if not (placed or (isinstance(by, exp.Column) and not by.table and by.name.lower() in names)):
+            return None
+    if distinct is None and group is None:
+        return None
+    if group is not None:
+        if list_given(group) - {"expressions"} or len(group.expressions) != len(items):
+            return None
+        for place, (key, item) in enumerate(zip(group.expressions, items, strict=True)):
+            if key.sql() not in (str(place + 1), item.alias, item.unalias().sql()):
+                return None
+    return copy_tree(root, "with_", "order", "limit", "offset", "group")
 
 
 def _list_branches(node: exp.SetOperation) -> list[exp.Select] | None:
@@ -149,7 +187,9 @@ def _is_public(branch: exp.Select, policy: Policy) -> bool:
     return bool(tables) and all(table is not None and table.public for table in tables)
 
 
-def _read_branch(branch: exp.Select, of: Provenance) -> tuple[exp.Column, bool] | None:
+def _read_branch(
+    branch: exp.Select, of: Provenance, ctes: tuple[Cte, ...] | None = None
+) -> tuple[exp.Column, bool] | None:
     """Return the unit of the rows of a branch, and whether its values are declared; None if it is no list."""
     given = list_given(branch)
     if given - _BESIDE - {"distinct"} or "with_" in given:
@@ -159,7 +199,7 @@ def _read_branch(branch: exp.Select, of: Provenance) -> tuple[exp.Column, bool] 
         return None
     if distinct is not None and distinct.args.get("on") is not None:
         return None
-    ctes = list_ctes_of(branch, of)
+    ctes = list_ctes_of(branch, of) if ctes is None else ctes
     unit = of.find_unit(branch, ctes)
     if unit is None:
         return None
@@ -262,7 +302,7 @@ def _write(
     unit = of.find_unit(rows, ctes)
     assert unit is not None  # noqa: S101  it was found
     declared = of.read_values(rows, call.value, ctes)[1]
-    listed = list_found_values(made, unit, number, negated=False)
+    listed = list_found_values(made, unit, number)
     if call.name in _LISTS:
         say_absent(
             listed, f"Rows without a {word_of(call.value)} are left out, where SQL has NULL in the list"

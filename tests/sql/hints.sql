@@ -387,3 +387,9 @@ SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (mechanism = FIRST_STABLE, delta = 1e-6
 
 -- R4903
 SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (delta = 1e-6, order_share = 0.25, mechanism = TOP_STABLE) note FROM visits GROUP BY note ORDER BY COUNT(DISTINCT user_id) DESC LIMIT 2
+
+-- R5900
+SELECT COUNT(DISTINCT user_id) FROM visits v WHERE NOT EXISTS (SELECT 1 FROM (SELECT user_id, MIN(day) AS day FROM visits GROUP BY user_id) f WHERE f.user_id = v.user_id AND f.day = v.day)
+
+-- R5901
+SELECT COUNT(DISTINCT user_id) FROM visits v WHERE EXISTS (SELECT 1 FROM visits w WHERE w.user_id = v.user_id AND w.page = v.page AND w.day = v.day AND w.ms > 5)

@@ -197,3 +197,7 @@ SELECT COUNT(DISTINCT v.user_id) FROM visits v JOIN pages p ON p.page = v.page A
 -- A4242 a subquery in ON of a LEFT JOIN, over its right item alone
 -- expect: SELECT COUNT(DISTINCT v.user_id) FROM visits v LEFT JOIN (SELECT * FROM pages WHERE category IN ('news')) p ON p.page = v.page WHERE p.page IS NULL
 SELECT COUNT(DISTINCT v.user_id) FROM visits v LEFT JOIN pages p ON p.page = v.page AND p.category IN (SELECT category FROM pages WHERE page = 'a') WHERE p.page IS NULL
+
+-- A5209 LEFT JOIN with the items of a list: a row without items stays, with NULL
+-- expect: SELECT COUNT(DISTINCT user_id) FROM visits v LEFT JOIN UNNEST(string_split(v.note, ' ')) AS t(w) ON TRUE WHERE t.w IS NULL OR t.w = 'b'
+SELECT COUNT(DISTINCT user_id) FROM visits v LEFT JOIN UNNEST(string_split(v.note, ' ')) AS t(w) ON TRUE WHERE t.w IS NULL OR t.w = 'b'

@@ -228,7 +228,7 @@ SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (measure = 0) page, COUNT(DISTINCT user
 -- error: every group of the domain would be shown: select a count
 -- at: page
 -- hint: add a count
-SELECT page FROM visits GROUP BY page LIMIT 2
+SELECT page FROM visits GROUP BY page HAVING page <> 'a' LIMIT 2
 
 -- R346 order by something unselected
 -- error: this is neither a group key nor a count

@@ -580,3 +580,15 @@ SELECT COUNT(DISTINCT user_id) FROM visits WHERE page = (SELECT page FROM pages)
 -- at: ROW_NUMBER
 -- hint: PERCENTILE_DISC(x, 0.25) over these groups as a subquery: what a quarter are below
 SELECT COUNT(*) FROM (SELECT user_id, ROW_NUMBER() OVER (ORDER BY COUNT(*)) AS r FROM visits GROUP BY user_id) WHERE r < 0.25 * (SELECT COUNT(*) FROM users)
+
+-- R5900 NOT IN of rows: with a NULL in the query, SQL leaves out every row
+-- error: NOT IN of rows
+-- at: user_id #2
+-- hint: NOT EXISTS
+SELECT COUNT(DISTINCT user_id) FROM visits WHERE (user_id, day) NOT IN (SELECT user_id, MIN(day) FROM visits GROUP BY user_id)
+
+-- R5901 rows chosen by other units' rows
+-- error: a subquery over private rows must be tied to the row's own privacy unit
+-- at: page
+-- hint: WHERE a.user_id = b.user_id
+SELECT COUNT(DISTINCT user_id) FROM visits WHERE (page, day) IN (SELECT page, day FROM visits WHERE ms > 5)

@@ -64,6 +64,10 @@ LIKE_SQL = [
     "SELECT place, code > 20 AS high, cost // 50 AS half FROM visits WHERE user_id < 9000 UNION SELECT place, FALSE, 7 FROM visits WHERE user_id < 9000 ORDER BY ALL",
     "SELECT COUNT(*) AS n FROM (SELECT code, code // 9 AS k FROM codes EXCEPT SELECT code, code // 9 FROM visits) AS t",
     "SELECT place, COUNT(*) AS n FROM visits WHERE place = 'north' GROUP BY place ORDER BY n DESC LIMIT 5 OFFSET 0",
+    "SELECT DISTINCT place FROM visits WHERE user_id < 9000 ORDER BY place",
+    "SELECT DISTINCT place AS p, cost // 50 AS half FROM visits WHERE user_id < 9000 ORDER BY p DESC, 2 LIMIT 3",
+    "SELECT place, code > 20 AS high FROM visits WHERE user_id < 9000 GROUP BY place, high ORDER BY ALL",
+    "WITH v AS (SELECT * FROM visits WHERE cost > 10) SELECT DISTINCT note FROM v WHERE user_id < 9000 ORDER BY note",
     "WITH v AS (SELECT * FROM visits WHERE cost > 10) SELECT MODE(place), STRING_AGG(DISTINCT place ORDER BY place) FROM v WHERE user_id < 9000",
 ]
 
