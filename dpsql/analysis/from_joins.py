@@ -42,7 +42,7 @@ def compile_from(compiler: StatementCompiler, select: exp.Select, ctes: tuple[Ct
     first = select.args.get("from_")
     if first is None:
         one = Select((Item(Constant(1, INTEGER)),))
-        return From(Derived(one, "t0"), Scope(compiler.source), None, None)
+        return From(Derived(one, "t0"), Scope(compiler.source), None, None, frozenset((frozenset(),)))
     check_arguments(compiler.source, first, frozenset({"this"}))
     where = select.args.get("where")
     filters = list_conjuncts(where.this) if where is not None else []
@@ -147,7 +147,7 @@ def _compile_join(
     periods = any(side.owner is not None and side.owner.every for side in (left, relation))
     if periods:
         pairs += find_period_equalities(compiler, both, own, origin.columns)
-    single = kind in ("INNER", "LEFT") and _has_single_match(relation, origin, pairs)
+    single = kind in ("INNER", "LEFT", "CROSS") and _has_single_match(relation, origin, pairs)
     kept = single or kind in ("SEMI", "ANTI")
     if kind in ("INNER", "CROSS"):
         pairs += find_equalities(both, filters, (origin,))
