@@ -73,6 +73,10 @@ def _compile_in(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> Ty
         check_arguments(compiler.source, node, frozenset({"this", "expressions"}))
         return compile_in_list(compiler, node, scope)
     block = _block_around(compiler, node, scope)
+    if isinstance(node.this.unnest(), exp.Tuple):
+        hint = "NOT EXISTS (SELECT 1 FROM (SELECT ..) AS f WHERE f.user_id = t.user_id AND f.day = t.day)"
+        what = "NOT IN of rows: a NULL in the query leaves out the rows that may equal it"
+        raise compiler.source.refuse(what, node, hint)
     value = compiler.expression(node.this, scope)
     inner = subquery.this if isinstance(subquery, exp.Subquery) else subquery
     mark = find_mark(subquery)

@@ -163,9 +163,12 @@ def _compile_select(
     facts = find_fact_names(source, find_fixed_values(compiler, filters, source.scope))
     items = expand_star(compiler, node, source.scope)
     if node.args.get("group") is not None or any(contains_aggregate(i.node) for i in items):
+        distinct = node.args.get("distinct")
+        if distinct is not None and distinct.args.get("on") is not None:
+            raise compiler.source.refuse("DISTINCT ON over groups: put the groups into a subquery", node)
+        if distinct is not None:
+            return _compile_select(compiler, _select_distinct(node), outer, depth)
         relation = compile_groups(compiler, node, source, where, items, facts)
-        if node.args.get("distinct") is not None:
-            raise compiler.source.refuse("DISTINCT over groups: put the groups into a subquery", node)
         return _apply_limit(compiler, node, relation, items)
     if node.args.get("having") is not None:
         raise compiler.source.refuse("HAVING needs a GROUP BY", node.args["having"])
@@ -185,6 +188,17 @@ def _compile_select(
         facts = find_fact_names(replace(source, scope=scope, unique=hoist.unique))
     relation = _project(compiler, node, source, where, items, values, scope, hoist, facts)
     return _apply_limit(compiler, node, relation, items)
+
+
+def _select_distinct(groups: exp.Select) -> exp.Select:
+    """Return SELECT DISTINCT over groups as one over a subquery with them."""
+    inner = copy_tree(groups, "distinct", "order", "limit")
+    named = exp.TableAlias(this=exp.to_identifier("dpsql_groups"))
+    made = exp.Select(expressions=[exp.Star()], from_=exp.From(this=exp.Subquery(this=inner, alias=named)))
+    for name in ("distinct", "order", "limit"):
+        made.set(name, groups.args.get(name) and copy_tree(groups.args[name]))
+    made.meta.update(groups.meta)
+    return made
 
 
 def _count_windows(node: exp.Select) -> int:

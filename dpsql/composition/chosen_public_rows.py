@@ -25,7 +25,7 @@ from dpsql.analysis.aggregate_functions import aggregate_name
 from dpsql.analysis.compiler import find_cte, function_name, list_conjuncts, read_whole_number
 from dpsql.analysis.released_values import TYPES
 from dpsql.analysis.statement_shapes import Provenance
-from dpsql.composition.kinds import BY_KEY, Kinds, ReadValue, below
+from dpsql.composition.kinds import Kinds, ReadValue, below
 from dpsql.composition.planned_count import columns_of
 from dpsql.composition.values_by_key import read_anti_join, read_exists
 from dpsql.engines import UnboundQuery
@@ -329,14 +329,6 @@ def constant_type(found: str, *, listed: bool) -> SqlType | None:
     if _NUMBER.fullmatch(found):
         return DOUBLE
     return next((each for each in TYPES if str(each) == found), None)
-
-
-def put_mark(at: exp.Expr, mark: exp.Expr) -> None:
-    """Put what stands for a value in the place of a subquery; an item of FROM stays one."""
-    if at.meta.get(BY_KEY):
-        at.set("this", mark)
-    else:
-        at.replace(mark)
 
 
 _COMPUTED = (exp.Add, exp.Sub, exp.Paren, exp.Cast, exp.TryCast, exp.Anonymous)

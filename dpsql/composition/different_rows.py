@@ -58,7 +58,7 @@ def _read_different_rows(root: exp.Expr, of: Provenance) -> tuple[exp.Column, bo
         if sorted(keys) != sorted(values):
             return None
     sorted_by = root.args["order"].expressions if root.args.get("order") else ()
-    if not all(_value_of(each.this, root) in values for each in sorted_by):
+    if not all(_value_of(each.this, root) in values or _is_all(each) for each in sorted_by):
         return None
     return find_speakers(root, of, ctes)
 
@@ -92,6 +92,11 @@ def _value_of(
     return str(named.get(fold(node.name), node.sql())) if alias else str(node.sql())
 
 
+def _is_all(term: exp.Expr) -> bool:
+    """Return whether a term of ORDER BY is ALL."""
+    return str(term.this.sql()).upper() == "ALL"
+
+
 def _write_different_rows(root: exp.Select, unit: exp.Column) -> exp.Select:
     """Return the SELECT of the rows that are found, in the place of the different rows of a statement."""
     made = with_titles(list_found_values(root, unit, _POSITION, nulls=True), root)
@@ -100,5 +105,6 @@ def _write_different_rows(root: exp.Select, unit: exp.Column) -> exp.Select:
         part = root.args.get(name)
         made.set(name, copy_tree(part) if part else None)
     for each in made.args["order"].expressions if made.args.get("order") else ():
-        each.set("this", exp.Literal.number(values.index(_value_of(each.this, root)) + 1))
+        if not _is_all(each):
+            each.set("this", exp.Literal.number(values.index(_value_of(each.this, root)) + 1))
     return made

@@ -10,12 +10,14 @@ written                                          is
 ``QUANTILE_CONT(x, [.25, .75])``                 the list of the two quantiles, in one release
 ``SELECT x .. INTERSECT SELECT x ..``            the same of the values that are found; EXCEPT, UNION,
                                                  and of several columns of the rows of these
+``SELECT DISTINCT x, y ..`` as a statement,      the rows that are found
+``SELECT x, y .. GROUP BY x, y``
 ===============================================  ==========================================================
 
-Rows without x are in none of them. A value is found as one of a list of IN is: each unit speaks for one of
-its values, so rarer values are missed, and the answer says so. Each call is a release of its own, of all rows
-of its block; in a block with GROUP BY they are refused. Lists of quantiles stay in their release, as columns
-of it. The branches of a set operation that select the unit stay rows of units.
+Rows without x are in none of them but the last. A value is found as one of a list of IN is: each unit speaks
+for one of its values, so rarer values are missed, and the answer says so. Each call is a release of its own,
+of all rows of its block; in a block with GROUP BY they are refused. Lists of quantiles stay in their release,
+as columns of it. The branches of a set operation that select the unit stay rows of units.
 """
 
 from __future__ import annotations
@@ -155,7 +157,9 @@ def _is_public(branch: exp.Select, policy: Policy) -> bool:
     return bool(tables) and all(table is not None and table.public for table in tables)
 
 
-def _read_branch(branch: exp.Select, of: Provenance) -> tuple[exp.Column, bool] | None:
+def _read_branch(
+    branch: exp.Select, of: Provenance, ctes: tuple[Cte, ...] | None = None
+) -> tuple[exp.Column, bool] | None:
     """Return the unit of the rows of a branch, and whether its values are declared; None if it is no list."""
     given = list_given(branch)
     if given - _BESIDE - {"distinct"} or "with_" in given:
@@ -255,7 +259,7 @@ def _write(
     unit = of.find_unit(rows, ctes)
     assert unit is not None  # noqa: S101  it was found
     declared = of.read_values(rows, call.value, ctes)[1]
-    listed = list_found_values(made, unit, number, negated=False)
+    listed = list_found_values(made, unit, number)
     if call.name in _LISTS:
         say_absent(
             listed,

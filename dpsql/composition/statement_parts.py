@@ -17,7 +17,7 @@ from dpsql.analysis.released.released_calls import is_quantile
 from dpsql.composition.analysed_blocks import AnalysedBlocks
 from dpsql.composition.block import separate
 from dpsql.composition.block_clauses import Written, drop_bounds_on_groups, share_epsilon
-from dpsql.composition.chosen_public_rows import VALUE_MARK, PlacedValue, ValueTypes, put_mark
+from dpsql.composition.chosen_public_rows import VALUE_MARK, PlacedValue, ValueTypes
 from dpsql.composition.equivalent_blocks import with_existing
 from dpsql.composition.existence import EXISTENCE, readers
 from dpsql.composition.grouping_sets import (
@@ -29,6 +29,7 @@ from dpsql.composition.grouping_sets import (
     may_fix_columns,
 )
 from dpsql.composition.kinds import Kinds, ReleaseBlock, below
+from dpsql.composition.placed_marks import put_mark
 from dpsql.composition.quotients_of_sums import separate_closer
 from dpsql.composition.release_blocks import (
     everything,
@@ -274,9 +275,8 @@ class _Splitter:
 
     def _take_values(self, releases: int, tree: exp.Query) -> None:
         """Take the values over so many releases out of the tree; a release reads each as a constant."""
-        types = ValueTypes(
-            self.query, self.policy, self.catalog, self.kinds, self._plan, self.marked, self.judged
-        )
+        of = self.query, self.policy, self.catalog, self.kinds, self._plan, self.marked, self.judged
+        types = ValueTypes(*of)
         for value in self.kinds.values[len(self.values) :]:
             if value.after > releases:
                 break

@@ -25,6 +25,7 @@ from sqlglot import exp
 from dpsql.language.clause_forms import (
     FORMATS,
     compare_elapsed,
+    compare_rows,
     filter_window,
     flatten_joins,
     move_subqueries,
@@ -168,6 +169,8 @@ def _standardize_node(node: exp.Expr, dialect: str) -> exp.Expr | None:
     if isinstance(node, exp.Subquery) and isinstance(node.this, exp.Table) and node.args.get("alias"):
         table, joins = split_joins(node.this)
         node.set("this", exp.Select(expressions=[exp.Star()], from_=exp.From(this=table), joins=joins))
+    if isinstance(node, exp.In):
+        return compare_rows(node)
     if isinstance(node, exp.Select):
         select_series(node)
         flatten_joins(node)

@@ -390,3 +390,9 @@ WITH t AS (SELECT page, country, COUNT(DISTINCT user_id) AS n FROM visits GROUP 
 
 -- R5853
 SELECT COUNT(DISTINCT user_id) FROM visits WHERE EXTRACT(EPOCH FROM TIMESTAMP '2025-01-01' - CAST(day AS TIMESTAMP)) > 86400
+
+-- R5900
+SELECT COUNT(DISTINCT user_id) FROM visits v WHERE NOT EXISTS (SELECT 1 FROM (SELECT user_id, MIN(day) AS day FROM visits GROUP BY user_id) f WHERE f.user_id = v.user_id AND f.day = v.day)
+
+-- R5901
+SELECT COUNT(DISTINCT user_id) FROM visits v WHERE EXISTS (SELECT 1 FROM visits w WHERE w.user_id = v.user_id AND w.page = v.page AND w.day = v.day AND w.ms > 5)

@@ -203,3 +203,7 @@ SELECT COUNT(DISTINCT v.user_id) FROM visits v LEFT JOIN pages p ON p.page = v.p
 -- expect: itself
 SELECT u.city, COUNT(DISTINCT u.user_id) AS n FROM users u LEFT JOIN visits v ON u.user_id = v.user_id AND v.ms > 90 WHERE v.user_id IS NULL AND u.age < 60 GROUP BY u.city
 ORDER BY n DESC LIMIT 2
+
+-- A5209 LEFT JOIN with the items of a list: a row without items stays, with NULL
+-- expect: SELECT COUNT(DISTINCT user_id) FROM visits v LEFT JOIN UNNEST(string_split(v.note, ' ')) AS t(w) ON TRUE WHERE t.w IS NULL OR t.w = 'b'
+SELECT COUNT(DISTINCT user_id) FROM visits v LEFT JOIN UNNEST(string_split(v.note, ' ')) AS t(w) ON TRUE WHERE t.w IS NULL OR t.w = 'b'

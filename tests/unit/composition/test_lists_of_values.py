@@ -70,6 +70,10 @@ LIKE_SQL = [
     "SELECT upper(place) AS p, cost > 50 AS high FROM visits WHERE user_id < 9000 GROUP BY ALL ORDER BY high, p",
     "SELECT place FROM visits WHERE user_id < 9000 GROUP BY visits.place ORDER BY visits.place",
     "WITH v AS (SELECT * FROM visits WHERE code < 20) SELECT DISTINCT c.code FROM v JOIN codes c ON c.code = v.code ORDER BY code",
+    "SELECT DISTINCT place FROM visits WHERE user_id < 9000 ORDER BY place",
+    "SELECT DISTINCT place AS p, cost // 50 AS half FROM visits WHERE user_id < 9000 ORDER BY p DESC, 2 LIMIT 3",
+    "SELECT place, code > 20 AS high FROM visits WHERE user_id < 9000 GROUP BY place, high ORDER BY ALL",
+    "WITH v AS (SELECT * FROM visits WHERE cost > 10) SELECT DISTINCT note FROM v WHERE user_id < 9000 ORDER BY note",
     "WITH v AS (SELECT * FROM visits WHERE cost > 10) SELECT MODE(place), STRING_AGG(DISTINCT place ORDER BY place) FROM v WHERE user_id < 9000",
 ]
 
