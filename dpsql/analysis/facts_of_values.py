@@ -20,7 +20,7 @@ from decimal import Decimal
 from fractions import Fraction
 
 from dpsql.analysis.schema_catalog import Catalog
-from dpsql.analysis.typed_expression import GRAINS, TRUTH, Bounds, Span, Typed
+from dpsql.analysis.typed_expression import GRAINS, TRUTH, Bounds, KeyDomain, Span, Typed, join_notes
 from dpsql.kernel.check.proof import is_null
 from dpsql.kernel.tree import (
     Apply,
@@ -419,4 +419,23 @@ def bounds_of_column(catalog: Catalog, table: Table, column: str, sql_type: SqlT
         None
         if extent is None
         else Bounds(*extent, f"the values of {place}" if table.unit is None else domain)
+    )
+
+
+def build_typed(
+    node: Expr,
+    sql_type: SqlType,
+    *parts: Typed,
+    domain: KeyDomain | None = None,
+    bounds: Bounds | None = None,
+) -> Typed:
+    """Return a typed expression over parts, with the grains, notes and clock that follow from theirs."""
+    return Typed(
+        node,
+        sql_type,
+        domain=domain,
+        grains=join_grains(parts),
+        bounds=bounds,
+        clock=any(part.clock for part in parts),
+        notes=join_notes(parts),
     )

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from sqlglot import exp
 
+from dpsql.analysis.casts import make_canonical
 from dpsql.analysis.compiled_relation import (
     Cte,
     Origin,
@@ -31,7 +32,7 @@ from dpsql.analysis.public_domains import (
 )
 from dpsql.analysis.released_values import find_mark, relation_of_list
 from dpsql.analysis.row_conditions import find_fact_places
-from dpsql.analysis.scalar_rules import convert_to_common, make_canonical
+from dpsql.analysis.scalar_rules import convert_to_common
 from dpsql.analysis.schema_catalog import Catalog
 from dpsql.analysis.syntax_rules import find_steps, move_time, note_zone
 from dpsql.analysis.typed_expression import Span, Typed, UnitRole

@@ -9,6 +9,7 @@ from sqlglot import exp
 
 from dpsql.analysis.aggregate_functions import contains_aggregate
 from dpsql.analysis.block_groups import compile_groups
+from dpsql.analysis.casts import make_canonical
 from dpsql.analysis.compiled_relation import (
     Block,
     Cte,
@@ -34,7 +35,7 @@ from dpsql.analysis.key_candidates import add_domain
 from dpsql.analysis.nested_queries import combine_branches
 from dpsql.analysis.public_domains import make_distinct_domain
 from dpsql.analysis.row_conditions import Names, find_fact_names, find_fixed_values, find_known_rows, is_fact
-from dpsql.analysis.scalar_rules import compile_condition, make_canonical
+from dpsql.analysis.scalar_rules import compile_condition
 from dpsql.analysis.typed_expression import UNKNOWN, Typed, UnitRole, tells_units
 from dpsql.analysis.where_ranges import narrow_expression, narrow_rows
 from dpsql.analysis.window_functions import Hoist

@@ -16,8 +16,9 @@ pandas and dplyr, ``pasted_text`` statements with what was copied around them:
 ``statement`` has the types, errors with a position in the text, and those about reports;
 ``stream_statements`` has those of streams and of exact answers, ``all_statements`` all of them;
 ``syntax_trees`` searches and copies the parser's trees;
-``text_outline`` says where words, calls and clauses of a text stand, and ``repair`` changes a text that does
-not parse.
+``duckdb_dialect`` is DuckDB's dialect of the parser. ``text_outline`` says where words, calls and clauses of
+a text stand, and ``repair`` changes a text that does not parse, by ``mistaken_forms`` and
+``mistaken_options``.
 """
 
 from dpsql.language.all_statements import Explain, ExplainForm, Statement

@@ -9,6 +9,7 @@ from fractions import Fraction
 from sqlglot import exp
 
 from dpsql.analysis.bound_ladders import ROWS, Contribution, Ladder
+from dpsql.analysis.casts import make_canonical
 from dpsql.analysis.compiled_relation import From
 from dpsql.analysis.compiler import check_arguments, function_name, read_whole_number, split_arguments
 from dpsql.analysis.grids import parts_of_step
@@ -25,7 +26,6 @@ from dpsql.analysis.released import (
 )
 from dpsql.analysis.released.few_groups import GROUPS, CountedKeys, compile_few_groups
 from dpsql.analysis.released.released_numbers import AggregateCall, ReleasedAggregate, UnitNumber
-from dpsql.analysis.scalar_rules import make_canonical
 from dpsql.analysis.total_forms import widen_integer
 from dpsql.analysis.typed_expression import UNSTORABLE, Typed, UnitRole
 from dpsql.errors import Fix, with_article
