@@ -10,8 +10,8 @@
                        ``aggregate_functions`` their parts, ``nested_queries`` what is within them
 ``from_tables``        items of FROM, ``from_joins`` their joins; ``lists_and_series``;
                        ``known_subqueries`` those that a statement has several times
-``scalar_rules``       scalar expressions: ``casts`` those of CAST, ``call_rules`` and ``syntax_rules`` more of them, and the table
-                       of all; ``scalar_functions`` and ``total_forms`` the allowed functions,
+``scalar_rules``       scalar expressions: ``casts``, ``call_rules`` and ``syntax_rules`` more of them,
+                       and the table of all; ``scalar_functions`` and ``total_forms`` the allowed functions,
                        ``buckets_and_epochs``, ``conversions``, ``decimals_of_integers`` whole numbers
                        beside a DECIMAL, and ``released_values`` constants of earlier releases
 ``compiler``           the state of one statement's compilation: ``typed_expression`` and
