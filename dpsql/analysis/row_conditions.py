@@ -44,12 +44,12 @@ from dpsql.kernel.tree import (
     Paren,
     Query,
     Saturated,
-    Scan,
     Select,
     Source,
     Try,
     Unnest,
     facts,
+    list_tables,
     mapped,
     walk,
 )
@@ -180,7 +180,7 @@ def split_conjuncts(condition: Expr | None) -> list[Expr]:
 
 def is_public(policy: Policy, query: Query) -> bool:
     """Return whether a query reads public tables only."""
-    tables = (policy.table(n.table) for n in walk(query) if isinstance(n, Scan))
+    tables = map(policy.table, list_tables(query))
     return all(t is not None and t.unit is None for t in tables)
 
 

@@ -307,8 +307,7 @@ class _Splitter:
         )
         decided = release.select.meta.get(EXISTENCE) or query.tree.meta.get(EXISTENCE)
         read = find_nodes(query.tree, exp.Table) if self.marked else ()
-        inside = next((table for table in read if table.name.startswith(VALUE_MARK)), None)
-        if inside is not None:
+        if inside := next((table for table in read if table.name.startswith(VALUE_MARK)), None):
             raise below(self.source, inside.find_ancestor(exp.Subquery, exp.Exists) or inside)
         releases, rest = split_quantiles(query, rest, name)
         if decided is not None:

@@ -68,6 +68,7 @@ from dpsql.kernel.tree import (
     Unnest,
     Values,
     Window,
+    list_tables,
     plain,
     walk,
 )
@@ -356,7 +357,7 @@ class Walk:
 
     def _is_private(self, query: Query) -> bool:
         """Return whether a query reads a table of units."""
-        tables = [self.facts.table(node.table) for node in walk(query) if isinstance(node, Scan)]
+        tables = map(self.facts.table, list_tables(query))
         return not all(table is not None and table.public for table in tables)
 
     def _check_groups(
