@@ -18,7 +18,7 @@ values, has facts. Other steps keep no fact.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import field
 from typing import TypeVar
 
 from sqlglot import exp
@@ -53,7 +53,7 @@ from dpsql.kernel.tree import (
     mapped,
     walk,
 )
-from dpsql.lazy_dataclass import dataclass
+from dpsql.lazy_dataclass import dataclass, replace
 from dpsql.policy import Policy
 from dpsql.types import DOUBLE
 

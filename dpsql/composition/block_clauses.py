@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import field, replace
+from dataclasses import field
 from fractions import Fraction
 
 from sqlglot import exp
@@ -25,7 +25,7 @@ from dpsql.composition.release_blocks import release_of
 from dpsql.errors import Fix, QueryRefused
 from dpsql.kernel.loss import Filter
 from dpsql.language import Clause, Clauses, Options, Outline, Query, copy_tree, find_nodes
-from dpsql.lazy_dataclass import dataclass
+from dpsql.lazy_dataclass import dataclass, replace
 from dpsql.policy import fold
 
 _SHARED = ("epsilon", "delta")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 
 from sqlglot import exp
 
@@ -15,6 +14,7 @@ from dpsql.composition.found_values import with_found_values
 from dpsql.composition.lists_of_values import with_lists
 from dpsql.composition.values_of_rows import with_clock, with_covered, with_distinct_rows
 from dpsql.language import Query, copy_tree, fill_form, find_nodes, keep_title, walk_tree
+from dpsql.lazy_dataclass import replace
 
 _PARTS = {
     "MY": "AVG(y) FILTER (WHERE c)",

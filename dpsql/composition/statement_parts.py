@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from sqlglot import exp
@@ -55,7 +54,7 @@ from dpsql.language import (
     find_nodes,
     walk_tree,
 )
-from dpsql.lazy_dataclass import dataclass
+from dpsql.lazy_dataclass import dataclass, replace
 from dpsql.policy import Policy
 from dpsql.types import SqlType
 
