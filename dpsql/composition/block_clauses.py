@@ -51,7 +51,7 @@ class Written:
                 query.options, query.clause, query.has_options, min(query.options.at.values(), default=0)
             )
         total: Clauses | None = None
-        for select in find_nodes(query.tree, exp.Select):
+        for select in find_nodes(query.tree, exp.Select) if root is None or len(inner) > 1 else [root]:
             clauses = inner.pop(select.meta["select"], None)
             kind = kinds.of_select.get(id(select))
             if clauses is None or kind is None or clauses == Clauses():

@@ -77,10 +77,12 @@ def write_pair_statistics(tree: exp.Query) -> exp.Query:
 
 def respell_statement(query: Query, provenance: Provenance) -> Query:
     """Return a statement with releases in the place of other spellings of them, in a copy of its tree."""
-    policy, tree = provenance.policy, write_pair_statistics(copy_tree(query.tree))
-    if query.options.as_of is not None:
-        tree = with_clock(tree, query.options.as_of)
+    policy, tree = provenance.policy, copy_tree(query.tree)
     nodes = walk_tree(tree)
+    if any((function_name(node) or "").lower() in FORMULAS for node in nodes):
+        nodes = walk_tree(write_pair_statistics(tree))
+    if query.options.as_of is not None:
+        nodes = walk_tree(with_clock(tree, query.options.as_of))
     selects = [node for node in nodes if isinstance(node, exp.Select)]
     if len(selects) > 1 and not query.inner:
         nodes = walk_tree(with_counts(tree, policy))
