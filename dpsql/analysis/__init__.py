@@ -49,7 +49,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from dataclasses import replace
 from fractions import Fraction
 
 from sqlglot import exp
@@ -122,6 +121,7 @@ from dpsql.analysis.statement_shapes import DeclaredValues, NoRows, Preview, fin
 from dpsql.errors import Obstacle, QueryRefused
 from dpsql.kernel.tree import quote
 from dpsql.language import Options, Query, find_nodes
+from dpsql.lazy_dataclass import replace
 from dpsql.policy import Policy
 
 Pass = Callable[[Draft], None]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable, Iterable
-from dataclasses import field, replace
+from dataclasses import field
 from operator import is_
 
 from sqlglot import exp
@@ -14,7 +14,7 @@ from dpsql.kernel import tree
 from dpsql.kernel.tree import Expr, Query
 from dpsql.kernel.tree import Source as TreeSource
 from dpsql.language import StatementText, replace_name, write_name
-from dpsql.lazy_dataclass import dataclass
+from dpsql.lazy_dataclass import dataclass, replace
 from dpsql.policy import Assumed, fold
 from dpsql.types import SqlType
 

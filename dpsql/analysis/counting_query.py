@@ -16,7 +16,7 @@ threshold, another epsilon. Where they release other numbers of the same rows, o
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import field, replace
+from dataclasses import field
 
 from dpsql.analysis.bound_ladders import Contribution, Ladder
 from dpsql.analysis.compiled_relation import From, select_list
@@ -52,7 +52,7 @@ from dpsql.kernel.tree import (
     duckdb_sql,
     items,
 )
-from dpsql.lazy_dataclass import dataclass
+from dpsql.lazy_dataclass import dataclass, replace
 
 
 @dataclass(frozen=True, slots=True)

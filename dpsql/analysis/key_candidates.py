@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import field
 from functools import cached_property
 from math import prod
 
@@ -66,7 +66,7 @@ from dpsql.kernel.tree import (
     mapped,
 )
 from dpsql.kernel.tree.relations import in_range
-from dpsql.lazy_dataclass import dataclass
+from dpsql.lazy_dataclass import dataclass, replace
 from dpsql.types import BOOLEAN, INTEGER, NULL, SqlType
 
 

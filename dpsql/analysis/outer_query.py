@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from fractions import Fraction
 from functools import partial
 
@@ -70,7 +69,7 @@ from dpsql.language import (
     TopK,
     TopPerPartition,
 )
-from dpsql.lazy_dataclass import dataclass
+from dpsql.lazy_dataclass import dataclass, replace
 from dpsql.policy import fold
 
 MOST = 1_000

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import field, replace
+from dataclasses import field
 from datetime import datetime, time
 
 from dpsql.analysis import select_blocks
@@ -65,7 +65,7 @@ from dpsql.analysis.whole_tables import (
     find_units_at_least,
 )
 from dpsql.language import AboveThreshold, AllGroups, Options, Query, TopK, TopPerPartition
-from dpsql.lazy_dataclass import dataclass
+from dpsql.lazy_dataclass import dataclass, replace
 from dpsql.policy import Assumed, Policy, UnitColumn, UnitRow, fold
 
 _FINEST = 40

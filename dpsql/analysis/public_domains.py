@@ -9,7 +9,6 @@ about other rows, so there the private DISTINCT stays refused.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import replace
 from functools import reduce
 from typing import NamedTuple
 
@@ -50,7 +49,7 @@ from dpsql.kernel.tree import (
 from dpsql.kernel.tree import Column as TreeColumn
 from dpsql.kernel.tree.relations import in_range
 from dpsql.language import StatementText, copy_tree, find_nodes
-from dpsql.lazy_dataclass import dataclass
+from dpsql.lazy_dataclass import dataclass, replace
 from dpsql.policy import Policy, Table, fold
 from dpsql.types import BIGINT, BOOLEAN, DOUBLE, INTEGER, NULL, TIMESTAMPTZ, SqlType
 

@@ -18,7 +18,7 @@ values, has facts. Other steps keep no fact.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import field
 from typing import TypeVar
 
 from sqlglot import exp
@@ -44,16 +44,16 @@ from dpsql.kernel.tree import (
     Paren,
     Query,
     Saturated,
-    Scan,
     Select,
     Source,
     Try,
     Unnest,
     facts,
+    list_tables,
     mapped,
     walk,
 )
-from dpsql.lazy_dataclass import dataclass
+from dpsql.lazy_dataclass import dataclass, replace
 from dpsql.policy import Policy
 from dpsql.types import DOUBLE
 
@@ -180,7 +180,7 @@ def split_conjuncts(condition: Expr | None) -> list[Expr]:
 
 def is_public(policy: Policy, query: Query) -> bool:
     """Return whether a query reads public tables only."""
-    tables = (policy.table(n.table) for n in walk(query) if isinstance(n, Scan))
+    tables = map(policy.table, list_tables(query))
     return all(t is not None and t.unit is None for t in tables)
 
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import replace
 from fractions import Fraction
 
 from sqlglot import exp
@@ -41,7 +40,7 @@ from dpsql.composition.existence import (
 )
 from dpsql.errors import QueryRefused
 from dpsql.language import MARK, Clause, Query, copy_tree
-from dpsql.lazy_dataclass import dataclass
+from dpsql.lazy_dataclass import dataclass, replace
 from dpsql.policy import Policy
 
 Separated = tuple[Query, exp.Select | None]

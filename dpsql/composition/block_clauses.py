@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import field, replace
+from dataclasses import field
 from fractions import Fraction
 
 from sqlglot import exp
@@ -25,7 +25,7 @@ from dpsql.composition.release_blocks import release_of
 from dpsql.errors import Fix, QueryRefused
 from dpsql.kernel.loss import Filter
 from dpsql.language import Clause, Clauses, Options, Outline, Query, copy_tree, find_nodes
-from dpsql.lazy_dataclass import dataclass
+from dpsql.lazy_dataclass import dataclass, replace
 from dpsql.policy import fold
 
 _SHARED = ("epsilon", "delta")
@@ -51,7 +51,7 @@ class Written:
                 query.options, query.clause, query.has_options, min(query.options.at.values(), default=0)
             )
         total: Clauses | None = None
-        for select in find_nodes(query.tree, exp.Select):
+        for select in find_nodes(query.tree, exp.Select) if root is None or len(inner) > 1 else [root]:
             clauses = inner.pop(select.meta["select"], None)
             kind = kinds.of_select.get(id(select))
             if clauses is None or kind is None or clauses == Clauses():

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from contextlib import contextmanager, suppress
-from dataclasses import replace
 from datetime import UTC, datetime
 from fractions import Fraction
 from itertools import islice
@@ -55,7 +54,7 @@ from dpsql.language import (
     StreamCommand,
     parse,
 )
-from dpsql.lazy_dataclass import dataclass
+from dpsql.lazy_dataclass import dataclass, replace
 from dpsql.planning import choose, least_epsilon, options_of_default_error
 from dpsql.release import reuse_key
 

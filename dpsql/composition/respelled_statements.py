@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 
 from sqlglot import exp
 
@@ -16,6 +15,7 @@ from dpsql.composition.found_values import with_found_values
 from dpsql.composition.lists_of_values import with_lists
 from dpsql.composition.values_of_rows import with_clock, with_covered, with_distinct_rows
 from dpsql.language import Query, copy_tree, fill_form, find_nodes, keep_title, walk_tree
+from dpsql.lazy_dataclass import replace
 
 _PARTS = {
     "MY": "AVG(y) FILTER (WHERE c)",
@@ -78,10 +78,12 @@ def write_pair_statistics(tree: exp.Query) -> exp.Query:
 
 def respell_statement(query: Query, provenance: Provenance) -> Query:
     """Return a statement with releases in the place of other spellings of them, in a copy of its tree."""
-    policy, tree = provenance.policy, write_pair_statistics(copy_tree(query.tree))
-    if query.options.as_of is not None:
-        tree = with_clock(tree, query.options.as_of)
+    policy, tree = provenance.policy, copy_tree(query.tree)
     nodes = walk_tree(tree)
+    if any((function_name(node) or "").lower() in FORMULAS for node in nodes):
+        nodes = walk_tree(write_pair_statistics(tree))
+    if query.options.as_of is not None:
+        nodes = walk_tree(with_clock(tree, query.options.as_of))
     selects = [node for node in nodes if isinstance(node, exp.Select)]
     if len(selects) > 1 and not query.inner:
         nodes = walk_tree(with_counts(tree, policy))

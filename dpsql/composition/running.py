@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from functools import partial
 
 from dpsql.analysis import Plan
@@ -18,7 +17,7 @@ from dpsql.kernel.loss import Charge, PrivacyLoss
 from dpsql.kernel.loss.composing import Spending
 from dpsql.kernel.release import Run
 from dpsql.kernel.unit_parts import PartSet
-from dpsql.lazy_dataclass import dataclass
+from dpsql.lazy_dataclass import dataclass, replace
 from dpsql.ledger import Ledger, Request, StoredRelease, shown
 from dpsql.planning import (
     BoundSearches,

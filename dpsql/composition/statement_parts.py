@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from sqlglot import exp
@@ -57,7 +56,7 @@ from dpsql.language import (
     find_nodes,
     walk_tree,
 )
-from dpsql.lazy_dataclass import dataclass
+from dpsql.lazy_dataclass import dataclass, replace
 from dpsql.policy import Policy
 from dpsql.types import SqlType
 
@@ -299,8 +298,7 @@ class _Splitter:
         )
         decided = release.select.meta.get(EXISTENCE) or query.tree.meta.get(EXISTENCE)
         read = find_nodes(query.tree, exp.Table) if self.marked else ()
-        inside = next((table for table in read if table.name.startswith(VALUE_MARK)), None)
-        if inside is not None:
+        if inside := next((table for table in read if table.name.startswith(VALUE_MARK)), None):
             raise below(self.source, inside.find_ancestor(exp.Subquery, exp.Exists) or inside)
         releases, rest = split_quantiles(query, rest, name)
         if decided is not None:

@@ -21,7 +21,7 @@ from sqlglot.tokenizer_core import Token, TokenType
 from dpsql.errors import ProgrammingError
 from dpsql.kernel.loss import exact
 from dpsql.language.statement import StatementText
-from dpsql.language.tokens import tokenize
+from dpsql.language.tokens import has_kinds, tokenize
 from dpsql.lazy_dataclass import dataclass
 from dpsql.lazy_pattern import lazy_pattern
 
@@ -126,6 +126,8 @@ def bind_parameters(
         raise ProgrammingError("parameters are a sequence or a mapping, not one text")
     named = parameters if isinstance(parameters, Mapping) else None
     given = list(parameters) if parameters is not None and named is None else []
+    if not (named or given or has_kinds(tokens, TokenType.PLACEHOLDER, TokenType.PARAMETER)):
+        return tokens, ()
     out: list[Token] = []
     used: list[object] = []
     taken: set[object] = set()

@@ -40,6 +40,7 @@ from dpsql.language.tokens import (
     close_conditions,
     find_closing_parenthesis,
     find_comment_end,
+    has_kinds,
     mark_functions,
     move_named_first,
     tokenize,
@@ -360,6 +361,8 @@ def _check_brackets(source: StatementText, tokens: list[Token]) -> None:
 
     Of subscripts behind subscripts, its time grows with the square of their number.
     """
+    if not has_kinds(tokens, TokenType.L_BRACKET):
+        return
     depth = row = 0
     before = None
     for token in tokens:

@@ -12,8 +12,6 @@ MARK = "dpsql_fn_"
 stays a plain call with its arguments as typed, instead of one of several hundred node types."""
 
 _Node = TypeVar("_Node", bound=exp.Expr)
-_WITHOUT_NODES = frozenset({str, bool, int, type(None)})
-"""The types of most arguments that are no nodes; to look a type up takes less time than `isinstance`."""
 
 
 def find_nodes(node: exp.Expr, *types: type[_Node]) -> list[_Node]:
@@ -36,14 +34,14 @@ def walk_tree(node: exp.Expr, ends: Callable[[exp.Expr], bool] | None = None) ->
     found = [node]
     kind: type[exp.Expr] = exp.Expr
     for each in found:
-        if ends is not None and ends(each):
+        if type(each) is exp.Identifier or (ends is not None and ends(each)):
             continue
         for value in each.args.values():
-            if type(value) in _WITHOUT_NODES:
+            if not value or type(value) is str:
                 continue
             if isinstance(value, kind):
                 found.append(value)
-            elif isinstance(value, list):
+            elif type(value) is list:
                 for part in value:
                     if isinstance(part, kind):
                         found.append(part)  # noqa: PERF401  a list of its own takes longer for few parts

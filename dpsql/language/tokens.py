@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import pairwise
 
 from sqlglot.dialects import Dialect
@@ -234,6 +234,11 @@ def find_closing_parenthesis(tokens: Sequence[Token], opening: int) -> int:
     return -1
 
 
+def has_kinds(tokens: Iterable[Token], *kinds: TokenType) -> bool:
+    """Return whether some tokens are of one of some types: most statements have none of the rare ones."""
+    return not {token.token_type for token in tokens}.isdisjoint(kinds)
+
+
 def move_named_first(tokens: Sequence[Token]) -> list[Token]:
     """Move a named argument behind DISTINCT to the front of its call, where the parser reads it.
 
@@ -242,6 +247,8 @@ def move_named_first(tokens: Sequence[Token]) -> list[Token]:
     'COUNT ( contribution_bounds_per_group => ( 0 , 5 ) , DISTINCT x )'
     """
     found = list(tokens)
+    if not has_kinds(tokens, TokenType.FARROW):
+        return found
     opened: list[int] = []
     for i, token in enumerate(tokens):
         if token.token_type == TokenType.L_PAREN:
@@ -342,6 +349,8 @@ def close_conditions(tokens: Sequence[Token]) -> list[Token]:
     >>> "".join(t.text for t in close_conditions(tokenize(source))[3:])
     'ROLLUP((aISNULL),f(b),(c=1))'
     """
+    if not has_kinds(tokens, TokenType.ROLLUP, TokenType.CUBE):
+        return list(tokens)
     out = list[Token]()
     i = 0
     while i < len(tokens):

@@ -13,7 +13,6 @@ import json
 import os
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -21,6 +20,7 @@ from typing import TYPE_CHECKING
 import duckdb
 
 from dpsql.errors import OperationalError
+from dpsql.lazy_dataclass import replace
 from dpsql.ledger import Ledger
 from dpsql.package_version import VERSION
 from dpsql.policy import (

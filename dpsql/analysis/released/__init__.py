@@ -22,7 +22,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import date, datetime, timedelta
 from fractions import Fraction
-from functools import cache, lru_cache
+from functools import cache
 
 from sqlglot import Dialect, exp
 
@@ -35,7 +35,7 @@ from dpsql.analysis.released.released_numbers import AggregateCall
 from dpsql.analysis.typed_expression import Bounds, Typed
 from dpsql.errors import Fix, with_article
 from dpsql.estimates import decimal
-from dpsql.kernel.tree import Call, Cast, Constant, IsNull, Node, Paren, Scan, kept, walk
+from dpsql.kernel.tree import Call, Cast, Constant, IsNull, Node, Paren, kept, list_tables
 from dpsql.kernel.tree.exact import whole
 from dpsql.language import MARK, AllGroups, Options, Selection, call_end, copy_tree
 from dpsql.policy import Assumed, Policy
@@ -119,7 +119,7 @@ def find_default(policy: Policy, source: Node, name: str) -> int | None:
     None if there is no number, also where one of the tables says AUTO.
     """
     own = [
-        t for t in map(policy.table, _list_scanned(source)) if t is not None and getattr(t, name) is not None
+        t for t in map(policy.table, list_tables(source)) if t is not None and getattr(t, name) is not None
     ]
     if not own:
         default: int | None = getattr(policy.defaults, name)
@@ -127,11 +127,6 @@ def find_default(policy: Policy, source: Node, name: str) -> int | None:
     numbers = [policy.most(t, name) for t in own]
     known = [number for number in numbers if number is not None]
     return max(known) if len(known) == len(numbers) else None
-
-
-@lru_cache(maxsize=16)  # each of a statement's numbers asks for those of its FROM clause
-def _list_scanned(source: Node) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(node.table for node in walk(source) if isinstance(node, Scan)))
 
 
 def find_unit_column(source: From) -> tuple[str, str] | None:

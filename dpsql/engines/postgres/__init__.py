@@ -23,8 +23,9 @@ from dpsql.engines.postgres.postgres_tables import (
     write_scan,
 )
 from dpsql.engines.remote_engine import PLANNING_SECONDS, RemoteEngine, check_digits
-from dpsql.engines.writer import TargetColumn, Translated, Untranslatable, tables_of
+from dpsql.engines.writer import TargetColumn, Translated, Untranslatable
 from dpsql.errors import OperationalError, PolicyError
+from dpsql.kernel.tree import list_tables
 from dpsql.policy import DatabaseSource
 
 if TYPE_CHECKING:
@@ -345,7 +346,7 @@ class PostgresEngine(RemoteEngine):
 
         Raises `OperationalError` if a table was altered, or is locked by somebody else.
         """
-        self._check(self._guards_of(tables_of(compiled.query)), LOCK_SECONDS)
+        self._check(self._guards_of(list_tables(compiled.query)), LOCK_SECONDS)
         return True
 
     def _guards_of(self, tables: frozenset[str] | None) -> list[PostgresGuard]:

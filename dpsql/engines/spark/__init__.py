@@ -39,7 +39,7 @@ from dpsql.engines.spark.spark_tables import (
 )
 from dpsql.engines.writer import TargetColumn, Translated, Untranslatable
 from dpsql.errors import OperationalError, PolicyError
-from dpsql.kernel.tree import Scan, walk
+from dpsql.kernel.tree import list_tables
 from dpsql.lazy_dataclass import dataclass
 from dpsql.policy import DatabaseSource, ParquetSource, Policy, Table
 
@@ -256,7 +256,7 @@ class SparkEngine(RemoteEngine):
 
     def _check_tables(self, compiled: CompiledQuery) -> dict[str, object]:
         """Refresh the tables of a query, test that they are those that were opened, return their versions."""
-        names = {node.table for node in walk(compiled.query) if isinstance(node, Scan)}
+        names = list_tables(compiled.query)
         guards = [guard for name, guard in self._guards.items() if name in names]
         with suppress_pyspark_warnings():
             versions: dict[str, object] = {g.table.name: g.check(self.session) for g in guards}

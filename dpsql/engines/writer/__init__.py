@@ -44,7 +44,7 @@ from dpsql.engines.writer.written_values import (
     type_family,
 )
 from dpsql.kernel import tree
-from dpsql.kernel.tree import Expr, Query, Scan, Source, walk
+from dpsql.kernel.tree import Expr, Query, Source, list_tables
 from dpsql.lazy_dataclass import dataclass
 from dpsql.types import BOOLEAN
 
@@ -360,9 +360,4 @@ def _write_typed(
     except RecursionError:
         raise Untranslatable("the statement is nested too deeply for this engine") from None
     check_cost(written.cost, written.sql, dialect)
-    return Translated(written.sql, written.columns, tuple(work.public.values()), tables_of(query))
-
-
-def tables_of(query: Query) -> frozenset[str]:
-    """Return the declared tables that a query scans."""
-    return frozenset(node.table for node in walk(query) if isinstance(node, Scan))
+    return Translated(written.sql, written.columns, tuple(work.public.values()), list_tables(query))

@@ -21,7 +21,6 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import replace
-from typing import NamedTuple
 
 from dpsql.kernel.check.certificate import (
     _SEAL,
@@ -43,7 +42,7 @@ from dpsql.kernel.check.queries import relation_of_query
 from dpsql.kernel.check.totality import Known, check_total
 from dpsql.kernel.check.words import has_known_words
 from dpsql.kernel.facts import ByPeriod, Facts, fold
-from dpsql.kernel.tree import Column, Node, Query, Scan, parts, replaced
+from dpsql.kernel.tree import Column, Node, Query, list_tables, parts, replaced
 
 
 class Proofs:
@@ -53,7 +52,7 @@ class Proofs:
     stands, as long as the facts are the same. Others are proved anew.
     """
 
-    __slots__ = ("facts", "folded", "relations", "total", "words")
+    __slots__ = ("facts", "folded", "folds", "relations", "total", "words", "written")
 
     def __init__(self) -> None:
         self.facts: Facts | None = None
@@ -62,21 +61,13 @@ class Proofs:
         """Keep what was proved from these facts, and of no others."""
         if self.facts != facts:
             self.facts, self.total = facts, Known({}, {})
-            self.words: dict[int, _Words] = {}
+            self.folds = False
+            """Whether the name of a stored column is not in lower case."""
+            self.written: list[Query] = []
+            self.words: set[int] = set()
+            """The nodes of the queries that were written, by their identity: their words are known."""
             self.folded: dict[int, tuple[Node, Node]] = {}
             self.relations: dict[int, Proved] = {}
-
-
-class _Words(NamedTuple):
-    """What the nodes of a query name."""
-
-    query: Query
-    kinds: frozenset[str]
-    """What one unit is, of each private table."""
-    periods: bool
-    """Whether units are of one period each."""
-    folds: bool
-    """Whether the name of a stored column is not in lower case."""
 
 
 def certify(query: Query, facts: Facts, proofs: Proofs | None = None) -> Certificate:
@@ -86,13 +77,15 @@ def certify(query: Query, facts: Facts, proofs: Proofs | None = None) -> Certifi
     """
     known = proofs or Proofs()
     known.begin(facts)
-    words = _read_words(query, facts, known.words)
+    _read_words(query, known)
     # A column is known by its name in lower case.
-    folded = replaced(query, _fold_name, known.folded) if words.folds else query
+    folded = replaced(query, _fold_name, known.folded) if known.folds else query
     proof = Proof(facts, check_total(folded, facts, known.total), relation_of_query, known=known.relations)
-    if len(words.kinds) > 1:
+    tables = [table for name in list_tables(query) if (table := facts.table(name)) is not None]
+    if len({table.kind for table in tables if not table.public}) > 1:
         proof.refuse("units of different kinds", query)
-    return _conclude(proof, relation_of_query(proof, folded), query, folded, periods=words.periods)
+    periods = any(isinstance(table.unit, ByPeriod) for table in tables)
+    return _conclude(proof, relation_of_query(proof, folded), query, folded, periods=periods)
 
 
 def _fold_name(node: Node) -> Node:
@@ -102,35 +95,20 @@ def _fold_name(node: Node) -> Node:
     return node
 
 
-def _read_words(query: Query, facts: Facts, known: dict[int, _Words]) -> _Words:
-    """Return what the nodes of a query name; refuse words that are none of those of SQL."""
-    found = known.get(id(query))
-    if found is not None:
-        return found
-    kinds, periods, folds = set[str](), False, False
+def _read_words(query: Query, known: Proofs) -> None:
+    """Refuse words that are none of those of SQL; each node is read once, wherever it stands."""
     seen, waiting = {id(query)}, list[Node]((query,))
     for node in waiting:
         if not has_known_words(node):
             raise NotCertified("a word that is none of those of SQL", node)
-        if isinstance(node, Column):
-            folds |= _fold_name(node) is not node
-        elif isinstance(node, Scan):
-            table = facts.table(node.table)
-            if table is not None and not table.public:
-                kinds.add(table.kind)
-            periods |= table is not None and isinstance(table.unit, ByPeriod)
+        known.folds |= _fold_name(node) is not node
         for part in parts(node):
-            if id(part) in seen:
-                continue
-            seen.add(id(part))
-            if isinstance(part, Query):
-                below = _read_words(part, facts, known)
-                kinds |= below.kinds
-                periods, folds = periods | below.periods, folds | below.folds
-            else:
+            place = id(part)
+            if place not in seen and place not in known.words:
+                seen.add(place)
                 waiting.append(part)
-    found = known[id(query)] = _Words(query, frozenset(kinds), periods, folds)
-    return found
+    known.words |= seen
+    known.written.append(query)
 
 
 def _conclude(proof: Proof, found: Relation, written: Query, query: Query, *, periods: bool) -> Certificate:

@@ -17,7 +17,7 @@ lists of them are as they are stored.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import field
 from typing import NamedTuple
 
@@ -68,6 +68,7 @@ from dpsql.kernel.tree import (
     Unnest,
     Values,
     Window,
+    list_tables,
     plain,
     walk,
 )
@@ -111,17 +112,22 @@ def check_total(query: Query, facts: Facts, known: Known | None = None) -> Check
     """
     checking = Walk(facts, known)
     rows = checking.check_whole(query, None)
+    checking.gather()
     return Checked(rows, checking.scopes, tuple(checking.large), checking.found)
 
 
 class Walked(NamedTuple):
-    """What was found of a query that is in no expression: it is the same wherever the query stands."""
+    """What was found of a query that is in no expression: it is the same wherever the query stands.
+
+    What was found of queries that it reads from stands in `below` alone.
+    """
 
     query: Query
     rows: Rows
     scopes: tuple[tuple[Select, Scope], ...]
     large: tuple[tuple[Scope, Node], ...]
     found: dict[int, Rows]
+    below: tuple[Walked, ...]
 
 
 class Known(NamedTuple):
@@ -158,8 +164,7 @@ class Walk:
         self.scopes: dict[int, tuple[Select, Scope]] = {}
         self.large: list[tuple[Scope, Node]] = []
         self.found: dict[int, Rows] = {}
-        self._taken: set[int] = set()
-        """The queries of which all that was found is written down here."""
+        self.below: list[Walked] = []
 
     def rows(self, query: Query, outer: Scope | None) -> Rows:
         """Check a query and return what is known of its rows; `outer` is the scope of the query around it."""
@@ -170,15 +175,26 @@ class Walk:
         if known is None:
             walk = Walk(self.facts, self.known)
             rows = walk._derive(query, None)
-            known = Walked(query, rows, (*walk.scopes.values(),), (*walk.large,), walk.found)
-            self.known.queries[id(query)] = known
-        if id(query) not in self._taken:
-            self._taken.add(id(query))
-            for each in known.scopes:
-                self._place(*each)
-            self.large += known.large
-            self.found.update(known.found)
+            own = (*walk.scopes.values(),), (*walk.large,), walk.found
+            known = self.known.queries[id(query)] = Walked(query, rows, *own, (*walk.below,))
+        self.below.append(known)
         return known.rows
+
+    def gather(self) -> None:
+        """Write down what was found of the queries below, of each once."""
+        seen = set[int]()
+
+        def add(below: Iterable[Walked]) -> None:
+            for each in below:
+                if id(each) not in seen:
+                    seen.add(id(each))
+                    add(each.below)
+                    for place in each.scopes:
+                        self._place(*place)
+                    self.large += each.large
+                    self.found.update(each.found)
+
+        add(self.below)
 
     def _derive(self, query: Query, outer: Scope | None) -> Rows:
         if isinstance(query, Select):
@@ -356,7 +372,7 @@ class Walk:
 
     def _is_private(self, query: Query) -> bool:
         """Return whether a query reads a table of units."""
-        tables = [self.facts.table(node.table) for node in walk(query) if isinstance(node, Scan)]
+        tables = map(self.facts.table, list_tables(query))
         return not all(table is not None and table.public for table in tables)
 
     def _check_groups(

@@ -19,7 +19,6 @@ which differ are not equal where they are compared.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from itertools import product
 
 from dpsql.kernel.check.certificate import (
@@ -56,6 +55,7 @@ from dpsql.kernel.tree import (
     plain,
 )
 from dpsql.kernel.unit_parts import either_parts
+from dpsql.lazy_dataclass import replace
 from dpsql.types import BOOLEAN
 
 

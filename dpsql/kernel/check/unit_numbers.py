@@ -12,7 +12,6 @@ unit, and of `Scores` the ends of what a unit has, and which bounds there are.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import NamedTuple
 
 from dpsql.kernel.check.certificate import (
@@ -59,6 +58,7 @@ from dpsql.kernel.tree import (
     plain,
 )
 from dpsql.kernel.tree.exact import BEYOND
+from dpsql.lazy_dataclass import replace
 from dpsql.types import BIGINT, INTEGER
 
 _KEY = frozenset(("n0",))

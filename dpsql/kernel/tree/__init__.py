@@ -132,6 +132,7 @@ from dpsql.kernel.tree.relations import (
     conjunction,
     items,
     kept,
+    list_tables,
 )
 from dpsql.kernel.tree.row_shares import Moment, RowSum
 from dpsql.kernel.tree.writer import duckdb_sql, literal_sql, quote, utc_time_sql

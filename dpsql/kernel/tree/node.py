@@ -90,7 +90,9 @@ class Expr(Node):
 class Query(Node):
     """A query: rows with named columns."""
 
-    __slots__ = ()
+    __slots__: ClassVar[tuple[str, ...]] = ("_tables",)
+    _tables: frozenset[str]
+    """The tables that it reads (`relations.list_tables`)."""
 
 
 class Lowered(Query):

@@ -23,7 +23,7 @@ from dpsql.kernel.tree.expressions import (
     Paren,
     Window,
 )
-from dpsql.kernel.tree.node import Expr, Lowered, Node, Query, Source
+from dpsql.kernel.tree.node import Expr, Lowered, Node, Query, Source, parts
 from dpsql.lazy_dataclass import dataclass
 from dpsql.types import BOOLEAN, NULL
 
@@ -72,6 +72,24 @@ class Scan(Source):
 
     table: str
     alias: str
+
+
+def list_tables(node: Node) -> frozenset[str]:
+    """Return the tables that a node reads, also in queries below it; each query keeps its own."""
+    found: frozenset[str] | None = getattr(node, "_tables", None)
+    if found is None:
+        names, waiting = set[str](), [node]
+        for each in waiting:
+            if isinstance(each, Scan):
+                names.add(each.table)
+            elif each is not node and isinstance(each, Query):
+                names |= list_tables(each)
+            else:
+                waiting += parts(each)
+        found = frozenset(names)
+        if isinstance(node, Query):
+            object.__setattr__(node, "_tables", found)
+    return found
 
 
 @dataclass(frozen=True, slots=True, eq=False)

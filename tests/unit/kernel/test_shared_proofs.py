@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from dpsql.kernel.check import NotCertified, Proofs, certify
@@ -56,7 +54,7 @@ def test_other_facts_are_proved_anew() -> None:
 
 
 def test_an_equal_query_is_another_one() -> None:
-    proofs, equal = Proofs(), replace(UNITS)  # type: ignore[type-var]  # of any class of queries
+    proofs, equal = Proofs(), of_nodes(select(USERS, n0=units("s.u")))
     assert certify(UNITS, FACTS, proofs).query is UNITS
     assert certify(equal, FACTS, proofs).query is equal
 
