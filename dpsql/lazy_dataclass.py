@@ -83,23 +83,24 @@ def _add_slots(
     passed = {name for name in named if kinds[name].startswith("InitVar")}
     inherited = {name for base in cls.__mro__[1:] for name in vars(base).get("__slots__", ())} | passed
     slotted = [name for name in named if name not in inherited] + ["__weakref__"] * weakref_slot
-    arguments = (name for name in named if name not in before and _positional(own.get(name)))
+    arguments = [name for name in named if name not in before and _positional(own.get(name))]
     late = _LateMethods(cls, named, passed, frozen=frozen)
-    namespace: dict[str, object] = {"__init__": late.stub(_init)}
-    if repr:
-        namespace["__repr__"] = _representation
-    left_out = {*named, "__dict__", "__weakref__"}
-    namespace |= {name: value for name, value in own.items() if name not in left_out}
+    namespace: dict[str, object] = {"__init__": late.stub(_init)} | dict(own)
+    for name in (*named, "__dict__", "__weakref__"):
+        namespace.pop(name, None)
     namespace |= {"__slots__": tuple(slotted), "__match_args__": (*before, *arguments), _LATE: late}
     namespace[_FIELDS] = _LateAttribute(late, _FIELDS, _LateMethods.fields)
     namespace[_PARAMETERS] = _LateAttribute(late, _PARAMETERS, _LateMethods.parameters)
+    if repr:
+        namespace.setdefault("__repr__", _representation)
     if eq:
         namespace.setdefault("__eq__", late.stub(_eq))
         if own.get("__hash__") is None:
             namespace["__hash__"] = late.stub(_hash) if frozen else None
     if frozen:
         namespace |= {"__setattr__": _refuse_assignment, "__delattr__": _refuse_deletion}
-        namespace = {"__getstate__": _state, "__setstate__": _restore} | namespace
+        namespace.setdefault("__getstate__", _state)
+        namespace.setdefault("__setstate__", _restore)
     late.made = type(cls)(cls.__name__, cls.__bases__, namespace)
     late.made.__qualname__ = cls.__qualname__
     return late.made

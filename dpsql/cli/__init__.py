@@ -25,6 +25,7 @@ import sys
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import cache, partial
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -32,10 +33,6 @@ import click
 
 from dpsql import __version__
 from dpsql.cli import narrate
-from dpsql.cli.bounds import bounds_command
-from dpsql.cli.budget import budget_command, release_command
-from dpsql.cli.check_and_audit import audit_command, check_command
-from dpsql.cli.init import init_command
 from dpsql.cli.narrate import ExitCode, describe_exit_codes, doing, progress
 from dpsql.cli.options import (
     META,
@@ -50,9 +47,6 @@ from dpsql.cli.options import (
     split_sources,
 )
 from dpsql.cli.output import FORMATS
-from dpsql.cli.report import report_command
-from dpsql.cli.serve import mcp_command, serve_command, serve_demo
-from dpsql.cli.user import user_command
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -123,8 +117,40 @@ Examples:
 """
 
 
+_COMMANDS = {
+    "audit": "check_and_audit",
+    "bounds": "bounds",
+    "budget": "budget",
+    "check": "check_and_audit",
+    "init": "init",
+    "mcp": "serve",
+    "release": "budget",
+    "report": "report",
+    "serve": "serve",
+    "user": "user",
+}
+"""The modules of commands, which are imported when one is asked for, and not for a statement."""
+
+
+class _Commands(InOrder):
+    """The group of all commands."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return the names in their order."""
+        return sorted({*super().list_commands(ctx), *_COMMANDS})
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Return the command of a name."""
+        if cmd_name not in _COMMANDS:
+            return super().get_command(ctx, cmd_name)
+        found: click.Command = getattr(
+            import_module(f"dpsql.cli.{_COMMANDS[cmd_name]}"), f"{cmd_name}_command"
+        )
+        return found
+
+
 @click.group(
-    cls=InOrder,
+    cls=_Commands,
     invoke_without_command=True,
     epilog=_EPILOG,
     # The commands have -h for help; here it names a server.
@@ -304,13 +330,6 @@ def _run_repl(settings: CliSettings) -> int:
             repl.output.close()
 
 
-for _command in (
-    *(budget_command, bounds_command, release_command, init_command, check_command, audit_command),
-    *(report_command, serve_command, user_command, mcp_command),
-):
-    app.add_command(_command)
-
-
 @app.group("checks")
 def checks_group() -> None:
     """Run files of checks, which compare numbers with what is expected of them."""
@@ -364,6 +383,8 @@ def demo_command(settings: CliSettings, /, *, serve: bool) -> int:
 
     folder = demo.copy_data()
     if serve:
+        from dpsql.cli.serve import serve_demo
+
         return serve_demo(folder, folder / demo.POLICY)
     policy = str(folder / demo.POLICY)
     with settings.answers("table") as out, _open_for_statements(replace(settings, policy=policy)) as session:

@@ -164,12 +164,14 @@ class AnswerOutput:
     def _write(
         self, rows: pa.Table, release: Release | None, total: Charge | None, out: BinaryIO, number: int
     ) -> None:
-        from dpsql.render import data, table
-
         if self.for_people:
+            from dpsql.render import table
+
             draw = table.as_table if self.format == "table" else table.as_markdown
             self._show(draw(rows, release, self.style, total=total), out)
             return
+        from dpsql.render import data
+
         if release is not None and (rows is release.rows or rows.equals(release.rows)):
             rows = release.table if self.intervals else rows
             if not self.exact_digits:

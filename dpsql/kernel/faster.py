@@ -62,8 +62,8 @@ MISSING = (1 << 63) - 1
 """The number of a group of which a unit is outside of the range."""
 WIDEST = 999_999_999
 """How many units a range may have: the engine refuses bits of more."""
-SPARSEST = 50
-"""How many units of the range there may be for each row of a group: of twice as many, hashing is as fast."""
+SPARSEST = 110
+"""How many units of the range there may be for each row of a group: of 150, hashing is as fast."""
 FEWEST = 100_000
 """How many rows a table has at least: below, an engine takes longer to plan the text than it saves."""
 

@@ -156,6 +156,10 @@ def _read_names() -> dict[str, str]:
     return {name.lower(): name for name in listed}
 
 
+_UTC = "UTC"
+"""The zone of most policies: the list of all is not read for it."""
+
+
 @cache
 def zone(name: str) -> Zone:
     """Return a time zone by its name, in capital or small letters; `ValueError` for an unknown one.
@@ -163,7 +167,7 @@ def zone(name: str) -> Zone:
     >>> zone("europe/berlin").name
     'Europe/Berlin'
     """
-    found = _read_names().get(name.lower())
+    found = _UTC if name.upper() == _UTC else _read_names().get(name.lower())
     if found is None:
         raise ValueError(f"there is no time zone {name[:40]!r}")
     return Zone(found)

@@ -11,6 +11,8 @@ from collections.abc import Iterator, Sequence
 from functools import cache
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import dpsql
@@ -666,3 +668,69 @@ def test_the_command_line_starts_without_heavy_imports(module: str) -> None:
     loaded = set(json.loads(done.stdout))
     assert module in loaded
     assert loaded & HEAVY == set()
+
+
+NOT_FOR_AN_ANSWER = {
+    *(
+        "sqlglot.dialects.duckdb",
+        "sqlglot.generators.duckdb",
+        "sqlglot.executor",
+        "sqlglot.optimizer.optimizer",
+    ),
+    *(
+        "pyarrow.compute",
+        "pyarrow.parquet",
+        "pyarrow.fs",
+        "pyarrow.dataset",
+        "numpy.random",
+        "numpy.ma.mrecords",
+    ),
+    *("pandas", "asyncio", "concurrent.futures", "http.client", "ssl", "unittest", "xml", "zoneinfo"),
+    *("dpsql.analysis.advice", "dpsql.audit", "dpsql.owner", "dpsql.remote", "dpsql.reports", "dpsql.serve"),
+    *("dpsql.engines.postgres", "dpsql.engines.spark", "dpsql.engines.writer", "dpsql.check_streams"),
+    *(
+        "dpsql.cli",
+        "dpsql.render.table",
+        "dpsql.render.plots",
+        "dpsql.login",
+        "dpsql.uploads",
+        "dpsql.notebook",
+        "dpsql.sqlalchemy",
+    ),
+}
+"""What a program that asks a first statement must not load."""
+COMMANDS = {
+    "bounds",
+    "budget",
+    "check_and_audit",
+    "checks",
+    "demo",
+    "init",
+    "repl",
+    "report",
+    "serve",
+    "user",
+}
+ASKED = "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 1) COUNT(DISTINCT u) AS n FROM t"
+PROGRAMS = {
+    "dpsql": f"import dpsql\ndpsql.connect('t.toml').execute({ASKED!r}).fetchall()\n",
+    "dpsql.cli": "import sys\nfrom dpsql.cli.__main__ import _WithoutPandas, main\n"
+    f"sys.meta_path.insert(0, _WithoutPandas())\nassert main(['-p', 't.toml', '-c', {ASKED!r}]) == 0\n",
+}
+MOST_LOADED = {"dpsql": 308, "dpsql.cli": 312}
+"""The most modules of dpsql that an answer may load: what it did, with a reserve of 2."""
+
+
+@pytest.mark.parametrize("module", PROGRAMS)
+def test_a_first_answer_loads_few_modules(module: str, tmp_path: Path) -> None:
+    pq.write_table(pa.table({"u": [1, 2, 3]}), tmp_path / "t.parquet")
+    table = '[tables.t]\nsource = "t.parquet"\nunit = "u"\ntrust_source = true\n'
+    (tmp_path / "t.toml").write_text(f'[budget]\nepsilon = 9\nledger = "t.sqlite"\n{table}', "utf-8")
+    script = f"{PROGRAMS[module]}import json, sys\nprint()\nprint(json.dumps([*sys.modules]))"
+    done = subprocess.run(
+        [sys.executable, "-c", script], check=True, stdout=subprocess.PIPE, text=True, cwd=tmp_path
+    )
+    loaded = set(json.loads(done.stdout.splitlines()[-1]))
+    unwanted = NOT_FOR_AN_ANSWER if module == "dpsql" else {f"dpsql.cli.{name}" for name in COMMANDS}
+    assert loaded & unwanted == set()
+    assert len([name for name in loaded if name.startswith(f"{ROOT}.")]) <= MOST_LOADED[module]

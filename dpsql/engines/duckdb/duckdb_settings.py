@@ -259,9 +259,11 @@ def switch_off_progress_bar(connection: duckdb.DuckDBPyConnection) -> None:
     The engine switches it on where it takes the process for an interactive one, such as a program that was
     started by `python -m`. It has no global value, and a cursor starts without it.
     """
-    # In a notebook without widgets the engine refuses to switch it off, even where it is off.
-    if connection.execute("SELECT current_setting('enable_progress_bar')").fetchall() != [(False,)]:
+    try:
         connection.execute("SET enable_progress_bar = false")
+    except duckdb.Error:  # in a notebook without widgets, even where it is off
+        if connection.execute("SELECT current_setting('enable_progress_bar')").fetchall() != [(False,)]:
+            raise
 
 
 def _switch_off(connection: duckdb.DuckDBPyConnection, optimizers: Sequence[str]) -> None:

@@ -179,6 +179,29 @@ def test_units_are_counted_by_bits_of_places(
     assert filled == []
 
 
+@pytest.mark.parametrize("text", [FILLED[0], FILLED[1], FILLED[2], FILLED[6], FILLED[8]])
+def test_no_key_far_from_its_range_raises(
+    text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, filled: list[bool]
+) -> None:
+    """Places are computed of keys in the range alone: of others the difference may be no BIGINT."""
+    monkeypatch.setattr(unit_bits, "COUNTS_BITS", True)
+    monkeypatch.setattr(faster, "FEWEST", 0)
+    monkeypatch.setattr(faster, "SPARSEST", 1000)
+    monkeypatch.setattr(duckdb_engine, "_fill_domain", lambda *_: pytest.fail("bits were not counted"))
+    with opened(tmp_path):
+        pass
+    rows = pq.read_table(tmp_path / "t.parquet")
+    ends: dict[str, list[Any]] = {"k": [-(2**63), 2**63 - 1], "s": [-(2**15), 2**15 - 1]}
+    ends["d"] = [date.min, date.max]
+    far = {name: pa.array(ends.get(name, [1, 2]), rows[name].type) for name in ("u", "k", "s", "d", "x")}
+    far["c"] = pa.array(["a", None], pa.string())
+    more = pa.table({name: far[name] for name in rows.column_names}, schema=rows.schema)
+    pq.write_table(pa.concat_tables([rows, more, more]), tmp_path / "t.parquet")
+    with closing(Session(load(tmp_path / "dpsql.toml"))) as session:
+        both(*engine_and_query(session, text), monkeypatch)
+        assert filled == [True]
+
+
 def test_the_places_are_the_public_order(tmp_path: Path, filled: list[bool]) -> None:
     with opened(tmp_path) as session:
         for text in FILLED:
