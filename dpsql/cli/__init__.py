@@ -36,7 +36,7 @@ from dpsql.cli.bounds import bounds_command
 from dpsql.cli.budget import budget_command, release_command
 from dpsql.cli.check_and_audit import audit_command, check_command
 from dpsql.cli.init import init_command
-from dpsql.cli.narrate import ExitCode, describe_exit_codes, doing, progress
+from dpsql.cli.narrate import ExitCode, describe_exit_codes, progress, set_progress
 from dpsql.cli.options import (
     META,
     CliSettings,
@@ -80,7 +80,9 @@ def _open_for_statements(settings: CliSettings) -> Iterator[AnalystSession]:
         session = open_session(settings)
     database = getattr(session, "database", None)  # a server has its own
     if database is not None:
-        database.on_vetting = lambda table: doing(table and f"verifying {table}, once for this version")
+        database.on_vetting = lambda table: set_progress(
+            table and f"verifying {table}, once for this version"
+        )
     try:
         for text in session.messages:
             narrate.note(text)

@@ -102,7 +102,7 @@ def _certify_as(query: Query, written: Query, facts: Facts) -> Certificate:
         proof.refuse("a number that can be NULL", query)
     if not found.unique:
         proof.refuse("groups that no columns tell apart", query)
-    large = proof.overflowing()
+    large = proof.find_overflow()
     if large is not None:
         proof.refuse("a sum that can overflow", large)
     most = groups.most
