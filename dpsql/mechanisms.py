@@ -153,7 +153,7 @@ release_all = in_one_call(kernel.Laplace.plan)
 """Release each of given counts; arguments as in `Laplace.plan`, with the counts first."""
 
 
-def noisy_max(counts: ArrayLike, epsilon: Number, **options: Any) -> kernel.TopK[kernel.NoisyTopK]:
+def noisy_max(counts: ArrayLike, epsilon: Number, **options: Any) -> kernel.TopK[kernel.NoisyTopK]:  # noqa: ANN401  as `noisy_top_k`
     """Choose the largest group, and its gap to the next one: `noisy_top_k` with k = 1."""
     return noisy_top_k(counts, 1, epsilon, **options)
 
