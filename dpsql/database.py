@@ -291,7 +291,7 @@ class Database:
             return
         engine = engines.engine
         self.on_vetting(table.name)
-        with running_statement() as statement, statement.untimed():
+        with running_statement() as statement, statement.pause_timeout():
             held = run_sealed(lambda: engine.has_one_value(table.name, parts.column), otherwise=False)
         self.on_vetting(None)
         if not held:
@@ -322,7 +322,7 @@ class Database:
             return kept.compare(declared, version, PartsOfUnits.of(rows, key, parts.every))
 
         self.on_vetting(table.name)
-        with running_statement() as statement, statement.untimed():
+        with running_statement() as statement, statement.pause_timeout():
             found = run_sealed(compare, otherwise=None)
         self.on_vetting(None)
         if found is None:
@@ -344,7 +344,7 @@ class Database:
             engine.assume_within_length_limit(name, short)
             return
         self.on_vetting(name)
-        with running_statement() as statement, statement.untimed():
+        with running_statement() as statement, statement.pause_timeout():
             readable = run_sealed(lambda: engine.vet(name), otherwise=False)
         self.on_vetting(None)
         if not readable:

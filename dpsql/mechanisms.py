@@ -22,41 +22,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dpsql.kernel import mechanisms as kernel_mechanisms
+from dpsql.kernel import mechanisms as kernel
 from dpsql.kernel.loss import Number
 from dpsql.kernel.mechanisms import *  # noqa: F403  all of them, under one name
-from dpsql.kernel.mechanisms import (
-    AdaptiveSparseVector,
-    Box,
-    Existing,
-    Exponential,
-    Extreme,
-    FirstStable,
-    Gaussian,
-    GumbelTopK,
-    HybridSparseVector,
-    HybridTopK,
-    Joint,
-    Ladder,
-    Laplace,
-    LimitedDomain,
-    LimitedThenStable,
-    Measured,
-    NoiseSource,
-    NoisyTopK,
-    PeeledTopK,
-    Quantile,
-    SparseVectorByRounds,
-    StableAnswers,
-    TopK,
-    TopStable,
-)
-from dpsql.kernel.mechanisms.mechanism import (
-    Mechanism,
-    R,
-    bound,
-    positive,
-)
+from dpsql.kernel.mechanisms.mechanism import Mechanism, R, bound, positive
 from dpsql.kernel.noise import Entropy
 from dpsql.kernel.public_order import BoundedCounts, OrderedCounts, SparseCounts
 
@@ -87,7 +56,7 @@ __all__ = [
     "stable_answers",
     "top_stable",
 ]
-__all__ += kernel_mechanisms.__all__
+__all__ += kernel.__all__
 
 
 def of_any_size(plan: Callable[..., Mechanism[R]]) -> Callable[..., Mechanism[R]]:
@@ -111,80 +80,80 @@ def in_one_call(plan: Callable[..., Mechanism[R]]) -> Callable[..., R]:
         values = counts.values if isinstance(counts, OrderedCounts) else counts
         values = values.upper if isinstance(values, BoundedCounts) else values
         shape = (values.size,) if isinstance(values, SparseCounts) else np.shape(values)
-        return plan(shape[-1] if shape else 0, *args, **kwargs).run(counts, NoiseSource(entropy))
+        return plan(shape[-1] if shape else 0, *args, **kwargs).run(counts, kernel.NoiseSource(entropy))
 
     function.__doc__ = plan.__doc__
     return function
 
 
-noisy_top_k = in_one_call(NoisyTopK.plan)
+noisy_top_k = in_one_call(kernel.NoisyTopK.plan)
 """Choose the k largest of given counts; arguments as in `NoisyTopK.plan`, with the counts first."""
 
-adaptive_sparse_vector = in_one_call(AdaptiveSparseVector.plan)
+adaptive_sparse_vector = in_one_call(kernel.AdaptiveSparseVector.plan)
 """Find the groups of given counts above a threshold; arguments as in `AdaptiveSparseVector.plan`."""
 
-box = in_one_call(Box.plan)
+box = in_one_call(kernel.Box.plan)
 """Release each of given counts with one common noise; arguments as in `Box.plan`, with the counts first."""
 
-existing_groups = in_one_call(of_any_size(Existing.plan))
+existing_groups = in_one_call(of_any_size(kernel.Existing.plan))
 """Release the groups with enough units; arguments as in `Existing.plan`, with the numbers of units first."""
 
-exponential = in_one_call(Exponential.plan)
+exponential = in_one_call(kernel.Exponential.plan)
 """Choose one of given counts; arguments as in `Exponential.plan`, with the counts first."""
 
-extreme = in_one_call(Extreme.plan)
+extreme = in_one_call(kernel.Extreme.plan)
 """Choose the cell of one histogram; arguments as in `Extreme.plan`, with the counts first."""
 
-first_stable = in_one_call(FirstStable.plan)
+first_stable = in_one_call(kernel.FirstStable.plan)
 """Find the first stable query by its distance; arguments as in `FirstStable.plan`, distances first."""
 
-gaussian = in_one_call(Gaussian.plan)
+gaussian = in_one_call(kernel.Gaussian.plan)
 """Release each of given counts; arguments as in `Gaussian.plan`, with the counts first."""
 
-gumbel_top_k = in_one_call(GumbelTopK.plan)
+gumbel_top_k = in_one_call(kernel.GumbelTopK.plan)
 """Choose the k largest of given counts; arguments as in `GumbelTopK.plan`, with the counts first."""
 
-hybrid_sparse_vector = in_one_call(HybridSparseVector.plan)
+hybrid_sparse_vector = in_one_call(kernel.HybridSparseVector.plan)
 """Choose the largest of given counts above a threshold; arguments as in `HybridSparseVector.plan`."""
 
-hybrid_top_k = in_one_call(HybridTopK.plan)
+hybrid_top_k = in_one_call(kernel.HybridTopK.plan)
 """Choose at most k largest of given counts; arguments as in `HybridTopK.plan`, with the counts first."""
 
-joint = in_one_call(Joint.plan)
+joint = in_one_call(kernel.Joint.plan)
 """Choose the k largest of given counts; arguments as in `Joint.plan`, with the counts first."""
 
-ladder = in_one_call(Ladder.plan)
+ladder = in_one_call(kernel.Ladder.plan)
 """Choose a rung by given numbers of units; arguments as in `Ladder.plan`, with the numbers first."""
 
-limited_domain = in_one_call(of_any_size(LimitedDomain.plan))
+limited_domain = in_one_call(of_any_size(kernel.LimitedDomain.plan))
 """Choose the k largest of given counts; arguments as in `LimitedDomain.plan`, with the counts first."""
 
-limited_then_stable = in_one_call(of_any_size(LimitedThenStable.plan))
+limited_then_stable = in_one_call(of_any_size(kernel.LimitedThenStable.plan))
 """Choose the k largest of given counts; arguments as in `LimitedThenStable.plan`, with the counts first."""
 
-peeled_top_k = in_one_call(PeeledTopK.plan)
+peeled_top_k = in_one_call(kernel.PeeledTopK.plan)
 """Choose the k largest of given counts; arguments as in `PeeledTopK.plan`, with the counts first."""
 
-quantile = in_one_call(Quantile.plan)
+quantile = in_one_call(kernel.Quantile.plan)
 """Choose the quantiles' cells of one histogram; arguments as in `Quantile.plan`, with the counts first."""
 
-sparse_vector = in_one_call(partial(AdaptiveSparseVector.plan, branches=1))
+sparse_vector = in_one_call(partial(kernel.AdaptiveSparseVector.plan, branches=1))
 """Find the first k groups above a threshold: `adaptive_sparse_vector` with one branch."""
 
-sparse_vector_by_rounds = in_one_call(SparseVectorByRounds.plan)
+sparse_vector_by_rounds = in_one_call(kernel.SparseVectorByRounds.plan)
 """Find the first k groups of given counts above a threshold; arguments as in `SparseVectorByRounds.plan`."""
 
-stable_answers = in_one_call(StableAnswers.plan)
+stable_answers = in_one_call(kernel.StableAnswers.plan)
 """Find the stable queries of a stream; arguments as in `StableAnswers.plan`, with the distances first."""
 
-top_stable = in_one_call(of_any_size(TopStable.plan))
+top_stable = in_one_call(of_any_size(kernel.TopStable.plan))
 """Find the largest groups of given counts; arguments as in `TopStable.plan`, with the counts first."""
 
-release_all = in_one_call(Laplace.plan)
+release_all = in_one_call(kernel.Laplace.plan)
 """Release each of given counts; arguments as in `Laplace.plan`, with the counts first."""
 
 
-def noisy_max(counts: ArrayLike, epsilon: Number, **options: Any) -> TopK[NoisyTopK]:  # noqa: ANN401  as `noisy_top_k`
+def noisy_max(counts: ArrayLike, epsilon: Number, **options: Any) -> kernel.TopK[kernel.NoisyTopK]:  # noqa: ANN401  as `noisy_top_k`
     """Choose the largest group, and its gap to the next one: `noisy_top_k` with k = 1."""
     return noisy_top_k(counts, 1, epsilon, **options)
 
@@ -195,7 +164,7 @@ def laplace(
     *,
     sensitivity: Number = 1,
     **options: Any,  # noqa: ANN401  as `release_all`
-) -> Measured[Laplace]:
+) -> kernel.Measured[kernel.Laplace]:
     """Release each of k counts with Laplace noise of scale k c/epsilon, for counts of sensitivity c."""
     size = max(np.shape(counts)[-1:], default=0)
     epsilon = max(size, 1) * bound(sensitivity) / positive(scale, "scale")

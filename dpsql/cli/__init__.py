@@ -33,7 +33,7 @@ import click
 
 from dpsql import __version__
 from dpsql.cli import narrate
-from dpsql.cli.narrate import ExitCode, describe_exit_codes, doing, progress
+from dpsql.cli.narrate import ExitCode, describe_exit_codes, progress, set_progress
 from dpsql.cli.options import (
     META,
     CliSettings,
@@ -74,7 +74,9 @@ def _open_for_statements(settings: CliSettings) -> Iterator[AnalystSession]:
         session = open_session(settings)
     database = getattr(session, "database", None)  # a server has its own
     if database is not None:
-        database.on_vetting = lambda table: doing(table and f"verifying {table}, once for this version")
+        database.on_vetting = lambda table: set_progress(
+            table and f"verifying {table}, once for this version"
+        )
     try:
         for text in session.messages:
             narrate.note(text)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from dpsql.cli import narrate
-from dpsql.cli.narrate import ExitCode, doing, progress, without_charge
+from dpsql.cli.narrate import ExitCode, progress, set_progress, without_charge
 from dpsql.render.figures import Estimate, at_unit, half_text, show_left, show_spent, unit_of
 from dpsql.render.grid import column, draw, draw_rows, escape_controls, span, wrap
 from dpsql.render.plots import bars
@@ -316,7 +316,9 @@ def _open_database(settings: CliSettings) -> Iterator[Database]:
     with without_charge("nothing was charged"), progress("opening the data"):
         database = Database(policy)
     with database:
-        database.on_vetting = lambda table: doing(table and f"verifying {table}, once for this version")
+        database.on_vetting = lambda table: set_progress(
+            table and f"verifying {table}, once for this version"
+        )
         for text in database.ledger.messages:
             narrate.note(text)
         yield database

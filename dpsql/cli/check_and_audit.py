@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import click
 
 from dpsql.cli import narrate
-from dpsql.cli.narrate import ExitCode, doing, progress, without_charge
+from dpsql.cli.narrate import ExitCode, progress, set_progress, without_charge
 from dpsql.cli.output import AnswerOutput
 from dpsql.render.grid import column, pad
 
@@ -94,7 +94,7 @@ def _verify_policy(settings: CliSettings) -> int:
     with settings.answers("table") as out:
         policy = settings.load_policy()
         with progress("opening the data"):
-            report = verify(policy, doing, *_read_ledger(policy))
+            report = verify(policy, set_progress, *_read_ledger(policy))
         _write_report(report, out)
     if report.passed:
         from dpsql.ledger import Ledger

@@ -260,7 +260,7 @@ def progress(words: str) -> Iterator[None]:
         shown.end()
 
 
-def doing(words: str | None, done: int | None = None, total: int | None = None) -> None:
+def set_progress(words: str | None, done: int | None = None, total: int | None = None) -> None:
     """Set the words of the progress line that is shown now, if there is one."""
     if _active:
         _active[-1].show(words, done, total)

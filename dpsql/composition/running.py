@@ -392,5 +392,5 @@ def _run_method(prepared: PreparedPrivate, spending: Spending) -> tuple[Plan, Ru
     plan = bounded.plan
     known = method.known(plan, found, searches, spending)
     run = Run(bounded.count(), spending) if known is None else known
-    result = method.answered(plan, found, searches, run, spending)
-    return plan, run, keep_clear(plan, method.completed(plan, result, found))
+    result = method.answer_with(plan, found, searches, run, spending)
+    return plan, run, keep_clear(plan, method.add_left_out(plan, result, found))

@@ -132,7 +132,7 @@ def _fetch_on(used: duckdb.DuckDBPyConnection, sql: str) -> list[tuple[Any, ...]
         try:
             with (
                 duckdb_settings.interruptible(),
-                statement.stopped_by(lambda: duckdb_settings.interrupt(cursor)),
+                statement.stop_with(lambda: duckdb_settings.interrupt(cursor)),
             ):
                 statement.check()
                 return cursor.execute(sql).fetchall()

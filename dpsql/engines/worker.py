@@ -112,7 +112,7 @@ class RunningStatement:
         return None if self._deadline is None else max(0.0, self._deadline - time.monotonic())
 
     @contextmanager
-    def untimed(self) -> Iterator[None]:
+    def pause_timeout(self) -> Iterator[None]:
         """Let the time of the statement stand still in this block."""
         before, self._deadline = self.remaining, None
         try:
@@ -141,7 +141,7 @@ class RunningStatement:
                 self._stop()
 
     @contextmanager
-    def stopped_by(self, stop: Callable[[], None]) -> Iterator[None]:
+    def stop_with(self, stop: Callable[[], None]) -> Iterator[None]:
         """Let `cancel` call a function during the block; when the block has ended, no call is under way."""
         with self._lock:
             before, self._stop = self._stop, stop
@@ -266,7 +266,7 @@ def run_in_thread(
     whether an error is the engine's report of an interrupt; then `Cancelled` is raised with `message`. Every
     other error is a failure, even if the work was cancelled; so is a result that comes after the time.
     """
-    with running_statement() as statement, statement.stopped_by(stop):
+    with running_statement() as statement, statement.stop_with(stop):
         limits = [limit for limit in (timeout, statement.remaining) if limit is not None]
         job = _Job(work, interrupted, min(limits, default=None), statement)
         pause, next_stop = _FIRST_STOP, 0.0

@@ -17,7 +17,7 @@ from dpsql.errors import InternalError
 from dpsql.kernel.changes import NumberChange, UnitChanges
 from dpsql.kernel.check.certificate import Certificate, Keys
 from dpsql.kernel.key_columns import as_one_array, pick_rows
-from dpsql.kernel.public_order import OrderedCounts, SparseCounts, ranks, sorted_cells, sorted_rows
+from dpsql.kernel.public_order import OrderedCounts, SparseCounts, ranks, sort_cells, sort_rows
 from dpsql.kernel.sealed import Sealed, seal, unseal
 from dpsql.lazy_dataclass import dataclass
 
@@ -237,7 +237,7 @@ class Exact:
         Without one, they are in the order of their keys, which are public where all groups are.
         """
         keys: list[Term] = [(column, False) for column in self.keys.columns]
-        rows = sorted_rows(self.size, keys if self.order is None else self._terms())
+        rows = sort_rows(self.size, keys if self.order is None else self._terms())
         if rows is None:
             raise InternalError("two groups have the same place")
         return rows
@@ -265,7 +265,7 @@ class Exact:
         not `public`, they come by their keys, and that order says nothing.
         """
         terms = self._terms() if public else [(column, False) for column in self.keys.columns]
-        return sorted_cells(self.size, terms, self.n[0])
+        return sort_cells(self.size, terms, self.n[0])
 
     def key_order(self, rows: Integers) -> Integers:
         """Return the order of the groups at some positions by their keys."""

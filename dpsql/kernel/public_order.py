@@ -120,7 +120,7 @@ if TYPE_CHECKING:
     Term = tuple["pa.ChunkedArray | NDArray[np.int64]", bool]
 
 
-def sorted_rows(size: int, terms: Sequence[Term]) -> NDArray[np.int64] | None:
+def sort_rows(size: int, terms: Sequence[Term]) -> NDArray[np.int64] | None:
     """Return the positions of `size` rows in the order of columns, each ascending or descending (True).
 
     Returns None if two rows are equal in all columns: then the columns give no order.
@@ -134,7 +134,7 @@ def sorted_rows(size: int, terms: Sequence[Term]) -> NDArray[np.int64] | None:
     return np.asarray(order, dtype=np.int64)
 
 
-def sorted_cells(
+def sort_cells(
     size: int, terms: Sequence[Term], cells: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return the positions of rows by group and cell, and where in that order each group begins.

@@ -152,7 +152,7 @@ def rows_in_full(query: Query) -> int | None:
     None: some number depends on more than the number of a unit's rows, or rows may be others when they are
     read again.
     """
-    node = _weighted_in(query)
+    node = _find_weighted(query)
     if node is None or node.by_rows or node.alone is None:
         return None
     if not all(isinstance(part, (*OF_FEW_ROWS, Units)) for part in node.parts):
@@ -164,7 +164,7 @@ def rows_in_full(query: Query) -> int | None:
     return min((part.most for part in node.parts if isinstance(part, OF_FEW_ROWS)), default=None)
 
 
-def _weighted_in(query: Query) -> Weighted | None:
+def _find_weighted(query: Query) -> Weighted | None:
     """Return the node that weighs the rows of all groups, or of those of a domain."""
     found = query.counts if isinstance(query, (OnDomain, OfDomain, Decided)) else query
     return found if isinstance(found, Weighted) else None
@@ -175,7 +175,7 @@ def unweighted(query: Query, listed: Source | None) -> Query | None:
 
     None as `listed`: no unit has more rows than `rows_in_full`. None: there is no such query.
     """
-    node = _weighted_in(query)
+    node = _find_weighted(query)
     if node is None or rows_in_full(query) is None:
         return None
     made = node.weigh_listed(listed)

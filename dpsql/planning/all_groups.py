@@ -87,7 +87,7 @@ class WholeDomain(KeepsQuote):
 
     def compute_quote(self) -> Quote:
         """Return the price, and the predicted error: of several counts, of the one with most noise."""
-        plan, found = self.plan, list(self.predicted())
+        plan, found = self.plan, list(self.predict())
         return Quote(
             Charge(plan.price),
             self.name,
@@ -101,7 +101,7 @@ class WholeDomain(KeepsQuote):
             divided=None if plan.epsilon_division.order is None else self.mechanism.loss,
         )
 
-    def predicted(self) -> Iterator[tuple[float, float]]:
+    def predict(self) -> Iterator[tuple[float, float]]:
         """Yield the standard deviation and half width of each number that is shown, in its unit."""
         for place in plan_requests.places_shown_alone(self.plan):
             step = float(self.plan.counts[place].step)
@@ -112,7 +112,7 @@ class WholeDomain(KeepsQuote):
         """The predicted errors of sums in words, as in `Quote`."""
         if is_counts_only(self.plan):
             return {}
-        predicted = dict(zip(plan_requests.places_shown_alone(self.plan), self.predicted(), strict=True))
+        predicted = dict(zip(plan_requests.places_shown_alone(self.plan), self.predict(), strict=True))
         shown = [o for o in self.plan.outputs if o.kind == "count" and o.of in predicted]
         return {output: error_words(*predicted[output.of]) for output in shown}
 
@@ -272,7 +272,7 @@ class EveryCount(KeepsQuote):
 
     def compute_quote(self) -> Quote:
         """Return the price, and the predicted error: of several counts, of the one with most noise."""
-        plan, found = self.plan, list(self.predicted())
+        plan, found = self.plan, list(self.predict())
         numbers = sum(len(block.places) for block in self.blocks)
         return Quote(
             Charge(plan.price),
@@ -295,7 +295,7 @@ class EveryCount(KeepsQuote):
     def _loss(self) -> PrivacyLoss:
         return sum((block.noise(self.plan.groups).loss for block in self.blocks), PrivacyLoss()).joined
 
-    def predicted(self) -> Iterator[tuple[float, float]]:
+    def predict(self) -> Iterator[tuple[float, float]]:
         """Yield the standard deviation and half width of each number that is shown as it is measured."""
         for place in plan_requests.places_shown_alone(self.plan):
             step, noise = float(self.plan.counts[place].step), self._block(place).noise(1)

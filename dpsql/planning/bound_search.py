@@ -242,7 +242,7 @@ class BoundSearches(KeepsQuote):
                 return Figure(Of.CLIPPED, place, tuple(ladder.bounds), at, size=size, fine=ladder.fine)
         return None
 
-    def answered(
+    def answer_with(
         self, plan: Plan, found: Sequence[int], searches: Sequence[Run], run: Run, spending: Spending
     ) -> NoisyResult:
         """Answer the plan with the bounds that were found, given what the searches have counted."""
@@ -273,7 +273,7 @@ class BoundSearches(KeepsQuote):
                 return method
         raise InternalError("no part of what was quoted is enough for these bounds")
 
-    def completed(self, plan: Plan, result: NoisyResult, found: Sequence[int]) -> NoisyResult:
+    def add_left_out(self, plan: Plan, result: NoisyResult, found: Sequence[int]) -> NoisyResult:
         """Return a result of a plan with what bounds leave out in words.
 
         What was predicted of the bounds is not told: the answer has what was found.

@@ -107,7 +107,12 @@ class OfCells(KeepsQuote):
             outlook["rank_error"] = max(self._rank_errors(mechanism))
         loss, charge = mechanism.loss, Charge(self.plan.price)
         words = f"exponential mechanism over {_part(self.plan).cells.number:,} cells"
-        notes = (*self._sampled(), *self._notes(), *self._without_values(), *warn_if_wide(self.plan))
+        notes = (
+            *self._describe_sampling(),
+            *self._notes(),
+            *self._without_values(),
+            *warn_if_wide(self.plan),
+        )
         if existing is not None:
             loss, charge = existing.loss + loss, Charge(self.plan.price, existing.loss.delta)
             half = float(existing.loss.charge.epsilon)
@@ -129,7 +134,7 @@ class OfCells(KeepsQuote):
             divided=None if self.plan.epsilon_division.order is None else loss,
         )
 
-    def _sampled(self) -> tuple[str, ...]:
+    def _describe_sampling(self) -> tuple[str, ...]:
         """Say in which groups the extremes of a unit count."""
         plan, kept = self.plan, self.plan.groups_kept
         if not _part(plan).extreme or isinstance(plan.selection, Scalar):

@@ -277,7 +277,7 @@ def describe_left_out(
         rows = excess.of.ladder.of is Contribution.ROWS
         sizes = f"{what}, {size_words(plan, cut.estimate, cut.most, rows=rows, added=cut in added)}"
         found["bound"].append(f"{sizes}{name_range(plan, excess.places)}{_condition(plan, excess)}")
-        assumed += _assumed(plan, excess)
+        assumed += _list_assumptions(plan, excess)
     return put_in_slots(found, assumed)
 
 
@@ -395,7 +395,7 @@ def _farthest(excess: Excess) -> str:
     return figure(float((excess.times + 1) * excess.limit * excess.of.ladder.step))
 
 
-def _assumed(plan: Plan, excess: Excess) -> list[str]:
+def _list_assumptions(plan: Plan, excess: Excess) -> list[str]:
     """Return what the intervals take for granted, in sentences."""
     most = _farthest(excess)
     name = _name(plan, excess.of, excess.places)

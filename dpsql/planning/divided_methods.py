@@ -213,7 +213,7 @@ class LargestOfPartitions:
         pairs = zip(parted.sizes, parted.runs, strict=True)
         found = [self._method(size).run(part) for size, part in pairs]
         rows, order = parted.join_rows([each.rows for each in found])
-        return self._joined(rows, [found[place] for place in order])
+        return self._join(rows, [found[place] for place in order])
 
     def _method(self, size: int | None) -> Method:
         """Return the method of a partition; over keys without a domain its size is private."""
@@ -221,7 +221,7 @@ class LargestOfPartitions:
             self.methods[size] = self.choose(plan_of_partition(self.plan, size))
         return self.methods[size]
 
-    def _joined(self, rows: Rows, found: list[NoisyResult]) -> NoisyResult:
+    def _join(self, rows: Rows, found: list[NoisyResult]) -> NoisyResult:
         """Return the results of all partitions as one result."""
         sizes = [len(each.rows) for each in found]
         estimates: list[Combined | None] = []

@@ -121,7 +121,7 @@ class ShareMeasuring:
     def or_less(self, other: ShareMeasuring, most: int) -> ShareMeasuring:
         """Return the other measuring if its noise is less for `most` groups; else this one."""
         try:
-            less = other.predicted(most, None)[0] < self.predicted(most, None)[0]
+            less = other.predict(most, None)[0] < self.predict(most, None)[0]
         except ValueError:
             return self
         return other if less else self
@@ -240,7 +240,7 @@ class ShareMeasuring:
             wider[place] = laplace_measurement(each, level)
         return found, wider
 
-    def predicted(self, size: int, gaps: GapNoise | None) -> tuple[float, float]:
+    def predict(self, size: int, gaps: GapNoise | None) -> tuple[float, float]:
         """Predict the largest standard deviation and half width of a count, for a given number of groups.
 
         `gaps` is the noise of the gaps that help to estimate the ordering count, if there are any.
@@ -284,7 +284,7 @@ class ShareMeasuring:
             level = level_at_once(self.plan, size) if self.plan.wide else confidence_of(self.plan)
             return self.block(size).errors(level)
         step = float(self.plan.counts[self.places[0]].step)
-        stddev, width = (part * step for part in self.predicted(size, gaps))
+        stddev, width = (part * step for part in self.predict(size, gaps))
         words = error_words(stddev, width)
         return {o: words for o in self.plan.outputs if o.kind == "count" and o.of in self.places}
 
@@ -341,7 +341,7 @@ class Measuring:
             values |= more
         return tuple(estimates.get(place) for place in range(len(self.plan.counts))), values
 
-    def predicted(self, size: int, gaps: GapNoise | None) -> tuple[float | None, float | None]:
+    def predict(self, size: int, gaps: GapNoise | None) -> tuple[float | None, float | None]:
         """Predict the largest standard deviation and half width of a count, for a given number of groups.
 
         They are those of the numbers that order the groups, else of the counts; None if there are none.
@@ -352,7 +352,7 @@ class Measuring:
             return None, None
         first = next((p for p in alone if any(map(p.orders, p.places))), alone[0])
         step = float(self.plan.counts[first.places[0]].step)
-        deviation, width = first.predicted(size, gaps)
+        deviation, width = first.predict(size, gaps)
         return deviation * step, width * step
 
     @property

@@ -113,7 +113,7 @@ class SparseVectors:
         doubtful = int((~(released.low >= float(self.selection.threshold or 0))).sum())
         notes = (f"{doubtful} of {len(found.gap)} rows may lie below the threshold",) if doubtful else ()
         answer = NoisyResult(rows, estimates, values, found.gap, notes=notes)
-        return self._sorted(answer, released)
+        return self._sort(answer, released)
 
     @property
     def _most(self) -> int:
@@ -121,7 +121,7 @@ class SparseVectors:
         limit = self.selection.limit if isinstance(self.selection, AboveThreshold) else self.selection.k
         return min(limit or self.plan.groups, self.plan.groups)
 
-    def _sorted(self, answer: NoisyResult, compared: Combined) -> NoisyResult:
+    def _sort(self, answer: NoisyResult, compared: Combined) -> NoisyResult:
         """Sort rows by the count that was compared, the largest first, unless the statement orders them.
 
         It follows from what is released, so it costs nothing.
@@ -213,7 +213,7 @@ def _quote(
     outlook = _outlook(law, mechanism, float(selecting), float(measured), alone=alone)
     outlook["expected_false_rows"] = below.rows
     if second.places and not alone:
-        predicted = [second.predicted(most, gaps and gaps(mechanism, scale)) for scale in mechanism.scales]
+        predicted = [second.predict(most, gaps and gaps(mechanism, scale)) for scale in mechanism.scales]
         spreads, width = [each[0] or 0.0 for each in predicted], predicted[0][1]
     if shown and branches > 1:
         outlook["predicted_stddev"] = (spreads[0], spreads[-1])

@@ -306,7 +306,7 @@ def _quote(plan: Plan, selection: TopK, mechanism: Selecting, second: Measuring)
             share = _share(plan, selection, second.places)
             first, rest, of = 1 - share, share, " of its cost"
         split = f"{float(first):g}{of} for selecting, {float(rest):g} for measuring {second.words}"
-        predicted, half = second.predicted(most, noise)
+        predicted, half = second.predict(most, noise)
     if not mechanism.scale:
         split = "all for measuring"
     match mechanism:

@@ -107,7 +107,7 @@ def choose_unknown(plan: Plan, selection: TopK, epsilon: Fraction) -> tuple[str,
         return "TOP_STABLE", "Laplace noise"
     if selection.k == 1:
         return "LIMITED_DOMAIN", "a single group"
-    bar, delta, units = _limited(plan, selection, epsilon).bar, _delta(plan), plan.units_at_least
+    bar, delta, units = _plan_limited_domain(plan, selection, epsilon).bar, _delta(plan), plan.units_at_least
     part = bar * delta if units is None else bar / units
     words = f"{float(bar):.4g} x delta" if units is None else f"{float(bar):.4g} of {units:,} units"
     if part <= LARGEST_BAR:
@@ -115,7 +115,7 @@ def choose_unknown(plan: Plan, selection: TopK, epsilon: Fraction) -> tuple[str,
     return "LIMITED_THEN_STABLE", f"bar {words} is {float(part):.2g}, above {float(LARGEST_BAR):g}"
 
 
-def _limited(plan: Plan, selection: TopK, epsilon: Fraction) -> LimitedDomain:
+def _plan_limited_domain(plan: Plan, selection: TopK, epsilon: Fraction) -> LimitedDomain:
     return LimitedDomain.plan(
         selection.k,
         epsilon,
@@ -137,7 +137,7 @@ def plan_unknown(plan: Plan, selection: TopK, epsilon: Fraction) -> Unknown:
     _check(plan, selection, name)
     options, bound, delta = plan.options, plan.counts[selection.count].bound, _delta(plan)
     if name == "LIMITED_DOMAIN":
-        return _limited(plan, selection, epsilon)
+        return _plan_limited_domain(plan, selection, epsilon)
     if name == "LIMITED_THEN_STABLE":
         return LimitedThenStable.plan(
             selection.k,
@@ -220,7 +220,7 @@ class GroupsByUnits(KeepsQuote):
     def compute_quote(self) -> Quote:
         """Return the price and the predicted error."""
         plan, existing, confidence = self.plan, self.existing, plan_requests.confidence_of(self.plan)
-        shown = list(self._predicted(confidence))
+        shown = list(self._predict(confidence))
         selecting = existing.loss.charge.epsilon
         split = "all for the numbers of units"
         if self.blocks:
@@ -270,7 +270,7 @@ class GroupsByUnits(KeepsQuote):
             resolution=existing.resolution,
         )
 
-    def _predicted(self, confidence: Fraction) -> Iterator[tuple[float, float]]:
+    def _predict(self, confidence: Fraction) -> Iterator[tuple[float, float]]:
         """Yield the standard deviation and half width of each number that is shown as it is measured."""
         if self._shows_units:
             yield stddev(self._law()), half_width(self._law(), confidence)

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from dpsql.kernel.facts import fold
 from dpsql.policy.budget import AnalystPolicy, BudgetPolicy, GroupPolicy
-from dpsql.policy.column_values import ColumnBounds, as_number, fit, fit_bounds
+from dpsql.policy.column_values import ColumnBounds, fit, fit_bounds
 from dpsql.policy.load import load
 from dpsql.policy.model import Policy
 from dpsql.policy.names import Address, Names, engine_kind, same_name
@@ -50,14 +50,13 @@ from dpsql.policy.table_parts import (
     UnitRow,
     UnitVia,
     UploadedSource,
-    Value,
     ValuesDomain,
     ViewSource,
     files_of,
     partitions,
     split_pattern,
 )
-from dpsql.policy.toml_values import Key, show_length
+from dpsql.policy.toml_values import show_length
 
 __all__ = [
     "KEYS",
@@ -77,7 +76,6 @@ __all__ = [
     "FileSource",
     "GroupPolicy",
     "HttpConfig",
-    "Key",
     "McpConfig",
     "Names",
     "ParquetSource",
@@ -95,11 +93,9 @@ __all__ = [
     "UnitRow",
     "UnitVia",
     "UploadedSource",
-    "Value",
     "ValuesDomain",
     "View",
     "ViewSource",
-    "as_number",
     "describe_protected",
     "engine_kind",
     "files_of",

@@ -264,7 +264,7 @@ def reuse_key(plan: Plan, policy: Policy, versions: Versions, charge: Charge, *,
         options["ladders"] = repr(known)
     tables = tables_read(policy, plan.compiled.tables)
     if plan.closed and not again:  # what is refined must be of the same rows, not of rows that count as such
-        data = _closed_data(tables, versions)
+        data = _version_of_closed_parts(tables, versions)
     else:
         data = _data(tables, policy, versions, again=again)
     unnamed = tuple(replace(output, name="") for output in plan.outputs)
@@ -284,7 +284,7 @@ def _data(tables: Iterable[Table], policy: Policy, versions: Versions, *, again:
     return versions.content(tables, again=again)
 
 
-def _closed_data(tables: Iterable[Table], versions: Versions) -> str:
+def _version_of_closed_parts(tables: Iterable[Table], versions: Versions) -> str:
     public = [table for table in tables if table.public]
     return f"closed parts {versions.content(public)}" if public else "closed parts"
 
@@ -295,7 +295,7 @@ def find_same_data(plan: Plan, policy: Policy, versions: Versions) -> frozenset[
     Or of rows that counted as closed when they were counted.
     """
     tables = tables_read(policy, plan.compiled.tables)
-    known = _data(tables, policy, versions), _closed_data(tables, versions)
+    known = _data(tables, policy, versions), _version_of_closed_parts(tables, versions)
     return frozenset((policy.fingerprint(tables), _hash(data)) for data in known)
 
 

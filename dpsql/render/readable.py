@@ -114,7 +114,7 @@ Estimates = list[Estimate | None]
 """One a released group; None where the count is NULL."""
 
 
-class Released(Protocol):
+class Released(HasSentences, Protocol):
     """The attributes of a `dpsql.Release` that are drawn; `dpsql.release` imports this package."""
 
     @property
@@ -153,14 +153,6 @@ class Released(Protocol):
     def charged_again(self) -> str: ...
     @property
     def places(self) -> Places | None: ...
-    @property
-    def has_intervals(self) -> bool: ...
-    @property
-    def properties(self) -> Mapping[str, str]: ...
-    @property
-    def outside(self) -> Outside | None: ...
-    @property
-    def parts(self) -> Sequence[HasSentences]: ...
     @property
     def null_group(self) -> bool: ...
 

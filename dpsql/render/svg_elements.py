@@ -37,11 +37,11 @@ CELL, LINE = 7.4, 18
 
 def make_node(name: str, *children: Node | str, **attributes: object) -> Node:
     """Make an element; an underscore in an attribute's name is a hyphen, one at its end is dropped."""
-    named = {key.rstrip("_").replace("_", "-"): _rounded(value) for key, value in attributes.items()}
+    named = {key.rstrip("_").replace("_", "-"): _round(value) for key, value in attributes.items()}
     return [name, named, *children]
 
 
-def _rounded(value: object) -> object:
+def _round(value: object) -> object:
     return round(value, 1) if isinstance(value, float) and abs(value) >= 1 else value
 
 

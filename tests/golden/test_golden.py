@@ -23,7 +23,7 @@ from tests.golden.worlds import (
     random_statements,
 )
 
-DAILY, PART = 12, 200
+DAILY, PART = 6, 200
 """Random statements of every day, and of each part of the others."""
 
 

@@ -19,7 +19,7 @@ from fuzz.statements import statement
 
 from dpsql.analysis import Plan
 from dpsql.kernel.tree import Aggregate, Column, Derived, Item, Query, Scan, Select, duckdb_sql
-from dpsql.kernel.unweighted import LISTED, _weighted_in, rows_in_full, units_of, unweighted
+from dpsql.kernel.unweighted import LISTED, _find_weighted, rows_in_full, units_of, unweighted
 
 SEED = 38
 STATEMENTS = [300, pytest.param(20_000, marks=pytest.mark.slow)]
@@ -52,7 +52,7 @@ def counted(stage: Stage, plan: Plan, query: Query | None, listed: pa.Table | No
 def check(stage: Stage, plan: Plan, rng: Random, seen: Counter[str]) -> None:
     """Compare what the certificate says of a unit's rows, and then the numbers, with what is in the table."""
     query, table = plan.compiled.query, plan.compiled.certificate.rows_of
-    node = _weighted_in(query)
+    node = _find_weighted(query)
     if node is None or table is None:
         seen["no such rows"] += 1
         return

@@ -401,7 +401,7 @@ def test_no_unit_of_another_part_changes_a_count(session: Session, column: str) 
     assert narrow > 0.4 * STATEMENTS
 
 
-_COMPARED, _OTHER = part_sets._compared, part_sets._other_values
+_COMPARED, _OTHER = part_sets._compare, part_sets._other_values
 
 
 def a_value_without_a_number_is_none(operator: str, *rest: Any) -> PartSet | None:
@@ -427,10 +427,10 @@ def less_is_at_most(operator: str, *rest: Any) -> PartSet | None:
 
 
 WRONG: list[tuple[str, str, Any]] = [
-    ("land", "_compared", a_value_without_a_number_is_none),
+    ("land", "_compare", a_value_without_a_number_is_none),
     ("land", "_other_values", not_in_leaves_the_listed),
-    ("land", "_compared", in_reads_its_first_value),
-    ("n", "_compared", less_is_at_most),
+    ("land", "_compare", in_reads_its_first_value),
+    ("n", "_compare", less_is_at_most),
 ]
 
 

@@ -71,7 +71,7 @@ class Searching:
                 known[found] = bounded, bounded.count() if from_searches is None else None
             (bounded, counts), plan = known[found], known[found][0].plan
             made = answer_with(method, plan, found, searched, counts, spending)
-            answer = widen_by_left_out(plan, method.completed(plan, made.result, found))
+            answer = widen_by_left_out(plan, method.add_left_out(plan, made.result, found))
             assert made.charge == method.quote.charge
             tables.append(build_details(plan, answer, build_rows(plan, answer, made.run))[0])
         return _compared(tables, exact)

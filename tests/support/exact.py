@@ -181,7 +181,7 @@ def answer_with(
     if known is None:
         assert counts is not None
         known = Run(counts, shared)
-    return Answered(method.answered(plan, found, searches, known, shared), known)
+    return Answered(method.answer_with(plan, found, searches, known, shared), known)
 
 
 def every_number(

@@ -168,6 +168,7 @@ bounds = {{ x = {{ from = {ends[0]}, to = {ends[1]} }} }}
 
 
 @pytest.mark.parametrize(("largest", "within"), [(60, True), (3, False)])
+@pytest.mark.sampled(2, rest="longer")
 def test_an_answer_is_within_its_error_unless_values_are_cut(
     tmp_path: Path, largest: int, within: bool
 ) -> None:
@@ -179,6 +180,7 @@ def test_an_answer_is_within_its_error_unless_values_are_cut(
 
 
 @pytest.mark.parametrize(("least", "within"), [(0, True), (60, False)])
+@pytest.mark.sampled(2, rest="longer")
 def test_extremes_are_within_the_exact_ones_and_empty_groups_are_near_zero(
     tmp_path: Path, least: int, within: bool
 ) -> None:

@@ -548,6 +548,7 @@ number = "BIGINT"
     [('"orders.parquet"', '"others.parquet"'), ("[tables.orders.domain]", TYPES)],
     ids=["source", "types"],
 )
+@pytest.mark.sampled(2, rest="longer")
 def test_a_ladder_of_other_rows_or_types_knows_nothing_of_these(
     tmp_path: Path, before: str, after: str
 ) -> None:
@@ -576,6 +577,7 @@ def test_a_ladder_of_other_rows_or_types_knows_nothing_of_these(
         "region FROM orders GROUP BY region ORDER BY COUNT(*) DESC LIMIT 1",
     ],
 )
+@pytest.mark.sampled(2, rest="longer")
 def test_a_range_that_is_not_shown_is_not_named(session: Session, rest: str) -> None:
     release = present(session.run(statement(rest)).release)
     assert "left out: " in release.line

@@ -97,6 +97,7 @@ def test_a_name_that_is_not_there_is_noticed() -> None:
 
 
 @pytest.mark.parametrize("name", STATEMENTS)
+@pytest.mark.sampled(2, rest="longer")
 def test_a_statement_runs_through_few_modules_and_the_page_names_their_packages(name: str) -> None:
     """The largest numbers are those of a new process; the packages are named as the SUM enters them."""
     asked = f"modules_of(STATEMENTS[{name!r}])"

@@ -80,6 +80,7 @@ def test_forks_draw_other_noise_and_the_same_in_every_run() -> None:
     assert len(set(found[0])) == 3
 
 
+@pytest.mark.longer
 def test_commands_draw_other_noise_and_the_same_in_every_run() -> None:
     code = "from dpsql.kernel.noise import SystemEntropy; print(SystemEntropy().words(3).tolist())"
     environment = {**os.environ, "PYTEST_CURRENT_TEST": "none::such (call)"}

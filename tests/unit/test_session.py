@@ -432,6 +432,7 @@ def test_a_bound_option_that_is_wrong_is_what_the_error_is_about(
 
 
 @pytest.mark.parametrize(("value", "literal"), [(30.0, "30.0"), (Decimal("30.00"), "30.00")])
+@pytest.mark.sampled(2, rest="longer")
 def test_a_whole_number_of_another_type_is_another_literal(
     session: Session, value: object, literal: str
 ) -> None:

@@ -81,7 +81,7 @@ def _above(noisy: NDArray[np.float64], level: NDArray[np.float64]) -> NDArray[np
     return above
 
 
-def reusing_branches(
+def reuse_noise_of_branches(
     counts: NDArray[np.int64], trials: int, entropy: Entropy, threshold: int, *, epsilon: Fraction
 ) -> dict[str, Any]:
     """Try two branches with one draw of noise, doubled in the first branch, which requires a margin.
@@ -191,7 +191,7 @@ THRESHOLD_SUBJECTS = (
         "adaptive sparse vector, noise reused",
         "incorrect",
         "one draw of noise for both branches and the gap, rather than a fresh one in each",
-        reusing_branches,
+        reuse_noise_of_branches,
         "monotone",
         arguments=_around,
         inputs=_tall,

@@ -120,7 +120,7 @@ def _conclude(proof: Proof, found: Relation, written: Query, query: Query, *, pe
         proof.refuse("a number that can be NULL", query)
     if not found.unique:
         proof.refuse("groups that no columns tell apart", query)
-    large = proof.overflowing()
+    large = proof.find_overflow()
     if large is not None:
         proof.refuse("a sum that can overflow", large)
     most = groups.most

@@ -26,7 +26,7 @@ from dpsql.kernel.check.derive import (
     exact,
     fit,
     fits,
-    floating,
+    has_doubles,
     natural,
     needs_try,
     place,
@@ -217,9 +217,9 @@ def _cast(node: Cast, at: Around) -> Value:
     if (low, high) != (-INFINITY, INFINITY) or kind == DOUBLE:
         low, high = _convert_ends(x, kind, low, high)
     # A text can be that of another zero or NaN, which has a sign.
-    known = floating(x.type) or exact(x.type) or x.type.name in ("DECIMAL", "BOOLEAN", "NULL")
+    known = has_doubles(x.type) or exact(x.type) or x.type.name in ("DECIMAL", "BOOLEAN", "NULL")
     canonical = (
-        (x.canonical and known) or not floating(kind) or (kind == DOUBLE and _has_no_sign(node.operand))
+        (x.canonical and known) or not has_doubles(kind) or (kind == DOUBLE and _has_no_sign(node.operand))
     )
     return Value(kind, low, high, x.nullable or not certain, canonical)
 

@@ -89,7 +89,7 @@ TINYINT = SqlType("TINYINT")
 def whole(sql_type: SqlType, *, nullable: bool = True, canonical: bool = True) -> Value:
     """Return what is known of any value of a type."""
     low, high = ends(sql_type)
-    return Value(sql_type, low, high, nullable, canonical or not floating(sql_type))
+    return Value(sql_type, low, high, nullable, canonical or not has_doubles(sql_type))
 
 
 @lru_cache(maxsize=1024)
@@ -102,10 +102,10 @@ def ends(sql_type: SqlType) -> tuple[Number, Number]:
 
 
 @lru_cache(maxsize=1024)
-def floating(sql_type: SqlType) -> bool:
+def has_doubles(sql_type: SqlType) -> bool:
     """Return whether a type is DOUBLE, or has DOUBLEs in it."""
     inner = [sql_type.item] if sql_type.item else [kind for _, kind in sql_type.fields]
-    return sql_type.name == "DOUBLE" or any(floating(kind) for kind in inner)
+    return sql_type.name == "DOUBLE" or any(has_doubles(kind) for kind in inner)
 
 
 def exact(sql_type: SqlType) -> bool:

@@ -213,7 +213,7 @@ def loose_items(
     for window in windows:
         known = {*map(token, window.partition), *(token(term.expr) for term in window.order)}
         if not _is_same_for_peers(window) and not any(columns <= known for columns in source.unique):
-            tied.append((window, _following(known, source)))
+            tied.append((window, _add_dependent(known, source)))
     orders = {(window.partition, window.order) for window, _ in tied}  # rows are sorted once for each
     if not tied or (len(orders) == 1 and columns_read(*query.items, source=source) <= tied[0][1]):
         return {}
@@ -228,7 +228,7 @@ def loose_items(
     return made
 
 
-def _following(known: set[object], source: From) -> set[object]:
+def _add_dependent(known: set[object], source: From) -> set[object]:
     """Return columns, and those that follow from them: all of an item of FROM whose rows they tell apart."""
     made = set(known)
     for alias, rows in source.items.items():

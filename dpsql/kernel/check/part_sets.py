@@ -177,14 +177,14 @@ def _possible(condition: Expr, relation: Relation, home: Home) -> PartSet:
         case Binary("OR", left, right):
             return _possible(left, relation, home) | _possible(right, relation, home)
         case Binary(operator, left, right) if operator in _MIRRORED:
-            found = _compared(operator, left, right, relation, home)
-            return found or _compared(_MIRRORED[operator], right, left, relation, home) or ALL_PARTS
+            found = _compare(operator, left, right, relation, home)
+            return found or _compare(_MIRRORED[operator], right, left, relation, home) or ALL_PARTS
         case Between(operand, low, high):
-            least = _compared(">=", operand, low, relation, home)
-            most = _compared("<=", operand, high, relation, home)
+            least = _compare(">=", operand, low, relation, home)
+            most = _compare("<=", operand, high, relation, home)
             return (least or ALL_PARTS) & (most or ALL_PARTS)
         case InList(operand, items):
-            sets = [_compared("=", operand, item, relation, home) for item in items]
+            sets = [_compare("=", operand, item, relation, home) for item in items]
             return PartSet.of(*(ends for each in sets for ends in (each or ALL_PARTS).ranges))
         case IsNull(operand):
             return _null(unwrap(operand), relation, negated=node.negated)
@@ -202,7 +202,7 @@ def _other_values(node: Expr, relation: Relation, home: Home) -> PartSet:
     if not (isinstance(node, InList) and isinstance(numbering, ListedValues)):
         return ALL_PARTS
     for item in node.items:
-        compared = _compared("=", node.operand, item, relation, home)
+        compared = _compare("=", node.operand, item, relation, home)
         if compared is None:
             return ALL_PARTS
         found -= compared & numbering.listed
@@ -221,7 +221,7 @@ def _null(operand: Expr, relation: Relation, *, negated: bool) -> PartSet:
     return ALL_PARTS
 
 
-def _compared(operator: str, column: Expr, other: Expr, relation: Relation, home: Home) -> PartSet | None:
+def _compare(operator: str, column: Expr, other: Expr, relation: Relation, home: Home) -> PartSet | None:
     """Return the parts of dates that compare so with a constant; None: no home column, or no constant."""
     node = unwrap(column)
     if not isinstance(node, Column) or name_of(node) not in relation.home | relation.padded:

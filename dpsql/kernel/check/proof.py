@@ -98,7 +98,7 @@ class Proof:
             sums = (e for e in nodes_of_row(expr) if isinstance(e, Aggregate) and e.name == "SUM")
             self.fitting += [(self.values.scope_of(select), each) for each in sums]
 
-    def overflowing(self) -> Node | None:
+    def find_overflow(self) -> Node | None:
         """Return a sum of which nothing shows that it does not overflow; None if there is none."""
         for scope, node in self.values.large:
             if not any(scope is other and node == found for other, found in self.fitting):

@@ -231,7 +231,7 @@ def relation_of_units(
     if not unit and source.strays:
         return proof.refuse("groups of a unit without the unit", query)
     proof.note("group by unit", "each group has rows of one unit")
-    return _grouped(proof, query, source, names, group, unit, keys)
+    return _derive_groups(proof, query, source, names, group, unit, keys)
 
 
 def _reads_keys(expr: Expr, group: tuple[Expr, ...], source: Relation) -> bool:
@@ -240,7 +240,7 @@ def _reads_keys(expr: Expr, group: tuple[Expr, ...], source: Relation) -> bool:
     return reads_of(expr) <= keys
 
 
-def _grouped(
+def _derive_groups(
     proof: Proof,
     query: Select,
     source: Relation,

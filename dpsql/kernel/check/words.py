@@ -277,7 +277,7 @@ def level_of(node: Node) -> int:
         case Unary():
             return SIGNED
         case Apply(form):
-            return CLOSED if _delimited(form.template) else 0
+            return CLOSED if _is_delimited(form.template) else 0
         case Cut(written):
             return level_of(written)
         case Lambda():
@@ -286,7 +286,7 @@ def level_of(node: Node) -> int:
 
 
 @lru_cache(maxsize=2048)
-def _delimited(template: str) -> bool:
+def _is_delimited(template: str) -> bool:
     """Return whether a form is a call, an expression in parentheses or one word."""
     if re.fullmatch(r"\{\d+\}|\w+", template):
         return True

@@ -24,7 +24,7 @@ from dpsql.kernel.ledger.totals import (
     policy_names,
     read,
     read_loss,
-    rounded_up,
+    round_up_loss,
     too_wide,
     total_at_order,
     write,
@@ -306,7 +306,7 @@ def _lower_totals(
         return charged
     after = [total.settle(reserved, charged) for total in before]
     if any(too_wide(total.totals, added_amounts(reserved, charged, total.order)) for total in after):
-        charged = rounded_up(charged)
+        charged = round_up_loss(charged)
         after = [total.settle(reserved, charged) for total in before]
     for name, total in zip(names, after, strict=True):
         write_total(connection, name, total)

@@ -133,7 +133,7 @@ class StreamsOfLedger:
         """Return what a check with this key was answered in this round of the stream."""
         with self._store.read() as connection:
             found = lasting_streams.find_check(connection, [stream.entry], "key", key)
-        return self._covered(found)
+        return self._cover(found)
 
     def find_last(self, stream: StoredStream, series: str | None = None) -> StoredCheck | None:
         """Return the latest answered check of a series, in any round of the stream; without one, of all."""
@@ -141,7 +141,7 @@ class StreamsOfLedger:
             rounds = lasting_streams.list_rounds(connection, stream.analyst, stream.terms.name)
             column: Literal["series", "state"] = "state" if series is None else "series"
             found = lasting_streams.find_check(connection, rounds, column, series or "answered")
-        return self._covered(found)
+        return self._cover(found)
 
     def _see_renewal(self, connection: sqlite3.Connection, stream: StoredStream) -> StoredStream:
         """Return a stream with whether the budget has started anew since it was opened, or would now."""
@@ -156,7 +156,7 @@ class StreamsOfLedger:
             f"the budget has started anew since the stream was opened: REFILL STREAM {name} charges it again"
         )
 
-    def _covered(self, found: StoredCheck | None) -> StoredCheck | None:
+    def _cover(self, found: StoredCheck | None) -> StoredCheck | None:
         if found is not None:
             self._guard.cover(self._store, found.event)
         return found

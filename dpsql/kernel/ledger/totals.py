@@ -100,7 +100,7 @@ def too_wide(total: Totals, more: Totals) -> bool:
     ) or any(max(part.denominator, part.numerator).bit_length() > _WIDEST for _, part in pairs)
 
 
-def rounded_up(loss: PrivacyLoss) -> PrivacyLoss:
+def round_up_loss(loss: PrivacyLoss) -> PrivacyLoss:
     """Return a loss that is no less, and in which what was realised has at most 60 decimals."""
 
     def round_up(amount: Fraction) -> Fraction:
@@ -255,7 +255,7 @@ def total_at_order(connection: sqlite3.Connection, name: str, order: Fraction | 
         found = read_total(connection, scope(owner(name) or ""))
     if found is None:
         return Stored(Totals(), order)
-    return Stored(replace(found.totals, cost=_added_up(connection, name, order)), order)
+    return Stored(replace(found.totals, cost=_add_up(connection, name, order)), order)
 
 
 def ladder_total(connection: sqlite3.Connection, order: Fraction | None) -> Totals:
@@ -310,7 +310,7 @@ def policy_names(connection: sqlite3.Connection, entry: int | None = None) -> li
     return [POLICY] if renewal is None else [POLICY, renewal]
 
 
-def _added_up(connection: sqlite3.Connection, name: str, order: Fraction | None) -> Fraction:
+def _add_up(connection: sqlite3.Connection, name: str, order: Fraction | None) -> Fraction:
     """Return the cost at an order of all entries and ladders of a scope, and of what was restored."""
     if order is None:
         return _ZERO

@@ -117,7 +117,7 @@ class WireConnection:
         self._loop.call_soon_threadsafe(self._terminate)
 
     def _terminate(self) -> None:
-        self.end(FatalError("57P01", "the connection is ended by the server's administrator or by yourself"))
+        self.end(FatalError("the connection is ended by the server's administrator or by yourself", "57P01"))
         self.cancel()
 
     # -- the loop
@@ -194,7 +194,7 @@ class WireConnection:
     async def _simple(self, tag: bytes, body: Body) -> None:
         """Answer a simple query: each statement in turn, up to the first error."""
         if tag == b"F":
-            raise WireError("0A000", "functions are called in statements only")
+            raise WireError("functions are called in statements only", "0A000")
         text = body.text()
         body.end()
         self._extended.begin_simple()
@@ -271,7 +271,7 @@ def _make_settings(context: WireContext, startup: Startup, user: User) -> Settin
     database = given.get("database") or context.name
     if database != context.name:
         raise FatalError(
-            "3D000", f'there is no database "{database}"', f"the database is named {context.name}"
+            f'there is no database "{database}"', "3D000", f"the database is named {context.name}"
         )
     names = read_options(given.get("options", ""))
     names |= {
@@ -312,7 +312,7 @@ class WireProtocol:
             except Exception as error:  # noqa: BLE001  one connection's bug must not end the server
                 self._context.log("bug", {"class": type(error).__name__})
                 channel.write(
-                    messages.error_response(error_fields(FatalError("XX000", "this is a bug of dpsql")))
+                    messages.error_response(error_fields(FatalError("this is a bug of dpsql", "XX000")))
                 )
             finally:
                 await channel.close()
@@ -358,7 +358,7 @@ async def _log_in(channel: Channel, context: WireContext, *, tls_required: bool)
             channel.write(messages.negotiate(startup.version, startup.unknown_options))
         login = await authenticate(channel, context, name)
     except TimeoutError:
-        error = FatalError("57014", "the login took too long")
+        error = FatalError("the login took too long", "57014")
         _log_failure(channel, context, name, error, "timeout")
         raise error from None
     except FatalError as error:
@@ -373,7 +373,7 @@ async def _log_in(channel: Channel, context: WireContext, *, tls_required: bool)
             raise
     except Error as error:
         shown = error_fields(error)
-        fatal = FatalError(shown.sqlstate, shown.message, shown.hint)
+        fatal = FatalError(shown.message, shown.sqlstate, shown.hint)
         _log_failure(channel, context, name, fatal, shown.sqlstate)
         raise fatal from None
     return connection

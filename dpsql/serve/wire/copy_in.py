@@ -122,7 +122,7 @@ async def _receive_part(channel: Channel, wait: Callable[[int], Awaitable[None]]
         if tag == b"c":
             return None
         if tag == b"f":
-            raise WireError("57014", "the client ended its copy: nothing was kept")
+            raise WireError("the client ended its copy: nothing was kept", "57014")
         if tag not in b"HS":
             raise ProtocolViolation("a message that is not part of a copy")
 
@@ -133,16 +133,16 @@ def decode_rows(command: CopyIn, data: bytes) -> pa.Table:
     separators = data.count(options.delimiter.encode())
     lines = data.count(b"\n") + 1
     if lines > MOST_ROWS + 2 or separators + lines > _MOST_CELLS:
-        raise WireError("54000", f"an upload has at most {MOST_ROWS:,} rows and {_MOST_CELLS:,} values")
+        raise WireError(f"an upload has at most {MOST_ROWS:,} rows and {_MOST_CELLS:,} values", "54000")
     first = data.split(b"\n", 1)[0].count(options.delimiter.encode()) + 1
     if first > MOST_COLUMNS:
-        raise WireError("54000", f"an upload has at most {MOST_COLUMNS} columns")
+        raise WireError(f"an upload has at most {MOST_COLUMNS} columns", "54000")
     plain = options.format == "text"
     names = None if options.header and not command.columns else [name for name, _ in command.columns]
     if plain and data.endswith(b"\\.\n"):
         data = data[:-3]
     if plain and b"\\" in data.replace(options.null.encode(), b""):
-        raise WireError("0A000", "texts with a backslash are sent as csv", _EXAMPLE)
+        raise WireError("texts with a backslash are sent as csv", "0A000", _EXAMPLE)
     try:
         return arrow_csv.read_csv(
             pa.py_buffer(data),
@@ -170,7 +170,7 @@ def decode_rows(command: CopyIn, data: bytes) -> pa.Table:
         )
     except (pa.ArrowException, UnicodeDecodeError):
         raise WireError(
-            "22P04",
             "the rows cannot be read as they were announced: columns, types or quotes differ",
+            "22P04",
             _EXAMPLE,
         ) from None

@@ -55,7 +55,7 @@ class Extended:
     async def _prepare(self, text: str, oids: Sequence[int]) -> Prepared:
         parts = await self._session.statements(text, self._longest)
         if len(parts) > 1:
-            raise WireError("42601", "a prepared statement is one statement", "send them one by one")
+            raise WireError("a prepared statement is one statement", "42601", "send them one by one")
         if not parts:
             return Prepared(text, None, Description(), datetime.now(UTC))
         types, form = [parameter_type(oid) for oid in oids], self._session.form
@@ -70,7 +70,7 @@ class Extended:
         prepared = self._statements.find(statement)
         oids = prepared.description.parameters
         if len(values) != len(oids):
-            raise WireError("08P01", f"{len(values)} parameters were sent, the statement has {len(oids)}")
+            raise WireError(f"{len(values)} parameters were sent, the statement has {len(oids)}", "08P01")
         if prepared.statement is not None:
             self._session.transactions.check(prepared.statement.command)
         size = sum(len(value or b"") for value in values)
@@ -126,7 +126,7 @@ class Extended:
         await self._check_columns(portal.prepared, statement)
         result = await self._session.run(statement, portal.parameters, portal.prepared.description.types)
         if result.upload is not None:
-            raise WireError("0A000", "COPY .. FROM STDIN is sent as a simple query")
+            raise WireError("COPY .. FROM STDIN is sent as a simple query", "0A000")
         send_remarks(self._channel, result, self._session.settings)
         announced = portal.prepared.description.columns
         if result.copy is None and _shape_of(announced) != _shape_of(result.columns):
@@ -199,7 +199,7 @@ def _read_bind(body: Body) -> tuple[str, str, tuple[int, ...], list[bytes | None
     codes = body.array("h")
     count = body.count()
     if count > MOST_PARAMETERS:
-        raise WireError("54000", f"a statement has at most {MOST_PARAMETERS:,} parameters")
+        raise WireError(f"a statement has at most {MOST_PARAMETERS:,} parameters", "54000")
     values = [body.value() for _ in range(count)]
     columns = body.array("h", MOST_COLUMNS)
     body.end()
@@ -213,7 +213,7 @@ def _without_rows(result: WireResult) -> WireResult:
 
 def _columns_error(more: str) -> WireError:
     text = "the statement gives other columns than when it was prepared"
-    return WireError("55000", text, f"prepare it again{more}")
+    return WireError(text, "55000", f"prepare it again{more}")
 
 
 def _shape_of(columns: tuple[AnswerColumn, ...]) -> list[tuple[str, pa.DataType]]:

@@ -12,7 +12,7 @@ from typing import Literal
 from dpsql.errors import Error, PolicyError, QueryRefused, QuerySyntaxError
 from dpsql.lazy_dataclass import dataclass
 from dpsql.login import MessageBody, message
-from dpsql.serve.limits import MOST_NAME, MOST_PARAMETERS, size_of
+from dpsql.serve.limits import MOST_NAME, MOST_PARAMETERS, CodedError, size_of
 
 INTERNAL = "XX000"
 _BUG = "this is a bug of dpsql: please report it"
@@ -20,16 +20,8 @@ _OTHERS = 7
 """The most obstacles shown beside the first."""
 
 
-class WireError(Error):
+class WireError(CodedError):
     """An error of the protocol's own, which ends the statement or the batch of messages."""
-
-    def __init__(self, sqlstate: str, message: str, hint: str | None = None) -> None:
-        super().__init__(message)
-        self.sqlstate = sqlstate
-        self.hint = hint
-
-    def __reduce__(self) -> tuple[object, ...]:
-        return type(self), (self.sqlstate, str(self), self.hint)
 
 
 class FatalError(WireError):
@@ -40,7 +32,7 @@ class ProtocolViolation(FatalError):  # noqa: N818  the word of the protocol
     """The client sent what the protocol does not allow; the connection ends."""
 
     def __init__(self, message: str) -> None:
-        super().__init__("08P01", message)
+        super().__init__(message, "08P01")
 
     def __reduce__(self) -> tuple[object, ...]:
         return type(self), (str(self),)
@@ -150,7 +142,7 @@ class Body(MessageBody):
         """Read how many numbers follow, and these, in a form of `struct`."""
         count = self.count()
         if count > most:
-            raise WireError("54000", f"a statement has at most {most:,} parameters")
+            raise WireError(f"a statement has at most {most:,} parameters", "54000")
         return self.numbers(f"{count}{form}")
 
     def text(self) -> str:
@@ -158,13 +150,13 @@ class Body(MessageBody):
         try:
             return self.raw_text().decode()
         except UnicodeDecodeError:
-            raise WireError("22021", "a text is not valid UTF-8") from None
+            raise WireError("a text is not valid UTF-8", "22021") from None
 
     def name(self) -> str:
         """Read the name of a statement, portal or cursor."""
         found = self.text()
         if size_of(found) > MOST_NAME:
-            raise WireError("54000", f"a name is longer than the {MOST_NAME:,} bytes that are allowed")
+            raise WireError(f"a name is longer than the {MOST_NAME:,} bytes that are allowed", "54000")
         return found
 
 

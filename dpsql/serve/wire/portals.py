@@ -53,21 +53,21 @@ class KeptByName(MutableMapping[str, _One]):
     def check_room(self, size: int) -> None:
         """Raise if there is no room for a given number of bytes more."""
         if self.size + size > self.most_bytes:
-            raise WireError("54000", self.too_long)
+            raise WireError(self.too_long, "54000")
 
     def check_name(self, name: str) -> None:
         """Raise if the name is taken or there are too many; forget what has no name."""
         if not name:
             self.pop("", None)
         elif name in self:
-            raise WireError(self.taken, f'there is already a {self.what} "{name}"')
+            raise WireError(f'there is already a {self.what} "{name}"', self.taken)
         if len(self) >= self.most:
-            raise WireError("54000", f"a connection has at most {self.most:,} {self.what}s")
+            raise WireError(f"a connection has at most {self.most:,} {self.what}s", "54000")
 
     def find(self, name: str) -> _One:
         """Return the statement or portal that is kept under a name; raise `WireError` if there is none."""
         if name not in self:
-            raise WireError(self.missing, f'there is no {self.what} "{name}"')
+            raise WireError(f'there is no {self.what} "{name}"', self.missing)
         return self[name]
 
     def __getitem__(self, name: str) -> _One:
@@ -127,7 +127,7 @@ class PreparedStatements(KeptByName[Prepared]):
     def keep(self, name: str, one: Prepared) -> None:
         """Take in a statement that `check` had room for, if there is room for its description, too."""
         if len(one.description.columns) > MOST_COLUMNS:
-            raise WireError("54011", f"a prepared statement has at most {MOST_COLUMNS:,} columns")
+            raise WireError(f"a prepared statement has at most {MOST_COLUMNS:,} columns", "54011")
         self.check_room(one.size + size_of(name))
         self[name] = one
 
@@ -190,7 +190,7 @@ class Portals(KeptByName[Portal]):
         if self.held_bytes > MOST_HELD:
             del self[name]
             raise WireError(
-                "54000", "the portals of the connection hold too many rows", "read or close the others first"
+                "the portals of the connection hold too many rows", "54000", "read or close the others first"
             )
 
 

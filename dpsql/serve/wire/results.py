@@ -123,7 +123,7 @@ class WireResult:
 def check_length(text: str, longest: int) -> None:
     """Raise if what a client sent is too long."""
     if len(text) > longest:
-        raise WireError("54000", f"the statement is longer than {longest:,} characters")
+        raise WireError(f"the statement is longer than {longest:,} characters", "54000")
     check_words(text)
 
 

@@ -79,7 +79,7 @@ class Transactions:
         if self.status == "E" and not (
             isinstance(command, Transaction) and command.kind in ("COMMIT", "ROLLBACK", "ROLLBACK TO")
         ):
-            raise WireError("25P02", ABORTED)
+            raise WireError(ABORTED, "25P02")
 
     def run(self, command: Transaction) -> TransactionChange:
         """Run a command of transactions."""
@@ -96,11 +96,11 @@ class Transactions:
             case "ROLLBACK":
                 return self._end(command.tag, command.chain, committed=False)
         if not self.open:
-            raise WireError("25P01", "savepoints need a transaction", "begin one with BEGIN")
+            raise WireError("savepoints need a transaction", "25P01", "begin one with BEGIN")
         match command.kind:
             case "SAVEPOINT":
                 if len(self._savepoints) >= _MOST_SAVEPOINTS:
-                    raise WireError("54000", f"a transaction has at most {_MOST_SAVEPOINTS:,} savepoints")
+                    raise WireError(f"a transaction has at most {_MOST_SAVEPOINTS:,} savepoints", "54000")
                 self._savepoints.append((command.name, self._settings.values))
             case "RELEASE":
                 del self._savepoints[self._place(command.name) :]
@@ -113,7 +113,7 @@ class Transactions:
     def _end(self, tag: str, chain: bool, committed: bool) -> TransactionChange:
         if not self.open:
             if chain:
-                raise WireError(*_NONE)
+                raise WireError(*_NONE[::-1])
             return TransactionChange(tag, warning=_NONE)
         self._savepoints.clear()
         self.status = "T" if chain else "I"
@@ -126,7 +126,7 @@ class Transactions:
         for place in reversed(range(len(self._savepoints))):
             if self._savepoints[place][0] == name:
                 return place
-        raise WireError("3B001", f'there is no savepoint "{name}"')
+        raise WireError(f'there is no savepoint "{name}"', "3B001")
 
 
 MOST_OF_ANALYST = 256 << 20
@@ -185,7 +185,7 @@ class WireSession:
             question = statement.question(command)
             if question is None:
                 if types:
-                    raise WireError("42P02", "this statement takes no parameters")
+                    raise WireError("this statement takes no parameters", "42P02")
                 return Description(columns=self._columns(command))
         with _locate_errors(question), self._cancellable():
             found = await self.client.describe(question.text, types)
@@ -279,7 +279,7 @@ class WireSession:
             case c.CopyIn():
                 return WireResult(command.tag, upload=command)
             case _:
-                raise WireError("0A000", "this command is not known here")
+                raise WireError("this command is not known here", "0A000")
         return WireResult(command.tag)
 
     def _transaction(self, command: c.Transaction) -> WireResult:
@@ -294,7 +294,7 @@ class WireSession:
         changes: tuple[tuple[str, str], ...] = ()
         if command.what == "ALL":
             if self.transactions.open:
-                raise WireError("25001", "DISCARD ALL cannot run in a transaction")
+                raise WireError("DISCARD ALL cannot run in a transaction", "25001")
             self.portals.clear()
             self.cursors.close(None)
             changes = self.settings.reset(None)
@@ -325,8 +325,8 @@ class WireSession:
     def _check_stopped(self) -> None:
         if self._stopped:
             raise WireError(
-                "57014",
                 "sending the rows was cancelled; what was charged stays charged",
+                "57014",
                 "ask again: an answer that was stored costs nothing",
             )
 
@@ -334,8 +334,8 @@ class WireSession:
         """Raise if the analyst's connections keep too much, before anything is asked and charged."""
         if self._held_by_analyst() > MOST_OF_ANALYST:
             raise WireError(
-                "54000",
                 "the results that your connections have not read or not closed are too large together",
+                "54000",
                 "read them, or close cursors, portals and connections that you do not use",
             )
 

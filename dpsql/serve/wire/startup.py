@@ -105,10 +105,10 @@ class Connections:
         So few may come from one network that a single machine keeps nobody else out.
         """
         if self._closing:
-            raise FatalError("57P03", _SHUTTING_DOWN)
+            raise FatalError(_SHUTTING_DOWN, "57P03")
         origin = network(address)
         if self.handshakes >= self.most_handshakes or self._origins[origin] >= self._most_of_one_network:
-            raise FatalError("53300", "too many clients are logging in", "try again in a few seconds")
+            raise FatalError("too many clients are logging in", "53300", "try again in a few seconds")
         self.handshakes += 1
         self._origins[origin] += 1
         try:
@@ -129,14 +129,14 @@ class Connections:
     def admit(self, connection: LiveConnection) -> None:
         """Take in a connection that has logged in; raise if there are too many of all or of its analyst."""
         if self._closing:
-            raise FatalError("57P03", _SHUTTING_DOWN)
+            raise FatalError(_SHUTTING_DOWN, "57P03")
         if len(self._live) >= self.maximum:
-            raise FatalError("53300", "the server has as many connections as it allows", "try again later")
+            raise FatalError("the server has as many connections as it allows", "53300", "try again later")
         user = connection.user
         if sum(other.user.analyst == user.analyst for other in self._live.values()) >= user.max_connections:
             raise FatalError(
-                "53300",
                 f"you have {user.max_connections} connections, as many as you may have",
+                "53300",
                 "close one that you do not use",
             )
         self._live[connection.number] = connection
@@ -165,7 +165,7 @@ class Connections:
         """End all idle connections, the others after their statements, and let no one in any more."""
         self._closing = True
         for connection in list(self._live.values()):
-            connection.end(FatalError("57P01", _SHUTTING_DOWN))
+            connection.end(FatalError(_SHUTTING_DOWN, "57P01"))
 
     def cancel(self) -> None:
         """Stop all statements that run."""
@@ -312,7 +312,7 @@ async def receive_startup(channel: Channel, context: WireContext, *, tls_require
             certified = context.tls is not None and context.tls.clients
             if (tls_required or certified) and channel.tls is None:
                 raise FatalError(
-                    "28000", "the server is reached by TLS only", "sslmode=verify-full asks for it"
+                    "the server is reached by TLS only", "28000", "sslmode=verify-full asks for it"
                 )
             return startup
 
@@ -352,7 +352,7 @@ def parse_startup(code: int, body: Body) -> Startup:
     """
     major, minor = code >> 16, code & 0xFFFF
     if major != MAJOR:
-        raise FatalError("0A000", f"protocol {major}.{minor} is not spoken here, but 3.0 to 3.{NEWEST_MINOR}")
+        raise FatalError(f"protocol {major}.{minor} is not spoken here, but 3.0 to 3.{NEWEST_MINOR}", "0A000")
     parameters: dict[str, str] = {}
     unknown: list[str] = []
     budget = DecodingBudget("startup")
@@ -365,14 +365,14 @@ def parse_startup(code: int, body: Body) -> Startup:
             else:
                 unknown.append(name)
     except LimitExceeded as error:
-        raise FatalError(error.sqlstate, str(error)) from None
+        raise FatalError(str(error), error.sqlstate) from None
     except WireError as error:
-        raise FatalError(error.sqlstate, "the startup message is not valid UTF-8") from None
+        raise FatalError("the startup message is not valid UTF-8", error.sqlstate) from None
     body.end()
     if not parameters.get("user"):
-        raise FatalError("28000", "the startup message names no user")
+        raise FatalError("the startup message names no user", "28000")
     if parameters.get("replication", "").lower() not in ("", "false", "off", "no", "0"):
-        raise FatalError("0A000", "there is no replication")
+        raise FatalError("there is no replication", "0A000")
     return Startup(min(minor, NEWEST_MINOR), minor, parameters, tuple(unknown))
 
 
@@ -384,12 +384,12 @@ def secret_length(startup: Startup) -> int:
 class LoginError(FatalError):
     """A login that failed; `reason` is for the owner's log alone."""
 
-    def __init__(self, sqlstate: str, message: str, reason: str) -> None:
-        super().__init__(sqlstate, message)
+    def __init__(self, message: str, sqlstate: str, reason: str) -> None:
+        super().__init__(message, sqlstate)
         self.reason = reason
 
     def __reduce__(self) -> tuple[object, ...]:
-        return type(self), (self.sqlstate, str(self), self.reason)
+        return type(self), (str(self), self.sqlstate, self.reason)
 
 
 async def authenticate(channel: Channel, context: WireContext, name: str) -> Login:
@@ -412,7 +412,7 @@ async def authenticate(channel: Channel, context: WireContext, name: str) -> Log
         await asyncio.sleep(gate.delay(name, channel.address))
         final = scram.final(proof)
     except ScramViolationError as error:
-        raise LoginError("08P01", "the login does not follow SCRAM-SHA-256", error.reason) from None
+        raise LoginError("the login does not follow SCRAM-SHA-256", "08P01", error.reason) from None
     except ScramError as error:
         reason = error.reason
     else:
@@ -423,7 +423,7 @@ async def authenticate(channel: Channel, context: WireContext, name: str) -> Log
     # The users may have been read again meanwhile.
     login = gate.login(name, channel.address, scram.keys, certified)
     if login is None:
-        raise LoginError("28P01", f'password authentication failed for user "{name}"', reason)
+        raise LoginError(f'password authentication failed for user "{name}"', "28P01", reason)
     channel.write(messages.authentication(12, final))
     return login
 

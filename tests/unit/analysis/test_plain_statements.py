@@ -232,6 +232,7 @@ def test_an_answer_loads_neither_pandas_nor_all_of_arrow(
     assert done.stdout.split("\n")[:2] == ["2", "set()"]
 
 
+@pytest.mark.longer
 def test_a_program_that_counts_few_groups_loads_no_pandas_and_ends_in_silence(tmp_path: Path) -> None:
     statement = (
         "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 0.1) TOP 3 diagnosis_code, "

@@ -532,6 +532,7 @@ def test_help_loads_nothing_heavy() -> None:
 
 
 @pytest.mark.parametrize("module", ["dpsql", "dpsql.cli"])
+@pytest.mark.sampled(2, rest="longer")
 def test_the_module_runs(module: str) -> None:
     done = process("-m", module, "-p", "/nowhere/x.toml", "-c", "SELECT 1")
     assert done.returncode == ExitCode.USAGE

@@ -14,7 +14,7 @@ import pytest
 
 from dpsql.cli import main
 from dpsql.cli import narrate as progress_module
-from dpsql.cli.narrate import Progress, doing, pause_progress, progress
+from dpsql.cli.narrate import Progress, pause_progress, progress, set_progress
 
 
 class Terminal(io.StringIO):
@@ -57,7 +57,7 @@ def test_the_line_is_drawn_and_removed(attach: Callable[[], Terminal]) -> None:
     terminal = attach()
     with progress("reading"):
         assert terminal.drawn.wait(30)
-        doing("hashing t", 1_200_000, 5_000_000)
+        set_progress("hashing t", 1_200_000, 5_000_000)
         terminal.drawn.clear()
         assert terminal.drawn.wait(30)
         with pause_progress():
@@ -68,7 +68,7 @@ def test_the_line_is_drawn_and_removed(attach: Callable[[], Terminal]) -> None:
     assert any(line.startswith("dpsql: hashing t, 1.2 MB of 5.0 MB, ") for line in terminal.lines())
     assert re.search(r"\r *\r$", terminal.getvalue())
     assert re.search(r"\r *\rasked: ", terminal.getvalue()), "a question has a line of its own"
-    doing("nothing is shown any more")
+    set_progress("nothing is shown any more")
 
 
 def test_a_pipe_gets_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -76,7 +76,7 @@ def test_a_pipe_gets_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stderr", pipe)
     with progress("reading"):
         assert threading.active_count() == before
-        doing("hashing", 1, 2)
+        set_progress("hashing", 1, 2)
     assert pipe.getvalue() == ""
 
 
@@ -114,7 +114,7 @@ def test_the_owner_is_told_bytes(
     def noted(*arguments: object) -> None:
         words.append(arguments)
 
-    monkeypatch.setattr("dpsql.cli.check_and_audit.doing", noted)
+    monkeypatch.setattr("dpsql.cli.check_and_audit.set_progress", noted)
     assert main(["-p", str(policy), "check"]) == 0
     size = (policy.parent / "visits.parquet").stat().st_size
     assert ("hashing visits", size, size) in words

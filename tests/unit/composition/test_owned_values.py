@@ -56,6 +56,7 @@ def test_the_number_is_that_of_sql_if_the_declaration_is_true(tmp_path: Path, st
 
 @pytest.mark.parametrize("statement", STATEMENTS[:2])
 @pytest.mark.parametrize("every", [4, pytest.param(1, marks=pytest.mark.longer)])
+@pytest.mark.sampled(3, rest="longer")
 def test_one_unit_moves_the_number_by_one_if_the_declaration_is_false(
     tmp_path: Path, statement: str, every: int
 ) -> None:

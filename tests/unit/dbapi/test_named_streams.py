@@ -80,6 +80,7 @@ def test_it_is_found_again_refilled_and_closed(con: dpsql.Connection) -> None:
         ("daily", {"misses": 1, "tolerance": 1}, "its epsilon and its misses"),
     ],
 )
+@pytest.mark.sampled(2, rest="longer")
 def test_wrong_use(con: dpsql.Connection, name: str, given: dict[str, Any], message: str) -> None:
     with pytest.raises(InterfaceError, match=message):
         con.checks(name, **given)

@@ -119,6 +119,7 @@ def test_an_explanation_is_drawn(real: Connection) -> None:
 @pytest.mark.parametrize(
     "text", ["SELECT pge,\n  COUNT(*)\nFROM visits GROUP BY pge", "SELECT page,,\nFROM visits"]
 )
+@pytest.mark.sampled(2, rest="longer")
 def test_errors_of_an_explanation_are_those_of_the_statement(real: Connection, text: str) -> None:
     with real:
         with pytest.raises(dpsql.Error) as explained:

@@ -212,7 +212,7 @@ def test_the_places_are_the_public_order(tmp_path: Path, filled: list[bool]) -> 
     assert all(filled)
 
 
-@pytest.mark.parametrize("every", [12, pytest.param(1, marks=pytest.mark.longer)])
+@pytest.mark.parametrize("every", [25, pytest.param(1, marks=pytest.mark.longer)])
 def test_all_fixtures(
     every: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, filled: list[bool]
 ) -> None:

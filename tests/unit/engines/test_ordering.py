@@ -12,7 +12,7 @@ import pytest
 
 from dpsql.errors import InternalError
 from dpsql.kernel.changes import NumberChange, UnitChanges
-from dpsql.kernel.public_order import ranks, sorted_rows
+from dpsql.kernel.public_order import ranks, sort_rows
 from tests.narrow import present
 from tests.support.exact import exact_of, made_up, with_exact
 
@@ -35,7 +35,7 @@ def test_rows_are_sorted_by_value_in_any_order_they_come_in(values: pa.Array) ->
         came = np.random.default_rng(seed).permutation(4)
         taken = [values.slice(i, 1) for i in came.tolist()]
         for descending in (False, True):
-            rows = sorted_rows(4, [(pa.chunked_array(taken), descending)])
+            rows = sort_rows(4, [(pa.chunked_array(taken), descending)])
             assert rows is not None
             expected = np.arange(4)[::-1] if descending else np.arange(4)
             assert came[rows].tolist() == expected.tolist()
@@ -43,8 +43,8 @@ def test_rows_are_sorted_by_value_in_any_order_they_come_in(values: pa.Array) ->
 
 def test_later_columns_decide_between_equal_values() -> None:
     first, second = pa.chunked_array([["b", "a", "b", "a"]]), np.array([0, 1, 2, 3])
-    assert np.array_equal(np.array(sorted_rows(4, [(first, False), (second, True)])), [3, 1, 2, 0])
-    assert np.array_equal(np.array(sorted_rows(4, [(first, True), (second, False)])), [0, 2, 1, 3])
+    assert np.array_equal(np.array(sort_rows(4, [(first, False), (second, True)])), [3, 1, 2, 0])
+    assert np.array_equal(np.array(sort_rows(4, [(first, True), (second, False)])), [0, 2, 1, 3])
 
 
 @pytest.mark.parametrize(
@@ -67,11 +67,11 @@ def test_few_values_have_the_ranks_that_arrow_gives(values: pa.Array) -> None:
 
 
 def test_equal_rows_have_no_order() -> None:
-    assert sorted_rows(3, [(np.array([1, 2, 1]), False)]) is None
-    assert sorted_rows(3, [(pa.chunked_array([["a"], ["b", "a"]]), False)]) is None
-    assert sorted_rows(2, []) is None
+    assert sort_rows(3, [(np.array([1, 2, 1]), False)]) is None
+    assert sort_rows(3, [(pa.chunked_array([["a"], ["b", "a"]]), False)]) is None
+    assert sort_rows(2, []) is None
     for size in (0, 1):
-        rows = sorted_rows(size, [])
+        rows = sort_rows(size, [])
         assert rows is not None
         assert len(rows) == size
 
@@ -79,7 +79,7 @@ def test_equal_rows_have_no_order() -> None:
 def test_one_enum_has_one_list_of_values() -> None:
     chunks = [pa.array(["a"]).dictionary_encode(), pa.array(["b"]).dictionary_encode()]
     with pytest.raises(ValueError, match="one list"):
-        sorted_rows(2, [(pa.chunked_array(chunks), False)])
+        sort_rows(2, [(pa.chunked_array(chunks), False)])
 
 
 def test_counts_of_groups_that_come_twice_are_refused() -> None:

@@ -195,7 +195,7 @@ def test_integers_of_any_width(
     assert len(seen.complete) == (6 if greatest - least < 10**9 else 4)
 
 
-@pytest.mark.parametrize("every", [12, pytest.param(1, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("every", [25, pytest.param(1, marks=pytest.mark.slow)])
 def test_all_fixtures(every: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seen: Seen) -> None:
     with raw_data() as raw, closing(Session(load(write(tmp_path / "whole", raw)))) as session:
         engine = of_type(session.database.engines().engine, DuckDBEngine)
@@ -247,6 +247,7 @@ def test_units_of_a_parent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seen
         "SELECT k, COUNT(DISTINCT x, contribution_bounds_per_group => (0, 3)) AS n FROM t GROUP BY k",
     ],
 )
+@pytest.mark.sampled(2, rest="longer")
 def test_other_numbers(text: str, tmp_path: Path, seen: Seen) -> None:
     write_rows(tmp_path / "t.parquet", rows_of(range(9)))
     with opened(tmp_path) as session:

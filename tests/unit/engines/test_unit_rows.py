@@ -217,7 +217,7 @@ def test_units_of_any_type(kind: str, tmp_path: Path, monkeypatch: pytest.Monkey
     assert seen.listed == [2, 2, 0, 0]
 
 
-@pytest.mark.parametrize("every", [12, pytest.param(1, marks=pytest.mark.longer)])
+@pytest.mark.parametrize("every", [25, pytest.param(1, marks=pytest.mark.longer)])
 def test_all_fixtures(every: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seen: Seen) -> None:
     monkeypatch.setattr(unweighted, "PART", 1)
     with raw_data() as raw, closing(Session(load(write(tmp_path / "whole", raw)))) as session:
@@ -232,6 +232,7 @@ def test_all_fixtures(every: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 
 @pytest.mark.parametrize("source", ["t.csv", "own"])
+@pytest.mark.sampled(2, rest="longer")
 def test_sources_of_other_kinds(
     source: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seen: Seen
 ) -> None:
@@ -336,6 +337,7 @@ def test_rows_are_counted_once_and_units_listed_again_for_less(
 
 
 @pytest.mark.parametrize("selected", [SELECTED[i] for i in (3, 5, 6)])
+@pytest.mark.sampled(2, rest="longer")
 def test_where_many_would_be_listed_sizes_are_kept_and_shares_are_those_of_the_query(
     selected: str, session: Session, monkeypatch: pytest.MonkeyPatch, seen: Seen
 ) -> None:

@@ -17,7 +17,7 @@ from dpsql.errors import (
     PolicyError,
     ProgrammingError,
 )
-from dpsql.kernel.ledger.totals import DamagedError, read, rounded_up, shown, too_wide, write
+from dpsql.kernel.ledger.totals import DamagedError, read, round_up_loss, shown, too_wide, write
 from dpsql.kernel.loss import Charge, PrivacyLoss, PureDP, Realised, Stream, Totals
 from dpsql.ledger import GroupCap, Ledger, Request, Reservation, Settled, StoredRelease
 from tests.support.ledger_streams import ASKED, answer_check, open_stream
@@ -525,7 +525,7 @@ def test_awkward_fractions_cannot_make_the_ledger_slow_or_stuck(open_ledger: Ope
 def test_rounding_up_never_goes_below_or_above() -> None:
     third, step = Fraction(1, 3), Fraction(1, 10**60)
     loss = PrivacyLoss((Realised(third, Fraction(1)), Stream(third, third + step / 9)), Fraction(1, 7))
-    rounded = rounded_up(loss)
+    rounded = round_up_loss(loss)
     (first, second) = rounded.parts
     assert isinstance(first, Realised)
     assert third < first.epsilon < third + step

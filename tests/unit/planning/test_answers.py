@@ -159,6 +159,7 @@ def test_the_quote_of_one_sequence(session: Session) -> None:
 
 
 @pytest.mark.parametrize("mechanism", ["SPARSE_VECTOR", "ADAPTIVE_SPARSE_VECTOR"])
+@pytest.mark.sampled(2, rest="longer")
 def test_above_threshold_sorted_by_count(session: Session, mechanism: str) -> None:
     options = f"mechanism = {mechanism}"
     rest = f"page, {N} AS n FROM visits GROUP BY page"
@@ -174,6 +175,7 @@ def test_above_threshold_sorted_by_count(session: Session, mechanism: str) -> No
 
 
 @pytest.mark.parametrize("mechanism", ["AUTO", "HYBRID_TOP_K", "BOX"])
+@pytest.mark.sampled(2, rest="longer")
 def test_the_largest_above_a_threshold(session: Session, mechanism: str) -> None:
     options = f"mechanism = {mechanism}"
     rest = f"page, {N} AS n FROM visits GROUP BY page"

@@ -75,6 +75,7 @@ def rows_of(session: Session) -> list[tuple[int, str, int]]:
 
 
 @pytest.mark.parametrize("grouped", [False, True])
+@pytest.mark.sampled(2, rest="longer")
 def test_the_scores_of_each_bound(session: Session, grouped: bool) -> None:
     """By how much units exceed a bound: in groups also the rows in none (d), and absolute values of rows."""
     group = " GROUP BY region" if grouped else ""
@@ -142,6 +143,7 @@ def test_one_group_is_answered_from_what_the_searches_count(
     "rest", ["SUM(ratio * 1e8) AS s FROM orders", "SUM(abs(ratio) * 1e15) AS s FROM orders"]
 )
 @pytest.mark.parametrize("every", [False, pytest.param(True, marks=pytest.mark.slow)])
+@pytest.mark.sampled(3, rest="longer")
 def test_a_total_of_a_double_is_answered_from_its_search_where_steps_are_as_fine(
     session: Session, rest: str, *, every: bool
 ) -> None:

@@ -150,9 +150,9 @@ def test_hits_are_measured_with_one_noise_and_the_compared_count_is_free(session
 
 def test_one_gap_helps_over_a_threshold_only(session: Session) -> None:
     measuring = method_of(session, f"page, {N} AS n {BEST.format('n')}", NOISY).measuring
-    alone = measuring.predicted(1, None)
-    assert measuring.predicted(1, GapNoise("exponential", 4)) == alone
-    over = measuring.predicted(1, GapNoise("exponential", 4, threshold_scale=2))
+    alone = measuring.predict(1, None)
+    assert measuring.predict(1, GapNoise("exponential", 4)) == alone
+    over = measuring.predict(1, GapNoise("exponential", 4, threshold_scale=2))
     assert present(over[0]) < present(alone[0])
     assert over[1] == alone[1]
 

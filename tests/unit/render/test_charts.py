@@ -168,6 +168,7 @@ def test_altair_is_told_values_and_intervals(
 
 
 @pytest.mark.parametrize("package", ["matplotlib", "altair"])
+@pytest.mark.sampled(2, rest="longer")
 def test_real_packages_draw(
     fakes: SimpleNamespace, installed: set[str], monkeypatch: pytest.MonkeyPatch, package: str
 ) -> None:

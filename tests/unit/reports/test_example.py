@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import pytest
+
 from dpsql.cli import main
 from dpsql.language import split_script
 from dpsql.session import Session
@@ -18,6 +20,7 @@ def block(title: str) -> str:
     return found[1]
 
 
+@pytest.mark.longer
 def test_the_report_of_the_page_is_registered_and_run(folder: Path) -> None:
     (folder / "weekly.sql").write_text(block("sql weekly"))
     for line in re.findall(r"^dpsql (report .*)$", PAGE.read_text("utf-8"), re.MULTILINE):

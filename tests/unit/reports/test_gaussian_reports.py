@@ -71,6 +71,7 @@ def gaussian(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(measurement_plan, "_ways", only_gaussian)
 
 
+@pytest.mark.longer
 def test_gaussian_reports_take_their_part_of_the_limit_of_costs(
     opened_zcdp: Callable[[], Session], gaussian: None
 ) -> None:

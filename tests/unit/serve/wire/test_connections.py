@@ -183,7 +183,7 @@ def test_who_logs_in_during_a_shutdown_is_told() -> None:
 def test_a_connection_is_ended_by_its_number() -> None:
     async def test(bench: Bench) -> None:
         alice, bob = await bench.log_in("alice"), await bench.log_in("bob")
-        bench.connections.live[alice.number].end(FatalError("28000", "your login was removed"))
+        bench.connections.live[alice.number].end(FatalError("your login was removed", "28000"))
         ((_, body),) = await alice.rest()
         assert (f.fields(body)["S"], f.fields(body)["C"]) == ("FATAL", "28000")
         assert [tag for tag, _ in await bob.ask(f.query("SELECT 1"))] == [b"T", b"D", b"C", b"Z"]
@@ -321,7 +321,7 @@ def test_a_long_result_lets_others_be_answered() -> None:
 def test_an_error_keeps_its_code_when_it_ends_the_connection() -> None:
     async def test(bench: Bench) -> str:
         alice = await bench.log_in()
-        bench.connections.live[alice.number].end(FatalError("57P05", "idle for too long"))
+        bench.connections.live[alice.number].end(FatalError("idle for too long", "57P05"))
         ((_, body),) = await alice.rest()
         return f.fields(body)["C"]
 

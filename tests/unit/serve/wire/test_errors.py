@@ -44,7 +44,7 @@ def test_what_is_no_error_of_dpsql_shows_nothing_of_itself() -> None:
     assert "Asthma" not in "".join(found.values())
 
 
-@pytest.mark.parametrize("error", [FatalError("57P01", "over"), ProtocolViolation("no")])
+@pytest.mark.parametrize("error", [FatalError("over", "57P01"), ProtocolViolation("no")])
 def test_an_error_that_ends_the_connection_is_fatal(error: FatalError) -> None:
     assert shown(error)[b"S"] == "FATAL"
 
@@ -55,7 +55,7 @@ def test_fields_that_tell_of_the_machine_are_never_sent() -> None:
 
 
 @pytest.mark.parametrize(
-    "error", [WireError("25P02", "no", "end it"), FatalError("57P01", "x"), ProtocolViolation("x")]
+    "error", [WireError("no", "25P02", "end it"), FatalError("x", "57P01"), ProtocolViolation("x")]
 )
 def test_errors_can_be_pickled(error: WireError) -> None:
     copy = pickle.loads(pickle.dumps(error))
