@@ -259,7 +259,7 @@ def _find_equal(
     using = join.args.get("using") or []
     if using:
         named = len(using) == 1 and fold(using[0].name) == groups.key and known(using[0].name)
-        return (using[0], exp.column(using[0].name, quoted=True)) if named else None
+        return (using[0], exp.Column(this=copy_tree(using[0]))) if named else None
     for part in parts:
         if not isinstance(part, exp.EQ):
             continue
