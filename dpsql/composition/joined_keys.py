@@ -189,7 +189,8 @@ class _Carried:
         if isinstance(node, exp.Column) and not node.table and self._of_item(node) is False:
             for item in self.node.expressions:
                 if fold(item.alias) == fold(node.name) and not self.known(node.name):
-                    return item.unalias()
+                    found: exp.Expr = item.this
+                    return found
         return node
 
     def _of_item(self, node: exp.Expr) -> bool | None:
