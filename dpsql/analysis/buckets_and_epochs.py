@@ -20,7 +20,8 @@ from dpsql.analysis import scalar_functions
 from dpsql.analysis.compiled_relation import Scope
 from dpsql.analysis.compiler import Rule, StatementCompiler, function_name, read_number
 from dpsql.analysis.conversions import cast, unify
-from dpsql.analysis.scalar_rules import SECONDS, build_comparison, build_typed
+from dpsql.analysis.facts_of_values import build_typed
+from dpsql.analysis.scalar_rules import SECONDS, build_comparison
 from dpsql.analysis.typed_expression import Bounds, KeyDomain, Typed, make_constant
 from dpsql.kernel.tree import Call, Case, Cast, Column, Constant, Expr, IsNull, Item, Paren, Range, Select
 from dpsql.language import MARK, copy_tree

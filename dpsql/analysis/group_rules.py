@@ -30,8 +30,7 @@ from dpsql.analysis.row_conditions import is_public
 from dpsql.analysis.statement_plan import Partitions
 from dpsql.analysis.stepped_values import has_steps
 from dpsql.analysis.whole_tables import name_groups_measure
-from dpsql.errors import Fix, InternalError
-from dpsql.estimates import with_article
+from dpsql.errors import Fix, InternalError, with_article
 from dpsql.estimates.box_law import box_variance
 from dpsql.kernel.mechanisms.measure import pads
 from dpsql.kernel.tree import conjunction

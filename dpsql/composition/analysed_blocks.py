@@ -8,6 +8,8 @@ from dataclasses import field, replace
 from functools import partial
 from typing import TypeVar
 
+from sqlglot import exp
+
 from dpsql.analysis import Catalog, Draft, Plan, build_plan, check_statement, complete_options
 from dpsql.analysis.statement_shapes import Provenance
 from dpsql.engines import running_statement
@@ -29,6 +31,8 @@ class _Analysed:
     options: Options
     found: Draft | Plan | QueryRefused | None = None
     """Its draft once it has passed the checks, its plan once that is made, or why it is refused."""
+    quotients: Sequence[tuple[exp.Expr, bool]] = ()
+    """The averages that are closer in another form, as in `StatementCompiler`."""
 
 
 @dataclass(slots=True)
@@ -72,6 +76,13 @@ class AnalysedBlocks:
         found = [self._find(query) for query in queries]
         return [next(i for i, each in enumerate(found) if each is block) for block in found]
 
+    def find_quotients(self, query: Query) -> Sequence[tuple[exp.Expr, bool]]:
+        """Return `StatementCompiler.quotients` of a block; none of one that is refused."""
+        try:
+            return self._check(query)[0].quotients
+        except QueryRefused:
+            return ()  # it is refused where it is analysed
+
     def is_declared(self, query: Query) -> bool:
         """Return whether a block releases the groups of declared keys; one that is refused does not."""
         try:
@@ -99,7 +110,8 @@ class AnalysedBlocks:
         if block.found is None:
             known = self.find_provenance(query.source).subqueries
             check = partial(check_statement, query, self.policy, self.catalog, block.options, (), known)
-            block.found = _keep_refusal(block, check)
+            block.found = found = _keep_refusal(block, check)
+            block.quotients = tuple(found.compiler.quotients)
         return block, block.found
 
     def _find(self, query: Query) -> _Analysed:

@@ -189,7 +189,7 @@ class _Carried:
         if isinstance(node, exp.Column) and not node.table and self._of_item(node) is False:
             for item in self.node.expressions:
                 if fold(item.alias) == fold(node.name) and not self.known(node.name):
-                    found: exp.Expr = item.this
+                    found: exp.Expr = item.unalias()
                     return found
         return node
 
@@ -260,7 +260,7 @@ def _find_equal(
     using = join.args.get("using") or []
     if using:
         named = len(using) == 1 and fold(using[0].name) == groups.key and known(using[0].name)
-        return (using[0], exp.Column(this=copy_tree(using[0]))) if named else None
+        return (using[0], exp.column(using[0].name, quoted=True)) if named else None
     for part in parts:
         if not isinstance(part, exp.EQ):
             continue

@@ -147,8 +147,8 @@ class PreparedComposed:
     """The release and the number in it of each released number that hidden columns name."""
     details: tuple[AskedDetail, ...] = ()
     """The columns that ask for a detail of another column, which is filled in afterwards."""
-    whole: bool = False
-    """Whether derived columns are of all groups together, without those that do not exist."""
+    everything: str = ""
+    """`traced` over the groups that do not exist, too, where derived columns are of all groups together."""
     chosen: bool = False
     """Whether noise chooses rows of the outer query, beside groups that do not exist."""
     repeated: bool = False

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from sqlglot import exp
 
 from dpsql.language.syntax_trees import MARK, copy_tree, walk_tree
+from dpsql.lazy_pattern import lazy_pattern
 
 _AGGREGATES = frozenset({"count", "sum", "avg", "min", "max"})
 _ONE_TIME = frozenset({exp.DataType.Type.DATE, exp.DataType.Type.TIMESTAMP})
@@ -151,6 +152,52 @@ def move_subqueries(select: exp.Select) -> None:
         select.set("where", exp.Where(this=exp.and_(*(copy_tree(each) for each in every), copy=False)))
 
 
+def compare_rows(node: exp.In) -> exp.Expr | None:
+    """Write `(a, b) IN (SELECT ..)` as EXISTS, of a list of constants as comparisons; None for other forms.
+
+    IN of a query is NULL where EXISTS is false, so only where both leave out the row.
+    """
+    row, query = node.this.unnest() if node.this is not None else None, node.args.get("query")
+    if not isinstance(row, exp.Tuple):
+        return None
+    width = len(row.expressions)
+    if query is None:
+        listed = [each.unnest() for each in node.expressions]
+        if any(not isinstance(each, exp.Tuple) or len(each.expressions) != width for each in listed):
+            return None
+        return exp.Paren(this=exp.or_(*(_equate(row, each) for each in listed), copy=False))
+    inner = query.this if isinstance(query, exp.Subquery) else query
+    if not isinstance(inner, exp.Query) or len(inner.selects) != width or not _is_kept(node):
+        return None
+    names = [exp.to_identifier(str(i + 1), quoted=True) for i in range(width)]
+    alias = exp.TableAlias(this=exp.to_identifier("dpsql_rows"), columns=[copy_tree(n) for n in names])
+    equal = [
+        exp.EQ(this=exp.Column(this=n, table=exp.to_identifier("dpsql_rows")), expression=copy_tree(a))
+        for n, a in zip(names, row.expressions, strict=True)
+    ]
+    found = exp.Select(expressions=[exp.Literal.number(1)])
+    found.set("from_", exp.From(this=exp.Subquery(this=copy_tree(inner), alias=alias)))
+    found.set("where", exp.Where(this=exp.and_(*equal, copy=False)))
+    return exp.Exists(this=found)
+
+
+def _equate(row: exp.Tuple, other: exp.Tuple) -> exp.Expr:
+    """Return the comparison of two rows, of which a NULL equals a NULL."""
+    pairs = zip(row.expressions, other.expressions, strict=True)
+    parts = (exp.NullSafeEQ(this=copy_tree(a), expression=copy_tree(b)) for a, b in pairs)
+    return exp.Paren(this=exp.and_(*parts, copy=False))
+
+
+def _is_kept(node: exp.Expr) -> bool:
+    """Return whether a row is kept where a condition is true, and not where it is false or NULL."""
+    around = node.parent
+    while isinstance(around, (exp.And, exp.Or, exp.Paren)):
+        node, around = around, around.parent
+    return isinstance(around, (exp.Where, exp.Having, exp.Qualify)) or (
+        isinstance(around, exp.If) and around.this is node
+    )
+
+
 def _list_conjuncts(node: exp.Expr | None) -> list[exp.Expr]:
     node = node.unnest() if node is not None else None
     if isinstance(node, exp.And):
@@ -200,8 +247,9 @@ def _convert_strftime(text: str) -> str | None:
     return _convert(text, "%.|.", _STRFTIME, case=True)
 
 
-_CODES = r'IYYY|YYYY|SSSS+|HH24|DDD|IW|YY|MM|DD|MI|SS|"[^"]*"|[A-Z]+|.'
+_CODES = r'IYYY|YYYY|SSSS+|HH24|HH12|HH|DDD|IW|YY|MM|DD|MI|SS|"[^"]*"|[A-Z]+|.'
 _TO_CHAR = {"YYYY": "%Y", "YY": "%y", "MM": "%m", "DD": "%d", "HH24": "%H", "MI": "%M", "SS": "%S"}
+_TO_CHAR |= dict.fromkeys(("HH", "HH12"), "%I")
 _TO_CHAR |= {"DDD": "%j", "IYYY": "%G", "IW": "%V"}
 _TO_CHAR |= {"MON": "%b", "DY": "%a", "FMMONTH": "%B", "FMDAY": "%A"}
 _JAVA = {"yyyy": "%Y", "yy": "%y", "MM": "%m", "dd": "%d", "HH": "%H", "mm": "%M", "ss": "%S", "DDD": "%j"}
@@ -246,7 +294,7 @@ FORMATS: Mapping[str, Callable[[str], str | None]] = {
     "STRFTIME": _convert_strftime,
 }
 
-_TEXT = re.compile(r"\s*([+-]?\d{1,9})\s+([A-Za-z]+)\s*")
+_TEXT = lazy_pattern(r"\s*([+-]?\d{1,9})\s+([A-Za-z]+)\s*")
 
 
 def read_interval(node: exp.Expr) -> exp.Expr | None:

@@ -216,6 +216,22 @@ STATEMENTS = [
         "SELECT 1 FROM t JOIN s ON t.b IN (SELECT c FROM v) RIGHT JOIN w ON w.a = t.a",
     ),
     ("SELECT UNNEST(l), UNNEST(m) FROM t", "SELECT UNNEST(l), UNNEST(m) FROM t"),
+    (
+        "SELECT 1 FROM t WHERE (a, t.b) IN (SELECT a, MAX(b) FROM t GROUP BY a) OR c",
+        'SELECT 1 FROM t WHERE EXISTS (SELECT 1 FROM (SELECT a, MAX(b) FROM t GROUP BY a) AS dpsql_rows("1", "2") '
+        'WHERE dpsql_rows."1" = a AND dpsql_rows."2" = t.b) OR c',
+    ),
+    (
+        "SELECT 1 FROM t WHERE (a, b) NOT IN ((1, 'x'), (2, 'y'))",
+        "SELECT 1 FROM t WHERE NOT ((a IS NOT DISTINCT FROM 1 AND b IS NOT DISTINCT FROM 'x') "
+        "OR (a IS NOT DISTINCT FROM 2 AND b IS NOT DISTINCT FROM 'y'))",
+    ),
+    (
+        "SELECT 1 FROM t WHERE (a, b) NOT IN (SELECT a, b FROM s)",
+        "SELECT 1 FROM t WHERE (a, b) NOT IN (SELECT a, b FROM s)",
+    ),
+    ("SELECT (a, b) IN (SELECT a, b FROM s) FROM t", "SELECT (a, b) IN (SELECT a, b FROM s) FROM t"),
+    ("SELECT TO_CHAR(x, 'HH:MI')", "SELECT strftime(x, '%I:%M')"),
     ("SELECT EXTRACT(DATE FROM x)", "SELECT CAST(x AS DATE)"),
     ("SELECT strftime('%Y', x), strftime(x, '%Y')", "SELECT strftime(x, '%Y'), strftime(x, '%Y')"),
     (
