@@ -262,7 +262,7 @@ def _is_shown_by_units(
     """Return whether the largest groups are selected from those that have enough units."""
     count = block.counts[selection.count]
     rows, (in_a_group, _) = count.l1_over_groups, count.difference
-    if rows is None and in_a_group > 1:
+    if rows is None and in_a_group * count.step > 1:
         rows = in_a_group
     most = bound_groups(compiler, block.source, selection, options, one_group=block.one_group)
     if compiler.ladders:

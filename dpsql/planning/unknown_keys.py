@@ -204,7 +204,8 @@ class GroupsByUnits(KeepsQuote):
             raise InternalError("groups of undeclared keys need a delta and a bound on each unit's groups")
         asked = plan_requests.places_to_measure(plan, units, _list_compared(selection))
         others = [p for p in asked if plan.equal[p] != plan.equal[units]]
-        totals = [_total(plan, place) for place in others if plan.counts[place].noise_group is None]
+        bounded = [place for place in others if plan.counts[place].noise_group is None]
+        totals = [_total(plan, place) * plan.counts[place].step for place in bounded]
         share, measure = Fraction(0), plan_requests.asked_share(plan)
         if others and measure == 0:
             raise ValueError("measure = 0 leaves no epsilon for the counts beside the number of units")
@@ -338,13 +339,13 @@ def _total(plan: Plan, place: int) -> int:
     return total
 
 
-def _share(m: int, delta: Fraction, total: int) -> Fraction:
+def _share(m: int, delta: Fraction, total: Fraction | int) -> Fraction:
     """Return the part of epsilon for measuring counts of which a unit changes all groups by `total` together.
 
     Deciding has at most half. It has less where the noise of a count, three half-widths of it, would exceed
     the number of units that is needed: groups near that number could not be told from empty ones anyway.
     """
-    ratio = m * math.log(m / (2 * float(delta))) / (3 * max(total, 1))
+    ratio = m * math.log(m / (2 * float(delta))) / (3 * max(float(total), 1))
     return 1 - max(Fraction(1, 64), min(Fraction(1, 2), Fraction(round(64 * ratio / (1 + ratio)), 64)))
 
 

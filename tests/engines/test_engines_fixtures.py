@@ -46,6 +46,8 @@ BOTH = {
     "A4208": "this INTERVAL",
     "A4209": "strftime is translated with",
     "A4210": "regexp_replace",
+    "A5100": "strftime is translated with",
+    "A5102": "date_diff",
 }
 REFUSED = {
     "PostgreSQL": {

@@ -203,6 +203,21 @@ groups = 4
         assert abs(n - values[9 - int(page[1])] if int(page[1]) > 6 else 0) < 2, (page, rank)
 
 
+def test_weighted_rows_have_the_share_of_their_number(tmp_path: Path) -> None:
+    """Beside a declared key rows are weighted in small steps, of which a unit moves many more than rows."""
+    bounds = 'domain.half = ["h0", "h1", "h2"]\n[defaults]\nrows_per_unit = 20\ngroups = 10\n'
+    rows = "SELECT i % 500 AS user_id, 'g' || i % 5 AS page, 'h' || i % 7 AS half FROM range(9000) t(i)"
+    with open_world(tmp_path / "world", POLICY + bounds, visits=rows) as session:
+        made = [
+            method(
+                session,
+                statement(f"{keys}, COUNT(*) AS n FROM visits GROUP BY ALL", "epsilon = 1, delta = 1e-4"),
+            )
+            for keys in ("page", "page, half")
+        ]
+    assert [each.existing.loss.charge.epsilon for each in made] == [Fraction(1, 2)] * 2
+
+
 def test_the_largest_by_units_that_are_not_shown(tmp_path: Path) -> None:
     """COUNT(*) of units with one row each is the number of units, which is measured if it is compared."""
     policy = """
