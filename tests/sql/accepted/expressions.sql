@@ -237,3 +237,11 @@ SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (dialect = POSTGRES) COUNT(DISTINCT use
 -- A4210 a text with a group that a pattern finds
 -- expect: SELECT COUNT(DISTINCT user_id) FROM visits WHERE regexp_replace(note, '^(\w)\w*$', '<\1>') = '<a>' OR regexp_replace(note, 'b+', '[\0]', 'g') LIKE '[b%'
 SELECT COUNT(DISTINCT user_id) FROM visits WHERE regexp_replace(note, '^(\w)\w*$', '<\1>') = '<a>' OR regexp_replace(note, 'b+', '[\0]', 'g') LIKE '[b%'
+
+-- A5214 numbers and days in CONCAT and CONCAT_WS are their texts
+-- expect: SELECT COUNT(DISTINCT user_id) FROM visits WHERE concat(page, '-', ms) IN ('a-7', 'b-0') OR concat_ws('/', day, ms) LIKE '2024-01-0%/7' OR concat('m', month(day), NULL) = 'm2'
+SELECT COUNT(DISTINCT user_id) FROM visits WHERE CONCAT(page, '-', ms) IN ('a-7', 'b-0') OR CONCAT_WS('/', day, ms) LIKE '2024-01-0%/7' OR CONCAT('m', MONTH(day), NULL) = 'm2'
+
+-- A5216 a column that is named like a function without parentheses
+-- expect: SELECT COUNT(DISTINCT user_id) FROM visits WHERE day >= DATE '2024-01-02' AND page = 'a'
+SELECT COUNT(DISTINCT user_id) FROM (SELECT user_id, page AS session_user, DATE '2024-01-02' AS current_date, day FROM visits) WHERE day >= current_date AND session_user = 'a' AND day < current_timestamp

@@ -530,3 +530,9 @@ SELECT COUNT(DISTINCT user_id) FROM visits WHERE TO_CHAR(day, 'MON-YYYY') = 'JAN
 -- error: regexp_replace does not take this literal: it fails on some values
 -- at: regexp_replace
 SELECT COUNT(DISTINCT user_id) FROM visits WHERE regexp_replace(note, '(a)', '\2') = 'x'
+
+-- R5902 a name that is a column, and the time of the statement
+-- error: current_date is a column here
+-- at: day #3
+-- hint: "current_date", or today()
+WITH v(user_id, day, current_date) AS (SELECT user_id, day, DATE '2024-01-02' FROM visits) SELECT COUNT(DISTINCT user_id) FROM v WHERE day > current_date
