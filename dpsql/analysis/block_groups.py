@@ -7,6 +7,7 @@ from dataclasses import field, replace
 from sqlglot import exp
 
 from dpsql.analysis.aggregate_functions import aggregate_name, compile_aggregate, contains_aggregate
+from dpsql.analysis.casts import make_canonical
 from dpsql.analysis.compiled_relation import Block, From, Item, Relation, RelationColumn, Scope, select_list
 from dpsql.analysis.compiler import StatementCompiler, check_arguments, read_whole_number
 from dpsql.analysis.facts_of_values import never_null
@@ -14,7 +15,7 @@ from dpsql.analysis.key_candidates import add_domain
 from dpsql.analysis.period_refusals import refuse_totals
 from dpsql.analysis.released import find_default
 from dpsql.analysis.row_conditions import Names, find_known_rows, is_fact
-from dpsql.analysis.scalar_rules import compile_condition, make_canonical
+from dpsql.analysis.scalar_rules import compile_condition
 from dpsql.analysis.typed_expression import UNKNOWN, Typed, UnitRole, make_column, tells_units
 from dpsql.errors import QueryRefused
 from dpsql.kernel import tree

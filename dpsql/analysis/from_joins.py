@@ -10,15 +10,15 @@ from sqlglot import exp
 from dpsql.analysis.compiled_relation import Cte, From, Origin, Owner, Relation, Scope
 from dpsql.analysis.compiler import StatementCompiler, check_arguments, list_conjuncts
 from dpsql.analysis.conversions import unify
-from dpsql.analysis.facts_of_values import hull_of_bounds
+from dpsql.analysis.facts_of_values import build_typed, hull_of_bounds
 from dpsql.analysis.from_tables import compile_from_item, place_in_from
 from dpsql.analysis.lists_and_series import compile_unnest, read_series
 from dpsql.analysis.period_refusals import refuse_join, refuse_standing
 from dpsql.analysis.public_domains import compile_declared_values
 from dpsql.analysis.row_conditions import find_facts_of_join, mark_facts
-from dpsql.analysis.scalar_rules import build_comparison, build_typed, compile_condition
+from dpsql.analysis.scalar_rules import build_comparison, compile_condition
 from dpsql.analysis.typed_expression import Typed, UnitRole
-from dpsql.errors import QueryRefused
+from dpsql.errors import QueryRefused, with_article
 from dpsql.kernel.tree import (
     Binary,
     Call,
@@ -34,7 +34,7 @@ from dpsql.kernel.tree import (
 )
 from dpsql.language import copy_tree
 from dpsql.policy import fold
-from dpsql.types import INTEGER
+from dpsql.types import BOOLEAN, INTEGER
 
 
 def compile_from(compiler: StatementCompiler, select: exp.Select, ctes: tuple[Cte, ...], depth: int) -> From:
@@ -159,6 +159,8 @@ def _compile_join(
     with compiler.part():
         owner, unit, same = _join_owned(compiler, join, kind, left, relation, here, pairs, kept)
     on = conjunction([*same, *(c.guarded_node for c in conditions)])
+    if on is None and kind != "CROSS":  # the condition was refused
+        on = Constant(value=True, type=BOOLEAN)
     if kind == "CROSS" and on is not None:
         kind = "INNER"
     joined = Join(left.source, kind, Derived(relation.query, generated), on)
@@ -249,8 +251,10 @@ def _join_owned(
             )
         return right.owner, here, []
     if left.owner.kind != right.owner.kind:
-        said = f"rows of a {left.owner.kind} and of a {right.owner.kind} are never joined"
-        raise refuse(said, join, "count each in a statement of its own")
+        one, other = with_article(left.owner.kind), with_article(right.owner.kind)
+        raise refuse(
+            f"rows of {one} and of {other} are never joined", join, "count each in a statement of its own"
+        )
     if left.owner.every != right.owner.every:
         return _join_standing(compiler, join, kind, left, right, here, pairs)
     if not is_tied_by_units(pairs, left.owner):
@@ -308,7 +312,8 @@ def _join_standing(
     person = find_person(pairs)
     if person is None:
         raise compiler.source.refuse(
-            f"rows of a {own.words} are joined with those of a {own.kind} on the {own.kind}",
+            f"rows of {with_article(own.words)} are joined with those of {with_article(own.kind)} "
+            f"on the {own.kind}",
             join,
             "select the column that names it on both sides and join on it",
         )

@@ -17,7 +17,8 @@ from sqlglot import exp
 
 from dpsql.analysis.compiled_relation import From, Origin, Relation, RelationColumn, Scope
 from dpsql.analysis.compiler import StatementCompiler, check_arguments, function_name
-from dpsql.analysis.scalar_rules import build_typed, compile_condition
+from dpsql.analysis.facts_of_values import build_typed
+from dpsql.analysis.scalar_rules import compile_condition
 from dpsql.analysis.typed_expression import Typed, UnitRole, make_column
 from dpsql.kernel.tree import (
     Call,

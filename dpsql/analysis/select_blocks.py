@@ -9,6 +9,7 @@ from sqlglot import exp
 
 from dpsql.analysis.aggregate_functions import contains_aggregate
 from dpsql.analysis.block_groups import compile_groups
+from dpsql.analysis.casts import make_canonical
 from dpsql.analysis.compiled_relation import (
     Block,
     Cte,
@@ -34,10 +35,11 @@ from dpsql.analysis.key_candidates import add_domain
 from dpsql.analysis.nested_queries import combine_branches
 from dpsql.analysis.public_domains import make_distinct_domain
 from dpsql.analysis.row_conditions import Names, find_fact_names, find_fixed_values, find_known_rows, is_fact
-from dpsql.analysis.scalar_rules import compile_condition, make_canonical
+from dpsql.analysis.scalar_rules import compile_condition
 from dpsql.analysis.typed_expression import UNKNOWN, Typed, UnitRole, tells_units
 from dpsql.analysis.where_ranges import narrow_expression, narrow_rows
 from dpsql.analysis.window_functions import Hoist
+from dpsql.errors import with_article
 from dpsql.kernel.tree import Binary, Constant, Derived, Expr, OrderTerm, Paren, Select
 from dpsql.kernel.tree import columns as columns_of
 from dpsql.kernel.tree import items as items_of
@@ -426,5 +428,5 @@ def _check_storable(compiler: StatementCompiler, items: list[Item], values: list
     for item, value in zip(items, values, strict=True):
         if value.type.name in ("INTERVAL", "JSON", "HUGEINT"):
             raise compiler.source.refuse(
-                f"a subquery cannot select a {value.type}", item.node, "CAST it first"
+                f"a subquery cannot select {with_article(str(value.type))}", item.node, "CAST it first"
             )

@@ -203,6 +203,8 @@ class Bounds:
     """The origin of the ends, in words, for EXPLAIN; "" if the statement alone says them."""
     step: Fraction | None = None
     """The distance of the values to which a DOUBLE is rounded, if the policy declares it for the column."""
+    loose: bool = False
+    """Whether they are those of a product or quotient of several columns, which values seldom come near."""
 
     @property
     def declared(self) -> bool:
@@ -278,6 +280,10 @@ class Typed:
     """Whether it is the current time, or made of it: a time of UTC."""
     notes: tuple[Assumed, ...] = ()
     """What is to be shown with the answer because the expression was made."""
+    digits: int | None = None
+    """The most digits of a BIGINT that is computed of integers of other types; None: nothing tells."""
+    decimal: bool = False
+    """Whether it is a DOUBLE that SQL computes as a DECIMAL of more than 18 digits."""
     most: int | None = None
     """The greatest number of a unit's rows by the policy, if the value is a number of them; else None."""
 

@@ -13,6 +13,7 @@ from dataclasses import field, replace
 from sqlglot import exp
 
 from dpsql.analysis.aggregate_functions import AGGREGATES, contains_aggregate
+from dpsql.analysis.casts import make_canonical
 from dpsql.analysis.compiled_relation import Block, From, Scope, select_list
 from dpsql.analysis.compiler import (
     Rule,
@@ -26,7 +27,6 @@ from dpsql.analysis.compiler import (
 from dpsql.analysis.conversions import cast
 from dpsql.analysis.period_refusals import refuse_totals
 from dpsql.analysis.row_conditions import KnownRows, Names, is_fact, substitute_columns
-from dpsql.analysis.scalar_rules import make_canonical
 from dpsql.analysis.typed_expression import Typed, UnitRole, make_column, tells_units
 from dpsql.kernel import tree
 from dpsql.kernel.tree import (

@@ -14,7 +14,6 @@ first. A value that is a number is a DOUBLE, whatever SQL computes it as; the nu
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import field, replace
@@ -30,7 +29,7 @@ from dpsql.composition.kinds import Kinds, ReadValue, below
 from dpsql.composition.planned_count import columns_of
 from dpsql.composition.values_by_key import read_anti_join, read_exists
 from dpsql.engines import UnboundQuery
-from dpsql.errors import Error, QueryRefused
+from dpsql.errors import Error, QueryRefused, with_article
 from dpsql.language import (
     MARK,
     Clause,
@@ -44,6 +43,7 @@ from dpsql.language import (
     walk_tree,
 )
 from dpsql.lazy_dataclass import dataclass
+from dpsql.lazy_pattern import lazy_pattern
 from dpsql.policy import Policy, fold
 from dpsql.types import BIGINT, DOUBLE, SqlType
 
@@ -246,7 +246,7 @@ def _counted(found: _Chosen, keys: list[exp.Expr]) -> exp.Select:
     made.append("joins", exp.Join(this=name_query(listed, "found", quoted=False), on=same))
     name = found.column.name
     said = (
-        [f"NOT IN: rows without a {name} are left out; with one, SQL's NOT IN is empty"]
+        [f"NOT IN: rows without {with_article(name)} are left out; with one, SQL's NOT IN is empty"]
         if found.negated and found.by_in
         else []
     )
@@ -298,8 +298,8 @@ Columns = tuple[tuple[str, SqlType], ...]
 VALUE_MARK = "\x00"
 """The beginning of a release's name until it is known which ones are equal; no statement can spell it."""
 
-_WHOLE = re.compile(r"U?(TINY|SMALL|BIG)?INT(EGER)?")
-_NUMBER = re.compile(rf"DOUBLE|FLOAT|{_WHOLE.pattern}|DECIMAL.*")
+_WHOLE = lazy_pattern(r"U?(TINY|SMALL|BIG)?INT(EGER)?")
+_NUMBER = lazy_pattern(rf"DOUBLE|FLOAT|{_WHOLE.pattern}|DECIMAL.*")
 
 
 @dataclass(frozen=True, slots=True)

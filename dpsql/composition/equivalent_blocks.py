@@ -334,8 +334,13 @@ def with_existing(query: Query, provenance: Provenance) -> Query:
     """Return a statement whose blocks show the groups that exist; its tree is changed."""
     if query.inner or query.clause != Clause():
         return query
-    _visit(query.tree, (), provenance)
+    if any(_joins_groups(select) for select in find_nodes(query.tree, exp.Select)):
+        _visit(query.tree, (), provenance)
     return query
+
+
+def _joins_groups(block: exp.Select) -> bool:
+    return all(block.args.get(name) for name in ("from_", "group", "joins"))
 
 
 def _visit(node: exp.Expr, ctes: tuple[Cte, ...], provenance: Provenance) -> None:
@@ -352,10 +357,9 @@ def _visit(node: exp.Expr, ctes: tuple[Cte, ...], provenance: Provenance) -> Non
 
 
 def _filter(block: exp.Select, ctes: tuple[Cte, ...], provenance: Provenance) -> None:
-    first = block.args.get("from_")
-    if first is None or block.args.get("group") is None or not block.args.get("joins"):
+    if not _joins_groups(block):
         return
-    for item in (first.this, *(join.this for join in block.args["joins"])):
+    for item in (block.args["from_"].this, *(join.this for join in block.args["joins"])):
         found = read_select_distinct(item, ctes)
         if found is None or not is_grouped_by(block, found.alias, found.name):
             continue

@@ -26,12 +26,21 @@ from dataclasses import replace
 
 from sqlglot import exp
 
-from dpsql.analysis.aggregate_functions import aggregate_name, contains_aggregate
+from dpsql.analysis.aggregate_functions import aggregate_name
 from dpsql.analysis.compiled_relation import Cte
 from dpsql.analysis.compiler import find_cte, function_name, read_number, read_whole_number
 from dpsql.analysis.statement_shapes import Provenance
-from dpsql.composition.found_values import OF_NO_ROWS, list_ctes_of, list_found_values, say_absent, word_of
-from dpsql.errors import QueryRefused
+from dpsql.composition.found_values import (
+    OF_NO_ROWS,
+    clauses_of_found,
+    find_speakers,
+    list_ctes_of,
+    list_found_values,
+    say_absent,
+    with_titles,
+    word_of,
+)
+from dpsql.errors import QueryRefused, with_article
 from dpsql.language import (
     Clause,
     Clauses,
@@ -87,8 +96,9 @@ def with_lists(query: Query, provenance: Provenance) -> Query:
         _divide_quantiles(root)
     if query.clause != Clause():
         return query
-    inner = dict(query.inner)
-    for node in find_nodes(root, exp.SetOperation):
+    inner, nodes = dict(query.inner), walk_tree(root)
+    sets = [node for node in nodes if isinstance(node, exp.SetOperation)]
+    for node in sets:
         if isinstance(node.parent, (exp.SetOperation, exp.CTE)):
             continue
         every = _list_branches(node) or []
@@ -99,18 +109,13 @@ def with_lists(query: Query, provenance: Provenance) -> Query:
         for branch, values in zip(branches, read, strict=True):
             assert values is not None  # noqa: S101  as seen
             number = _NUMBER - len(inner)
-            listed, inner[number] = _list_found(branch, values, number)
+            listed = with_titles(list_found_values(branch, values[0], number), branch)
+            if len(listed.expressions) == 1:
+                say_absent(listed, f"Rows without {with_article(listed.expressions[0].alias)} are left out")
+            inner[number] = clauses_of_found(values[1])
             branch.replace(listed)
-    if isinstance(root, exp.Select) and (rows := _read_rows(root)) is not None:
-        values = _read_branch(rows, provenance, _list_ctes(root, provenance))
-        if values is not None:
-            number = _NUMBER - len(inner)
-            listed, inner[number] = _list_found(rows, values, number, nulls=True)
-            for name in ("with_", "order", "limit", "offset"):
-                listed.set(name, root.args.get(name))
-            return replace(query, tree=listed, inner=inner)
-    for select in find_nodes(root, exp.Select):
-        if list_given(select) - _BESIDE:
+    for select in walk_tree(root) if sets else nodes:
+        if not isinstance(select, exp.Select) or list_given(select) - _BESIDE:
             continue
         calls = [call for item in select.expressions for call in _list_calls(item)]
         found = [made for call in calls if (made := _read(call)) is not None]
@@ -127,41 +132,6 @@ def with_lists(query: Query, provenance: Provenance) -> Query:
             for name in ("from_", "joins", "where"):
                 select.set(name, None)
     return query if inner == query.inner else replace(query, inner=inner)
-
-
-def _list_found(
-    branch: exp.Select, values: tuple[exp.Column, bool], number: int, *, nulls: bool = False
-) -> tuple[exp.Select, Clauses]:
-    """Return the SELECT of the rows that are found, under the names of a branch, and its clauses."""
-    listed = list_found_values(branch, values[0], number, nulls=nulls)
-    names = [item.alias_or_name or title_of(item) for item in branch.expressions]
-    shown = zip(listed.expressions, names, strict=True)
-    listed.set("expressions", [exp.alias_(item, name, quoted=True) for item, name in shown])
-    if len(names) == 1 and not nulls:
-        say_absent(listed, f"Rows without a {names[0]} are left out")
-    mechanism = "LAPLACE" if values[1] else None
-    return listed, Clauses(Options(max_groups_contributed=1, mechanism=mechanism), has_options=True)
-
-
-def _read_rows(root: exp.Select) -> exp.Select | None:
-    """Return the rows that a statement lists once each, without order and limit; None for others."""
-    items, distinct, group = root.expressions, root.args.get("distinct"), root.args.get("group")
-    names = {item.alias_or_name.lower() for item in items}
-    order = root.args.get("order")
-    for term in order.expressions if order is not None else ():
-        by = term.this
-        placed = isinstance(by, exp.Literal) and not by.is_string
-        if not (placed or (isinstance(by, exp.Column) and not by.table and by.name.lower() in names)):
-            return None
-    if distinct is None and group is None:
-        return None
-    if group is not None:
-        if list_given(group) - {"expressions"} or len(group.expressions) != len(items):
-            return None
-        for place, (key, item) in enumerate(zip(group.expressions, items, strict=True)):
-            if key.sql() not in (str(place + 1), item.alias, item.unalias().sql()):
-                return None
-    return copy_tree(root, "with_", "order", "limit", "offset", "group")
 
 
 def _list_branches(node: exp.SetOperation) -> list[exp.Select] | None:
@@ -194,20 +164,7 @@ def _read_branch(
     given = list_given(branch)
     if given - _BESIDE - {"distinct"} or "with_" in given:
         return None
-    items, distinct = branch.expressions, branch.args.get("distinct")
-    if any(item.is_star or contains_aggregate(item) for item in items):
-        return None
-    if distinct is not None and distinct.args.get("on") is not None:
-        return None
-    ctes = list_ctes_of(branch, of) if ctes is None else ctes
-    unit = of.find_unit(branch, ctes)
-    if unit is None:
-        return None
-    try:
-        found = [of.read_values(branch, item.unalias(), ctes) for item in items]
-    except QueryRefused:
-        return None
-    return None if any(owned for owned, _ in found) else (unit, all(declared for _, declared in found))
+    return find_speakers(branch, of, list_ctes_of(branch, of))
 
 
 def _list_ctes(select: exp.Select, of: Provenance) -> tuple[Cte, ...]:
@@ -305,7 +262,8 @@ def _write(
     listed = list_found_values(made, unit, number)
     if call.name in _LISTS:
         say_absent(
-            listed, f"Rows without a {word_of(call.value)} are left out, where SQL has NULL in the list"
+            listed,
+            f"Rows without {with_article(word_of(call.value))} are left out, where SQL has NULL in the list",
         )
     k = exp.column("k", quoted=True)
     ordered = exp.Ordered(this=copy_tree(k)) if call.order is None else copy_tree(call.order)

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from sqlglot import exp
 
 from dpsql.language.syntax_trees import MARK, copy_tree, walk_tree
+from dpsql.lazy_pattern import lazy_pattern
 
 _AGGREGATES = frozenset({"count", "sum", "avg", "min", "max"})
 _ONE_TIME = frozenset({exp.DataType.Type.DATE, exp.DataType.Type.TIMESTAMP})
@@ -94,6 +95,24 @@ def read_name(node: exp.Expr) -> str:
     """Return the name of a function call in small letters; "" for other nodes."""
     this = node.this if isinstance(node, exp.Anonymous) else None
     return this[len(MARK) :].lower() if isinstance(this, str) and this.startswith(MARK) else ""
+
+
+def read_ordered_set(name: str, arguments: list[exp.Expr]) -> exp.Expr | None:
+    """Return `QUANTILE_CONT(x, 0.5 ORDER BY x)` with WITHIN GROUP, as DuckDB reads it; None for others."""
+    if name not in ("quantile_cont", "quantile_disc") or len(arguments) != 2:
+        return None
+    value, order = arguments
+    if not isinstance(order, exp.Order) or len(order.expressions) != 1:
+        return None
+    (term,) = order.expressions
+    if term.this != value:
+        return None
+    call = f"{MARK}{name.replace('quantile', 'percentile')}"
+    sort = exp.Ordered(this=copy_tree(value), desc=bool(term.args.get("desc")))
+    within = exp.Order(expressions=[sort])
+    return exp.WithinGroup(
+        this=exp.Anonymous(this=call, expressions=[copy_tree(order.this)]), expression=within
+    )
 
 
 def move_subqueries(select: exp.Select) -> None:
@@ -270,11 +289,13 @@ def _convert(text: str, pattern: str, codes: Mapping[str, str | None], *, case: 
 FORMATS: Mapping[str, Callable[[str], str | None]] = {
     "TO_CHAR": _convert_to_char,
     "TO_CHAR_UPPER": _convert_to_upper_char,
+    "TO_CHAR_PADDED": {"Month": "%B", "Day": "%A"}.get,
+    "TO_CHAR_PADDED_UPPER": {"MONTH": "%B", "DAY": "%A"}.get,
     "DATE_FORMAT": _convert_date_format,
     "STRFTIME": _convert_strftime,
 }
 
-_TEXT = re.compile(r"\s*([+-]?\d{1,9})\s+([A-Za-z]+)\s*")
+_TEXT = lazy_pattern(r"\s*([+-]?\d{1,9})\s+([A-Za-z]+)\s*")
 
 
 def read_interval(node: exp.Expr) -> exp.Expr | None:
@@ -305,6 +326,42 @@ def read_interval(node: exp.Expr) -> exp.Expr | None:
             if found is not None:
                 return _make(int(found[1]), exp.Var(this=found[2].upper()))
     return None
+
+
+_SECONDS = {"second": 1, "minute": 60, "hour": 3_600, "day": 86_400, "week": 604_800, "month": 2_592_000}
+_SECONDS |= {"quarter": 7_776_000, "year": 31_104_000}
+"""How long an INTERVAL is where it is compared: a month counts as 30 days."""
+
+
+def compare_elapsed(node: exp.Expr) -> exp.Expr | None:
+    """Return a comparison of the time between two points with INTERVALs as one of seconds; None for others.
+
+    >>> from dpsql.language import parse
+    >>> parse("SELECT b - a > INTERVAL 5 MINUTE").tree.sql()
+    'SELECT EXTRACT(epoch FROM b - a) > 300'
+    """
+    names = ("this", "low", "high") if isinstance(node, exp.Between) else ("this", "expression")
+    sides = [node.args[name] for name in names]
+    spans = {name: _read_seconds(side) for name, side in zip(names, sides, strict=True)}
+    between = [name for name, found in spans.items() if found is None]
+    if len(between) != 1 or not isinstance(node.args[between[0]].unnest(), exp.Sub):
+        return None
+    difference = node.args[between[0]].unnest()
+    if any(isinstance(each.unnest(), exp.Interval) for each in (difference.this, difference.expression)):
+        return None
+    made = copy_tree(node)
+    for name, seconds in spans.items():
+        elapsed = exp.Extract(this=exp.Var(this="epoch"), expression=copy_tree(difference))
+        made.set(name, elapsed if seconds is None else exp.Literal.number(seconds))
+    return made
+
+
+def _read_seconds(node: exp.Expr) -> int | None:
+    """Return how many seconds a constant INTERVAL is; None for other expressions."""
+    span = node.unnest()
+    amount = _amount(span) if isinstance(span, exp.Interval) else None
+    unit = span.args["unit"].name.lower().removesuffix("s") if amount is not None else ""
+    return None if amount is None or unit not in _SECONDS else amount * _SECONDS[unit]
 
 
 def _multiply(span: exp.Interval, amount: int | None, factor: int) -> exp.Expr | None:

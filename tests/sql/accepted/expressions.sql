@@ -245,3 +245,15 @@ SELECT COUNT(DISTINCT user_id) FROM visits WHERE CONCAT(page, '-', ms) IN ('a-7'
 -- A5216 a column that is named like a function without parentheses
 -- expect: SELECT COUNT(DISTINCT user_id) FROM visits WHERE day >= DATE '2024-01-02' AND page = 'a'
 SELECT COUNT(DISTINCT user_id) FROM (SELECT user_id, page AS session_user, DATE '2024-01-02' AS current_date, day FROM visits) WHERE day >= current_date AND session_user = 'a' AND day < current_timestamp
+
+-- A5100 names that a format pads, and days by their number
+-- expect: SELECT COUNT(DISTINCT user_id) FROM visits WHERE TRY(month(day)) = 1 OR TRY(isodow(day)) = 1 OR TRY(month(day)) = 3 OR day = DATE '2024-03-31'
+SELECT COUNT(DISTINCT user_id) FROM visits WHERE TO_CHAR(day, 'Month') = 'January  ' OR TRIM(TO_CHAR(day, 'Day')) = 'Monday' OR TO_CHAR(day, 'MONTH') LIKE 'MARCH%' OR JULIANDAY(day) = 2460400.5 OR JULIAN(day) = 2460401
+
+-- A5101 more than a thousand buckets
+-- expect: SELECT COUNT(DISTINCT user_id) FROM visits WHERE ms >= 47
+SELECT COUNT(DISTINCT user_id) FROM visits WHERE WIDTH_BUCKET(ms, 0, 130, 1400) >= 500
+
+-- A5102 the time between two points, compared with INTERVALs, and its parts
+-- expect: SELECT COUNT(DISTINCT user_id) FROM visits WHERE day BETWEEN DATE '2024-01-08' AND DATE '2024-02-04'
+SELECT COUNT(DISTINCT user_id) FROM visits WHERE CAST(day AS TIMESTAMP) - TIMESTAMP '2024-01-05 12:00:00' BETWEEN INTERVAL '2 days' AND INTERVAL 1 MONTH AND EXTRACT(HOUR FROM CAST(day AS TIMESTAMP) - TIMESTAMP '2024-01-01 22:30:00') = 1 AND DATE_PART('minute', TIMESTAMP '2024-01-01 22:30:00' - CAST(day AS TIMESTAMP)) = -30

@@ -121,13 +121,21 @@ FORMS = {
         ("TO_CHAR(x, 'YYYY-MM-DD HH24:MI:SS')", "strftime(x, '%Y-%m-%d %H:%M:%S')"),
         ("""to_char(x, 'IYYY"-W"IW')""", "strftime(x, '%G-W%V')"),
         ("TO_CHAR(x, 'Mon')", "strftime(x, '%b')"),
-        ("TO_CHAR(x, 'Month')", "TO_CHAR(x, 'Month')"),
+        ("TO_CHAR(x, 'Month YYYY')", "TO_CHAR(x, 'Month YYYY')"),
         ("TO_CHAR(x, 'mon')", "TO_CHAR(x, 'mon')"),
         ("TO_CHAR(x, 'MON-YYYY')", "TO_CHAR(x, 'MON-YYYY')"),
         ("TO_CHAR(x, 'HH:MI')", "TO_CHAR(x, 'HH:MI')"),
         ("TO_CHAR(x, 'FMMM')", "TO_CHAR(x, 'FMMM')"),
         ("TO_CHAR(x, 'SSSS')", "TO_CHAR(x, 'SSSS')"),
     ],
+    "to_char(a TO_CHAR_PADDED)": [
+        ("TO_CHAR(x, 'Month')", "rpad(strftime(x, '%B'), 9, ' ')"),
+        ("TO_CHAR(x, 'Day')", "rpad(strftime(x, '%A'), 9, ' ')"),
+        ("TO_CHAR(x, 'month')", "TO_CHAR(x, 'month')"),
+    ],
+    "to_char(a TO_CHAR_PADDED_UPPER)": [("TO_CHAR(x, 'DAY')", "upper(rpad(strftime(x, '%A'), 9, ' '))")],
+    "julianday(a)": [("JULIANDAY(x)", "(epoch(CAST(x AS TIMESTAMP)) / 86400 + 2440587.5)")],
+    "julian(a)": [("JULIAN(x)", "(epoch(CAST(x AS TIMESTAMP)) / 86400 + 2440588)")],
     "generate_date_array(a b)": [
         (
             "UNNEST(GENERATE_DATE_ARRAY('2024-01-01', x))",
