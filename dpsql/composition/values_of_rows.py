@@ -99,9 +99,17 @@ def with_constants(tree: exp.Query) -> exp.Query:
     >>> text = "WITH p AS (SELECT 7 AS n) SELECT a FROM t WHERE a > (SELECT n + 1 FROM p)"
     >>> with_constants(parse(text).tree).sql()
     'WITH p AS (SELECT 7 AS n) SELECT a FROM t WHERE a > ((7) + 1)'
+    >>> with_constants(parse("SELECT a FROM t ORDER BY (SELECT 2)").tree).sql()
+    'SELECT a FROM t ORDER BY (SELECT 2) NULLS LAST'
     """
     for subquery in find_nodes(tree, exp.Subquery):
-        if isinstance(subquery.parent, (exp.From, exp.Join, exp.CTE, exp.In, exp.SetOperation)):
+        around = subquery.parent
+        while isinstance(around, (exp.Paren, exp.Subquery)):
+            around = around.parent
+        # A number in GROUP BY or ORDER BY would be that of a column.
+        if isinstance(
+            around, (exp.From, exp.Join, exp.CTE, exp.In, exp.SetOperation, exp.Group, exp.Ordered)
+        ):
             continue
         row = _read_constants(subquery.this)
         if row is not None and len(row) == 1 and not subquery.args.get("alias"):

@@ -226,7 +226,3 @@ SELECT COUNT(DISTINCT user_id) FROM visits WHERE (page, CASE WHEN ms > 50 THEN '
 -- A5208 DISTINCT over groups of units
 -- expect: SELECT COUNT(*) FROM (SELECT DISTINCT user_id, COUNT(*) AS c FROM visits WHERE user_id IS NOT NULL GROUP BY user_id, page)
 SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (max_rows_contributed = 100) COUNT(*) FROM (SELECT DISTINCT user_id, COUNT(*) AS c FROM visits GROUP BY user_id, page)
-
--- A5215 values of one row of constants
--- expect: SELECT COUNT(DISTINCT user_id) FROM visits WHERE day BETWEEN DATE '2024-01-02' AND DATE '2024-01-04' AND ms > 6
-WITH span(first, days) AS (SELECT DATE '2024-01-02', 2), whole AS (SELECT first, s.first + days AS last FROM span s) SELECT COUNT(DISTINCT user_id) FROM visits WHERE day BETWEEN (SELECT first FROM whole) AND (SELECT last FROM whole) AND ms > (SELECT k.n * 2 FROM (SELECT 3 AS n) k)
