@@ -28,7 +28,7 @@ from dpsql.analysis.nested_queries import SUBQUERY_RULES
 from dpsql.analysis.public_domains import make_literal_domain
 from dpsql.analysis.released_values import VALUE_RULES
 from dpsql.analysis.scalar_functions import is_failing_on_samples
-from dpsql.analysis.scalar_rules import RULES, compile_condition, convert_to_common
+from dpsql.analysis.scalar_rules import RULES, compile_condition, convert_to_common, write_texts
 from dpsql.analysis.syntax_rules import SYNTAX_RULES, ZONE_RULES, compile_lambda_call, compile_timezone_call
 from dpsql.analysis.typed_expression import Bounds, Literal, Typed, bounds_of_constant, make_constant
 from dpsql.analysis.window_functions import WINDOW_RULES
@@ -154,7 +154,14 @@ def _json(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> Typed:
 
 def _clock(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> Typed:
     """Compile the current time as a literal, read once for the whole statement."""
-    return _compile_clock(compiler, date=isinstance(node, exp.CurrentDate))
+    day = isinstance(node, exp.CurrentDate)
+    name, call = ("current_date", "today()") if day else ("current_timestamp", "now()")
+    within: Scope | None = scope
+    while within is not None:
+        if within.has(name):
+            raise compiler.source.refuse(f"{name} is a column here", node, f'"{name}", or {call}')
+        within = within.outer
+    return _compile_clock(compiler, date=day)
 
 
 def _compile_clock(compiler: StatementCompiler, *, date: bool) -> Typed:
@@ -224,10 +231,15 @@ def _if(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> Typed:
 
 
 def _concat_call(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> Typed:
-    values = [compiler.expression(argument, scope) for argument in node.expressions]
+    values = write_texts([compiler.expression(argument, scope) for argument in node.expressions])
     if not values or any(v.type not in (VARCHAR, NULL) for v in values):
         raise compiler.source.refuse("concat takes VARCHAR arguments", node, "write CAST(... AS VARCHAR)")
     return build_typed(Apply(concatenated(len(values)), tuple(v.node for v in values)), VARCHAR, *values)
+
+
+def _concat_ws(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> Typed:
+    values = write_texts([compiler.expression(argument, scope) for argument in node.expressions])
+    return scalar_functions.compile_call(compiler.source, compiler.catalog, "concat_ws", values, node)
 
 
 TIE = "\x00tie"
@@ -257,6 +269,7 @@ _SPECIAL: dict[str, Callable[[StatementCompiler, exp.Expr, Scope], Typed]] = {
     "nullif": _nullif,
     "if": _if,
     "concat": _concat_call,
+    "concat_ws": _concat_ws,
     "now": _now,
     "today": _now,
     "current_date": _now,

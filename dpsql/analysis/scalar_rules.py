@@ -303,12 +303,16 @@ def make_call_rule(name: str, *parts: str) -> Callable[[StatementCompiler, exp.E
     return compile_call
 
 
+def write_texts(values: Sequence[Typed]) -> list[Typed]:
+    """Return what stands beside a text as texts, if it is a whole number or a day."""
+    return [cast(v, VARCHAR) if v.type.integer or v.type.name == "DATE" else v for v in values]
+
+
 def _concatenation(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> Typed:
     """Compile `||`; beside a text, a whole number or a day is its text."""
     values = [compiler.expression(each, scope) for each in (node.this, node.expression)]
     if VARCHAR in (values[0].type, values[1].type):
-        written = [v.type.integer or v.type.name == "DATE" for v in values]
-        values = [cast(v, VARCHAR) if own else v for v, own in zip(values, written, strict=True)]
+        values = write_texts(values)
     return scalar_functions.compile_call(compiler.source, compiler.catalog, "||", values, node)
 
 

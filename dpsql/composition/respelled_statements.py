@@ -13,7 +13,7 @@ from dpsql.composition.different_rows import with_different_rows
 from dpsql.composition.equivalent_blocks import with_counts
 from dpsql.composition.found_values import with_found_values
 from dpsql.composition.lists_of_values import with_lists
-from dpsql.composition.values_of_rows import with_clock, with_covered, with_distinct_rows
+from dpsql.composition.values_of_rows import with_clock, with_constants, with_covered, with_distinct_rows
 from dpsql.language import Query, copy_tree, fill_form, find_nodes, keep_title, walk_tree
 from dpsql.lazy_dataclass import replace
 
@@ -107,6 +107,8 @@ def respell_statement(query: Query, provenance: Provenance) -> Query:
         tree = with_largest_groups(tree)
     if nested and any(table.covers for table in policy.tables.values()):
         tree = with_covered(tree, policy)
+    if nested:
+        tree = with_constants(tree)
     if nested and find_nodes(tree, exp.Window):
         from dpsql.composition.rank_quantiles import with_quantiles  # noqa: PLC0415  few statements have ranks
         from dpsql.composition.tiles_of_rows import with_tiles  # noqa: PLC0415  few have tiles

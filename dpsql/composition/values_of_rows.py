@@ -43,7 +43,7 @@ from dpsql.language import (
     walk_tree,
 )
 from dpsql.lazy_dataclass import dataclass
-from dpsql.policy import Assumed, Policy, RangeDomain, Table
+from dpsql.policy import Assumed, Policy, RangeDomain, Table, fold
 
 SHARE = Fraction(1, 8)
 """The part of a statement's epsilon that finds a day."""
@@ -90,6 +90,70 @@ def with_covered(tree: exp.Query, policy: Policy) -> exp.Query:
         if scalar and len(select.expressions) == 1 and holder is not None:
             holder.replace(exp.Paren(this=select.expressions[0].unalias()))
     return tree
+
+
+def with_constants(tree: exp.Query) -> exp.Query:
+    """Return a statement with the values of rows of constants for subqueries that read them; it is changed.
+
+    >>> from dpsql.language import parse
+    >>> text = "WITH p AS (SELECT 7 AS n) SELECT a FROM t WHERE a > (SELECT n + 1 FROM p)"
+    >>> with_constants(parse(text).tree).sql()
+    'WITH p AS (SELECT 7 AS n) SELECT a FROM t WHERE a > ((7) + 1)'
+    >>> with_constants(parse("SELECT a FROM t ORDER BY (SELECT 2)").tree).sql()
+    'SELECT a FROM t ORDER BY (SELECT 2) NULLS LAST'
+    """
+    for subquery in find_nodes(tree, exp.Subquery):
+        around = subquery.parent
+        while isinstance(around, (exp.Paren, exp.Subquery)):
+            around = around.parent
+        # A number in GROUP BY or ORDER BY would be that of a column.
+        if isinstance(
+            around, (exp.From, exp.Join, exp.CTE, exp.In, exp.SetOperation, exp.Group, exp.Ordered)
+        ):
+            continue
+        row = _read_constants(subquery.this)
+        if row is not None and len(row) == 1 and not subquery.args.get("alias"):
+            subquery.replace(keep_title(subquery, exp.Paren(this=copy_tree(row[0][1]))))
+    return tree
+
+
+def _read_constants(query: exp.Expr | None) -> list[tuple[str, exp.Expr]] | None:
+    """Return the names and values of a query whose one row is of constants; None for other queries."""
+    if not isinstance(query, exp.Select) or not query.expressions:
+        return None
+    if any(value for name, value in query.args.items() if name not in ("expressions", "from_", "with_")):
+        return None
+    first = query.args.get("from_")
+    origin: exp.Expr | None = None if first is None else first.this
+    known = dict[str, exp.Expr]() if origin is None else _read_origin(origin)
+    if known is None:
+        return None
+    found = list[tuple[str, exp.Expr]]()
+    for item in query.expressions:
+        value = exp.Paren(this=copy_tree(item.unalias()))
+        for node in find_nodes(value, exp.Column, exp.Star, exp.Query, exp.Window):
+            of = known.get(fold(node.name)) if isinstance(node, exp.Column) and origin is not None else None
+            table = fold(node.text("table"))
+            if of is None or origin is None or table not in ("", fold(origin.alias_or_name)):
+                return None
+            node.replace(exp.Paren(this=copy_tree(of)))
+        if contains_aggregate(value):
+            return None
+        found.append((item.alias_or_name, value.this))
+    return found
+
+
+def _read_origin(origin: exp.Expr) -> dict[str, exp.Expr] | None:
+    """Return the values of a row of constants in FROM by their folded names; None for another item."""
+    within = find_cte(origin) if isinstance(origin, exp.Table) else origin
+    row = None if within is None or origin.args.get("joins") else _read_constants(within.this)
+    if row is None or within is None:
+        return None
+    names = origin.alias_column_names or within.alias_column_names
+    renamed = [fold(name) for name in (*names, *(name for name, _ in row[len(names) :]))]
+    if len(set(renamed)) < len(row):
+        return None
+    return {name: value for name, (_, value) in zip(renamed, row, strict=True)}
 
 
 def with_clock(tree: exp.Query, day: date) -> exp.Query:

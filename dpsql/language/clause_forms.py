@@ -247,10 +247,10 @@ def _convert_strftime(text: str) -> str | None:
     return _convert(text, "%.|.", _STRFTIME, case=True)
 
 
-_CODES = r'IYYY|YYYY|SSSS+|HH24|HH12|HH|DDD|IW|YY|MM|DD|MI|SS|"[^"]*"|[A-Z]+|.'
+_CODES = r'IYYY|YYYY|SSSS+|HH24|HH12|HH|DDD|IW|YY|MM|DD|MI|SS|US|FF6|"[^"]*"|[A-Z]+|.'
 _TO_CHAR = {"YYYY": "%Y", "YY": "%y", "MM": "%m", "DD": "%d", "HH24": "%H", "MI": "%M", "SS": "%S"}
 _TO_CHAR |= dict.fromkeys(("HH", "HH12"), "%I")
-_TO_CHAR |= {"DDD": "%j", "IYYY": "%G", "IW": "%V"}
+_TO_CHAR |= {"US": "%f", "FF6": "%f", "DDD": "%j", "IYYY": "%G", "IW": "%V"}
 _TO_CHAR |= {"MON": "%b", "DY": "%a", "FMMONTH": "%B", "FMDAY": "%A"}
 _JAVA = {"yyyy": "%Y", "yy": "%y", "MM": "%m", "dd": "%d", "HH": "%H", "mm": "%M", "ss": "%S", "DDD": "%j"}
 _JAVA |= {"MMM": "%b", "MMMM": "%B", "EEE": "%a", "EEEE": "%A"}
@@ -259,6 +259,7 @@ _MYSQL: dict[str, str | None] = {
     **_STRFTIME,
     "%i": "%M",
     "%s": "%S",
+    "%f": "%f",
     "%M": "%B",
     "%W": "%A",
     "%x": "%G",

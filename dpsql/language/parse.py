@@ -43,6 +43,7 @@ from dpsql.language.tokens import (
     has_kinds,
     mark_functions,
     move_named_first,
+    quote_aliases,
     tokenize,
 )
 from dpsql.lazy_pattern import lazy_pattern
@@ -208,7 +209,7 @@ def parse(text: str, parameters: Parameters = None, dialect: str | None = None) 
     explain = _EXPLAIN.match(_blank_comments(text)) if first == "EXPLAIN" else None
     if explain is not None:
         return _parse_explain(source, explain, parameters, dialect)
-    tokens = standardize_tokens(source, tokenize(source))
+    tokens = quote_aliases(standardize_tokens(source, tokenize(source)))
     while tokens and tokens[-1].token_type == TokenType.SEMICOLON:
         tokens = tokens[:-1]
     for token in tokens:

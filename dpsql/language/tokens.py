@@ -276,6 +276,59 @@ def mark_functions(tokens: Sequence[Token]) -> list[Token]:
     ]
 
 
+def quote_aliases(tokens: Sequence[Token]) -> list[Token]:
+    """Put quotes around words that call a function without parentheses, where a column is named so.
+
+    The engine takes such a word as the column.
+
+    >>> source = StatementText("SELECT current_date, current_date() FROM (SELECT a AS current_date FROM t)")
+    >>> [t.token_type.name for t in quote_aliases(tokenize(source)) if t.text == "current_date"]
+    ['IDENTIFIER', 'CURRENT_DATE', 'IDENTIFIER']
+    """
+    named = {
+        token.text.upper()
+        for before, token in pairwise(tokens)
+        if token.token_type in _BARE_CALLS and before.token_type in _BEFORE_ALIAS
+    }
+    if not named:
+        return list(tokens)
+    return [
+        Token(TokenType.IDENTIFIER, token.text, token.line, token.col, token.start, token.end)
+        if token.token_type in _BARE_CALLS
+        and token.text.upper() in named
+        and (after is None or after.token_type != TokenType.L_PAREN)
+        else token
+        for token, after in zip(tokens, [*tokens, None][1:], strict=True)
+    ]
+
+
+_BARE_CALLS = frozenset(
+    {
+        TokenType.CURRENT_DATE,
+        TokenType.CURRENT_DATETIME,
+        TokenType.CURRENT_TIME,
+        TokenType.CURRENT_TIMESTAMP,
+        TokenType.CURRENT_USER,
+        TokenType.CURRENT_ROLE,
+        TokenType.CURRENT_CATALOG,
+        TokenType.SESSION_USER,
+        TokenType.LOCALTIME,
+        TokenType.LOCALTIMESTAMP,
+    }
+)
+_BEFORE_ALIAS = frozenset(
+    {
+        TokenType.ALIAS,
+        TokenType.R_PAREN,
+        TokenType.VAR,
+        TokenType.IDENTIFIER,
+        TokenType.NUMBER,
+        TokenType.STRING,
+        TokenType.END,
+    }
+)
+
+
 def _rename_token(token: Token, text: str) -> Token:
     return Token(TokenType.VAR, text, token.line, token.col, token.start, token.end)
 

@@ -396,3 +396,6 @@ SELECT COUNT(DISTINCT user_id) FROM visits v WHERE NOT EXISTS (SELECT 1 FROM (SE
 
 -- R5901
 SELECT COUNT(DISTINCT user_id) FROM visits v WHERE EXISTS (SELECT 1 FROM visits w WHERE w.user_id = v.user_id AND w.page = v.page AND w.day = v.day AND w.ms > 5)
+
+-- R5902
+WITH v(user_id, day, current_date) AS (SELECT user_id, day, DATE '2024-01-02' FROM visits) SELECT COUNT(DISTINCT user_id) FROM v WHERE day > "current_date"

@@ -734,9 +734,9 @@ SELECT clinic, APPROX_QUANTILES(cost, 4)[OFFSET(2)] FROM visits GROUP BY clinic
 -- meant: SELECT clinic || '/' || diagnosis_code AS k, COUNT(*) FROM visits GROUP BY clinic || '/' || diagnosis_code
 SELECT clinic + '/' + diagnosis_code AS k, COUNT(*) FROM visits GROUP BY clinic + '/' + diagnosis_code
 
--- M184 numbers in CONCAT
--- meant: SELECT CONCAT(CAST(YEAR(visit_date) AS VARCHAR), '-', CAST(MONTH(visit_date) AS VARCHAR)) ym, COUNT(*) FROM visits GROUP BY ym
-SELECT CONCAT(YEAR(visit_date), '-', MONTH(visit_date)) ym, COUNT(*) FROM visits GROUP BY ym
+-- M184 an amount in CONCAT
+-- meant: SELECT COUNT(DISTINCT CONCAT(CAST(clinic AS VARCHAR), '-', CAST(cost AS VARCHAR))) FROM visits
+SELECT COUNT(DISTINCT CONCAT(clinic, '-', cost)) FROM visits
 
 -- M185 LIKE of several patterns
 -- meant: SELECT COUNT(*) FROM visits WHERE (clinic LIKE 'Sum%' OR clinic LIKE 'Qua%')

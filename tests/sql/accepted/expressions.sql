@@ -238,6 +238,14 @@ SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (dialect = POSTGRES) COUNT(DISTINCT use
 -- expect: SELECT COUNT(DISTINCT user_id) FROM visits WHERE regexp_replace(note, '^(\w)\w*$', '<\1>') = '<a>' OR regexp_replace(note, 'b+', '[\0]', 'g') LIKE '[b%'
 SELECT COUNT(DISTINCT user_id) FROM visits WHERE regexp_replace(note, '^(\w)\w*$', '<\1>') = '<a>' OR regexp_replace(note, 'b+', '[\0]', 'g') LIKE '[b%'
 
+-- A5214 numbers and days in CONCAT and CONCAT_WS are their texts
+-- expect: SELECT COUNT(DISTINCT user_id) FROM visits WHERE concat(page, '-', ms) IN ('a-7', 'b-0') OR concat_ws('/', day, ms) LIKE '2024-01-0%/7' OR concat('m', month(day), NULL) = 'm2'
+SELECT COUNT(DISTINCT user_id) FROM visits WHERE CONCAT(page, '-', ms) IN ('a-7', 'b-0') OR CONCAT_WS('/', day, ms) LIKE '2024-01-0%/7' OR CONCAT('m', MONTH(day), NULL) = 'm2'
+
+-- A5216 a column that is named like a function without parentheses
+-- expect: SELECT COUNT(DISTINCT user_id) FROM visits WHERE day >= DATE '2024-01-02' AND page = 'a'
+SELECT COUNT(DISTINCT user_id) FROM (SELECT user_id, page AS session_user, DATE '2024-01-02' AS current_date, day FROM visits) WHERE day >= current_date AND session_user = 'a' AND day < current_timestamp
+
 -- A5100 names that a format pads, and days by their number
 -- expect: SELECT COUNT(DISTINCT user_id) FROM visits WHERE TRY(month(day)) = 1 OR TRY(isodow(day)) = 1 OR TRY(month(day)) = 3 OR day = DATE '2024-03-31'
 SELECT COUNT(DISTINCT user_id) FROM visits WHERE TO_CHAR(day, 'Month') = 'January  ' OR TRIM(TO_CHAR(day, 'Day')) = 'Monday' OR TO_CHAR(day, 'MONTH') LIKE 'MARCH%' OR JULIANDAY(day) = 2460400.5 OR JULIAN(day) = 2460401

@@ -531,6 +531,12 @@ SELECT COUNT(DISTINCT user_id) FROM visits WHERE TO_CHAR(day, 'MON-YYYY') = 'JAN
 -- at: regexp_replace
 SELECT COUNT(DISTINCT user_id) FROM visits WHERE regexp_replace(note, '(a)', '\2') = 'x'
 
+-- R5902 a name that is a column, and the time of the statement
+-- error: current_date is a column here
+-- at: day #3
+-- hint: "current_date", or today()
+WITH v(user_id, day, current_date) AS (SELECT user_id, day, DATE '2024-01-02' FROM visits) SELECT COUNT(DISTINCT user_id) FROM v WHERE day > current_date
+
 -- R5850 too many buckets
 -- error: WIDTH_BUCKET makes 1 to 2000 buckets
 -- at: 2001

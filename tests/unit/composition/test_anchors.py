@@ -82,6 +82,8 @@ LIKE_SQL = [
     "SELECT COUNT(*) FROM (SELECT user_id, (SELECT MAX(day) FROM visits) - MAX(day) AS recency, SUM(date_diff('day', (SELECT MAX(day) FROM visits WHERE late), day)) AS s FROM visits GROUP BY user_id) AS t WHERE recency < 30 AND s < 0",
     "WITH u AS (SELECT user_id, MAX(day) AS last FROM visits GROUP BY user_id), m AS (SELECT MAX(day) AS d, COUNT(DISTINCT user_id) AS n FROM visits), s AS (SELECT *, m.d - u.last AS recency FROM u CROSS JOIN m) SELECT COUNT(*) FROM s WHERE recency < 30 AND n > 9",
     "WITH u AS (SELECT user_id, MAX(day) AS last FROM visits GROUP BY user_id), m AS (SELECT MAX(day) AS d FROM visits), s AS (SELECT u.*, m.d, m.d - u.last AS recency FROM u, m) SELECT COUNT(*) FROM s WHERE recency < 30 AND last < d",
+    "WITH m AS (SELECT MAX(day) AS last, 30 AS days FROM stays) SELECT COUNT(DISTINCT user_id) FROM stays WHERE date_diff('day', day, (SELECT last FROM m)) < (SELECT days FROM m)",
+    "WITH span(first, days) AS (SELECT DATE '2024-01-02', 2), whole AS (SELECT first, s.first + days AS last FROM span s) SELECT COUNT(DISTINCT user_id) FROM visits WHERE day BETWEEN (SELECT first FROM whole) AND (SELECT last FROM whole) AND ms > (SELECT k.n * 2 FROM (SELECT 30 AS n) k)",
     "WITH m AS (SELECT MIN(day) AS first, MAX(day) AS last FROM stays) SELECT COUNT(DISTINCT user_id) FROM stays, m WHERE day IN (first, last)",
     "SELECT COUNT(DISTINCT user_id) FROM visits WHERE page = (SELECT page FROM visits GROUP BY page ORDER BY COUNT(DISTINCT user_id) DESC LIMIT 1)",
     "SELECT COUNT(DISTINCT user_id) FROM visits WHERE page NOT IN (SELECT page FROM visits GROUP BY page ORDER BY COUNT(DISTINCT user_id) DESC LIMIT 2)",
@@ -268,6 +270,8 @@ def test_the_clock_is_a_day(session: Session, text: str) -> None:
     [
         "SELECT COUNT(DISTINCT user_id) FROM visits GROUP BY day > (SELECT MAX(day) FROM visits)",
         "SELECT COUNT(DISTINCT user_id) FROM visits v WHERE day > (SELECT MAX(w.day) FROM visits w WHERE w.page = v.page)",
+        "SELECT COUNT(DISTINCT user_id) FROM visits GROUP BY (SELECT 1)",
+        "WITH k AS (SELECT 3 AS n UNION ALL SELECT 4) SELECT COUNT(DISTINCT user_id) FROM visits WHERE ms > (SELECT n FROM k)",
         "SELECT COUNT(DISTINCT user_id) FROM visits WHERE late = (SELECT late FROM visits GROUP BY late ORDER BY COUNT(DISTINCT user_id) DESC LIMIT 1)",
     ],
 )

@@ -22,11 +22,14 @@ VALUES = {
     "trunc(a 'month')": ("TRUNC(DATE '2024-03-05', 'MONTH')::DATE::VARCHAR", "2024-03-01"),
     "trunc(a 'iw')": ("TRUNC(DATE '2024-03-10', 'IW')::DATE::VARCHAR", "2024-03-04"),
     "trunc(a 'dd')": ("TRUNC(TIMESTAMP '2024-03-05 10:00:00', 'DD')::VARCHAR", "2024-03-05 00:00:00"),
-    "str_to_date(a DATE_FORMAT)": ("STR_TO_DATE('05.03.2024', '%d.%m.%Y')::DATE::VARCHAR", "2024-03-05"),
+    "str_to_date(a DATE_FORMAT)": (
+        "STR_TO_DATE('05.03.2024 07:08:09.5', '%d.%m.%Y %H:%i:%s.%f')::VARCHAR",
+        "2024-03-05 07:08:09.5",
+    ),
     "to_date(a TO_CHAR)": ("TO_DATE('05/03/2024', 'DD/MM/YYYY')::VARCHAR", "2024-03-05"),
     "to_timestamp(a TO_CHAR)": (
-        "TO_TIMESTAMP('2024-03-05 07', 'YYYY-MM-DD HH24')::VARCHAR",
-        "2024-03-05 07:00:00",
+        "TO_TIMESTAMP('2024-03-05 07:08:09.250000', 'YYYY-MM-DD HH24:MI:SS.US')::VARCHAR",
+        "2024-03-05 07:08:09.25",
     ),
     "parse_date(STRFTIME a)": ("PARSE_DATE('%Y%m%d', '20240305')::VARCHAR", "2024-03-05"),
     "parse_datetime(STRFTIME a)": (
