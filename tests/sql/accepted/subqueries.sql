@@ -208,3 +208,7 @@ SELECT COUNT(DISTINCT user_id) FROM visits WHERE page = (SELECT page FROM pages 
 -- units: differ
 -- expect: SELECT COUNT(DISTINCT user_id) FROM visits WHERE ms % 3 <> 0 AND NOT (user_id % 2 <> 0)
 SELECT COUNT(DISTINCT user_id) FROM visits WHERE ms % 3 AND NOT (user_id % 2)
+
+-- A5302 IN on the unit of one side of a FULL JOIN, which is NULL where only the other side has rows
+-- expect: SELECT COUNT(DISTINCT u.user_id) FROM users u FULL JOIN visits v ON u.user_id = v.user_id AND v.ms > 5 WHERE u.user_id IN (SELECT user_id FROM visits WHERE ms < 100)
+SELECT COUNT(DISTINCT u.user_id) AS n FROM users u FULL JOIN visits v ON u.user_id = v.user_id AND v.ms > 5 WHERE u.user_id IN (SELECT user_id FROM visits WHERE ms < 100)
