@@ -13,7 +13,8 @@
                           ``values_of_rows`` subqueries over private rows, ``values_by_key`` those of
                           all rows with the key of a row, ``found_values`` lists of values,
                           ``counted_groups`` numbers of groups, which ``groups_of_sets`` finds in set
-                          operations and ``groups_of_joins`` in joins, ``largest_groups`` those with
+                          operations and ``groups_of_joins`` in joins, ``sums_of_first_rows`` sums over the
+                          first rows in an order, ``largest_groups`` those with
                          the largest number by HAVING, ``lists_of_values`` MODE, STRING_AGG and lists of
                          quantiles
 ``checked_numbers``       what a CHECK statement counts, ``planned_answers`` what it answers;
