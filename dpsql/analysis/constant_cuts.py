@@ -12,6 +12,7 @@ from dpsql.analysis.bound_ladders import ConstantCut, Contribution
 from dpsql.analysis.compiler import StatementCompiler
 from dpsql.analysis.cut_contributions import bound_on_rows, has_bound_of
 from dpsql.analysis.released.few_groups import FewGroups
+from dpsql.analysis.released.first_rows import FirstNumber
 from dpsql.analysis.released.quantiles import CellRows
 from dpsql.analysis.released.released_numbers import ReleasedAggregate
 from dpsql.analysis.released.unit_counts import DistinctValues, OwnedValues, UnitsOfFew
@@ -67,3 +68,5 @@ def _cuts_of(
             yield ConstantCut("groups", most, by_groups)
         case FewGroups(most=most):
             yield ConstantCut("groups", most, by_groups)
+        case FirstNumber(most=most, single=False):
+            yield ConstantCut("rows", most, by_rows)

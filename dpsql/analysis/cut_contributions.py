@@ -12,6 +12,7 @@ from fractions import Fraction
 from dpsql.analysis.bound_ladders import KEPT, Contribution, Ladder
 from dpsql.analysis.released import write_ends
 from dpsql.analysis.released.few_groups import FewGroups
+from dpsql.analysis.released.first_rows import FirstNumber
 from dpsql.analysis.released.quantiles import CellRows, Quantile
 from dpsql.analysis.released.released_numbers import (
     CallArgument,
@@ -162,6 +163,8 @@ def _describe_count(part: UnitNumber, unit: str) -> str:
             return "number of different values"
         case FewGroups():
             return "number of groups" if part.value is None else "sum over groups"
+        case FirstNumber():
+            return f"{'number' if part.counts else 'sum'} over the first {part.first:,} rows"
         case SingleRows() | BoundedRows():
             return "number of rows"
         case Units():
@@ -181,6 +184,8 @@ def _describe_cut(part: UnitNumber, unit: str) -> str:
             return f"{_describe_argument(most, 'value', unit)} in each group, so that some may be missed"
         case UnitsOfFew(most=most) | FewGroups(most=most):
             return f"{with_article(unit)} counts in {with_noun(most, 'group')}, chosen by a hash"
+        case FirstNumber(most=most):
+            return f"{_describe_argument(most, 'row', unit)}, chosen by a hash"
         case UnitMean():
             return f"each {unit} weighs the same"
     return ""

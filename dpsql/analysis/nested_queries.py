@@ -119,7 +119,7 @@ def _compile_in(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> Ty
             node,
             "EXISTS (SELECT 1 FROM .. WHERE ..), which equates both",
         )
-    if value.unit is not UnitRole.EXACT or not column.unit.held:
+    if not value.unit.held or not column.unit.held:
         raise compiler.source.refuse(
             "IN over a private table compares only privacy units",
             node,
@@ -129,7 +129,11 @@ def _compile_in(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> Ty
     # IS NOT NULL, a NULL in another unit's row would make NOT IN unknown for all units.
     every = conjunction((IsNull(unit, negated=True), there))
     query = Select((Item(unit),), Derived(relation.query, alias), every)
-    return Typed(Paren(InQuery(block.unit, query)), BOOLEAN)
+    found_unit = InQuery(block.unit, query)
+    if value.unit is UnitRole.EXACT:
+        return Typed(Paren(found_unit), BOOLEAN)
+    # After an outer join the column may be NULL where the row has a unit: NULL is in no list.
+    return Typed(Paren(Case(((IsNull(value.guarded_node, negated=True), found_unit),))), BOOLEAN)
 
 
 def _compile_inner(

@@ -52,7 +52,7 @@ from dpsql.analysis.outer_query import (
 )
 from dpsql.analysis.period_refusals import check_found_keys
 from dpsql.analysis.released import find_default_rows
-from dpsql.analysis.released.few_groups import find_few_groups
+from dpsql.analysis.released.few_groups import find_number_of_few
 from dpsql.analysis.released.released_calls import SORTED_AFTERWARDS, find_cells
 from dpsql.analysis.released.released_numbers import ReleasedAggregate
 from dpsql.analysis.schema_catalog import Catalog
@@ -409,7 +409,7 @@ def _count_partitions(block: OuterQuery, options: Options, partitions: Partition
 def _choose_groups(draft: Draft) -> CountedGroups | None:
     """Return the groups that are counted, a unit in `kept` of them; None where they are no groups."""
     block, options = draft.block, draft.options
-    if draft.partitions or find_few_groups(block.counts) or find_cells(block.counts) is not None:
+    if draft.partitions or find_number_of_few(block.counts) or find_cells(block.counts) is not None:
         return None
     largest = None
     if find_undeclared_keys(block) and block.existence is None:
@@ -426,7 +426,7 @@ def _build_counting(draft: Draft) -> CountingQuery:
     if draft.partitions is not None:
         return _count_partitions(block, draft.options, draft.partitions)
     rows = block.rows
-    if (few := find_few_groups(block.counts)) is not None:  # it has the bound on groups as its own
+    if (few := find_number_of_few(block.counts)) is not None:  # it has the bound on groups as its own
         draft.options = replace(draft.options, max_groups_contributed=None)
         return CountingQuery(few.build_query(rows.query), order=())
     if not block.keys and part is not None:

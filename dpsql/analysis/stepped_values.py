@@ -21,6 +21,7 @@ from dpsql.analysis.where_ranges import ORIGIN, Comparison, evaluate_number, is_
 from dpsql.kernel.tree import (
     Apply,
     Binary,
+    Call,
     Canonical,
     Cast,
     Column,
@@ -39,12 +40,16 @@ from dpsql.kernel.tree import (
     duckdb_sql,
     facts,
     mapped,
+    walk,
 )
 from dpsql.lazy_dataclass import dataclass
 from dpsql.types import NULL, VARCHAR, SqlType
 
 _WHOLE = frozenset(("ceil", "ceiling", "floor", "round", "trunc"))
 _GROWING = frozenset(("cbrt", "exp", "ln", "log", "log10", "log2", "sqrt"))
+_CAPS = frozenset(("least", "greatest"))
+_FAR = {"TINYINT": 1 << 6, "UTINYINT": 1 << 7, "SMALLINT": 1 << 14, "USMALLINT": 1 << 15, "INTEGER": 1 << 30}
+"""So far from its end a number of a type is compared with that, to see whether a step rises in it."""
 _MONOTONE = frozenset(("+", "-", "*", "/", "//"))
 """Operators that never turn in the first operand while the second is a constant."""
 
@@ -61,6 +66,17 @@ class _Ends:
     origin: str
 
 
+@dataclass(frozen=True, slots=True)
+class _End:
+    """The one end that a column has, and a value far on the side where it has none."""
+
+    at: Expr
+    far: Expr
+    sure: bool
+    null: bool
+    origin: str
+
+
 def find_stepped_values(
     catalog: Catalog, node: Expr, known: KnownRows, compared: Sequence[Comparison]
 ) -> KeyDomain | None:
@@ -71,21 +87,72 @@ def find_stepped_values(
     (name,) = facts(step).reads
     column = known.columns.get(name)
     ends = None if column is None else _find_ends(catalog, column, known, compared)
-    if ends is None:
-        return None
+    if ends is None or column is None:
+        return None if column is None else _find_capped_values(catalog, node, step, column, known, compared)
     at = [substitute_columns(step, {name: end}) for end in (ends.low, ends.high)]
     size, values = _find_size(catalog, step), [evaluate_number(catalog, each) for each in at]
     found = sorted(value for value in values if value is not None)
     if size is None or len(found) < len(at) or found[1] - found[0] >= size * MAX_LISTED:
         return None
     first, last = (round(value / size) * size for value in found)
-    each = Cast(Column("", "i"), catalog.type_of(duckdb_sql(at[0])))
+    return _list_steps(catalog, node, step, at[0], range(first, last + 1, size), ends)
+
+
+def _list_steps(
+    catalog: Catalog, node: Expr, step: Expr, at: Expr, steps: range, ends: _Ends | _End
+) -> KeyDomain:
+    """Return the values of an expression at steps, which have the type that they have at one place."""
+    each = Cast(Column("", "i"), catalog.type_of(duckdb_sql(at)))
     value = Item(_put(node, step, each), "v")
-    query = Select((value,), Range(first, last + 1, size), distinct=True)
+    query = Select((value,), Range(steps.start, steps.stop, steps.step), distinct=True)
     domain = KeyDomain(query, origin=ends.origin, null=True, complete=ends.sure)
     # What is computed from a step may be NULL, as `nullif(floor(x), 1)`, where the number is not.
     null = ends.null or catalog.count(f"SELECT d.v FROM ({domain.sql}) AS d WHERE d.v IS NULL")
     return add_null(domain) if null else domain.without_null()
+
+
+def _find_capped_values(
+    catalog: Catalog,
+    node: Expr,
+    step: Expr,
+    column: Typed,
+    known: KnownRows,
+    compared: Sequence[Comparison],
+) -> KeyDomain | None:
+    """Return the values of a key whose number has one end, where LEAST or GREATEST cuts it beyond some step.
+
+    `LEAST(floor(n / 10), 60)` of a number from 0 on is 60 from 600 on: what is cut never turns in the step,
+    and goes towards the cut, so that behind the first step beyond it all others have the value of the cut.
+    """
+    caps = [each for each in walk(node) if isinstance(each, Call) and each.name.lower() in _CAPS]
+    end = _find_end(catalog, column, known, compared)
+    if end is None or len(caps) != 1 or len(caps[0].arguments) != 2:
+        return None
+    inner, *others = sorted(caps[0].arguments, key=lambda each: not facts(each).reads)
+    cap, size = evaluate_number(catalog, others[0]), _find_size(catalog, step)
+    name = next(iter(facts(step).reads))
+    ends = [substitute_columns(step, {name: each}) for each in (end.at, end.far)]
+    values = [evaluate_number(catalog, each) for each in ends]
+    turns = facts(others[0]).reads or not _never_turns(_put(inner, step, Column("", "i")))
+    if turns or size is None or cap is None or None in values or values[0] == values[1]:
+        return None
+    first, rises = round(Fraction(values[0] or 0) / size) * size, (values[1] or 0) > (values[0] or 0)
+    kind, way = catalog.type_of(duckdb_sql(ends[0])), size if rises else -size
+
+    def value_at(steps: int) -> Fraction | None:
+        each = Cast(Constant(str(first + way * steps), VARCHAR), kind, safe=False)
+        return evaluate_number(catalog, _put(inner, step, each))
+
+    signs = 1 if caps[0].name.lower() == "least" else -1
+    near, far = value_at(0), value_at(MAX_LISTED)
+    if near is None or far is None or signs * far < signs * near:
+        return None
+    for power in range(MAX_LISTED.bit_length() - 1):
+        value, last = value_at(1 << power), first + (way << power)
+        if value is not None and signs * value >= signs * cap:
+            steps = range(min(first, last), max(first, last) + 1, size)
+            return _list_steps(catalog, node, step, ends[0], steps, end)
+    return None
 
 
 def join_steps(
@@ -202,6 +269,38 @@ def _find_ends(
     """Return the ends that conditions on a number set; else its declared bounds, beyond which rows may be."""
     if not column.type.numeric:
         return None
+    lows, highs, sure, null = _find_sides(catalog, column, known, compared)
+    bounds = bounds_of(column)
+    if not lows or not highs:
+        return None
+    (low, above), (high, included) = max(lows), min(highs)
+    origin = ORIGIN if bounds is None or sure else bounds.origin or "declared bounds"
+    ends = _make_constant(low, column.type, above), _make_constant(high, column.type, -(not included))
+    return _Ends(*ends, sure, null, f"computed from {origin}")
+
+
+def _find_end(
+    catalog: Catalog, column: Typed, known: KnownRows, compared: Sequence[Comparison]
+) -> _End | None:
+    """Return the one end that conditions on a number set, or that it is never negative; None: not one."""
+    if not column.type.numeric:
+        return None
+    lows, highs, _, null = _find_sides(catalog, column, known, compared)
+    if bool(lows) == bool(highs):
+        return None
+    (value, beside), down = (max(lows), 1) if lows else (min(highs), -1)
+    at = _make_constant(value, column.type, beside if lows else -(not beside))
+    kind = column.type
+    whole = 10 ** (kind.precision - kind.scale) // 2 if kind.name == "DECIMAL" else 1 << 60
+    far = _make_constant(value + down * _FAR.get(kind.name, whole), kind, 0)
+    sure = any(is_operand(column.node, one.operand) for one in compared)
+    return _End(at, far, sure, null, "computed from an end and a cut")
+
+
+def _find_sides(
+    catalog: Catalog, column: Typed, known: KnownRows, compared: Sequence[Comparison]
+) -> tuple[list[tuple[Fraction, bool]], list[tuple[Fraction, bool]], bool, bool]:
+    """Return the low and high ends of a number, if both are of conditions, and whether it may be NULL."""
     found = [
         (one.operator, *read_ends(catalog, column, one))
         for one in compared
@@ -215,12 +314,7 @@ def _find_ends(
         lows.append((Fraction(0) if bounds is None else bounds.low, False))
     if not highs and bounds is not None:
         highs.append((bounds.high, True))
-    if not lows or not highs:
-        return None
-    (low, above), (high, included) = max(lows), min(highs)
-    origin = ORIGIN if bounds is None or sure else bounds.origin or "declared bounds"
-    ends = _make_constant(low, column.type, above), _make_constant(high, column.type, -(not included))
-    return _Ends(*ends, sure, null, f"computed from {origin}")
+    return lows, highs, sure, null
 
 
 def _make_constant(value: Fraction, kind: SqlType, beside: int) -> Expr:

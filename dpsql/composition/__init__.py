@@ -15,7 +15,8 @@
                           ``different_rows`` SELECT DISTINCT, ``whole_partitions`` that of windows,
                           ``joined_keys`` joins with released groups by their key,
                           ``counted_groups`` numbers of groups, which ``groups_of_sets`` finds in set
-                          operations and ``groups_of_joins`` in joins, ``largest_groups`` those with
+                          operations and ``groups_of_joins`` in joins, ``sums_of_first_rows`` sums over the
+                          first rows in an order, ``largest_groups`` those with
                          the largest number by HAVING, ``lists_of_values`` MODE, STRING_AGG and lists of
                          quantiles
 ``checked_numbers``       what a CHECK statement counts, ``planned_answers`` what it answers;

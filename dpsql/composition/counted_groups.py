@@ -68,7 +68,7 @@ def _put_number(
         return None
     call = select.expressions[0].unalias()
     if (function_name(call) or "").lower() == "avg":
-        return _divide(select, call)
+        return divide(select, call, exp.Star())
     value = None if isinstance(call.expressions[0], exp.Star) else _read_value(call, inner)
     if value is not None:
         made = keep_title(call, exp.Anonymous(this=f"{MARK}COUNT", expressions=[exp.Star()]))
@@ -110,11 +110,11 @@ def _read_condition(select: exp.Select, inner: exp.Select) -> exp.Expr | None:
     having, where = inner.args.get("having"), select.args.get("where")
     parts = [] if having is None else [copy_tree(having.this)]
     if where is not None:
-        parts.append(_put_items(exp.Paren(this=copy_tree(where.this)), inner))
+        parts.append(put_items(exp.Paren(this=copy_tree(where.this)), inner))
     return exp.and_(*parts, copy=False) if parts else None
 
 
-def _put_items(made: exp.Paren, inner: exp.Select) -> exp.Paren:
+def put_items(made: exp.Paren, inner: exp.Select) -> exp.Paren:
     """Return an expression with the items of a block in the places of their names; it is changed."""
     items = {fold(i.alias_or_name): i.unalias() for i in inner.expressions if i.alias_or_name}
     for column in find_nodes(made, exp.Column):
@@ -128,7 +128,7 @@ def _read_value(call: exp.Anonymous, inner: exp.Select) -> CountedValue | None:
 
     LEAST and GREATEST leave NULL out, so that it is never NULL.
     """
-    value = _put_items(exp.Paren(this=copy_tree(call.expressions[0])), inner)
+    value = put_items(exp.Paren(this=copy_tree(call.expressions[0])), inner)
     if find_nodes(value, exp.Query, exp.Window, exp.Distinct):
         return None
     ends, node = dict[str, int](), value.unnest()
@@ -149,10 +149,10 @@ def _read_value(call: exp.Anonymous, inner: exp.Select) -> CountedValue | None:
     return CountedValue(value, ends["greatest"], ends["least"])
 
 
-def _divide(select: exp.Select, call: exp.Anonymous) -> list[exp.Select]:
-    """Put a sum divided by the number of its groups into the place of an average; return their blocks."""
+def divide(select: exp.Select, call: exp.Anonymous, counted: exp.Expr) -> list[exp.Select]:
+    """Put a sum divided by the number of what it is over in the place of an average; return their blocks."""
     parts, named = list[exp.Select](), list[exp.Expr]()
-    for name, argument in (("SUM", call.expressions[0]), ("COUNT", exp.Star())):
+    for name, argument in (("SUM", call.expressions[0]), ("COUNT", counted)):
         made = copy_tree(select, "expressions", "with_")
         one = exp.Anonymous(this=f"{MARK}{name}", expressions=[copy_tree(argument)])
         made.set("expressions", [exp.alias_(one, "number")])

@@ -114,6 +114,10 @@ def respell_statement(query: Query, provenance: Provenance) -> Query:
         from dpsql.composition.tiles_of_rows import with_tiles  # noqa: PLC0415  few have tiles
 
         tree = with_tiles(replace(query, tree=with_quantiles(replace(query, tree=tree))), provenance)
+    if nested and find_nodes(tree, exp.Window, exp.Limit):
+        from dpsql.composition.sums_of_first_rows import with_first_rows  # noqa: PLC0415  as above
+
+        tree = with_first_rows(replace(query, tree=tree), provenance)
     if nested:
         from dpsql.composition.values_by_key import with_values_by_key  # noqa: PLC0415  most have one SELECT
 

@@ -36,6 +36,7 @@ from dpsql.lazy_dataclass import dataclass
 from dpsql.planning import plan_requests, unknown_keys
 from dpsql.planning.measuring import Measuring
 from dpsql.planning.method import NoisyResult, Quote
+from dpsql.planning.noise_shares import divide_among
 
 
 def plan_joint(plan: Plan, selection: TopK, epsilon: Fraction) -> Joint:
@@ -283,7 +284,9 @@ def _share(plan: Plan, selection: TopK, shown: list[int]) -> Fraction:
         return share
     if plan.epsilon_division.order is not None or (strategy == "ANCHOR" and len(shown) > 1):
         return Fraction(1, 2)
-    return measuring_share(
+    # Numbers with noise of their own have the share of one each: else each of two had half of it.
+    numbers = len(divide_among(plan, shown, Fraction(1), _most(plan, selection)))
+    share = measuring_share(
         strategy,
         _most(plan, selection),
         monotone=plan.counts[selection.count].monotone
@@ -292,6 +295,7 @@ def _share(plan: Plan, selection: TopK, shown: list[int]) -> Fraction:
         # With a threshold there is one more item, so that all groups are never all that takes part.
         domain_size=plan.domain_size if selection.threshold is None else None,
     )
+    return numbers * share / (numbers * share + 1 - share)
 
 
 def _quote(plan: Plan, selection: TopK, mechanism: Selecting, second: Measuring) -> Quote:

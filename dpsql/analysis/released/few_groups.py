@@ -69,7 +69,20 @@ class CountedKeys:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class FewGroups(UnitNumber):
+class NumberOfFew(UnitNumber):
+    """A number of rows that no unit owns: it has a query of its own, and is no sum over units."""
+
+    def build_counted(self, *row: Expr) -> Counted:
+        """Raise `InternalError`: the number is made by `build_query`."""
+        raise InternalError("this is a bug of dpsql, nothing was run or charged: groups are no sum of units")
+
+    def build_query(self, rows: Query) -> Query:
+        """Return the query of the number, of projected rows with the unit `u` and the expressions `f0`, .."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FewGroups(NumberOfFew):
     """The number of groups of rows that meet a condition; the rows of each unit are kept in few groups."""
 
     keys: tuple[int, ...]
@@ -90,10 +103,6 @@ class FewGroups(UnitNumber):
         low, high = (self.most * end for end in self.ends)
         return (low - high, high - low) if self.aggregates else (low, high)
 
-    def build_counted(self, *row: Expr) -> Counted:
-        """Raise `InternalError`: a number of groups has a query of its own, made by `build_query`."""
-        raise InternalError("this is a bug of dpsql, nothing was run or charged: groups are no sum of units")
-
     def build_query(self, rows: Query) -> Query:
         """Return the query of the number, of projected rows with the unit `u` and the expressions `f0`, .."""
         unit, there = Column("s", "u"), IsNull(Column("s", "u"), negated=True)
@@ -112,9 +121,9 @@ class FewGroups(UnitNumber):
         return Select((Item(summed, "n0"),), Derived(groups, "g"), self.condition)
 
 
-def find_few_groups(numbers: tuple[ReleasedAggregate, ...]) -> FewGroups | None:
-    """Return the number of groups among released numbers, which is the only one; None if there is none."""
-    found = [part for number in numbers for part in number.parts if isinstance(part, FewGroups)]
+def find_number_of_few(numbers: tuple[ReleasedAggregate, ...]) -> NumberOfFew | None:
+    """Return the number of rows that no unit owns among released numbers, the only one; None without one."""
+    found = [part for number in numbers for part in number.parts if isinstance(part, NumberOfFew)]
     return found[0] if len(found) == len(numbers) == 1 else None
 
 

@@ -33,6 +33,7 @@ from dpsql.analysis.released import (
     write_argument,
     write_bound,
 )
+from dpsql.analysis.released.first_rows import FirstNumber
 from dpsql.analysis.released.free_totals import AVERAGES, SPREADS, has_free_total, is_quotient
 from dpsql.analysis.released.quantiles import QUANTILES, CellRows, QuantileCall
 from dpsql.analysis.released.released_numbers import SEARCHED, AggregateCall, ReleasedAggregate, UnitNumber
@@ -392,7 +393,8 @@ def compile_released(
     if call.name in QUANTILES:
         return QUANTILES[call.name](call)
     part = RULES[call.name](call)
-    return ReleasedAggregate((part,), measure=call.measure)
+    argument = part.argument if isinstance(part, FirstNumber) else None
+    return ReleasedAggregate((part,), argument, call.measure)
 
 
 def _read_call(

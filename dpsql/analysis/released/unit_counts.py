@@ -25,6 +25,7 @@ from dpsql.analysis.released import (
     write_bound,
 )
 from dpsql.analysis.released.few_groups import GROUPS, CountedKeys, compile_few_groups
+from dpsql.analysis.released.first_rows import FIRST, SumOfFirst, compile_first_rows
 from dpsql.analysis.released.released_numbers import AggregateCall, ReleasedAggregate, UnitNumber
 from dpsql.analysis.total_forms import widen_integer
 from dpsql.analysis.typed_expression import UNSTORABLE, Typed, UnitRole
@@ -237,6 +238,8 @@ def compile_count(call: AggregateCall) -> UnitNumber:
     groups = call.node.meta.get(GROUPS)
     if isinstance(groups, CountedKeys):
         return compile_few_groups(call, groups)
+    if isinstance(first := call.node.meta.get(FIRST), SumOfFirst):
+        return compile_first_rows(call, first)
     bound, arguments = _read_bound(call)
     if arguments and isinstance(arguments[0], exp.Distinct):
         distinct = arguments[0]

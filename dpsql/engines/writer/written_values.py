@@ -257,14 +257,13 @@ class Form:
         """Write the function call with given arguments."""
         value_range = self.value_range(values) if self.value_range is not None else None
         text = self.text.format(*(v.sql for v in values)) if isinstance(self.text, str) else self.text(values)
-        return Value(f"({text})", self._find_type(values), value_range)
+        return Value(f"({text})", self.find_type(values) or values[0].type, value_range)
 
-    def _find_type(self, values: list[Value]) -> SqlType:
-        """Return the type of the result for given arguments."""
-        if not isinstance(self.type, str):
-            return values[0].type if self.type is None else self.type
-        found = RESULTS[self.type]([value.type for value in values], None)
-        return values[0].type if found is None else found
+    def find_type(self, values: list[Value]) -> SqlType | None:
+        """Return the type of the result for given arguments; None if it has no rule for these."""
+        if isinstance(self.type, str):
+            return RESULTS[self.type]([value.type for value in values], None)
+        return values[0].type if self.type is None else self.type
 
 
 def collect_forms(*groups: Iterable[Form]) -> dict[str, list[Form]]:
@@ -280,7 +279,8 @@ def collect_forms(*groups: Iterable[Form]) -> dict[str, list[Form]]:
 def takes_arguments(entry: Form, values: list[Value]) -> bool:
     """Whether a form accepts these arguments."""
     wanted = entry.wanted.split()
-    return len(wanted) == len(values) and all(map(_takes, wanted, values))
+    fit = len(wanted) == len(values) and all(map(_takes, wanted, values))
+    return fit and entry.find_type(values) is not None
 
 
 def _takes(want: str, value: Value) -> bool:

@@ -14,6 +14,9 @@ u if it is without, so u adds only.
 that is altered does so to the group that it leaves and to the one that it enters. So GROUP BY is few(2s), and
 few(s) where u adds only. A group with aggregates may be altered by a row that is added.
 
+*First rows* (`FirstRows`, which has the lemma): of n rows no more than min(c, n) leave with a unit, and no
+more come. Each that comes is one that left, altered: few(min(c, n)).
+
 *WHERE and projection* make of each row one or none, whichever other rows there are: few(s) stays few(s), and
 what only adds, adds only. A window, DISTINCT, LIMIT or a subquery that is not public would read other rows.
 
@@ -32,7 +35,8 @@ from dpsql.kernel.check.certificate import NONE, Groups, Kind, Number, Relation
 from dpsql.kernel.check.derive import exact
 from dpsql.kernel.check.proof import Proof, has_aggregate, has_window, nodes_of_row, reads_of, some
 from dpsql.kernel.check.row_subqueries import check_row
-from dpsql.kernel.tree import Aggregate, Expr, Select
+from dpsql.kernel.check.unit_groups import UNIT
+from dpsql.kernel.tree import Aggregate, Expr, FirstRows, Select
 from dpsql.kernel.tree.exact import FURTHEST, saturate
 
 
@@ -48,6 +52,25 @@ def relation_of_groups(
     alters = any(has_aggregate(item.expr) for item in query.items)
     proof.note("groups of few", f"a unit is in at most {some(min(within), 'group')}")
     return Relation(Kind.FEW, names, parts=source.parts, changes=min(within), alters=alters)
+
+
+def relation_of_first(proof: Proof, node: FirstRows) -> Relation:
+    """Return the first rows of many units, of which a unit changes as few as it keeps."""
+    rows, named = proof.query(node.rows, "rows"), {"u", "j", "p", "q", *node.columns}
+    owned = rows.kind is Kind.OWNED and UNIT in rows.unit and not (rows.by_row or rows.strays)
+    if not owned or proof.outer:
+        return proof.refuse("the first rows of what are no rows of units", node)
+    if not {*node.columns} <= {*rows.columns} or len(named) < 4 + len(node.columns):
+        return proof.refuse("first rows by columns with names that others have", node)
+    if not {name for name, *_ in node.order} <= {*node.columns} or min(node.most, node.first) < 1:
+        return proof.refuse("first rows in an order that the rows do not have", node)
+    return _few_of_first(proof, node, rows)
+
+
+def _few_of_first(proof: Proof, node: FirstRows, rows: Relation) -> Relation:
+    changes = min(node.most, node.first)
+    proof.note("first rows", f"a unit changes at most {some(changes, 'row')} of {node.first}")
+    return Relation(Kind.FEW, node.columns, parts=rows.parts, changes=changes, alters=True)
 
 
 def relation_over_few(

@@ -30,7 +30,7 @@ from typing import Any
 
 from dpsql.kernel.check.certificate import NONE, Kind, Names, Relation, name_of
 from dpsql.kernel.check.derive import exact, unwrap
-from dpsql.kernel.check.few_rows import relation_of_groups, relation_over_few
+from dpsql.kernel.check.few_rows import relation_of_first, relation_of_groups, relation_over_few
 from dpsql.kernel.check.orders import conjuncts
 from dpsql.kernel.check.part_sets import narrow_parts, parts_of_operation, projected_columns
 from dpsql.kernel.check.periods import check_same_sort, common_person, reads_within
@@ -76,6 +76,7 @@ from dpsql.kernel.tree import (
     Constant,
     Decided,
     Expr,
+    FirstRows,
     IsNull,
     Marked,
     OfDomain,
@@ -255,6 +256,7 @@ _RULES: dict[type[Query], Callable[[Proof, Any], Relation]] = {
     Weighted: relation_of_weighted,
     Bounded: relation_of_bounded,
     Sampled: relation_of_sampled,
+    FirstRows: relation_of_first,
     Scores: relation_of_scores,
     Above: relation_of_above,
     Beyond: relation_of_beyond,
@@ -276,8 +278,7 @@ def _relation_of_select(proof: Proof, query: Select) -> Relation:
         check_name(proof, name, query)
     if any(names.count(name) > 1 for name in filter(None, names)):
         proof.refuse("two columns of one name", query)
-    if proof.outer:
-        _check_aliases(proof, query, source)
+    _check_aliases(proof, query, source)
     if source.kind in (Kind.CHILDREN, Kind.PARENTS, Kind.GROUPS):
         return proof.refuse("rows of which no unit is known", query)
     source = _relation_of_where(proof, query, source)
@@ -366,10 +367,9 @@ def _relation_of_rows(proof: Proof, query: Select, source: Relation, names: tupl
             places = _translate(by, _places(query, names), source.closure(()))
             if places is not None:
                 unique.add(places | {name})
+    listed = [*zip(names, query.items, strict=True)]
     unit = frozenset(
-        Column("", name)
-        for name, item in zip(names, query.items, strict=True)
-        if item.expr in source.unit or narrow(item.expr) in source.unit
+        Column("", n) for n, i in listed if i.expr in source.unit or narrow(i.expr) in source.unit
     )
     if source.by_row:
         unit |= {

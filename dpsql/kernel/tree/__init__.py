@@ -20,7 +20,8 @@ Nodes are frozen dataclasses: `Expr` an expression, `Query` rows with named colu
 `Select`              one SELECT of `Item`s, ordered by `OrderTerm`s; `SetOperation` of two queries
 `Scan`                a declared table; `DomainScan` a declared domain; `Range` whole numbers; `Values`
 `Derived`             a query as an item of FROM; `Join` of two items; `Unnest` of a list
-`Bounded`, `Sampled`  rows of which each unit keeps few: in few groups, or few at all; written as SELECTs
+`Bounded`, `Sampled`  rows of which each unit keeps few: in few groups, or few at all; written as SELECTs;
+                      `FirstRows` the first of them in an order
 `Scores`              units by how many bounds they exceed; `Above` ends, `Beyond` an interval: so, too
 `Weighted`            the numbers of groups of rows of units, written as SELECTs; `Counted` what each counts
 `OnDomain`            the numbers of all groups of `Candidates`; `OfDomain` of those that have rows
@@ -37,7 +38,7 @@ read, size); ``forms`` the functions; ``exact`` sums of whole numbers, and TRY a
 
 from dpsql.kernel.tree.bound_searches import FULL, Above, Beyond, Scores, Sums
 from dpsql.kernel.tree.bounding import Weighted
-from dpsql.kernel.tree.chosen_rows import Bounded, Sampled
+from dpsql.kernel.tree.chosen_rows import Bounded, FirstRows, Sampled
 from dpsql.kernel.tree.counted import (
     CappedRows,
     CappedSum,

@@ -1,4 +1,4 @@
-"""`Bounded` and `Sampled`: rows of which each unit keeps few, chosen by a hash of the unit.
+"""`Bounded`, `Sampled`, `FirstRows`: rows of which each unit keeps few, chosen by a hash of the unit.
 
 What a unit keeps is a function of its own rows: without it, the others keep what they kept. Without the unit
 in the hash all units would keep the same values.
@@ -118,6 +118,47 @@ class Sampled(Lowered):
         placed = Select((*map(Item, (unit, *terms)), Item(place, "r")), Derived(numbered, "y"))
         listed = tuple(Item(Column("z", c.name)) for c in own)
         return Select(listed, Derived(placed, "z"), Binary(">", Column("z", "r"), whole(self.most)))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FirstRows(Lowered):
+    """The first rows, `first` of them or all, of those that each unit keeps, `most` of it; without the unit.
+
+    `order` has columns with whether they descend, and whether NULL is first. Rows that are equal in them are
+    in the order of all others.
+
+    *Lemma.* Rows that are equal in all columns and in the unit are numbered, so that no two rows are tied.
+    What a unit keeps is a function of its own rows. Let F be the first n of the kept rows, k of them rows of
+    the unit u: k <= c = `most`, and k <= n. Without u the others keep what they kept, in the same order, so
+    the first n are the other rows of F, and the next k rows behind F, or all if there are fewer. So k rows
+    leave F, and no more come: each that comes is taken for one that left. RANK would not do: of rows that are
+    tied with the n-th, however many they are, all or none are there.
+    """
+
+    rows: Query
+    columns: tuple[str, ...]
+    order: tuple[tuple[str, bool, bool], ...]
+    most: int
+    first: int
+
+    def _lower(self) -> Query:
+        own = [Column("x", "u"), *(Column("x", name) for name in self.columns)]
+        same = Window(Call("ROW_NUMBER", ()), tuple(own), (OrderTerm(own[0]),))
+        numbered = Select((*map(Item, own), Item(same, "j")), Derived(self.rows, "x"))
+        unit, *terms = [Column("y", "u"), *(Column("y", name) for name in (*self.columns, "j"))]
+        order = (Call("hash", (unit, *terms)), *terms)
+        place = Window(Call("ROW_NUMBER", ()), (unit,), tuple(OrderTerm(e) for e in order))
+        placed = Select((*map(Item, (unit, *terms)), Item(place, "p")), Derived(numbered, "y"))
+        unit, *terms = [Column("z", "u"), *(Column("z", name) for name in (*self.columns, "j"))]
+        said = tuple(
+            OrderTerm(Column("z", name), "DESC" if down else "ASC", "FIRST" if first else "LAST")
+            for name, down, first in self.order
+        )
+        rank = Window(Call("ROW_NUMBER", ()), (), (*said, *map(OrderTerm, (*terms, unit))))
+        few = Binary("<=", Column("z", "p"), whole(self.most))
+        ranked = Select((*map(Item, terms[:-1]), Item(rank, "q")), Derived(placed, "z"), few)
+        listed = tuple(Item(Column("w", name)) for name in self.columns)
+        return Select(listed, Derived(ranked, "w"), Binary("<=", Column("w", "q"), whole(self.first)))
 
 
 def _count_cells(rows: Query, keys: int, number: Expr = _COUNT) -> Select:

@@ -171,3 +171,8 @@ SELECT floor(age / 50) AS a, age >= 60 AS b, COUNT(*) AS n FROM users GROUP BY a
 -- A5301 halves of whole numbers are rounded as DECIMALs
 -- expect: SELECT COUNT(DISTINCT user_id) FROM visits WHERE CAST(ms - 0.5 AS BIGINT) % 2 = 0 AND floor(ms * 1.15) <> 114
 SELECT COUNT(DISTINCT user_id) AS n FROM visits WHERE CAST(ms - 0.5 AS BIGINT) % 2 = 0 AND floor(ms * 1.15) <> 114
+
+-- A5303 steps of a number with one end, cut at a step
+-- candidates: VALUES (0.0::DOUBLE), (1), (2), (3)
+-- expect: SELECT LEAST(floor(ms / 50), 3) AS b, COUNT(DISTINCT user_id) FROM visits WHERE ms >= 0 GROUP BY 1
+SELECT LEAST(floor(ms / 50), 3) AS b, COUNT(DISTINCT user_id) AS n FROM visits WHERE ms >= 0 GROUP BY b

@@ -226,3 +226,7 @@ SELECT COUNT(DISTINCT user_id) FROM visits WHERE (page, CASE WHEN ms > 50 THEN '
 -- A5208 DISTINCT over groups of units
 -- expect: SELECT COUNT(*) FROM (SELECT DISTINCT user_id, COUNT(*) AS c FROM visits WHERE user_id IS NOT NULL GROUP BY user_id, page)
 SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (max_rows_contributed = 100) COUNT(*) FROM (SELECT DISTINCT user_id, COUNT(*) AS c FROM visits GROUP BY user_id, page)
+
+-- A5302 IN on the unit of one side of a FULL JOIN, which is NULL where only the other side has rows
+-- expect: SELECT COUNT(DISTINCT u.user_id) FROM users u FULL JOIN visits v ON u.user_id = v.user_id AND v.ms > 5 WHERE u.user_id IN (SELECT user_id FROM visits WHERE ms < 100)
+SELECT COUNT(DISTINCT u.user_id) AS n FROM users u FULL JOIN visits v ON u.user_id = v.user_id AND v.ms > 5 WHERE u.user_id IN (SELECT user_id FROM visits WHERE ms < 100)

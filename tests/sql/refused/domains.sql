@@ -82,3 +82,10 @@ SELECT country FROM dp_domain(visit.country)
 -- at: basket_id ORDER
 -- hint: SELECT COUNT(*, contribution_bounds_per_group => (0, 9)) AS n FROM baskets ORDER BY n DESC LIMIT 3 -- asks something else: all values of basket_id together
 SELECT basket_id, COUNT(*, contribution_bounds_per_group => (0, 9)) AS n FROM baskets GROUP BY basket_id ORDER BY n DESC LIMIT 3
+
+-- R5950 steps that go away from their cut have no last one
+-- error: the values of b are not declared
+-- at: b #2
+-- hint: OPTIONS (max_groups_contributed = 16)
+-- rewrite: SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (max_groups_contributed = 16) LEAST(9 - floor(ms / 50), 3) AS b, COUNT(DISTINCT user_id) AS n FROM visits WHERE ms >= 0 GROUP BY b -- 16 is a guess
+SELECT LEAST(9 - floor(ms / 50), 3) AS b, COUNT(DISTINCT user_id) AS n FROM visits WHERE ms >= 0 GROUP BY b

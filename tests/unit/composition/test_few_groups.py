@@ -60,10 +60,19 @@ JOINED = [
     "SELECT COUNT(*) AS n FROM (SELECT code, note, MAX(cost) AS top FROM visits GROUP BY code, note) AS a JOIN (SELECT lower(note) AS k, code AS c, COUNT(cost) FILTER (WHERE cost > 30) AS m FROM visits GROUP BY c, lower(note)) AS b ON a.code = b.c AND b.k = a.note WHERE m > 2 AND top < 99 AND k <> 'n1'",
     "SELECT SUM(LEAST(m, 9)) AS n FROM (SELECT note, COUNT(*) AS n FROM visits WHERE cost > 50 GROUP BY note) AS a JOIN (SELECT note, COUNT(*) AS m FROM visits WHERE cost < 40 GROUP BY note) AS b USING (note) WHERE note LIKE '%1%'",
     "SELECT AVG(LEAST(a.m, 9)) AS n FROM (SELECT note AS k, COUNT(*) AS m FROM visits WHERE cost > 50 GROUP BY note) AS a JOIN (SELECT note AS k, COUNT(*) AS m FROM visits WHERE cost < 40 GROUP BY 1) AS b ON b.k = a.k WHERE b.m > 3",
+    "SELECT COUNT(*) AS n FROM (SELECT note, COUNT(*) AS n FROM visits WHERE cost > 50 GROUP BY note) AS a LEFT JOIN (SELECT note, COUNT(*) AS m, SUM(cost) AS s FROM visits WHERE cost < 20 GROUP BY note HAVING COUNT(*) > 2) AS b ON a.note = b.note WHERE COALESCE(m, 0) * 2 < n",
+    "SELECT COUNT(*) AS n FROM (SELECT note, COUNT(*) AS n FROM visits WHERE cost > 50 GROUP BY note) AS a LEFT JOIN (SELECT note, COUNT(*) AS m, SUM(cost) AS s FROM visits WHERE cost < 20 GROUP BY note HAVING COUNT(*) > 2) AS b USING (note) WHERE b.note IS NULL",
+    "SELECT COUNT(*) AS n FROM (SELECT note, COUNT(*) AS n FROM visits WHERE cost > 50 GROUP BY note) AS a RIGHT OUTER JOIN (SELECT note, COUNT(*) AS m, SUM(cost) AS s FROM visits WHERE cost < 20 GROUP BY note HAVING COUNT(*) > 2) AS b ON b.note = a.note WHERE a.n IS NULL OR a.n < m",
+    "SELECT COUNT(*) AS n FROM (SELECT note, COUNT(*) AS n FROM visits WHERE cost > 50 GROUP BY note) AS a FULL JOIN (SELECT note, COUNT(*) AS m, SUM(cost) AS s FROM visits WHERE cost < 20 GROUP BY note HAVING COUNT(*) > 2) AS b USING (note)",
+    "SELECT COUNT(*) AS n FROM (SELECT note, COUNT(*) AS n FROM visits WHERE cost > 50 GROUP BY note) AS a FULL JOIN (SELECT note, COUNT(*) AS m, SUM(cost) AS s FROM visits WHERE cost < 20 GROUP BY note HAVING COUNT(*) > 2) AS b USING (note) WHERE note IS NULL OR note LIKE '%1%'",
+    "SELECT COUNT(*) AS n FROM (SELECT note, COUNT(*) AS n FROM visits WHERE cost > 50 GROUP BY note) AS a FULL JOIN (SELECT note, COUNT(*) AS m, SUM(cost) AS s FROM visits WHERE cost < 20 GROUP BY note HAVING COUNT(*) > 2) AS b ON a.note = b.note WHERE a.note IS NULL OR m IS NULL",
+    "SELECT SUM(LEAST(n, 9)) AS n FROM (SELECT note, COUNT(*) AS n FROM visits WHERE cost > 50 GROUP BY note) AS a LEFT JOIN (SELECT note, COUNT(*) AS m, SUM(cost) AS s FROM visits WHERE cost < 20 GROUP BY note HAVING COUNT(*) > 2) AS b USING (note)",
+    "SELECT COUNT(*) AS n FROM (SELECT code, COUNT(*) AS n FROM visits GROUP BY code) AS a FULL JOIN (SELECT cost * 0.5 AS k, COUNT(*) AS m FROM visits GROUP BY k) AS b ON a.code = b.k",
+    "SELECT COUNT(*) AS n FROM (SELECT code, COUNT(*) AS n FROM visits GROUP BY code) AS a JOIN (SELECT cost / 4 AS k, COUNT(*) AS m FROM visits GROUP BY k) AS b ON a.code = b.k",
 ]
-"""Groups that are joined: those that both blocks have, without NULL."""
+"""Groups that are joined: those that both blocks have, without NULL; in outer joins those of one, too."""
 NOT_JOINED = [
-    "(SELECT note, COUNT(*) AS n FROM visits GROUP BY note) AS a LEFT JOIN (SELECT note, COUNT(*) AS m FROM visits GROUP BY note) AS b USING (note)",
+    "(SELECT code::VARCHAR AS k, COUNT(*) AS n FROM visits GROUP BY k) AS a JOIN (SELECT code, COUNT(*) AS m FROM visits GROUP BY code) AS b ON a.k = b.code",
     "(SELECT note, code, COUNT(*) AS n FROM visits GROUP BY note, code) AS a JOIN (SELECT note, COUNT(*) AS m FROM visits GROUP BY note) AS b USING (note)",
     "(SELECT note, COUNT(*) AS n FROM visits GROUP BY note) AS a JOIN (SELECT note, COUNT(*) AS m FROM visits GROUP BY note) AS b ON a.n = b.m",
     "(SELECT note, COUNT(*) AS n FROM visits GROUP BY note) AS a JOIN (SELECT note, COUNT(*) AS m FROM visits GROUP BY note) AS b ON a.note < b.note",
