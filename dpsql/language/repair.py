@@ -322,6 +322,9 @@ def _find_spellings(token: Token) -> Iterator[_Repair]:
     if word not in _KEYWORDS and len(word) == 2:
         for short in (each for each in ("BY", "ON", "AS", "OR", "IN", "IS") if each == word[::-1]):
             yield Fix(short, token.start, token.end + 1), f"did you mean {short}?"
+    if word not in _KEYWORDS and len(word) > 2:
+        for same in sorted(each for each in _KEYWORDS if sorted(each) == sorted(word)):
+            yield Fix(same, token.start, token.end + 1), f"did you mean {same}?"
     if word not in _KEYWORDS and word.isascii() and word.replace("_", "").isalpha():
         for close in difflib.get_close_matches(word, sorted(_KEYWORDS), 2, 0.7):
             yield Fix(close, token.start, token.end + 1), f"did you mean {close}?"

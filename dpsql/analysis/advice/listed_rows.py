@@ -85,6 +85,9 @@ def count_rows(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | 
     blocks = find_nodes(select, exp.Subquery) if len(named) != joined else []
     if any(_is_aggregated(item) for each in blocks for item in each.selects):
         return None  # what a block releases stands beside private rows
+    tied = _group_by_tie(of, block, (options, begin)) if not several else None
+    if tied is not None:
+        return *tied, message
     if not units and not several and len(named) == joined:  # public rows, beside private ones of a condition
         rows = text[block.from_.start : _cut(block)].strip()
         whole = f"SELECT {options}COUNT(*) {rows}"
@@ -103,6 +106,30 @@ def count_rows(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | 
     whole = f"SELECT {options}COUNT(DISTINCT {unit}) {rows}"
     before = text[: block.select.start]
     return whole, Fix(before + whole, 0, len(text), asks=f"how many {unit} there are"), message
+
+
+_TIED = re.compile(
+    r"(?is)\(\s*SELECT\s+(\w+\([^()]*\))\s+FROM\s+(\w+)\s+(?:AS\s+)?(\w+)\s+"
+    r"WHERE\s+(\w+)\.(\w+)\s*=\s*(\w+)\.(\w+)\s*\)"
+)
+"""A number of the rows that share a value with the row around it."""
+
+
+def _group_by_tie(of: RefusedStatement, block: BlockText, head: tuple[str, int]) -> tuple[str, Fix] | None:
+    """Group by the key by which a subquery over the same table is tied to the row: `WHERE f2.k = f.k`."""
+    found = _TIED.search(of.text[: block.end])
+    if found is None or block.from_ is None:
+        return None
+    source = of.text[block.from_.start : block.end]
+    last = re.match(r"(?i)FROM\s+(\w+)(?:\s+(?:AS\s+)?(\w+))?\s*\Z", source)
+    if last is None or found[2].lower() != last[1].lower() or found[5] != found[7]:
+        return None
+    if {found[4], found[6]} != {found[3], last[2] or last[1]}:
+        return None
+    items = of.text[head[1] : block.from_.start].replace(found[0], found[1]).strip()
+    whole = f"SELECT {head[0]}{items} FROM {last[1]} GROUP BY {found[5]}"
+    before, asks = of.text[: block.select.start], f"one row for each {found[5]}"
+    return whole, Fix(before + whole, 0, len(of.text), asks=asks)
 
 
 def _write_names_out(of: RefusedStatement, select: exp.Select, start: int, end: int) -> str:

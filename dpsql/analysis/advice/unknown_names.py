@@ -393,16 +393,16 @@ def _find_in_tables(of: RefusedStatement, node: exp.Column, named: list[FromTabl
             mine = named  # the table that is named does not reach it, but another one may
         if fold(node.name) in known:
             joins += [(table, join) for join in (_join_clause(of, table, n) for n in mine) if join][:1]
-    if len(joins) != 1:
+    if not joins:
         return None
-    (table, (join, at)) = joins[0]
+    (table, (join, at)), guess = joins[0], f"{node.name} of {joins[0][0].name}" if len(joins) > 1 else ""
     if node.table:  # the table that has it is named in its place
         renamed = replace_name(node.args["table"], table.name)
         asks = "" if _has_row_each(table) else f"a row for each row of {table.name}"
         fix = None if renamed is None else replace(renamed, also=(Fix(f" {join}", at, at),), asks=asks)
         return f"{node.name} is a column of {table.name}: {join}", fix
     asks = "" if _has_row_each(table) or not _counts_rows(node) else f"a row for each row of {table.name}"
-    return f"{node.name} is a column of {table.name}: {join}", Fix(f" {join}", at, at, asks=asks)
+    return f"{node.name} is a column of {table.name}: {join}", Fix(f" {join}", at, at, asks=asks, guess=guess)
 
 
 def _has_row_each(table: Table) -> bool:

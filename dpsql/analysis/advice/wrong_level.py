@@ -234,6 +234,21 @@ def advise_on_average_in_where(of: RefusedStatement, node: exp.Expr, one: Obstac
     return written, Fix(written, call[0], call[1], asks=f"rows are compared with all of {first.name}")
 
 
+def compare_with_quantile(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
+    """Compare rows with a quantile of the whole table by a subquery."""
+    block = of.outline.block(of.query.source.position(node))
+    where = None if block is None else block.clause(TokenType.WHERE)
+    if block is None or block.from_ is None or where is None:
+        return None
+    source = of.text[block.from_.start : where.start]
+    found = re.search(r"(?i)\bPERCENTILE_\w+\s*\([^()]*\)\s*WITHIN\s+GROUP\s*\([^()]*\)", of.text)
+    table = re.match(r"(?i)FROM\s+(\w+)\s*(?:\w+\s*)?\Z", source)
+    if found is None or table is None or found.start() < where.start:
+        return None
+    written = f"(SELECT {found[0]} FROM {table[1]})"
+    return written, Fix(written, *found.span(), asks=f"rows are compared with all of {table[1]}")
+
+
 def advise_on_several_rows(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
     """Compare with a list by IN, where `=` compares with a subquery of several rows."""
     sub = node if isinstance(node, exp.Subquery) else node.find_ancestor(exp.Subquery)
