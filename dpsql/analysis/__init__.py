@@ -321,7 +321,8 @@ def list_obstacles(
 
 
 def _is_equated(node: object) -> bool:
-    return isinstance(node, exp.Column) and isinstance(node.parent, exp.EQ)
+    around = node.parent if isinstance(node, exp.Column) else None
+    return isinstance(around, exp.EQ) and all(isinstance(side, exp.Column) for side in around.args.values())
 
 
 def is_private(query: Query, policy: Policy) -> bool:

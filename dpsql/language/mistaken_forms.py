@@ -11,6 +11,7 @@ from dpsql.errors import Fix
 _MORE, _LESS = r"(?:GREATER|MORE|HIGHER|LARGER|BIGGER)", r"(?:LESS|SMALLER|LOWER|FEWER)"
 _NAME = r"([A-Za-z_][\w.]*)"
 _NO_CLAUSE = r"(?:(?!\b(?:SELECT|FROM|WHERE|GROUP|ORDER|HAVING|LIMIT|QUALIFY)\b)[^()]|\([^()]*\))*?"
+_NAMED = r'AS "\1"'
 _FORMS = (
     (rf"{_NAME}\s+CONTAINS\s+('[^']*')", r"contains(\1, \2)"),
     (rf"{_NAME}\s+STARTS\s+WITH\s+('[^']*')", r"starts_with(\1, \2)"),
@@ -45,7 +46,7 @@ _FORMS = (
     (r"\b(?:ELSE\s*IF|ELIF|ELSIF)\b", "WHEN"),
     (
         r"\bAS\s+(?!(?:SELECT|WITH)\b)([A-Za-z_]\w*(?:\s+(?!(?:FROM|OVER|FILTER|WHERE|JOIN|ON)\b)[A-Za-z_]\w*)+)(?=\s*,|\s+FROM\b)",
-        r'AS "\1"',
+        _NAMED,
     ),
     (r"\(\s*([\w.]+)\s+DISTINCT\s*\)", r"(DISTINCT \1)"),
     (r"\bWITH\s+(\w+)\s+AS\s+(SELECT\b(?:(?!\bSELECT\b).)*?)\s+(?=SELECT\b)", r"WITH \1 AS (\2) "),
@@ -104,6 +105,8 @@ def replace_forms(text: str) -> Iterator[tuple[Fix, str]]:
     """
     for form, written in _FORMS:
         found = [m for m in re.finditer(f"(?is){form}", text) if not text[: m.start()].count("'") % 2]
+        if written == _NAMED:  # a word that stands elsewhere, too, is a column
+            found = [m for m in found if len(re.findall(rf"(?i)\b{m[1].split()[-1]}\b", text)) == 1]
         fixes = [Fix(m.expand(written), *m.span()) for m in found]
         if fixes:
             word = re.split(r"\W", found[0][0].strip(), maxsplit=1)[0].upper()

@@ -66,7 +66,8 @@ def repairs(text: str, error: QuerySyntaxError) -> Iterator[tuple[str, Fix]]:
         except QueryRefused:
             pass
         except QuerySyntaxError as later:  # perhaps of a further mistake, behind this one
-            if later.obstacles[0].fix is not None:
+            behind = _find_place(changed, later) >= fix.start + len(fix.text)
+            if later.obstacles[0].fix is not None and behind:
                 yield hint or _show_change(changed, fix), fix
                 parsed = True
                 continue
@@ -104,6 +105,9 @@ def _close_quote(text: str, at: int) -> Iterator[_Repair]:
     listed = [*re.finditer(r"(?<![\w'])'[^',()]*(?=\s*[,)])(?!')", text)]
     for match in listed if text.count("'") % 2 else ():
         yield _make_insertion("'", match.end()), f"{match[0]}'"
+    mixed = [m for m in re.finditer(r"""(["'])([\w .-]*)(["'])""", text) if m[1] != m[3]]
+    for match in mixed:
+        yield Fix(f"'{match[2]}'", *match.span()), f"'{match[2]}'"
     quote = text[at : at + 1]
     if quote in ("'", '"'):
         for match in _NEXT.finditer(text, at + 1):

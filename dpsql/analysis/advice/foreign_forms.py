@@ -109,9 +109,10 @@ def write_as(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | No
 
 def drop_percent(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
     """Take LIMIT as a number of groups, where it is a percentage, or takes more for equal numbers."""
-    ties = re.search(r"(?i)\b(\d+)\s+ROWS?\s+(WITH\s+TIES)\b", of.text)
+    ties = re.search(r"(?i)\b(\d+)(\s+ROWS?)?(\s+WITH\s+TIES)\b", of.text)
     if ties is not None:
-        return f"{ties[1]} ROWS ONLY", Fix("ONLY", *ties.span(2), asks=f"{ties[1]} groups")
+        only = " ONLY" if ties[2] else ""
+        return f"{ties[1]}{ties[2] or ''}{only}", Fix(only, *ties.span(3), asks=f"{ties[1]} groups")
     found = re.search(r"(?i)\bLIMIT\s+(\d+)(\s*(?:PERCENT\b|%))", of.text)
     if found is None:
         return None

@@ -182,6 +182,9 @@ def count_units_by_number(of: RefusedStatement, node: exp.Expr, one: Obstacle) -
         return None
     text, before, cut = of.text, of.text[: block.select.start], _cut(block)
     named = [i for i in select.expressions if any(aggregate_calls(i.unalias()))]
+    units = {n.unit for n in of.list_tables(select)}
+    if len(named) == 1 and select.args.get("having") is None and _counts_units(named[0].unalias(), units):
+        return None  # the unit is counted already
     keyed = _count_by_number(of, select, block, (options, begin))
     if keyed is not None:
         return keyed
@@ -212,6 +215,12 @@ def count_units_by_number(of: RefusedStatement, node: exp.Expr, one: Obstacle) -
     listed = f"{n}, COUNT(*) AS units FROM (SELECT {inner}) GROUP BY {n} ORDER BY units DESC LIMIT {most}"
     whole = f"SELECT {options}{listed}"
     return whole, Fix(before + whole, 0, len(text), guess=guess, asks=f"how many units have each {n}")
+
+
+def _counts_units(call: exp.Expr, units: set[str | None]) -> bool:
+    """Return whether a call counts the units, or their rows by the unit's column."""
+    columns = [c.name for c in find_nodes(call, exp.Column)]
+    return (function_name(call) or "").lower() == "count" and len(columns) == 1 and columns[0] in units
 
 
 def _count_by_number(

@@ -8,7 +8,14 @@ from dataclasses import replace
 
 from sqlglot import exp
 
-from dpsql.analysis.advice.refused_statement import Advice, FromTable, RefusedStatement
+from dpsql.analysis.advice.meant_names import find_meant
+from dpsql.analysis.advice.refused_statement import (
+    Advice,
+    FromTable,
+    RefusedStatement,
+    join_clause,
+    rename_column,
+)
 from dpsql.analysis.aggregate_functions import aggregate_calls, aggregate_name
 from dpsql.analysis.compiler import function_name
 from dpsql.errors import Fix, Obstacle
@@ -16,7 +23,6 @@ from dpsql.language import (
     call_end,
     find_nodes,
     replace_name,
-    walk_tree,
     write_name,
 )
 from dpsql.policy import CsvSource, Table, TableDomain, UnitColumn, ValuesDomain, fold
@@ -57,7 +63,7 @@ def advise_on_column(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Adv
             return named_call
     if isinstance(node, exp.Column) and select is not None:
         tables = of.list_tables(select)
-        found = _find_misspelt(of, node, tables) or _find_meant(of, node, tables)
+        found = _find_misspelt(of, node, tables) or find_meant(of, node, tables)
         found = found or _find_key_of_domain(of, node, tables)
         found = found or name_aggregate(of, node) or _quote_declared_value(of, node, tables)
         found = found or _find_domain_of_table(of, node, tables) or _repeat_number(of, written, around)
@@ -92,12 +98,8 @@ def advise_on_renamed_column(of: RefusedStatement, node: exp.Expr, one: Obstacle
         source = named.table.source
         new = dict(source.format.rename).get(node.name) if isinstance(source, CsvSource) else None
         if new is not None and named.column(new) is not None:
-            return _replace_name(of, node, new)
+            return rename_column(of, node, new)
     return None
-
-
-def _replace_name(of: RefusedStatement, node: exp.Column, name: str) -> Advice:
-    return f"did you mean {write_name(name)}?", replace_name(node.this, name)
 
 
 def _name_count(of: RefusedStatement, node: exp.Column, select: exp.Select) -> Advice | None:
@@ -140,7 +142,7 @@ def _find_alias(of: RefusedStatement, node: exp.Column, select: exp.Select) -> A
     if node.table or node.find_ancestor(exp.Order, exp.Having, exp.Qualify, exp.Group) is None:
         return None
     close = difflib.get_close_matches(node.name, [i.alias for i in select.expressions if i.alias], 1, 0.75)
-    return _replace_name(of, node, close[0]) if close else None
+    return rename_column(of, node, close[0]) if close else None
 
 
 def _count_for_name(of: RefusedStatement, node: exp.Column) -> Advice | None:
@@ -169,57 +171,7 @@ def _find_misspelt(of: RefusedStatement, node: exp.Column, named: list[FromTable
     """`f.orgin`, where f has a column whose name differs by a letter or two."""
     mine = next((n for n in named if node.table and fold(n.alias) == fold(node.table)), None)
     close = difflib.get_close_matches(fold(node.name), mine.columns, 1, 0.85) if mine is not None else []
-    return _replace_name(of, node, close[0]) if close else None
-
-
-_PARTS = {"year": "YEAR", "yr": "YEAR", "month": "MONTH", "month_name": "MONTHNAME", "quarter": "QUARTER"}
-_PARTS |= {
-    "week": "WEEK",
-    "weekday": "DAYNAME",
-    "day_of_week": "DAYNAME",
-    "dayofweek": "DAYNAME",
-    "dow": "DAYOFWEEK",
-}
-"""Parts of a day that people take for columns."""
-
-
-def _find_meant(of: RefusedStatement, node: exp.Column, named: list[FromTable]) -> Advice | None:
-    """Find what a name means: a part of the only day, a longer or shorter word, the key of a table."""
-    here = [n for n in named if not node.table or fold(n.alias) == fold(node.table)]
-    listed = [(name, kind) for n in here for name, kind in of.catalog.columns(n.table.name)]
-    name, at = fold(node.name), node.this.meta.get("start")
-    if at is None or difflib.get_close_matches(name, [fold(each) for each, _ in listed], 1, 0.85):
-        return None
-    days = [each for each, kind in listed if kind.moment or kind.name == "DATE"]
-    if name in _PARTS and len(days) == 1:
-        written = f"{_PARTS[name]}({node.table + '.' if node.table else ''}{write_name(days[0])})"
-        span = of.outline.span(node)
-        return None if span is None else (written, Fix(written, *span))
-    born = [each for each, kind in listed if kind.integer and "birth" in fold(each)]
-    if name == "age" and len(born) == 1:
-        written = f"(YEAR(current_date) - {write_name(born[0])})"
-        span = of.outline.span(node)
-        return None if span is None else (written, Fix(written, *span, guess="this year's age"))
-    near = [each for each, _ in listed if _has_same_words(name, fold(each))]
-    if len(near) == 1:
-        return _replace_name(of, node, near[0])
-    for one in here:
-        for column, domain in one.table.domain.items():
-            if isinstance(domain, TableDomain) and fold(domain.table) in (f"{name}s", f"{name}es"):
-                hint, fix, *_ = _replace_name(of, node, column)
-                return hint, None if fix is None else replace(fix, guess=f"{column} for {node.name}")
-    return None
-
-
-def _has_same_words(name: str, other: str) -> bool:
-    """Return whether each word of a name is the beginning of that of another, or the other way round.
-
-    >>> _has_same_words("departure_delay", "dep_delay"), _has_same_words("dep_time", "air_time")
-    (True, False)
-    """
-    words = [*zip(name.split("_"), other.split("_"), strict=False)]
-    same = name.count("_") == other.count("_") and name != other
-    return same and all(min(len(a), len(b)) > 2 and (a.startswith(b) or b.startswith(a)) for a, b in words)
+    return rename_column(of, node, close[0]) if close else None
 
 
 def name_aggregate(of: RefusedStatement, node: exp.Column) -> Advice | None:
@@ -283,7 +235,7 @@ def _quote_declared_value(of: RefusedStatement, node: exp.Column, named: list[Fr
 def _name_table(of: RefusedStatement, node: exp.Column, named: list[FromTable]) -> Advice | None:
     """`AVG(visits)`, where visits is the table."""
     there = of.policy.table(node.name) if node.name.isascii() and not node.table else None
-    joins = [join for n in named if there is not None and (join := _join_clause(of, there, n)) is not None]
+    joins = [join for n in named if there is not None and (join := join_clause(of, there, n)) is not None]
     if there is not None and joins:
         return f"{node.name} is a table: {joins[0][0]}", None
     here = next((n for n in named if not node.table and fold(n.table.name) == fold(node.name)), None)
@@ -307,7 +259,7 @@ def _find_key_of_domain(of: RefusedStatement, node: exp.Column, named: list[From
         domain = None if column is None or one is mine else one.table.domain.get(column)
         there = fold(mine.table.name) if mine is not None else ""
         if isinstance(domain, TableDomain) and fold(domain.table) == there:
-            return _replace_name(of, node, domain.column)
+            return rename_column(of, node, domain.column)
     return None
 
 
@@ -358,14 +310,14 @@ def _copy_other_side(of: RefusedStatement, node: exp.Column, here: list[FromTabl
     if not isinstance(other, exp.Column) or fold(other.name) == fold(node.name):
         return None
     known = [c for n in here if (c := n.column(other.name)) is not None]
-    return _replace_name(of, node, known[0]) if len(known) == 1 and node.table else None
+    return rename_column(of, node, known[0]) if len(known) == 1 and node.table else None
 
 
 def _find_by_word(of: RefusedStatement, node: exp.Column, here: list[FromTable]) -> Advice | None:
     """`date`, where the only such column is `visit_date`."""
     word = fold(node.name)
     known = [c for n in here for c in n.columns if word in fold(c).split("_")]
-    return _replace_name(of, node, known[0]) if len(known) == 1 else None
+    return rename_column(of, node, known[0]) if len(known) == 1 else None
 
 
 def _use_unit(of: RefusedStatement, node: exp.Column, here: list[FromTable]) -> Advice | None:
@@ -374,7 +326,7 @@ def _use_unit(of: RefusedStatement, node: exp.Column, here: list[FromTable]) -> 
     counted = isinstance(node.parent, exp.Distinct)
     if not counted or len(set(units)) != 1 or "id" not in fold(node.name):
         return None
-    return _replace_name(of, node, units[0])
+    return rename_column(of, node, units[0])
 
 
 def _find_in_tables(of: RefusedStatement, node: exp.Column, named: list[FromTable]) -> Advice | None:
@@ -389,10 +341,10 @@ def _find_in_tables(of: RefusedStatement, node: exp.Column, named: list[FromTabl
     for table in of.policy.tables.values():
         known = {fold(c) for c in of.columns(table)}
         mine = [n for n in named if not node.table or fold(n.alias) == fold(node.table)]
-        if fold(node.name) in known and not any(_join_clause(of, table, n) for n in mine):
+        if fold(node.name) in known and not any(join_clause(of, table, n) for n in mine):
             mine = named  # the table that is named does not reach it, but another one may
         if fold(node.name) in known:
-            joins += [(table, join) for join in (_join_clause(of, table, n) for n in mine) if join][:1]
+            joins += [(table, join) for join in (join_clause(of, table, n) for n in mine) if join][:1]
     if not joins:
         return None
     (table, (join, at)), guess = joins[0], f"{node.name} of {joins[0][0].name}" if len(joins) > 1 else ""
@@ -420,23 +372,3 @@ def _counts_rows(node: exp.Column) -> bool:
     own = [c for c in calls if not any(fold(n.name) == fold(node.name) for n in find_nodes(c, exp.Column))]
     distinct = ("min", "max")
     return any(not c.find(exp.Distinct) and (function_name(c) or "").lower() not in distinct for c in own)
-
-
-def _join_clause(of: RefusedStatement, table: Table, to: FromTable) -> tuple[str, int] | None:
-    """Return the clause that joins a table to one of FROM, and the place behind that."""
-    ends = [n.meta["end"] + 1 for n in walk_tree(to.node) if "end" in n.meta]
-    if not ends or table is to.table:
-        return None
-    if to.table.unit is not None and table.unit is not None:
-        mine = table.unit.column if isinstance(table.unit, UnitColumn) else None
-        if mine is None or to.unit is None:
-            return None
-        same = fold(mine) == fold(to.unit)
-        on = f"USING ({mine})" if same else f"ON {to.alias}.{to.unit} = {table.name}.{mine}"
-        return f"JOIN {table.name} {on}", max(ends)
-    for column, domain in to.table.domain.items():
-        if isinstance(domain, TableDomain) and fold(domain.table) == fold(table.name):
-            if fold(column) == fold(domain.column):
-                return f"JOIN {table.name} USING ({column})", max(ends)
-            return f"JOIN {table.name} ON {to.alias}.{column} = {table.name}.{domain.column}", max(ends)
-    return None

@@ -73,7 +73,8 @@ def advise_on_number(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Adv
     if token is not None and token.text.strip().lower() in _WORDS:
         number = str(_WORDS.index(token.text.strip().lower()))
         return number, Fix(number, token.start, token.end + 1)
-    if token is not None and re.fullmatch(r"\d{4}-\d\d-\d\d", token.text):
+    whole = one.message.endswith("INT") or one.message.endswith("INTEGER")
+    if token is not None and whole and re.fullmatch(r"\d{4}-\d\d-\d\d", token.text):
         return token.text[:4], Fix(
             token.text[:4], token.start, token.end + 1, asks=f"the year of {token.text}"
         )
