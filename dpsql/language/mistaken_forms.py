@@ -66,6 +66,10 @@ _FORMS = (
     (r"\bDISTINCT\s+COUNT\s*\(\s*(?!\*|DISTINCT\b)", "COUNT(DISTINCT "),
     (r"\bDISTINCT\s+ON\s+(?=[\w.]+\s*\))", "DISTINCT "),
     (r"\bSELECT\s+(?:FIRST|LIMIT)\s+(\d+)\s+", r"SELECT TOP \1 "),
+    (r"\bBETWEEN\s+(-?[\d.]+)\s*-\s*(-?[\d.]+)(?!\s*AND\b)", r"BETWEEN \1 AND \2"),
+    (r"\)\s+BY\s+([\w., ]+?)\s+FROM\s+(\w+)", r") FROM \2 GROUP BY \1"),
+    (r"\s+(?:USE|FORCE|IGNORE)\s+(?:INDEX|KEY)\s*\([^()]*\)", ""),
+    (r"(?<=\))\s+KEEP\s*\([^()]*\)", ""),
     (r"\bSORT\s+BY\b", "ORDER BY"),
     (r"\bCALCULATED\s+", ""),
     (r"\s+AGO\b", ""),
@@ -93,7 +97,12 @@ _FORMS = (
     (r"\s+INTO\s+(?:OUTFILE|DUMPFILE)\s.*\Z", ""),
 )
 """Patterns of what people write, and what stands in their place."""
-_ASKS = {"MATCH": "the text that is contained, not its words", "INTO": "the answer is shown, not kept"}
+_ASKS = {
+    "INTO": "the answer is shown, not kept",
+    "KEEP": "of all rows, not of the first ones",
+    "MATCH": "the text that is contained, not its words",
+}
+"""What is asked after a change, by the first word that is changed."""
 
 
 def replace_forms(text: str) -> Iterator[tuple[Fix, str]]:
@@ -105,8 +114,8 @@ def replace_forms(text: str) -> Iterator[tuple[Fix, str]]:
     """
     for form, written in _FORMS:
         found = [m for m in re.finditer(f"(?is){form}", text) if not text[: m.start()].count("'") % 2]
-        if written == _NAMED:  # a word that stands elsewhere, too, is a column
-            found = [m for m in found if len(re.findall(rf"(?i)\b{m[1].split()[-1]}\b", text)) == 1]
+        if written == _NAMED:  # a word that follows, too, is a column
+            found = [m for m in found if not re.search(rf"(?i)\b{m[1].split()[-1]}\b", text[m.end() :])]
         fixes = [Fix(m.expand(written), *m.span()) for m in found]
         if fixes:
             word = re.split(r"\W", found[0][0].strip(), maxsplit=1)[0].upper()

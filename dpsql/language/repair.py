@@ -135,10 +135,9 @@ def _find_repairs(text: str, tokens: list[Token], at: int) -> Iterator[_Repair]:
     yield from _separate_queries(text, tokens, i)
     yield from _complete_words(text, tokens, i)
     yield from _complete_comparisons(text, tokens, i)
+    near = tokens[max(i - 2, 0) : i][:: 1 if here.token_type == TokenType.L_PAREN else -1]
     listed = _clause_of(tokens, i) in _LISTS and not _is_keyword(here)
-    for token in (
-        tokens[max(i - 2, 0) : i][:: 1 if here.token_type == TokenType.L_PAREN else -1] if listed else ()
-    ):
+    for token in [each for each in near if listed and not _is_keyword(each)]:
         yield replace(_make_insertion(",", token.end + 1), guess="the comma"), ""
     yield from _close_calls(tokens, i)
     words = {token.text.upper() for token in tokens}
@@ -339,6 +338,10 @@ def _move_clause(text: str, tokens: list[Token], i: int) -> Iterator[_Repair]:
     words = [t.text.upper() for t in tokens[i : i + 4]]
     pairs = pairwise(tokens[:i])
     where = next((t for b, t in pairs if t.text.upper() == "WHERE" and b.text.upper() != "FILTER"), None)
+    grouped = next((t for t in tokens[:i] if t.text.upper() == "GROUP BY"), None)
+    if words[0] == "FROM" and grouped is not None and where is None:
+        moved = _make_insertion(f" {text[grouped.start : tokens[i].start].strip()}", tokens[-1].end + 1)
+        yield Fix("", grouped.start, tokens[i].start, also=(moved,)), f"FROM ..{moved.text}"
     if words[0] == "FROM" and where is not None:
         behind = next((t for t in tokens[i:] if t.text.upper() in _BEHIND_WHERE), None)
         at = len(text.rstrip().rstrip(";")) if behind is None else behind.start

@@ -300,6 +300,8 @@ def _find_respellings(text: str, tokens: Sequence[Token]) -> list[tuple[int, int
             found += [(n, n + 1, _TYPESET[text[n]]) for n in signs]
         if text[token.start : token.end + 1] == "&&":
             found.append((token.start, token.end + 1, "AND"))
+        elif token.text.upper() in _IGNORED and token.token_type == TokenType.VAR:
+            found.append((token.start, token.end + 1 + (text[token.end + 1 : token.end + 2] == " "), ""))
         elif token.text.upper() == "UNIQUE" and i and tokens[i - 1].text.upper() in ("SELECT", "("):
             found.append((token.start, token.end + 1, "DISTINCT"))
         elif text[token.start] in _CURLED and (closed := _CURLED_TEXT.match(text, token.start)):
@@ -311,6 +313,8 @@ def _find_respellings(text: str, tokens: Sequence[Token]) -> list[tuple[int, int
     return found
 
 
+_IGNORED = ("SQL_CALC_FOUND_ROWS", "SQL_NO_CACHE", "SQL_SMALL_RESULT", "SQL_BIG_RESULT", "HIGH_PRIORITY")
+"""Words that tell MySQL how to run a statement."""
 _TYPESET = dict.fromkeys("\u2010\u2011\u2012\u2013\u2014\u2212\uff0d", "-")
 _TYPESET |= dict.fromkeys("\u00a0\u2007\u202f\u3000\u200b\ufeff", " ")
 _TYPESET |= {"\u2264": "<=", "\u2265": ">=", "\u2260": "<>", "\u00d7": "*", "\u00f7": "/", "\u2217": "*"}

@@ -247,6 +247,7 @@ _ADVICE: tuple[tuple[str, Callable[[RefusedStatement, exp.Expr, Obstacle], Advic
     ("this text is not a valid BOOLEAN", foreign_forms.write_or),
     ("if takes a condition and one or two results", foreign_forms.write_results),
     (" takes one expression", foreign_forms.count_all_rows),
+    ("there is no table ", foreign_forms.list_texts),
     ("there is no table ", foreign_forms.write_as),
     ("LIMIT as a percentage", foreign_forms.drop_percent),
     ("WITH TIES depends on exact counts", foreign_forms.drop_percent),

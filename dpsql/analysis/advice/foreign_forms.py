@@ -99,6 +99,15 @@ def count_all_rows(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advic
     return "COUNT(*)", Fix("COUNT(*)", call[0], call[1], asks="how many rows there are")
 
 
+def list_texts(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
+    """Write `WHERE x = 'a', 'b'`, which reads as a table, with IN."""
+    found = re.search(r"(==?)\s*('[^']*'(?:\s*,\s*'[^']*')+)", of.text)
+    named = None if found is None else re.findall(r"'([^']*)'", found[2])
+    if found is None or named is None or one.message.removeprefix("there is no table ") not in named:
+        return None
+    return f"IN ({found[2]})", Fix(f"IN ({found[2]})", *found.span())
+
+
 def write_as(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
     """Write the AS that `WITH t (SELECT ..)` lacks."""
     found = re.search(r"(?i)\bWITH\s+(\w+)(?=\s*\(\s*SELECT\b)", of.text)
@@ -146,6 +155,9 @@ def write_second(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice 
     name = one.message.split()[0]
     call = of.outline.call_around(of.query.source.position(node), name)
     paired = name.lower().startswith(("corr", "covar", "regr_"))
+    if call is not None and paired and len(call[2]) == 3 and call[2][2].startswith("'"):
+        written = f"{name}({', '.join(call[2][:2])})"
+        return written, Fix(written, call[0], call[1], asks="Pearson's correlation")
     if call is None or not paired or len(call[2]) == 2:
         return None
     return f"{name}(y, x)", None, f"{name} takes two expressions, y and x"

@@ -177,7 +177,11 @@ def write_method(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice 
         return f"SELECT {written} .. GROUP BY {first[1]}", Fix(written, *first.span(), also=(added,)), said
     if any("{1}" in _METHODS[m[2].lower()] and not m[3].strip() for m in found):
         return None
-    fixes = [Fix(_METHODS[m[2].lower()].format(m[1], m[3].strip()), *m.span()) for m in found]
+    starred = [m[3].strip() == "*" for m in found]  # `v.COUNT(*)`
+    fixes = [
+        Fix(f"{m[2]}(*)" if star else _METHODS[m[2].lower()].format(m[1], m[3].strip()), *m.span())
+        for m, star in zip(found, starred, strict=True)
+    ]
     return fixes[0].text, replace(fixes[0], also=tuple(fixes[1:])), said
 
 

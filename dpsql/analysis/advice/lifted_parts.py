@@ -93,7 +93,7 @@ def select_released(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advi
     if not clauses or (of.has_options and not options):
         return None
     items, shown, names = of.items(select, block, begin), list[str](), iter(("n", "n2", "n3"))
-    rest = text[clauses[0].start : block.end]
+    rest, labels, outer = text[clauses[0].start : block.end], list[str](), "*"
     for (bare, given), item in zip(items, select.expressions, strict=False):
         name = given
         if contains_aggregate(item):
@@ -101,11 +101,16 @@ def select_released(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advi
             number = r"\s*".join(map(re.escape, re.findall(r"\w+|\S", bare)))
             rest = re.sub(rf"(?i)(?<!\w){number}", name, rest)
         shown.append(f"{bare} AS {name}" if name else bare)
-    if not items or re.search(r"\w\s*\(", rest):
+        labels.append(name or bare.rpartition(".")[2])
+    for call in dict.fromkeys(re.findall(r"\b\w+\s*\([^()]*\)", rest)):  # which are not shown
+        name, outer = next(names, "n4"), ", ".join(labels)
+        rest = rest.replace(call, name)
+        shown.append(f"{call} AS {name}")
+    if not items or re.search(r"\w\s*\(", f"{rest} {outer}"):
         return None
     inner = f"SELECT {', '.join(shown)} {text[block.from_.start : clauses[0].start].strip()}"
     rest = re.sub(r"(?i)\AHAVING\b", "WHERE", rest.strip()) + (f" LIMIT {top[1]}" if top is not None else "")
-    whole = f"SELECT {options}* FROM ({inner}) {rest}"
+    whole = f"SELECT {options}{outer} FROM ({inner}) {rest}"
     return whole, Fix(text[: block.select.start] + whole, 0, len(text))
 
 

@@ -183,7 +183,9 @@ def count_units_by_number(of: RefusedStatement, node: exp.Expr, one: Obstacle) -
     text, before, cut = of.text, of.text[: block.select.start], _cut(block)
     named = [i for i in select.expressions if any(aggregate_calls(i.unalias()))]
     units = {n.unit for n in of.list_tables(select)}
-    if len(named) == 1 and select.args.get("having") is None and _counts_units(named[0].unalias(), units):
+    group = select.args.get("group")
+    several = group is not None and len(group.expressions) > 1 and select.args.get("having") is None
+    if len(named) == 1 and several and _counts_units(named[0].unalias(), units):
         return None  # the unit is counted already
     keyed = _count_by_number(of, select, block, (options, begin))
     if keyed is not None:

@@ -148,6 +148,12 @@ def _find_alias(of: RefusedStatement, node: exp.Column, select: exp.Select) -> A
 def _count_for_name(of: RefusedStatement, node: exp.Column) -> Advice | None:
     """Write COUNT(*) for the `n` of a formula that has another aggregate: `STDDEV(x) / SQRT(n)`."""
     item, select = node.find_ancestor(exp.Select, exp.Where, exp.Group), node.find_ancestor(exp.Select)
+    grouped = select is not None and select.args.get("group") is not None
+    if grouped and fold(node.name) in _COUNT_NAMES and node.parent is select and "start" in node.this.meta:
+        start, end = node.this.meta["start"], node.this.meta["end"] + 1
+        return "COUNT(*)", Fix(
+            f"COUNT(*) AS {write_name(node.name)}", start, end, guess=f"COUNT(*) for {node.name}"
+        )
     at, around = node.this.meta.get("start"), node.parent
     if node.table or fold(node.name) not in _COUNT_NAMES or not isinstance(item, exp.Select) or at is None:
         return None
@@ -347,6 +353,7 @@ def _find_in_tables(of: RefusedStatement, node: exp.Column, named: list[FromTabl
             joins += [(table, join) for join in (join_clause(of, table, n) for n in mine) if join][:1]
     if not joins:
         return None
+    joins.sort(key=lambda each: not _has_value(of, each[0], node))
     (table, (join, at)), guess = joins[0], f"{node.name} of {joins[0][0].name}" if len(joins) > 1 else ""
     if node.table:  # the table that has it is named in its place
         renamed = replace_name(node.args["table"], table.name)
@@ -355,6 +362,16 @@ def _find_in_tables(of: RefusedStatement, node: exp.Column, named: list[FromTabl
         return f"{node.name} is a column of {table.name}: {join}", fix
     asks = "" if _has_row_each(table) or not _counts_rows(node) else f"a row for each row of {table.name}"
     return f"{node.name} is a column of {table.name}: {join}", Fix(f" {join}", at, at, asks=asks, guess=guess)
+
+
+def _has_value(of: RefusedStatement, table: Table, node: exp.Column) -> bool:
+    """Return whether a public table has the text that a column is compared with."""
+    other = None if not isinstance(node.parent, exp.EQ) else node.parent.args["expression"]
+    column = next((name for name in of.columns(table) if fold(name) == fold(node.name)), None)
+    if column is None or not table.public or not isinstance(other, exp.Literal):
+        return False
+    text = other.name.replace("'", "''")
+    return of.catalog.count(f'SELECT 1 FROM "{table.name}" WHERE "{column}" = \'{text}\' LIMIT 1') > 0
 
 
 def _has_row_each(table: Table) -> bool:
