@@ -13,7 +13,8 @@ _NAME = r"([A-Za-z_][\w.]*)"
 _NO_CLAUSE = r"(?:(?!\b(?:SELECT|FROM|WHERE|GROUP|ORDER|HAVING|LIMIT|QUALIFY)\b)[^()]|\([^()]*\))*?"
 _NAMED = r'AS "\1"'
 _FORMS = (
-    (rf"{_NAME}\s+CONTAINS\s+('[^']*')", r"contains(\1, \2)"),
+    (r"(?<![\w.])(\d{1,3})\.(\d{3}),(\d{1,2})(?!\d)", r"\1\2.\3"),
+    (rf"{_NAME}\s+(?:CONTAINS|HAS|INCLUDES)\s+('[^']*')", r"contains(\1, \2)"),
     (rf"{_NAME}\s+STARTS\s+WITH\s+('[^']*')", r"starts_with(\1, \2)"),
     (rf"{_NAME}\s+ENDS\s+WITH\s+('[^']*')", r"ends_with(\1, \2)"),
     (rf"\s+(?:IS\s+)?(?:{_MORE}\s+THAN\s+OR\s+EQUALS?(?:\s+TO)?|AT\s+LEAST)\b", " >="),
@@ -70,6 +71,7 @@ _FORMS = (
     (r"\)\s+BY\s+([\w., ]+?)\s+FROM\s+(\w+)", r") FROM \2 GROUP BY \1"),
     (r"\s+(?:USE|FORCE|IGNORE)\s+(?:INDEX|KEY)\s*\([^()]*\)", ""),
     (r"(?<=\))\s+KEEP\s*\([^()]*\)", ""),
+    (r"==?\s*'?([A-Za-z_]\w*)[*%]'?(?=\s|\Z)", r"LIKE '\1%'"),
     (r"\bSORT\s+BY\b", "ORDER BY"),
     (r"\bCALCULATED\s+", ""),
     (r"\s+AGO\b", ""),

@@ -132,6 +132,10 @@ def _find_repairs(text: str, tokens: list[Token], at: int) -> Iterator[_Repair]:
         yield replace(added[0], also=added[1:]), ""
     if before.token_type == TokenType.COMMA:
         yield Fix("", before.start, before.end + 1), ""
+    spaced = [t.text for t in tokens if t.token_type == TokenType.IDENTIFIER and " " in t.text]
+    for name in spaced:  # written without its quotes elsewhere
+        for match in re.finditer(rf'(?i)(?<!["\w]){re.escape(name)}(?!["\w])', text):
+            yield Fix(f'"{name}"', *match.span()), ""
     yield from _separate_queries(text, tokens, i)
     yield from _complete_words(text, tokens, i)
     yield from _complete_comparisons(text, tokens, i)

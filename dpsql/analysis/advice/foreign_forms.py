@@ -237,6 +237,19 @@ def list_series(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice |
     return written, Fix(written, *found.span())
 
 
+def write_contains(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
+    """Write Python's `'a' IN x` as the text that x contains."""
+    found = [*re.finditer(r"(?i)('[^']*')\s+IN\s+([A-Za-z_][\w.]*)(?![\w.]|\s*\()", of.text)]
+    fixes = [Fix(f"contains({m[2]}, {m[1]})", *m.span()) for m in found]
+    return (fixes[0].text, replace(fixes[0], also=tuple(fixes[1:]))) if fixes else None
+
+
+def write_rollup(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
+    """Write ClickHouse's WITH TOTALS of one key as WITH ROLLUP."""
+    found = re.search(r"(?i)\bGROUP\s+BY\s+[\w.]+\s+(WITH\s+TOTALS)\b", of.text)
+    return None if found is None else ("WITH ROLLUP", Fix("WITH ROLLUP", *found.span(1)))
+
+
 def count_unit_of_table(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
     """Count the unit's column for `COUNT(v.*)`: it is NULL where there is no row."""
     found, select = re.search(r"(?i)\bCOUNT\s*\(\s*(\w+)\.\*\s*\)", of.text), node.find_ancestor(exp.Select)

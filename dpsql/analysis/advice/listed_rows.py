@@ -79,6 +79,10 @@ def count_rows(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | 
     options, begin = split_options(of, block)
     if of.has_options and not options:
         return None
+    order = block.clause(TokenType.ORDER_BY)
+    if order is not None and any(_is_aggregated(term) for term in select.args["order"].expressions):
+        keys = ", ".join(bare for bare, _ in of.items(select, block, begin))
+        return (f"GROUP BY {keys}", Fix(f"GROUP BY {keys} ", order.start, order.start)) if keys else None
     named, several = of.list_tables(select), select is not of.query.tree
     units = {n.unit for n in named if n.unit is not None}
     joined = 1 + len(select.args.get("joins") or ())

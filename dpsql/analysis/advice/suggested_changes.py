@@ -260,6 +260,7 @@ def write_part_out(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advic
     return None
 
 
+_WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
 _PARTS = ("year", "quarter", "month", "week", "day", "hour", "minute", "second", "decade", "century")
 _MONTHS = (
     *("january", "february", "march", "april", "may", "june", "july"),
@@ -269,6 +270,10 @@ _MONTHS = (
 
 def write_month_number(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
     """Compare the month of a date with its number, where it is compared with its name."""
+    weekdays = [n for n in node.find_all(exp.Literal) if n.is_string and n.name.lower() in _WEEKDAYS]
+    called = re.search(r"(?i)\b(?:weekday|dayofweek|dow|isodow|day_of_week)(?=\s*\()", of.text)
+    if weekdays and called is not None:
+        return "dayname(..)", Fix("dayname", *called.span())
     texts = [n for n in node.find_all(exp.Literal) if n.is_string and n.name.lower() in _MONTHS]
     tokens = [t for t in of.outline.tokens if t.token_type == TokenType.STRING]
     token = next((t for t in tokens if texts and t.text == texts[0].name), None)

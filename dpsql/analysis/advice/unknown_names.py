@@ -223,13 +223,21 @@ def _repeat_number(of: RefusedStatement, node: exp.Expr, select: exp.Select | No
     return written, Fix(written, call[0], call[1])
 
 
+_COMPARED = (exp.EQ, exp.NEQ, exp.In, exp.Between, exp.Like, exp.ILike)
+
+
 def _quote_declared_value(of: RefusedStatement, node: exp.Column, named: list[FromTable]) -> Advice | None:
     """Quote the text of `clinic = Summit`, if the policy lists it, or has the texts in another table."""
     parent = node.parent
-    if node.table or not isinstance(parent, (exp.EQ, exp.NEQ, exp.In)) or "start" not in node.this.meta:
+    if node.table or not isinstance(parent, _COMPARED) or "start" not in node.this.meta:
         return None
-    other = parent.expression if parent.this is node else parent.this
-    for one in named if isinstance(other, exp.Column) else ():
+    if isinstance(parent, (exp.Like, exp.ILike)) and parent.this is not node:
+        text = f"'%{node.name}%'"
+        return f"{text} is a text", Fix(text, node.this.meta["start"], node.this.meta["end"] + 1, guess=text)
+    other = parent.args.get("expression") if parent.this is node else parent.this
+    if not isinstance(other, exp.Column):
+        return None
+    for one in named:
         domain = one.table.domain.get(one.column(other.name) or "")
         values = domain.values if isinstance(domain, ValuesDomain) else ()
         if isinstance(domain, TableDomain) or node.name in values:
@@ -242,6 +250,9 @@ def _name_table(of: RefusedStatement, node: exp.Column, named: list[FromTable]) 
     """`AVG(visits)`, where visits is the table."""
     there = of.policy.table(node.name) if node.name.isascii() and not node.table else None
     joins = [join for n in named if there is not None and (join := join_clause(of, there, n)) is not None]
+    units = {n.unit for n in named if n.unit is not None}
+    if there is not None and isinstance(node.parent, exp.Distinct) and not there.public and len(units) == 1:
+        return rename_column(of, node, units.pop())
     if there is not None and joins:
         return f"{node.name} is a table: {joins[0][0]}", None
     here = next((n for n in named if not node.table and fold(n.table.name) == fold(node.name)), None)
@@ -366,7 +377,7 @@ def _find_in_tables(of: RefusedStatement, node: exp.Column, named: list[FromTabl
 
 def _has_value(of: RefusedStatement, table: Table, node: exp.Column) -> bool:
     """Return whether a public table has the text that a column is compared with."""
-    other = None if not isinstance(node.parent, exp.EQ) else node.parent.args["expression"]
+    other = node.parent.args.get("expression") if isinstance(node.parent, exp.EQ) else None
     column = next((name for name in of.columns(table) if fold(name) == fold(node.name)), None)
     if column is None or not table.public or not isinstance(other, exp.Literal):
         return False

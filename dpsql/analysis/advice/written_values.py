@@ -90,6 +90,10 @@ def advise_on_number(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Adv
 def advise_on_date(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
     """Write a day as year, month and day; of several days that it may be, one is a guess."""
     texts = [t for t in of.outline.tokens if t.token_type == TokenType.STRING]
+    named = next((t for t in texts if t.text.strip().lower() in _NAMED_DAYS), None)
+    if named is not None:
+        day = _NAMED_DAYS[named.text.strip().lower()]
+        return day, Fix(day, named.start, named.end + 1)
     other = [t for t in texts if not _is_moment(t.text) and any(_read_days([t.text]))]
     if not other:
         return None
@@ -110,22 +114,40 @@ _MONTHS = ("%B %Y", "%b %Y", "%B, %Y", "%b-%y", "%b-%Y", "%m/%Y", "%Y-%m", "%Y/%
 def compare_month(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
     """Write `day = 'July 2013'` and `day = '2013'` as comparisons of the month and the year."""
     whole = of.original(node)
-    sides = (whole.this, whole.expression) if isinstance(whole, exp.EQ) else ()
+    compared = isinstance(whole, (exp.EQ, exp.LT, exp.LTE, exp.GT, exp.GTE))
+    sides = (whole.this, whole.expression) if compared else ()
     text = next((s for s in sides if isinstance(s, exp.Literal) and s.is_string), None)
     other = next((s for s in sides if isinstance(s, exp.Column)), None)
     spans = [None if s is None else of.outline.span(s) for s in (text, other)]
     if text is None or other is None or spans[0] is None or spans[1] is None:
         return None
     day, written = of.text[slice(*spans[1])], ""
-    for form in _MONTHS:
+    if re.fullmatch(r"(?:19|20)\d\d", text.name.strip()) and spans[0][0] > spans[1][1]:
+        sign = of.text[spans[1][1] : spans[0][0]].strip()
+        written = f"YEAR({day}) {sign} {text.name.strip()}"
+    for form in _MONTHS if isinstance(whole, exp.EQ) else ():
         with suppress(ValueError):
             month = datetime.strptime(text.name.strip(), form)
             written = f"(YEAR({day}) = {month.year} AND MONTH({day}) = {month.month})"
             break
-    if re.fullmatch(r"(?:19|20)\d\d", text.name.strip()):
-        written = f"YEAR({day}) = {text.name.strip()}"
     start, end = min(s[0] for s in spans if s), max(s[1] for s in spans if s)
     return (written, Fix(written, start, end)) if written else None
+
+
+_NAMED_DAYS = {"today": "current_date", "now": "current_date", "yesterday": "(current_date - INTERVAL 1 DAY)"}
+_NAMED_DAYS |= {"tomorrow": "(current_date + INTERVAL 1 DAY)"}
+
+
+def compare_year(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
+    """Compare the year of a day with a number, where the day is compared with it."""
+    whole = of.original(node)
+    sides = (whole.this, whole.expression) if isinstance(whole, exp.Binary) else ()
+    day = next((side for side in sides if isinstance(side, exp.Column)), None)
+    span = None if day is None else of.outline.span(day)
+    if one.hint is None or span is None:
+        return None
+    written = f"YEAR({of.text[slice(*span)]})"
+    return one.hint, Fix(written, *span)
 
 
 def write_series(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:

@@ -86,7 +86,10 @@ def advise_on_nested_aggregate(of: RefusedStatement, node: exp.Expr, one: Obstac
         return None
     clause = block.clause(TokenType.HAVING)
     if clause is not None and clause.start < at:
-        return _order_by_compared(of, block, clause, text[own[0] : own[1]], node)
+        found = _order_by_compared(of, block, clause, text[own[0] : own[1]], node)
+        stop = len(text[: block.stop(clause)].rstrip())
+        condition = f"{text[clause.end + 1 : whole[1]]} OVER (){text[whole[1] : stop]}".strip()
+        return found or (f"QUALIFY {condition}", Fix(f"QUALIFY {condition}", clause.start, stop))
     if at > block.from_.start:
         return None
     if select.args.get("group") is None:
