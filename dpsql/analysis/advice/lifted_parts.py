@@ -211,7 +211,7 @@ def join_lateral(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice 
 def keep_compared_column(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
     """Keep the first column of a subquery behind IN: it is what is compared."""
     inner = node.unnest() if isinstance(node, exp.Subquery) else node
-    if not isinstance(inner, exp.Select) or len(inner.expressions) < 2:
+    if not isinstance(inner, exp.Select):
         return None
     block = of.outline.block(of.query.source.position(inner.expressions[0]))
     if block is None or block.from_ is None:
@@ -219,6 +219,11 @@ def keep_compared_column(of: RefusedStatement, node: exp.Expr, one: Obstacle) ->
     begin = split_options(of, block)[1]
     items = of.outline.items(begin, block.from_.start)
     compared = node.parent.this if isinstance(node.parent, exp.In) else None
+    if [type(e) for e in inner.expressions] == [exp.Star] and isinstance(compared, exp.Column):
+        has = any(n.column(compared.name) is not None for n in of.list_tables(inner))
+        return (f"IN (SELECT {compared.name} ..)", Fix(compared.name, *items[0])) if has else None
+    if len(inner.expressions) < 2:
+        return None
     names = [fold(item.alias_or_name) for item in inner.expressions]
     same = (
         names.index(fold(compared.name))

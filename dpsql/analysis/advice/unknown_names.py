@@ -69,6 +69,7 @@ def advise_on_column(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Adv
         found = found or _find_domain_of_table(of, node, tables) or _repeat_number(of, written, around)
         if found is None and not any(n.column(node.name) for n in tables):
             found = _find_in_tables(of, node, tables) or _name_table(of, node, tables)
+            found = found or _name_item(of, node, select)
         if found is not None:
             return found
     if not isinstance(node, exp.Column) or select is None or (one.hint or "").startswith("did you mean"):
@@ -246,6 +247,24 @@ def _quote_declared_value(of: RefusedStatement, node: exp.Column, named: list[Fr
     return None
 
 
+def _name_item(of: RefusedStatement, node: exp.Column, select: exp.Select) -> Advice | None:
+    """Name the only call without a name of a subquery in FROM as the query around it does."""
+    derived = getattr(select.args.get("from_"), "this", None)
+    inner = derived.this if isinstance(derived, exp.Subquery) else None
+    if not isinstance(inner, exp.Select) or inner.args.get("distinct") or node.table:
+        return None
+    unnamed = [i for i, e in enumerate(inner.expressions) if not e.alias and not isinstance(e, exp.Column)]
+    block = of.outline.block(of.query.source.position(inner.expressions[0]))
+    if len(unnamed) != 1 or block is None or block.from_ is None:
+        return None
+    items = of.outline.items(block.select.end, block.from_.start)
+    if len(items) != len(inner.expressions):
+        return None
+    begin, end = items[unnamed[0]]
+    named = f"{of.text[begin:end].strip()} AS {node.name}"
+    return named, Fix(named, begin, end)
+
+
 def _name_table(of: RefusedStatement, node: exp.Column, named: list[FromTable]) -> Advice | None:
     """`AVG(visits)`, where visits is the table."""
     there = of.policy.table(node.name) if node.name.isascii() and not node.table else None
@@ -253,6 +272,12 @@ def _name_table(of: RefusedStatement, node: exp.Column, named: list[FromTable]) 
     units = {n.unit for n in named if n.unit is not None}
     if there is not None and isinstance(node.parent, exp.Distinct) and not there.public and len(units) == 1:
         return rename_column(of, node, units.pop())
+    if there is not None and joins and fold(function_name(node.parent or node) or "") == "count":
+        keys = re.search(r"USING \((\w+)\)", joins[0][0])
+        if keys is None:
+            return None
+        rows = f"(SELECT {keys[1]}, COUNT(*) AS n FROM {node.name} GROUP BY {keys[1]})"
+        return f"{node.name} is a table: {rows} has the number of rows of each {keys[1]}", None
     if there is not None and joins:
         return f"{node.name} is a table: {joins[0][0]}", None
     here = next((n for n in named if not node.table and fold(n.table.name) == fold(node.name)), None)

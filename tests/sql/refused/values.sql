@@ -96,3 +96,21 @@ SELECT SUM(ms, 3) FROM visits
 -- at: AUTO
 -- hint: SUM(x, contribution_bounds_per_group => (0, 100))
 SELECT SUM(ms, contribution_bounds => AUTO) FROM visits
+
+-- R5770 DuckDB converts no number into a day
+-- error: INTEGER is not cast to DATE
+-- at: CAST
+-- hint: make_date(ms, 1, 1)
+SELECT COUNT(*) FROM visits WHERE CAST(ms AS DATE) > '2024-01-01'
+
+-- R5771 DuckDB converts no day into a number
+-- error: DATE is not cast to INTEGER
+-- at: CAST
+-- hint: year(day)
+SELECT COUNT(*) FROM visits WHERE CAST(day AS INTEGER) > 5
+
+-- R5772 a list of months
+-- error: this text is not a valid DATE
+-- at: '2024-01'
+-- hint: ((YEAR(day) = 2024 AND MONTH(day) = 1) OR
+SELECT COUNT(*) FROM visits WHERE day IN ('2024-01', '2024-02')
