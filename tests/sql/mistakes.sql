@@ -1598,9 +1598,9 @@ DESCRIBE visits.cost
 -- meant: SELECT clinic, QUANTILE_CONT(cost, 0.75) FROM visits GROUP BY clinic
 SELECT clinic, QUARTILE(cost, 3) FROM visits GROUP BY clinic
 
--- M398 a percentile of a spreadsheet
--- meant: SELECT clinic, PERCENTILE(cost, 0.9) FROM visits GROUP BY clinic
-SELECT clinic, PERCENTILE.INC(cost, 0.9) FROM visits GROUP BY clinic
+-- M398 a deviation of a spreadsheet
+-- meant: SELECT clinic, STDDEV_SAMP(cost) FROM visits GROUP BY clinic
+SELECT clinic, STDEV.S(cost) FROM visits GROUP BY clinic
 
 -- M399 DISTINCT behind the column
 -- meant: SELECT clinic, COUNT(DISTINCT patient_id) FROM visits GROUP BY clinic

@@ -143,6 +143,7 @@ SELECT COUNT(DISTINCT user_id) FROM visits v JOIN users u ON v.user_id = u.user_
 -- error: a condition must be BOOLEAN, this is VARCHAR
 -- at: p #3
 -- hint: ON v.page = p.page
+-- rewrite: SELECT COUNT(DISTINCT user_id) FROM visits v JOIN pages p ON v.page = p.page
 SELECT COUNT(DISTINCT user_id) FROM visits v JOIN pages p ON p.page
 
 -- R418 text joined with a number

@@ -99,18 +99,21 @@ SELECT SUM(ms, contribution_bounds => AUTO) FROM visits
 
 -- R5770 DuckDB converts no number into a day
 -- error: INTEGER is not cast to DATE
--- at: CAST
+-- at: ms
 -- hint: make_date(ms, 1, 1)
-SELECT COUNT(*) FROM visits WHERE CAST(ms AS DATE) > '2024-01-01'
+-- rewrite: SELECT COUNT(DISTINCT user_id) FROM visits WHERE make_date(ms, 1, 1) > '2024-01-01' -- the first day of the year is a guess
+SELECT COUNT(DISTINCT user_id) FROM visits WHERE CAST(ms AS DATE) > '2024-01-01'
 
 -- R5771 DuckDB converts no day into a number
 -- error: DATE is not cast to INTEGER
--- at: CAST
+-- at: day
 -- hint: year(day)
-SELECT COUNT(*) FROM visits WHERE CAST(day AS INTEGER) > 5
+-- rewrite: SELECT COUNT(DISTINCT user_id) FROM visits WHERE year(day) > 5 -- the year is a guess
+SELECT COUNT(DISTINCT user_id) FROM visits WHERE CAST(day AS INTEGER) > 5
 
 -- R5772 a list of months
 -- error: this text is not a valid DATE
 -- at: '2024-01'
 -- hint: ((YEAR(day) = 2024 AND MONTH(day) = 1) OR
-SELECT COUNT(*) FROM visits WHERE day IN ('2024-01', '2024-02')
+-- rewrite: SELECT COUNT(DISTINCT user_id) FROM visits WHERE ((YEAR(day) = 2024 AND MONTH(day) = 1) OR (YEAR(day) = 2024 AND MONTH(day) = 2))
+SELECT COUNT(DISTINCT user_id) FROM visits WHERE day IN ('2024-01', '2024-02')
