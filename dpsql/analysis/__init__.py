@@ -239,12 +239,7 @@ def list_obstacles(
             found += survey(release, policy, catalog, complete_options(release.options, defaults))
     if any(r.obstacles[0].unknown == "function" for r in found):  # it may be an aggregate, mistyped
         found = [r for r in found if not r.message.startswith(NOT_COUNTED)] or found
-    if any(
-        r.obstacles[0].unknown == "column"
-        and isinstance(r.node, exp.Expr)
-        and isinstance(r.node.parent, exp.EQ)
-        for r in found
-    ):
+    if any(r.obstacles[0].unknown == "column" and _is_equated(r.node) for r in found):
         joined = "two private tables are joined only"  # perhaps by this equality
         found = [r for r in found if not r.message.startswith(joined)] or found
     statement = RefusedStatement(query, policy, catalog)
@@ -254,7 +249,8 @@ def list_obstacles(
 
 
 def _is_equated(node: object) -> bool:
-    return isinstance(node, exp.Column) and isinstance(node.parent, exp.EQ)
+    around = node.parent if isinstance(node, exp.Column) else None
+    return isinstance(around, exp.EQ) and all(isinstance(side, exp.Column) for side in around.args.values())
 
 
 def is_private(query: Query, policy: Policy) -> bool:

@@ -285,6 +285,7 @@ class Scope:
     def _refuse_unknown(self, node: exp.Column, name: str, known: list[str]) -> Exception:
         own = name if known and "." in known[0] else node.name
         close = difflib.get_close_matches(own, list(dict.fromkeys(known)), 2)
+        close = [each for each in close if not _has_other_word(own, each)]
         shown = ", ".join(dict.fromkeys(known))
         fields = [n for n in known if fold(n).startswith(f"{fold(own)}.")]
         if fields:
@@ -300,6 +301,17 @@ class Scope:
             if fix is not None and not sure and not difflib.get_close_matches(own, near[:1], 1, 0.85):
                 fix = replace(fix, guess=f"{close[0]} for {own}")
         return self.source.refuse(f"there is no column {name}", node, hint, fix, unknown="column")
+
+
+def _has_other_word(name: str, other: str) -> bool:
+    """Return whether names have the same words but for one: `patient_name` is no `patient_id`.
+
+    >>> _has_other_word("patient_name", "patient_id"), _has_other_word("visit_dat", "visit_date")
+    (True, False)
+    """
+    words = [*zip(name.lower().split("_"), other.lower().split("_"), strict=False)]
+    same = name.count("_") == other.count("_") == 1
+    return same and any(difflib.SequenceMatcher(None, a, b).ratio() < 0.3 for a, b in words)
 
 
 def _name_column(name: str, place: dict[str, int | None], table: str | None = None) -> exp.Column:

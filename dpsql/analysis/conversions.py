@@ -412,9 +412,10 @@ def _refuse_mismatch(source: StatementText, left: Typed, right: Typed, at: exp.E
     if left.text is not None and left.type == VARCHAR:
         left, right = right, left
     if right.text is not None and left.type != VARCHAR:
-        return source.refuse(
-            f"this text is not a valid {left.type}", at, f"write the text as {with_article(str(left.type))}"
-        )
+        value = "true or false" if left.type.name == "BOOLEAN" else f"a value of {left.type}"
+        value = "a number" if left.type.numeric else value
+        others = ", or the other values as texts" if isinstance(at, (exp.Case, exp.If)) else ""
+        return source.refuse(f"this text is not a valid {left.type}", at, f"write it as {value}{others}")
     if left.literal is not None:
         left, right = right, left
     year = _compare_year(at) if left.type in times and right.type.integer else None

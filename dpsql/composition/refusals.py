@@ -108,7 +108,8 @@ def keep_tried(
         hint, fix = one.hint or "", one.fix
         if is_statement(hint):
             return hint == accepted or _refusal(hint, prepare) is None
-        if fix is None or fix.option or one.unknown or not any(t in hint for t in _texts(fix)):
+        named = one.unknown not in ("", "function")  # behind which there may be more
+        if fix is None or fix.option or named or not any(t in hint for t in _texts(fix)):
             return True
         candidate = _apply_edits(text, _edits(text, [fix])[0])
         error = _refusal(candidate, analyse)
@@ -175,7 +176,7 @@ def _offered(
     if not any(f.asks or f.provided for f in fixes):
         return Rewrite(whole, found)
     forced = [o.fix is not None and bool(o.fix.asks or o.fix.provided) for o in found]
-    if not any(forced) and not found[0].unknown:
+    if not any(forced) and found[0].unknown in ("", "function"):
         forced[0] = True  # what forces it came to light at the place of another one
     hinted = tuple(replace(o, hint=whole) if is_so else o for o, is_so in zip(found, forced, strict=True))
     return Rewrite(None, hinted, whole)

@@ -70,6 +70,10 @@ def _find_meant(query: Query, name: str, at: int | None) -> tuple[str | None, Fi
     known = {n.alias for n in walk_tree(query.tree) if isinstance(n, exp.Alias)}
     known |= {n.name for n in walk_tree(query.tree) if isinstance(n, exp.Column)} - {name}
     close = difflib.get_close_matches(name, sorted(known - {name}), 1, 0.7)
+    if not close and isinstance(query.tree, exp.Select):
+        derived = getattr(query.tree.args.get("from_"), "this", None)
+        inner = derived.this if isinstance(derived, exp.Subquery) else None
+        return _name_number(query, inner, name) or (None, None)
     if not close or at is None:
         return None, None
     return f"did you mean {close[0]}?", Fix(close[0], at, at + len(name))
@@ -120,15 +124,19 @@ def _refuse_order_by(query: Query, name: str) -> QueryRefused:
     at, tree = _last(query, name), query.tree
     while isinstance(tree, exp.SetOperation):
         tree = tree.this
+    named = _name_number(query, tree, name) or ("name a column of the first SELECT, or its place", None)
+    return query.source.refuse(f"there is no column {name}", at, *named)
+
+
+def _name_number(query: Query, tree: exp.Expr | None, name: str) -> tuple[str, Fix] | None:
+    """Return the hint and the fix that give the only number of a query the name that it is called by."""
     items = tree.expressions if isinstance(tree, exp.Select) else []
     numbers = [item for item in items if not isinstance(item, (exp.Alias, exp.Column, exp.Star))]
     span = Outline.of(query.source.text).span(numbers[0]) if len(numbers) == 1 else None
-    said = f"there is no column {name}"
     if span is None:
-        return query.source.refuse(said, at, "name a column of the first SELECT, or its place")
+        return None
     written = query.source.text[span[0] : span[1]]
-    fix = Fix(f" AS {name}", span[1], span[1], guess=f"{name} for it")
-    return query.source.refuse(said, at, f"{written} AS {name}", fix)
+    return f"{written} AS {name}", Fix(f" AS {name}", span[1], span[1], guess=f"{name} for it")
 
 
 def _compared_with_all(query: Query) -> QueryRefused:

@@ -201,8 +201,10 @@ def _average_difference(node: exp.Extract) -> exp.Expr | None:
     return exp.Anonymous(this=f"{MARK}trunc", expressions=[made]) if whole else made
 
 
+_WITH_TIME = ("120", "121", "126")
 _STYLES = {"101": "%m/%d/%Y", "103": "%d/%m/%Y", "104": "%d.%m.%Y", "105": "%d-%m-%Y", "23": "%Y-%m-%d"}
-_STYLES |= {"111": "%Y/%m/%d", "112": "%Y%m%d", "120": "%Y-%m-%d"}
+_STYLES |= {"111": "%Y/%m/%d", "112": "%Y%m%d"}
+_STYLES |= dict.fromkeys(_WITH_TIME, "%Y-%m-%d")
 """The formats of T-SQL's CONVERT of a day to a text, by their numbers."""
 
 
@@ -216,7 +218,7 @@ def _convert_to_text(arguments: list[exp.Expr]) -> exp.Expr | None:
     sized = text.expressions[0] if isinstance(text, exp.Anonymous) and len(text.expressions) == 1 else None
     if style is None or text.name.lower().lstrip("n") not in ("varchar", "char"):
         return None
-    if style == _STYLES["120"] and arguments[2].name == "120" and (sized is None or int(sized.name) > 10):
+    if arguments[2].name in _WITH_TIME and (sized is None or int(sized.name) > 10):
         return None  # with the time of the day
     bound = {"a": arguments[1], "FORMAT": style, "n": sized or exp.Literal.number(30)}
     return fill_form("left(strftime(a, 'FORMAT'), n)", bound)

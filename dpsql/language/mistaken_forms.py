@@ -11,8 +11,10 @@ from dpsql.errors import Fix
 _MORE, _LESS = r"(?:GREATER|MORE|HIGHER|LARGER|BIGGER)", r"(?:LESS|SMALLER|LOWER|FEWER)"
 _NAME = r"([A-Za-z_][\w.]*)"
 _NO_CLAUSE = r"(?:(?!\b(?:SELECT|FROM|WHERE|GROUP|ORDER|HAVING|LIMIT|QUALIFY)\b)[^()]|\([^()]*\))*?"
+_NAMED = r'AS "\1"'
 _FORMS = (
-    (rf"{_NAME}\s+CONTAINS\s+('[^']*')", r"contains(\1, \2)"),
+    (r"(?<![\w.])(\d{1,3})\.(\d{3}),(\d{1,2})(?!\d)", r"\1\2.\3"),
+    (rf"{_NAME}\s+(?:CONTAINS|HAS|INCLUDES)\s+('[^']*')", r"contains(\1, \2)"),
     (rf"{_NAME}\s+STARTS\s+WITH\s+('[^']*')", r"starts_with(\1, \2)"),
     (rf"{_NAME}\s+ENDS\s+WITH\s+('[^']*')", r"ends_with(\1, \2)"),
     (rf"\s+(?:IS\s+)?(?:{_MORE}\s+THAN\s+OR\s+EQUALS?(?:\s+TO)?|AT\s+LEAST)\b", " >="),
@@ -29,12 +31,14 @@ _FORMS = (
     (r"\bNOT\s+IS\s+NULL\b", "IS NOT NULL"),
     (r"\bIS\s+(NOT\s+)?(LIKE|ILIKE|IN|BETWEEN)\b", r"\1\2"),
     (r"\b(LIKE|IN)\s+NOT\b", r"NOT \1"),
+    (rf"\b{_NAME}\s+(NOT\s+)?(I?LIKE)\s+IN\s*(?=\(\s*')", r"\2\1 \3 ANY "),
     (r"\bIN\s*\(\s*([\w.']+)\s*(?:TO|\.\.\.?|:)\s*([\w.']+)\s*\)", r"BETWEEN \1 AND \2"),
     (r"\bBETWEEN\s*\(\s*([^(),]+?)\s*(?:,|AND)\s*([^(),]+?)\s*\)", r"BETWEEN \1 AND \2"),
     (r"\bMATCH\s*\(\s*([\w.]+)\s*\)\s*AGAINST\s*\(\s*('[^']*')[^()]*\)", r"contains(\1, \2)"),
     (r"\bIN\s*\{([^{}]*)\}", r"IN (\1)"),
     (r"\b(AND|OR)\s+(?:AND|OR)\b", r"\1"),
     (r"\b(WHERE|HAVING|ON)\s+(?:AND|OR)\b", r"\1"),
+    (rf"\b(WHERE\b{_NO_CLAUSE}\b(?:AND|OR))\s+WHERE\b", r"\1"),
     (r"\s*(?:,|\b(?:AND|OR))\s+(WHERE|GROUP\s+BY|ORDER\s+BY|HAVING|LIMIT)\b", r" \1"),
     (r"\s*,\s*(WHEN|THEN|ELSE|END|FROM|DESC|ASC)\b", r" \1"),
     (r"\b(SELECT|FROM|WHERE|HAVING|BY|LIMIT|DISTINCT|AS|ON|IN|JOIN|NOT|LIKE)\s+\1\b", r"\1"),
@@ -45,7 +49,7 @@ _FORMS = (
     (r"\b(?:ELSE\s*IF|ELIF|ELSIF)\b", "WHEN"),
     (
         r"\bAS\s+(?!(?:SELECT|WITH)\b)([A-Za-z_]\w*(?:\s+(?!(?:FROM|OVER|FILTER|WHERE|JOIN|ON)\b)[A-Za-z_]\w*)+)(?=\s*,|\s+FROM\b)",
-        r'AS "\1"',
+        _NAMED,
     ),
     (r"\(\s*([\w.]+)\s+DISTINCT\s*\)", r"(DISTINCT \1)"),
     (r"\bWITH\s+(\w+)\s+AS\s+(SELECT\b(?:(?!\bSELECT\b).)*?)\s+(?=SELECT\b)", r"WITH \1 AS (\2) "),
@@ -61,6 +65,15 @@ _FORMS = (
         r"\bSELECT\s+(?:DIFFERENTIALLY\s+PRIVATE(?:LY)?|PRIVATE(?:LY)?|NOISY|ANONYMI[SZ]ED)\s+(?=\w+\s*[(,])",
         "SELECT WITH DIFFERENTIAL_PRIVACY ",
     ),
+    (r"\s+AS(?=\s+FROM\b|\s*[,)])", ""),
+    (r"\bDISTINCT\s+COUNT\s*\(\s*(?!\*|DISTINCT\b)", "COUNT(DISTINCT "),
+    (r"\bDISTINCT\s+ON\s+(?=[\w.]+\s*\))", "DISTINCT "),
+    (r"\bSELECT\s+(?:FIRST|LIMIT)\s+(\d+)\s+", r"SELECT TOP \1 "),
+    (r"\bBETWEEN\s+(-?[\d.]+)\s*-\s*(-?[\d.]+)(?!\s*AND\b)", r"BETWEEN \1 AND \2"),
+    (r"\)\s+BY\s+([\w., ]+?)\s+FROM\s+(\w+)", r") FROM \2 GROUP BY \1"),
+    (r"\s+(?:USE|FORCE|IGNORE)\s+(?:INDEX|KEY)\s*\([^()]*\)", ""),
+    (r"(?<=\))\s+KEEP\s*\([^()]*\)", ""),
+    (r"==?\s*'?([A-Za-z_]\w*)[*%]'?(?=\s|\Z)", r"LIKE '\1%'"),
     (r"\bSORT\s+BY\b", "ORDER BY"),
     (r"\bCALCULATED\s+", ""),
     (r"\s+AGO\b", ""),
@@ -88,7 +101,12 @@ _FORMS = (
     (r"\s+INTO\s+(?:OUTFILE|DUMPFILE)\s.*\Z", ""),
 )
 """Patterns of what people write, and what stands in their place."""
-_ASKS = {"MATCH": "the text that is contained, not its words", "INTO": "the answer is shown, not kept"}
+_ASKS = {
+    "INTO": "the answer is shown, not kept",
+    "KEEP": "of all rows, not of the first ones",
+    "MATCH": "the text that is contained, not its words",
+}
+"""What is asked after a change, by the first word that is changed."""
 
 
 def replace_forms(text: str) -> Iterator[tuple[Fix, str]]:
@@ -100,6 +118,8 @@ def replace_forms(text: str) -> Iterator[tuple[Fix, str]]:
     """
     for form, written in _FORMS:
         found = [m for m in re.finditer(f"(?is){form}", text) if not text[: m.start()].count("'") % 2]
+        if written == _NAMED:  # a word that follows, too, is a column
+            found = [m for m in found if not re.search(rf"(?i)\b{m[1].split()[-1]}\b", text[m.end() :])]
         fixes = [Fix(m.expand(written), *m.span()) for m in found]
         if fixes:
             word = re.split(r"\W", found[0][0].strip(), maxsplit=1)[0].upper()

@@ -87,7 +87,7 @@ def compute_number(text: str) -> str | None:
     ('1e-6', '1e-6', None)
     """
     divided = re.fullmatch(r"([\d.]+)\s*/\s*([\d.]+)", text)
-    power = re.fullmatch(r"(?:([\d.]+)\s*\*\s*)?10\s*(?:\^|\*\*)\s*\(?(-?\d{1,3})\)?", text)
+    power = re.fullmatch(r"(?:([\d.]+)\s*\*\s*)?10\s*(?:\^|\*\*|(?=-))\s*\(?(-?\d{1,3})\)?", text)
     if divided is not None and float(divided[2]):
         return f"{float(divided[1]) / float(divided[2]):g}".replace("e-0", "e-")
     return None if power is None else f"{power[1] or 1}e{power[2]}"

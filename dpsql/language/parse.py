@@ -386,7 +386,8 @@ def _describe_error(source: StatementText, tokens: list[Token], error: ParseErro
     wants = re.match(r"Expect\w* .|Required keyword: .{1,40}? missing", str(detail.get("description", "")))
     if at is not tokens[-1] or not wants:
         before = tokens[max(tokens.index(at) - 1, 0)].token_type
-        hint = "write a table behind FROM: SHOW TABLES lists them" if before == TokenType.FROM else None
+        lacking = before == TokenType.FROM and at.token_type in _ENDS
+        hint = "write a table behind FROM: SHOW TABLES lists them" if lacking else None
         return source.syntax(f"syntax error: cannot read `{shown}` here", at.start, hint)
     name = at.token_type in (TokenType.STRING, TokenType.IDENTIFIER, TokenType.VAR)
     hint = None if name or not at.text.replace(" ", "").isalpha() else f"write what follows {at.text}"

@@ -67,7 +67,8 @@ def repairs(text: str, error: QuerySyntaxError) -> Iterator[tuple[str, Fix]]:
         except QueryRefused:
             pass
         except QuerySyntaxError as later:  # perhaps of a further mistake, behind this one
-            if later.obstacles[0].fix is not None:
+            behind = _find_place(changed, later) >= fix.start + len(fix.text)
+            if later.obstacles[0].fix is not None and behind:
                 yield hint or _show_change(changed, fix), fix
                 parsed = True
                 continue
@@ -105,6 +106,9 @@ def _close_quote(text: str, at: int) -> Iterator[_Repair]:
     listed = [*re.finditer(r"(?<![\w'])'[^',()]*(?=\s*[,)])(?!')", text)]
     for match in listed if text.count("'") % 2 else ():
         yield _make_insertion("'", match.end()), f"{match[0]}'"
+    mixed = [m for m in re.finditer(r"""(["'])([\w .-]*)(["'])""", text) if m[1] != m[3]]
+    for match in mixed:
+        yield Fix(f"'{match[2]}'", *match.span()), f"'{match[2]}'"
     quote = text[at : at + 1]
     if quote in ("'", '"'):
         for match in _NEXT.finditer(text, at + 1):
@@ -129,13 +133,16 @@ def _find_repairs(text: str, tokens: list[Token], at: int) -> Iterator[_Repair]:
         yield replace(added[0], also=added[1:]), ""
     if before.token_type == TokenType.COMMA:
         yield Fix("", before.start, before.end + 1), ""
+    spaced = [t.text for t in tokens if t.token_type == TokenType.IDENTIFIER and " " in t.text]
+    for name in spaced:  # written without its quotes elsewhere
+        for match in re.finditer(rf'(?i)(?<!["\w]){re.escape(name)}(?!["\w])', text):
+            yield Fix(f'"{name}"', *match.span()), ""
     yield from _separate_queries(text, tokens, i)
     yield from _complete_words(text, tokens, i)
     yield from _complete_comparisons(text, tokens, i)
+    near = tokens[max(i - 2, 0) : i][:: 1 if here.token_type == TokenType.L_PAREN else -1]
     listed = _clause_of(tokens, i) in _LISTS and not _is_keyword(here)
-    for token in (
-        tokens[max(i - 2, 0) : i][:: 1 if here.token_type == TokenType.L_PAREN else -1] if listed else ()
-    ):
+    for token in [each for each in near if listed and not _is_keyword(each)]:
         yield replace(_make_insertion(",", token.end + 1), guess="the comma"), ""
     yield from _close_calls(tokens, i)
     words = {token.text.upper() for token in tokens}
@@ -323,6 +330,9 @@ def _find_spellings(token: Token) -> Iterator[_Repair]:
     if word not in _KEYWORDS and len(word) == 2:
         for short in (each for each in ("BY", "ON", "AS", "OR", "IN", "IS") if each == word[::-1]):
             yield Fix(short, token.start, token.end + 1), f"did you mean {short}?"
+    if word not in _KEYWORDS and len(word) > 2:
+        for same in sorted(each for each in _KEYWORDS if sorted(each) == sorted(word)):
+            yield Fix(same, token.start, token.end + 1), f"did you mean {same}?"
     if word not in _KEYWORDS and word.isascii() and word.replace("_", "").isalpha():
         for close in difflib.get_close_matches(word, sorted(_KEYWORDS), 2, 0.7):
             yield Fix(close, token.start, token.end + 1), f"did you mean {close}?"
@@ -333,6 +343,10 @@ def _move_clause(text: str, tokens: list[Token], i: int) -> Iterator[_Repair]:
     words = [t.text.upper() for t in tokens[i : i + 4]]
     pairs = pairwise(tokens[:i])
     where = next((t for b, t in pairs if t.text.upper() == "WHERE" and b.text.upper() != "FILTER"), None)
+    grouped = next((t for t in tokens[:i] if t.text.upper() == "GROUP BY"), None)
+    if words[0] == "FROM" and grouped is not None and where is None:
+        moved = _make_insertion(f" {text[grouped.start : tokens[i].start].strip()}", tokens[-1].end + 1)
+        yield Fix("", grouped.start, tokens[i].start, also=(moved,)), f"FROM ..{moved.text}"
     if words[0] == "FROM" and where is not None:
         behind = next((t for t in tokens[i:] if t.text.upper() in _BEHIND_WHERE), None)
         at = len(text.rstrip().rstrip(";")) if behind is None else behind.start

@@ -301,6 +301,8 @@ def _find_respellings(text: str, tokens: Sequence[Token]) -> list[tuple[int, int
             found += [(n, n + 1, _TYPESET[text[n]]) for n in signs]
         if text[token.start : token.end + 1] == "&&":
             found.append((token.start, token.end + 1, "AND"))
+        elif token.text.upper() in _IGNORED and token.token_type == TokenType.VAR:
+            found.append((token.start, token.end + 1 + (text[token.end + 1 : token.end + 2] == " "), ""))
         elif token.text.upper() == "UNIQUE" and i and tokens[i - 1].text.upper() in ("SELECT", "("):
             found.append((token.start, token.end + 1, "DISTINCT"))
         elif text[token.start] in _CURLED and (closed := _CURLED_TEXT.match(text, token.start)):
@@ -309,12 +311,23 @@ def _find_respellings(text: str, tokens: Sequence[Token]) -> list[tuple[int, int
             found.append((tokens[i + 1].start, end, f"({text[tokens[i + 1].start : end]})"))
         elif token.token_type == TokenType.L_BRACKET and _is_quoting(tokens, i):
             found.append((token.start, tokens[i + 2].end + 1, f'"{tokens[i + 1].text}"'))
-    return found
+    excel = re.finditer(
+        r"(?i)\b(STDEV|VAR|PERCENTILE|QUARTILE|MODE|COVARIANCE)\.(S|P|INC|EXC|SNGL)(?=\()", text
+    )
+    found += [(*m.span(), _SPREADSHEET[m[1].upper()].format(_SAMPLE.get(m[2].upper(), ""))) for m in excel]
+    return sorted(found)
 
 
+_SPREADSHEET = {"STDEV": "STDDEV_{}", "VAR": "VAR_{}", "PERCENTILE": "PERCENTILE", "QUARTILE": "QUARTILE"}
+_SPREADSHEET |= {"MODE": "MODE", "COVARIANCE": "COVAR_{}"}
+_SAMPLE = {"S": "SAMP", "P": "POP"}
+"""Functions of spreadsheets with a dot in their names."""
+_IGNORED = ("SQL_CALC_FOUND_ROWS", "SQL_NO_CACHE", "SQL_SMALL_RESULT", "SQL_BIG_RESULT", "HIGH_PRIORITY")
+"""Words that tell MySQL how to run a statement."""
 _TYPESET = dict.fromkeys("\u2010\u2011\u2012\u2013\u2014\u2212\uff0d", "-")
 _TYPESET |= dict.fromkeys("\u00a0\u2007\u202f\u3000\u200b\ufeff", " ")
 _TYPESET |= {"\u2264": "<=", "\u2265": ">=", "\u2260": "<>", "\u00d7": "*", "\u00f7": "/", "\u2217": "*"}
+_TYPESET |= {"\u20ac": "", "\u00a3": "", "\u00a5": ""}
 _TYPESET |= {
     "\uff0c": ",",
     "\uff08": "(",

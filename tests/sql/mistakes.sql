@@ -1593,3 +1593,163 @@ SET dp.epsilon = 0.5
 -- M396 a column of DESCRIBE
 -- meant: DESCRIBE visits
 DESCRIBE visits.cost
+
+-- M397 a quartile of a spreadsheet
+-- meant: SELECT clinic, QUANTILE_CONT(cost, 0.75) FROM visits GROUP BY clinic
+SELECT clinic, QUARTILE(cost, 3) FROM visits GROUP BY clinic
+
+-- M398 a deviation of a spreadsheet
+-- meant: SELECT clinic, STDDEV_SAMP(cost) FROM visits GROUP BY clinic
+SELECT clinic, STDEV.S(cost) FROM visits GROUP BY clinic
+
+-- M399 DISTINCT behind the column
+-- meant: SELECT clinic, COUNT(DISTINCT patient_id) FROM visits GROUP BY clinic
+SELECT clinic, COUNT(patient_id DISTINCT) FROM visits GROUP BY clinic
+
+-- M400 a rank without OVER
+-- meant: SELECT clinic, RANK() OVER (ORDER BY COUNT(*) DESC) FROM visits GROUP BY clinic
+SELECT clinic, RANK(COUNT(*)) FROM visits GROUP BY clinic
+
+-- M401 LAG without OVER
+-- meant: SELECT visit_date, COUNT(*) - LAG(COUNT(*)) OVER (ORDER BY visit_date) FROM visits GROUP BY visit_date
+SELECT visit_date, COUNT(*) - LAG(COUNT(*)) FROM visits GROUP BY visit_date
+
+-- M402 a day of SQLite
+-- meant: SELECT COUNT(*) FROM visits WHERE visit_date >= (current_date + INTERVAL (-30) DAY)
+SELECT COUNT(*) FROM visits WHERE visit_date >= DATE('now', '-30 days')
+
+-- M403 a month behind IN
+-- meant: SELECT COUNT(*) FROM visits WHERE (YEAR(visit_date) = 2024 AND MONTH(visit_date) = 1)
+SELECT COUNT(*) FROM visits WHERE visit_date IN '2024-01'
+
+-- M404 BETWEEN with TO
+-- meant: SELECT sex, COUNT(*) FROM patients WHERE birth_year BETWEEN 1990 AND 2000 GROUP BY sex
+SELECT sex, COUNT(*) FROM patients WHERE birth_year BETWEEN 1990 TO 2000 GROUP BY sex
+
+-- M405 a mean of CASE without END
+-- meant: SELECT AVG(CASE WHEN sex = 'F' THEN 1 ELSE 0 END) FROM patients
+SELECT AVG(CASE WHEN sex = 'F' THEN 1 ELSE 0) FROM patients
+
+-- M406 a comma before the main query
+-- meant: WITH v AS (SELECT * FROM visits WHERE cost > 100) SELECT COUNT(*) FROM v
+WITH v AS (SELECT * FROM visits WHERE cost > 100), SELECT COUNT(*) FROM v
+
+-- M407 a CTE without parentheses
+-- meant: WITH v AS (SELECT * FROM visits WHERE cost > 100) SELECT COUNT(*) FROM v
+WITH v AS SELECT * FROM visits WHERE cost > 100 SELECT COUNT(*) FROM v
+
+-- M408 a column before EXISTS
+-- meant: SELECT COUNT(*) FROM visits v WHERE v.patient_id IN (SELECT patient_id FROM patients WHERE sex = 'F')
+SELECT COUNT(*) FROM visits v WHERE v.patient_id EXISTS (SELECT patient_id FROM patients WHERE sex = 'F')
+
+-- M409 a table behind IN
+-- meant: SELECT COUNT(*) FROM visits WHERE patient_id IN (SELECT patient_id FROM patients)
+SELECT COUNT(*) FROM visits WHERE patient_id IN patients
+
+-- M410 AND before WHERE
+-- meant: SELECT COUNT(*) FROM visits LEFT JOIN patients ON visits.patient_id = patients.patient_id WHERE sex = 'F'
+SELECT COUNT(*) FROM visits LEFT JOIN patients ON visits.patient_id = patients.patient_id AND WHERE sex = 'F'
+
+-- M411 WHERE a second time behind AND
+-- meant: SELECT COUNT(*) FROM visits WHERE clinic = 'Summit' AND minutes > 10
+SELECT COUNT(*) FROM visits WHERE clinic = 'Summit' AND WHERE minutes > 10
+
+-- M412 a join without JOIN
+-- meant: SELECT COUNT(*) FROM patients LEFT OUTER JOIN visits USING (patient_id)
+SELECT COUNT(*) FROM patients LEFT OUTER visits USING (patient_id)
+
+-- M413 options with a semicolon
+-- meant: SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 0.5, delta = 1e-6) clinic, COUNT(*) FROM visits GROUP BY clinic
+SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 0.5; delta = 1e-6) clinic, COUNT(*) FROM visits GROUP BY clinic
+
+-- M414 an option without its sign
+-- meant: SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 0.5) clinic, COUNT(*) FROM visits GROUP BY clinic
+SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon 0.5) clinic, COUNT(*) FROM visits GROUP BY clinic
+
+-- M415 a decimal comma in an option
+-- meant: SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 0.5) clinic, COUNT(*) FROM visits GROUP BY clinic
+SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 0,5) clinic, COUNT(*) FROM visits GROUP BY clinic
+
+-- M416 privacy in words
+-- meant: SELECT WITH DIFFERENTIAL_PRIVACY COUNT(*) FROM visits
+SELECT DIFFERENTIALLY PRIVATE COUNT(*) FROM visits
+
+-- M417 a call of Python around the text
+-- meant: SELECT COUNT(*) FROM visits WHERE clinic = 'Summit'
+conn.execute("SELECT COUNT(*) FROM visits WHERE clinic = 'Summit'").fetchall()
+
+-- M418 mixed quotes
+-- meant: SELECT region, COUNT(*) FROM patients WHERE sex = 'F' GROUP BY region
+SELECT region, COUNT(*) FROM patients WHERE sex = "F' GROUP BY region
+
+-- M419 GROUP without BY
+-- meant: SELECT region, COUNT(*) FROM patients WHERE sex = 'F' GROUP BY region
+SELECT region, COUNT(*) FROM patients WHERE sex = 'F' GROUP region
+
+-- M420 IS with a text
+-- meant: SELECT region, COUNT(*) FROM patients WHERE sex = 'F' GROUP BY region
+SELECT region, COUNT(*) FROM patients WHERE sex IS 'F' GROUP BY region
+
+-- M421 an alias of words in ORDER BY
+-- meant: SELECT clinic, COUNT(*) AS "Number of visits" FROM visits GROUP BY clinic ORDER BY "Number of visits" DESC
+SELECT clinic, COUNT(*) AS "Number of visits" FROM visits GROUP BY clinic ORDER BY Number of visits DESC
+
+-- M422 a comparison in words
+-- meant: SELECT clinic, COUNT(*) FROM visits WHERE minutes > 30 GROUP BY clinic
+SELECT clinic, COUNT(*) FROM visits WHERE minutes IS GREATER THAN 30 GROUP BY clinic
+
+-- M423 a currency sign
+-- meant: SELECT clinic, COUNT(*) FROM visits WHERE cost > 100 GROUP BY clinic
+SELECT clinic, COUNT(*) FROM visits WHERE cost > €100 GROUP BY clinic
+
+-- M424 a German number
+-- meant: SELECT clinic, COUNT(*) FROM visits WHERE cost > 1000.50 GROUP BY clinic
+SELECT clinic, COUNT(*) FROM visits WHERE cost > 1.000,50 GROUP BY clinic
+
+-- M425 HAS for contains
+-- meant: SELECT clinic, COUNT(*) FROM visits WHERE contains(note, 'pain') GROUP BY clinic
+SELECT clinic, COUNT(*) FROM visits WHERE note HAS 'pain' GROUP BY clinic
+
+-- M426 a text in a column as of Python
+-- meant: SELECT clinic, COUNT(*) FROM visits WHERE contains(note, 'pain') GROUP BY clinic
+SELECT clinic, COUNT(*) FROM visits WHERE 'pain' IN note GROUP BY clinic
+
+-- M427 NOT LIKE IN
+-- meant: SELECT clinic, COUNT(*) FROM visits WHERE NOT (clinic LIKE 'S%' OR clinic LIKE 'B%') GROUP BY clinic
+SELECT clinic, COUNT(*) FROM visits WHERE clinic NOT LIKE IN ('S%', 'B%') GROUP BY clinic
+
+-- M428 NOT IN with one text
+-- meant: SELECT clinic, COUNT(*) FROM visits WHERE clinic NOT IN ('Summit') GROUP BY clinic
+SELECT clinic, COUNT(*) FROM visits WHERE clinic NOT IN 'Summit' GROUP BY clinic
+
+-- M429 a star for the rest of a code
+-- meant: SELECT clinic, COUNT(*) FROM visits WHERE diagnosis_code LIKE 'E11%' GROUP BY clinic
+SELECT clinic, COUNT(*) FROM visits WHERE diagnosis_code = E11* GROUP BY clinic
+
+-- M430 COUNT DISTINCT of a table
+-- meant: SELECT clinic, COUNT(DISTINCT patient_id) FROM visits GROUP BY clinic
+SELECT clinic, COUNT(DISTINCT patients) FROM visits GROUP BY clinic
+
+-- M431 CUBE without parentheses
+-- meant: SELECT clinic, sex, COUNT(*) FROM visits JOIN patients USING (patient_id) GROUP BY CUBE (clinic, sex)
+SELECT clinic, sex, COUNT(*) FROM visits JOIN patients USING (patient_id) GROUP BY CUBE clinic, sex
+
+-- M432 WHERE behind a count
+-- meant: SELECT region, COUNT(*) FILTER (WHERE sex = 'F'), COUNT(*) FILTER (WHERE sex = 'M') FROM patients GROUP BY region
+SELECT region, COUNT(*) WHERE sex = 'F', COUNT(*) WHERE sex = 'M' FROM patients GROUP BY region
+
+-- M433 a missing comma between sums
+-- meant: SELECT region, sum(case sex when 'F' then 1 else 0 end) women, sum(case sex when 'M' then 1 else 0 end) men FROM patients GROUP BY region
+SELECT region, sum(case sex when 'F' then 1 else 0 end) women sum(case sex when 'M' then 1 else 0 end) men FROM patients GROUP BY region
+
+-- M434 a count in its own name
+-- meant: SELECT clinic, COUNT(*) FROM visits GROUP BY clinic
+SELECT clinic, DP_COUNT(*) FROM visits GROUP BY clinic
+
+-- M435 a star behind IN
+-- meant: SELECT COUNT(*) FROM visits WHERE patient_id IN (SELECT patient_id FROM patients WHERE sex = 'F')
+SELECT COUNT(*) FROM visits WHERE patient_id IN (SELECT * FROM patients WHERE sex = 'F')
+
+-- M436 a number without a name
+-- meant: SELECT SUM(n) FROM (SELECT clinic, COUNT(*) AS n FROM visits GROUP BY clinic)
+SELECT SUM(n) FROM (SELECT clinic, COUNT(*) FROM visits GROUP BY clinic)

@@ -100,6 +100,15 @@ def count_all_rows(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advic
     return "COUNT(*)", Fix("COUNT(*)", call[0], call[1], asks="how many rows there are")
 
 
+def list_texts(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
+    """Write `WHERE x = 'a', 'b'`, which reads as a table, with IN."""
+    found = re.search(r"(==?)\s*('[^']*'(?:\s*,\s*'[^']*')+)", of.text)
+    named = None if found is None else re.findall(r"'([^']*)'", found[2])
+    if found is None or named is None or one.message.removeprefix("there is no table ") not in named:
+        return None
+    return f"IN ({found[2]})", Fix(f"IN ({found[2]})", *found.span())
+
+
 def write_as(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
     """Write the AS that `WITH t (SELECT ..)` lacks."""
     found = re.search(r"(?i)\bWITH\s+(\w+)(?=\s*\(\s*SELECT\b)", of.text)
@@ -109,7 +118,11 @@ def write_as(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | No
 
 
 def drop_percent(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
-    """Take LIMIT as a number of groups, where it is a percentage."""
+    """Take LIMIT as a number of groups, where it is a percentage, or takes more for equal numbers."""
+    ties = re.search(r"(?i)\b(\d+)(\s+ROWS?)?(\s+WITH\s+TIES)\b", of.text)
+    if ties is not None:
+        only = " ONLY" if ties[2] else ""
+        return f"{ties[1]}{ties[2] or ''}{only}", Fix(only, *ties.span(3), asks=f"{ties[1]} groups")
     found = re.search(r"(?i)\bLIMIT\s+(\d+)(\s*(?:PERCENT\b|%))", of.text)
     if found is None:
         return None
@@ -143,6 +156,9 @@ def write_second(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice 
     name = one.message.split()[0]
     call = of.outline.call_around(of.query.source.position(node), name)
     paired = name.lower().startswith(("corr", "covar", "regr_"))
+    if call is not None and paired and len(call[2]) == 3 and call[2][2].startswith("'"):
+        written = f"{name}({', '.join(call[2][:2])})"
+        return written, Fix(written, call[0], call[1], asks="Pearson's correlation")
     if call is None or not paired or len(call[2]) == 2:
         return None
     return f"{name}(y, x)", None, f"{name} takes two expressions, y and x"
@@ -220,6 +236,19 @@ def list_series(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice |
     last = int(found[7]) + (found[6] == "<=")
     written = f"{found[1]} AS (SELECT {found[5]} FROM generate_series({found[3]}, {last}) AS t({found[5]}))"
     return written, Fix(written, *found.span())
+
+
+def write_contains(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
+    """Write Python's `'a' IN x` as the text that x contains."""
+    found = [*re.finditer(r"(?i)('[^']*')\s+IN\s+([A-Za-z_][\w.]*)(?![\w.]|\s*\()", of.text)]
+    fixes = [Fix(f"contains({m[2]}, {m[1]})", *m.span()) for m in found]
+    return (fixes[0].text, replace(fixes[0], also=tuple(fixes[1:]))) if fixes else None
+
+
+def write_rollup(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
+    """Write ClickHouse's WITH TOTALS of one key as WITH ROLLUP."""
+    found = re.search(r"(?i)\bGROUP\s+BY\s+[\w.]+\s+(WITH\s+TOTALS)\b", of.text)
+    return None if found is None else ("WITH ROLLUP", Fix("WITH ROLLUP", *found.span(1)))
 
 
 def count_unit_of_table(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:

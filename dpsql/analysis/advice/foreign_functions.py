@@ -51,6 +51,7 @@ def write_alike(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice |
     return made.written, Fix(made.written, start, end, asks=made.asks, provided=made.provided)
 
 
+_BEGIN_OF_PART = r"(?i)\bDATEADD\(\s*(\w+)\s*,\s*DATEDIFF\(\s*\1\s*,\s*0\s*,\s*([^()]+)\)\s*,\s*0\s*\)"
 _NAMING = ("dateadd", "timestampadd", "try_convert")
 """Functions whose first argument is a name."""
 
@@ -58,6 +59,10 @@ _NAMING = ("dateadd", "timestampadd", "try_convert")
 def write_around(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
     """Write the function that reads a name as a part of a date, or as a type: `TRY_CONVERT(INT, x)`."""
     call = node.parent
+    begins = [*re.finditer(_BEGIN_OF_PART, of.text)]
+    if begins:  # T-SQL's way to the first day of a month
+        fixes = [Fix(f"date_trunc('{m[1].lower()}', {m[2].strip()})", *m.span()) for m in begins]
+        return fixes[0].text, replace(fixes[0], also=tuple(fixes[1:]))
     if not isinstance(node, exp.Column) or node.table or not isinstance(call, exp.Anonymous):
         return None
     token = next((t for t in of.outline.tokens if t.start == node.this.meta.get("start")), None)
@@ -83,6 +88,14 @@ def replace_cast(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice 
     fixes = [Fix(one.hint, *m.span()) for m in found]
     guess = "the first day of the year" if one.hint.startswith("make_date") else "the year"
     return (one.hint, replace(fixes[0], also=tuple(fixes[1:]), guess=guess)) if fixes else None
+
+
+def read_day(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
+    """Leave `TO_DATE(day, 'YYYY-MM-DD')` of a day out: it is a day already."""
+    call = of.call(node)
+    if call is None or not call[2]:
+        return None
+    return call[2][0], Fix(call[2][0], call[0], call[1])
 
 
 def write_char(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
@@ -165,7 +178,11 @@ def write_method(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice 
         return f"SELECT {written} .. GROUP BY {first[1]}", Fix(written, *first.span(), also=(added,)), said
     if any("{1}" in _METHODS[m[2].lower()] and not m[3].strip() for m in found):
         return None
-    fixes = [Fix(_METHODS[m[2].lower()].format(m[1], m[3].strip()), *m.span()) for m in found]
+    starred = [m[3].strip() == "*" for m in found]  # `v.COUNT(*)`
+    fixes = [
+        Fix(f"{m[2]}(*)" if star else _METHODS[m[2].lower()].format(m[1], m[3].strip()), *m.span())
+        for m, star in zip(found, starred, strict=True)
+    ]
     return fixes[0].text, replace(fixes[0], also=tuple(fixes[1:])), said
 
 

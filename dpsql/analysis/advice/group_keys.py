@@ -66,7 +66,8 @@ def group_rolled_items(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> A
 def drop_key(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
     """Leave a group key out of the select list and of GROUP BY."""
     named = re.match(r"each value of (.*) belongs to one ", one.message)
-    if named is None and isinstance(node, exp.Column):  # the unit itself
+    unit = named is None and isinstance(node, exp.Column)
+    if unit:
         named = re.fullmatch(r"(.*)", node.name)
     node = of.original(node)
     select, block = node.find_ancestor(exp.Select), of.outermost(node)
@@ -78,7 +79,7 @@ def drop_key(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | No
     keys = of.outline.items(clause.end + 1, block.stop(clause))
     plain = len(shown) == len(select.expressions) and not select.args.get("distinct")
     places = [i for i, item in enumerate(select.expressions) if fold(item.alias_or_name) == fold(named[1])]
-    if not plain or len(places) > 1 or (not places and len(keys) > 1):
+    if not plain or len(places) > 1 or (not places and len(keys) > 1 and not unit):
         return None
     names = {fold(named[1]), *(str(i + 1) for i in places)}
     names |= {fold(select.expressions[i].unalias().sql("duckdb")) for i in places}

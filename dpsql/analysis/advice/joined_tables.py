@@ -47,6 +47,20 @@ def advise_on_missing_condition(of: RefusedStatement, node: exp.Expr, one: Obsta
     return f"ON {condition}", Fix(f" ON {condition}", end, end)
 
 
+def complete_condition(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
+    """Write the condition of a join whose ON names a column alone."""
+    join, select = node.find_ancestor(exp.Join), node.find_ancestor(exp.Select)
+    named = [] if select is None else of.list_tables(select)
+    right = next((n for n in named if join is not None and n.node is join.this), None)
+    condition, span = (
+        None if right is None else _condition_of(named, right),
+        of.outline.span(of.original(node)),
+    )
+    if join is None or join.args.get("on") is not node or condition is None or span is None:
+        return None
+    return f"ON {condition}", Fix(condition, *span)
+
+
 def advise_on_using(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
     """Write ON for `USING (diagnosis_code)`, where the values are those of another column, `code`."""
     joins = [join for join in find_nodes(of.query.tree, exp.Join) if len(join.args.get("using") or ()) == 1]

@@ -94,7 +94,7 @@ def select_released(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advi
     if not clauses or (of.has_options and not options):
         return None
     items, shown, names = of.items(select, block, begin), list[str](), iter(("n", "n2", "n3"))
-    rest = text[clauses[0].start : block.end]
+    rest, labels, outer = text[clauses[0].start : block.end], list[str](), "*"
     for (bare, given), item in zip(items, select.expressions, strict=False):
         name = given
         if contains_aggregate(item):
@@ -102,11 +102,16 @@ def select_released(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advi
             number = r"\s*".join(map(re.escape, re.findall(r"\w+|\S", bare)))
             rest = re.sub(rf"(?i)(?<!\w){number}", name, rest)
         shown.append(f"{bare} AS {name}" if name else bare)
-    if not items or re.search(r"\w\s*\(", rest):
+        labels.append(name or bare.rpartition(".")[2])
+    for call in dict.fromkeys(re.findall(r"\b\w+\s*\([^()]*\)", rest)):  # which are not shown
+        name, outer = next(names, "n4"), ", ".join(labels)
+        rest = rest.replace(call, name)
+        shown.append(f"{call} AS {name}")
+    if not items or re.search(r"\w\s*\(", f"{rest} {outer}"):
         return None
     inner = f"SELECT {', '.join(shown)} {text[block.from_.start : clauses[0].start].strip()}"
     rest = re.sub(r"(?i)\AHAVING\b", "WHERE", rest.strip()) + (f" LIMIT {top[1]}" if top is not None else "")
-    whole = f"SELECT {options}* FROM ({inner}) {rest}"
+    whole = f"SELECT {options}{outer} FROM ({inner}) {rest}"
     return whole, Fix(text[: block.select.start] + whole, 0, len(text))
 
 
@@ -207,7 +212,7 @@ def join_lateral(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice 
 def keep_compared_column(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
     """Keep the first column of a subquery behind IN: it is what is compared."""
     inner = node.unnest() if isinstance(node, exp.Subquery) else node
-    if not isinstance(inner, exp.Select) or len(inner.expressions) < 2:
+    if not isinstance(inner, exp.Select):
         return None
     block = of.outline.block(of.query.source.position(inner.expressions[0]))
     if block is None or block.from_ is None:
@@ -215,6 +220,11 @@ def keep_compared_column(of: RefusedStatement, node: exp.Expr, one: Obstacle) ->
     begin = split_options(of, block)[1]
     items = of.outline.items(begin, block.from_.start)
     compared = node.parent.this if isinstance(node.parent, exp.In) else None
+    if [type(e) for e in inner.expressions] == [exp.Star] and isinstance(compared, exp.Column):
+        has = any(n.column(compared.name) is not None for n in of.list_tables(inner))
+        return (f"IN (SELECT {compared.name} ..)", Fix(compared.name, *items[0])) if has else None
+    if len(inner.expressions) < 2:
+        return None
     names = [fold(item.alias_or_name) for item in inner.expressions]
     same = (
         names.index(fold(compared.name))

@@ -79,12 +79,19 @@ def count_rows(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | 
     options, begin = split_options(of, block)
     if of.has_options and not options:
         return None
+    order = block.clause(TokenType.ORDER_BY)
+    if order is not None and any(_is_aggregated(term) for term in select.args["order"].expressions):
+        keys = ", ".join(bare for bare, _ in of.items(select, block, begin))
+        return (f"GROUP BY {keys}", Fix(f"GROUP BY {keys} ", order.start, order.start)) if keys else None
     named, several = of.list_tables(select), select is not of.query.tree
     units = {n.unit for n in named if n.unit is not None}
     joined = 1 + len(select.args.get("joins") or ())
     blocks = find_nodes(select, exp.Subquery) if len(named) != joined else []
     if any(_is_aggregated(item) for each in blocks for item in each.selects):
         return None  # what a block releases stands beside private rows
+    tied = _group_by_tie(of, block, (options, begin)) if not several else None
+    if tied is not None:
+        return *tied, message
     if not units and not several and len(named) == joined:  # public rows, beside private ones of a condition
         rows = text[block.from_.start : _cut(block)].strip()
         whole = f"SELECT {options}COUNT(*) {rows}"
@@ -103,6 +110,30 @@ def count_rows(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | 
     whole = f"SELECT {options}COUNT(DISTINCT {unit}) {rows}"
     before = text[: block.select.start]
     return whole, Fix(before + whole, 0, len(text), asks=f"how many {unit} there are"), message
+
+
+_TIED = re.compile(
+    r"(?is)\(\s*SELECT\s+(\w+\([^()]*\))\s+FROM\s+(\w+)\s+(?:AS\s+)?(\w+)\s+"
+    r"WHERE\s+(\w+)\.(\w+)\s*=\s*(\w+)\.(\w+)\s*\)"
+)
+"""A number of the rows that share a value with the row around it."""
+
+
+def _group_by_tie(of: RefusedStatement, block: BlockText, head: tuple[str, int]) -> tuple[str, Fix] | None:
+    """Group by the key by which a subquery over the same table is tied to the row: `WHERE f2.k = f.k`."""
+    found = _TIED.search(of.text[: block.end])
+    if found is None or block.from_ is None:
+        return None
+    source = of.text[block.from_.start : block.end]
+    last = re.match(r"(?i)FROM\s+(\w+)(?:\s+(?:AS\s+)?(\w+))?\s*\Z", source)
+    if last is None or found[2].lower() != last[1].lower() or found[5] != found[7]:
+        return None
+    if {found[4], found[6]} != {found[3], last[2] or last[1]}:
+        return None
+    items = of.text[head[1] : block.from_.start].replace(found[0], found[1]).strip()
+    whole = f"SELECT {head[0]}{items} FROM {last[1]} GROUP BY {found[5]}"
+    before, asks = of.text[: block.select.start], f"one row for each {found[5]}"
+    return whole, Fix(before + whole, 0, len(of.text), asks=asks)
 
 
 def _write_names_out(of: RefusedStatement, select: exp.Select, start: int, end: int) -> str:
@@ -155,6 +186,11 @@ def count_units_by_number(of: RefusedStatement, node: exp.Expr, one: Obstacle) -
         return None
     text, before, cut = of.text, of.text[: block.select.start], _cut(block)
     named = [i for i in select.expressions if any(aggregate_calls(i.unalias()))]
+    units = {n.unit for n in of.list_tables(select)}
+    group = select.args.get("group")
+    several = group is not None and len(group.expressions) > 1 and select.args.get("having") is None
+    if len(named) == 1 and several and _counts_units(named[0].unalias(), units):
+        return None  # the unit is counted already
     keyed = _count_by_number(of, select, block, (options, begin))
     if keyed is not None:
         return keyed
@@ -185,6 +221,12 @@ def count_units_by_number(of: RefusedStatement, node: exp.Expr, one: Obstacle) -
     listed = f"{n}, COUNT(*) AS units FROM (SELECT {inner}) GROUP BY {n} ORDER BY units DESC LIMIT {most}"
     whole = f"SELECT {options}{listed}"
     return whole, Fix(before + whole, 0, len(text), guess=guess, asks=f"how many units have each {n}")
+
+
+def _counts_units(call: exp.Expr, units: set[str | None]) -> bool:
+    """Return whether a call counts the units, or their rows by the unit's column."""
+    columns = [c.name for c in find_nodes(call, exp.Column)]
+    return (function_name(call) or "").lower() == "count" and len(columns) == 1 and columns[0] in units
 
 
 def _count_by_number(

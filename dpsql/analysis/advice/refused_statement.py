@@ -10,9 +10,19 @@ from sqlglot.tokenizer_core import TokenType
 
 from dpsql.analysis.schema_catalog import Catalog
 from dpsql.errors import Fix, QueryRefused, QuerySyntaxError
-from dpsql.language import BlockText, Explain, Outline, Query, find_nodes, parse
+from dpsql.language import (
+    BlockText,
+    Explain,
+    Outline,
+    Query,
+    find_nodes,
+    parse,
+    replace_name,
+    walk_tree,
+    write_name,
+)
 from dpsql.lazy_dataclass import dataclass
-from dpsql.policy import Policy, Table, UnitColumn, fold
+from dpsql.policy import Policy, Table, TableDomain, UnitColumn, fold
 
 _SET_OPERATIONS = (TokenType.UNION, TokenType.EXCEPT, TokenType.INTERSECT)
 
@@ -122,3 +132,28 @@ def add_clause(text: str, at: int, clause: str) -> Fix:
     before = "" if at and text[at - 1].isspace() else " "
     after = " " if at < len(text) and not text[at].isspace() and text[at] not in ");" else ""
     return Fix(f"{before}{clause}{after}", at, at)
+
+
+def rename_column(of: RefusedStatement, node: exp.Column, name: str) -> Advice:
+    """Return the advice to write another name for a column."""
+    return f"did you mean {write_name(name)}?", replace_name(node.this, name)
+
+
+def join_clause(of: RefusedStatement, table: Table, to: FromTable) -> tuple[str, int] | None:
+    """Return the clause that joins a table to one of FROM, and the place behind that."""
+    ends = [n.meta["end"] + 1 for n in walk_tree(to.node) if "end" in n.meta]
+    if not ends or table is to.table:
+        return None
+    if to.table.unit is not None and table.unit is not None:
+        mine = table.unit.column if isinstance(table.unit, UnitColumn) else None
+        if mine is None or to.unit is None:
+            return None
+        same = fold(mine) == fold(to.unit)
+        on = f"USING ({mine})" if same else f"ON {to.alias}.{to.unit} = {table.name}.{mine}"
+        return f"JOIN {table.name} {on}", max(ends)
+    for column, domain in to.table.domain.items():
+        if isinstance(domain, TableDomain) and fold(domain.table) == fold(table.name):
+            if fold(column) == fold(domain.column):
+                return f"JOIN {table.name} USING ({column})", max(ends)
+            return f"JOIN {table.name} ON {to.alias}.{column} = {table.name}.{domain.column}", max(ends)
+    return None

@@ -96,7 +96,9 @@ def _ask_aggregate(of: RefusedStatement, one: Obstacle, window: exp.Window, rows
     call = of.outline.call_around(at, aggregate_name(window.this) or "")
     keys = [of.outline.span(key) for key in window.args.get("partition_by") or ()]
     order = window.args.get("order")
-    if call is None or None in keys:
+    select = window.find_ancestor(exp.Select)
+    units = {n.unit for n in of.list_tables(select)} if select is not None else set()
+    if call is None or None in keys or units & {key.name for key in window.args.get("partition_by") or ()}:
         return None
     over = next((c for c in _find_overs(of) if c[0] >= call[1]), None)
     # What stands behind the call belongs to it: FILTER, or WITHIN GROUP.

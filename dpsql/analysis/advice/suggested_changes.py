@@ -9,6 +9,7 @@ from dataclasses import replace
 from sqlglot import exp
 from sqlglot.tokenizer_core import TokenType
 
+from dpsql.analysis.advice.foreign_forms import count_instead
 from dpsql.analysis.advice.foreign_functions import SHORT_PARTS
 from dpsql.analysis.advice.listed_rows import split_options
 from dpsql.analysis.advice.refused_statement import Advice, RefusedStatement, add_clause
@@ -55,6 +56,8 @@ def advise_on_values(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Adv
     divided = name in ("mode", "histogram") and select is not None and select.args.get("group") is not None
     if (name in _VALUES or divided) and arguments and "privacy unit" not in one.message:
         value = re.sub(r"(?i)^DISTINCT\s+", "", arguments[0].split(" ORDER BY ")[0])
+        if select is not None and value.split(".")[-1] in {n.unit for n in of.list_tables(select)}:
+            return count_instead(of, node, one)
         ends = re.fullmatch(r"(?i)(.+?)\s+ORDER\s+BY\s+(.+?)(\s+DESC)?", arguments[0])
         if ends is not None and ends[1] == ends[2] and name in ("first", "last"):
             made = f"{'MIN' if (name == 'first') == (ends[3] is None) else 'MAX'}({value})"
@@ -257,6 +260,7 @@ def write_part_out(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advic
     return None
 
 
+_WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
 _PARTS = ("year", "quarter", "month", "week", "day", "hour", "minute", "second", "decade", "century")
 _MONTHS = (
     *("january", "february", "march", "april", "may", "june", "july"),
@@ -266,6 +270,10 @@ _MONTHS = (
 
 def write_month_number(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
     """Compare the month of a date with its number, where it is compared with its name."""
+    weekdays = [n for n in node.find_all(exp.Literal) if n.is_string and n.name.lower() in _WEEKDAYS]
+    called = re.search(r"(?i)\b(?:weekday|dayofweek|dow|isodow|day_of_week)(?=\s*\()", of.text)
+    if weekdays and called is not None:
+        return "dayname(..)", Fix("dayname", *called.span())
     texts = [n for n in node.find_all(exp.Literal) if n.is_string and n.name.lower() in _MONTHS]
     tokens = [t for t in of.outline.tokens if t.token_type == TokenType.STRING]
     token = next((t for t in tokens if texts and t.text == texts[0].name), None)

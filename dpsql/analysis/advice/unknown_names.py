@@ -8,7 +8,14 @@ from dataclasses import replace
 
 from sqlglot import exp
 
-from dpsql.analysis.advice.refused_statement import Advice, FromTable, RefusedStatement
+from dpsql.analysis.advice.meant_names import find_meant
+from dpsql.analysis.advice.refused_statement import (
+    Advice,
+    FromTable,
+    RefusedStatement,
+    join_clause,
+    rename_column,
+)
 from dpsql.analysis.aggregate_functions import aggregate_calls, aggregate_name
 from dpsql.analysis.compiler import function_name
 from dpsql.errors import Fix, Obstacle
@@ -16,7 +23,6 @@ from dpsql.language import (
     call_end,
     find_nodes,
     replace_name,
-    walk_tree,
     write_name,
 )
 from dpsql.policy import CsvSource, Table, TableDomain, UnitColumn, ValuesDomain, fold
@@ -57,12 +63,13 @@ def advise_on_column(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Adv
             return named_call
     if isinstance(node, exp.Column) and select is not None:
         tables = of.list_tables(select)
-        found = _find_misspelt(of, node, tables) or _find_meant(of, node, tables)
+        found = _find_misspelt(of, node, tables) or find_meant(of, node, tables)
         found = found or _find_key_of_domain(of, node, tables)
         found = found or name_aggregate(of, node) or _quote_declared_value(of, node, tables)
         found = found or _find_domain_of_table(of, node, tables) or _repeat_number(of, written, around)
         if found is None and not any(n.column(node.name) for n in tables):
             found = _find_in_tables(of, node, tables) or _name_table(of, node, tables)
+            found = found or _name_item(of, node, select)
         if found is not None:
             return found
     if not isinstance(node, exp.Column) or select is None or (one.hint or "").startswith("did you mean"):
@@ -92,12 +99,8 @@ def advise_on_renamed_column(of: RefusedStatement, node: exp.Expr, one: Obstacle
         source = named.table.source
         new = dict(source.format.rename).get(node.name) if isinstance(source, CsvSource) else None
         if new is not None and named.column(new) is not None:
-            return _replace_name(of, node, new)
+            return rename_column(of, node, new)
     return None
-
-
-def _replace_name(of: RefusedStatement, node: exp.Column, name: str) -> Advice:
-    return f"did you mean {write_name(name)}?", replace_name(node.this, name)
 
 
 def _name_count(of: RefusedStatement, node: exp.Column, select: exp.Select) -> Advice | None:
@@ -140,12 +143,18 @@ def _find_alias(of: RefusedStatement, node: exp.Column, select: exp.Select) -> A
     if node.table or node.find_ancestor(exp.Order, exp.Having, exp.Qualify, exp.Group) is None:
         return None
     close = difflib.get_close_matches(node.name, [i.alias for i in select.expressions if i.alias], 1, 0.75)
-    return _replace_name(of, node, close[0]) if close else None
+    return rename_column(of, node, close[0]) if close else None
 
 
 def _count_for_name(of: RefusedStatement, node: exp.Column) -> Advice | None:
     """Write COUNT(*) for the `n` of a formula that has another aggregate: `STDDEV(x) / SQRT(n)`."""
     item, select = node.find_ancestor(exp.Select, exp.Where, exp.Group), node.find_ancestor(exp.Select)
+    grouped = select is not None and select.args.get("group") is not None
+    if grouped and fold(node.name) in _COUNT_NAMES and node.parent is select and "start" in node.this.meta:
+        start, end = node.this.meta["start"], node.this.meta["end"] + 1
+        return "COUNT(*)", Fix(
+            f"COUNT(*) AS {write_name(node.name)}", start, end, guess=f"COUNT(*) for {node.name}"
+        )
     at, around = node.this.meta.get("start"), node.parent
     if node.table or fold(node.name) not in _COUNT_NAMES or not isinstance(item, exp.Select) or at is None:
         return None
@@ -169,57 +178,7 @@ def _find_misspelt(of: RefusedStatement, node: exp.Column, named: list[FromTable
     """`f.orgin`, where f has a column whose name differs by a letter or two."""
     mine = next((n for n in named if node.table and fold(n.alias) == fold(node.table)), None)
     close = difflib.get_close_matches(fold(node.name), mine.columns, 1, 0.85) if mine is not None else []
-    return _replace_name(of, node, close[0]) if close else None
-
-
-_PARTS = {"year": "YEAR", "yr": "YEAR", "month": "MONTH", "month_name": "MONTHNAME", "quarter": "QUARTER"}
-_PARTS |= {
-    "week": "WEEK",
-    "weekday": "DAYNAME",
-    "day_of_week": "DAYNAME",
-    "dayofweek": "DAYNAME",
-    "dow": "DAYOFWEEK",
-}
-"""Parts of a day that people take for columns."""
-
-
-def _find_meant(of: RefusedStatement, node: exp.Column, named: list[FromTable]) -> Advice | None:
-    """Find what a name means: a part of the only day, a longer or shorter word, the key of a table."""
-    here = [n for n in named if not node.table or fold(n.alias) == fold(node.table)]
-    listed = [(name, kind) for n in here for name, kind in of.catalog.columns(n.table.name)]
-    name, at = fold(node.name), node.this.meta.get("start")
-    if at is None or difflib.get_close_matches(name, [fold(each) for each, _ in listed], 1, 0.85):
-        return None
-    days = [each for each, kind in listed if kind.moment or kind.name == "DATE"]
-    if name in _PARTS and len(days) == 1:
-        written = f"{_PARTS[name]}({node.table + '.' if node.table else ''}{write_name(days[0])})"
-        span = of.outline.span(node)
-        return None if span is None else (written, Fix(written, *span))
-    born = [each for each, kind in listed if kind.integer and "birth" in fold(each)]
-    if name == "age" and len(born) == 1:
-        written = f"(YEAR(current_date) - {write_name(born[0])})"
-        span = of.outline.span(node)
-        return None if span is None else (written, Fix(written, *span, guess="this year's age"))
-    near = [each for each, _ in listed if _has_same_words(name, fold(each))]
-    if len(near) == 1:
-        return _replace_name(of, node, near[0])
-    for one in here:
-        for column, domain in one.table.domain.items():
-            if isinstance(domain, TableDomain) and fold(domain.table) in (f"{name}s", f"{name}es"):
-                hint, fix, *_ = _replace_name(of, node, column)
-                return hint, None if fix is None else replace(fix, guess=f"{column} for {node.name}")
-    return None
-
-
-def _has_same_words(name: str, other: str) -> bool:
-    """Return whether each word of a name is the beginning of that of another, or the other way round.
-
-    >>> _has_same_words("departure_delay", "dep_delay"), _has_same_words("dep_time", "air_time")
-    (True, False)
-    """
-    words = [*zip(name.split("_"), other.split("_"), strict=False)]
-    same = name.count("_") == other.count("_") and name != other
-    return same and all(min(len(a), len(b)) > 2 and (a.startswith(b) or b.startswith(a)) for a, b in words)
+    return rename_column(of, node, close[0]) if close else None
 
 
 def name_aggregate(of: RefusedStatement, node: exp.Column) -> Advice | None:
@@ -265,13 +224,21 @@ def _repeat_number(of: RefusedStatement, node: exp.Expr, select: exp.Select | No
     return written, Fix(written, call[0], call[1])
 
 
+_COMPARED = (exp.EQ, exp.NEQ, exp.In, exp.Between, exp.Like, exp.ILike)
+
+
 def _quote_declared_value(of: RefusedStatement, node: exp.Column, named: list[FromTable]) -> Advice | None:
     """Quote the text of `clinic = Summit`, if the policy lists it, or has the texts in another table."""
     parent = node.parent
-    if node.table or not isinstance(parent, (exp.EQ, exp.NEQ, exp.In)) or "start" not in node.this.meta:
+    if node.table or not isinstance(parent, _COMPARED) or "start" not in node.this.meta:
         return None
-    other = parent.expression if parent.this is node else parent.this
-    for one in named if isinstance(other, exp.Column) else ():
+    if isinstance(parent, (exp.Like, exp.ILike)) and parent.this is not node:
+        text = f"'%{node.name}%'"
+        return f"{text} is a text", Fix(text, node.this.meta["start"], node.this.meta["end"] + 1, guess=text)
+    other = parent.args.get("expression") if parent.this is node else parent.this
+    if not isinstance(other, exp.Column):
+        return None
+    for one in named:
         domain = one.table.domain.get(one.column(other.name) or "")
         values = domain.values if isinstance(domain, ValuesDomain) else ()
         if isinstance(domain, TableDomain) or node.name in values:
@@ -280,10 +247,37 @@ def _quote_declared_value(of: RefusedStatement, node: exp.Column, named: list[Fr
     return None
 
 
+def _name_item(of: RefusedStatement, node: exp.Column, select: exp.Select) -> Advice | None:
+    """Name the only call without a name of a subquery in FROM as the query around it does."""
+    derived = getattr(select.args.get("from_"), "this", None)
+    inner = derived.this if isinstance(derived, exp.Subquery) else None
+    if not isinstance(inner, exp.Select) or inner.args.get("distinct") or node.table:
+        return None
+    unnamed = [i for i, e in enumerate(inner.expressions) if not e.alias and not isinstance(e, exp.Column)]
+    block = of.outline.block(of.query.source.position(inner.expressions[0]))
+    if len(unnamed) != 1 or block is None or block.from_ is None:
+        return None
+    items = of.outline.items(block.select.end, block.from_.start)
+    if len(items) != len(inner.expressions):
+        return None
+    begin, end = items[unnamed[0]]
+    named = f"{of.text[begin:end].strip()} AS {node.name}"
+    return named, Fix(named, begin, end)
+
+
 def _name_table(of: RefusedStatement, node: exp.Column, named: list[FromTable]) -> Advice | None:
     """`AVG(visits)`, where visits is the table."""
     there = of.policy.table(node.name) if node.name.isascii() and not node.table else None
-    joins = [join for n in named if there is not None and (join := _join_clause(of, there, n)) is not None]
+    joins = [join for n in named if there is not None and (join := join_clause(of, there, n)) is not None]
+    units = {n.unit for n in named if n.unit is not None}
+    if there is not None and isinstance(node.parent, exp.Distinct) and not there.public and len(units) == 1:
+        return rename_column(of, node, units.pop())
+    if there is not None and joins and fold(function_name(node.parent or node) or "") == "count":
+        keys = re.search(r"USING \((\w+)\)", joins[0][0])
+        if keys is None:
+            return None
+        rows = f"(SELECT {keys[1]}, COUNT(*) AS n FROM {node.name} GROUP BY {keys[1]})"
+        return f"{node.name} is a table: {rows} has the number of rows of each {keys[1]}", None
     if there is not None and joins:
         return f"{node.name} is a table: {joins[0][0]}", None
     here = next((n for n in named if not node.table and fold(n.table.name) == fold(node.name)), None)
@@ -307,7 +301,7 @@ def _find_key_of_domain(of: RefusedStatement, node: exp.Column, named: list[From
         domain = None if column is None or one is mine else one.table.domain.get(column)
         there = fold(mine.table.name) if mine is not None else ""
         if isinstance(domain, TableDomain) and fold(domain.table) == there:
-            return _replace_name(of, node, domain.column)
+            return rename_column(of, node, domain.column)
     return None
 
 
@@ -358,14 +352,14 @@ def _copy_other_side(of: RefusedStatement, node: exp.Column, here: list[FromTabl
     if not isinstance(other, exp.Column) or fold(other.name) == fold(node.name):
         return None
     known = [c for n in here if (c := n.column(other.name)) is not None]
-    return _replace_name(of, node, known[0]) if len(known) == 1 and node.table else None
+    return rename_column(of, node, known[0]) if len(known) == 1 and node.table else None
 
 
 def _find_by_word(of: RefusedStatement, node: exp.Column, here: list[FromTable]) -> Advice | None:
     """`date`, where the only such column is `visit_date`."""
     word = fold(node.name)
     known = [c for n in here for c in n.columns if word in fold(c).split("_")]
-    return _replace_name(of, node, known[0]) if len(known) == 1 else None
+    return rename_column(of, node, known[0]) if len(known) == 1 else None
 
 
 def _use_unit(of: RefusedStatement, node: exp.Column, here: list[FromTable]) -> Advice | None:
@@ -374,7 +368,7 @@ def _use_unit(of: RefusedStatement, node: exp.Column, here: list[FromTable]) -> 
     counted = isinstance(node.parent, exp.Distinct)
     if not counted or len(set(units)) != 1 or "id" not in fold(node.name):
         return None
-    return _replace_name(of, node, units[0])
+    return rename_column(of, node, units[0])
 
 
 def _find_in_tables(of: RefusedStatement, node: exp.Column, named: list[FromTable]) -> Advice | None:
@@ -389,20 +383,31 @@ def _find_in_tables(of: RefusedStatement, node: exp.Column, named: list[FromTabl
     for table in of.policy.tables.values():
         known = {fold(c) for c in of.columns(table)}
         mine = [n for n in named if not node.table or fold(n.alias) == fold(node.table)]
-        if fold(node.name) in known and not any(_join_clause(of, table, n) for n in mine):
+        if fold(node.name) in known and not any(join_clause(of, table, n) for n in mine):
             mine = named  # the table that is named does not reach it, but another one may
         if fold(node.name) in known:
-            joins += [(table, join) for join in (_join_clause(of, table, n) for n in mine) if join][:1]
-    if len(joins) != 1:
+            joins += [(table, join) for join in (join_clause(of, table, n) for n in mine) if join][:1]
+    if not joins:
         return None
-    (table, (join, at)) = joins[0]
+    joins.sort(key=lambda each: not _has_value(of, each[0], node))
+    (table, (join, at)), guess = joins[0], f"{node.name} of {joins[0][0].name}" if len(joins) > 1 else ""
     if node.table:  # the table that has it is named in its place
         renamed = replace_name(node.args["table"], table.name)
         asks = "" if _has_row_each(table) else f"a row for each row of {table.name}"
         fix = None if renamed is None else replace(renamed, also=(Fix(f" {join}", at, at),), asks=asks)
         return f"{node.name} is a column of {table.name}: {join}", fix
     asks = "" if _has_row_each(table) or not _counts_rows(node) else f"a row for each row of {table.name}"
-    return f"{node.name} is a column of {table.name}: {join}", Fix(f" {join}", at, at, asks=asks)
+    return f"{node.name} is a column of {table.name}: {join}", Fix(f" {join}", at, at, asks=asks, guess=guess)
+
+
+def _has_value(of: RefusedStatement, table: Table, node: exp.Column) -> bool:
+    """Return whether a public table has the text that a column is compared with."""
+    other = node.parent.args.get("expression") if isinstance(node.parent, exp.EQ) else None
+    column = next((name for name in of.columns(table) if fold(name) == fold(node.name)), None)
+    if column is None or not table.public or not isinstance(other, exp.Literal):
+        return False
+    text = other.name.replace("'", "''")
+    return of.catalog.count(f'SELECT 1 FROM "{table.name}" WHERE "{column}" = \'{text}\' LIMIT 1') > 0
 
 
 def _has_row_each(table: Table) -> bool:
@@ -420,23 +425,3 @@ def _counts_rows(node: exp.Column) -> bool:
     own = [c for c in calls if not any(fold(n.name) == fold(node.name) for n in find_nodes(c, exp.Column))]
     distinct = ("min", "max")
     return any(not c.find(exp.Distinct) and (function_name(c) or "").lower() not in distinct for c in own)
-
-
-def _join_clause(of: RefusedStatement, table: Table, to: FromTable) -> tuple[str, int] | None:
-    """Return the clause that joins a table to one of FROM, and the place behind that."""
-    ends = [n.meta["end"] + 1 for n in walk_tree(to.node) if "end" in n.meta]
-    if not ends or table is to.table:
-        return None
-    if to.table.unit is not None and table.unit is not None:
-        mine = table.unit.column if isinstance(table.unit, UnitColumn) else None
-        if mine is None or to.unit is None:
-            return None
-        same = fold(mine) == fold(to.unit)
-        on = f"USING ({mine})" if same else f"ON {to.alias}.{to.unit} = {table.name}.{mine}"
-        return f"JOIN {table.name} {on}", max(ends)
-    for column, domain in to.table.domain.items():
-        if isinstance(domain, TableDomain) and fold(domain.table) == fold(table.name):
-            if fold(column) == fold(domain.column):
-                return f"JOIN {table.name} USING ({column})", max(ends)
-            return f"JOIN {table.name} ON {to.alias}.{column} = {table.name}.{domain.column}", max(ends)
-    return None

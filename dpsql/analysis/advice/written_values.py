@@ -73,7 +73,8 @@ def advise_on_number(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Adv
     if token is not None and token.text.strip().lower() in _WORDS:
         number = str(_WORDS.index(token.text.strip().lower()))
         return number, Fix(number, token.start, token.end + 1)
-    if token is not None and re.fullmatch(r"\d{4}-\d\d-\d\d", token.text):
+    whole = one.message.endswith("INT") or one.message.endswith("INTEGER")
+    if token is not None and whole and re.fullmatch(r"\d{4}-\d\d-\d\d", token.text):
         return token.text[:4], Fix(
             token.text[:4], token.start, token.end + 1, asks=f"the year of {token.text}"
         )
@@ -89,6 +90,10 @@ def advise_on_number(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Adv
 def advise_on_date(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
     """Write a day as year, month and day; of several days that it may be, one is a guess."""
     texts = [t for t in of.outline.tokens if t.token_type == TokenType.STRING]
+    named = next((t for t in texts if t.text.strip().lower() in _NAMED_DAYS), None)
+    if named is not None:
+        day = _NAMED_DAYS[named.text.strip().lower()]
+        return day, Fix(day, named.start, named.end + 1)
     other = [t for t in texts if not _is_moment(t.text) and any(_read_days([t.text]))]
     if not other:
         return None
@@ -107,24 +112,54 @@ _MONTHS = ("%B %Y", "%b %Y", "%B, %Y", "%b-%y", "%b-%Y", "%m/%Y", "%Y-%m", "%Y/%
 
 
 def compare_month(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
-    """Write `day = 'July 2013'` and `day = '2013'` as comparisons of the month and the year."""
+    """Write `day = 'July 2013'` and `day IN ('2013', '2014')` as comparisons of the month and the year."""
     whole = of.original(node)
-    sides = (whole.this, whole.expression) if isinstance(whole, exp.EQ) else ()
-    text = next((s for s in sides if isinstance(s, exp.Literal) and s.is_string), None)
-    other = next((s for s in sides if isinstance(s, exp.Column)), None)
-    spans = [None if s is None else of.outline.span(s) for s in (text, other)]
-    if text is None or other is None or spans[0] is None or spans[1] is None:
+    whole = whole.parent if isinstance(whole.parent, exp.In) else whole
+    listed = isinstance(whole, exp.In)
+    compared = isinstance(whole, (exp.EQ, exp.LT, exp.LTE, exp.GT, exp.GTE))
+    sides = [whole.this, *(whole.expressions if listed else [whole.expression])] if listed or compared else []
+    day = next((s for s in sides if isinstance(s, exp.Column)), None)
+    texts = [s.name.strip() for s in sides if isinstance(s, exp.Literal) and s.is_string]
+    spans = [span for s in sides if (span := of.outline.span(s)) is not None]
+    if day is None or len(texts) != len(sides) - 1 or len(spans) != len(sides):
         return None
-    day, written = of.text[slice(*spans[1])], ""
-    for form in _MONTHS:
+    column = of.text[slice(*spans[sides.index(day)])]
+    sign = "=" if listed or isinstance(whole, exp.EQ) else of.text[spans[0][1] : spans[1][0]].strip()
+    made = [_compare_part(column, sign, text) for text in texts if sign == "=" or day is sides[0]]
+    if not made or "" in made:
+        return None
+    start, end = min(s[0] for s in spans), max(s[1] for s in spans)
+    written = made[0] if len(made) == 1 else f"({' OR '.join(made)})"
+    if listed:
+        end = of.text.index(")", end) + 1
+        written = f"NOT {written}" if re.search(r"(?i)\bNOT\b", of.text[start:end]) else written
+    return written, Fix(written, start, end)
+
+
+def _compare_part(day: str, sign: str, text: str) -> str:
+    if re.fullmatch(r"(?:19|20)\d\d", text):
+        return f"YEAR({day}) {sign} {text}"
+    for form in _MONTHS if sign == "=" else ():
         with suppress(ValueError):
-            month = datetime.strptime(text.name.strip(), form)
-            written = f"(YEAR({day}) = {month.year} AND MONTH({day}) = {month.month})"
-            break
-    if re.fullmatch(r"(?:19|20)\d\d", text.name.strip()):
-        written = f"YEAR({day}) = {text.name.strip()}"
-    start, end = min(s[0] for s in spans if s), max(s[1] for s in spans if s)
-    return (written, Fix(written, start, end)) if written else None
+            month = datetime.strptime(text, form)
+            return f"(YEAR({day}) = {month.year} AND MONTH({day}) = {month.month})"
+    return ""
+
+
+_NAMED_DAYS = {"today": "current_date", "now": "current_date", "yesterday": "(current_date - INTERVAL 1 DAY)"}
+_NAMED_DAYS |= {"tomorrow": "(current_date + INTERVAL 1 DAY)"}
+
+
+def compare_year(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
+    """Compare the year of a day with a number, where the day is compared with it."""
+    whole = of.original(node)
+    sides = (whole.this, whole.expression) if isinstance(whole, exp.Binary) else ()
+    day = next((side for side in sides if isinstance(side, exp.Column)), None)
+    span = None if day is None else of.outline.span(day)
+    if one.hint is None or span is None:
+        return None
+    written = f"YEAR({of.text[slice(*span)]})"
+    return one.hint, Fix(written, *span)
 
 
 def write_series(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:

@@ -86,7 +86,10 @@ def advise_on_nested_aggregate(of: RefusedStatement, node: exp.Expr, one: Obstac
         return None
     clause = block.clause(TokenType.HAVING)
     if clause is not None and clause.start < at:
-        return _order_by_compared(of, block, clause, text[own[0] : own[1]], node)
+        found = _order_by_compared(of, block, clause, text[own[0] : own[1]], node)
+        stop = len(text[: block.stop(clause)].rstrip())
+        condition = f"{text[clause.end + 1 : whole[1]]} OVER (){text[whole[1] : stop]}".strip()
+        return found or (f"QUALIFY {condition}", Fix(f"QUALIFY {condition}", clause.start, stop))
     if at > block.from_.start:
         return None
     if select.args.get("group") is None:
@@ -232,6 +235,21 @@ def advise_on_average_in_where(of: RefusedStatement, node: exp.Expr, one: Obstac
         return None
     written = f"(SELECT {of.text[call[0] : call[1]]} FROM {first.name})"
     return written, Fix(written, call[0], call[1], asks=f"rows are compared with all of {first.name}")
+
+
+def compare_with_quantile(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
+    """Compare rows with a quantile of the whole table by a subquery."""
+    block = of.outline.block(of.query.source.position(node))
+    where = None if block is None else block.clause(TokenType.WHERE)
+    if block is None or block.from_ is None or where is None:
+        return None
+    source = of.text[block.from_.start : where.start]
+    found = re.search(r"(?i)\bPERCENTILE_\w+\s*\([^()]*\)\s*WITHIN\s+GROUP\s*\([^()]*\)", of.text)
+    table = re.match(r"(?i)FROM\s+(\w+)\s*(?:\w+\s*)?\Z", source)
+    if found is None or table is None or found.start() < where.start:
+        return None
+    written = f"(SELECT {found[0]} FROM {table[1]})"
+    return written, Fix(written, *found.span(), asks=f"rows are compared with all of {table[1]}")
 
 
 def advise_on_several_rows(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:

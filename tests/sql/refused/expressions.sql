@@ -91,7 +91,7 @@ SELECT COUNT(DISTINCT user_id) FROM visits WHERE note IN (5, 6)
 -- R603 a number that is none
 -- error: this text is not a valid INTEGER
 -- at: ms
--- hint: write the text as an INTEGER
+-- hint: write it as a number
 SELECT COUNT(DISTINCT user_id) FROM visits WHERE ms = 'abc'
 
 -- R604 a date that is none

@@ -142,7 +142,8 @@ SELECT COUNT(DISTINCT user_id) FROM visits v JOIN users u ON v.user_id = u.user_
 -- R417 a condition that is no BOOLEAN
 -- error: a condition must be BOOLEAN, this is VARCHAR
 -- at: p #3
--- hint: compare it with something
+-- hint: ON v.page = p.page
+-- rewrite: SELECT COUNT(DISTINCT user_id) FROM visits v JOIN pages p ON v.page = p.page
 SELECT COUNT(DISTINCT user_id) FROM visits v JOIN pages p ON p.page
 
 -- R418 text joined with a number

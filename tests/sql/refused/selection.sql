@@ -39,7 +39,7 @@ SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page USING SAMPLE
 -- R301 WITH TIES
 -- error: WITH TIES depends on exact counts
 -- at: 2
--- hint: FETCH FIRST 10 ROWS ONLY
+-- hint: FETCH FIRST 2 ROWS ONLY -- asks something else: 2 groups
 SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page ORDER BY n DESC FETCH FIRST 2 ROWS WITH TIES
 
 -- R302 LIMIT 0

@@ -96,3 +96,24 @@ SELECT SUM(ms, 3) FROM visits
 -- at: AUTO
 -- hint: SUM(x, contribution_bounds_per_group => (0, 100))
 SELECT SUM(ms, contribution_bounds => AUTO) FROM visits
+
+-- R5770 DuckDB converts no number into a day
+-- error: INTEGER is not cast to DATE
+-- at: ms
+-- hint: make_date(ms, 1, 1)
+-- rewrite: SELECT COUNT(DISTINCT user_id) FROM visits WHERE make_date(ms, 1, 1) > '2024-01-01' -- the first day of the year is a guess
+SELECT COUNT(DISTINCT user_id) FROM visits WHERE CAST(ms AS DATE) > '2024-01-01'
+
+-- R5771 DuckDB converts no day into a number
+-- error: DATE is not cast to INTEGER
+-- at: day
+-- hint: year(day)
+-- rewrite: SELECT COUNT(DISTINCT user_id) FROM visits WHERE year(day) > 5 -- the year is a guess
+SELECT COUNT(DISTINCT user_id) FROM visits WHERE CAST(day AS INTEGER) > 5
+
+-- R5772 a list of months
+-- error: this text is not a valid DATE
+-- at: '2024-01'
+-- hint: ((YEAR(day) = 2024 AND MONTH(day) = 1) OR
+-- rewrite: SELECT COUNT(DISTINCT user_id) FROM visits WHERE ((YEAR(day) = 2024 AND MONTH(day) = 1) OR (YEAR(day) = 2024 AND MONTH(day) = 2))
+SELECT COUNT(DISTINCT user_id) FROM visits WHERE day IN ('2024-01', '2024-02')
