@@ -84,10 +84,11 @@ def test_types_and_ends_of_random_statements_hold(seed: int, statements: int) ->
             except NotCertified as refusal:
                 refused[refusal.rule] += 1
                 continue
+            walk.gather()
             hold(Checked(rows, walk.scopes), plan.compiled.query, connection, seen)
             for query in queries_of(plan.compiled.query):
-                if id(query) in walk.known:
-                    unique_in(query, walk.known[id(query)], connection, seen)
+                if id(query) in walk.known.queries:
+                    unique_in(query, walk.known.queries[id(query)].rows, connection, seen)
     for stage in stages:
         stage.close()
     assert not seen.wrong, "\n".join(seen.wrong[:20])
@@ -110,6 +111,7 @@ def test_a_wrong_type_is_noticed() -> None:
     query = found[0][1].compiled.query
     walk = Walk(facts)
     rows = walk.check_whole(query, None)
+    walk.gather()
     for _, scope in walk.scopes.values():
         for item in scope.items.values():
             for name, value in item.columns.items():
