@@ -25,7 +25,7 @@ from dpsql.engines import (
     take_counts,
 )
 from dpsql.engines.schema_database import SchemaDatabase
-from dpsql.errors import EngineNotTested, InterfaceError, InternalError, OperationalError
+from dpsql.errors import EngineNotTested, InterfaceError, InternalError, OperationalError, with_article
 from dpsql.fair_cache import FairCache
 from dpsql.kernel.charged_work import ChargedWork, Paid, run_uncharged
 from dpsql.kernel.counts import Counts
@@ -330,7 +330,7 @@ class Database:
         if not found:
             raise OperationalError(
                 f"table {table.name} waits for its owner: since the last version of the data the"
-                f" {parts.noun} of a {parts.kind} has changed, or a row is gone"
+                f" {parts.noun} of {with_article(parts.kind)} has changed, or a row is gone"
                 " (`dpsql budget --moved` goes on)"
             )
         if not engines.is_unchanged(tables_read(self.policy, [table.name])):

@@ -416,3 +416,12 @@ def error_from_json(text: str) -> Error:
     except (KeyError, TypeError, IndexError, ValueError, ZeroDivisionError):
         raise ValueError("this is no error of dpsql") from None
     return error
+
+
+def with_article(noun: str) -> str:
+    """Write a noun with its indefinite article, by its first letter; a word with u begins as `unit` does.
+
+    >>> with_article("patient"), with_article("aircraft"), with_article("user")
+    ('a patient', 'an aircraft', 'a user')
+    """
+    return f"{'an' if noun[:1].lower() in tuple('aeio') else 'a'} {noun}"

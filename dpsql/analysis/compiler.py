@@ -124,6 +124,8 @@ class StatementCompiler:
     """The power of two of the largest bound on a unit's totals that is measured in least steps."""
     ladders: list[Ladder] = field(default_factory=list)
     """The bounds to be found privately, in order of first use."""
+    quotients: list[tuple[exp.Expr, bool]] = field(default_factory=list)
+    """The calls of AVG that are closer as a sum divided by a count; whether their values are DOUBLEs."""
     closed: bool = False
     """Whether it reads parts of units alone that count as closed, as the policy says."""
     read_before: date | None = None

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from functools import cache
 
 from sqlglot import exp
 
@@ -20,20 +21,32 @@ from dpsql.analysis.facts_of_values import bounds_of_cast
 from dpsql.analysis.schema_catalog import Catalog
 from dpsql.analysis.total_forms import widen_integer
 from dpsql.analysis.typed_expression import Literal, Typed
-from dpsql.kernel.tree import OPAQUE, Cast, Constant, IsNull, duckdb_sql, literal_sql
+from dpsql.errors import with_article
+from dpsql.kernel.tree import (
+    OPAQUE,
+    Apply,
+    Cast,
+    Constant,
+    Form,
+    IsNull,
+    duckdb_sql,
+    listed_forms,
+    literal_sql,
+)
 from dpsql.language import StatementText, copy_tree
+from dpsql.lazy_pattern import lazy_pattern
 from dpsql.policy import Assumed, zones
 from dpsql.types import BIGINT, DOUBLE, HUGEINT, TIMESTAMP, TIMESTAMPTZ, VARCHAR, SqlType
 
 _DATE = r"[+-]?\d{1,6}[-/\\ ]\d{1,2}[-/\\ ]\d{1,2}(?:\s*\(BC\))?"
 _CLOCK = r"\d{1,2}:\d{1,2}(?::\d{1,2}(?:\.\d*)?)?"
-_WORD = re.compile(r"\s*[+-]?(epoch|infinity|inf)\s*", re.IGNORECASE)
-_NAIVE = re.compile(rf"\s*(?:{_DATE})?(?:(?:\s+|T)?{_CLOCK})?\s*", re.IGNORECASE)
+_WORD = lazy_pattern(r"\s*[+-]?(epoch|infinity|inf)\s*", re.IGNORECASE)
+_NAIVE = lazy_pattern(rf"\s*(?:{_DATE})?(?:(?:\s+|T)?{_CLOCK})?\s*", re.IGNORECASE)
 _MOMENT = (
     rf"(?i:\s*(?P<naive>{_DATE}(?:(?:\s+|T)(?P<clock>{_CLOCK}))?)\s*(?P<zone>Z|[+-][\d:]+|[A-Z][\w/+-]*)?\s*)"
 )
 """It is compiled when a text is first read."""
-_OFFSET = re.compile(r"([+-])(\d{1,2})(?::?(\d{2}))?(?::?(\d{2}))?")
+_OFFSET = lazy_pattern(r"([+-])(\d{1,2})(?::?(\d{2}))?(?::?(\d{2}))?")
 
 OF_UTC = Assumed("days and hours of a TIMESTAMPTZ are those of UTC")
 """The note on a part of an instant."""
@@ -188,14 +201,14 @@ def refuse_text(source: StatementText, text: str, sql_type: SqlType, at: exp.Exp
         named = next((n for node in beside for n in _name_sides(node) if n != "x"), "ts")
         zoned = f", or say in which zone the column is: {named} AT TIME ZONE 'UTC'"
         return source.refuse(
-            f"this text has an offset or a zone, and a {sql_type} has none",
+            f"this text has an offset or a zone, and {with_article(str(sql_type))} has none",
             at,
             "leave the offset out" + (zoned if sql_type.moment else ""),
         )
     hint = "write it as '2024-07-02 00:00:00+02:00'" if sql_type == TIMESTAMPTZ else None
     hint = "write it as year, month, day: '2024-07-02'" if sql_type.name == "DATE" else hint
     return source.refuse(
-        f"this text is not a valid {sql_type}", at, hint or f"write the text as a {sql_type}"
+        f"this text is not a valid {sql_type}", at, hint or f"write the text as {with_article(str(sql_type))}"
     )
 
 
@@ -214,7 +227,7 @@ def refuse_mixed(source: StatementText, left: Typed, right: Typed, at: exp.Expr)
     if other.name == "DATE":
         naive = f"CAST({naive} AS TIMESTAMP)"
     return source.refuse(
-        f"a {other} has no zone, and a TIMESTAMPTZ is an instant",
+        f"{with_article(str(other))} has no zone, and a TIMESTAMPTZ is an instant",
         at,
         f"{naive} AT TIME ZONE 'UTC', if the {other} is of that zone; or {zoned} AT TIME ZONE 'UTC', the "
         "time in it",
@@ -244,6 +257,8 @@ def cast(value: Typed, sql_type: SqlType, *, lossless: bool = False) -> Typed:
     """
     bounds = bounds_of_cast(value, sql_type)
     value = value if sql_type == value.type else widen_integer(value)
+    if value.decimal and sql_type.integer:  # a DECIMAL is rounded away from zero, a DOUBLE to an even number
+        value = replace(value, node=Apply(_round_double(), (value.node,)))
     bounded = lossless or _only_bounds(value, sql_type)
     node = Cast(value.node, sql_type.held, safe=not lossless, bounded=bounded)
     return Typed(
@@ -257,6 +272,11 @@ def cast(value: Typed, sql_type: SqlType, *, lossless: bool = False) -> Typed:
         clock=value.clock,
         notes=value.notes,
     )
+
+
+@cache
+def _round_double() -> Form:
+    return next(form for form in listed_forms()["round"] if form.arguments == ("DOUBLE",))
 
 
 def _only_bounds(value: Typed, sql_type: SqlType) -> bool:
@@ -392,7 +412,9 @@ def _refuse_mismatch(source: StatementText, left: Typed, right: Typed, at: exp.E
     if left.text is not None and left.type == VARCHAR:
         left, right = right, left
     if right.text is not None and left.type != VARCHAR:
-        return source.refuse(f"this text is not a valid {left.type}", at, f"write the text as a {left.type}")
+        return source.refuse(
+            f"this text is not a valid {left.type}", at, f"write the text as {with_article(str(left.type))}"
+        )
     if left.literal is not None:
         left, right = right, left
     year = _compare_year(at) if left.type in times and right.type.integer else None

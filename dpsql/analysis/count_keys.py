@@ -20,7 +20,7 @@ from dpsql.analysis.released import name_unit
 from dpsql.analysis.released.released_numbers import ReleasedAggregate
 from dpsql.analysis.row_conditions import KnownRows
 from dpsql.analysis.typed_expression import KeyDomain, Typed
-from dpsql.estimates import with_article
+from dpsql.errors import with_article
 from dpsql.kernel.tree import Cast, Column, Item, Range, Select
 from dpsql.language import AllGroups, Options, Selection
 from dpsql.policy import Assumed

@@ -32,8 +32,8 @@ from dpsql.analysis.released.unit_counts import (
     WeightedRows,
 )
 from dpsql.analysis.statement_plan import BoundSearch, Plan
-from dpsql.errors import InternalError
-from dpsql.estimates import Average, Deviation, Formula, RowCount, Variance, decimal, with_article, with_noun
+from dpsql.errors import InternalError, with_article
+from dpsql.estimates import Average, Deviation, Formula, RowCount, Variance, decimal, with_noun
 from dpsql.kernel.tree import Case, Expr, Steps, conjunction, kept
 from dpsql.kernel.tree.exact import whole
 from dpsql.language import AllGroups, Scalar
@@ -369,6 +369,14 @@ def find_clipped_step(count: ReleasedAggregate, ladder: Ladder, bound: int) -> i
 def _is_clipped(count: ReleasedAggregate, ladder: Ladder, bound: int) -> bool:
     """Return whether a number sums what a ladder measures, cut at a bound; a share has one such number."""
     return find_clipped_step(count, ladder, bound) is not None
+
+
+def find_limited(count: ReleasedAggregate) -> Contribution | None:
+    """Return what of a unit a bound on a number limits in all groups together; None: neither of both."""
+    (part, *_) = count.parts
+    if isinstance(part, CappedSum):
+        return Contribution.TOTAL
+    return Contribution.ROWS if isinstance(part, (WeightedRows, RowSum, Moment)) else None
 
 
 def has_bound_of(count: ReleasedAggregate, ladder: Ladder, bound: int) -> bool:

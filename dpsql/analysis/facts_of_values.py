@@ -20,7 +20,7 @@ from decimal import Decimal
 from fractions import Fraction
 
 from dpsql.analysis.schema_catalog import Catalog
-from dpsql.analysis.typed_expression import GRAINS, TRUTH, Bounds, Span, Typed
+from dpsql.analysis.typed_expression import GRAINS, TRUTH, Bounds, KeyDomain, Span, Typed, join_notes
 from dpsql.kernel.check.proof import is_null
 from dpsql.kernel.tree import (
     Apply,
@@ -43,6 +43,7 @@ from dpsql.kernel.tree import (
     Saturated,
     Try,
 )
+from dpsql.lazy_pattern import lazy_pattern
 from dpsql.policy import Table, fit_bounds
 from dpsql.types import BOOLEAN, DOUBLE, SqlType
 
@@ -69,7 +70,8 @@ def hull_of_bounds(values: Iterable[Typed]) -> Bounds | None:
         return None
     steps = {p.step for p in known}
     step = steps.pop() if len(steps) == 1 else None
-    return Bounds(min(p.low for p in known), max(p.high for p in known), _join_origins(known), step)
+    loose = any(p.loose for p in known)
+    return Bounds(min(p.low for p in known), max(p.high for p in known), _join_origins(known), step, loose)
 
 
 def bounds_of_greatest(name: str, values: Sequence[Typed]) -> Bounds | None:
@@ -83,7 +85,8 @@ def bounds_of_greatest(name: str, values: Sequence[Typed]) -> Bounds | None:
         return found
     if name == "greatest":
         return replace(found, low=max(found.low, *(b.low for b in constants)), step=None)
-    return replace(found, high=min(found.high, *(b.high for b in constants)), step=None)
+    high = min(found.high, *(b.high for b in constants))
+    return replace(found, high=high, step=None, loose=found.loose and high == found.high)
 
 
 def bounds_of_cast(value: Typed, sql_type: SqlType) -> Bounds | None:
@@ -114,7 +117,9 @@ def bounds_of_call(name: str, arguments: Sequence[Typed], sql_type: SqlType) -> 
     parts = [b for a in arguments if a.type.numeric and (b := a.bounds) is not None]
     if rule is None or len(parts) < len(arguments) or not sql_type.numeric:
         return None
-    return _make_bounds(rule(*parts), parts)
+    found = _make_bounds(rule(*parts), parts)
+    loose = name.lower() in ("*", "/") and sum(bool(a.reads) for a in arguments) > 1
+    return replace(found, loose=True) if found is not None and loose else found
 
 
 def _make_bounds(ends: Ends | None, parts: Sequence[Bounds]) -> Bounds | None:
@@ -123,7 +128,7 @@ def _make_bounds(ends: Ends | None, parts: Sequence[Bounds]) -> Bounds | None:
     only, origin = parts[0] if len(parts) == 1 else None, _join_origins(parts)
     if only is not None and ends == (only.low, only.high) and only.step is None and origin == only.origin:
         return only
-    return Bounds(*ends, origin)
+    return Bounds(*ends, origin, loose=any(p.loose for p in parts))
 
 
 def _is_long(end: Fraction) -> bool:
@@ -287,7 +292,7 @@ def _bucket_grain(interval: Interval) -> str | None:
 UTC_PARTS = frozenset({*_PARTS, *_PART_FIRST, "strftime", "time_bucket"})
 """Functions whose results depend on the zone in which a moment is looked at."""
 
-_MAY_BE_NULL = re.compile(
+_MAY_BE_NULL = lazy_pattern(
     r"\b(NULL|NULLIF|TRY|TRY_CAST|CASE|list_\w+|json\w*|array_\w+)\b|->|\[", re.IGNORECASE
 )
 """What is in the forms of functions that return NULL for arguments that are not NULL."""
@@ -414,4 +419,23 @@ def bounds_of_column(catalog: Catalog, table: Table, column: str, sql_type: SqlT
         None
         if extent is None
         else Bounds(*extent, f"the values of {place}" if table.unit is None else domain)
+    )
+
+
+def build_typed(
+    node: Expr,
+    sql_type: SqlType,
+    *parts: Typed,
+    domain: KeyDomain | None = None,
+    bounds: Bounds | None = None,
+) -> Typed:
+    """Return a typed expression over parts, with the grains, notes and clock that follow from theirs."""
+    return Typed(
+        node,
+        sql_type,
+        domain=domain,
+        grains=join_grains(parts),
+        bounds=bounds,
+        clock=any(part.clock for part in parts),
+        notes=join_notes(parts),
     )

@@ -30,8 +30,7 @@ from dpsql.analysis.row_conditions import is_public
 from dpsql.analysis.statement_plan import Partitions
 from dpsql.analysis.stepped_values import has_steps
 from dpsql.analysis.whole_tables import name_groups_measure
-from dpsql.errors import Fix, InternalError
-from dpsql.estimates import with_article
+from dpsql.errors import Fix, InternalError, with_article
 from dpsql.estimates.box_law import box_variance
 from dpsql.kernel.mechanisms.measure import pads
 from dpsql.kernel.tree import conjunction
@@ -45,6 +44,8 @@ if TYPE_CHECKING:
 NO_CANDIDATES = "no value in the public domain of the keys meets WHERE"
 """The refusal of a statement that can have no groups, as public values alone tell."""
 MAX_DOMAIN = 10_000_000
+MOST_BYTES = 500_000_000
+"""The largest answer that is begun, by a rough size: SQLite holds values of up to 10**9 bytes."""
 """The most groups that are counted all, also the empty ones."""
 MAX_LIST = 10_000_000
 """The most candidates of keys that are a list and no range of integers."""
@@ -131,6 +132,14 @@ def check_domain(
             )
     if block.keys and size == 0:
         raise query.source.refuse(NO_CANDIDATES, query.tree.args.get("group"))
+    if isinstance(block.selection, AllGroups):
+        width = 8 * (len(block.keys) + 4 * len(block.counts))  # a number has its ends and its noise beside it
+        if size * width > MOST_BYTES:
+            raise query.source.refuse(
+                f"an answer of {size:,} groups is larger than the ledger holds",
+                query.tree.args.get("group"),
+                "leave a key out, or say in WHERE which values of the keys there are",
+            )
     return size
 
 
@@ -251,7 +260,10 @@ def _is_shown_by_units(
     compiler: StatementCompiler, block: OuterQuery, selection: TopK, options: Options
 ) -> bool:
     """Return whether the largest groups are selected from those that have enough units."""
-    rows = block.counts[selection.count].l1_over_groups
+    count = block.counts[selection.count]
+    rows, (in_a_group, _) = count.l1_over_groups, count.difference
+    if rows is None and in_a_group > 1:
+        rows = in_a_group
     most = bound_groups(compiler, block.source, selection, options, one_group=block.one_group)
     if compiler.ladders:
         rows = MOST_ROWS  # whatever bound is found, the groups are shown by the same numbers

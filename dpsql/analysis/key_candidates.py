@@ -26,7 +26,7 @@ from dpsql.analysis.public_domains import (
 )
 from dpsql.analysis.row_conditions import Condition, KnownRows, find_not_null, substitute_columns
 from dpsql.analysis.schema_catalog import Catalog
-from dpsql.analysis.stepped_values import find_stepped_values
+from dpsql.analysis.stepped_values import find_stepped_values, join_steps
 from dpsql.analysis.typed_expression import GRAINS, MAX_LISTED, KeyDomain, Span, Typed
 from dpsql.analysis.where_ranges import (
     ColumnValues,
@@ -176,10 +176,8 @@ class _Finder:
         ready = [i for i in places if self._is_ready(i, self.nodes[i])]
         found = [c for group in self._group_keys(ready) for c in self._evaluate_together(*group)]
         done = {i for c in found for i in c.keys}
-        for i in places:
-            own = self._find_own_domain(i) if i not in done else None
-            if own is not None:
-                found.append(Candidates((i,), own))
+        own = {i: one for i in places if i not in done and (one := self._find_own_domain(i)) is not None}
+        found += join_steps(self.catalog, self.nodes, own, self.known, self.compared)
         return tuple(sorted(found, key=lambda c: c.keys))
 
     def _find_base(self, name: str) -> KeyDomain | None:

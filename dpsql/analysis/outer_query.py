@@ -22,6 +22,7 @@ from sqlglot import exp
 from dpsql.analysis.addable_numbers import AddableNumbers, find_addable
 from dpsql.analysis.aggregate_functions import aggregate_calls, aggregate_name
 from dpsql.analysis.block_groups import list_group_nodes
+from dpsql.analysis.casts import make_canonical
 from dpsql.analysis.compiled_relation import Block, From, Item
 from dpsql.analysis.compiler import StatementCompiler, check_arguments, list_conjuncts
 from dpsql.analysis.count_keys import list_count_keys
@@ -46,7 +47,7 @@ from dpsql.analysis.row_conditions import (
     find_known_rows,
     is_fact,
 )
-from dpsql.analysis.scalar_rules import compile_condition, make_canonical
+from dpsql.analysis.scalar_rules import compile_condition
 from dpsql.analysis.schema_catalog import Catalog, has_stable_reads
 from dpsql.analysis.select_blocks import expand_star, list_ctes
 from dpsql.analysis.selection import parse_selection
@@ -55,6 +56,7 @@ from dpsql.analysis.typed_expression import UNKNOWN, UNSTORABLE, Typed, UnitRole
 from dpsql.analysis.unmatched_rows import refuse_unmatched
 from dpsql.analysis.where_ranges import narrow_rows
 from dpsql.analysis.whole_tables import find_whole_table
+from dpsql.errors import with_article
 from dpsql.kernel.tree import Expr
 from dpsql.language import (
     MARK,
@@ -411,7 +413,7 @@ def _compile_key(compiler: StatementCompiler, node: exp.Expr, made: From) -> Typ
             "the privacy unit cannot be a group key: it would name single units", node
         )
     if key.type.name in UNSTORABLE:
-        raise compiler.source.refuse(f"a group key cannot be a {key.type}", node)
+        raise compiler.source.refuse(f"a group key cannot be {with_article(str(key.type))}", node)
     return key
 
 

@@ -22,6 +22,7 @@ from sqlglot import exp
 from dpsql.analysis.compiler import StatementCompiler
 from dpsql.analysis.part_conditions import NULLS, VALUES, Conditions, Evaluate, PartConditions
 from dpsql.analysis.value_conditions import MOST_VALUES, ValueConditions, select_values, write_guard
+from dpsql.errors import with_article
 from dpsql.kernel.facts import Home, fold
 from dpsql.kernel.tree import (
     Aggregate,
@@ -133,8 +134,9 @@ def guard_parts(compiler: StatementCompiler, query: Query, select: exp.Select) -
     if not found.found:
         where = select.args.get("where")
         late = f" up to now ({declared.place()}: until)" if found.cut else ""
+        of = f" of {with_article(home.kind)}" if declared.every else ""
         raise compiler.source.refuse(
-            f"no {declared.noun}{f' of a {home.kind}' if declared.every else ''} satisfies this{late}",
+            f"no {declared.noun}{of} satisfies this{late}",
             where or select,
         )
     compiler.closed = _is_closed(compiler, declared, found.found)

@@ -5,8 +5,7 @@ from __future__ import annotations
 from sqlglot import exp
 
 from dpsql.analysis.compiled_relation import Owner
-from dpsql.errors import QueryRefused
-from dpsql.estimates import with_article
+from dpsql.errors import QueryRefused, with_article
 from dpsql.kernel.check import Certificate
 from dpsql.language import Query, StatementText
 

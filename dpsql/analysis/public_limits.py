@@ -25,6 +25,7 @@ from sqlglot import exp
 from dpsql.analysis.compiler import function_name
 from dpsql.analysis.conversions import has_zone, is_offset
 from dpsql.analysis.schema_catalog import Catalog
+from dpsql.errors import with_article
 from dpsql.kernel.tree.forms import LONGEST
 from dpsql.language import MARK, StatementText, copy_tree, find_nodes, walk_tree
 from dpsql.lazy_dataclass import dataclass
@@ -80,7 +81,7 @@ def _find_text_fault(node: dict[str, Any]) -> TimeFault | None:
     if text is None or not has_zone(text):
         return None
     if after in _PLAIN:
-        what = f"this text has an offset or a zone, and a {after} has none"
+        what = f"this text has an offset or a zone, and {with_article(str(after))} has none"
         return TimeFault(what, "leave the offset out", text)
     if after == _INSTANT and not is_offset(text):
         return TimeFault("the name of a zone is read for private data alone", _WRITE, text)

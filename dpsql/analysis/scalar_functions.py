@@ -19,6 +19,7 @@ from fractions import Fraction
 from sqlglot import exp
 
 from dpsql.analysis.conversions import OF_UTC, cast, convert_implicitly, convert_to_instant, refuse_mixed
+from dpsql.analysis.decimals_of_integers import count_digits_of_call, is_decimal_in_sql, read_as_decimal
 from dpsql.analysis.facts_of_values import UTC_PARTS, bounds_of_call, find_call_grains
 from dpsql.analysis.schema_catalog import Catalog
 from dpsql.analysis.total_forms import bound_search_text, compute_in_full, store_integer, widen_integer
@@ -215,7 +216,7 @@ def compile_call(
             raise
         # `strptime` with a time zone in its format returns a type that dpsql does not support.
         raise source.refuse(f"{form.name} does not take this literal", at) from None
-    typed = typed.with_unit(_find_role(form, fitted))
+    typed = replace(typed, decimal=is_decimal_in_sql(form, arguments)).with_unit(_find_role(form, fitted))
     return typed if typed.domain else _add_part_domain(form, typed)
 
 
@@ -263,6 +264,7 @@ def compile_form(
             bounds=bounds,
             clock=any(a.clock for a in arguments),
             notes=join_notes(arguments),
+            digits=count_digits_of_call(form.name, given or arguments),
         )
     node: Expr = Apply(form, tuple(a.node for a in arguments))
     nulls = [
@@ -316,6 +318,7 @@ def _fit_arguments(catalog: Catalog, form: Form, arguments: Sequence[Typed]) -> 
     if len(form.arguments) != len(arguments):
         return None
     fitted: list[Typed] = []
+    beside = any(each.type.name == "DECIMAL" for each in arguments)
     for want, sql_type, given in zip(form.arguments, form.types, arguments, strict=True):
         value: Typed | None
         if want[0] == "=":
@@ -324,7 +327,8 @@ def _fit_arguments(catalog: Catalog, form: Form, arguments: Sequence[Typed]) -> 
             role = want[1:]
             value = given if given.literal is not None and _is_literal_fitting(given, role) else None
         elif sql_type is None:
-            value = given if given.type.name == "DECIMAL" else None
+            value = read_as_decimal(form, given) if beside else given
+            value = value if value.type.name == "DECIMAL" else None
         elif want == "BIGINT" and given.type.name == "UBIGINT":
             value = given if form.widens else None
         else:
@@ -334,6 +338,8 @@ def _fit_arguments(catalog: Catalog, form: Form, arguments: Sequence[Typed]) -> 
         if value is None:
             return None
         fitted.append(value)
+    if form.result == "product" and form.result_type([each.type for each in fitted]) is None:
+        return None
     return fitted
 
 
@@ -418,6 +424,7 @@ def _refuse_unlisted(source: StatementText, name: str, at: exp.Expr) -> Exceptio
 def find_nearest_function(name: str) -> str | None:
     """Return the known function whose name is most like an unknown one; None if none is."""
     names = [n for n in (*listed_forms(), *_AGGREGATES, "average") if n.isidentifier() and len(n) > 3]
+    names += ["sum", "avg", "min", "max"]
     known = name.lower() in names or len(name) < 4 or name.lower() == "quartile"
     close = [] if known else difflib.get_close_matches(name.lower(), names, 1, 0.8)
     return (close[0].upper() if name.isupper() else close[0]) if close else None

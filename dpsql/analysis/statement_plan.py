@@ -21,6 +21,7 @@ from dpsql.analysis.epsilon_division import Accounting, EpsilonDivision, divide_
 from dpsql.analysis.released.quantiles import CellRows, Quantile
 from dpsql.analysis.released.released_calls import find_cells
 from dpsql.analysis.released.released_numbers import ReleasedAggregate
+from dpsql.analysis.released.unit_values import find_value_step
 from dpsql.errors import InternalError
 from dpsql.estimates import Formula, RowCount, SumOfRows
 from dpsql.kernel.check import Certificate, Change, Keys, NotCertified
@@ -223,7 +224,7 @@ class Plan:
             case None:
                 # A number of rows is whole, though the weighted one that is released is not.
                 count = self.counts[output.of]
-                return Fraction(1) if count.argument is None else count.step
+                return Fraction(1) if count.argument is None else find_value_step(count)
             case RowCount():
                 return Fraction(1)
             case SumOfRows(low=low, high=high):

@@ -8,12 +8,12 @@ these two, so that they are rounded as in the statement. Rows beyond the bounds 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from fractions import Fraction
 
 from dpsql.analysis.facts_of_values import bounds_of, is_never_negative
-from dpsql.analysis.public_domains import add_null
+from dpsql.analysis.public_domains import Candidates, add_null
 from dpsql.analysis.row_conditions import KnownRows, substitute_columns
 from dpsql.analysis.schema_catalog import Catalog
 from dpsql.analysis.typed_expression import MAX_LISTED, KeyDomain, Typed
@@ -25,12 +25,15 @@ from dpsql.kernel.tree import (
     Cast,
     Column,
     Constant,
+    Derived,
     Expr,
     Item,
     Paren,
+    Query,
     Range,
     Saturated,
     Select,
+    SetOperation,
     Try,
     Unary,
     duckdb_sql,
@@ -38,7 +41,7 @@ from dpsql.kernel.tree import (
     mapped,
 )
 from dpsql.lazy_dataclass import dataclass
-from dpsql.types import VARCHAR, SqlType
+from dpsql.types import NULL, VARCHAR, SqlType
 
 _WHOLE = frozenset(("ceil", "ceiling", "floor", "round", "trunc"))
 _GROWING = frozenset(("cbrt", "exp", "ln", "log", "log10", "log2", "sqrt"))
@@ -83,6 +86,53 @@ def find_stepped_values(
     # What is computed from a step may be NULL, as `nullif(floor(x), 1)`, where the number is not.
     null = ends.null or catalog.count(f"SELECT d.v FROM ({domain.sql}) AS d WHERE d.v IS NULL")
     return add_null(domain) if null else domain.without_null()
+
+
+def join_steps(
+    catalog: Catalog,
+    nodes: Sequence[Expr],
+    own: Mapping[int, KeyDomain],
+    known: KnownRows,
+    compared: Sequence[Comparison],
+) -> list[Candidates]:
+    """Return the candidates of keys with values of their own, those of steps of one whole number together.
+
+    `floor(n / 10)` and `n > 60` then have the pairs that a value of n between its bounds has, not all.
+    """
+    found, left = list[Candidates](), dict(own)
+    for i in own:
+        same = [j for j in left if i in left and facts(nodes[j]).reads == facts(nodes[i]).reads]
+        if len(same) > 1 and has_steps(nodes[i]):
+            joint = _evaluate_together(catalog, [nodes[j] for j in same], known, compared)
+            most = math.prod(catalog.count(own[j].sql) for j in same)
+            if joint is not None and catalog.count(joint.sql) < most:
+                found.append(Candidates(tuple(same), joint))
+                left = {j: each for j, each in left.items() if j not in same}
+    return found + [Candidates((i,), each) for i, each in left.items()]
+
+
+def _evaluate_together(
+    catalog: Catalog, nodes: Sequence[Expr], known: KnownRows, compared: Sequence[Comparison]
+) -> KeyDomain | None:
+    """Return what expressions of one whole number are together, between its bounds; None without bounds."""
+    (name,) = facts(nodes[0]).reads
+    column = known.columns.get(name)
+    ends = None if column is None or not column.type.integer else _find_ends(catalog, column, known, compared)
+    if column is None or ends is None:
+        return None
+    first, last = (evaluate_number(catalog, end) for end in (ends.low, ends.high))
+    if first is None or last is None or not 0 <= last - first < MAX_LISTED:
+        return None
+    number = Cast(Column("", "i"), column.type)
+    rows: Query = Select((Item(number, "x"),), Range(int(first), int(last) + 1))
+    if ends.null:
+        nothing = Cast(Constant(None, NULL), column.type)
+        rows = SetOperation(rows, "UNION ALL", Select((Item(nothing, "x"),)))
+    items = [
+        Item(substitute_columns(node, {name: Column("d", "x")}), f"v{i}") for i, node in enumerate(nodes)
+    ]
+    query = Select(tuple(items), Derived(rows, "d"), distinct=True)
+    return KeyDomain(query, origin=f"combinations {ends.origin}", null=True, complete=ends.sure)
 
 
 def has_steps(node: Expr) -> bool:

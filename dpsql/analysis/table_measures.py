@@ -36,8 +36,7 @@ from dpsql.analysis.schema_catalog import Catalog
 from dpsql.analysis.statement_plan import check_numbers, check_search, check_together
 from dpsql.analysis.total_forms import widen_integer
 from dpsql.analysis.typed_expression import Bounds
-from dpsql.errors import ProgrammingError, QueryRefused
-from dpsql.estimates import with_article
+from dpsql.errors import ProgrammingError, QueryRefused, with_article
 from dpsql.kernel import tree
 from dpsql.kernel.tree import (
     Above,

@@ -25,8 +25,8 @@ from dpsql.types import (
 
 LITERAL = "INTEGER_LITERAL"
 _ORDER = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT")
-_DIGITS = {"TINYINT": 3, "SMALLINT": 5, "INTEGER": 10, "BIGINT": 19, "HUGEINT": 38}
-_DIGITS |= {"UTINYINT": 3, "USMALLINT": 5, "UINTEGER": 10, "UBIGINT": 20}
+DIGITS = {"TINYINT": 3, "SMALLINT": 5, "INTEGER": 10, "BIGINT": 19, "HUGEINT": 38}
+DIGITS |= {"UTINYINT": 3, "USMALLINT": 5, "UINTEGER": 10, "UBIGINT": 20}
 """The digits of a DECIMAL that holds a whole number of each type."""
 
 UBIGINT, TINYINT = SqlType("UBIGINT"), SqlType("TINYINT")
@@ -87,7 +87,7 @@ def _choose_common(a: Kind, b: Kind) -> Kind:
         return b
     if LITERAL in (a.name, b.name):
         return _choose_beside_literal(*((a, b) if a.name == LITERAL else (b, a)))
-    if a.name in _DIGITS and b.name in _DIGITS:
+    if a.name in DIGITS and b.name in DIGITS:
         return _choose_integer(a, b)
     if a.numeric or a == HUGEINT:
         return _choose_number(a, b)
@@ -101,7 +101,7 @@ def _choose_common(a: Kind, b: Kind) -> Kind:
 
 def _choose_beside_literal(literal: SqlType, other: SqlType) -> Kind:
     number = literal.precision
-    if other.name in _DIGITS and _is_within(number, other.name):
+    if other.name in DIGITS and _is_within(number, other.name):
         return other
     natural = _choose_natural(number)
     return _choose_common(natural, _choose_natural(other.precision) if other.name == LITERAL else other)
@@ -109,15 +109,15 @@ def _choose_beside_literal(literal: SqlType, other: SqlType) -> Kind:
 
 def _choose_integer(a: SqlType, b: SqlType) -> Kind:
     if (a.name[0] == "U") == (b.name[0] == "U"):
-        return max(a, b, key=lambda kind: _DIGITS[kind.name])
+        return max(a, b, key=lambda kind: DIGITS[kind.name])
     signed, unsigned = (b, a) if a.name[0] == "U" else (a, b)
     wider = _ORDER[min(_ORDER.index(unsigned.name[1:]) + 1, len(_ORDER) - 1)]
-    return max(signed, SqlType(wider), key=lambda kind: _DIGITS[kind.name])
+    return max(signed, SqlType(wider), key=lambda kind: DIGITS[kind.name])
 
 
 def _choose_number(a: SqlType, b: SqlType) -> Kind:
     if DOUBLE in (a, b):
-        return DOUBLE if {a.name, b.name} <= {*_DIGITS, "DOUBLE", "DECIMAL"} else None
+        return DOUBLE if {a.name, b.name} <= {*DIGITS, "DOUBLE", "DECIMAL"} else None
     found = [_as_decimal(kind) for kind in (a, b)]
     if found[0] is None or found[1] is None:
         return None
@@ -127,8 +127,8 @@ def _choose_number(a: SqlType, b: SqlType) -> Kind:
 
 
 def _as_decimal(kind: SqlType) -> Kind:
-    if kind.name in _DIGITS:
-        return SqlType("DECIMAL", _DIGITS[kind.name], 0)
+    if kind.name in DIGITS:
+        return SqlType("DECIMAL", DIGITS[kind.name], 0)
     return kind if kind.name == "DECIMAL" else None
 
 
@@ -153,7 +153,7 @@ def arithmetic_type(operator: str, a: Kind, b: Kind) -> Kind:
         left, right = _as_decimal(settle_type(a) or a), _as_decimal(settle_type(b) or b)
         return None if left is None or right is None else _decimal_type(operator, left, right)
     found = _choose_common(a, b)
-    if found is None or found.name not in _DIGITS or LITERAL in (a.name, b.name) or found in (a, b):
+    if found is None or found.name not in DIGITS or LITERAL in (a.name, b.name) or found in (a, b):
         return found
     return HUGEINT if UBIGINT in (a, b) else BIGINT  # of a signed and an unsigned number
 

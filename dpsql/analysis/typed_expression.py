@@ -11,6 +11,7 @@ from fractions import Fraction
 from math import isfinite
 
 from dpsql.kernel.tree import (
+    Aggregate,
     Call,
     Cast,
     Column,
@@ -19,9 +20,11 @@ from dpsql.kernel.tree import (
     Expr,
     IsNull,
     Item,
+    Paren,
     Query,
     Range,
     Select,
+    Window,
     duckdb_sql,
     facts,
     guarded,
@@ -200,6 +203,8 @@ class Bounds:
     """The origin of the ends, in words, for EXPLAIN; "" if the statement alone says them."""
     step: Fraction | None = None
     """The distance of the values to which a DOUBLE is rounded, if the policy declares it for the column."""
+    loose: bool = False
+    """Whether they are those of a product or quotient of several columns, which values seldom come near."""
 
     @property
     def declared(self) -> bool:
@@ -275,6 +280,10 @@ class Typed:
     """Whether it is the current time, or made of it: a time of UTC."""
     notes: tuple[Assumed, ...] = ()
     """What is to be shown with the answer because the expression was made."""
+    digits: int | None = None
+    """The most digits of a BIGINT that is computed of integers of other types; None: nothing tells."""
+    decimal: bool = False
+    """Whether it is a DOUBLE that SQL computes as a DECIMAL of more than 18 digits."""
     most: int | None = None
     """The greatest number of a unit's rows by the policy, if the value is a number of them; else None."""
 
@@ -319,6 +328,14 @@ class Typed:
         return self.unit is UnitRole.EXACT or (bool(self.link) and self.domain is None)
 
     @property
+    def owned_key(self) -> str:
+        """The unique column of which the expression, over the rows of one unit, is one value; or "".
+
+        The least or the next number of an order is that of an order, and of the same unit.
+        """
+        return self.link if _is_one_of(self.node) else ""
+
+    @property
     def is_period(self) -> bool:
         """Whether the expression holds the period of the unit."""
         return self.unit is UnitRole.PERIOD or (self.unit is UnitRole.IN_DAY and self.type == DATE)
@@ -339,6 +356,22 @@ class Typed:
     def with_unit(self, role: UnitRole) -> Typed:
         """Return the expression with another unit role."""
         return replace(self, unit=role)
+
+
+_CHOOSING = frozenset(
+    {"MIN", "MAX", "FIRST", "LAST", "LAG", "LEAD", "FIRST_VALUE", "LAST_VALUE", "NTH_VALUE"}
+)
+"""Aggregates and window functions of which the result is a value of their first argument, or NULL."""
+
+
+def _is_one_of(node: Expr) -> bool:
+    """Return whether an expression is a column, or chooses one of the values that it has in several rows."""
+    match node:
+        case Paren(inner) | Window(inner):
+            return _is_one_of(inner)
+        case Aggregate() | Call():
+            return node.name in _CHOOSING and bool(node.arguments) and _is_one_of(node.arguments[0])
+    return isinstance(node, Column)
 
 
 def tells_units(values: Iterable[Typed]) -> bool:

@@ -29,8 +29,7 @@ from dpsql.audit.runs import CHARGE, Pair
 from dpsql.composition.prepared import PreparedCommand, PreparedComposed, PreparedPrivate
 from dpsql.engines.duckdb.duckdb_settings import switch_off_progress_bar
 from dpsql.engines.duckdb.source_files import scan_files, sql_text
-from dpsql.errors import ProgrammingError
-from dpsql.estimates import with_article
+from dpsql.errors import ProgrammingError, with_article
 from dpsql.language import Options, Set
 from dpsql.lazy_dataclass import dataclass
 from dpsql.policy import (

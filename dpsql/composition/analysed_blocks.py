@@ -8,6 +8,8 @@ from dataclasses import field, replace
 from functools import partial
 from typing import TypeVar
 
+from sqlglot import exp
+
 from dpsql.analysis import Catalog, Draft, Plan, build_plan, check_statement, complete_options
 from dpsql.analysis.statement_shapes import Provenance
 from dpsql.engines import running_statement
@@ -29,6 +31,8 @@ class _Analysed:
     options: Options
     found: Draft | Plan | QueryRefused | None = None
     """Its draft once it has passed the checks, its plan once that is made, or why it is refused."""
+    quotients: Sequence[tuple[exp.Expr, bool]] = ()
+    """The averages that are closer in another form, as in `StatementCompiler`."""
 
 
 @dataclass(slots=True)
@@ -42,6 +46,8 @@ class AnalysedBlocks:
     policy: Policy
     catalog: Catalog
     defaults: Options
+    total: Options = field(default_factory=Options, init=False)
+    """The options of the whole statement, of which blocks that are not divided yet have no part."""
     _known: defaultdict[tuple[object, ...], list[_Analysed]] = field(
         default_factory=lambda: defaultdict(list), init=False
     )
@@ -70,6 +76,13 @@ class AnalysedBlocks:
         found = [self._find(query) for query in queries]
         return [next(i for i, each in enumerate(found) if each is block) for block in found]
 
+    def find_quotients(self, query: Query) -> Sequence[tuple[exp.Expr, bool]]:
+        """Return `StatementCompiler.quotients` of a block; none of one that is refused."""
+        try:
+            return self._check(query)[0].quotients
+        except QueryRefused:
+            return ()  # it is refused where it is analysed
+
     def is_declared(self, query: Query) -> bool:
         """Return whether a block releases the groups of declared keys; one that is refused does not."""
         try:
@@ -77,6 +90,16 @@ class AnalysedBlocks:
         except QueryRefused:
             return False  # it is refused where it is analysed
         return (found.size if isinstance(found, Draft) else found.domain_size) is not None
+
+    def is_found_by_units(self, query: Query) -> bool:
+        """Return whether units decide which groups a block releases; one that is refused releases none."""
+        own, total = query.options, self.total
+        known = replace(own, epsilon=own.epsilon or total.epsilon, delta=own.delta or total.delta)
+        try:
+            _, found = self._check(replace(query, options=known))
+        except QueryRefused:
+            return False  # it is refused where it is analysed
+        return (found.block if isinstance(found, Draft) else found).existence is not None
 
     def _check(self, query: Query) -> tuple[_Analysed, Draft | Plan]:
         with running_statement() as running:
@@ -87,7 +110,8 @@ class AnalysedBlocks:
         if block.found is None:
             known = self.find_provenance(query.source).subqueries
             check = partial(check_statement, query, self.policy, self.catalog, block.options, (), known)
-            block.found = _keep_refusal(block, check)
+            block.found = found = _keep_refusal(block, check)
+            block.quotients = tuple(found.compiler.quotients)
         return block, block.found
 
     def _find(self, query: Query) -> _Analysed:

@@ -23,7 +23,7 @@ from dpsql.composition.derived import (
     say_untold,
     with_details,
 )
-from dpsql.composition.existence import describe_existence, leaves_out, with_groups
+from dpsql.composition.existence import all_groups, describe_existence, sure_groups, with_groups
 from dpsql.composition.found_values import put_least
 from dpsql.composition.half_way_thresholds import (
     ColumnSteps,
@@ -54,7 +54,7 @@ from dpsql.engines.schema_database import SchemaDatabase
 from dpsql.kernel.loss import Charge
 from dpsql.language import AllGroups, Query, copy_tree, find_nodes, name_columns
 from dpsql.places import DETAILS, FREE, Places, lay_out, make_distinct
-from dpsql.planning import COVERS_LESS, choose, to_doubles
+from dpsql.planning import COVERS_LESS, choose, say_of_columns, to_doubles
 from dpsql.policy import Policy, fold
 from dpsql.release import COMPUTED, RENEWED, Release, add_renewals, ends_of, hold_at_once, places_of
 from dpsql.types import BIGINT, DOUBLE
@@ -250,8 +250,10 @@ def run_composed(prepared: PreparedComposed, releases: tuple[Release, ...]) -> R
     types = {relation.name: relation.columns for relation in prepared.relations}
     read = with_groups(prepared, dict(enumerate(releases)))
     released = {relation.name: read[relation.release].rows for relation in prepared.relations}
-    gone = leaves_out(prepared, dict(enumerate(releases)))
-    found, errors = run_with_errors(prepared, [*read.values()], types, released, groups_left_out=gone)
+    every, sure = all_groups(prepared, dict(enumerate(releases))), sure_groups(prepared, read)
+    named = [(relation.name, relation.release) for relation in prepared.relations]
+    others = {name: every[place] for name, place in named}, {name: sure[place] for name, place in named}
+    found, errors = run_with_errors(prepared, [*read.values()], types, released, others)
     rows = found.select([i for i, name in enumerate(found.column_names) if not name.startswith(HIDDEN)])
     table, places = _add_details(prepared, [*read.values()], found, rows, errors)
     rows, table = fill_details(prepared, [*read.values()], found, (rows, table, places), errors)
@@ -264,7 +266,7 @@ def run_composed(prepared: PreparedComposed, releases: tuple[Release, ...]) -> R
         "statement": prepared.text,
         "together": None,
         "noises": None,
-        "parts": releases,
+        "parts": _say_which(prepared, releases),
     }
     together = _join_facts(prepared, releases)
     notes = dict.fromkeys(value.note for value in prepared.values if value.note)
@@ -370,6 +372,16 @@ def _add_details(
     ordered = (i for i, bar in every if isinstance(bar, ErrorBar) and bar.number == ordering)
     places = replace(places, ordering=next(ordered, None))
     return pa.table([columns[place] for place in range(len(names))], names=names), places
+
+
+def _say_which(prepared: PreparedComposed, releases: tuple[Release, ...]) -> tuple[Release, ...]:
+    """Return releases that say what is left out of which columns, where several leave out something."""
+    shown = [
+        [prepared.columns[bar.place] for bar in prepared.bars if bar.release == place]
+        for place in range(len(releases))
+    ]
+    said = say_of_columns([release.properties for release in releases], shown)
+    return tuple(replace(one, properties=each) for one, each in zip(releases, said, strict=True))
 
 
 def _join_facts(prepared: PreparedComposed, releases: tuple[Release, ...]) -> Release:

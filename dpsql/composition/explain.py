@@ -27,6 +27,7 @@ from dpsql.composition.release_words import (
     words_of_selection,
 )
 from dpsql.composition.values_of_rows import TAKEN
+from dpsql.errors import with_article
 from dpsql.estimates import figure
 from dpsql.kernel.check import Certificate, Change, Together
 from dpsql.kernel.loss import Charge
@@ -166,7 +167,7 @@ def _parts_of(prepared: PreparedPrivate) -> dict[str, object]:
         numbering = Calendar(declared.period) if declared.every or home is None else home.numbering
         words = f"{numbering.words(parts)} ({declared.every or 'value'} of {date})"
     elif prepared.plan.owner.kind != declared.kind:
-        words = f"all: the {declared.nouns} are of a {declared.kind}"
+        words = f"all: the {declared.nouns} are of {with_article(declared.kind)}"
     elif isinstance(declared, UnitPeriods):
         tables = " or ".join(name for name, _ in declared.columns)
         words = f"all: nothing says which {declared.nouns} are read; read {tables} and compare the date"

@@ -14,7 +14,7 @@ from dpsql.analysis import complete_options, is_private
 from dpsql.composition.kept_plans import scopes
 from dpsql.composition.planned_count import PlannedCount, columns_of
 from dpsql.composition.prepared import PreparedComposed, PreparedPrivate
-from dpsql.errors import Fix, QueryRefused
+from dpsql.errors import Fix, QueryRefused, with_article
 from dpsql.language import FirstStable, Query
 from dpsql.planning import StableList
 from dpsql.planning.stable_selections import BOUNDS, NAME
@@ -91,7 +91,7 @@ def _check_units(statement: FirstStable, counts: Sequence[PlannedCount]) -> None
             raise query.source.refuse(
                 f"all SELECTs of FIRST STABLE protect the same unit: the first one's is {first.owner.words}",
                 query.tree,
-                f"ask for what protects a {plan.owner.words} by itself",
+                f"ask for what protects {with_article(plan.owner.words)} by itself",
             )
 
 

@@ -2,7 +2,8 @@
 
 `(SELECT note, COUNT(*) AS n .. GROUP BY note) AS a JOIN (.. GROUP BY note) AS b USING (note)` has a row for
 each note that both have, and NULL is none. That is a group of the rows of both, numbered by their block: what
-a block computes of its own rows is computed of those with its number. Of units that are kept to m groups of
+a block computes of its own rows is computed of those with its number. In a LEFT, RIGHT or FULL JOIN the
+groups of one block alone stay, with NULL for what the other computes. Of units that are kept to m groups of
 all these rows a unit changes m, as in `groups_of_sets`.
 """
 
@@ -25,6 +26,8 @@ from dpsql.policy import fold
 _READ = frozenset({"expressions", "from_", "joins", "where", "group", "having", "kind"})
 _WORDS = (exp.Order, exp.Kwarg, exp.PropertyEQ)
 """What stands among the arguments of an aggregate and is none."""
+_MISSING: dict[str, tuple[int, ...]] = {"": (), "LEFT": (1,), "RIGHT": (0,), "FULL": (0, 1)}
+"""The sides of a join that a row may be without."""
 _BLOCK = "number of the block"
 """The column beside keys and values; a name that no short column has."""
 
@@ -52,6 +55,16 @@ class _Side:
             return None
         others = any(isinstance(each, (exp.Query, exp.Window, exp.WithinGroup)) for each in walk_tree(made))
         return None if others else made
+
+    def find_condition(self) -> exp.Expr | None:
+        """Return when a group of the rows of both is one of the block; None if HAVING reads more than it."""
+        count = exp.Anonymous(this=f"{MARK}COUNT", expressions=[exp.Star()])
+        there: exp.Expr = exp.GT(this=self.change(count), expression=exp.Literal.number(0))
+        having = self.block.args.get("having")
+        if having is None:
+            return there
+        computed = self.compute(having.this)
+        return None if computed is None else exp.and_(there, exp.Paren(this=computed), copy=False)
 
     def _column(self, name: str) -> exp.Column:
         self.made.append(exp.column(name))
@@ -105,10 +118,11 @@ def join_groups(select: exp.Select, of: Provenance, ctes: tuple[Cte, ...]) -> ex
     if (
         first is None
         or len(joins) != 1
-        or {k for k, v in joins[0].args.items() if v} - {"this", "on", "using", "kind"}
+        or {k for k, v in joins[0].args.items() if v} - {"this", "on", "using", "kind", "side"}
     ):
         return None
-    if str(joins[0].args.get("kind") or "") not in ("", "INNER"):
+    outer = str(joins[0].args.get("side") or "")
+    if str(joins[0].args.get("kind") or "") not in ("", "INNER", "OUTER") or outer not in _MISSING:
         return None
     made = [_read_side(number, item, of, ctes) for number, item in enumerate((first.this, joins[0].this))]
     sides = [side for side in made if side is not None]
@@ -124,18 +138,20 @@ def join_groups(select: exp.Select, of: Provenance, ctes: tuple[Cte, ...]) -> ex
     for side in sides:
         side.names[:] = names
     there = [exp.Not(this=exp.Is(this=exp.column(name), expression=exp.Null())) for name in names]
-    conditions, items, columns = list[exp.Expr](there), list[exp.Expr](), dict[tuple[str, str], str]()
+    conditions = list[exp.Expr](() if outer else there)
+    items, columns = list[exp.Expr](), dict[tuple[str, str], str]()
     for side in sides:
-        having = side.block.args.get("having")
-        count = exp.Anonymous(this=f"{MARK}COUNT", expressions=[exp.Star()])
-        conditions.append(exp.GT(this=side.change(count), expression=exp.Literal.number(0)))
-        for name, node in (*side.items.items(), *([] if having is None else [("", having.this)])):
+        found = side.find_condition()
+        if found is None:
+            return None
+        missing = side.number in _MISSING[outer]
+        conditions += [] if missing else [found]
+        for name, node in side.items.items():
             computed = side.compute(node)
             if computed is None:
                 return None
-            if not name:
-                conditions.append(exp.Paren(this=computed))
-                continue
+            if missing:
+                computed = exp.Case(ifs=[exp.If(this=copy_tree(found), true=computed)])
             columns[side.name, name] = f"{name} of {side.number}"
             items.append(exp.alias_(computed, f"{name} of {side.number}"))
     sizes = [len(side.values) for side in sides]
@@ -143,7 +159,14 @@ def join_groups(select: exp.Select, of: Provenance, ctes: tuple[Cte, ...]) -> ex
     both = exp.Union(this=rows[0], expression=rows[1], distinct=False)
     groups = exp.Select(expressions=items)
     groups.set("from_", exp.From(this=name_query(both, "s", quoted=False)))
-    groups.set("group", exp.Group(expressions=[exp.column(name) for name in names]))
+    keys: list[exp.Expr] = [exp.column(name) for name in names]
+    if outer:  # a group without a key is that of one block: NULL is joined with nothing
+        absent = exp.or_(*(exp.Is(this=copy_tree(key), expression=exp.Null()) for key in keys), copy=False)
+        keys.append(exp.Case(ifs=[exp.If(this=absent, true=exp.column(_BLOCK))]))
+    if outer == "FULL":
+        either = [found for side in sides if (found := side.find_condition()) is not None]
+        conditions.append(exp.Paren(this=exp.or_(*either, copy=False)))
+    groups.set("group", exp.Group(expressions=keys))
     groups.set("having", exp.Having(this=exp.and_(*conditions, copy=False)))
     groups.meta["select"] = -1
     using = {fold(name.name) for name in joins[0].args.get("using") or ()}
@@ -198,7 +221,9 @@ def _read_groups(
         ]
         if len(found) != 1 and not (name in using and found):
             return None
-        column.replace(exp.column(found[0]))
+        named = [exp.column(each) for each in found]
+        both = exp.Anonymous(this=f"{MARK}COALESCE", expressions=named)
+        column.replace(named[0] if len(named) == 1 else both)
     made.set("from_", exp.From(this=name_query(groups, "g", quoted=False)))
     return made
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dpsql.errors import NotSupportedError
+from dpsql.errors import NotSupportedError, with_article
 from dpsql.language import Ask, Check, OpenChecks, StatementText, StreamCommand
 from dpsql.policy import Policy, UnitPeriods
 
@@ -12,7 +12,7 @@ def check_no_periods(policy: Policy, what: str, instead: str, source: StatementT
     periods = policy.unit_parts
     if not isinstance(periods, UnitPeriods):
         return
-    words = f"{what} where a unit is a {periods.kind} in one {periods.every}"
+    words = f"{what} where a unit is {with_article(periods.kind)} in one {periods.every}"
     if source is not None:
         raise source.refuse(words, None, instead)
     raise NotSupportedError(f"{words}: {instead}")

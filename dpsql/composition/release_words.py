@@ -29,6 +29,7 @@ from dpsql.analysis import (
 )
 from dpsql.analysis.epsilon_division import EpsilonDivision
 from dpsql.composition.prepared import PreparedComposed
+from dpsql.errors import with_article
 from dpsql.estimates import Formula, RowCount, SumOfRows, decimal, figure, with_noun
 from dpsql.kernel.loss import Filter, PrivacyLoss, approximate_epsilon
 from dpsql.language import AboveThreshold, AllGroups, Scalar, Selection, TopK, TopPerPartition
@@ -51,10 +52,11 @@ def guarantee(plan: Plan, loss: PrivacyLoss) -> str:
         return found
     alone = "protected so" if loss.epsilon is None else f"protected at epsilon {float(loss.epsilon):g}"
     more = "rho x the square of" if loss.epsilon is None else "epsilon x"
+    one = with_article(kind)
     most = {"day": 366, "week": 53, "month": 12, "quarter": 4, "year": 1}[every]
     return (
-        f"{found}. What one {kind} did in one {every} is {alone}. What is true of a {kind} in several"
-        f" {every}s (a home, a lasting illness, being a {kind} at all) is protected less: per {kind} at most"
+        f"{found}. What one {kind} did in one {every} is {alone}. What is true of {one} in several"
+        f" {every}s (a home, a lasting illness, being {one} at all) is protected less: per {kind} at most"
         f" {more} {every}s touched, {most} in a year"
     )
 

@@ -9,6 +9,7 @@ from sqlglot import exp
 from dpsql.analysis.compiler import function_name, read_whole_number
 from dpsql.analysis.statement_shapes import Provenance
 from dpsql.composition.chosen_public_rows import with_chosen_public_rows
+from dpsql.composition.different_rows import with_different_rows
 from dpsql.composition.equivalent_blocks import with_counts
 from dpsql.composition.found_values import with_found_values
 from dpsql.composition.lists_of_values import with_lists
@@ -91,6 +92,14 @@ def respell_statement(query: Query, provenance: Provenance) -> Query:
         offset = select.args.get("offset")
         if offset is not None and read_whole_number(offset.expression) == 0:
             select.set("offset", None)
+    if any(join.args.get("side") for join in find_nodes(tree, exp.Join)):
+        from dpsql.composition.values_by_key import with_anti_joins  # noqa: PLC0415  few have outer joins
+
+        tree = with_anti_joins(tree, policy)
+    if any(select.args.get("distinct") is not None for select in selects) and find_nodes(tree, exp.Window):
+        from dpsql.composition.whole_partitions import with_groups_of_windows  # noqa: PLC0415  few have both
+
+        tree = with_groups_of_windows(tree, provenance)
     nested = len(selects) > 1
     if nested and find_nodes(tree, exp.Having):
         from dpsql.composition.largest_groups import with_largest_groups  # noqa: PLC0415  few have such a HAVING
@@ -115,7 +124,7 @@ def respell_statement(query: Query, provenance: Provenance) -> Query:
         from dpsql.composition.counted_groups import with_few_groups  # noqa: PLC0415  as above
 
         tree = with_few_groups(replace(query, tree=tree), provenance)
-    query = with_lists(replace(query, tree=tree), provenance)
+    query = with_lists(with_different_rows(replace(query, tree=tree), provenance), provenance)
     tree = query.tree
     found = find_nodes(tree, exp.In, exp.Exists, exp.Join)
     listing = any(isinstance(node, exp.In) and node.args.get("query") is not None for node in found)

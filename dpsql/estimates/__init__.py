@@ -62,7 +62,6 @@ from dpsql.estimates.predictions import (
     plural,
     sparse_vector_error,
     split_measuring,
-    with_article,
     with_noun,
 )
 from dpsql.estimates.sparse_vector_law import Outlook, SparseVectorLaw
@@ -120,6 +119,5 @@ __all__ = [
     "split_measuring",
     "threshold_gap_offsets",
     "top_k_offsets",
-    "with_article",
     "with_noun",
 ]

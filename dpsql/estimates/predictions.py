@@ -357,15 +357,6 @@ def with_noun(number: int | str, noun: str, verb: str = "") -> str:
     return f"{text} {noun if one else plural(noun)}" + (f" {said}" if verb else "")
 
 
-def with_article(noun: str) -> str:
-    """Write a noun with its indefinite article, by its first letter; a word with u begins as `unit` does.
-
-    >>> with_article("patient"), with_article("aircraft"), with_article("user")
-    ('a patient', 'an aircraft', 'a user')
-    """
-    return f"{'an' if noun[:1].lower() in tuple('aeio') else 'a'} {noun}"
-
-
 def plural(word: str) -> str:
     """Return the plural of a noun, or the third person of a verb.
 

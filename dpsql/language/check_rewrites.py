@@ -145,13 +145,11 @@ def rewrite_item(
             )
         less = None if low is None else low - tolerance
         more = None if high is None else high + tolerance
+        value, bounds = _split_bounds(source, inside)
+        number = _read_condition(value, head)
         sides = [
-            []
-            if less is None
-            else _call("SUM", [*_number(source, less, head), *_word("-", head), *_paren(inside, head)], head),
-            []
-            if more is None
-            else _call("SUM", [*_paren(inside, head), *_word("-", head), *_number(source, more, head)], head),
+            [] if less is None else _distance(source, number, less, bounds, head, below=True),
+            [] if more is None else _distance(source, number, more, bounds, head, below=False),
         ]
         return "average", _with_items(query, begin, end, rest, sides, head)
     value, rank = _split_rank(source, word, inside, head)
@@ -161,6 +159,72 @@ def rewrite_item(
     if high is not None:
         sides.append(_rows(source, value, ">", high, rank, 1 - rank, head))
     return "quantile", _with_items(query, begin, end, rest, sides, head)
+
+
+def _split_bounds(
+    source: StatementText, inside: list[Token]
+) -> tuple[list[Token], tuple[Fraction, Fraction] | None]:
+    """Return the argument of an average, and the bounds that `contribution_bounds_per_row` writes, if any."""
+    arrow = next((i for i, token in enumerate(inside) if token.token_type == TokenType.FARROW), -1)
+    if arrow < 2 or inside[arrow - 2].token_type != TokenType.COMMA:
+        return inside, None
+    at, name = Cursor(inside), inside[arrow - 1]
+    at.i = arrow + 1
+    if name.text.lower() != "contribution_bounds_per_row" or not at.take(TokenType.L_PAREN):
+        raise source.refuse(
+            "a checked average takes bounds on the values of rows",
+            name.start,
+            "AVG(x, contribution_bounds_per_row => (0, 100))",
+        )
+    low = read_number(source, at, inside)
+    at.take(TokenType.COMMA)
+    return inside[: arrow - 2], (low, read_number(source, at, inside))
+
+
+_COMPARING = frozenset(
+    ("=", "==", "<", ">", "<=", ">=", "<>", "!=", "AND", "OR", "NOT", "IS", "IN", "BETWEEN", "LIKE", "ILIKE")
+)
+"""Words outside parentheses that make an expression a condition."""
+
+
+def _read_condition(value: list[Token], at: Token) -> list[Token]:
+    """Return a value in parentheses: 1 and 0 in the place of a condition, of which AVG is a share."""
+    depth, compares = 0, False
+    for token in value:
+        depth += (token.token_type in (TokenType.L_PAREN, TokenType.CASE)) - (
+            token.token_type in (TokenType.R_PAREN, TokenType.END)
+        )
+        compares |= not depth and token.text.upper() in _COMPARING
+    paren = _paren(value, at)
+    if not compares:
+        return paren
+    no = [*_word("WHEN", at), *_word("NOT", at), *paren, *_word("THEN", at), *_digit(0, at)]
+    yes = [*_word("CASE", at), *_word("WHEN", at), *paren, *_word("THEN", at), *_digit(1, at)]
+    return _paren([*yes, *no, *_word("END", at)], at)
+
+
+def _digit(number: int, at: Token) -> list[Token]:
+    return [Token(TokenType.NUMBER, str(number), at.line, at.col, at.start, at.end)]
+
+
+def _distance(
+    source: StatementText,
+    value: list[Token],
+    edge: Fraction,
+    bounds: tuple[Fraction, Fraction] | None,
+    at: Token,
+    *,
+    below: bool,
+) -> list[Token]:
+    """Return SUM(edge - value), or SUM(value - edge), with the bounds of the values moved along."""
+    limit = _number(source, edge, at)
+    inside = [*limit, *_word("-", at), *value] if below else [*value, *_word("-", at), *limit]
+    if bounds is not None:
+        low, high = sorted(edge - each if below else each - edge for each in bounds)
+        pair = [*_number(source, low, at), *_word(",", at), *_number(source, high, at)]
+        named = [*_word("contribution_bounds_per_row", at), *_word("=>", at), *_paren(pair, at)]
+        inside = [*inside, *_word(",", at), *named]
+    return _call("SUM", inside, at)
 
 
 def count_values(query: list[Token], begin: int) -> list[Token]:
@@ -244,6 +308,8 @@ _KINDS = {
     ">": TokenType.GT,
     ">=": TokenType.GTE,
     "<=": TokenType.LTE,
+    "=>": TokenType.FARROW,
+    "NOT": TokenType.NOT,
     "AS": TokenType.ALIAS,
     "CASE": TokenType.CASE,
     "WHEN": TokenType.WHEN,

@@ -6,7 +6,6 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 
 from sqlglot import exp
-from sqlglot.dialects.duckdb import DuckDB
 from sqlglot.errors import ErrorLevel, ParseError, SqlglotError
 from sqlglot.tokenizer_core import Token, TokenType
 
@@ -25,6 +24,7 @@ from dpsql.language.command_statements import (
     refuse_unknown,
 )
 from dpsql.language.dialect_forms import drop_limit_casts, standardize_forms
+from dpsql.language.duckdb_dialect import DuckDBText
 from dpsql.language.parameters import Parameters
 from dpsql.language.statement import Clauses, Query, Refine, StatementText
 from dpsql.language.stream_statements import Ask, Check, FirstStable, OpenChecks, StreamCommand
@@ -45,6 +45,7 @@ from dpsql.language.tokens import (
     move_named_first,
     tokenize,
 )
+from dpsql.lazy_pattern import lazy_pattern
 
 TITLE = "title"
 """Under this key the metadata of a node have its text."""
@@ -61,7 +62,7 @@ _OPENS = frozenset({TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.L_BRACE})
 _CLOSES = frozenset({TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.R_BRACE})
 _SEVERAL = (exp.Columns, exp.Explode, exp.Unnest)
 """What may be several columns."""
-_GAP = re.compile(rf"{OPAQUE}|\s+", re.DOTALL)
+_GAP = lazy_pattern(rf"{OPAQUE}|\s+", re.DOTALL)
 
 
 def title_of(node: exp.Expr) -> str:
@@ -182,7 +183,7 @@ def _normalize_spaces(text: str) -> str:
 
 _OF_REPORTS = {"CREATE", "EXPLAIN", "EXECUTE", "DROP"}
 _QUERY = {"SELECT", "FROM", "WITH", "VALUES", "("}
-_EXPLAIN = re.compile(r"\s*EXPLAIN\b(\s*\(\s*FORMAT\s+(?P<format>\w+)\s*\))?", re.IGNORECASE)
+_EXPLAIN = lazy_pattern(r"\s*EXPLAIN\b(\s*\(\s*FORMAT\s+(?P<format>\w+)\s*\))?", re.IGNORECASE)
 MAX_BRACKETS = 8
 """How deeply arrays may be nested in a statement's text."""
 MAX_SUBSCRIPTS = 32
@@ -245,6 +246,8 @@ def _read_first_word(text: str) -> str:
     return match[1].upper() if match else ""
 
 
+_EXPLAINED = frozenset((*_QUERY, *STREAMS, "REFINE", "EXPLAIN"))
+"""The first words of what is explained."""
 _FORMS: dict[str, ExplainForm] = {
     "TABLE": "TABLE",
     "TEXT": "TABLE",
@@ -260,7 +263,8 @@ def _parse_explain(
     if form is None:
         raise source.syntax("EXPLAIN has FORMAT JSON, FORMAT CERTIFICATE, or none", match.start("format"))
     rest = re.sub(r"[^\n]", " ", match[0]) + source.text[match.end() :]
-    other = re.match(r"(?i)\s*(PLAN\s+FOR|QUERY\s+PLAN|VERBOSE|EXTENDED|FORMATTED|PLAN|COST)\b\s*", rest)
+    other = re.match(r"(?i)\s*((?!FORMAT|ANALYZE)(?:[A-Z_]+\s+){1,3})(?=(?:SELECT|WITH|FROM)\b)", rest)
+    other = None if other is not None and _read_first_word(rest) in _EXPLAINED else other
     if other is not None:
         at = len(rest) - len(rest.lstrip())
         fix = Fix("", at, other.end())
@@ -327,7 +331,7 @@ def _parse_tree(source: StatementText, tokens: list[Token], dialect: str = "") -
     """Return the nodes of the tree of tokens; the first is its root."""
     _check_brackets(source, tokens)
     try:
-        parser = DuckDB().parser(error_level=ErrorLevel.IMMEDIATE)
+        parser = DuckDBText().parser(error_level=ErrorLevel.IMMEDIATE)
         with source.limited_depth():
             trees = parser.parse(tokens, source.text)
     except ParseError as error:
@@ -380,7 +384,9 @@ def _describe_error(source: StatementText, tokens: list[Token], error: ParseErro
     shown = at.text.removeprefix(MARK)[:40]
     wants = re.match(r"Expect\w* .|Required keyword: .{1,40}? missing", str(detail.get("description", "")))
     if at is not tokens[-1] or not wants:
-        return source.syntax(f"syntax error: cannot read `{shown}` here", at.start)
+        before = tokens[max(tokens.index(at) - 1, 0)].token_type
+        hint = "write a table behind FROM: SHOW TABLES lists them" if before == TokenType.FROM else None
+        return source.syntax(f"syntax error: cannot read `{shown}` here", at.start, hint)
     name = at.token_type in (TokenType.STRING, TokenType.IDENTIFIER, TokenType.VAR)
     hint = None if name or not at.text.replace(" ", "").isalpha() else f"write what follows {at.text}"
     return source.syntax("syntax error: the statement ends too early", at.start, hint)

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 from dpsql.analysis.bound_ladders import ROWS, columns_of, subject_of_measure, total_of
 from dpsql.analysis.group_rules import MANY_GROUPS
 from dpsql.analysis.table_measures import compile_group_measure
-from dpsql.errors import ProgrammingError
-from dpsql.estimates import KeptLadder, count_offset, decimal, figure, plural, with_article
+from dpsql.errors import ProgrammingError, with_article
+from dpsql.estimates import KeptLadder, count_offset, decimal, figure, plural
 from dpsql.estimates.noise_quantiles import NoiseTerm, quantiles
 from dpsql.kernel.mechanisms.ladder import thresholds
 from dpsql.lazy_dataclass import dataclass

@@ -25,7 +25,7 @@ from dpsql.analysis.table_measures import (
     find_declared_bounds,
 )
 from dpsql.database import run_sealed
-from dpsql.errors import InternalError, OperationalError, ProgrammingError
+from dpsql.errors import InternalError, OperationalError, ProgrammingError, with_article
 from dpsql.estimates import KeptLadder, ValuesBeyond
 from dpsql.kernel.check import NotCertified
 from dpsql.kernel.loss import PrivacyLoss
@@ -45,17 +45,6 @@ if TYPE_CHECKING:
     from dpsql.analysis.schema_catalog import Catalog
     from dpsql.database import Database, Engines
     from dpsql.ledger import LadderReservation
-
-__all__ = [
-    "LADDER_SHARE",
-    "UnitMeasure",
-    "ValuesBeyond",
-    "check_price",
-    "find_kept",
-    "list_losses",
-    "parse_measure",
-    "release_ladders",
-]
 
 _MOVED = Fraction(1, 500)
 """By which part of the width of the bounds rows that are left out are taken to move the estimate."""
@@ -183,7 +172,7 @@ def parse_measure(database: Database, name: str) -> UnitMeasure:
             of = "unit" if table.unit is None else table.unit.kind
             raise ProgrammingError(
                 f"{table.name}.{column_name} says whose a row is: which {of}, and no number to add up\n"
-                f"Hint: dpsql bounds {table.name} is about how many rows a {of} has"
+                f"Hint: dpsql bounds {table.name} is about how many rows {with_article(of)} has"
             )
         column = next((each for each in known if each.lower() == column_name.lower()), None)
         if column is None:

@@ -13,6 +13,8 @@ from contextlib import suppress
 from itertools import accumulate
 
 from dpsql.engines.exact_queries import ExactQueries, UnreadableError
+from dpsql.errors import with_article
+from dpsql.lazy_pattern import lazy_pattern
 from dpsql.owner.findings import Report, number_of
 from dpsql.policy import Policy, Table, UnitColumn, UnitPeriod, UnitRow, UnitVia, fold, path_of
 from dpsql.policy.names import key_path
@@ -91,7 +93,7 @@ def kind_word(column: str, table: str) -> str:
     return _thing_of_key(column) or singular(table)
 
 
-_NAMING = re.compile(
+_NAMING = lazy_pattern(
     r"(^|_)(user|person|people|customer|client|patient|member|account|employee|sender|receiver|recipient|from|to|"
     r"by|owner|author|parent|child|friend|partner|spouse|referrer|payer|payee|buyer|seller|caller|callee|"
     r"driver|rider|follower|email|phone)(_|$)",
@@ -121,7 +123,7 @@ def _report_ownerless(
 ) -> None:
     place, nobody = table.place("unit"), inspector.count_ownerless(table.name)
     if isinstance(unit, UnitColumn):
-        every, how = f"every row has a {unit.column}", f"no {unit.column}"
+        every, how = f"every row has {with_article(unit.column)}", f"no {unit.column}"
     else:
         path = ", ".join(parent.name for parent in path_of(policy.tables, table))
         every, how = f"every row finds its unit through {path}", f"no unit through {path}"

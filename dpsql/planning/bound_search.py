@@ -67,7 +67,7 @@ MOST_SIGNED_GROUPS = 24
 
 _FEW_ROWS = "of how few rows a quantile is unreliable follows from the bound that is found"
 
-_BY_GROUP = "noisy top-k with gap"
+_EVERY_GROUP = "noise on every group"
 _TWO_WAYS = (
     "which of two mechanisms answers follows from the bounds that are found: noise on every group for what a "
     "unit has in all groups, or on the selection and what it selects for what a unit has in one group"
@@ -125,7 +125,8 @@ class BoundSearches(KeepsQuote):
             notes.append(_FEW_ROWS)
         mechanism, split = self.first.quote.mechanism, self.first.quote.split
         if self._has_two_ways:
-            notes, mechanism, split = [_TWO_WAYS], f"{mechanism}, or {_BY_GROUP}", f"{split}, or half of it"
+            mechanism = self._name_two_ways(mechanism)
+            notes, split = [_TWO_WAYS], f"{split}, or half of it"
         notes += [self._note(place) for place in range(len(plan.ladders))]
         return replace(
             self.first.quote,
@@ -141,6 +142,14 @@ class BoundSearches(KeepsQuote):
             outlook={},
             notes=tuple(notes),
         )
+
+    def _name_two_ways(self, mechanism: str) -> str:
+        """Return the names of the mechanisms of which one answers; one is that for the largest bounds."""
+        selection = self.plan.selection
+        if not isinstance(selection, TopK):
+            return mechanism
+        of_selection = plan_requests.name_noisy_order(selection)
+        return f"{mechanism}, or {_EVERY_GROUP if mechanism == of_selection else of_selection}"
 
     def _note(self, place: int) -> str:
         ladder, unit = self.plan.ladders[place].ladder, self.plan.unit

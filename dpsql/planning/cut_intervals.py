@@ -17,7 +17,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dpsql.analysis import BoundSearch, Contribution, Plan
-from dpsql.analysis.cut_contributions import Excess, bound_worth, find_excesses, times_of_excess
+from dpsql.analysis.cut_contributions import (
+    Excess,
+    bound_worth,
+    find_excesses,
+    find_limited,
+    has_bound_of,
+    times_of_excess,
+)
+from dpsql.errors import with_article
 from dpsql.estimates import (
     Average,
     Combined,
@@ -28,11 +36,10 @@ from dpsql.estimates import (
     Variance,
     figure,
     plural,
-    with_article,
 )
 from dpsql.lazy_dataclass import dataclass
 from dpsql.planning.plan_requests import confidence_of
-from dpsql.render.readable import IN_THE_RANGE, NOT_IN_THE_RANGE, slot
+from dpsql.render.readable import IN_THE_RANGE, LEFT_OUT, NOT_IN_THE_RANGE, slot
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -174,7 +181,7 @@ def assumptions_on_shares(plan: Plan, *, signed: bool, averages: bool) -> list[s
 
 def put_in_slots(found: dict[str, list[str]], assumed: Sequence[str]) -> dict[str, str]:
     """Return sentences on what bounds leave out by the slot of a release that each one fills."""
-    said = {slot(name): f"left out: {', '.join(texts)}" for name, texts in found.items() if texts}
+    said = {slot(name): LEFT_OUT + ", ".join(texts) for name, texts in found.items() if texts}
     return said | ({"assumes": "; ".join(dict.fromkeys(assumed))} if assumed else {})
 
 
@@ -184,7 +191,6 @@ def add_sentence(found: dict[str, str], name: str, text: str) -> dict[str, str]:
 
 
 NOT_KNOWN = "what is cut is not known"
-_LEFT_OUT = "left out: "
 
 
 @dataclass(frozen=True, slots=True)
@@ -294,7 +300,8 @@ def describe_bounds_to_find(plan: Plan) -> list[str]:
         if search.ladder.of in _VALUES:
             said.append(f"{_VALUES[search.ladder.of]} a bound, found by search: {NOT_KNOWN}")
             continue
-        what = f"{_name(plan, search)} of {with_article(plan.unit)} beyond a bound, found by search"
+        which = _name_numbers(plan, search, largest[place])
+        what = f"{_name(plan, search)} of {with_article(plan.unit)} beyond a bound{which}, found by search"
         if place not in measured:
             said.append(f"{what}: {NOT_KNOWN}")
             continue
@@ -309,11 +316,30 @@ def merge_properties(*every: Mapping[str, str]) -> dict[str, str]:
     for each in every:
         for name, text in each.items():
             before = made.get(name)
-            if before and before.startswith(_LEFT_OUT):
-                joined = ", " if text.startswith(_LEFT_OUT) else "; "
-                made[name] = f"{before}{joined}{text.removeprefix(_LEFT_OUT)}"
+            if before and before.startswith(LEFT_OUT):
+                joined = ", " if text.startswith(LEFT_OUT) else "; "
+                made[name] = f"{before}{joined}{text.removeprefix(LEFT_OUT)}"
             else:
                 made[name] = f"{before}; {text}" if before else text
+    return made
+
+
+def say_of_columns(
+    every: Sequence[Mapping[str, str]], shown: Sequence[Sequence[str]]
+) -> list[dict[str, str]]:
+    """Return properties of releases that say, where several leave out something, of which columns it is.
+
+    `shown` are the columns of each release; what is said of one without any stays as it is.
+    """
+    names = [slot(name) for name in ("cut", "bound")]
+    cuts = [{n: text for n in names if (text := each.get(n, "")).startswith(LEFT_OUT)} for each in every]
+    if sum(map(bool, cuts)) < 2:
+        return [dict(each) for each in every]
+    made = []
+    for each, cut, columns in zip(every, cuts, shown, strict=True):
+        which = f"left out of {' and '.join(dict.fromkeys(columns))}: "
+        named = {n: which + text.removeprefix(LEFT_OUT) for n, text in cut.items() if columns}
+        made.append({**each, **named})
     return made
 
 
@@ -326,7 +352,20 @@ def _what(plan: Plan, search: BoundSearch, place: int, places: Sequence[int] = (
     if ladder.of in _VALUES:
         sign = "-" if ladder.of is Contribution.LOWEST and ladder.bounds[place] else ""
         return f"{_VALUES[ladder.of]} {sign}{bound}"
-    return f"{_name(plan, search, places)} of {with_article(plan.unit)} beyond {bound}"
+    which = _name_numbers(plan, search, place)
+    return f"{_name(plan, search, places)} of {with_article(plan.unit)} beyond {bound}{which}"
+
+
+def _name_numbers(plan: Plan, search: BoundSearch, place: int) -> str:
+    """Return the words that say which numbers a bound cuts, where others have another bound of its kind."""
+    bound, of = search.ladder.bounds[place], search.ladder.of
+    alike = {p for p, count in enumerate(plan.counts) if find_limited(count) is of}
+    own = {p for p in alike if has_bound_of(plan.counts[p], search.ladder, bound)}
+    shown = (
+        o.name for o in plan.outputs if alike - own and own & {*(o.uses or (o.of,))} and o.kind == "count"
+    )
+    names = list(dict.fromkeys(shown))
+    return f" in {' and '.join(names)}" if names else ""
 
 
 def _name(plan: Plan, search: BoundSearch, places: Sequence[int] = ()) -> str:

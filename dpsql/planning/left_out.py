@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from dpsql.analysis.bound_ladders import ROWS, columns_of, subject_of_measure, total_of
+from dpsql.errors import with_article
 from dpsql.estimates import (
     Average,
     Combined,
@@ -29,7 +30,6 @@ from dpsql.estimates import (
     decimal,
     figure,
     plural,
-    with_article,
 )
 from dpsql.language import AboveThreshold, AllGroups, TopK
 from dpsql.planning import plan_requests

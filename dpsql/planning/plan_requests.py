@@ -293,3 +293,9 @@ def _check_limit(plan: Plan) -> None:
         return
     having = plan.query.tree.args.get("having")
     raise source.refuse(message, having or plan.query.clause.at, "add LIMIT 10", Fix("LIMIT 10", guess="10"))
+
+
+def name_noisy_order(selection: TopK) -> str:
+    """Return the name of the mechanism that finds the largest noisy numbers: of one group it is noisy max."""
+    words = "noisy max with gap" if selection.argmax else "noisy top-k with gap"
+    return words + " of the lowest" * selection.lowest

@@ -315,8 +315,7 @@ def _quote(plan: Plan, selection: TopK, mechanism: Selecting, second: Measuring)
         case mechanisms.HybridTopK():
             words = "hybrid top-k with gap"
         case mechanisms.NoisyTopK():
-            words = "noisy max with gap" if selection.argmax else "noisy top-k with gap"
-            words += " of the lowest" * selection.lowest
+            words = plan_requests.name_noisy_order(selection)
         case mechanisms.PeeledTopK():
             words = "peeled top-k with gap" + " of the lowest" * selection.lowest
         case mechanisms.GumbelTopK():

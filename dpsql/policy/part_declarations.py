@@ -6,9 +6,11 @@ import re
 from collections.abc import Mapping
 from datetime import date, timedelta
 
+from dpsql.errors import with_article
 from dpsql.kernel.facts import fold
 from dpsql.kernel.unit_parts import EARLIER, EVERY, NO_PARTS, Calendar, Every, PartSet
 from dpsql.lazy_dataclass import dataclass
+from dpsql.lazy_pattern import lazy_pattern
 from dpsql.policy.budget import BudgetPolicy
 from dpsql.policy.names import key_path, suggest, wrong
 from dpsql.policy.policy_keys import KEYS
@@ -17,7 +19,7 @@ from dpsql.policy.table_parts import UnitColumn, UnitRow
 from dpsql.policy.toml_values import Section
 from dpsql.types import BOOLEAN, DATE, TIMESTAMP, TIMESTAMPTZ, VARCHAR, SqlType
 
-_DAYS = re.compile(r"([0-9]{1,4}) days?", re.ASCII)
+_DAYS = lazy_pattern(r"([0-9]{1,4}) days?", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,11 +170,11 @@ class UnitParts:
             assert isinstance(unit, UnitColumn)  # noqa: S101  each row is a unit otherwise
             raise wrong(
                 self.place("table"),
-                f"a {self.kind} of {table.name} may have several {self.nouns}"
+                f"{with_article(self.kind)} of {table.name} may have several {self.nouns}"
                 if self.every is None
-                else f"a {self.kind} of {table.name} may be in several {self.every}s",
+                else f"{with_article(self.kind)} of {table.name} may be in several {self.every}s",
                 f'write unique = [["{unit.column}"]] in [{table.place()}] if each {self.kind} has one row,'
-                f" constant = true in [{self.place()}] if all rows of a {self.kind} have one"
+                f" constant = true in [{self.place()}] if all rows of {with_article(self.kind)} have one"
                 f" {'date' if self.every else 'value'}, or"
                 f" name a table with one row for each {self.kind}",
             )

@@ -18,7 +18,7 @@ from functools import lru_cache
 
 from sqlglot import exp
 
-from dpsql.errors import Error
+from dpsql.errors import Error, with_article
 from dpsql.kernel.facts import fold
 from dpsql.language import Clauses, Query, find_tables, parse
 from dpsql.lazy_dataclass import dataclass
@@ -357,9 +357,10 @@ def check_owned_keys(tables: Mapping[str, Table]) -> None:
             if other.unit is None or isinstance(other.unit, UnitRow):
                 raise wrong(place, f"the rows of {other.name!r} have no unit in common with others")
             if table.unit is not None and table.unit.kind != other.unit.kind:
+                one, here = with_article(other.unit.kind), with_article(table.unit.kind)
                 raise wrong(
                     place,
-                    f"a unit of {other.name!r} is a {other.unit.kind}, and here it is a {table.unit.kind}",
+                    f"a unit of {other.name!r} is {one}, and here it is {here}",
                     "tables of different kinds are never joined",
                 )
             expected = other.declared_type(theirs, place, repr(other.name))

@@ -31,6 +31,8 @@ SLOTS = ("outside", "cut", "bound", "zone")
 """What a sentence is about: rows in no shown group, what was cut and is not in the intervals, the bound and
 the size of the cut, the time zone."""
 
+LEFT_OUT = "left out: "
+"""How sentences on what bounds leave out begin."""
 IN_THE_RANGE = " (in the range)"
 """Said of what intervals have."""
 NOT_IN_THE_RANGE = " (not in the range)"

@@ -16,7 +16,7 @@ import numpy as np
 
 from dpsql.analysis import Catalog
 from dpsql.composition.prepared import PreparedComposed
-from dpsql.errors import OperationalError, ProgrammingError
+from dpsql.errors import OperationalError, ProgrammingError, with_article
 from dpsql.estimates.noise_laws import Law, NoiseDraw
 from dpsql.estimates.reports.marginal_estimate import Estimate, Undetermined
 from dpsql.estimates.reports.marginals import Marginal, ReleasedMarginal
@@ -260,7 +260,7 @@ def _part_of(planner: Planner, text: ReportText, name: str | None) -> tuple[Cale
     calendar = Calendar(declared.period)
     example = calendar.name(calendar.number(read_today()) - 1)
     if name is None:
-        raise ProgrammingError(f"report {text.name} is run for a {text.every}, such as {example}")
+        raise ProgrammingError(f"report {text.name} is run for {with_article(text.every)}, such as {example}")
     part = calendar.parse(name)
     if part is None:
         raise ProgrammingError(f"{name[:40]!r} is no {text.every}; write it as {example}")

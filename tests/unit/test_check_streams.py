@@ -82,6 +82,11 @@ class TestOneNumber:
             ("AVG(cost) AS x", "x BETWEEN 2.5 AND 4", "off"),
             ("AVG(cost) AS x", "x AT LEAST 1", "as expected"),
             ("AVG(cost) AS x", "x AT MOST 1", "off"),
+            ("AVG(cost > 3) AS x", "x = 0.2 TOLERANCE 0.05", "as expected"),
+            ("AVG(cost > 3 AND NOT cost > 9) AS x", "x AT LEAST 0.3", "off"),
+            ("AVG(cost, contribution_bounds_per_row => (1, 3)) AS x", "x = 2 TOLERANCE 0.2", "as expected"),
+            ("AVG(cost, contribution_bounds_per_row => (1, 3)) AS x", "x AT LEAST 2.5", "off"),
+            ("AVG(cost, contribution_bounds_per_row => (1, 3)) AS x", "x BETWEEN 0 AND 1.5", "off"),
             ("SUM(cost) AS x", "x = 12002 TOLERANCE 400", "as expected"),
             ("SUM(cost) AS x", "x = 11000 TOLERANCE 400", "off"),
             ("COUNT(*) AS x", "x AT MOST 6100", "as expected"),
@@ -93,6 +98,7 @@ class TestOneNumber:
             ("QUANTILE_DISC(cost, 0.1) AS x", "x AT LEAST 1", "off"),
         ],
     )
+    @pytest.mark.sampled(3, rest="longer")
     def test_other_numbers(self, sharp: Session, number: str, expected: str, checked: str) -> None:
         options = "WITH DIFFERENTIAL_PRIVACY OPTIONS (max_rows_contributed = 2)"
         (row,) = ask(sharp, f"CHECK sharp SELECT {options} {number} FROM visits EXPECT {expected}")
@@ -200,6 +206,11 @@ REFUSED = [
     (f"CHECK daily {COUNT} EXPECT n = 5 TOLERANCE -1", "a tolerance is at least 0"),
     (f"CHECK daily {COUNT} EXPECT n = 5 TOLERANCE 1 MORE", "cannot read `MORE`"),
     ("CHECK daily SELECT AVG(cost) AS x FROM visits EXPECT x = 5", "needs a tolerance of its own"),
+    (
+        "CHECK daily SELECT AVG(cost, contribution_bounds_per_group => (0, 9)) AS x FROM visits "
+        "EXPECT x = 5 TOLERANCE 1",
+        "bounds on the values of rows",
+    ),
     ("CHECK daily SELECT MAX(cost) AS x FROM visits EXPECT x = 5", "one COUNT, SUM, AVG"),
     ("CHECK daily SELECT 1 + COUNT(*) AS x FROM visits EXPECT x = 5", "one COUNT, SUM, AVG"),
     ("CHECK daily SELECT SUM(cost) AS x FROM visits EXPECT x = 5 TOLERANCE 1", "searches no bounds"),
@@ -234,6 +245,7 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
 
 
 @pytest.mark.parametrize(("text", "message"), REFUSED)
+@pytest.mark.sampled(3, rest="longer")
 def test_refused_and_free(shared: Session, text: str, message: str) -> None:
     """Nothing is read, no miss is used, nothing is charged, and the stream goes on."""
     with pytest.raises((QueryRefused, QuerySyntaxError, ProgrammingError)) as caught:
@@ -323,6 +335,7 @@ TIMESTAMP '2024-01-01 10:00:00' + INTERVAL (i % 2) HOUR AS seen FROM range(4200)
         ("minutes % 2", "1", [1800]),
     ],
 )
+@pytest.mark.sampled(3, rest="longer")
 def test_keys_of_expectations_are_public_where_no_domain_is_declared(
     tmp_path: Path, key: str, values: str, counts: list[int]
 ) -> None:

@@ -3,6 +3,7 @@
 Bounds are as declared, by default, or found privately.
 
 ``released_calls``       which calls are released; those of SUM, AVG, VARIANCE and STDDEV, with their bounds
+``free_totals``          which sums are bounded by a unit's totals, and which averages are quotients
 ``unit_counts``          counts, of units, rows or different values
 ``few_groups``           the number of groups of undeclared keys, of which one unit changes few
 ``unit_values``          the numbers that are released for sums, averages and variances, on `analysis.grids`
@@ -32,8 +33,8 @@ from dpsql.analysis.facts_of_values import has_negatives, is_never_negative
 from dpsql.analysis.grids import prepare_for_search, split_steps
 from dpsql.analysis.released.released_numbers import AggregateCall
 from dpsql.analysis.typed_expression import Bounds, Typed
-from dpsql.errors import Fix
-from dpsql.estimates import decimal, with_article
+from dpsql.errors import Fix, with_article
+from dpsql.estimates import decimal
 from dpsql.kernel.tree import Call, Cast, Constant, IsNull, Node, Paren, kept, list_tables
 from dpsql.kernel.tree.exact import whole
 from dpsql.language import MARK, AllGroups, Options, Selection, call_end, copy_tree

@@ -24,7 +24,6 @@ from dpsql.analysis.released import (
     assume_cut,
     bound_rows,
     cut_at_zero,
-    find_default_rows,
     is_auto,
     is_signed,
     make_ladder,
@@ -34,6 +33,7 @@ from dpsql.analysis.released import (
     write_argument,
     write_bound,
 )
+from dpsql.analysis.released.free_totals import AVERAGES, SPREADS, has_free_total, is_quotient
 from dpsql.analysis.released.quantiles import QUANTILES, CellRows, QuantileCall
 from dpsql.analysis.released.released_numbers import SEARCHED, AggregateCall, ReleasedAggregate, UnitNumber
 from dpsql.analysis.released.unit_counts import compile_approx_count_distinct, compile_count, compile_count_if
@@ -42,9 +42,9 @@ from dpsql.analysis.scalar_rules import compile_condition
 from dpsql.analysis.total_forms import widen_integer
 from dpsql.analysis.typed_expression import Bounds, Typed
 from dpsql.analysis.whole_tables import find_declared_name
-from dpsql.errors import Fix
-from dpsql.estimates import decimal, with_article
-from dpsql.types import VARCHAR
+from dpsql.errors import Fix, with_article
+from dpsql.estimates import decimal
+from dpsql.types import DOUBLE, VARCHAR
 
 if TYPE_CHECKING:
     from dpsql.analysis.compiled_relation import From
@@ -123,8 +123,13 @@ def _bound_as_declared(
     bounds = value.bounds
     if bounds is not None and max(-bounds.low, bounds.high) > _LARGEST:
         bounds = None
-    searched = bounds is None or (statistic == "sum" and _is_wide(bounds) and _has_free_total(call))
-    if searched and call.compiler.policy.defaults.auto_bounds:
+    auto = call.compiler.policy.defaults.auto_bounds
+    free = auto and (bounds is None or (_is_wide(bounds) and has_free_total(call, bounds)))
+    if statistic == "avg" and is_quotient(call, bounds):
+        capped = free or _bound_by_ladder(call, value, "sum") is not None
+        call.compiler.quotients += [(call.node, value.type == DOUBLE)] * capped
+    loose = bounds is not None and bounds.loose and bounds.declared
+    if auto and (bounds is None or (free if statistic == "sum" else loose)):
         found = _bound_by_search(call, value, statistic, sample=sample)
         return replace(found, argument=argument, origin=SEARCHED)
     if bounds is None:
@@ -139,24 +144,6 @@ def _bound_as_declared(
 def _is_wide(bounds: Bounds) -> bool:
     """Return whether values may be far less than the bounds: of zeros and ones a sum is a number of rows."""
     return bounds.declared or max(-bounds.low, bounds.high) > 1
-
-
-def _has_free_total(call: AggregateCall) -> bool:
-    """Return whether nothing bounds the rows of a unit in a SUM, so that a search bounds its total instead.
-
-    So many rows of the largest value are more than any unit's total. Where an average or a variance of the
-    same values is asked for, the sum comes from its moments.
-    """
-    said = call.compiler.max_rows or find_default_rows(call.compiler.policy, call.source)
-    if call.one_row or call.by_row or said is not None:
-        return False
-    if call.whole is not None and call.whole.bound(ROWS) is not None:
-        return False
-    select = call.node.find_ancestor(exp.Select)
-    own = split_arguments(call.node)[1]
-    others = () if select is None else select.find_all(exp.Anonymous)
-    moments = (each for each in others if (function_name(each) or "").lower() in _OF_MOMENTS)
-    return all(split_arguments(each)[1] != own for each in moments)
 
 
 def _bound_by_ladder(call: AggregateCall, value: Typed, statistic: str) -> ValueCall | None:
@@ -256,7 +243,7 @@ def _bound_by_rows(
 def _read_bounds(call: AggregateCall, named: Sequence[exp.Expr], value: Typed) -> tuple[Fraction, Fraction]:
     """Return the two bounds that a call writes."""
     tuple_, name = named[0].expression, named[0].name.lower()
-    values = tuple_.expressions if isinstance(tuple_, exp.Tuple) else []
+    values = tuple_.expressions if isinstance(tuple_, (exp.Tuple, exp.Array)) else []
     bounds = [found for v in values if (found := read_number(v)) is not None]
     right = len(bounds) == len(values) == 2 and bounds[0] != bounds[1]
     known, pair = name in (_PER_GROUP, _PER_ROW), sorted(bounds) if right else [Fraction(0), Fraction(100)]
@@ -268,7 +255,7 @@ def _read_bounds(call: AggregateCall, named: Sequence[exp.Expr], value: Typed) -
             own = f"the {total} of {with_article(name_unit(call.source))} in a group"
             hint += f", {_write_call(call, _PER_GROUP, pair)} {own}"
         raise call.refuse(f"{call.name.upper()} {what}", named[-1], hint)
-    if not right or bounds != pair:
+    if not right or bounds != pair or isinstance(tuple_, exp.Array):
         raise call.refuse(
             "the bounds of values are two numbers, the smaller first",
             named[0],
@@ -320,9 +307,6 @@ VALUES: dict[str, Callable[[AggregateCall], ValueCall]] = {
     "stddev": partial(_compile_value, statistic="deviation", sample=True),
 }
 """The function that compiles a call of each statistic of values."""
-_OF_MOMENTS = frozenset(VALUES) - {"sum"}
-"""The calls that are released as moments of their values, from which the sum of these follows, too."""
-
 RULES: dict[str, Callable[[AggregateCall], UnitNumber]] = {
     "count": compile_count,
     "count_if": compile_count_if,
@@ -364,7 +348,7 @@ def is_ratio(node: exp.Expr) -> bool:
     Groups are not chosen by such a number while they are private; released ones are sorted by it.
     """
     name = _read_name(node.unnest())
-    return name in _OF_MOMENTS or name in QUANTILES
+    return name in AVERAGES | SPREADS or name in QUANTILES
 
 
 def find_cells(counts: Sequence[ReleasedAggregate]) -> CellRows | None:

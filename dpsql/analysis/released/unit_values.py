@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import field, replace
 from fractions import Fraction
 
-from dpsql.analysis.grids import capped_grid, grid_of, parts_of_step
+from dpsql.analysis.grids import capped_grid, grid_of, least_step, parts_of_step
 from dpsql.analysis.released.quantiles import Quantile, QuantileCall
 from dpsql.analysis.released.released_numbers import (
     CallArgument,
@@ -272,6 +272,17 @@ def _cap_totals(call: ValueCall, most: int) -> ReleasedAggregate:
     value, scale = grid.write_uncut(call.value.guarded_node, signed=signed)
     total = CappedSum((call.keep_value(value),), grid, scale, call.single, most)
     return ReleasedAggregate((total,), call.call_argument, call.measure, signed=call.signed)
+
+
+def find_value_step(count: ReleasedAggregate) -> Fraction:
+    """Return the number of which the exact values of a sum are multiples; 0 if there is none.
+
+    The grid of a sum whose bound is still to be found is as coarse as the largest bound needs.
+    """
+    (part, *others) = count.parts
+    if others or not isinstance(part, CappedSum):
+        return count.step
+    return Fraction(0) if part.grid.type == DOUBLE else least_step(part.grid.type)
 
 
 def _sum_per_group(call: ValueCall) -> Measure:

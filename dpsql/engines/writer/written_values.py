@@ -19,7 +19,9 @@ from dataclasses import field, replace
 from datetime import date, datetime
 
 from dpsql.engines.worker import Untranslatable
+from dpsql.kernel.tree.forms import RESULTS
 from dpsql.lazy_dataclass import dataclass
+from dpsql.lazy_pattern import lazy_pattern
 from dpsql.types import BIGINT, HUGEINT, NULL, SqlType
 
 
@@ -59,7 +61,7 @@ _REFERENCE = 65_536
 _TEXT = 256
 """The characters of a literal that count as one word."""
 
-_WORDS = re.compile(
+_WORDS = lazy_pattern(
     r"""
     (?P<text>'(?:[^'\\]++|''|\\.)*+')
     |(?P<name>"(?:[^"]|"")*"\."(?:[^"]|"")*"|`(?:[^`]|``)*`\.`(?:[^`]|``)*`)
@@ -246,8 +248,8 @@ class Form:
 
     names: str
     wanted: str
-    type: SqlType | None
-    """The type of the result; None stands for the type of the first argument."""
+    type: SqlType | str | None
+    """The type of the result, or the name of its rule in `RESULTS`; None: that of the first argument."""
     text: str | Callable[[list[Value]], str]
     value_range: RangeRule | None = None
 
@@ -255,7 +257,14 @@ class Form:
         """Write the function call with given arguments."""
         value_range = self.value_range(values) if self.value_range is not None else None
         text = self.text.format(*(v.sql for v in values)) if isinstance(self.text, str) else self.text(values)
-        return Value(f"({text})", self.type if self.type is not None else values[0].type, value_range)
+        return Value(f"({text})", self._find_type(values), value_range)
+
+    def _find_type(self, values: list[Value]) -> SqlType:
+        """Return the type of the result for given arguments."""
+        if not isinstance(self.type, str):
+            return values[0].type if self.type is None else self.type
+        found = RESULTS[self.type]([value.type for value in values], None)
+        return values[0].type if found is None else found
 
 
 def collect_forms(*groups: Iterable[Form]) -> dict[str, list[Form]]:

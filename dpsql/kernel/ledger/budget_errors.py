@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dpsql.errors import BudgetExceeded
+from dpsql.errors import BudgetExceeded, with_article
 from dpsql.kernel.ledger.renewal_rows import LIFETIME
 from dpsql.kernel.ledger.totals import PERSON, POLICY, group_scope, shown
 from dpsql.kernel.loss import Charge, PrivacyLoss
@@ -24,8 +24,9 @@ def person_error(requested: Charge, available: Charge, kind: str, periods: str, 
     """Return the error of a statement that one person would bear too much of, in one year."""
     over = "epsilon" if requested.epsilon > available.epsilon else "delta"
     costs, left = shown(getattr(requested, over), up=True), shown(getattr(available, over), up=False)
+    one = with_article(kind)
     return BudgetExceeded(
-        f"the statement costs a {kind} in {periods} {over} {costs}, but only {left} of what a {kind} may bear"
+        f"the statement costs {one} in {periods} {over} {costs}, but only {left} of what {one} may bear"
         f" of {year} is left ([budget.person])",
         (requested.epsilon, requested.delta),
         (available.epsilon, available.delta),

@@ -135,6 +135,13 @@ def _sum(types: Sequence[SqlType], digits: int | None) -> SqlType | None:
     return SqlType("DECIMAL", min(38, max(a.precision - a.scale, b.precision - b.scale) + scale + 1), scale)
 
 
+def _product(types: Sequence[SqlType], digits: int | None) -> SqlType | None:
+    """Return the type of a product of two DECIMAL, if 18 digits hold all of them."""
+    a, b = types
+    precision = a.precision + b.precision
+    return SqlType("DECIMAL", precision, a.scale + b.scale) if precision <= 18 else None
+
+
 def _whole(types: Sequence[SqlType], digits: int | None) -> SqlType | None:
     return SqlType("DECIMAL", types[0].precision, 0)
 
@@ -152,6 +159,7 @@ RESULTS: dict[str, Callable[[Sequence[SqlType], int | None], SqlType | None]] = 
     "same": _same,
     "last": _last,
     "sum": _sum,
+    "product": _product,
     "whole": _whole,
     "rounded": _type_of_rounded,
 }

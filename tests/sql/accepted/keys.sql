@@ -161,3 +161,13 @@ SELECT floor(value / 2) * 2 AS v, COUNT(*) AS n FROM readings WHERE value >= 0 A
 -- candidates: VALUES (0::INTEGER), (-5), (5), (10), (NULL)
 -- expect: SELECT TRY_CAST(floor(value / 5) * 5 AS INTEGER) AS v, COUNT(*) FROM readings GROUP BY 1
 SELECT CAST(floor(value / 5) * 5 AS INTEGER) AS v, COUNT(*) AS n FROM readings GROUP BY 1
+
+-- A5300 two keys of one number: the pairs that a value of it has
+-- groups: 1
+-- candidates: VALUES (0.0::DOUBLE, FALSE), (1, FALSE), (1, TRUE), (2, TRUE), (NULL, NULL)
+-- expect: SELECT floor(age / 50) AS a, age >= 60 AS b, COUNT(*) FROM users GROUP BY 1, 2
+SELECT floor(age / 50) AS a, age >= 60 AS b, COUNT(*) AS n FROM users GROUP BY a, b
+
+-- A5301 halves of whole numbers are rounded as DECIMALs
+-- expect: SELECT COUNT(DISTINCT user_id) FROM visits WHERE CAST(ms - 0.5 AS BIGINT) % 2 = 0 AND floor(ms * 1.15) <> 114
+SELECT COUNT(DISTINCT user_id) AS n FROM visits WHERE CAST(ms - 0.5 AS BIGINT) % 2 = 0 AND floor(ms * 1.15) <> 114

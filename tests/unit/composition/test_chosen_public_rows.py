@@ -120,6 +120,7 @@ def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
 
 
 @pytest.mark.parametrize("sql", LIKE_SQL)
+@pytest.mark.sampled(2, rest="longer")
 def test_the_answer_is_that_of_sql_without_null(session: Session, sql: str) -> None:
     found = [tuple(row.values()) for row in session.run(sql).table.to_pylist()]
     with duckdb.connect() as con:
@@ -139,7 +140,7 @@ def test_columns_are_named_as_they_are_written(session: Session) -> None:
 
 def test_what_is_left_out_is_told(session: Session) -> None:
     said = " ".join(present(session.run(LIKE_SQL[2]).release).warnings)
-    assert "NOT IN: rows without a item_id are left out; with one, SQL's NOT IN is empty" in said
+    assert "NOT IN: rows without an item_id are left out; with one, SQL's NOT IN is empty" in said
     assert "groups whose number rounds to 0 are left out" in said
 
 

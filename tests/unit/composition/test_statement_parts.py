@@ -89,7 +89,7 @@ def test_each_block_of_a_refused_statement_is_divided_once(
         divided_blocks.append(block)
         return separate(block, *args, **options)
 
-    monkeypatch.setattr("dpsql.composition.statement_parts.separate", counted)
+    monkeypatch.setattr("dpsql.composition.quotients_of_sums.separate", counted)
     with pytest.raises(QueryRefused) as refused:
         session.planner.query(BESIDE_A_REFUSED_ONE, query, session.database.engines())
     assert len(refused.value.obstacles) == 1

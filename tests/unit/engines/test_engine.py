@@ -511,6 +511,7 @@ def test_an_enums_words_are_no_part_of_what_is_shown(opened: Callable[..., Opene
         "MAP(INT, INT)",
     ],
 )
+@pytest.mark.sampled(3, rest="longer")
 def test_types_whose_equal_values_differ_are_no_columns(opened: Callable[..., Opened], kind: str) -> None:
     sql = f"CREATE TABLE t(user_id BIGINT, page {kind})"
     with pytest.raises(PolicyError):

@@ -1,0 +1,71 @@
+"""Which sums are bounded by a unit's totals, and which averages are then quotients of a sum and a count.
+
+A unit's total is at most the largest value times its rows, and mostly far less. Where the sum of values is
+asked for, its quotient by their number is closer to their average than moments within the bounds of a value,
+unless these lie far from 0: of years between 1930 and 2022 the differences from 1930 are summed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from sqlglot import exp
+
+from dpsql.analysis.bound_ladders import ROWS
+from dpsql.analysis.compiler import function_name, split_arguments
+from dpsql.analysis.released import find_default_rows
+
+if TYPE_CHECKING:
+    from dpsql.analysis.released.released_numbers import AggregateCall
+    from dpsql.analysis.typed_expression import Bounds
+
+AVERAGES = frozenset(("avg", "mean"))
+SPREADS = frozenset(("var_pop", "var_samp", "variance", "stddev_pop", "stddev_samp", "stddev"))
+
+
+def has_free_total(call: AggregateCall, bounds: Bounds | None) -> bool:
+    """Return whether nothing bounds the rows of a unit in a SUM, so that a search bounds its total instead.
+
+    So many rows of the largest value are more than any unit's total. Where a variance of the same values is
+    asked for, or an average of values far from 0, the sum comes from their moments.
+    """
+    said = call.compiler.max_rows or find_default_rows(call.compiler.policy, call.source)
+    if call.one_row or call.by_row or said is not None:
+        return False
+    if call.whole is not None and call.whole.bound(ROWS) is not None:
+        return False
+    names = {name for name, _ in _find_like(call)}
+    return not names & SPREADS and (bounds is None or _is_near_zero(bounds) or not names & AVERAGES)
+
+
+def is_quotient(call: AggregateCall, bounds: Bounds | None) -> bool:
+    """Return whether an average that is asked for without bounds is the quotient of a sum and a count.
+
+    The sum, of the same values without bounds, has to be in the statement.
+    """
+    if bounds is None or call.compiler.max_rows is not None or not _is_near_zero(bounds):
+        return False
+    like = list(_find_like(call))
+    return any(name == "sum" and plain for name, plain in like) and not SPREADS & {name for name, _ in like}
+
+
+def _is_near_zero(bounds: Bounds) -> bool:
+    """Return whether values are not further from 0 than they may be from each other."""
+    width = bounds.high - bounds.low
+    return bounds.low <= width and -bounds.high <= width
+
+
+def _find_like(call: AggregateCall) -> Iterator[tuple[str, bool]]:
+    """Yield the other calls on the same values of the same rows: the name, and whether it has no bounds."""
+    select = call.node.find_ancestor(exp.Select)
+    own = split_arguments(call.node)[1], _find_filter(call.node)
+    for each in () if select is None else select.find_all(exp.Anonymous):
+        bounds, arguments = split_arguments(each)
+        if (arguments, _find_filter(each)) == own and each is not call.node:
+            yield (function_name(each) or "").lower(), not bounds
+
+
+def _find_filter(call: exp.Expr) -> exp.Expr | None:
+    """Return the condition of the FILTER of a call, if it has one."""
+    return call.parent.expression if isinstance(call.parent, exp.Filter) else None

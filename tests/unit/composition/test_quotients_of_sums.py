@@ -1,0 +1,79 @@
+"""An average beside the sum of its values is that by the number of values, and means the average."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from dpsql.composition import parts_of
+from dpsql.language import Query, parse
+from dpsql.session import Session
+from tests.narrow import analysed_blocks
+from tests.nearly_exact import NearlyExact, nearly_exact
+
+SALES = """
+CREATE TABLE sales AS
+SELECT (i % 400)::BIGINT AS buyer, chr((97 + i % 3)::INTEGER) AS shop, ((i * 7) % 50)::INTEGER AS price,
+       (i % 5)::INTEGER AS pieces,
+       CASE WHEN i % 11 = 0 THEN 'nan'::DOUBLE WHEN i % 7 <> 0 THEN (i * 3) % 40 / 4 END AS weight,
+       (1950 + i % 60)::INTEGER AS born
+FROM range(4000) AS r(i)
+"""
+POLICY = """
+[tables.sales]
+source = "sales"
+unit = "buyer"
+not_null = ["shop"]
+domain = { shop = ["a", "b", "c"] }
+bounds = { price = { from = 0, to = 100 }, weight = { from = 0, to = 50 }, born = { from = 1900, to = 2020 } }
+"""
+
+
+@pytest.fixture(scope="module")
+def sales(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NearlyExact]:
+    found = nearly_exact(tmp_path_factory.mktemp("sales"), SALES, POLICY, epsilon=1e8)
+    yield found
+    found.private.close()
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "SELECT SUM(price) AS s, AVG(price) AS a FROM sales",
+        "SELECT shop, SUM(price) AS s, AVG(price) AS a, 2 * AVG(price) AS t FROM sales GROUP BY shop",
+        "SELECT SUM(price) FILTER (WHERE pieces > 1) AS s, AVG(price) FILTER (WHERE pieces > 1) AS a "
+        "FROM sales",
+        "SELECT shop, AVG(price) AS a FROM sales GROUP BY shop HAVING SUM(price) > 0 ORDER BY a",
+        "SELECT SUM(born) AS s, AVG(born) AS a FROM sales",
+        "SELECT shop, 2 * SUM(pieces) AS t FROM sales GROUP BY shop HAVING SUM(pieces) > 10",
+    ],
+)
+def test_both_are_those_of_duckdb(sales: NearlyExact, statement: str) -> None:
+    sales.agrees(statement, within=0.5)
+
+
+def test_no_sum_or_average_has_nan(sales: NearlyExact) -> None:
+    statement = "SELECT SUM(weight) AS s, AVG(weight) AS a FROM sales"
+    sales.agrees(statement, also=f"{statement} WHERE NOT isnan(weight)")
+
+
+@pytest.mark.parametrize(
+    ("asked", "quotient"),
+    [
+        ("SUM(price), AVG(price)", True),
+        ("SUM(price) FILTER (WHERE pieces > 1), AVG(price) FILTER (WHERE pieces > 1)", True),
+        ("SUM(price), AVG(price) FILTER (WHERE pieces > 1)", False),
+        ("SUM(born), AVG(born)", False),
+        ("SUM(price), AVG(price), STDDEV(price)", False),
+        ("AVG(price)", False),
+    ],
+)
+def test_which_averages_are_quotients(sales: NearlyExact, asked: str, quotient: bool) -> None:
+    session: Session = sales.private._session
+    query = parse(f"SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 1) {asked} FROM sales")
+    assert isinstance(query, Query)
+    (part,) = parts_of(query, analysed_blocks(session)).releases
+    released = part.query.tree.sql().upper()
+    assert ("COUNT(" in released) == quotient
+    assert ("AVG(" in released) != quotient
