@@ -10,6 +10,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable
 from functools import cache
+from operator import attrgetter
 from reprlib import recursive_repr
 from types import CodeType, FunctionType
 from typing import TYPE_CHECKING, Any, NoReturn, cast
@@ -45,7 +46,7 @@ else:
         Point(x=1, y=3)
         """
         names, read = getattr(type(itself), _LATE).reader()
-        return type(itself)(**{**dict(zip(names, read(itself), strict=True)), **changes})
+        return type(itself)(**{**dict(zip(names, read(itself), strict=False)), **changes})
 
 
 _MISSING = dataclasses.MISSING
@@ -149,10 +150,10 @@ class _LateMethods:
     def reader(self) -> tuple[list[str], Callable[[object], tuple[object, ...]]]:
         """Return the names of the arguments that are kept, and what reads their values."""
         if self._reader is None:
-            fields = getattr(self.made, _FIELDS)
+            fields: dict[str, dataclasses.Field[Any]] = getattr(self.made, _FIELDS)
             names = [name for name, each in fields.items() if each.init and name not in self.passed]
-            text = f"lambda self: ({''.join(f'self.{name}, ' for name in names)})"
-            self._reader = names, eval(text)  # noqa: S307  nothing in the text is given but names of fields
+            read = attrgetter(*names, *names[:1])  # of a single name it would be the value itself
+            self._reader = names, read
         return self._reader
 
     def _field(self, name: str, kind: str, default: object) -> dataclasses.Field[Any]:

@@ -84,6 +84,7 @@ def test_types_and_ends_of_random_statements_hold(seed: int, statements: int) ->
             except NotCertified as refusal:
                 refused[refusal.rule] += 1
                 continue
+            walk.gather()
             hold(Checked(rows, walk.scopes), plan.compiled.query, connection, seen)
             for query in queries_of(plan.compiled.query):
                 if id(query) in walk.known.queries:
@@ -110,6 +111,7 @@ def test_a_wrong_type_is_noticed() -> None:
     query = found[0][1].compiled.query
     walk = Walk(facts)
     rows = walk.check_whole(query, None)
+    walk.gather()
     for _, scope in walk.scopes.values():
         for item in scope.items.values():
             for name, value in item.columns.items():
