@@ -26,7 +26,6 @@ from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 from sqlglot import exp
 
@@ -245,10 +244,10 @@ def sure_groups(prepared: PreparedComposed, releases: Mapping[int, Release]) -> 
     rows = {place: release.rows for place, release in releases.items()}
     for each in prepared.existence:
         unsure = _within_error(each, releases[each.release])
-        for place in each.deciding:
+        for place in each.deciding if unsure.any() else ():
             of = rows[each.release]
-            zero = pa.scalar(0).cast(of.column(place).type)
-            column = pc.if_else(pa.array(unsure), zero, of.column(place))
+            counts = pa.array(np.where(unsure, 0, _column(releases[each.release], place)))
+            column = counts.cast(of.column(place).type)
             rows[each.release] = of.set_column(place, of.column_names[place], column)
     return rows
 
@@ -342,17 +341,17 @@ def _equal(one: pa.Array, two: pa.Array) -> NDArray[np.bool_]:
             same &= _equal(left, right)
         return same
     if pa.types.is_list(one.type):
-        sizes = pc.fill_null(pc.list_value_length(one), 0).to_numpy()
-        same &= sizes == pc.fill_null(pc.list_value_length(two), 0).to_numpy()
+        sizes = np.diff(one.offsets.to_numpy())
+        same &= sizes == np.diff(two.offsets.to_numpy())
         kept = pa.array(same)
         equal = _equal(one.filter(kept).flatten(), two.filter(kept).flatten())
         unequal = np.bincount(np.repeat(np.flatnonzero(same), sizes[same])[~equal], minlength=len(same))
         same &= unequal == 0
         return same
-    nan = pa.scalar(False)
+    left, right = (array.to_numpy(zero_copy_only=False) for array in (one, two))
+    equal = (left == right) | one.is_null().to_numpy(zero_copy_only=False)
     if pa.types.is_floating(one.type):
-        nan = pc.and_(pc.is_nan(one), pc.is_nan(two))
-    equal = pc.fill_null(pc.or_(pc.equal(one, two), nan), True).to_numpy(zero_copy_only=False)
+        equal |= np.isnan(left) & np.isnan(right)
     same &= equal
     return same
 
