@@ -11,7 +11,7 @@ import dataclasses
 from collections.abc import Callable
 from functools import cache
 from reprlib import recursive_repr
-from types import CodeType
+from types import CodeType, FunctionType
 from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 __all__ = ["dataclass"]
@@ -67,17 +67,16 @@ def _add_slots(
     own, before = vars(cls), getattr(cls, "__match_args__", ())
     kinds: dict[str, str] = own.get("__annotations__", {})
     named = [name for name, kind in kinds.items() if not kind.startswith("ClassVar")]
-    kept = [name for name in named if not kinds[name].startswith("InitVar")]
-    inherited = {name for base in cls.__mro__[1:] for name in vars(base).get("__slots__", ())}
-    slotted = [name for name in kept if name not in inherited] + ["__weakref__"] * weakref_slot
+    passed = {name for name in named if kinds[name].startswith("InitVar")}
+    inherited = {name for base in cls.__mro__[1:] for name in vars(base).get("__slots__", ())} | passed
+    slotted = [name for name in named if name not in inherited] + ["__weakref__"] * weakref_slot
     arguments = (name for name in named if name not in before and _positional(own.get(name)))
-    late = _LateMethods(cls, named, set(named).difference(kept), frozen=frozen)
+    late = _LateMethods(cls, named, passed, frozen=frozen)
     namespace: dict[str, object] = {"__init__": late.stub(_init)}
     if repr:
         namespace["__repr__"] = _representation
-    namespace |= {
-        name: value for name, value in own.items() if name not in (*named, "__dict__", "__weakref__")
-    }
+    left_out = {*named, "__dict__", "__weakref__"}
+    namespace |= {name: value for name, value in own.items() if name not in left_out}
     namespace |= {"__slots__": tuple(slotted), "__match_args__": (*before, *arguments), _LATE: late}
     namespace[_FIELDS] = _LateAttribute(late, _FIELDS, _LateMethods.fields)
     namespace[_PARAMETERS] = _LateAttribute(late, _PARAMETERS, _LateMethods.parameters)
@@ -96,11 +95,10 @@ def _add_slots(
 class _LateMethods:
     """What is needed to write the methods of one class."""
 
-    __slots__ = ("_named", "_original", "_own", "frozen", "made", "passed")
+    __slots__ = ("_named", "_original", "frozen", "made", "passed")
 
     def __init__(self, original: type, named: list[str], passed: set[str], *, frozen: bool) -> None:
         self._original, self._named = original, named
-        self._own: dict[str, dataclasses.Field[Any]] | None = None
         self.frozen = frozen
         self.passed = passed
         """Names of the arguments that are passed to `__post_init__` and not kept."""
@@ -111,14 +109,12 @@ class _LateMethods:
         name = f"_{write.__name__}__"
 
         def call(itself: object, /, *args: object, **keywords: object) -> object:
-            text, namespace, names = write(self)
-            exec(_compile(text), namespace)  # noqa: S102  nothing in the text is given but names of fields
-            method = namespace[name]
-            code = method.__code__
-            renamed = {part: tuple(names.get(n, n) for n in getattr(code, part)) for part in _NAMED_IN}
-            method.__code__ = code.replace(**renamed)
-            if method.__kwdefaults__:
-                method.__kwdefaults__ = {names[n]: value for n, value in method.__kwdefaults__.items()}
+            text, namespace, names, defaults, keyword_defaults = write(self)
+            code = _compile(text)
+            variables, used = ([names.get(n, n) for n in x] for x in (code.co_varnames, code.co_names))
+            code = code.replace(co_varnames=tuple(variables), co_names=tuple(used))
+            method = FunctionType(code, namespace, name, defaults)
+            method.__kwdefaults__ = keyword_defaults
             method.__qualname__ = f"{self.made.__qualname__}.{name}"
             setattr(self.made, name, method)
             return method(itself, *args, **keywords)
@@ -129,19 +125,11 @@ class _LateMethods:
         """Return the fields by their names, inherited ones first."""
         found: dict[str, dataclasses.Field[Any]] = {}
         for base in self.made.__mro__[:0:-1]:
-            late = vars(base).get(_LATE)
-            found |= late.own() if late else vars(base).get(_FIELDS, {})
-        return found | self.own()
-
-    def own(self) -> dict[str, dataclasses.Field[Any]]:
-        """Return the fields that are not inherited."""
-        if self._own is None:
-            own = vars(self._original)
-            kinds = own.get("__annotations__", {})
-            self._own = {
-                name: self._field(name, kinds[name], own.get(name, _MISSING)) for name in self._named
-            }
-        return self._own
+            found |= getattr(base, _FIELDS, {})
+        own = vars(self._original)
+        for name in self._named:
+            found[name] = self._field(name, own["__annotations__"][name], own.get(name, _MISSING))
+        return found
 
     def _field(self, name: str, kind: str, default: object) -> dataclasses.Field[Any]:
         """Return a field as the standard library makes it: with its name and the mark of what it is."""
@@ -182,15 +170,17 @@ def _positional(default: object) -> bool:
     return not isinstance(default, dataclasses.Field) or (default.init and default.kw_only is not True)
 
 
-_Written = tuple[str, dict[str, Any], dict[object, str]]
-"""The text of a method, what it names, and the names of fields by those that stand for them in the text."""
-_NAMED_IN = ("co_varnames", "co_names", "co_consts")
+_Written = tuple[str, dict[str, Any], dict[str, str], tuple[object, ...], dict[str, Any]]
+"""The text of a method, what it names, the names of fields by those that stand for them in it, and defaults.
+
+Fields stand in it by their places, and their defaults do not, so that many classes have the same text.
+"""
 
 
 @cache
 def _compile(text: str) -> CodeType:
-    """Compile a text; many classes have the same, since it names fields by their places."""
-    return compile(text, "<string>", "exec")
+    """Compile the text of a function."""
+    return cast("CodeType", compile(text, "<string>", "exec").co_consts[0])
 
 
 def _init(late: _LateMethods) -> _Written:
@@ -200,23 +190,29 @@ def _init(late: _LateMethods) -> _Written:
     """
     keep = "__keep{0}(self, {1})" if late.frozen else "self.{0} = {1}"
     namespace: dict[str, Any] = {"__missing__": _MISSING}
-    positional, keyword = ["self"], list[str]()
-    lines: list[str] = []
-    places = {field: f"__{i}__" for i, field in enumerate(late.fields())}
-    for written, field in late.fields().items():
+    positional, keyword, lines = ["self"], list[str](), list[str]()
+    defaults, keyword_defaults = list[object](), dict[str, Any]()
+    fields: dict[str, dataclasses.Field[Any]] = getattr(late.made, _FIELDS)
+    places = {field: f"__{i}__" for i, field in enumerate(fields)}
+    for written, field in fields.items():
         name = places[written]
-        given, value, default = name, name, f"__default{name}"
-        if field.default is not _MISSING:
-            given, namespace[default] = f"{name}={default}", field.default
-        elif field.default_factory is not _MISSING:
-            given, namespace[default] = f"{name}=__missing__", field.default_factory
-            value = f"{default}() if {name} is __missing__ else {name}"
+        value, default, given = name, f"__default{name}", field.default
+        optional = given is not _MISSING or field.default_factory is not _MISSING
+        if field.default_factory is not _MISSING:
+            namespace[default] = field.default_factory
+            value = f"{default}() if {name} is __missing__ else {name}" if field.init else f"{default}()"
+        elif not field.init and optional:
+            value, namespace[default] = default, given
         elif not field.init:
             continue
-        if field.init:
-            (keyword if field.kw_only is True else positional).append(given)
-        else:
-            value = f"{default}()" if field.default is _MISSING else default
+        if field.init and field.kw_only:
+            keyword.append(name)
+            keyword_defaults |= {written: given} if optional else {}
+        elif field.init:
+            if defaults and not optional:
+                raise TypeError(f"{written} has no default, and follows a field that has one")
+            positional.append(name)
+            defaults += [given] * optional
         if written not in late.passed:
             lines.append(keep.format(name, value))
             namespace[f"__keep{name}"] = getattr(late.made, written).__set__
@@ -224,24 +220,34 @@ def _init(late: _LateMethods) -> _Written:
         lines.append(f"self.__post_init__({', '.join(places[n] for n in places if n in late.passed)})")
     arguments = [*positional, *(["*"] if keyword else []), *keyword]
     text = f"def __init__({', '.join(arguments)}):\n " + "\n ".join(lines or ["pass"])
-    return text, namespace, {place: name for name, place in places.items()}
+    names = {place: name for name, place in places.items()}
+    return text, namespace, names, tuple(defaults), keyword_defaults
 
 
 def _eq(late: _LateMethods) -> _Written:
-    compared = [name for name, field in late.fields().items() if field.compare and name not in late.passed]
-    ours, theirs = (_tuple(of, compared) for of in ("self", "other"))
+    compared = [
+        name
+        for name, field in getattr(late.made, _FIELDS).items()
+        if field.compare and name not in late.passed
+    ]
+    ours, theirs, names = *(_tuple(of, compared) for of in ("self", "other")), _placed(compared)
     text = f"return {ours} == {theirs} if other.__class__ is self.__class__ else NotImplemented"
-    return f"def __eq__(self, other):\n {text}", {}, {}
+    return f"def __eq__(self, other):\n {text}", {}, names, (), {}
 
 
 def _hash(late: _LateMethods) -> _Written:
-    fields = ((name, field) for name, field in late.fields().items() if name not in late.passed)
+    fields = ((name, field) for name, field in getattr(late.made, _FIELDS).items() if name not in late.passed)
     hashed = [name for name, field in fields if (field.compare if field.hash is None else field.hash)]
-    return f"def __hash__(self):\n return hash({_tuple('self', hashed)})", {}, {}
+    text = f"def __hash__(self):\n return __hash__({_tuple('self', hashed)})"
+    return text, {"__hash__": hash}, _placed(hashed), (), {}
+
+
+def _placed(names: list[str]) -> dict[str, str]:
+    return {f"__{place}__": name for place, name in enumerate(names)}
 
 
 def _tuple(of: str, names: list[str]) -> str:
-    return f"({''.join(f'{of}.{name}, ' for name in names)})"
+    return f"({''.join(f'{of}.{place}, ' for place in _placed(names))})"
 
 
 @recursive_repr()

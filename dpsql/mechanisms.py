@@ -195,7 +195,7 @@ def laplace(
     *,
     sensitivity: Number = 1,
     **options: Any,  # noqa: ANN401  as `release_all`
-) -> Measured:
+) -> Measured[Laplace]:
     """Release each of k counts with Laplace noise of scale k c/epsilon, for counts of sensitivity c."""
     size = max(np.shape(counts)[-1:], default=0)
     epsilon = max(size, 1) * bound(sensitivity) / positive(scale, "scale")

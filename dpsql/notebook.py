@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from dpsql import dbapi
 from dpsql.dbapi.cursor import read_epsilon
 from dpsql.errors import Error, InternalError, ProgrammingError
+from dpsql.lazy_pattern import lazy_pattern
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -115,7 +116,7 @@ def show_error(
     return lines
 
 
-_COMMAND = re.compile(r"\s*(SHOW|SET|RESET|DESCRIBE|EXPLAIN)\b", re.IGNORECASE)
+_COMMAND = lazy_pattern(r"\s*(SHOW|SET|RESET|DESCRIBE|EXPLAIN)\b", re.IGNORECASE)
 """What begins a statement without a price."""
 
 

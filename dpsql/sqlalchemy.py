@@ -27,6 +27,7 @@ from sqlalchemy import exc, types
 from sqlalchemy.engine import URL, Connection, default, interfaces, reflection
 
 from dpsql import dbapi
+from dpsql.lazy_pattern import lazy_pattern
 from dpsql.types import SqlType, column_type
 
 _SCHEMA = "main"
@@ -35,7 +36,7 @@ _VIEW = "view"
 _PATH = ", found through "
 """What it says before the tables through which rows find their unit."""
 
-_PROBE = re.compile(
+_PROBE = lazy_pattern(
     r"""\s*SELECT\s+\*\s+FROM\s+(?:main\s*\.\s*)?(?:"(?P<quoted>(?:[^"]|"")+)"|(?P<plain>\w+))
     \s+(?:WHERE\s+(?:1\s*=\s*0|0\s*=\s*1|FALSE)|LIMIT\s+0)\s*;?\s*""",
     re.IGNORECASE | re.VERBOSE | re.ASCII,

@@ -88,7 +88,8 @@ def code_lines(source: str) -> int:
     return len(code_line_numbers(source))
 
 
-def code_line_numbers(source: str) -> set[int]:
+@cache
+def code_line_numbers(source: str) -> frozenset[int]:
     """Return the numbers of the lines of code of a module."""
     documented = [
         (node.lineno, node.col_offset)
@@ -104,7 +105,7 @@ def code_line_numbers(source: str) -> set[int]:
         skipping = token.start in documented or (skipping and token.type in (tokenize.STRING, tokenize.NL))
         if not skipping and token.type not in _SKIPPED:
             found.update(range(token.start[0], token.end[0] + 1))
-    return found
+    return frozenset(found)
 
 
 @cache

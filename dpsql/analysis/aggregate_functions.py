@@ -13,6 +13,7 @@ from typing import Protocol
 
 from sqlglot import exp
 
+from dpsql.analysis.casts import make_canonical
 from dpsql.analysis.compiled_relation import Scope
 from dpsql.analysis.compiler import (
     StatementCompiler,
@@ -24,7 +25,7 @@ from dpsql.analysis.compiler import (
 )
 from dpsql.analysis.conversions import cast
 from dpsql.analysis.facts_of_values import bounds_of_cast
-from dpsql.analysis.scalar_rules import compile_condition, make_canonical
+from dpsql.analysis.scalar_rules import compile_condition
 from dpsql.analysis.total_forms import compute_mean
 from dpsql.analysis.typed_expression import Typed, UnitRole
 from dpsql.kernel.tree import (
@@ -147,7 +148,8 @@ def aggregate_name(node: exp.Expr) -> str | None:
     """Return the name of the aggregate that a node calls (with or without FILTER); None for other nodes."""
     inner = node.this if isinstance(node, exp.Filter) else node
     inner = inner.this if isinstance(inner, exp.WithinGroup) else inner
-    name = (function_name(inner) or "").lower()
+    called = function_name(inner)
+    name = None if called is None else called.lower()
     return name if name in AGGREGATES or name in ORDER_DEPENDENT else None
 
 
@@ -170,7 +172,9 @@ def contains_aggregate(node: exp.Expr) -> bool:
 
 def _is_windowed(node: exp.Expr) -> bool:
     """Return whether an aggregate's call has an OVER clause, so that it is computed by a window."""
-    parent = node.parent.parent if isinstance(node.parent, exp.Filter) else node.parent
+    parent = node.parent
+    while isinstance(parent, (exp.Filter, exp.WithinGroup)) and parent.this is node:
+        node, parent = parent, parent.parent
     return isinstance(parent, exp.Window)
 
 

@@ -7,6 +7,7 @@ from dataclasses import field, replace
 from sqlglot import exp
 
 from dpsql.analysis.aggregate_functions import aggregate_name, compile_aggregate, contains_aggregate
+from dpsql.analysis.casts import make_canonical
 from dpsql.analysis.compiled_relation import Block, From, Item, Relation, RelationColumn, Scope, select_list
 from dpsql.analysis.compiler import StatementCompiler, check_arguments, read_whole_number
 from dpsql.analysis.facts_of_values import never_null
@@ -14,11 +15,12 @@ from dpsql.analysis.key_candidates import add_domain
 from dpsql.analysis.period_refusals import refuse_totals
 from dpsql.analysis.released import find_default
 from dpsql.analysis.row_conditions import Names, find_known_rows, is_fact
-from dpsql.analysis.scalar_rules import compile_condition, make_canonical
+from dpsql.analysis.scalar_rules import compile_condition
 from dpsql.analysis.typed_expression import UNKNOWN, Typed, UnitRole, make_column, tells_units
 from dpsql.errors import QueryRefused
 from dpsql.kernel import tree
 from dpsql.kernel.tree import Constant, Derived, Expr, Select
+from dpsql.language import copy_tree, make_call
 from dpsql.lazy_dataclass import dataclass
 from dpsql.policy import fold
 from dpsql.types import INTEGER
@@ -79,6 +81,8 @@ class Group:
     """The names of numbers of rows, which are never NULL."""
     most: int | None = None
     """How many rows of a unit count, as the policy says."""
+    facts: Names = frozenset()
+    """The columns of FROM that have one value in all rows of a unit."""
     around: Scope | None = None
     """The scope in which windows over the groups are compiled."""
     open: set[str] = field(default_factory=set)
@@ -90,7 +94,8 @@ class Group:
         if isinstance(node, exp.Window) and self.around is not None:
             value = self.compiler.expression(node, self.around)
             self.windows.append(value)
-            return make_column(self.alias, f"w{len(self.windows) - 1}", value.type)
+            made = make_column(self.alias, f"w{len(self.windows) - 1}", value.type)
+            return replace(made, link=value.owned_key)
         if contains_aggregate(node) or isinstance(node, (exp.Literal, exp.Null, exp.Boolean, exp.Interval)):
             return None
         if (
@@ -107,6 +112,10 @@ class Group:
             return None  # it may name an aggregate by its alias: its parts are looked up one by one
         if make_canonical(value).node in self.keys:
             return self.keys[make_canonical(value).node]
+        if isinstance(node, exp.Column) and is_fact(value, self.facts):
+            # All rows of a unit have one value, as the owner declares: any of them is that of the group.
+            made = self._compile_aggregate(make_call("any_value", copy_tree(node)))
+            return replace(made, domain=value.domain, span=value.column_span())
         if isinstance(node, exp.Column):
             raise self.compiler.source.refuse(
                 f"{node.name} is neither a group key nor inside an aggregate", node
@@ -137,6 +146,7 @@ class Group:
         value = compile_aggregate(self.compiler, node, self.inner)
         self.aggregates.append(value)
         made = make_column(self.alias, f"a{len(self.aggregates) - 1}", value.type)
+        made = replace(made, link=value.owned_key)
         if aggregate_name(node) != "count":
             return replace(made, bounds=value.bounds)
         self.numbers |= made.reads
@@ -179,7 +189,7 @@ def compile_groups(
     alias = compiler.alias()
     bounded = owner is not None and not source.repeats
     most = find_default(compiler.policy, source.source, "rows_per_unit") if bounded else None
-    group = Group(compiler, scope, items, alias, most=most)
+    group = Group(compiler, scope, items, alias, most=most, facts=facts if owner is not None else frozenset())
     for i, key in enumerate(keys):
         made = make_column(alias, f"k{i}", key.type)
         link = key.link if key.is_column else ""

@@ -1,6 +1,6 @@
 """Rules for WIDTH_BUCKET, for seconds since 1970 as points of time, AGE, and EXTRACT.
 
-WIDTH_BUCKET of whole numbers and DECIMAL is exact: bucket i begins at `lo + (i - 1)(hi - lo)/n`, and a number
+WIDTH_BUCKET of whole numbers and DECIMAL is exact. Bucket i begins at `lo + (i - 1)(hi - lo)/n`, and a number
 of s decimals has reached that if it has reached the next number of s decimals. Of DOUBLE it is computed as
 `floor(n * (x - lo) / (hi - lo)) + 1`, in this order, as other engines do, which may differ at a border. No
 expression here fails on a row: a number that is no point of time is NULL.
@@ -20,14 +20,17 @@ from dpsql.analysis import scalar_functions
 from dpsql.analysis.compiled_relation import Scope
 from dpsql.analysis.compiler import Rule, StatementCompiler, function_name, read_number
 from dpsql.analysis.conversions import cast, unify
-from dpsql.analysis.scalar_rules import build_comparison, build_typed
+from dpsql.analysis.facts_of_values import build_typed
+from dpsql.analysis.scalar_rules import SECONDS, build_comparison
 from dpsql.analysis.typed_expression import Bounds, KeyDomain, Typed, make_constant
 from dpsql.kernel.tree import Call, Case, Cast, Column, Constant, Expr, IsNull, Item, Paren, Range, Select
 from dpsql.language import MARK, copy_tree
 from dpsql.policy import Assumed
 from dpsql.types import BIGINT, DOUBLE, INTEGER, NULL, TIMESTAMP, TIMESTAMPTZ, VARCHAR, SqlType
 
-_MOST_BUCKETS = 200
+_MOST_BUCKETS = 2_000
+_MOST_BORDERS = 200
+"""How many buckets are chosen by comparisons with borders: of DECIMAL, and of ends that are not whole."""
 _EXAMPLE = "WIDTH_BUCKET(cost, 0, 100, 10)"
 
 
@@ -47,6 +50,16 @@ def compile_width_bucket(compiler: StatementCompiler, node: exp.Expr, scope: Sco
     value, number = compiler.expression(arguments[0], scope), int(count)
     if value.type == DOUBLE:
         chosen = _bucket_of_double(compiler, node, value, low, high, number)
+    elif (
+        value.type.integer
+        and max(abs(low), abs(high)) < 10**15
+        and {low.denominator, high.denominator} == {1}
+    ):
+        chosen = _bucket_of_whole(compiler, node, value, int(low), int(high), number)
+    elif number > _MOST_BORDERS:
+        raise compiler.source.refuse(
+            f"WIDTH_BUCKET of these numbers makes 1 to {_MOST_BORDERS} buckets", arguments[3], _EXAMPLE
+        )
     elif value.type.integer or value.type.name == "DECIMAL":
         borders = [low + (high - low) * i / number for i in range(number + 1)]
         chosen = _choose_bucket(compiler, node, value, borders, 0, number + 1)
@@ -95,6 +108,24 @@ def _make_border(
         return make_constant(whole, BIGINT)
     digits = max(len(str(abs(whole))), scale + 1)
     return make_constant(Decimal(whole).scaleb(-scale), SqlType("DECIMAL", digits, scale))
+
+
+def _bucket_of_whole(
+    compiler: StatementCompiler, node: exp.Expr, value: Typed, low: int, high: int, number: int
+) -> Expr:
+    """Return the bucket of a whole number between whole ends, by its distance from the first end."""
+
+    def call(name: str, *arguments: Typed) -> Typed:
+        return scalar_functions.compile_call(compiler.source, compiler.catalog, name, arguments, node)
+
+    start, width, size = (make_constant(n, BIGINT) for n in (low, abs(high - low), number))
+    wide, (least, most) = cast(value, BIGINT), sorted((low, high))
+    cut = Call("greatest", (Call("least", (wide.node, Constant(most, BIGINT))), Constant(least, BIGINT)))
+    inside = replace(wide, node=cut, bounds=Bounds(Fraction(least), Fraction(most), "the ends"), domain=None)
+    far = call("-", inside, start) if low < high else call("-", start, inside)
+    place = call("+", call("//", call("*", far, size), width), make_constant(1, BIGINT))
+    before = build_comparison("<" if low < high else ">", wide, start).node
+    return Case(((before, Constant(0, BIGINT)),), place.node)
 
 
 def _bucket_of_double(
@@ -153,9 +184,10 @@ def compile_local_time(compiler: StatementCompiler, node: exp.Expr, scope: Scope
 
 def compile_age(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> Typed:
     """Compile AGE of two points of time, or of one up to the beginning of today, as seconds."""
-    return scalar_functions.compile_call(
+    found = scalar_functions.compile_call(
         compiler.source, compiler.catalog, "age", _ends_of_age(compiler, node, scope), node
     )
+    return replace(found, notes=(*found.notes, SECONDS))
 
 
 def _compile_part_of_age(
@@ -190,19 +222,26 @@ def _extract(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> Typed
         if TIMESTAMPTZ in (later.type, earlier.type):
             later, earlier = unify(compiler.source, compiler.catalog, later, earlier, node)
         if {later.type.name, earlier.type.name} <= {"DATE", "TIMESTAMP", "TIMESTAMPTZ"}:
-            function, unit, scale = _ELAPSED[node.name.lower()]
+            function, unit, operator, scale = _ELAPSED[node.name.lower()]
             times = [v if v.type.moment else cast(v, TIMESTAMP) for v in (earlier, later)]
             parts = [make_constant(unit, VARCHAR), *times]
             found = scalar_functions.compile_call(compiler.source, compiler.catalog, function, parts, node)
-            if scale is None:
+            if not operator:
                 return found
-            seconds = [found, make_constant(scale, INTEGER)]
-            return scalar_functions.compile_call(compiler.source, compiler.catalog, "/", seconds, node)
+            both = [found, make_constant(scale, INTEGER)]
+            return scalar_functions.compile_call(compiler.source, compiler.catalog, operator, both, node)
     value = compiler.expression(node.expression, scope)
     return scalar_functions.compile_call(compiler.source, compiler.catalog, "date_part", [part, value], node)
 
 
-_ELAPSED = {"epoch": ("date_diff", "microsecond", 1_000_000), "day": ("date_sub", "day", None)}
-"""What EXTRACT takes from the time between two points of time: seconds with fraction, or whole days."""
+_ELAPSED = {
+    "epoch": ("date_diff", "microsecond", "/", 1_000_000),
+    "day": ("date_sub", "day", "", 1),
+    "hour": ("date_sub", "hour", "%", 24),
+    "minute": ("date_sub", "minute", "%", 60),
+    "second": ("date_sub", "second", "%", 60),
+}
+"""What EXTRACT takes from the time between two points of time: all seconds, with their fraction; whole days;
+and whole hours, minutes and seconds beside the days, hours and minutes, below 0 if the time is."""
 
 TIME_RULES = (Rule(exp.Extract, _extract, frozenset({"this", "expression"})),)

@@ -19,21 +19,16 @@ from dpsql.analysis.buckets_and_epochs import (
     compile_local_time,
     compile_width_bucket,
 )
+from dpsql.analysis.casts import make_canonical
 from dpsql.analysis.compiled_relation import Scope
 from dpsql.analysis.compiler import Rule, StatementCompiler, function_name
 from dpsql.analysis.conversions import cast, unify
-from dpsql.analysis.facts_of_values import bounds_of_greatest, hull_of_bounds
+from dpsql.analysis.facts_of_values import bounds_of_greatest, build_typed, hull_of_bounds
 from dpsql.analysis.nested_queries import SUBQUERY_RULES
 from dpsql.analysis.public_domains import make_literal_domain
 from dpsql.analysis.released_values import VALUE_RULES
 from dpsql.analysis.scalar_functions import is_failing_on_samples
-from dpsql.analysis.scalar_rules import (
-    RULES,
-    build_typed,
-    compile_condition,
-    convert_to_common,
-    make_canonical,
-)
+from dpsql.analysis.scalar_rules import RULES, compile_condition, convert_to_common
 from dpsql.analysis.syntax_rules import SYNTAX_RULES, ZONE_RULES, compile_lambda_call, compile_timezone_call
 from dpsql.analysis.typed_expression import Bounds, Literal, Typed, bounds_of_constant, make_constant
 from dpsql.analysis.window_functions import WINDOW_RULES

@@ -21,7 +21,7 @@ from dpsql.analysis.plan_shapes import is_moment, shape_of
 from dpsql.analysis.schema_catalog import Catalog
 from dpsql.errors import InternalError
 from dpsql.kernel import tree
-from dpsql.kernel.check import Certificate, NotCertified, certify
+from dpsql.kernel.check import Certificate, NotCertified, Proofs, certify
 from dpsql.kernel.tree import DOMAIN_SCHEMA, duckdb_sql, literal_sql
 from dpsql.lazy_dataclass import dataclass
 from dpsql.policy import Policy
@@ -305,21 +305,23 @@ def seal(
     groups: CountedGroups | None = None,
     sparse: SparseDomain | None = None,
     faster: Sequence[tuple[tree.Query, int]] = (),
+    proofs: Proofs | None = None,
 ) -> CompiledQuery:
     """Make the compiled query, at the end of the analysis; nothing else is ever counted.
 
     Its columns get their types, the engine's binder confirms its SQL, and the kernel proves from the tree
     and from what the owner declares how far one unit changes its numbers. Raises `InternalError` (uncharged,
-    unless it is made after a charge) if one of them objects.
+    unless it is made after a charge) if one of them objects. `proofs` has what it has proved of other
+    queries of the statement.
     """
     typed = give_types(query, catalog.stored_types)
     sql = tree.duckdb_sql(typed)
     plain = [confirm(catalog, sql, policy)]
-    certificate = certificate_of(typed, sql, catalog, policy, tables)
+    certificate = certificate_of(typed, sql, catalog, policy, tables, proofs)
     others = tuple(
         (text, cell)
         for each, cell in faster
-        if (text := _certified_text(each, catalog, policy, tables, certificate)) is not None
+        if (text := _certified_text(each, catalog, policy, tables, certificate, proofs)) is not None
     )
     plain += [confirm(catalog, text, policy) for text, _ in others]
     return CompiledQuery(
@@ -340,7 +342,12 @@ def seal(
 
 
 def _certified_text(
-    query: tree.Query, catalog: Catalog, policy: Policy, tables: tuple[str, ...], of: Certificate
+    query: tree.Query,
+    catalog: Catalog,
+    policy: Policy,
+    tables: tuple[str, ...],
+    of: Certificate,
+    proofs: Proofs | None,
 ) -> str | None:
     """Return the SQL of a query that may be counted in the place of another; None if it is not certified.
 
@@ -349,21 +356,26 @@ def _certified_text(
     typed = give_types(query, catalog.stored_types)
     sql = tree.duckdb_sql(typed)
     try:
-        found = certificate_of(typed, sql, catalog, policy, tables)
+        found = certificate_of(typed, sql, catalog, policy, tables, proofs)
     except NotCertified:
         return None
     return sql if found.parts == of.parts else None
 
 
 def certificate_of(
-    query: tree.Query, sql: str, catalog: Catalog, policy: Policy, tables: tuple[str, ...]
+    query: tree.Query,
+    sql: str,
+    catalog: Catalog,
+    policy: Policy,
+    tables: tuple[str, ...],
+    proofs: Proofs | None = None,
 ) -> Certificate:
     """Return the certificate of a query, made anew unless an equal query has one from the same facts."""
     facts = catalog.facts(policy, tables)
     kept = catalog.certified.get(sql)
     if kept is not None and kept[0] == facts and kept[1].query == query:
         return kept[1]
-    made = certify(query, facts)
+    made = certify(query, facts, proofs)
     if len(catalog.certified) >= _CERTIFICATES_KEPT:
         catalog.certified.clear()
     catalog.certified[sql] = facts, made

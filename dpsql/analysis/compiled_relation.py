@@ -295,7 +295,9 @@ class Scope:
             whole = "." in close[0]  # with a table or STRUCT before it
             hint = f"did you mean {close[0] if whole else write_name(close[0])}?"
             fix = replace_name(node.this, close[0]) if not whole else None
-            if fix is not None and len(close) > 1:  # which one is meant is not sure
+            near = difflib.get_close_matches(own, close, 2, 0.75)
+            sure = len(near) == 1 and fold(near[0][:1]) == fold(own[:1])
+            if fix is not None and not sure and not difflib.get_close_matches(own, near[:1], 1, 0.85):
                 fix = replace(fix, guess=f"{close[0]} for {own}")
         return self.source.refuse(f"there is no column {name}", node, hint, fix, unknown="column")
 

@@ -15,6 +15,7 @@ from dpsql.analysis.compiled_relation import Cte, From, Relation, Scope
 from dpsql.analysis.schema_catalog import Catalog
 from dpsql.analysis.typed_expression import Typed
 from dpsql.errors import InternalError, QueryRefused
+from dpsql.kernel.check import Proofs
 from dpsql.kernel.loss import exact
 from dpsql.kernel.tree import OPAQUE, Expr, OrderTerm
 from dpsql.language import MARK, StatementText, list_visible_ctes
@@ -87,6 +88,8 @@ class StatementCompiler:
     """The current time, read once for the whole statement, or `as_of`."""
     closed_at: date = field(init=False)
     """The day on which parts of units count as closed or not: none later than the present one."""
+    proofs: Proofs = field(default_factory=Proofs)
+    """What the kernel has proved of the statement's queries."""
     used: set[str] = field(default_factory=set)
     """The declared tables that the statement names."""
     intervals: dict[str, str] = field(default_factory=dict)

@@ -34,18 +34,19 @@ from dpsql.kernel.tree import (
     literal_sql,
 )
 from dpsql.language import StatementText, copy_tree
+from dpsql.lazy_pattern import lazy_pattern
 from dpsql.policy import Assumed, zones
 from dpsql.types import BIGINT, DOUBLE, HUGEINT, TIMESTAMP, TIMESTAMPTZ, VARCHAR, SqlType
 
 _DATE = r"[+-]?\d{1,6}[-/\\ ]\d{1,2}[-/\\ ]\d{1,2}(?:\s*\(BC\))?"
 _CLOCK = r"\d{1,2}:\d{1,2}(?::\d{1,2}(?:\.\d*)?)?"
-_WORD = re.compile(r"\s*[+-]?(epoch|infinity|inf)\s*", re.IGNORECASE)
-_NAIVE = re.compile(rf"\s*(?:{_DATE})?(?:(?:\s+|T)?{_CLOCK})?\s*", re.IGNORECASE)
+_WORD = lazy_pattern(r"\s*[+-]?(epoch|infinity|inf)\s*", re.IGNORECASE)
+_NAIVE = lazy_pattern(rf"\s*(?:{_DATE})?(?:(?:\s+|T)?{_CLOCK})?\s*", re.IGNORECASE)
 _MOMENT = (
     rf"(?i:\s*(?P<naive>{_DATE}(?:(?:\s+|T)(?P<clock>{_CLOCK}))?)\s*(?P<zone>Z|[+-][\d:]+|[A-Z][\w/+-]*)?\s*)"
 )
 """It is compiled when a text is first read."""
-_OFFSET = re.compile(r"([+-])(\d{1,2})(?::?(\d{2}))?(?::?(\d{2}))?")
+_OFFSET = lazy_pattern(r"([+-])(\d{1,2})(?::?(\d{2}))?(?::?(\d{2}))?")
 
 OF_UTC = Assumed("days and hours of a TIMESTAMPTZ are those of UTC")
 """The note on a part of an instant."""

@@ -20,7 +20,7 @@ from decimal import Decimal
 from fractions import Fraction
 
 from dpsql.analysis.schema_catalog import Catalog
-from dpsql.analysis.typed_expression import GRAINS, TRUTH, Bounds, Span, Typed
+from dpsql.analysis.typed_expression import GRAINS, TRUTH, Bounds, KeyDomain, Span, Typed, join_notes
 from dpsql.kernel.check.proof import is_null
 from dpsql.kernel.tree import (
     Apply,
@@ -43,6 +43,7 @@ from dpsql.kernel.tree import (
     Saturated,
     Try,
 )
+from dpsql.lazy_pattern import lazy_pattern
 from dpsql.policy import Table, fit_bounds
 from dpsql.types import BOOLEAN, DOUBLE, SqlType
 
@@ -291,7 +292,7 @@ def _bucket_grain(interval: Interval) -> str | None:
 UTC_PARTS = frozenset({*_PARTS, *_PART_FIRST, "strftime", "time_bucket"})
 """Functions whose results depend on the zone in which a moment is looked at."""
 
-_MAY_BE_NULL = re.compile(
+_MAY_BE_NULL = lazy_pattern(
     r"\b(NULL|NULLIF|TRY|TRY_CAST|CASE|list_\w+|json\w*|array_\w+)\b|->|\[", re.IGNORECASE
 )
 """What is in the forms of functions that return NULL for arguments that are not NULL."""
@@ -418,4 +419,23 @@ def bounds_of_column(catalog: Catalog, table: Table, column: str, sql_type: SqlT
         None
         if extent is None
         else Bounds(*extent, f"the values of {place}" if table.unit is None else domain)
+    )
+
+
+def build_typed(
+    node: Expr,
+    sql_type: SqlType,
+    *parts: Typed,
+    domain: KeyDomain | None = None,
+    bounds: Bounds | None = None,
+) -> Typed:
+    """Return a typed expression over parts, with the grains, notes and clock that follow from theirs."""
+    return Typed(
+        node,
+        sql_type,
+        domain=domain,
+        grains=join_grains(parts),
+        bounds=bounds,
+        clock=any(part.clock for part in parts),
+        notes=join_notes(parts),
     )

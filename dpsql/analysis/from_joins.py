@@ -10,14 +10,14 @@ from sqlglot import exp
 from dpsql.analysis.compiled_relation import Cte, From, Origin, Owner, Relation, Scope
 from dpsql.analysis.compiler import StatementCompiler, check_arguments, list_conjuncts
 from dpsql.analysis.conversions import unify
-from dpsql.analysis.facts_of_values import hull_of_bounds
+from dpsql.analysis.facts_of_values import build_typed, hull_of_bounds
 from dpsql.analysis.from_tables import compile_from_item, place_in_from
-from dpsql.analysis.lists_and_series import read_series
+from dpsql.analysis.lists_and_series import compile_unnest, read_series
 from dpsql.analysis.period_refusals import refuse_join, refuse_standing
 from dpsql.analysis.public_domains import compile_declared_values
 from dpsql.analysis.row_conditions import find_facts_of_join, mark_facts
-from dpsql.analysis.scalar_rules import build_comparison, build_typed, compile_condition
-from dpsql.analysis.typed_expression import Typed, UnitRole, make_column
+from dpsql.analysis.scalar_rules import build_comparison, compile_condition
+from dpsql.analysis.typed_expression import Typed, UnitRole
 from dpsql.errors import QueryRefused, with_article
 from dpsql.kernel.tree import (
     Binary,
@@ -30,14 +30,11 @@ from dpsql.kernel.tree import (
     Join,
     Paren,
     Select,
-    Unnest,
     conjunction,
 )
 from dpsql.language import copy_tree
 from dpsql.policy import fold
-from dpsql.types import INTEGER
-
-_ITEMS = frozenset({"VARCHAR", "BIGINT", "INTEGER", "SMALLINT", "TINYINT", "DATE", "BOOLEAN", "UUID"})
+from dpsql.types import BOOLEAN, INTEGER
 
 
 def compile_from(compiler: StatementCompiler, select: exp.Select, ctes: tuple[Cte, ...], depth: int) -> From:
@@ -45,7 +42,7 @@ def compile_from(compiler: StatementCompiler, select: exp.Select, ctes: tuple[Ct
     first = select.args.get("from_")
     if first is None:
         one = Select((Item(Constant(1, INTEGER)),))
-        return From(Derived(one, "t0"), Scope(compiler.source), None, None)
+        return From(Derived(one, "t0"), Scope(compiler.source), None, None, frozenset((frozenset(),)))
     check_arguments(compiler.source, first, frozenset({"this"}))
     where = select.args.get("where")
     filters = list_conjuncts(where.this) if where is not None else []
@@ -120,7 +117,7 @@ def _compile_join(
 ) -> From:
     kind = _read_kind(compiler, join)
     if isinstance(join.this, exp.Unnest) and read_series(join.this) is None:
-        return _compile_unnest(compiler, left, join, kind)
+        return compile_unnest(compiler, left, join, kind)
     relation, origin, generated = _compile_item(compiler, select, join.this, ctes, depth)
     if join.this.args.get("joins"):
         raise compiler.source.refuse("write nested joins as subqueries", join)
@@ -150,7 +147,7 @@ def _compile_join(
     periods = any(side.owner is not None and side.owner.every for side in (left, relation))
     if periods:
         pairs += find_period_equalities(compiler, both, own, origin.columns)
-    single = kind in ("INNER", "LEFT") and _has_single_match(relation, origin, pairs)
+    single = kind in ("INNER", "LEFT", "CROSS") and _has_single_match(relation, origin, pairs)
     kept = single or kind in ("SEMI", "ANTI")
     if kind in ("INNER", "CROSS"):
         pairs += find_equalities(both, filters, (origin,))
@@ -162,6 +159,8 @@ def _compile_join(
     with compiler.part():
         owner, unit, same = _join_owned(compiler, join, kind, left, relation, here, pairs, kept)
     on = conjunction([*same, *(c.guarded_node for c in conditions)])
+    if on is None and kind != "CROSS":  # the condition was refused
+        on = Constant(value=True, type=BOOLEAN)
     if kind == "CROSS" and on is not None:
         kind = "INNER"
     joined = Join(left.source, kind, Derived(relation.query, generated), on)
@@ -169,29 +168,6 @@ def _compile_join(
     scope = mark_facts(_make_scope(compiler, left, relation, origin, kind, merged), names)
     repeats = left.repeats if kept else left.repeats_beside(relation, pairs)
     return From(joined, scope, owner, unit, left.unique if kept else frozenset(), repeats)
-
-
-def _compile_unnest(compiler: StatementCompiler, left: From, join: exp.Expr, kind: str) -> From:
-    """Compile CROSS JOIN UNNEST: it repeats each row for the items of its list, so none stays unique."""
-    node = join.this
-    check_arguments(compiler.source, node, frozenset({"expressions", "alias"}))
-    if kind != "CROSS" or len(node.expressions) != 1:
-        raise compiler.source.refuse(
-            "UNNEST takes one list and no condition", join, "FROM t, UNNEST(t.list) AS i(item)"
-        )
-    if left.owner is not None and left.owner.row:
-        raise compiler.source.refuse("each row is a privacy unit, and UNNEST would repeat it", join)
-    value = compiler.expression(node.expressions[0], left.scope)
-    if value.type.item is None or value.type.item.name not in _ITEMS:
-        raise compiler.source.refuse(f"UNNEST does not take {value.type}", node)
-    alias = node.args.get("alias")
-    name = alias.name if alias is not None and alias.this is not None else "unnest"
-    columns = [c.name for c in alias.args.get("columns") or ()] if alias is not None else []
-    generated = compiler.alias()
-    item = make_column(generated, "c0", value.type.item)
-    origin = Origin(name, (columns[0] if columns else "unnest",), (item,))
-    repeated = Join(left.source, "CROSS", Unnest(value.guarded_node, generated))
-    return From(repeated, left.scope.join(origin), left.owner, left.unit, repeats=True)
 
 
 def _resolve_using(

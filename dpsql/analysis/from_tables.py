@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from sqlglot import exp
 
+from dpsql.analysis.casts import make_canonical
 from dpsql.analysis.compiled_relation import (
     Cte,
     Origin,
@@ -31,7 +32,7 @@ from dpsql.analysis.public_domains import (
 )
 from dpsql.analysis.released_values import find_mark, relation_of_list
 from dpsql.analysis.row_conditions import find_fact_places
-from dpsql.analysis.scalar_rules import convert_to_common, make_canonical
+from dpsql.analysis.scalar_rules import convert_to_common
 from dpsql.analysis.schema_catalog import Catalog
 from dpsql.analysis.syntax_rules import find_steps, move_time, note_zone
 from dpsql.analysis.typed_expression import Span, Typed, UnitRole
@@ -181,11 +182,24 @@ def find_declared_table(source: StatementText, policy: Policy, node: exp.Table) 
                 unknown="table",
             )
         known = [*(t.name for t in policy.tables.values()), *(v.name for v in policy.views.values())]
+        known = [*_list_cte_names(node), *known]
         close = difflib.get_close_matches(node.name, known, 2)
+        close = close[:1] if difflib.get_close_matches(node.name, close, 2, 0.85) == close[:1] else close
         hint = f"did you mean {close[0]}?" if close else "tables are " + ", ".join(known)[:200]
         fix = replace_name(node.this, close[0]) if len(close) == 1 and not elsewhere else None
         raise source.refuse(f"there is no table {node.name[:60]}", node, hint, fix, unknown="table")
     return table
+
+
+def _list_cte_names(node: exp.Expr) -> list[str]:
+    """Return the names of the queries of WITH that may be meant by a name of a table."""
+    found, at = list[str](), node.parent
+    while at is not None:
+        found += (
+            [cte.alias for cte in at.args["with_"].expressions] if at.args.get("with_") is not None else []
+        )
+        at = at.parent
+    return [name for name in found if fold(name) != fold(node.name)]
 
 
 def compile_declared_table(compiler: StatementCompiler, table: Table, at: exp.Expr) -> Relation:

@@ -44,6 +44,8 @@ if TYPE_CHECKING:
 NO_CANDIDATES = "no value in the public domain of the keys meets WHERE"
 """The refusal of a statement that can have no groups, as public values alone tell."""
 MAX_DOMAIN = 10_000_000
+MOST_BYTES = 500_000_000
+"""The largest answer that is begun, by a rough size: SQLite holds values of up to 10**9 bytes."""
 """The most groups that are counted all, also the empty ones."""
 MAX_LIST = 10_000_000
 """The most candidates of keys that are a list and no range of integers."""
@@ -130,6 +132,14 @@ def check_domain(
             )
     if block.keys and size == 0:
         raise query.source.refuse(NO_CANDIDATES, query.tree.args.get("group"))
+    if isinstance(block.selection, AllGroups):
+        width = 8 * (len(block.keys) + 4 * len(block.counts))  # a number has its ends and its noise beside it
+        if size * width > MOST_BYTES:
+            raise query.source.refuse(
+                f"an answer of {size:,} groups is larger than the ledger holds",
+                query.tree.args.get("group"),
+                "leave a key out, or say in WHERE which values of the keys there are",
+            )
     return size
 
 
@@ -250,7 +260,10 @@ def _is_shown_by_units(
     compiler: StatementCompiler, block: OuterQuery, selection: TopK, options: Options
 ) -> bool:
     """Return whether the largest groups are selected from those that have enough units."""
-    rows = block.counts[selection.count].l1_over_groups
+    count = block.counts[selection.count]
+    rows, (in_a_group, _) = count.l1_over_groups, count.difference
+    if rows is None and in_a_group > 1:
+        rows = in_a_group
     most = bound_groups(compiler, block.source, selection, options, one_group=block.one_group)
     if compiler.ladders:
         rows = MOST_ROWS  # whatever bound is found, the groups are shown by the same numbers

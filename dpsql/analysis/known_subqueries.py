@@ -11,6 +11,7 @@ from sqlglot import exp
 
 from dpsql.analysis.compiled_relation import Cte, Relation, find_cte
 from dpsql.analysis.compiler import QueryCompiler, StatementCompiler, read_clock
+from dpsql.kernel.check import Proofs
 from dpsql.language import find_nodes, read_nodes
 
 if TYPE_CHECKING:
@@ -44,6 +45,8 @@ class KnownSubqueries:
         self.compile_query = compile_query
         self.now = read_clock()
         """The present time for all of the statement."""
+        self.proofs = Proofs()
+        """What the kernel has proved of the statement's queries."""
         self._known: dict[object, _Compiled] = {}
         self._numbers = defaultdict[object, list[tuple[object, int]]](list)
         """The numbers of trees, by what their nodes hold; trees of other positions have other numbers."""

@@ -1,4 +1,4 @@
-"""Lists of a row and series in FROM: subqueries over the items of a list, GENERATE_SERIES and RANGE.
+"""Lists of a row and series in FROM: UNNEST, subqueries over the items of a list, GENERATE_SERIES and RANGE.
 
 `(SELECT e.value.x FROM UNNEST(l) AS e WHERE e.key = 'a')` is `list_transform(list_filter(l, ..), ..)[1]`. A
 row without such an item, and one without a list, has NULL; for EXISTS, FALSE. Nothing here fails on a row.
@@ -15,12 +15,14 @@ from datetime import datetime, timedelta
 
 from sqlglot import exp
 
-from dpsql.analysis.compiled_relation import Relation, RelationColumn, Scope
+from dpsql.analysis.compiled_relation import From, Origin, Relation, RelationColumn, Scope
 from dpsql.analysis.compiler import StatementCompiler, check_arguments, function_name
-from dpsql.analysis.scalar_rules import build_typed, compile_condition
-from dpsql.analysis.typed_expression import Typed, UnitRole
+from dpsql.analysis.facts_of_values import build_typed
+from dpsql.analysis.scalar_rules import compile_condition
+from dpsql.analysis.typed_expression import Typed, UnitRole, make_column
 from dpsql.kernel.tree import (
     Call,
+    Case,
     Cast,
     Column,
     Constant,
@@ -29,19 +31,24 @@ from dpsql.kernel.tree import (
     Interval,
     IsNull,
     Item,
+    Join,
     Lambda,
+    ListOf,
     Parameter,
     Paren,
     Query,
     Range,
     Select,
     Source,
+    Unnest,
     Values,
 )
+from dpsql.language import fill_form
 from dpsql.policy import Assumed, fold
-from dpsql.types import BIGINT, BOOLEAN, DATE, INTERVAL, TIMESTAMP, SqlType
+from dpsql.types import BIGINT, BOOLEAN, DATE, INTERVAL, NULL, TIMESTAMP, SqlType
 
 _VALUES = frozenset({"VARCHAR", "BIGINT", "INTEGER", "DATE", "BOOLEAN", "TIMESTAMP"})
+_ITEMS = frozenset({"VARCHAR", "BIGINT", "INTEGER", "SMALLINT", "TINYINT", "DATE", "BOOLEAN", "UUID"})
 _LIST_HINT = "(SELECT e.value FROM UNNEST(items) AS e WHERE e.key = 'a')"
 _PARAMETER = "p"
 
@@ -236,3 +243,36 @@ def _evaluate(compiler: StatementCompiler, sql: str, at: exp.Expr) -> int:
     if not isinstance(found, int):
         raise compiler.source.refuse("an end of this series is no number or time", at, _HINT)
     return found
+
+
+def compile_unnest(compiler: StatementCompiler, left: From, join: exp.Expr, kind: str) -> From:
+    """Compile CROSS JOIN UNNEST: it repeats each row for the items of its list, so none stays unique.
+
+    `LEFT JOIN UNNEST(..) ON TRUE` keeps a row without items, with NULL: its list then has NULL as an item.
+    """
+    node = join.this
+    check_arguments(compiler.source, node, frozenset({"expressions", "alias"}))
+    on = join.args.get("on")
+    whole = kind in ("INNER", "LEFT") and isinstance(on, exp.Boolean) and bool(on.this)
+    if not (kind == "CROSS" or whole) or len(node.expressions) != 1:
+        raise compiler.source.refuse(
+            "UNNEST takes one list and no condition", join, "FROM t, UNNEST(t.list) AS i(item)"
+        )
+    if left.owner is not None and left.owner.row:
+        raise compiler.source.refuse("each row is a privacy unit, and UNNEST would repeat it", join)
+    value = compiler.expression(node.expressions[0], left.scope)
+    if value.type.item is None or value.type.item.name not in _ITEMS:
+        raise compiler.source.refuse(f"UNNEST does not take {value.type}", node)
+    alias = node.args.get("alias")
+    name = alias.name if alias is not None and alias.this is not None else "unnest"
+    columns = [c.name for c in alias.args.get("columns") or ()] if alias is not None else []
+    generated = compiler.alias()
+    item = make_column(generated, "c0", value.type.item)
+    origin = Origin(name, (columns[0] if columns else "unnest",), (item,))
+    items = value.guarded_node
+    if kind == "LEFT":
+        some = compiler.expression(fill_form("len(a) > 0", {"a": node.expressions[0]}), left.scope)
+        nothing = ListOf((Cast(Constant(None, NULL), value.type.item),))
+        items = Case(((some.guarded_node, items),), nothing)
+    repeated = Join(left.source, "CROSS", Unnest(items, generated))
+    return From(repeated, left.scope.join(origin), left.owner, left.unit, repeats=True)

@@ -13,6 +13,7 @@ from sqlglot import exp
 from dpsql.analysis import typed_expression
 from dpsql.analysis.aggregate_functions import contains_aggregate
 from dpsql.analysis.block_groups import Group
+from dpsql.analysis.casts import make_canonical
 from dpsql.analysis.compiled_relation import Block, From, Owner, Relation, RelationColumn, Scope, select_list
 from dpsql.analysis.compiler import Rule, StatementCompiler, check_arguments, list_conjuncts
 from dpsql.analysis.conversions import unify
@@ -28,7 +29,7 @@ from dpsql.analysis.lists_and_series import compile_list_lookup, read_list_looku
 from dpsql.analysis.period_refusals import refuse_join, refuse_standing
 from dpsql.analysis.public_values import read_public_row
 from dpsql.analysis.released_values import find_mark, relation_of_list
-from dpsql.analysis.scalar_rules import compile_condition, compile_in_list, convert_to_common, make_canonical
+from dpsql.analysis.scalar_rules import compile_condition, compile_in_list, convert_to_common
 from dpsql.analysis.typed_expression import Bounds, Typed, UnitRole, tells_units
 from dpsql.errors import QueryRefused, with_article
 from dpsql.kernel import tree
@@ -73,6 +74,10 @@ def _compile_in(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> Ty
         check_arguments(compiler.source, node, frozenset({"this", "expressions"}))
         return compile_in_list(compiler, node, scope)
     block = _block_around(compiler, node, scope)
+    if isinstance(node.this.unnest(), exp.Tuple):
+        hint = "NOT EXISTS (SELECT 1 FROM (SELECT ..) AS f WHERE f.user_id = t.user_id AND f.day = t.day)"
+        what = "NOT IN of rows: a NULL in the query leaves out the rows that may equal it"
+        raise compiler.source.refuse(what, node, hint)
     value = compiler.expression(node.this, scope)
     inner = subquery.this if isinstance(subquery, exp.Subquery) else subquery
     mark = find_mark(subquery)

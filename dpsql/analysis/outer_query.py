@@ -23,6 +23,7 @@ from sqlglot import exp
 from dpsql.analysis.addable_numbers import AddableNumbers, find_addable
 from dpsql.analysis.aggregate_functions import aggregate_calls, aggregate_name
 from dpsql.analysis.block_groups import list_group_nodes
+from dpsql.analysis.casts import make_canonical
 from dpsql.analysis.compiled_relation import Block, From, Item
 from dpsql.analysis.compiler import StatementCompiler, check_arguments, list_conjuncts
 from dpsql.analysis.count_keys import list_count_keys
@@ -47,7 +48,7 @@ from dpsql.analysis.row_conditions import (
     find_known_rows,
     is_fact,
 )
-from dpsql.analysis.scalar_rules import compile_condition, make_canonical
+from dpsql.analysis.scalar_rules import compile_condition
 from dpsql.analysis.schema_catalog import Catalog, has_stable_reads
 from dpsql.analysis.select_blocks import expand_star, list_ctes
 from dpsql.analysis.selection import parse_selection

@@ -109,7 +109,13 @@ class Draft:
         """
         subqueries = known or KnownSubqueries(select_blocks.compile_query)
         compiler = StatementCompiler(
-            query.source, policy, catalog, RULES_BY_NODE, subqueries, now=subqueries.now
+            query.source,
+            policy,
+            catalog,
+            RULES_BY_NODE,
+            subqueries,
+            now=subqueries.now,
+            proofs=subqueries.proofs,
         )
         compiler.places_found = found
         if options.as_of is not None:
@@ -183,8 +189,9 @@ def search_each_group(draft: Draft) -> None:
 
 def choose_cut(draft: Draft) -> None:
     """Set how intervals cover what bounds cut, from the statement's option or else from its tables."""
-    cut = draft.options.cut or choose_cut_of_tables(draft.policy, draft.compiler.used)
-    draft.options = replace(draft.options, cut=cut)
+    if draft.options.cut is None:
+        cut = choose_cut_of_tables(draft.policy, draft.compiler.used)
+        draft.options = replace(draft.options, cut=cut)
 
 
 def is_counted_better(draft: Draft) -> bool:
@@ -248,6 +255,7 @@ def seal_counting_query(draft: Draft) -> None:
         cells=find_cells(block.counts) is not None,
         groups=draft.groups,
         sparse=sparse,
+        proofs=draft.compiler.proofs,
     )
     check_found_keys(draft.query, block.source.owner, draft.compiled.certificate)
 
@@ -347,18 +355,21 @@ def _build_searches(
     outside: bool,
 ) -> tuple[BoundSearch, ...]:
     """Return the queries that find bounds, over the same rows as the counting query."""
+    if not compiler.ladders:
+        return ()
     # With `outside` all rows count, in whatever group.
     every = outside and most is None
     more = [each for ladder in compiler.ladders for each in (*ladder.rows, ladder.small) if each is not None]
     block = replace(block, rows=block.rows.add_expressions(more))
     among, made = _choose_rows(block, most, partitions, outside=outside), []
+    catalog, policy = compiler.catalog, compiler.policy
     for ladder in compiler.ladders:
         rows = block.rows if every and ladder.of is not Contribution.GROUPS else among
-        query = score_rungs(rows, ladder, server=compiler.policy.engine != "duckdb")
+        query = score_rungs(rows, ladder, server=policy.engine != "duckdb")
         used, size = tuple(sorted(compiler.used)), ladder.choose_sums(keys=bool(block.keys)).value
         faster = score_rungs_of_small(rows, ladder)
         sealed = seal(
-            query, compiler.catalog, compiler.policy, used, size, order=None, cells=True, faster=faster
+            query, catalog, policy, used, size, order=None, cells=True, faster=faster, proofs=compiler.proofs
         )
         made.append(BoundSearch(ladder, sealed))
     return tuple(made)

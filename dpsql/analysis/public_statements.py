@@ -6,6 +6,7 @@ The checks refuse statements that would write, read files, or read the state of 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection
 from dataclasses import replace
 from typing import TypeVar
@@ -19,7 +20,7 @@ from dpsql.analysis.from_tables import NODES_PER_TABLE, find_declared_table
 from dpsql.analysis.public_domains import DP_DOMAIN, put_domains
 from dpsql.analysis.public_limits import check_times, limit_texts
 from dpsql.analysis.schema_catalog import Catalog
-from dpsql.errors import QueryRefused
+from dpsql.errors import Fix, QueryRefused
 from dpsql.kernel.tree import listed_forms, literal_sql
 from dpsql.language import (
     MARK,
@@ -78,6 +79,7 @@ def write_public_sql(query: Query, policy: Policy, catalog: Catalog) -> str:
             at,
             "leave the clause out",
         )
+    _refuse_missing_from(query, policy)
     tree = copy_tree(query.tree)
     with source.limited_depth():
         _check_nodes(query, policy, tree)
@@ -88,6 +90,20 @@ def write_public_sql(query: Query, policy: Policy, catalog: Catalog) -> str:
         sql = write_engine_sql(tree)
         check_times(source, catalog, placed, sql)
         return sql
+
+
+def _refuse_missing_from(query: Query, policy: Policy) -> None:
+    """Refuse `SELECT COUNT(*) visits`, where a table's name stands as that of a number: FROM is missing."""
+    select = query.tree
+    last = select.expressions[-1] if isinstance(select, exp.Select) and not select.args.get("from_") else None
+    named = last.args["alias"] if isinstance(last, exp.Alias) else None
+    if named is None or not named.name.isascii() or policy.table(named.name) is None:
+        return
+    at = named.meta.get("start", -1)
+    if at < 0 or re.search(r"(?i)\bAS\s*\Z", query.source.text[:at]):
+        return
+    said = f"FROM is missing before {named.name}"
+    raise query.source.refuse(said, at, f"FROM {named.name}", Fix("FROM ", at, at))
 
 
 def show_declared_types(tree: exp.Expr, catalog: Catalog, policy: Policy) -> None:

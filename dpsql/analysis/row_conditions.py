@@ -147,10 +147,16 @@ def find_known_rows(compiler: StatementCompiler, made: From, where: Expr | None)
     kept = [*side.conditions, *map(Condition, split_conjuncts(where))]
     conditions = tuple(Condition(substitute_columns(c.expr, made_of), c.unless) for c in kept)
     matched = {item: tuple(substitute_columns(e, made_of) for e in on) for item, on in side.matched.items()}
-    found = replace(found, conditions=conditions, made_of=made_of, matched=matched)
-    found = replace(found, weak=frozenset(side.weak), tied=side.tied)
     sure = frozenset(node for c in conditions if not c.unless for node in find_not_null(c.expr))
-    found = replace(found, sure=sure)
+    found = replace(
+        found,
+        conditions=conditions,
+        made_of=made_of,
+        matched=matched,
+        weak=frozenset(side.weak),
+        tied=side.tied,
+        sure=sure,
+    )
     return found.keep_present(alias for node in sure if (alias := found.find_item(node)))
 
 

@@ -424,6 +424,7 @@ def _refuse_unlisted(source: StatementText, name: str, at: exp.Expr) -> Exceptio
 def find_nearest_function(name: str) -> str | None:
     """Return the known function whose name is most like an unknown one; None if none is."""
     names = [n for n in (*listed_forms(), *_AGGREGATES, "average") if n.isidentifier() and len(n) > 3]
+    names += ["sum", "avg", "min", "max"]
     known = name.lower() in names or len(name) < 4 or name.lower() == "quartile"
     close = [] if known else difflib.get_close_matches(name.lower(), names, 1, 0.8)
     return (close[0].upper() if name.isupper() else close[0]) if close else None

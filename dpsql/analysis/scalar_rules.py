@@ -7,31 +7,30 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from datetime import date, datetime
 from functools import partial, reduce
 
 from sqlglot import exp
 
 from dpsql.analysis import scalar_functions
+from dpsql.analysis.casts import compile_cast
 from dpsql.analysis.compiled_relation import Scope
 from dpsql.analysis.compiler import Rule, StatementCompiler, check_arguments
 from dpsql.analysis.conversions import (
-    OF_UTC,
     cast,
     convert_implicitly,
-    refuse_text,
-    refuse_without_zone,
     unify,
 )
-from dpsql.analysis.facts_of_values import bounds_of_call, hull_of_bounds, join_grains, mark_grain
+from dpsql.analysis.facts_of_values import (
+    bounds_of_call,
+    build_typed,
+    hull_of_bounds,
+)
 from dpsql.analysis.public_domains import make_literal_domain
-from dpsql.analysis.total_forms import COMPARISONS, LIKES, OPERATORS, cut_text, widen_integer
-from dpsql.analysis.typed_expression import Bounds, KeyDomain, Literal, Typed, join_notes, make_constant
+from dpsql.analysis.total_forms import COMPARISONS, LIKES, OPERATORS, widen_integer
+from dpsql.analysis.typed_expression import KeyDomain, Literal, Typed, make_constant
 from dpsql.kernel.tree import (
     Apply,
-    Between,
     Binary,
-    Canonical,
     Case,
     Column,
     Constant,
@@ -48,13 +47,12 @@ from dpsql.kernel.tree import (
     Unary,
     duckdb_sql,
 )
-from dpsql.kernel.tree.forms import LONGEST, NEGATED, UTC_OFFSET
+from dpsql.kernel.tree.forms import NEGATED
 from dpsql.language import copy_tree
 from dpsql.policy import Assumed
 from dpsql.types import (
     BIGINT,
     BOOLEAN,
-    DOUBLE,
     INTEGER,
     INTERVAL,
     JSON,
@@ -62,8 +60,6 @@ from dpsql.types import (
     TIMESTAMP,
     TIMESTAMPTZ,
     VARCHAR,
-    SqlType,
-    column_type,
 )
 
 _ZERO = make_constant(0, INTEGER)
@@ -94,25 +90,6 @@ def _repeat_comparison(node: exp.Expr) -> str | None:
     return str(made.sql("duckdb"))
 
 
-def build_typed(
-    node: Expr,
-    sql_type: SqlType,
-    *parts: Typed,
-    domain: KeyDomain | None = None,
-    bounds: Bounds | None = None,
-) -> Typed:
-    """Return a typed expression over parts, with the grains, notes and clock that follow from theirs."""
-    return Typed(
-        node,
-        sql_type,
-        domain=domain,
-        grains=join_grains(parts),
-        bounds=bounds,
-        clock=any(part.clock for part in parts),
-        notes=join_notes(parts),
-    )
-
-
 def build_comparison(operator: str, a: Typed, b: Typed) -> Typed:
     """Return a comparison, a conjunction or a disjunction of two expressions."""
     return build_typed(Paren(Binary(operator, a.node, b.node)), BOOLEAN, a, b)
@@ -140,7 +117,8 @@ def _not(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> Typed:
 
 def _check_comparable(compiler: StatementCompiler, value: Typed, node: exp.Expr) -> None:
     if value.type in (INTERVAL, JSON):
-        raise compiler.source.refuse(f"{value.type} values are not compared", node)
+        hint = "EXTRACT(EPOCH FROM b - a) > 86400" if value.type == INTERVAL else None
+        raise compiler.source.refuse(f"{value.type} values are not compared", node, hint)
 
 
 def _comparison(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> Typed:
@@ -168,6 +146,12 @@ def _note_undeclared(compiler: StatementCompiler, node: exp.Expr, domain: KeyDom
 def _between(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> Typed:
     value = compiler.expression(node.this, scope)
     low, high = compiler.expression(node.args["low"], scope), compiler.expression(node.args["high"], scope)
+    ends = [end.literal.value for end in (low, high) if end.literal is not None]
+    whole = [end for end in ends if isinstance(end, int)]
+    if len(whole) == 2 and whole[0] > whole[1]:
+        compiler.assume(
+            Assumed(f"BETWEEN {ends[0]} AND {ends[1]} is never TRUE: the smaller end stands first")
+        )
     a, low = unify(compiler.source, compiler.catalog, value, low, node)
     b, high = unify(compiler.source, compiler.catalog, value, high, node)
     return build_comparison("AND", build_comparison(">=", a, low), build_comparison("<=", b, high))
@@ -259,89 +243,6 @@ def _case(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> Typed:
     )
 
 
-_PRINTED = (
-    Constant(date(1, 1, 1), TIMESTAMP),
-    Constant(datetime(9999, 12, 31, 23, 59, 59, 999999), TIMESTAMP),
-)
-"""The first and last TIMESTAMP that is converted to text."""
-
-_PLAIN_ITEMS = frozenset({"VARCHAR", "BIGINT", "INTEGER", "DATE", "BOOLEAN"})
-"""Item types whose equal values have one text, so that equal lists have equal texts."""
-
-
-_PARTS = frozenset({"year", "quarter", "month", "week", "day", "hour"})
-"""What is no type, but a part of time to which moments are cut."""
-
-
-def _cast(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> Typed:
-    value = compiler.expression(node.this, scope)
-    text = copy_tree(node.args["to"]).sql("duckdb", copy=False)
-    if text.upper() == "JSON":
-        if value.type != VARCHAR:
-            raise compiler.source.refuse("only VARCHAR is read as JSON", node)
-        return cast(value, JSON)
-    try:
-        sql_type = column_type(text)
-    except ValueError as error:
-        part, moment = text.lower(), value.type.moment or value.type.name == "DATE"
-        hint = f"date_trunc('{part}', {node.this.sql('duckdb')})" if moment and part in _PARTS else None
-        raise compiler.source.refuse(str(error), node, hint) from None
-    if sql_type.name in ("LIST", "STRUCT", "ENUM", "BLOB") or value.type in (JSON, INTERVAL):
-        raise compiler.source.refuse(f"{value.type} is not cast to {sql_type.name}", node)
-    if value.type.name == "STRUCT" or (
-        value.type.item is not None and value.type.item.name not in _PLAIN_ITEMS
-    ):
-        raise compiler.source.refuse(f"{value.type} is not cast to {sql_type}", node)
-    if sql_type == value.type:
-        return value
-    if value.text is not None:
-        converted = convert_implicitly(compiler.catalog, value, sql_type)
-        if converted is None:
-            raise refuse_text(compiler.source, value.text, sql_type, node)
-        # A constant still, but no text any more that could become something else.
-        return replace(converted, literal=Literal((sql_type.name, value.text)))
-    if TIMESTAMPTZ in (value.type, sql_type):
-        return _cast_instant(compiler, value, sql_type, node)
-    if value.type == TIMESTAMP and sql_type == VARCHAR:
-        value = build_typed(Paren(Case(((Between(value.node, *_PRINTED), value.node),))), TIMESTAMP, value)
-    result = cast(mark_grain(value, "day") if sql_type.name == "DATE" else value, sql_type)
-    if sql_type.name == "DATE" and value.zoned is not None and value.zoned.note is not None:
-        result = replace(result, notes=(*result.notes, value.zoned.note))
-    if value.type.name == "LIST" and sql_type == VARCHAR:
-        # Quotes and separators make the text of a list longer than its items.
-        return cut_text(result, LONGEST)
-    return make_canonical(result)
-
-
-def _cast_instant(compiler: StatementCompiler, value: Typed, sql_type: SqlType, node: exp.Expr) -> Typed:
-    """Compile a conversion from or to TIMESTAMPTZ; of one that needs a zone, the zone is to be written."""
-    if sql_type == TIMESTAMPTZ:
-        converted = convert_implicitly(compiler.catalog, value, TIMESTAMPTZ)
-        if converted is None:
-            raise refuse_without_zone(compiler.source, value.type, node)
-        return replace(converted, literal=value.literal)
-    if sql_type == VARCHAR:
-        inside = Case(((Between(value.node, *_PRINTED), value.node),))
-        text = cast(build_typed(Paren(inside), TIMESTAMP, value), VARCHAR)
-        return replace(text, node=Apply(UTC_OFFSET, (text.node,)))
-    if sql_type == TIMESTAMP:
-        raise refuse_without_zone(compiler.source, value.type, node)
-    day = cast(mark_grain(value, "day"), sql_type)
-    return replace(day, notes=(*day.notes, OF_UTC)) if sql_type.name == "DATE" else day
-
-
-def make_canonical(value: Typed) -> Typed:
-    """Normalise a DOUBLE expression so that equal values have equal bits: one zero, one NaN.
-
-    Every stored or compared DOUBLE passes through here: where equal values are merged (DISTINCT, GROUP BY,
-    MIN), the engine keeps the bits of the first one, and which is first depends on the rows of all units.
-    Columns are canonical already.
-    """
-    if value.type != DOUBLE or value.is_column:
-        return value
-    return replace(value, node=Canonical(value.node))
-
-
 def _neg(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> Typed:
     if isinstance(node.this, exp.Literal) and node.this.is_number and str(node.this.this) == str(2**63):
         least = make_constant(-(2**63), BIGINT)  # its digits alone are no BIGINT
@@ -362,9 +263,24 @@ def _operator(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> Type
     if INTERVAL in (a.type, b.type):
         return _interval_arithmetic(compiler, node, name, a, b)
     found = scalar_functions.compile_call(compiler.source, compiler.catalog, name, [a, b], node)
+    if type(node) in LIKES and b.text is not None and "*" in b.text and not {*"%_"} & {*b.text}:
+        compiler.assume(Assumed(f"'{b.text}' has no %, which stands for any characters: * stands for itself"))
     if node.args.get("negate"):
         return replace(found, node=Apply(NEGATED, (found.node,)))
+    if name == "-" and (a.type.moment or b.type.moment) and not _is_compared(node):
+        return replace(found, notes=(*found.notes, SECONDS))
     return found
+
+
+SECONDS = Assumed("the time between two points of time is in seconds, where SQL has an INTERVAL")
+
+
+def _is_compared(node: exp.Expr) -> bool:
+    """Return whether an expression is a side of a comparison, of which a number is the other."""
+    around = node.parent
+    while isinstance(around, exp.Paren):
+        around = around.parent
+    return isinstance(around, exp.Predicate)
 
 
 def _interval_arithmetic(compiler: StatementCompiler, node: exp.Expr, name: str, a: Typed, b: Typed) -> Typed:
@@ -407,8 +323,8 @@ RULES: tuple[Rule, ...] = (
     Rule(exp.Between, _between, frozenset({"this", "low", "high"})),
     Rule(exp.Is, _is, _BINARY),
     Rule(exp.Case, _case, frozenset({"this", "ifs", "default"})),
-    Rule(exp.Cast, _cast, frozenset({"this", "to"})),
-    Rule(exp.TryCast, _cast, frozenset({"this", "to", "safe"})),
+    Rule(exp.Cast, compile_cast, frozenset({"this", "to"})),
+    Rule(exp.TryCast, compile_cast, frozenset({"this", "to", "safe"})),
     Rule(exp.Neg, _neg, frozenset({"this"})),
     *(Rule(node, _operator, _BINARY | {"typed", "safe", "negate"}) for node in _OPERATORS),
     Rule(exp.DPipe, _concatenation, _BINARY | {"safe"}),

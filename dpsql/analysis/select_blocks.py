@@ -9,6 +9,7 @@ from sqlglot import exp
 
 from dpsql.analysis.aggregate_functions import contains_aggregate
 from dpsql.analysis.block_groups import compile_groups
+from dpsql.analysis.casts import make_canonical
 from dpsql.analysis.compiled_relation import (
     Block,
     Cte,
@@ -34,7 +35,7 @@ from dpsql.analysis.key_candidates import add_domain
 from dpsql.analysis.nested_queries import combine_branches
 from dpsql.analysis.public_domains import make_distinct_domain
 from dpsql.analysis.row_conditions import Names, find_fact_names, find_fixed_values, find_known_rows, is_fact
-from dpsql.analysis.scalar_rules import compile_condition, make_canonical
+from dpsql.analysis.scalar_rules import compile_condition
 from dpsql.analysis.typed_expression import UNKNOWN, Typed, UnitRole, tells_units
 from dpsql.analysis.where_ranges import narrow_expression, narrow_rows
 from dpsql.analysis.window_functions import Hoist
@@ -163,9 +164,12 @@ def _compile_select(
     facts = find_fact_names(source, find_fixed_values(compiler, filters, source.scope))
     items = expand_star(compiler, node, source.scope)
     if node.args.get("group") is not None or any(contains_aggregate(i.node) for i in items):
+        distinct = node.args.get("distinct")
+        if distinct is not None and distinct.args.get("on") is not None:
+            raise compiler.source.refuse("DISTINCT ON over groups: put the groups into a subquery", node)
+        if distinct is not None:
+            return _compile_select(compiler, _select_distinct(node), outer, depth)
         relation = compile_groups(compiler, node, source, where, items, facts)
-        if node.args.get("distinct") is not None:
-            raise compiler.source.refuse("DISTINCT over groups: put the groups into a subquery", node)
         return _apply_limit(compiler, node, relation, items)
     if node.args.get("having") is not None:
         raise compiler.source.refuse("HAVING needs a GROUP BY", node.args["having"])
@@ -185,6 +189,17 @@ def _compile_select(
         facts = find_fact_names(replace(source, scope=scope, unique=hoist.unique))
     relation = _project(compiler, node, source, where, items, values, scope, hoist, facts)
     return _apply_limit(compiler, node, relation, items)
+
+
+def _select_distinct(groups: exp.Select) -> exp.Select:
+    """Return SELECT DISTINCT over groups as one over a subquery with them."""
+    inner = copy_tree(groups, "distinct", "order", "limit")
+    named = exp.TableAlias(this=exp.to_identifier("dpsql_groups"))
+    made = exp.Select(expressions=[exp.Star()], from_=exp.From(this=exp.Subquery(this=inner, alias=named)))
+    for name in ("distinct", "order", "limit"):
+        made.set(name, groups.args.get(name) and copy_tree(groups.args[name]))
+    made.meta.update(groups.meta)
+    return made
 
 
 def _count_windows(node: exp.Select) -> int:

@@ -16,13 +16,13 @@ from dpsql.analysis import aggregate_functions, select_blocks
 from dpsql.analysis.aggregate_functions import is_aggregate
 from dpsql.analysis.block_groups import list_group_nodes
 from dpsql.analysis.call_rules import RULES_BY_NODE
+from dpsql.analysis.casts import make_canonical
 from dpsql.analysis.compiled_relation import Block, Cte, From, Scope
 from dpsql.analysis.compiler import StatementCompiler
 from dpsql.analysis.from_joins import compile_from
 from dpsql.analysis.known_subqueries import KnownSubqueries
 from dpsql.analysis.public_domains import DECLARED_MARK, DP_DOMAIN, read_select_distinct
 from dpsql.analysis.released import find_default
-from dpsql.analysis.scalar_rules import make_canonical
 from dpsql.analysis.schema_catalog import Catalog
 from dpsql.analysis.typed_expression import UnitRole, tells_units
 from dpsql.errors import QueryRefused

@@ -18,8 +18,9 @@ from sqlglot import exp
 from dpsql.analysis.compiled_relation import Scope
 from dpsql.analysis.compiler import Rule, StatementCompiler, function_name
 from dpsql.analysis.conversions import convert_implicitly, name_database, read_in_zone, show_in_zone
+from dpsql.analysis.facts_of_values import build_typed
 from dpsql.analysis.scalar_functions import is_failing_on_samples
-from dpsql.analysis.scalar_rules import build_typed, compile_condition, make_call_rule
+from dpsql.analysis.scalar_rules import compile_condition, make_call_rule
 from dpsql.analysis.total_forms import check_pattern, check_regex
 from dpsql.analysis.typed_expression import (
     GRAINS,

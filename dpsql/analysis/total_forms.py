@@ -23,7 +23,6 @@ from decimal import Decimal
 from functools import cache
 
 from sqlglot import exp
-from sqlglot.dialects.duckdb import DuckDB
 
 from dpsql.analysis.typed_expression import Typed
 from dpsql.errors import InternalError
@@ -55,8 +54,10 @@ from dpsql.kernel.tree import (
 )
 from dpsql.kernel.tree.forms import NEAR, text_up_to
 from dpsql.language import MARK, StatementText
+from dpsql.language.duckdb_dialect import DuckDBText
 from dpsql.language.tokens import mark_functions
 from dpsql.lazy_dataclass import dataclass
+from dpsql.lazy_pattern import lazy_pattern
 from dpsql.types import BIGINT, DOUBLE, HUGEINT, INTEGER, JSON, VARCHAR, SqlType, column_type
 
 COMPARISONS: dict[type[exp.Expr], str] = {
@@ -89,15 +90,15 @@ OPERATORS: dict[type[exp.Expr], str] = {
 _OPERATORS = {exp.And: "AND", exp.Or: "OR", exp.DPipe: "||"} | COMPARISONS | OPERATORS
 LIKES: dict[type[exp.Expr], str] = {exp.Like: "LIKE", exp.ILike: "ILIKE"}
 _TYPES = {"HUGEINT": HUGEINT, "INT128": HUGEINT, "JSON": JSON}
-_PLACE = re.compile(r"\{(\d+)\}")
-_ESCAPE = re.compile(r"ESCAPE (argument_\d+)")
+_PLACE = lazy_pattern(r"\{(\d+)\}")
+_ESCAPE = lazy_pattern(r"ESCAPE (argument_\d+)")
 """The escape character of a pattern: the parser takes a literal there, and nothing else."""
 
 
 @cache
 def parse_form(form: str) -> Expr:
     """Return the expression that a form stands for, with `Argument`s in the places of its arguments."""
-    dialect = DuckDB()
+    dialect = DuckDBText()
     sql = "SELECT " + _ESCAPE.sub(r"ESCAPE '\1'", _PLACE.sub(r"argument_\1", form))
     tree = dialect.parser().parse(mark_functions(list(dialect.tokenize(sql))), sql)[0]
     if tree is None:
@@ -313,8 +314,10 @@ _NEEDLES = {
 """The longest second argument of each function, in characters; for a pattern, if it is not a literal."""
 
 _PATTERNS = {"LIKE": "%_", "ILIKE": "%_", "NOT_LIKE": "%_", "GLOB": "*?["}
-_REGEX = re.compile(r"regexp_.*|string_split_regex|~")
-_TOKENS = re.compile(r"\{[0-9]{1,9}(?:,[0-9]{0,9})?\}|\\.|\[\^?\]?(?:\[:\w+:\]|\\.|[^\]\\])*\]|.", re.DOTALL)
+_REGEX = lazy_pattern(r"regexp_.*|string_split_regex|~")
+_TOKENS = lazy_pattern(
+    r"\{[0-9]{1,9}(?:,[0-9]{0,9})?\}|\\.|\[\^?\]?(?:\[:\w+:\]|\\.|[^\]\\])*\]|.", re.DOTALL
+)
 """The parts of a regular expression: a repetition, an escape, a class of characters, any other character."""
 
 

@@ -11,6 +11,7 @@ from fractions import Fraction
 from math import isfinite
 
 from dpsql.kernel.tree import (
+    Aggregate,
     Call,
     Cast,
     Column,
@@ -19,9 +20,11 @@ from dpsql.kernel.tree import (
     Expr,
     IsNull,
     Item,
+    Paren,
     Query,
     Range,
     Select,
+    Window,
     duckdb_sql,
     facts,
     guarded,
@@ -325,6 +328,14 @@ class Typed:
         return self.unit is UnitRole.EXACT or (bool(self.link) and self.domain is None)
 
     @property
+    def owned_key(self) -> str:
+        """The unique column of which the expression, over the rows of one unit, is one value; or "".
+
+        The least or the next number of an order is that of an order, and of the same unit.
+        """
+        return self.link if _is_one_of(self.node) else ""
+
+    @property
     def is_period(self) -> bool:
         """Whether the expression holds the period of the unit."""
         return self.unit is UnitRole.PERIOD or (self.unit is UnitRole.IN_DAY and self.type == DATE)
@@ -345,6 +356,22 @@ class Typed:
     def with_unit(self, role: UnitRole) -> Typed:
         """Return the expression with another unit role."""
         return replace(self, unit=role)
+
+
+_CHOOSING = frozenset(
+    {"MIN", "MAX", "FIRST", "LAST", "LAG", "LEAD", "FIRST_VALUE", "LAST_VALUE", "NTH_VALUE"}
+)
+"""Aggregates and window functions of which the result is a value of their first argument, or NULL."""
+
+
+def _is_one_of(node: Expr) -> bool:
+    """Return whether an expression is a column, or chooses one of the values that it has in several rows."""
+    match node:
+        case Paren(inner) | Window(inner):
+            return _is_one_of(inner)
+        case Aggregate() | Call():
+            return node.name in _CHOOSING and bool(node.arguments) and _is_one_of(node.arguments[0])
+    return isinstance(node, Column)
 
 
 def tells_units(values: Iterable[Typed]) -> bool:

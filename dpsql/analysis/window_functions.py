@@ -13,6 +13,7 @@ from dataclasses import field, replace
 from sqlglot import exp
 
 from dpsql.analysis.aggregate_functions import AGGREGATES, contains_aggregate
+from dpsql.analysis.casts import make_canonical
 from dpsql.analysis.compiled_relation import Block, From, Scope, select_list
 from dpsql.analysis.compiler import (
     Rule,
@@ -23,21 +24,23 @@ from dpsql.analysis.compiler import (
     list_order_terms,
     read_whole_number,
 )
+from dpsql.analysis.conversions import cast
 from dpsql.analysis.period_refusals import refuse_totals
 from dpsql.analysis.row_conditions import KnownRows, Names, is_fact, substitute_columns
-from dpsql.analysis.scalar_rules import make_canonical
 from dpsql.analysis.typed_expression import Typed, UnitRole, make_column, tells_units
 from dpsql.kernel import tree
 from dpsql.kernel.tree import (
     Aggregate,
     Bound,
     Call,
+    Case,
     Cast,
     Column,
     Constant,
     Derived,
     Expr,
     Frame,
+    IsNull,
     Item,
     Mean,
     OrderTerm,
@@ -50,7 +53,7 @@ from dpsql.kernel.tree import (
 from dpsql.language import copy_tree
 from dpsql.lazy_dataclass import dataclass
 from dpsql.policy import fold
-from dpsql.types import BIGINT, DOUBLE
+from dpsql.types import BIGINT, DOUBLE, INTEGER
 
 _RANKS = {"rank": BIGINT, "dense_rank": BIGINT, "percent_rank": DOUBLE, "cume_dist": DOUBLE}
 _ORDERED = frozenset({"row_number", "ntile", "lag", "lead", "first_value", "last_value", "nth_value"})
@@ -82,6 +85,14 @@ def _compile_window(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -
         made = Mean(*(Window(each, tuple(partition), tuple(order), frame) for each in both))
     elif isinstance(call.node, Saturated):
         made = replace(call.node, operand=Window(call.node.operand, tuple(partition), tuple(order), frame))
+    if (
+        isinstance(call.node, Call)
+        and (other := _compile_default(compiler, node.this, scope, call)) is not None
+    ):
+        # A row that is there has a 1, whatever its value is.
+        there = Call(call.node.name, (Constant(1, INTEGER), *call.node.arguments[1:]))
+        missing = IsNull(Paren(Window(there, tuple(partition), tuple(order), frame)))
+        made = Paren(Case(((missing, other.guarded_node),), made))
     return replace(call, node=made, unit=UnitRole.NONE, literal=None, domain=None, bounds=None)
 
 
@@ -124,7 +135,7 @@ def _compile_parts(
             raise compiler.source.refuse(
                 "each row is a privacy unit: a window function would combine several units", node
             )
-        if not tells_units(values):
+        if not (tells_units(values) or any(v.owned_key for v in values)):
             if block.owner.every:
                 raise refuse_totals(compiler.source, block.owner, node)
             order = node.args.get("order")
@@ -228,6 +239,18 @@ def _check_number(
         raise compiler.source.refuse("wrong number of arguments", node)
 
 
+def _compile_default(compiler: StatementCompiler, node: exp.Expr, scope: Scope, call: Typed) -> Typed | None:
+    """Compile what LAG or LEAD is where there is no such row, in the type of the values; None: NULL."""
+    arguments = node.expressions
+    if len(arguments) != 3 or isinstance(arguments[2], exp.Null):
+        return None
+    inner = scope.copy()
+    inner.block = replace(scope.block, windows=False) if scope.block is not None else None
+    value = make_canonical(compiler.expression(arguments[2], inner)).guard()
+    _refuse_window(compiler, value, arguments[2])
+    return make_canonical(cast(value, call.type))
+
+
 def _compile_ordered(
     compiler: StatementCompiler, node: exp.Expr, name: str, arguments: list[exp.Expr], scope: Scope
 ) -> Typed:
@@ -241,10 +264,10 @@ def _compile_ordered(
             raise compiler.source.refuse("NTILE takes a positive whole number", node)
         return Typed(Call("NTILE", (Constant(buckets, BIGINT),)), BIGINT)
     least = 2 if name == "nth_value" else 1
-    _check_number(compiler, node, arguments, least, {"lag": 2, "lead": 2, "nth_value": 2}.get(name, 1))
+    _check_number(compiler, node, arguments, least, {"lag": 3, "lead": 3, "nth_value": 2}.get(name, 1))
     value = make_canonical(compiler.expression(arguments[0], scope)).guard()
     passed = [value.node]
-    if len(arguments) == 2:
+    if len(arguments) > 1:
         offset = _read_offset(arguments[1])
         if offset is None or (name == "nth_value" and offset == 0):
             raise compiler.source.refuse(f"{name.upper()} takes a whole number here", arguments[1])
@@ -338,7 +361,8 @@ class Hoist:
             return None
         value = self.compiler.expression(node, self.inner)
         self.windows.append(value)
-        return make_column(self.alias, f"w{len(self.windows) - 1}", value.type)
+        made = make_column(self.alias, f"w{len(self.windows) - 1}", value.type)
+        return replace(made, link=value.owned_key)
 
     @property
     def unit(self) -> Expr | None:

@@ -35,7 +35,10 @@ def start() -> int:
     """Run the command line in a process of its own, and end the process, unless something follows it.
 
     All is written and closed by then. Freeing every module would take a tenth of the time until an answer.
+    What numpy multiplies matrices with starts a thread for each core with it, which turns in circles until
+    there is a matrix; no statement has one.
     """
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     gc.set_threshold(_OBJECTS)
     sys.meta_path.insert(0, _WithoutPandas())
     code = main()

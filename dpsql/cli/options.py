@@ -15,6 +15,7 @@ from dpsql.cli import narrate
 from dpsql.cli.output import AnswerOutput
 from dpsql.errors import ProgrammingError
 from dpsql.lazy_dataclass import dataclass
+from dpsql.lazy_pattern import lazy_pattern
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -192,7 +193,7 @@ def read_amount(option: str, text: str) -> Fraction:
         raise click.UsageError(f"{option}: {problem}") from None
 
 
-_COMMENTS = re.compile(r"(?:\s+|--[^\n]*\n|/\*.*?\*/)*", re.DOTALL)
+_COMMENTS = lazy_pattern(r"(?:\s+|--[^\n]*\n|/\*.*?\*/)*", re.DOTALL)
 
 META = "dpsql.sources"
 """Key in click's context that holds the values of -c and -f, in order."""

@@ -12,6 +12,8 @@
                           stand for quantiles, ``tiles_of_rows`` NTILE over all rows,
                           ``values_of_rows`` subqueries over private rows, ``values_by_key`` those of
                           all rows with the key of a row, ``found_values`` lists of values,
+                          ``different_rows`` SELECT DISTINCT, ``whole_partitions`` that of windows,
+                          ``joined_keys`` joins with released groups by their key,
                           ``counted_groups`` numbers of groups, which ``groups_of_sets`` finds in set
                           operations and ``groups_of_joins`` in joins, ``sums_of_first_rows`` sums over the
                           first rows in an order, ``largest_groups`` those with
@@ -31,6 +33,7 @@
 ``chosen_public_rows``    counts public rows that private values choose; ``values_by_key`` reads EXISTS
                           as the list of these values
 ``quotients_of_sums``     writes averages beside a sum of the same values as quotients, where that is closer
+``placed_marks``          puts marks of released values into the blocks that read them
 ``existence``             decides which groups exist for the outer query; ``half_way_thresholds`` where its
                           thresholds lie
 ``running``               obtains the releases: those stored, and the others under one reservation
@@ -53,11 +56,3 @@
 
 from dpsql.composition.running import Releasing
 from dpsql.composition.statement_parts import Parts, ReleasePart, parts_of, release_blocks
-
-__all__ = [
-    "Parts",
-    "ReleasePart",
-    "Releasing",
-    "parts_of",
-    "release_blocks",
-]

@@ -46,6 +46,8 @@ class AnalysedBlocks:
     policy: Policy
     catalog: Catalog
     defaults: Options
+    total: Options = field(default_factory=Options, init=False)
+    """The options of the whole statement, of which blocks that are not divided yet have no part."""
     _known: defaultdict[tuple[object, ...], list[_Analysed]] = field(
         default_factory=lambda: defaultdict(list), init=False
     )
@@ -88,6 +90,16 @@ class AnalysedBlocks:
         except QueryRefused:
             return False  # it is refused where it is analysed
         return (found.size if isinstance(found, Draft) else found.domain_size) is not None
+
+    def is_found_by_units(self, query: Query) -> bool:
+        """Return whether units decide which groups a block releases; one that is refused releases none."""
+        own, total = query.options, self.total
+        known = replace(own, epsilon=own.epsilon or total.epsilon, delta=own.delta or total.delta)
+        try:
+            _, found = self._check(replace(query, options=known))
+        except QueryRefused:
+            return False  # it is refused where it is analysed
+        return (found.block if isinstance(found, Draft) else found).existence is not None
 
     def _check(self, query: Query) -> tuple[_Analysed, Draft | Plan]:
         with running_statement() as running:

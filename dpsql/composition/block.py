@@ -8,7 +8,7 @@ expressions, HAVING, QUALIFY, windows, ORDER BY, OFFSET, LIMIT.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 from fractions import Fraction
@@ -16,7 +16,6 @@ from fractions import Fraction
 from sqlglot import exp
 
 from dpsql.analysis import Catalog
-from dpsql.analysis.aggregate_functions import aggregate_name
 from dpsql.analysis.block_groups import list_group_nodes
 from dpsql.analysis.compiled_relation import Scope
 from dpsql.analysis.compiler import read_whole_number
@@ -25,8 +24,9 @@ from dpsql.analysis.released.released_calls import SORTED_AFTERWARDS, is_ratio, 
 from dpsql.analysis.select_blocks import expand_star, list_ctes
 from dpsql.analysis.selection import read_threshold
 from dpsql.analysis.statement_shapes import Provenance
+from dpsql.composition.analysed_blocks import AnalysedBlocks
 from dpsql.composition.block_clauses import BlockClauses
-from dpsql.composition.block_columns import BlockNames, ReleasedColumns, is_measure, nodes
+from dpsql.composition.block_columns import BlockNames, ReleasedColumns, is_measure, is_total, nodes
 from dpsql.composition.existence import (
     EXISTENCE,
     HALF,
@@ -57,14 +57,14 @@ def separate(
     *,
     readers: Sequence[exp.Select] = (),
     asked: bool = False,
-    declared: Callable[[Query], bool] | None = None,
+    analysed: AnalysedBlocks | None = None,
     provenance: Provenance | None = None,
 ) -> Separated:
     """Return the plain release block of a query, and the SELECT over its released rows, called `name`.
 
     `readers` are the SELECTs that read its rows, `asked` says that one of them asks which groups are there,
-    `declared` whether all groups of a plain block's keys are declared, so that some may have no rows;
-    `provenance` has what was compiled of the statement before.
+    `analysed` whether all groups of a plain block's keys are declared, so that some may have no rows, and
+    whether units decide which are there; `provenance` has what was compiled of the statement before.
     What is decided about that (see `existence`) is in the meta of the block's tree.
 
     The SELECT is None where nothing is left to compute. It has the columns of the query in their order, and
@@ -91,22 +91,13 @@ def separate(
     placing &= select.args.get("qualify") is None  # its ranks select the largest groups
     existing = asked or any(map(needs_existence, plainly)) or any(map(windows_need_existence, readers))
     existing |= counted and any(map(divides, plainly))
-    counts = placing and not counted and declared is not None and select.args.get("group") is not None
-    if counts and declared is not None:
+    counts = placing and not counted and analysed is not None and select.args.get("group") is not None
+    if counts and analysed is not None:
         plain = separate(query, policy, catalog, name, provenance=provenance)[0]
-        counts = declared(plain) and declared(_with_count(plain))
+        counts = analysed.is_declared(plain) and analysed.is_declared(_with_count(plain))
     return _BlockSplit(
-        query, select, names, columns, clauses, tuple(readers), existing or counts, counts
+        query, select, names, columns, clauses, tuple(readers), existing or counts, counts, analysed
     ).separated()
-
-
-def _is_total(measure: exp.Expr) -> bool:
-    """Return whether a measure is a sum whose bound is on what a unit has in all groups together.
-
-    Noise for all groups at once is then less than that of partitions, each of which has a part of epsilon.
-    """
-    bounded = any(each.name == "contribution_bounds_per_group" for each in measure.find_all(exp.Kwarg))
-    return aggregate_name(measure) == "sum" and not isinstance(measure, exp.Filter) and not bounded
 
 
 def _with_count(plain: Query) -> Query:
@@ -156,6 +147,7 @@ class _BlockSplit:
     """Whether the meaning of what reads the rows depends on which groups exist."""
     counts: bool = False
     """Whether the rows of each group are counted to decide that, although nothing asks for their number."""
+    analysed: AnalysedBlocks | None = None
 
     def separated(self) -> Separated:
         """Return the plain block and the SELECT over it."""
@@ -184,8 +176,8 @@ class _BlockSplit:
             return
         selected = any(plain.tree.args.get(name) is not None for name in ("qualify", "limit"))
         kept = outer is not None and has_windows(outer) and (selected or not windows_need_existence(outer))
-        if outer is None or kept or not found:
-            plain.tree.meta[EXISTENCE] = ((), bool(found))
+        if outer is None or kept or not found:  # counts decide on NULL alone
+            plain.tree.meta[EXISTENCE] = (() if outer is None else tuple(found), bool(found))
             return
         exist = exists_condition(
             [self.columns.column(node) for node, name in self.columns.found if name in found]
@@ -274,7 +266,7 @@ class _BlockSplit:
             first is None
             or is_ratio(first)
             or not all(clauses.ranks_alike(window, found) for window in clauses.windows)
-            or _is_total(first)
+            or is_total(first)
         ):
             return None
         downwards = bool(top.args.get("desc"))
@@ -284,6 +276,9 @@ class _BlockSplit:
         keys = [names.as_row(key) for key in found.keys]
         best = copy_tree(top)
         best.set("this", copy_tree(first))
+        analysed = self.analysed
+        if analysed is not None and analysed.is_found_by_units(self._of_all(best, found.k)):
+            return None  # a partition shows only groups with more rows than one unit may have
         window.set("partition_by", [copy_tree(key) for key in keys])
         ties = [by_key for term in found.order[1:] if (by_key := clauses.by_key(term)) is not None]
         window.set("order", exp.Order(expressions=[best, *ties]))
@@ -300,6 +295,15 @@ class _BlockSplit:
             plain = self._plain(having=clauses.written())
         plain.tree.set("qualify", exp.Qualify(this=kept))
         return plain, outer
+
+    def _of_all(self, best: exp.Expr, k: int) -> Query:
+        """Return the query of the largest groups of all partitions together."""
+        made, keys = self._without_clauses(without=("expressions", "group")), self.names.keys
+        made.tree.set("expressions", [copy_tree(node) for node in (*keys, best.this)])
+        made.tree.set("group", exp.Group(expressions=[copy_tree(key) for key in keys]))
+        made.tree.set("order", exp.Order(expressions=[copy_tree(best)]))
+        made.tree.set("limit", exp.Limit(expression=exp.Literal.number(k)))
+        return made
 
     def _above(self) -> Separated | None:
         """Read HAVING with one measure that reaches a threshold as the selection of groups above it."""

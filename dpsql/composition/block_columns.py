@@ -8,7 +8,7 @@ from dataclasses import field
 
 from sqlglot import exp
 
-from dpsql.analysis.aggregate_functions import is_aggregate
+from dpsql.analysis.aggregate_functions import aggregate_name, is_aggregate
 from dpsql.analysis.compiled_relation import Item, Scope
 from dpsql.analysis.compiler import function_name, read_whole_number
 from dpsql.analysis.output_columns import FREE_KINDS, find_free_kind
@@ -27,6 +27,15 @@ DETAIL_FUNCTIONS = {
     name: kind for name, kind in FREE_KINDS.items() if kind in ("stddev", "low", "high", "left_out", "bound")
 }
 """Functions of one number, with the kind of what they show of it."""
+
+
+def is_total(measure: exp.Expr) -> bool:
+    """Return whether a measure is a sum whose bound is on what a unit has in all groups together.
+
+    Noise for all groups at once is then less than that of partitions, each of which has a part of epsilon.
+    """
+    bounded = any(each.name == "contribution_bounds_per_group" for each in measure.find_all(exp.Kwarg))
+    return aggregate_name(measure) == "sum" and not isinstance(measure, exp.Filter) and not bounded
 
 
 def is_measure(node: exp.Expr) -> bool:

@@ -14,7 +14,6 @@ first. A value that is a number is a DOUBLE, whatever SQL computes it as; the nu
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import field, replace
@@ -26,7 +25,7 @@ from dpsql.analysis.aggregate_functions import aggregate_name
 from dpsql.analysis.compiler import find_cte, function_name, list_conjuncts, read_whole_number
 from dpsql.analysis.released_values import TYPES
 from dpsql.analysis.statement_shapes import Provenance
-from dpsql.composition.kinds import BY_KEY, Kinds, ReadValue, below
+from dpsql.composition.kinds import Kinds, ReadValue, below
 from dpsql.composition.planned_count import columns_of
 from dpsql.composition.values_by_key import read_anti_join, read_exists
 from dpsql.engines import UnboundQuery
@@ -44,6 +43,7 @@ from dpsql.language import (
     walk_tree,
 )
 from dpsql.lazy_dataclass import dataclass
+from dpsql.lazy_pattern import lazy_pattern
 from dpsql.policy import Policy, fold
 from dpsql.types import BIGINT, DOUBLE, SqlType
 
@@ -298,8 +298,8 @@ Columns = tuple[tuple[str, SqlType], ...]
 VALUE_MARK = "\x00"
 """The beginning of a release's name until it is known which ones are equal; no statement can spell it."""
 
-_WHOLE = re.compile(r"U?(TINY|SMALL|BIG)?INT(EGER)?")
-_NUMBER = re.compile(rf"DOUBLE|FLOAT|{_WHOLE.pattern}|DECIMAL.*")
+_WHOLE = lazy_pattern(r"U?(TINY|SMALL|BIG)?INT(EGER)?")
+_NUMBER = lazy_pattern(rf"DOUBLE|FLOAT|{_WHOLE.pattern}|DECIMAL.*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -329,14 +329,6 @@ def constant_type(found: str, *, listed: bool) -> SqlType | None:
     if _NUMBER.fullmatch(found):
         return DOUBLE
     return next((each for each in TYPES if str(each) == found), None)
-
-
-def put_mark(at: exp.Expr, mark: exp.Expr) -> None:
-    """Put what stands for a value in the place of a subquery; an item of FROM stays one."""
-    if at.meta.get(BY_KEY):
-        at.set("this", mark)
-    else:
-        at.replace(mark)
 
 
 _COMPUTED = (exp.Add, exp.Sub, exp.Paren, exp.Cast, exp.TryCast, exp.Anonymous)

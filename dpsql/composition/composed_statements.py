@@ -23,7 +23,7 @@ from dpsql.composition.derived import (
     say_untold,
     with_details,
 )
-from dpsql.composition.existence import describe_existence, leaves_out, with_groups
+from dpsql.composition.existence import all_groups, describe_existence, sure_groups, with_groups
 from dpsql.composition.found_values import put_least
 from dpsql.composition.half_way_thresholds import (
     ColumnSteps,
@@ -250,8 +250,10 @@ def run_composed(prepared: PreparedComposed, releases: tuple[Release, ...]) -> R
     types = {relation.name: relation.columns for relation in prepared.relations}
     read = with_groups(prepared, dict(enumerate(releases)))
     released = {relation.name: read[relation.release].rows for relation in prepared.relations}
-    gone = leaves_out(prepared, dict(enumerate(releases)))
-    found, errors = run_with_errors(prepared, [*read.values()], types, released, groups_left_out=gone)
+    every, sure = all_groups(prepared, dict(enumerate(releases))), sure_groups(prepared, read)
+    named = [(relation.name, relation.release) for relation in prepared.relations]
+    others = {name: every[place] for name, place in named}, {name: sure[place] for name, place in named}
+    found, errors = run_with_errors(prepared, [*read.values()], types, released, others)
     rows = found.select([i for i, name in enumerate(found.column_names) if not name.startswith(HIDDEN)])
     table, places = _add_details(prepared, [*read.values()], found, rows, errors)
     rows, table = fill_details(prepared, [*read.values()], found, (rows, table, places), errors)

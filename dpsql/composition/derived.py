@@ -22,6 +22,7 @@ from dpsql.analysis.aggregate_functions import is_aggregate
 from dpsql.analysis.compiler import read_whole_number
 from dpsql.composition.block_columns import DETAIL_FUNCTIONS
 from dpsql.composition.derived_columns import DerivedErrors
+from dpsql.composition.existence import find_same_rows, keep_all_groups
 from dpsql.composition.hidden_columns import HIDDEN, Columns, Hidden
 from dpsql.composition.prepared import AskedDetail, DerivedColumn, ErrorBar, OuterRelation, PreparedComposed
 from dpsql.composition.released_terms import Known, LinearTerm, Opaque, Term, map_sql_apart
@@ -102,10 +103,9 @@ def follow_derived(
         return plain, why
     found = tuple(DerivedColumn(place, term) for place, term in terms.items())
     keys = plain.keys or _keys(rows, len(plain.columns))
-    made = replace(
-        plain, keys=keys, traced=write_engine_sql(tree), derived=found, numbers=tuple(numbers), whole=whole
-    )
-    return replace(made, chosen=rows.filtered, repeated=repeated), why
+    made = replace(plain, keys=keys, traced=write_engine_sql(tree), derived=found, numbers=tuple(numbers))
+    everything = write_engine_sql(keep_all_groups(tree)) if whole else ""
+    return replace(made, everything=everything, chosen=rows.filtered, repeated=repeated), why
 
 
 def _keys(rows: FollowedSelect, shown: int) -> tuple[int, ...]:
@@ -158,25 +158,26 @@ def run_with_errors(
     releases: Sequence[Release],
     types: Mapping[str, Types],
     rows: Mapping[str, pa.Table],
-    *,
-    groups_left_out: bool = False,
+    others: tuple[Mapping[str, pa.Table], Mapping[str, pa.Table]],
 ) -> tuple[pa.Table, Errors]:
     """Run the outer query; return its rows with hidden columns, and the errors of the derived columns.
 
-    What they are made of may need more memory than the answer itself: then they have no errors.
+    `others` are the rows of all groups, also of those that do not exist by their released numbers, and those
+    of the groups that surely exist. Where something else is computed of them, a row has no interval. What
+    columns are made of may need more memory than the answer itself: then they have no errors.
     """
     database = prepared.engines.schema_database
-    found, notes = None, list[str]()
+    found, same, notes = None, None, list[str]()
     families = [_family(part.plan) for part in prepared.parts]
-    if prepared.derived and prepared.whole and groups_left_out:
-        notes.append("groups were left out: what is computed of the others together has no interval")
-    elif prepared.derived and prepared.repeated and _size(releases) > _MOST_REPEATED:
+    if prepared.derived and prepared.repeated and _size(releases) > _MOST_REPEATED:
         notes.append(f"what is computed of more than {_MOST_REPEATED:,} rows together has no interval")
     elif prepared.derived and None in families:
         notes.append("what is computed of groups that noise has found and chosen has no interval")
     elif prepared.derived:
         try:
             found = database.over(types, rows, prepared.traced)
+            if prepared.everything:
+                same = _find_steady(prepared, found, types, rows, others)
         except Cancelled:
             raise
         except OperationalError:
@@ -192,11 +193,19 @@ def run_with_errors(
     work = DerivedErrors(Hidden(found), releases, prepared.numbers, known, confidence, asked)
     of: dict[int, tuple[FloatArray, FloatArray, FloatArray]] = {}
     bounds: dict[tuple[int, str], FloatArray] = {}
+    unsure = np.zeros(found.num_rows, dtype=np.bool_) if same is None else ~same
+    if unsure.any():
+        some = f" in {np.sum(unsure):,} of {found.num_rows:,} rows" if not unsure.all() else ""
+        notes.append(
+            f"which groups exist is not sure: what is computed of them together has no interval{some}"
+        )
     for each in prepared.derived:
         try:
             of[each.place] = work.of(each.place, each.term)
         except _NOT_COMPUTED:
             of[each.place] = (np.full(found.num_rows, np.nan),) * 3
+        for ends in of[each.place]:
+            ends[unsure] = np.nan
         name = prepared.columns[each.place]
         for why, times in work.missing.items():
             some = f" in {times:,} of {found.num_rows:,} rows" if found.num_rows > 1 else ""
@@ -204,6 +213,23 @@ def run_with_errors(
         for kind in {d.kind for d in prepared.details if d.of == each.place} - {*DETAILS}:
             bounds[each.place, kind] = work.of_bounds(each.place, each.term, kind)
     return found, Errors(of, bounds, tuple(notes))
+
+
+def _find_steady(
+    prepared: PreparedComposed,
+    found: pa.Table,
+    types: Mapping[str, Types],
+    rows: Mapping[str, pa.Table],
+    others: tuple[Mapping[str, pa.Table], Mapping[str, pa.Table]],
+) -> NDArray[np.bool_]:
+    """Return which rows are computed of the same released numbers, whichever of the unsure groups exist."""
+    database, shown = prepared.engines.schema_database, [each.place for each in prepared.derived]
+    same: NDArray[np.bool_] = np.ones(found.num_rows, dtype=np.bool_)
+    for of, sql, absent in zip(others, (prepared.everything, prepared.traced), (False, True), strict=True):
+        if sql != prepared.traced or any(not of[name].equals(rows[name]) for name in rows):
+            other = database.over(types, of, sql)
+            same &= find_same_rows(found, other, prepared.keys, shown, absent=absent)
+    return same
 
 
 def _family(plan: Plan) -> int | None:

@@ -19,7 +19,7 @@ with a visit. Which days these are is private, so the block is counted for all d
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 
 from sqlglot import exp
 
@@ -84,11 +84,13 @@ def with_scalars(
         return
     plain = all(not any(j.args.get(n) for n in ("side", "using", "method", "pivots")) for j in joins)
     plain &= all(str(j.args.get("kind") or "") in ("", "INNER", "CROSS") for j in joins)
-    if not plain or any(n.is_star for n in node.expressions):
+    listed = _expand_stars(node, items, singles)
+    if not plain or listed is None:
         return
     kept = [item for item in items if id(item) not in singles]
     if not any(private(item) for item in kept):
         return
+    node.set("expressions", listed)
     conditions = [j.args["on"] for j in joins if j.args.get("on") is not None]
     first.set("this", kept[0])
     node.set("joins", [exp.Join(this=item, kind="CROSS") for item in kept[1:]])
@@ -101,8 +103,34 @@ def with_scalars(
             for column in list(_named(node, item.alias_or_name, singles[id(item)], known)):
                 made = _scalar(column, item)
                 is_item = any(each is column for each in node.expressions)
-                column.replace(exp.alias_(made, column.name, quoted=True, copy=False) if is_item else made)
+                name = exp.to_identifier(column.name, quoted=True)
+                column.replace(exp.Alias(this=made, alias=name) if is_item else made)
     _leave_out_constant_keys(node)
+
+
+def _expand_stars(
+    node: exp.Select, items: list[exp.Expr], singles: Mapping[int, tuple[str, ...]]
+) -> list[exp.Expr] | None:
+    """Return a select list in which a star names no release of one row; None if one cannot be written so."""
+    of_single = {fold(item.alias_or_name): (item, singles[id(item)]) for item in items if id(item) in singles}
+    found = list[exp.Expr]()
+    for each in node.expressions:
+        if not each.is_star:
+            found.append(each)
+            continue
+        star = each.this if isinstance(each, exp.Column) else each
+        names = [each.args["table"].name] if isinstance(each, exp.Column) and each.table else None
+        for name in [item.alias_or_name for item in items] if names is None else names:
+            single = of_single.get(fold(name))
+            if single is None and names is not None:
+                found.append(each)
+            elif not name or star.args.get("except_"):
+                return None
+            elif single is None:
+                found.append(exp.Column(this=exp.Star(), table=exp.to_identifier(name)))
+            else:
+                found += [exp.column(column, table=name) for column in single[1]]
+    return found
 
 
 def _leave_out_constant_keys(node: exp.Select) -> None:
@@ -122,8 +150,8 @@ def _leave_out_constant_keys(node: exp.Select) -> None:
         node.set("group", exp.Group(expressions=kept) if kept else None)
 
 
-def _columns(item: exp.Expr, ctes: tuple[Cte, ...]) -> frozenset[str] | None:
-    """Return the names of the columns of an item that has one row; None for other items."""
+def _columns(item: exp.Expr, ctes: tuple[Cte, ...]) -> tuple[str, ...] | None:
+    """Return the names of the columns of an item that has one row, in their order; None for other items."""
     found = relation(item, ctes)
     if found is None or item.args.get("joins") or not item.alias_or_name or not has_one_row(*found):
         return None
@@ -135,11 +163,11 @@ def _columns(item: exp.Expr, ctes: tuple[Cte, ...]) -> frozenset[str] | None:
     if cte is not None:
         names[: len(cte.columns)] = cte.columns
     names[: len(listed)] = listed
-    return frozenset(fold(name) for name in names if name)
+    return tuple(fold(name) for name in names if name)
 
 
 def _named(
-    node: exp.Select, alias: str, names: frozenset[str], known: Callable[[str], bool]
+    node: exp.Select, alias: str, names: tuple[str, ...], known: Callable[[str], bool]
 ) -> Iterator[exp.Column]:
     """Yield the columns of a block that name columns of a release of one row."""
     for name, part in node.args.items():
@@ -306,8 +334,13 @@ def with_existing(query: Query, provenance: Provenance) -> Query:
     """Return a statement whose blocks show the groups that exist; its tree is changed."""
     if query.inner or query.clause != Clause():
         return query
-    _visit(query.tree, (), provenance)
+    if any(_joins_groups(select) for select in find_nodes(query.tree, exp.Select)):
+        _visit(query.tree, (), provenance)
     return query
+
+
+def _joins_groups(block: exp.Select) -> bool:
+    return all(block.args.get(name) for name in ("from_", "group", "joins"))
 
 
 def _visit(node: exp.Expr, ctes: tuple[Cte, ...], provenance: Provenance) -> None:
@@ -324,10 +357,9 @@ def _visit(node: exp.Expr, ctes: tuple[Cte, ...], provenance: Provenance) -> Non
 
 
 def _filter(block: exp.Select, ctes: tuple[Cte, ...], provenance: Provenance) -> None:
-    first = block.args.get("from_")
-    if first is None or block.args.get("group") is None or not block.args.get("joins"):
+    if not _joins_groups(block):
         return
-    for item in (first.this, *(join.this for join in block.args["joins"])):
+    for item in (block.args["from_"].this, *(join.this for join in block.args["joins"])):
         found = read_select_distinct(item, ctes)
         if found is None or not is_grouped_by(block, found.alias, found.name):
             continue

@@ -26,6 +26,7 @@ from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 from sqlglot import exp
 
@@ -33,10 +34,11 @@ from dpsql.analysis.aggregate_functions import aggregate_name, is_aggregate
 from dpsql.analysis.compiled_relation import Scope
 from dpsql.analysis.compiler import function_name, split_arguments
 from dpsql.analysis.typed_expression import UnitRole
+from dpsql.composition.hidden_columns import HIDDEN
 from dpsql.composition.prepared import Existence, PreparedComposed
 from dpsql.errors import QueryRefused
 from dpsql.estimates.number_noises import take_noises
-from dpsql.language import find_nodes, walk_tree
+from dpsql.language import copy_tree, find_nodes, walk_tree
 from dpsql.policy import fold
 from dpsql.release import Release, places_of
 
@@ -203,35 +205,62 @@ def without_existence(condition: exp.Expr) -> tuple[list[exp.Expr], bool]:
     return ([], True) if found else ([condition], False)
 
 
+def keep_all_groups(tree: exp.Expr) -> exp.Expr:
+    """Return a copy of a query that keeps the groups that do not exist by their released numbers."""
+    made = copy_tree(tree)
+    for test in [node for node in walk_tree(made) if node.meta.get(EXISTS)]:
+        test.replace(exp.true())
+    return made
+
+
 def _parts(node: exp.Expr) -> list[exp.Expr]:
     if isinstance(node, exp.Or):
         return [node.left, node.right]
     return [node.this] if isinstance(node, exp.Paren) else [node]
 
 
-def leaves_out(prepared: PreparedComposed, releases: Mapping[int, Release]) -> bool:
-    """Return whether a group is left out of the outer query's input, since it does not exist."""
-    read = with_groups(prepared, releases)
-    if any(read[place].rows.num_rows < releases[place].rows.num_rows for place in releases):
-        return True
-    return any(
-        (np.max([_column(read[each.release], place) for place in each.columns], axis=0) <= float(HALF)).any()
-        for each in prepared.existence
-        if each.columns and read[each.release].rows.num_rows
-    )
-
-
 def with_groups(prepared: PreparedComposed, releases: Mapping[int, Release]) -> dict[int, Release]:
     """Return releases, by their places, as SQL over them reads them: without empty groups of NULL."""
     found = dict(releases)
+    for place, gone in _gone_groups(prepared, releases).items():
+        release, kept = releases[place], pa.array(~gone)
+        rows, table = release.rows.filter(kept), release.table.filter(kept)
+        noises = take_noises(release.noises, np.flatnonzero(~gone))
+        found[place] = replace(release, rows=rows, table=table, noises=noises)
+    return found
+
+
+def all_groups(prepared: PreparedComposed, releases: Mapping[int, Release]) -> dict[int, pa.Table]:
+    """Return the rows of releases, by their places: those of `with_groups`, and behind them all others."""
+    gone = _gone_groups(prepared, releases)
+    rows = {place: release.rows for place, release in releases.items()}
+    return {
+        place: of.take(np.argsort(gone[place], kind="stable")) if place in gone else of
+        for place, of in rows.items()
+    }
+
+
+def sure_groups(prepared: PreparedComposed, releases: Mapping[int, Release]) -> dict[int, pa.Table]:
+    """Return the rows of releases of `with_groups`, by their places, with 0 for counts that may be 0."""
+    rows = {place: release.rows for place, release in releases.items()}
     for each in prepared.existence:
-        release = found.get(each.release)
+        unsure = _within_error(each, releases[each.release])
+        for place in each.deciding:
+            of = rows[each.release]
+            zero = pa.scalar(0).cast(of.column(place).type)
+            column = pc.if_else(pa.array(unsure), zero, of.column(place))
+            rows[each.release] = of.set_column(place, of.column_names[place], column)
+    return rows
+
+
+def _gone_groups(prepared: PreparedComposed, releases: Mapping[int, Release]) -> dict[int, NDArray[np.bool_]]:
+    """Return which groups of releases are empty groups of NULL, by their places, where some are."""
+    found: dict[int, NDArray[np.bool_]] = {}
+    for each in prepared.existence:
+        release = releases.get(each.release)
         gone = None if release is None else _null_groups(prepared, each, release)
-        if release is not None and gone is not None and gone.any():
-            kept = pa.array(~gone)
-            rows, table = release.rows.filter(kept), release.table.filter(kept)
-            noises = take_noises(release.noises, np.flatnonzero(~gone))
-            found[each.release] = replace(release, rows=rows, table=table, noises=noises)
+        if gone is not None and gone.any():
+            found[each.release] = found.get(each.release, gone) | gone
     return found
 
 
@@ -246,19 +275,86 @@ def _null_groups(
     null: NDArray[np.bool_] = np.any(
         [release.rows.column(i).is_null().to_numpy(zero_copy_only=False) for i in keys], axis=0
     )
+    null &= _within_error(decided, release)
+    return null
+
+
+def _within_error(decided: Existence, release: Release) -> NDArray[np.bool_]:
+    """Return of which groups no count of rows or units exceeds the half-width of its interval."""
+    found: NDArray[np.bool_] = np.ones(release.rows.num_rows, dtype=np.bool_)
     for number in places_of(release).numbers:
         if number.place in decided.columns:
-            count, half = _column(release, number.place), np.full(len(null), float(HALF))
+            count, half = _column(release, number.place), np.full(len(found), float(HALF))
             if number.low is not None and number.high is not None:
                 width = (_column(release, number.high) - _column(release, number.low)) / 2
                 half = np.maximum(half, np.nan_to_num(width, nan=np.inf))
-            null &= ~(count > half)
-    return null
+            found &= ~(count > half)
+    return found
 
 
 def _column(release: Release, place: int) -> NDArray[np.float64]:
     found: NDArray[np.float64] = release.table.column(place).to_numpy().astype(np.float64)
     return found
+
+
+def find_same_rows(
+    found: pa.Table,
+    other: pa.Table,
+    keys: Sequence[int],
+    columns: Sequence[int],
+    *,
+    absent: bool = False,
+) -> NDArray[np.bool_]:
+    """Return which rows of an answer have the values of another one in some columns and the hidden ones.
+
+    Rows are the same by their keys; without keys by their places, if both have as many. A row whose keys are
+    those of several rows of the other is not the same, and one that the other does not have if `absent` says.
+    """
+    if not keys and found.num_rows != other.num_rows:
+        return np.zeros(found.num_rows, dtype=np.bool_)
+    own, places = _keys(found, keys), dict[tuple[object, ...], int]()
+    for place, key in enumerate(_keys(other, keys)):
+        places[key] = -1 if key in places else place
+    same: NDArray[np.bool_] = np.array([absent and key not in places for key in own], dtype=np.bool_)
+    at = np.array([places.get(key, -1) for key in own], dtype=np.int64)
+    there = at >= 0
+    compared = [*columns, *(i for i, name in enumerate(found.column_names) if name.startswith(HIDDEN))]
+    here, beside = found.select(compared).filter(pa.array(there)), other.select(compared).take(at[there])
+    equal = np.ones(here.num_rows, dtype=np.bool_)
+    for one, two in zip(here.columns, beside.columns, strict=True):
+        equal &= _equal(one.combine_chunks(), two.combine_chunks())
+    same[there] = equal
+    return same
+
+
+def _keys(rows: pa.Table, keys: Sequence[int]) -> list[tuple[object, ...]]:
+    if not keys:
+        return [(place,) for place in range(rows.num_rows)]
+    return list(zip(*(rows.column(place).to_pylist() for place in keys), strict=True))
+
+
+def _equal(one: pa.Array, two: pa.Array) -> NDArray[np.bool_]:
+    """Return which values of two arrays of one type are equal; NULL is equal to NULL, NaN to NaN."""
+    null: NDArray[np.bool_] = one.is_null().to_numpy(zero_copy_only=False)
+    same: NDArray[np.bool_] = null == two.is_null().to_numpy(zero_copy_only=False)
+    if pa.types.is_struct(one.type):
+        for left, right in zip(one.flatten(), two.flatten(), strict=True):
+            same &= _equal(left, right)
+        return same
+    if pa.types.is_list(one.type):
+        sizes = pc.fill_null(pc.list_value_length(one), 0).to_numpy()
+        same &= sizes == pc.fill_null(pc.list_value_length(two), 0).to_numpy()
+        kept = pa.array(same)
+        equal = _equal(one.filter(kept).flatten(), two.filter(kept).flatten())
+        unequal = np.bincount(np.repeat(np.flatnonzero(same), sizes[same])[~equal], minlength=len(same))
+        same &= unequal == 0
+        return same
+    nan = pa.scalar(False)
+    if pa.types.is_floating(one.type):
+        nan = pc.and_(pc.is_nan(one), pc.is_nan(two))
+    equal = pc.fill_null(pc.or_(pc.equal(one, two), nan), True).to_numpy(zero_copy_only=False)
+    same &= equal
+    return same
 
 
 def describe_existence(prepared: PreparedComposed, releases: Sequence[Release]) -> list[str]:
@@ -274,13 +370,13 @@ def describe_existence(prepared: PreparedComposed, releases: Sequence[Release]) 
     found = []
     for each in prepared.existence:
         plan = prepared.parts[each.release].plan
-        found.append(each.words(plan, empty(each.release, *each.columns)))
+        found.append(each.words(plan, empty(each.release, *each.deciding)))
         gone = asked[each.release].rows.num_rows - releases[each.release].rows.num_rows
         if gone:
             names = " and ".join(plan.outputs[place].name for place in each.columns)
             why = f"whose {names} is within its error of 0" if names else "of which no count is asked for"
             found.append(f"{gone:,} {'group' if gone == 1 else 'groups'} of NULL {why}: left out here")
-    decided = {(each.release, column) for each in prepared.existence for column in each.columns}
+    decided = {(each.release, column) for each in prepared.existence for column in each.deciding}
     for release, column in dict.fromkeys(each for each in prepared.divisors if each not in decided):
         gone, number = empty(release, column)
         name = prepared.parts[release].plan.outputs[column].name

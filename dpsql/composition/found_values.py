@@ -35,6 +35,7 @@ from dpsql.language import (
     find_nodes,
     list_given,
     name_query,
+    title_of,
 )
 
 FOUND = "found"
@@ -60,13 +61,12 @@ def with_found_values(query: Query, provenance: Provenance) -> Query:
             continue
         try:
             ctes = list_ctes_of(select, provenance)
-            unit = _find_speakers(node, select, around, provenance, ctes)
+            unit = _find_choosing_speakers(node, select, around, provenance, ctes)
         except QueryRefused:
             continue
         if unit is not None and listed is not None:
             number = _FIRST - len(inner)
-            mechanism = "LAPLACE" if unit[1] else None
-            inner[number] = Clauses(Options(max_groups_contributed=1, mechanism=mechanism), has_options=True)
+            inner[number] = clauses_of_found(unit[1])
             listed.replace(
                 exp.Subquery(
                     this=list_found_values(select, unit[0], number, negated=isinstance(node.parent, exp.Not))
@@ -89,7 +89,7 @@ def list_ctes_of(node: exp.Expr, provenance: Provenance) -> tuple[Cte, ...]:
     return ctes
 
 
-def _find_speakers(
+def _find_choosing_speakers(
     node: exp.In, select: exp.Select, around: exp.Select, of: Provenance, ctes: tuple[Cte, ...]
 ) -> tuple[exp.Column, bool] | None:
     """Return the unit of the rows whose values are listed, and whether these are declared.
@@ -105,17 +105,17 @@ def _find_speakers(
     distinct = select.args.get("distinct")
     if distinct is not None and distinct.args.get("on") is not None:
         return None
-    unit = of.find_unit(select, ctes)
-    if unit is None or of.find_unit(around, ctes) is None or of.find_outer_column(select, ctes) is not None:
+    if of.find_unit(around, ctes) is None or of.find_outer_column(select, ctes) is not None:
         return None
-    owned, declared = of.read_values(select, value, ctes)
-    return None if owned else (unit, declared)
+    return find_speakers(select, of, ctes)
 
 
-def list_found_values(select: exp.Select, unit: exp.Column, number: int, *, negated: bool) -> exp.Select:
+def list_found_values(
+    select: exp.Select, unit: exp.Column, number: int, *, negated: bool = False, nulls: bool = False
+) -> exp.Select:
     """Return the SELECT of the values of rows for which enough units speak; of several columns, the rows.
 
-    Of one column values are no NULL; of several NULL is a value like any other.
+    Of one column values are no NULL, unless `nulls` says so; of several NULL is a value like any other.
     """
     values = [item.unalias() for item in select.expressions]
     count = exp.Anonymous(this=f"{MARK}COUNT", expressions=[exp.Distinct(expressions=[unit])])
@@ -124,7 +124,7 @@ def list_found_values(select: exp.Select, unit: exp.Column, number: int, *, nega
     counted = exp.Select(expressions=[*items, exp.alias_(count, "n", quoted=True)])
     where = select.args.get("where")
     kept = [] if where is None else [copy_tree(where.this)]
-    if len(values) == 1:
+    if len(values) == 1 and not nulls:
         kept.append(exp.Not(this=exp.Is(this=copy_tree(values[0]), expression=exp.Null())))
     for name in ("from_", "joins"):
         part = select.args.get(name)
@@ -147,6 +147,42 @@ def list_found_values(select: exp.Select, unit: exp.Column, number: int, *, nega
     outer.set("where", exp.Where(this=exp.GTE(this=exp.column("n", quoted=True), expression=least)))
     outer.meta["select"] = -1
     return outer
+
+
+def clauses_of_found(declared: bool) -> Clauses:
+    """Return the clauses of the release of values for which units speak, which are declared or not."""
+    mechanism = "LAPLACE" if declared else None
+    return Clauses(Options(max_groups_contributed=1, mechanism=mechanism), has_options=True)
+
+
+def with_titles(listed: exp.Select, of: exp.Select) -> exp.Select:
+    """Return a list of values with the names that the columns of a SELECT have."""
+    names = [item.alias_or_name or title_of(item) for item in of.expressions]
+    shown = zip(listed.expressions, names, strict=True)
+    listed.set("expressions", [exp.alias_(item, name, quoted=True) for item, name in shown])
+    return listed
+
+
+def find_speakers(
+    select: exp.Select, of: Provenance, ctes: tuple[Cte, ...]
+) -> tuple[exp.Column, bool] | None:
+    """Return the unit that speaks for the values of a SELECT, and whether they are declared.
+
+    None if it aggregates, or if a value belongs to one unit.
+    """
+    items, distinct = select.expressions, select.args.get("distinct")
+    if any(item.is_star or contains_aggregate(item) for item in items):
+        return None
+    if distinct is not None and distinct.args.get("on") is not None:
+        return None
+    try:
+        unit = of.find_unit(select, ctes)
+        found = [] if unit is None else [of.read_values(select, item.unalias(), ctes) for item in items]
+    except QueryRefused:
+        return None
+    if unit is None or any(owned for owned, _ in found):
+        return None
+    return unit, all(declared for _, declared in found)
 
 
 def word_of(value: exp.Expr) -> str:

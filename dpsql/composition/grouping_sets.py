@@ -11,7 +11,6 @@ too, if the owner declares it (`determines`): the groups are those of both, whet
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import product
@@ -24,13 +23,14 @@ from dpsql.analysis.compiler import function_name, list_conjuncts, read_whole_nu
 from dpsql.analysis.released.released_calls import is_released
 from dpsql.analysis.statement_shapes import Provenance
 from dpsql.language import copy_tree, find_nodes, name_query, title_of, walk_tree
+from dpsql.lazy_pattern import lazy_pattern
 from dpsql.policy import Policy, Table, fold
 
 _SEVERAL = (exp.Rollup, exp.Cube, exp.GroupingSets)
 _ROWS = ("from_", "joins", "laterals", "where")
 _BEHIND = ("qualify", "order", "limit", "offset", "distinct", "windows", "with_")
 _RELATION = "dpsql_sets"
-_PLACE = re.compile(r"[kag]\d+")
+_PLACE = lazy_pattern(r"[kag]\d+")
 """The names of keys, aggregates and constants of GROUPING that have no other."""
 MOST_SETS = 16
 

@@ -31,7 +31,7 @@ from dpsql.composition.released_terms import (
     forms_of,
     inside,
 )
-from dpsql.language import copy_tree, find_nodes
+from dpsql.language import copy_tree, find_nodes, walk_tree
 from dpsql.lazy_dataclass import dataclass
 from dpsql.policy import fold
 
@@ -242,8 +242,10 @@ def check_stars(select: exp.Select, items: Sequence[FromItem]) -> None:
 
     A name that a column has, too, is the column's, as in `WITH m AS (SELECT .. AS m) SELECT m FROM m`.
     """
-    changed = [item.alias for item in items if item.traced is not None]
-    for star in find_nodes(select, exp.Star):
+    changed, nodes = [item.alias for item in items if item.traced is not None], walk_tree(select)
+    for star in nodes:
+        if not isinstance(star, exp.Star):
+            continue
         around = star.parent
         if isinstance(around, exp.Column) and around.parent is not select and around.table in changed:
             raise UnknownColumnsError
@@ -252,7 +254,8 @@ def check_stars(select: exp.Select, items: Sequence[FromItem]) -> None:
             raise UnknownColumnsError
     columns = {fold(name) for item in items for name in item.names or ()}
     whole = {fold(alias) for alias in changed} - columns
-    if any(not node.table and fold(node.name) in whole for node in find_nodes(select, exp.Column)):
+    named = [node for node in nodes if isinstance(node, exp.Column)] if whole else []
+    if any(not node.table and fold(node.name) in whole for node in named):
         raise UnknownColumnsError
 
 

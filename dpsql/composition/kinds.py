@@ -22,6 +22,7 @@ from dpsql.analysis.statement_shapes import Provenance
 from dpsql.analysis.typed_expression import UnitRole
 from dpsql.composition.equivalent_blocks import has_one_row, relation, with_scalars
 from dpsql.composition.grouping_sets import has_several_groupings
+from dpsql.composition.joined_keys import with_lists_of_keys
 from dpsql.errors import QueryRefused
 from dpsql.language import MARK, Query, StatementText, copy_tree, find_nodes, walk_tree
 from dpsql.lazy_dataclass import dataclass
@@ -191,6 +192,13 @@ class Kinds:
         """Return the kind of a block; `tied` says that it stands in an expression."""
         ctes = self._ctes(node, outer)
         with_scalars(
+            node,
+            ctes,
+            released=lambda item: self._apart(item, ctes) in _RELEASED,
+            private=lambda item: self._apart(item, ctes) is BlockKind.OWNED,
+            known=lambda name: self._has(node, ctes, name),
+        )
+        with_lists_of_keys(
             node,
             ctes,
             released=lambda item: self._apart(item, ctes) in _RELEASED,

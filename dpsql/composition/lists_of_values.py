@@ -10,12 +10,14 @@ written                                          is
 ``QUANTILE_CONT(x, [.25, .75])``                 the list of the two quantiles, in one release
 ``SELECT x .. INTERSECT SELECT x ..``            the same of the values that are found; EXCEPT, UNION,
                                                  and of several columns of the rows of these
+``SELECT DISTINCT x, y ..`` as a statement,      the rows that are found
+``SELECT x, y .. GROUP BY x, y``
 ===============================================  ==========================================================
 
-Rows without x are in none of them. A value is found as one of a list of IN is: each unit speaks for one of
-its values, so rarer values are missed, and the answer says so. Each call is a release of its own, of all rows
-of its block; in a block with GROUP BY they are refused. Lists of quantiles stay in their release, as columns
-of it. The branches of a set operation that select the unit stay rows of units.
+Rows without x are in none of them but the last. A value is found as one of a list of IN is: each unit speaks
+for one of its values, so rarer values are missed, and the answer says so. Each call is a release of its own,
+of all rows of its block; in a block with GROUP BY they are refused. Lists of quantiles stay in their release,
+as columns of it. The branches of a set operation that select the unit stay rows of units.
 """
 
 from __future__ import annotations
@@ -24,11 +26,20 @@ from dataclasses import replace
 
 from sqlglot import exp
 
-from dpsql.analysis.aggregate_functions import aggregate_name, contains_aggregate
+from dpsql.analysis.aggregate_functions import aggregate_name
 from dpsql.analysis.compiled_relation import Cte
 from dpsql.analysis.compiler import find_cte, function_name, read_number, read_whole_number
 from dpsql.analysis.statement_shapes import Provenance
-from dpsql.composition.found_values import OF_NO_ROWS, list_ctes_of, list_found_values, say_absent, word_of
+from dpsql.composition.found_values import (
+    OF_NO_ROWS,
+    clauses_of_found,
+    find_speakers,
+    list_ctes_of,
+    list_found_values,
+    say_absent,
+    with_titles,
+    word_of,
+)
 from dpsql.errors import QueryRefused, with_article
 from dpsql.language import (
     Clause,
@@ -85,8 +96,9 @@ def with_lists(query: Query, provenance: Provenance) -> Query:
         _divide_quantiles(root)
     if query.clause != Clause():
         return query
-    inner = dict(query.inner)
-    for node in find_nodes(root, exp.SetOperation):
+    inner, nodes = dict(query.inner), walk_tree(root)
+    sets = [node for node in nodes if isinstance(node, exp.SetOperation)]
+    for node in sets:
         if isinstance(node.parent, (exp.SetOperation, exp.CTE)):
             continue
         every = _list_branches(node) or []
@@ -97,17 +109,13 @@ def with_lists(query: Query, provenance: Provenance) -> Query:
         for branch, values in zip(branches, read, strict=True):
             assert values is not None  # noqa: S101  as seen
             number = _NUMBER - len(inner)
-            listed = list_found_values(branch, values[0], number, negated=False)
-            names = [item.alias_or_name or title_of(item) for item in branch.expressions]
-            shown = zip(listed.expressions, names, strict=True)
-            listed.set("expressions", [exp.alias_(item, name, quoted=True) for item, name in shown])
-            if len(names) == 1:
-                say_absent(listed, f"Rows without {with_article(names[0])} are left out")
-            mechanism = "LAPLACE" if values[1] else None
-            inner[number] = Clauses(Options(max_groups_contributed=1, mechanism=mechanism), has_options=True)
+            listed = with_titles(list_found_values(branch, values[0], number), branch)
+            if len(listed.expressions) == 1:
+                say_absent(listed, f"Rows without {with_article(listed.expressions[0].alias)} are left out")
+            inner[number] = clauses_of_found(values[1])
             branch.replace(listed)
-    for select in find_nodes(root, exp.Select):
-        if list_given(select) - _BESIDE:
+    for select in walk_tree(root) if sets else nodes:
+        if not isinstance(select, exp.Select) or list_given(select) - _BESIDE:
             continue
         calls = [call for item in select.expressions for call in _list_calls(item)]
         found = [made for call in calls if (made := _read(call)) is not None]
@@ -149,25 +157,14 @@ def _is_public(branch: exp.Select, policy: Policy) -> bool:
     return bool(tables) and all(table is not None and table.public for table in tables)
 
 
-def _read_branch(branch: exp.Select, of: Provenance) -> tuple[exp.Column, bool] | None:
+def _read_branch(
+    branch: exp.Select, of: Provenance, ctes: tuple[Cte, ...] | None = None
+) -> tuple[exp.Column, bool] | None:
     """Return the unit of the rows of a branch, and whether its values are declared; None if it is no list."""
     given = list_given(branch)
     if given - _BESIDE - {"distinct"} or "with_" in given:
         return None
-    items, distinct = branch.expressions, branch.args.get("distinct")
-    if any(item.is_star or contains_aggregate(item) for item in items):
-        return None
-    if distinct is not None and distinct.args.get("on") is not None:
-        return None
-    ctes = list_ctes_of(branch, of)
-    unit = of.find_unit(branch, ctes)
-    if unit is None:
-        return None
-    try:
-        found = [of.read_values(branch, item.unalias(), ctes) for item in items]
-    except QueryRefused:
-        return None
-    return None if any(owned for owned, _ in found) else (unit, all(declared for _, declared in found))
+    return find_speakers(branch, of, list_ctes_of(branch, of))
 
 
 def _list_ctes(select: exp.Select, of: Provenance) -> tuple[Cte, ...]:
@@ -262,7 +259,7 @@ def _write(
     unit = of.find_unit(rows, ctes)
     assert unit is not None  # noqa: S101  it was found
     declared = of.read_values(rows, call.value, ctes)[1]
-    listed = list_found_values(made, unit, number, negated=False)
+    listed = list_found_values(made, unit, number)
     if call.name in _LISTS:
         say_absent(
             listed,

@@ -77,7 +77,7 @@ def offer_statements(
     offering = _Offering(planner, parameters, amounts)
     refused.obstacles = amounts.put_into(refused.obstacles)
     refused.obstacles = with_beside(text, refused, offering)
-    refused.obstacles = with_own_hints(text, refused)
+    refused.obstacles = with_own_hints(text, refused, offering)
     offer, accepted = rewrite(text, refused, offering), None
     if offer is not None:
         refused.rewrite, refused.obstacles, accepted = offer

@@ -287,7 +287,8 @@ class Planner:
                 "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 1) ...",
                 Fix("1", option="epsilon", guess="1"),
             )
-        plan = replace(analysed.plan(query), filters=scopes(self.policy, self.analyst))
+        plan, filters = analysed.plan(query), scopes(self.policy, self.analyst)
+        plan = replace(plan, filters=filters) if plan.filters != filters else plan
         return PlannedCount.of_plan(plan, self.policy, engines)
 
     def _priced(self, text: str, query: Query, counting: PlannedCount, defaults: Options) -> PreparedPrivate:
@@ -438,6 +439,6 @@ def _note_releases(parts: Sequence[ReleasePart], planned: Sequence[PreparedPriva
         return _READ[read[0].listed] if read else part.note
 
     return [
-        replace(one, note=note(part, one), values=part.values)
+        replace(one, note=note(part, one), values=part.values) if part.note or part.values else one
         for part, one in zip(parts, planned, strict=True)
     ]

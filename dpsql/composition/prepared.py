@@ -147,8 +147,8 @@ class PreparedComposed:
     """The release and the number in it of each released number that hidden columns name."""
     details: tuple[AskedDetail, ...] = ()
     """The columns that ask for a detail of another column, which is filled in afterwards."""
-    whole: bool = False
-    """Whether derived columns are of all groups together, without those that do not exist."""
+    everything: str = ""
+    """`traced` over the groups that do not exist, too, where derived columns are of all groups together."""
     chosen: bool = False
     """Whether noise chooses rows of the outer query, beside groups that do not exist."""
     repeated: bool = False
@@ -200,18 +200,24 @@ class Existence:
     columns: tuple[int, ...]
     """Its columns with the number of all rows or units: where all round to 0, a group does not exist.
 
-    There are none if the statement asks for no such number: then every group of a declared domain exists.
+    There are none if the statement asks for no such number: then every group of a declared domain exists,
+    but none of NULL.
     """
     windows: bool = False
-    """Whether windows go over the groups: then every group of a declared domain exists, too."""
+    """Whether windows go over the groups: then the columns decide on groups of NULL alone."""
+
+    @property
+    def deciding(self) -> tuple[int, ...]:
+        """The columns by which groups of all keys are left out."""
+        return () if self.windows else self.columns
 
     def words(self, plan: Plan, left_out: tuple[int, int] | None = None) -> str:
         """Describe which groups without rows are left out of an answer, and how many.
 
         "" where none was left out, or nothing decided: groups of undeclared keys are found by their units.
         """
-        if self.columns:
-            names = " and ".join(plan.outputs[place].name for place in self.columns)
+        if self.deciding:
+            names = " and ".join(plan.outputs[place].name for place in self.deciding)
             what = f"SQL has no groups without rows: those where {names} rounds to 0 are left out here"
             if left_out is None:
                 return what

@@ -37,7 +37,7 @@ def separate_closer(
         name=name,
         readers=readers,
         asked=asked,
-        declared=analysed.is_declared,
+        analysed=analysed,
         provenance=provenance,
     )
     plain, rest = over(whole)

@@ -12,22 +12,26 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from fractions import Fraction
+from itertools import islice
 from typing import NamedTuple
 
 from dpsql.composition.prepared import PreparedComposed, PreparedPrivate
 from dpsql.errors import Fix, Obstacle, ProgrammingError, QueryRefused, QuerySyntaxError
 from dpsql.kernel.loss import Charge, PrivacyLoss
-from dpsql.language import Outline, repair
+from dpsql.language import Outline, repairs
 from dpsql.lazy_dataclass import dataclass
+from dpsql.lazy_pattern import lazy_pattern
 from dpsql.ledger import Budget, shown
 
 _ROUNDS = 6
 """How many candidates are tried: each may bring the next obstacles to light."""
 _LONGEST = 10_000
 """The most characters of a statement for which a rewrite is searched."""
+_REPAIRS = 6
+"""How many changes are tried of a statement that does not parse."""
 _TRIED = 12
 """The most obstacles of a statement whose hints are tried."""
-_STATEMENT = re.compile(r"SELECT\s.*\sFROM\s|WITH\s.*\sSELECT\s|FROM\s.*\sSELECT\s", re.DOTALL)
+_STATEMENT = lazy_pattern(r"SELECT\s.*\sFROM\s|WITH\s.*\sSELECT\s|FROM\s.*\sSELECT\s", re.DOTALL)
 """How a hint begins that is a whole statement; `..` stands for what is left out of a part of one."""
 _SAID = ("epsilon", "delta", "max_groups_contributed")
 """Options that a statement without its options may lack."""
@@ -68,7 +72,7 @@ def rewrite(
         error = _refusal(candidate, prepare)
     for _ in range(_ROUNDS):
         if error is None:
-            whole = candidate.rstrip() + _remark(fixes)
+            whole = candidate.strip() + _remark(fixes)
             return _offered(whole, refused, later, fixes) if candidate != text else None
         found = [o.fix for o in error.obstacles if o.fix is not None]
         edits, used = _edits(candidate, found)
@@ -109,7 +113,10 @@ def keep_tried(
         candidate = _apply_edits(text, _edits(text, [fix])[0])
         error = _refusal(candidate, analyse)
         if isinstance(refused, QuerySyntaxError):
-            return not isinstance(error, QuerySyntaxError)
+            parsed = not isinstance(error, QuerySyntaxError)
+            return parsed and (
+                error is None or fix.guess != "the comma" or all(o.fix for o in error.obstacles)
+            )
         left = () if error is None else error.obstacles
         return candidate != text and {o.message for o in left} < known
 
@@ -174,12 +181,14 @@ def _offered(
     return Rewrite(None, hinted, whole)
 
 
-def with_own_hints(text: str, refused: QueryRefused | QuerySyntaxError) -> tuple[Obstacle, ...]:
+def with_own_hints(
+    text: str, refused: QueryRefused | QuerySyntaxError, prepare: Callable[[str], object]
+) -> tuple[Obstacle, ...]:
     """Return the obstacles of a refusal, with dpsql's spelling as the hint for other dialects' ones."""
     if len(text) > _LONGEST:
         return refused.obstacles
     spelled = Outline.of(text).respellings()
-    refused = _repair(text, refused)
+    refused = _repair(text, refused, prepare)
     out = []
     for one in refused.obstacles:
         # A refusal to refine a release may point into the statement of that release.
@@ -194,21 +203,38 @@ def _refusal(text: str, prepare: Callable[[str], object]) -> QueryRefused | Quer
     try:
         prepare(text)
     except (QueryRefused, QuerySyntaxError) as error:
-        return _repair(text, error)
+        return _repair(text, error, prepare)
     except ProgrammingError as error:  # the change took a parameter's marker away
         return QueryRefused(str(error))
     return None
 
 
-def _repair(text: str, error: QueryRefused | QuerySyntaxError) -> QueryRefused | QuerySyntaxError:
-    """Return the error; of a text that does not parse, with the change after which it does."""
+def _repair(
+    text: str, error: QueryRefused | QuerySyntaxError, prepare: Callable[[str], object]
+) -> QueryRefused | QuerySyntaxError:
+    """Return the error; of a text that does not parse, with the change after which the least is wrong."""
     if isinstance(error, QuerySyntaxError) and error.obstacles[0].fix is None:
-        found = repair(text, error)
-        if found is not None:
-            hint, fix = found
+        found = [*islice(repairs(text, error), _REPAIRS)]
+        if found:
+            hint, fix = (
+                min(found, key=lambda each: _count_left(text, each[1], prepare)) if found[1:] else found[0]
+            )
             first = error.obstacles[0]
             error.obstacles = (replace(first, hint=first.hint or hint, fix=fix), *error.obstacles[1:])
     return error
+
+
+def _count_left(text: str, fix: Fix, prepare: Callable[[str], object]) -> int:
+    """Return how many obstacles without a change of their own are left after a change."""
+    try:
+        prepare(_apply_edits(text, _edits(text, [fix])[0]))
+    except QuerySyntaxError:
+        return len(text)
+    except QueryRefused as error:
+        return 1 + sum(2 for one in error.obstacles if one.fix is None)
+    except ProgrammingError:
+        return len(text)
+    return 0
 
 
 def _edits(text: str, fixes: Sequence[Fix]) -> tuple[list[_Edit], list[Fix]]:
@@ -302,11 +328,11 @@ def _remark(fixes: Sequence[Fix]) -> str:
 _SHARE, _DELTA_SHARE = 20, 1000
 """The parts of the whole budget that are offered: a twentieth of epsilon, a thousandth of delta."""
 _WRITTEN = {
-    "epsilon": re.compile(r"(?<=\bOPTIONS \(epsilon = )1(?=\))"),
-    "delta": re.compile(r"(?<=\bOPTIONS \(delta = )1e-6(?=\))"),
+    "epsilon": lazy_pattern(r"(?<=\bOPTIONS \(epsilon = )1(?=\))"),
+    "delta": lazy_pattern(r"(?<=\bOPTIONS \(delta = )1e-6(?=\))"),
 }
 """What stands in hints for an amount, which depends on the budget."""
-_CHOICE = re.compile(r",? or OPTIONS \(delta = 1e-6\)|OPTIONS \(delta = 1e-6\),? or ")
+_CHOICE = lazy_pattern(r",? or OPTIONS \(delta = 1e-6\)|OPTIONS \(delta = 1e-6\),? or ")
 """The words of a hint that name one of several ways."""
 
 

@@ -204,10 +204,10 @@ def standalone(select: exp.Select, kinds: Kinds, changed: exp.Select | None = No
 
     `changed` is the block with other clauses, if it gets them.
     """
-    needed = sorted(_needed(select, kinds, set()))
+    needed = sorted(_needed(select, kinds, set())) if kinds.ctes else ()
     made = copy_tree(select, "with_") if changed is None else changed
     made.set("with_", None)
-    names: dict[str, exp.Expr] = {fold(c.alias): c for c in find_nodes(made, exp.CTE)}
+    names: dict[str, exp.Expr] = {fold(c.alias): c for c in find_nodes(made, exp.CTE)} if needed else {}
     listed = []
     for place in needed:
         cte = kinds.ctes[place].query.parent

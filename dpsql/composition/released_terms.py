@@ -21,9 +21,10 @@ from sqlglot import exp
 from dpsql.analysis import write_engine_sql
 from dpsql.language import copy_tree
 from dpsql.lazy_dataclass import dataclass
+from dpsql.lazy_pattern import lazy_pattern
 
 _PLACE = "DPSQL_PLACE"
-_MARKED = re.compile(rf"{_PLACE}\(\)", re.IGNORECASE)
+_MARKED = lazy_pattern(rf"{_PLACE}\(\)", re.IGNORECASE)
 
 EMPTY = "CAST([] AS STRUCT(p BIGINT, w DOUBLE)[])"
 """A form without a released number."""

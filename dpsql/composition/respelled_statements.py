@@ -10,11 +10,12 @@ from sqlglot import exp
 from dpsql.analysis.compiler import function_name, read_whole_number
 from dpsql.analysis.statement_shapes import Provenance
 from dpsql.composition.chosen_public_rows import with_chosen_public_rows
+from dpsql.composition.different_rows import with_different_rows
 from dpsql.composition.equivalent_blocks import with_counts
 from dpsql.composition.found_values import with_found_values
 from dpsql.composition.lists_of_values import with_lists
 from dpsql.composition.values_of_rows import with_clock, with_covered, with_distinct_rows
-from dpsql.language import Query, copy_tree, fill_form, find_nodes, keep_title
+from dpsql.language import Query, copy_tree, fill_form, find_nodes, keep_title, walk_tree
 
 _PARTS = {
     "MY": "AVG(y) FILTER (WHERE c)",
@@ -80,12 +81,23 @@ def respell_statement(query: Query, provenance: Provenance) -> Query:
     policy, tree = provenance.policy, write_pair_statistics(copy_tree(query.tree))
     if query.options.as_of is not None:
         tree = with_clock(tree, query.options.as_of)
-    tree = tree if query.inner else with_counts(tree, policy)
-    selects = find_nodes(tree, exp.Select)
+    nodes = walk_tree(tree)
+    selects = [node for node in nodes if isinstance(node, exp.Select)]
+    if len(selects) > 1 and not query.inner:
+        nodes = walk_tree(with_counts(tree, policy))
+        selects = [node for node in nodes if isinstance(node, exp.Select)]
     for select in selects:
         offset = select.args.get("offset")
         if offset is not None and read_whole_number(offset.expression) == 0:
             select.set("offset", None)
+    if any(join.args.get("side") for join in find_nodes(tree, exp.Join)):
+        from dpsql.composition.values_by_key import with_anti_joins  # noqa: PLC0415  few have outer joins
+
+        tree = with_anti_joins(tree, policy)
+    if any(select.args.get("distinct") is not None for select in selects) and find_nodes(tree, exp.Window):
+        from dpsql.composition.whole_partitions import with_groups_of_windows  # noqa: PLC0415  few have both
+
+        tree = with_groups_of_windows(tree, provenance)
     nested = len(selects) > 1
     if nested and find_nodes(tree, exp.Having):
         from dpsql.composition.largest_groups import with_largest_groups  # noqa: PLC0415  few have such a HAVING
@@ -106,7 +118,7 @@ def respell_statement(query: Query, provenance: Provenance) -> Query:
         from dpsql.composition.values_by_key import with_values_by_key  # noqa: PLC0415  most have one SELECT
 
         tree = with_values_by_key(replace(query, tree=tree), provenance)
-    distinct = find_nodes(tree, exp.Distinct)
+    distinct = find_nodes(tree, exp.Distinct) if nested else [n for n in nodes if isinstance(n, exp.Distinct)]
     values = [value for each in distinct for value in each.expressions]
     if (nested and distinct) or not all(isinstance(value, exp.Column) for value in values):
         tree = with_distinct_rows(replace(query, tree=tree), provenance)
@@ -114,7 +126,7 @@ def respell_statement(query: Query, provenance: Provenance) -> Query:
         from dpsql.composition.counted_groups import with_few_groups  # noqa: PLC0415  as above
 
         tree = with_few_groups(replace(query, tree=tree), provenance)
-    query = with_lists(replace(query, tree=tree), provenance)
+    query = with_lists(with_different_rows(replace(query, tree=tree), provenance), provenance)
     tree = query.tree
     found = find_nodes(tree, exp.In, exp.Exists, exp.Join)
     listing = any(isinstance(node, exp.In) and node.args.get("query") is not None for node in found)

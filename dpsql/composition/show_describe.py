@@ -5,6 +5,7 @@ No catalog has the columns of the policy's views: they are those of the query th
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from fractions import Fraction
@@ -41,7 +42,7 @@ from dpsql.composition.prepared import (
 from dpsql.composition.release_words import add_exact_facts, round_down, round_up
 from dpsql.composition.statement_parts import parts_of
 from dpsql.engines.schema_database import SchemaDatabase
-from dpsql.errors import InternalError
+from dpsql.errors import Fix, InternalError
 from dpsql.language import (
     Describe,
     OpenChecks,
@@ -185,12 +186,13 @@ def describe_table(statement: Describe, policy: Policy, catalog: Catalog) -> pa.
     """Return the result of DESCRIBE: columns, types, and which columns have a public domain."""
     table = policy.table(statement.table) if statement.table.isascii() else None
     if table is None:
-        raise statement.source.refuse(
-            f"there is no table {statement.table[:60]}",
-            statement.at,
-            "SHOW TABLES lists them",
-            unknown="table",
+        said, at = f"there is no table {statement.table[:60]}", statement.at
+        close = difflib.get_close_matches(
+            statement.table.lower(), [t.name for t in policy.tables.values()], 1
         )
+        hint = f"did you mean {close[0]}?" if close else "SHOW TABLES lists them"
+        fix = Fix(close[0], at, at + len(statement.table)) if close else None
+        raise statement.source.refuse(said, at, hint, fix, unknown="table")
     domains = {fold(name) for name in table.domain}
     columns = catalog.columns(table.name)
     return pa.table(

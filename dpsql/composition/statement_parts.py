@@ -17,7 +17,7 @@ from dpsql.analysis.released.released_calls import is_quantile
 from dpsql.composition.analysed_blocks import AnalysedBlocks
 from dpsql.composition.block import separate
 from dpsql.composition.block_clauses import Written, drop_bounds_on_groups, share_epsilon
-from dpsql.composition.chosen_public_rows import VALUE_MARK, PlacedValue, ValueTypes, put_mark
+from dpsql.composition.chosen_public_rows import VALUE_MARK, PlacedValue, ValueTypes
 from dpsql.composition.equivalent_blocks import with_existing
 from dpsql.composition.existence import EXISTENCE, readers
 from dpsql.composition.grouping_sets import (
@@ -29,6 +29,7 @@ from dpsql.composition.grouping_sets import (
     may_fix_columns,
 )
 from dpsql.composition.kinds import Kinds, ReleaseBlock, below
+from dpsql.composition.placed_marks import put_mark
 from dpsql.composition.quotients_of_sums import separate_closer
 from dpsql.composition.release_blocks import (
     everything,
@@ -167,15 +168,15 @@ class _Splitter:
                 self.query, self.kinds = anchored, Kinds.of(anchored, self.provenance)
         self._divide(no_sets)
         for release in (*self.kinds.releases, *self.kinds.unused):
-            if not may_fix_columns(release.select, policy):
-                continue
             with suppress(QueryRefused):  # it is judged with the block
-                scope = self.provenance.find_scope(release.select, release.ctes)
-                add_fixed_columns(release.select, scope, policy)
+                if may_fix_columns(release.select, policy):
+                    scope = self.provenance.find_scope(release.select, release.ctes)
+                    add_fixed_columns(release.select, scope, policy)
         if len(self.kinds.releases) > MAX_BLOCKS:
             at = self.kinds.releases[MAX_BLOCKS].select
             raise query.source.refuse(f"a statement has at most {MAX_BLOCKS} blocks that release", at)
         self.written = Written.of(self.query, self.kinds)
+        analysed.total = self.written.total
         self.values: list[PlacedValue] = []
         self.marked: dict[str, Query] = {}
         """The releases that were taken out so far, by the names that stand for them."""
@@ -199,12 +200,10 @@ class _Splitter:
         self.sets, self.query = True, replace(self.query, tree=tree)
         try:
             self.kinds = Kinds.of(self.query, self.provenance)
-        except QueryRefused:  # a set by the privacy unit has private rows, beside the released ones of others
-            raise self.source.refuse(
-                "of ROLLUP, CUBE and GROUPING SETS each set is a release, and none is by the privacy unit",
-                groups[0],
-                "leave the privacy unit out of GROUP BY",
-            ) from None
+        except QueryRefused as refused:  # a set by the privacy unit has private rows, beside released ones
+            said = "of ROLLUP, CUBE and GROUPING SETS each set is a release, and none is by the privacy unit"
+            hint, known = "leave the privacy unit out of GROUP BY", not refused.obstacles[0].unknown
+            raise (self.source.refuse(said, groups[0], hint) if known else refused) from None
         if no_sets:
             leave_out_sets([self.kinds.releases[i].select for i in no_sets])
             self.kinds = Kinds.of(self.query, self.provenance)
@@ -276,9 +275,8 @@ class _Splitter:
 
     def _take_values(self, releases: int, tree: exp.Query) -> None:
         """Take the values over so many releases out of the tree; a release reads each as a constant."""
-        types = ValueTypes(
-            self.query, self.policy, self.catalog, self.kinds, self._plan, self.marked, self.judged
-        )
+        of = self.query, self.policy, self.catalog, self.kinds, self._plan, self.marked, self.judged
+        types = ValueTypes(*of)
         for value in self.kinds.values[len(self.values) :]:
             if value.after > releases:
                 break
@@ -300,7 +298,8 @@ class _Splitter:
             whole, self.analysed, name, readers=selects, asked=asked, provenance=self.provenance
         )
         decided = release.select.meta.get(EXISTENCE) or query.tree.meta.get(EXISTENCE)
-        inside = next((t for t in find_nodes(query.tree, exp.Table) if t.name.startswith(VALUE_MARK)), None)
+        read = find_nodes(query.tree, exp.Table) if self.marked else ()
+        inside = next((table for table in read if table.name.startswith(VALUE_MARK)), None)
         if inside is not None:
             raise below(self.source, inside.find_ancestor(exp.Subquery, exp.Exists) or inside)
         releases, rest = split_quantiles(query, rest, name)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import re
 from dataclasses import replace
 
@@ -12,14 +13,14 @@ from dpsql.analysis.aggregate_functions import aggregate_name
 from dpsql.engines import UnboundQuery
 from dpsql.errors import Fix, QueryRefused
 from dpsql.language import Outline, Query, walk_tree
+from dpsql.lazy_pattern import lazy_pattern
 from dpsql.policy import fold
 
-_TYPES = re.compile(r"No function matches the given name and argument types '([^(']+)\((.*)\)'")
-_GROUPED = re.compile(r'column "([^"\n]{1,100})" must appear in the GROUP BY clause')
-_TWICE = re.compile(r'Ambiguous reference to column name "([^"\n]{1,100})"')
-_ORDERED = re.compile(r'Could not ORDER BY column "([^"\n]{1,100})"')
-_NEAR = re.compile(r'syntax error at or near "([^"\n]{1,100})"')
-_ELAPSED = re.compile(r"(?is)(DAY|EPOCH)S?\s+FROM\s+(MIN|MAX|MEDIAN)\s*\((.*)\)")
+_TYPES = lazy_pattern(r"No function matches the given name and argument types '([^(']+)\((.*)\)'")
+_GROUPED = lazy_pattern(r'column "([^"\n]{1,100})" must appear in the GROUP BY clause')
+_TWICE = lazy_pattern(r'Ambiguous reference to column name "([^"\n]{1,100})"')
+_ORDERED = lazy_pattern(r'Could not ORDER BY column "([^"\n]{1,100})"')
+_ELAPSED = lazy_pattern(r"(?is)(DAY|EPOCH)S?\s+FROM\s+(MIN|MAX|MEDIAN)\s*\((.*)\)")
 
 
 def refuse_unbound(query: Query, problem: UnboundQuery) -> QueryRefused:
@@ -30,7 +31,8 @@ def refuse_unbound(query: Query, problem: UnboundQuery) -> QueryRefused:
     """
     what, name = problem.missing_name
     if what:
-        return query.source.refuse(f"there is no {what} {name}", _last(query, name), unknown=what)
+        said, at = f"there is no {what} {name}", _last(query, name)
+        return query.source.refuse(said, at, *_find_meant(query, name, at), unknown=what)
     if (found := _TYPES.search(problem.message)) is not None:
         return _refuse_types(query, *found.groups())
     if (found := _GROUPED.search(problem.message)) is not None:
@@ -49,10 +51,40 @@ def refuse_unbound(query: Query, problem: UnboundQuery) -> QueryRefused:
     if (found := _TWICE.search(problem.message)) is not None:
         said = f"column {found[1]} is in several relations"
         return query.source.refuse(said, _last(query, found[1]), "name the relation before it")
-    if (found := _NEAR.search(problem.message)) is not None and found[1].upper() == "OVER":
-        return _ordered_set(query)
+    if (
+        problem.message.startswith("ORDER BY non-integer literal")
+        and (quoted := _quote_name(query)) is not None
+    ):
+        return quoted
     named = re.search(r'"([^"]+)"', problem.message)
     return query.source.refuse(problem.message, _last(query, named[1]) if named else None)
+
+
+def _find_meant(query: Query, name: str, at: int | None) -> tuple[str | None, Fix | None]:
+    """Return the hint and the fix of a name that no released column has: a near one, or Oracle's ROWNUM."""
+    text = query.source.text
+    first = re.search(r"(?i)\s+(?:WHERE|AND)\s+ROWNUM\s*(<=?)\s*(\d+)", text)
+    if first is not None and fold(name) == "rownum":
+        limit = f" LIMIT {int(first[2]) - (first[1] == '<')}"
+        return limit.strip(), Fix("", *first.span(), also=(Fix(limit, len(text), len(text)),))
+    known = {n.alias for n in walk_tree(query.tree) if isinstance(n, exp.Alias)}
+    known |= {n.name for n in walk_tree(query.tree) if isinstance(n, exp.Column)} - {name}
+    close = difflib.get_close_matches(name, sorted(known - {name}), 1, 0.7)
+    if not close or at is None:
+        return None, None
+    return f"did you mean {close[0]}?", Fix(close[0], at, at + len(name))
+
+
+def _quote_name(query: Query) -> QueryRefused | None:
+    """Return the refusal of ORDER BY with a text that is the name of a column: names are in double quotes."""
+    texts = {n.alias for n in walk_tree(query.tree) if isinstance(n, exp.Alias)}
+    tokens = [t for t in Outline.of(query.source.text).tokens if t.token_type == TokenType.STRING]
+    named = [t for t in tokens if t.text in texts]
+    if not named:
+        return None
+    last, said = named[-1], "ORDER BY has a text, which orders nothing"
+    written = f'"{last.text}"'
+    return query.source.refuse(said, last.start, written, Fix(written, last.start, last.end + 1))
 
 
 def _last(query: Query, name: str) -> int | None:
@@ -130,8 +162,8 @@ def _windows_in_having(query: Query) -> QueryRefused:
     return query.source.refuse(said, having.start, f"QUALIFY {condition}", fix)
 
 
-_ROW_WINDOWS = re.compile(
-    r"(?i)\b(?:LAG|LEAD|RANK|DENSE_RANK|ROW_NUMBER|FIRST_VALUE|LAST_VALUE|NTILE)\s*\([^()]*\)(?!\s*OVER\b)"
+_ROW_WINDOWS = lazy_pattern(
+    r"(?i)\b(?:LAG|LEAD|RANK|DENSE_RANK|ROW_NUMBER|FIRST_VALUE|LAST_VALUE|NTILE)\s*\((?:[^()]|\([^()]*\))*\)(?!\s*OVER\b)"
 )
 
 
@@ -144,23 +176,13 @@ def _window_without_over(query: Query) -> QueryRefused:
     calls = [*_ROW_WINDOWS.finditer(text)]
     if span is None or not calls:
         return query.source.refuse(said, None, "LAG(n) OVER (ORDER BY ..)")
+    ranked = re.fullmatch(r"(?is)((?:DENSE_)?RANK|ROW_NUMBER)\s*\(\s*(\S.*)\)", calls[0][0])
+    if ranked is not None:
+        written = f"{ranked[1]}() OVER (ORDER BY {ranked[2].strip()} DESC)"
+        return query.source.refuse(
+            said, calls[0].start(), written, Fix(written, *calls[0].span(), guess="DESC")
+        )
     over = f" OVER (ORDER BY {text[slice(*span)]})"
     fixes = [Fix(over, m.end(), m.end()) for m in calls]
     first = replace(fixes[0], guess="the order", also=tuple(fixes[1:]))
     return query.source.refuse(said, calls[0].start(), f"{calls[0][0]}{over}", first)
-
-
-def _ordered_set(query: Query) -> QueryRefused:
-    """Return the refusal of OVER behind WITHIN GROUP, which other systems have and DuckDB has not."""
-    outline = Outline.of(query.source.text)
-    at = next((i for i, t in enumerate(outline.tokens) if t.text.upper() == "OVER"), None)
-    said = "WITHIN GROUP has no OVER behind it: it is one number of all rows, or of each group"
-    if at is None:
-        return query.source.refuse(said)
-    over = outline.call_around(outline.tokens[at].start, "over")
-    before = outline.tokens[at - 1].end + 1
-    fix = None
-    if over is not None:
-        asks = "one number, without the rows beside it"
-        fix = Fix("", before, over[1], asks=asks)
-    return query.source.refuse(said, outline.tokens[at].start, "leave OVER (..) out", fix)

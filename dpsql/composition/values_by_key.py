@@ -24,7 +24,7 @@ from dpsql.composition.found_values import list_ctes_of
 from dpsql.composition.kinds import BY_KEY
 from dpsql.errors import QueryRefused
 from dpsql.language import Query, copy_tree, find_nodes, list_given, make_call, name_query
-from dpsql.policy import Policy, fold
+from dpsql.policy import Policy, UnitColumn, fold
 from dpsql.types import DATE, VARCHAR
 
 _ABOVE = (exp.From, exp.Join, exp.In, exp.Exists, exp.All, exp.Any, exp.SetOperation, exp.CTE)
@@ -222,12 +222,46 @@ def read_tie(inner: exp.Select, columns_of: ColumnsOf) -> Tie | None:
     return Tie(within[0], around[0], tuple(rest))
 
 
+def with_anti_joins(tree: exp.Query, policy: Policy) -> exp.Query:
+    """Return a query with NOT EXISTS in the place of LEFT JOINs of units without rows in a table, changed.
+
+    Each row is then there once, which needs no bound on the rows of the join.
+    """
+    for select in find_nodes(tree, exp.Select):
+        made = read_anti_join(select) if _joins_units(select, policy) else None
+        if made is not None and select is tree:
+            tree = made
+        elif made is not None:
+            select.replace(made)
+    return tree
+
+
+def _joins_units(select: exp.Select, policy: Policy) -> bool:
+    """Return whether an outer join equates the units of two private tables."""
+    first, joins = select.args.get("from_"), select.args.get("joins") or ()
+    units = set[str]()
+    for item in () if first is None else (first.this, *(join.this for join in joins)):
+        table = policy.table(item.name) if isinstance(item, exp.Table) and item.name.isascii() else None
+        if table is not None and isinstance(table.unit, UnitColumn) and item.args.get("db") is None:
+            units.add(f"{fold(item.alias_or_name)}.{fold(table.unit.column)}")
+    for join in joins:
+        equal = list_conjuncts(join.args["on"]) if join.args.get("side") and join.args.get("on") else ()
+        for node in (part.unnest() for part in equal):
+            sides = (node.this.unnest(), node.expression.unnest()) if isinstance(node, exp.EQ) else ()
+            names = {f"{fold(s.table)}.{fold(s.name)}" for s in sides if isinstance(s, exp.Column)}
+            if len(names) == 2 and names <= units:
+                return True
+    return False
+
+
 def read_anti_join(select: exp.Select) -> exp.Select | None:
     """Return a SELECT with NOT EXISTS in the place of a LEFT JOIN without partners; None for others."""
     made = copy_tree(select)
     joins, where = made.args.get("joins") or [], made.args.get("where")
-    left = [join for join in joins if str(join.args.get("side") or "").upper() == "LEFT"]
-    if len(left) != 1 or where is None or left[0].args.get("on") is None or left[0].args.get("kind"):
+    left = [join for join in joins if join.args.get("side")]
+    if len(left) != 1 or str(left[0].args["side"]).upper() != "LEFT" or left[0].args.get("kind"):
+        return None
+    if where is None or left[0].args.get("on") is None:
         return None
     item, on, rest = left[0].this, left[0].args["on"], list[exp.Expr]()
     if not isinstance(item, exp.Table):
@@ -250,16 +284,16 @@ def read_anti_join(select: exp.Select) -> exp.Select | None:
         if isinstance(part.unnest(), exp.EQ)
         for side in (part.unnest().this, part.unnest().expression)
     ]
-    joined = [node for part in (*rest, *made.expressions) for node in find_nodes(part, exp.Column)]
     if not absent or any(each.sql() not in equated for each in absent):
-        return None
-    if any(fold(node.table) == name for node in joined):
         return None
     inner = exp.Select(expressions=[exp.Literal.number(1)])
     inner.meta["select"] = -1
     inner.set("from_", exp.From(this=copy_tree(item)))
     inner.set("where", exp.Where(this=copy_tree(on)))
     made.set("joins", [join for join in joins if join is not left[0]] or None)
+    made.set("where", exp.Where(this=exp.and_(*map(copy_tree, rest), copy=False)) if rest else None)
+    if any(fold(node.table) == name for node in find_nodes(made, exp.Column)):
+        return None
     conditions = [*map(copy_tree, rest), exp.Not(this=exp.Exists(this=inner))]
     made.set("where", exp.Where(this=exp.and_(*conditions, copy=False)))
     return made

@@ -45,26 +45,6 @@ if TYPE_CHECKING:
 
     from dpsql.engines.duckdb import source_schemas
 
-__all__ = [
-    "CANCELLED",
-    "FAILED",
-    "Cancelled",
-    "Engine",
-    "KeptCounts",
-    "OwnerCatalog",
-    "OwnerTools",
-    "ResultLimit",
-    "RunningStatement",
-    "UnboundQuery",
-    "Untranslatable",
-    "engine_notice",
-    "length_check_key",
-    "open_engine",
-    "owner_tools",
-    "running_statement",
-    "take_counts",
-]
-
 
 class Engine(Protocol):
     """A private engine: it has the owner's data, is locked down, and runs only compiled queries.

@@ -33,6 +33,7 @@ from dpsql.kernel.charged_work import UNCHARGED, Cancelled
 from dpsql.kernel.key_columns import clear_nulls
 from dpsql.kernel.tree import DOMAIN_SCHEMA, literal_sql, quote
 from dpsql.language import Outline, StatementText
+from dpsql.lazy_pattern import lazy_pattern
 from dpsql.policy import fold
 from dpsql.types import TIMESTAMPTZ, SqlType
 
@@ -48,7 +49,7 @@ _FATAL = (duckdb.FatalException, duckdb.InternalException)
 Columns = tuple[tuple[str, SqlType], ...]
 """Names and types of a relation's columns."""
 
-_BARE_NUMBER = re.compile(r"(:\s*-?)(nan|inf)(inity)?\b", re.IGNORECASE)
+_BARE_NUMBER = lazy_pattern(r"(:\s*-?)(nan|inf)(inity)?\b", re.IGNORECASE)
 _BATCH = 10_000
 """Rows that are fetched together where the result has a limit."""
 _FUNCTIONS = ("range", "generate_series", "unnest", "duckdb_tables", "duckdb_views", "duckdb_columns")

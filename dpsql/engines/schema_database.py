@@ -6,7 +6,6 @@ the binding of compiled queries run here, so none of them can disclose private d
 
 from __future__ import annotations
 
-import re
 from copy import copy
 from fractions import Fraction
 from functools import partial
@@ -30,6 +29,7 @@ from dpsql.engines.worker import KEPT, UnboundQuery, running_statement
 from dpsql.errors import EngineNotTested, InternalError, OperationalError, ResultTooLarge
 from dpsql.kernel.charged_work import CANCELLED, FAILED, UNCHARGED
 from dpsql.kernel.tree import DOMAIN_SCHEMA, DomainScan, Scan, duckdb_sql, literal_sql
+from dpsql.lazy_pattern import lazy_pattern
 from dpsql.policy import fold
 from dpsql.policy.model import facts_of
 from dpsql.types import BIGINT, BOOLEAN, HUGEINT, INTERVAL, JSON, NULL, TIMESTAMPTZ, SqlType, column_type
@@ -70,7 +70,7 @@ _ASK_AGAIN = "what was released is stored, and costs nothing when it is asked ag
 _CHECKED = 1024
 """The most queries over released rows of which it is remembered that they were checked."""
 _UNBOUND = (duckdb.BinderException, duckdb.CatalogException, duckdb.ParserException)
-_WIDE_DECIMAL = re.compile(r"DECIMAL\((19|2\d|3\d),(\d+)\)")
+_WIDE_DECIMAL = lazy_pattern(r"DECIMAL\((19|2\d|3\d),(\d+)\)")
 
 
 class SchemaDatabase:

@@ -1,17 +1,19 @@
-"""Run an engine's statement in a thread of its own, so that Ctrl-C and `cancel` stop it at once.
+"""Run an engine's statement in another thread, so that Ctrl-C and `cancel` stop it at once.
 
 What engines raise is defined here too: one of few constant messages. No exception of an engine gets out.
 """
 
 from __future__ import annotations
 
+import os
 import re
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import field
-from typing import TYPE_CHECKING, Generic, TypeVar
+from queue import SimpleQueue
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from dpsql.errors import OperationalError, Unknown
 from dpsql.kernel.charged_work import UNCHARGED, Cancelled
@@ -225,6 +227,31 @@ class _Job(Generic[_Result]):
         return float("inf") if self._timeout is None else self._start + self._timeout - time.monotonic()
 
 
+_waiting: list[SimpleQueue[_Job[Any]]] = []
+"""Threads that have ended their work: to start one takes longer than to wake it up."""
+_MOST_WAITING = 4
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_waiting.clear)  # a child has none of them
+
+
+def _begin(job: _Job[Any]) -> None:
+    """Run a job in a thread that waits for one, or in a new one."""
+    try:
+        _waiting.pop().put(job)
+    except IndexError:
+        jobs = SimpleQueue[_Job[Any]]()
+        jobs.put(job)
+        threading.Thread(target=_run_jobs, args=(jobs,), daemon=True).start()
+
+
+def _run_jobs(jobs: SimpleQueue[_Job[Any]]) -> None:
+    while True:
+        jobs.get().body()
+        if len(_waiting) >= _MOST_WAITING:
+            return
+        _waiting.append(jobs)
+
+
 def run_in_thread(
     work: Callable[[], _Result],
     stop: Callable[[], None],
@@ -242,10 +269,9 @@ def run_in_thread(
     with running_statement() as statement, statement.stopped_by(stop):
         limits = [limit for limit in (timeout, statement.remaining) if limit is not None]
         job = _Job(work, interrupted, min(limits, default=None), statement)
-        worker = threading.Thread(target=job.body, daemon=True)
         pause, next_stop = _FIRST_STOP, 0.0
         try:
-            worker.start()
+            _begin(job)
             # Not join(): before Python 3.13 a Ctrl-C in it marks the running thread as ended.
             while not job.done.wait(max(0.0, min(_TICK, job.left if next_stop == 0 else pause))):
                 now = time.monotonic()

@@ -6,12 +6,13 @@ sealed: no text that has it leaves this module, but to the engine that runs it.
 
 *Claim:* a number that `FasterText.count` returns is that of the certified query. *Proof:* it replaces the
 counts of different units among the items of one SELECT over the rows of `Weighted`, and nothing else. Let x
-be the unit of the rows of a group where the condition of the count holds, if it has one. Where no row of the
-group has a unit outside of the range, the bits of the units x in the range are those of all x that are not
-NULL, and so many are set as there are different ones; of no rows there are no bits, and COALESCE makes 0 of
-that. Where a row has one, the number is `MISSING` instead, which no number of units is, and `OnDomain` has it
-in its group if that is one of the domain's; other groups are in neither answer. It has no other use of the
-numbers. So an answer without `MISSING` is the certified one, whatever the range is said to be.
+be the unit of the rows of a group, and y the same where it is in the range, else NULL. Where as many y as x
+are not NULL, no unit is outside of the range, and y is x. Bits are set of the y that are not NULL, in the
+range by their definition, and so many as there are different ones; where the count has a condition, of those
+in rows where it holds; of no rows there are no bits, and COALESCE makes 0 of that. Where a unit is outside,
+the number is `MISSING` instead, which no number of units is, and `OnDomain` has it in its group if that is
+one of the domain's; other groups are in neither answer. It has no other use of the numbers. So an answer
+without `MISSING` is the certified one, whatever the range is said to be.
 """
 
 from __future__ import annotations
@@ -35,7 +36,6 @@ from dpsql.kernel.tree import (
     Expr,
     Item,
     Node,
-    Not,
     OnDomain,
     Paren,
     Query,
@@ -198,22 +198,21 @@ def by_bits(query: Query, least: int, greatest: int, kind: SqlType) -> Query | N
     if rows is None or not _counts_in(rows):
         return None
     unit, ends = Cast(UNIT, kind, safe=False), (whole(least), whole(greatest))
-    inside = Between(unit, *ends)
-    outside = Aggregate("COUNT", (), filter=Not(inside))
+    inside = Case(((Between(unit, *ends), unit),))
+    every = Binary("=", Aggregate("COUNT", (inside,)), Aggregate("COUNT", (UNIT,)))
 
     def change(node: Node) -> Node:
         there = condition_of(node)
         if there is None:
             return node
-        bits = Aggregate("bitstring_agg", (unit, *ends), filter=conjunction((inside, *map(Paren, there))))
+        bits = Aggregate("bitstring_agg", (inside, *ends), filter=conjunction(map(Paren, there)))
         return Call("COALESCE", (Call("bit_count", (bits,)), whole(0)))
 
     def changed(item: Item) -> Item:
         made = replaced(Paren(item.expr), change).inner
         if made is item.expr:
             return item
-        there = Binary("=", outside, whole(0))
-        return replace(item, expr=Case(((there, made),), Constant(MISSING, BIGINT)))
+        return replace(item, expr=Case(((every, made),), Constant(MISSING, BIGINT)))
 
     made = replace(rows, items=tuple(map(changed, rows.items)))
     return replace(query, counts=made) if isinstance(query, OnDomain) else made

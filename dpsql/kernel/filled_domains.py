@@ -14,12 +14,19 @@ leaves it out. With `outside` the last key is true of the group of all rows whos
 which is joined to the last row alone, and false of all others. A combination to which no group is joined has
 numbers of 0, and so has each place that no group of the text has. Where the text has anything else (NULL as a
 number, a place beyond the last), no counts are made: then the query itself is counted.
+
+*Claim:* so it is with the rows of the query `by_place`. *Proof:* where the counts are of single rows, those
+of `Weighted` whose keys are equal make a group. `by_place` has the same rows with the place of their
+combination as the only key: equal for equal keys, and for these alone. Rows whose keys are no candidates are
+left out; with `outside` they are those that `Marked` marks of these domains, and have the last place.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import date
+from functools import cached_property, partial, reduce
 from math import prod
 from typing import TYPE_CHECKING, Any
 
@@ -32,6 +39,7 @@ from dpsql.kernel.tree import (
     Between,
     Binary,
     Candidates,
+    Case,
     Cast,
     Column,
     Constant,
@@ -39,6 +47,7 @@ from dpsql.kernel.tree import (
     Expr,
     IsNull,
     Item,
+    Marked,
     Not,
     OnDomain,
     Paren,
@@ -47,6 +56,7 @@ from dpsql.kernel.tree import (
     Select,
     SetOperation,
     Unary,
+    Weighted,
     columns,
     conjunction,
     duckdb_sql,
@@ -62,12 +72,11 @@ if TYPE_CHECKING:
 
     Integers = NDArray[np.int64]
     Rows = Mapping[str, Any]
-    """The columns of the text, as arrays that are masked where there is NULL."""
+    """The columns of a text, as arrays that are masked where there is NULL."""
 
 MOST = 10_000_000
 """How many groups a domain has at most: the numbers of all are held in memory."""
 _EPOCH = date(1970, 1, 1)
-_MARK = "m"
 
 
 class FilledDomain:
@@ -79,15 +88,16 @@ class FilledDomain:
         The text, in the engine's SQL.
     """
 
-    __slots__ = ("_certificate", "_node", "_parts", "text")
+    __slots__ = ("__dict__", "_certificate", "_node", "_parts", "text")
 
     def __init__(self, certificate: Certificate, node: OnDomain, parts: tuple[_Part, ...]) -> None:
         self._certificate, self._node, self._parts = certificate, node, parts
-        keys = [Item(part.key, f"k{i}") for i, part in enumerate(parts)]
-        mark = [Item(Column("g", f"k{node.keys}"), _MARK)] if node.outside else []
-        numbers = items("n", columns("g", "n", node.numbers))
-        there = None if node.outside else conjunction(part.there for part in parts)
-        self.text = duckdb_sql(Select((*keys, *mark, *numbers), Derived(node.counts, "g"), there))
+        place, numbers = self._place("g"), items("n", columns("g", "n", node.numbers))
+        if node.outside:
+            place = Case(((Column("g", f"k{node.keys}"), whole(self.size - 1)),), place)
+        self.text = duckdb_sql(
+            Select((Item(place, "k0"), *numbers), Derived(node.counts, "g"), self._there("g"))
+        )
 
     @classmethod
     def of(cls, certificate: Certificate, other: OnDomain | None = None) -> FilledDomain | None:
@@ -104,38 +114,59 @@ class FilledDomain:
             return None
         return cls(certificate, node, parts) if prod(part.size for part in parts) <= MOST else None
 
+    @property
+    def size(self) -> int:
+        """How many groups there are."""
+        return prod(part.size for part in self._parts) + self._node.outside
+
+    def _there(self, table: str) -> Expr | None:
+        """Return whether keys are candidates; None with `outside`, where groups of other keys are left."""
+        parts = () if self._node.outside else self._parts
+        return conjunction(part.there(Column(table, f"k{part.number}")) for part in parts)
+
+    def _place(self, table: str) -> Expr:
+        """Return the place of keys that are candidates."""
+        first, *more = ((part.size, part.digit(Column(table, f"k{part.number}"))) for part in self._parts)
+        place = first[1]
+        for size, digit in more:
+            place = Binary("+", Paren(Binary("*", Paren(place), whole(size))), Paren(digit))
+        return place
+
+    @cached_property
+    def by_place(self) -> Weighted | None:
+        """The query `counts` with the place of a group as its key; None if it is none of single rows."""
+        node, key, there = self._node.counts, self._place("x"), self._there("x")
+        if not isinstance(node, Weighted) or not node.by_rows:
+            return None
+        rows = node.rows
+        if self._node.outside:
+            if not isinstance(rows, Marked) or rows.domains != self._node.domains:
+                return None
+            rows, inside = rows.rows, (part.there(Column("x", f"k{part.number}")) for part in self._parts)
+            key = Case(((reduce(partial(Binary, "AND"), inside), key),), whole(self.size - 1))
+        shown = (Item(Column("x", "u")), Item(key, "k0"), *map(Item, columns("x", "f", node.fields)))
+        return replace(node, rows=Select(shown, Derived(rows, "x"), there), keys=1)
+
     def seal_counts(self, rows: Rows, order: Order | None) -> Counts | None:
-        """Seal the counts of all groups, given the rows of the text; None if they are not as they must be."""
+        """Seal the counts of all groups, given the rows of the text, or of one that has those of `by_place`.
+
+        None if they are not as they must be.
+        """
         return without_frames(lambda: self._seal_counts(rows, order))
 
     def _seal_counts(self, rows: Rows, order: Order | None) -> Counts | None:
-        node, sizes = self._node, [part.size for part in self._parts]
-        size = prod(sizes)
-        numbers = [_int64(rows[f"n{i}"]) for i in range(node.numbers)]
-        mark = rows[_MARK] if node.outside else None
+        place, *numbers = (_int64(rows[n]) for n in ("k0", *(f"n{i}" for i in range(self._node.numbers))))
         known = [number for number in numbers if number is not None]
-        if len(known) < len(numbers) or (mark is not None and type(mark) is not np.ndarray):
+        if place is None or len(known) < len(numbers):
             return None
-        place: Integers | None = None
-        for i, part in enumerate(self._parts):
-            digit = part.digits(rows[f"k{i}"])
-            if digit is None:
-                return None
-            if mark is not None:
-                digit = np.where(mark, 0, digit)
-            if len(digit) and not 0 <= digit.min() <= digit.max() < part.size:
-                return None
-            place = digit if place is None else place * part.size + digit
-        if place is None:
+        if len(place) and not 0 <= place.min() <= place.max() < self.size:
             return None
-        if mark is not None:
-            place[mark] = size
         made: list[Integers] = []
         for number in known:
-            every = np.zeros(size + node.outside, dtype=np.int64)
+            every = np.zeros(self.size, dtype=np.int64)
             every[place] = number
             made.append(every)
-        keys, places = self._candidates(sizes)
+        keys, places = self._candidates([part.size for part in self._parts])
         return Counts.of(keys, made, self._certificate, order, places)
 
     def _candidates(self, sizes: list[int]) -> tuple[pa.Table, dict[str, Integers]]:
@@ -206,36 +237,20 @@ class _Part:
         """How many candidates for groups the part of the domain has."""
         return self.stop - self.start + self.nullable
 
-    @property
-    def key(self) -> Column:
-        """The key of a group."""
-        return Column("g", f"k{self.number}")
+    def there(self, key: Expr) -> Expr:
+        """Return whether a key is one of the candidates."""
+        inside = Between(key, self._value(self.start), self._value(self.stop - 1))
+        return Paren(Binary("OR", inside, IsNull(key))) if self.nullable else inside
 
-    @property
-    def there(self) -> Expr:
-        """Return whether the key of a group is one of the candidates."""
-        inside = Between(self.key, self._value(self.start), self._value(self.stop - 1))
-        return Paren(Binary("OR", inside, IsNull(self.key))) if self.nullable else inside
+    def digit(self, key: Expr) -> Expr:
+        """Return the place of a key that is one of the candidates."""
+        found = Binary("-", key, self._value(self.start))
+        return Case(((IsNull(key), whole(self.size - 1)),), found) if self.nullable else found
 
     def _value(self, number: int) -> Expr:
         if self.origin is None:
             return Cast(whole(number), BIGINT, safe=False)
         return Constant(date.fromordinal(self.origin.toordinal() + number), DATE)
-
-    def digits(self, column: Any) -> Integers | None:  # noqa: ANN401  an array of the engine's
-        """Return the places of keys among the candidates; None if they are of another type."""
-        plain = type(column) is np.ndarray
-        values, missing = (column, None) if plain else (column.data, column.mask)
-        if self.origin is not None and values.dtype.kind == "M":
-            values = values.astype("datetime64[D]").astype(np.int64) - (self.origin - _EPOCH).days
-        if values.dtype.kind not in "iu":
-            return None
-        found: Integers = values.astype(np.int64, copy=missing is not None)
-        if self.start:
-            found = found - self.start
-        if missing is not None:  # a NULL that is no candidate has a place that is none
-            found[missing] = self.size - 1 if self.nullable else -1
-        return found
 
     def keys(self, digits: Integers, *, outside: bool) -> list[pa.Array]:
         """Return the candidates at some places, and NULL for the rows that have none."""

@@ -2,7 +2,8 @@
 
 `parse` (``parse``) runs these, in this order; ``check_statements`` reads those about streams of checks,
 ``board_statements`` those about boards and holdouts, and ``check_rewrites`` makes what checks count;
-``command_statements`` reads SHOW, DESCRIBE, SET and REFINE, and ``pandas_forms`` questions in pandas' form:
+``command_statements`` reads SHOW, DESCRIBE, SET and REFINE, ``dataframe_forms`` questions in the form of
+pandas and dplyr, ``pasted_text`` statements with what was copied around them:
 
 ``tokens``         the tokens of a statement, and limits on its size
 ``clauses``        those of other dialects as dpsql reads them, by ``clause_forms``; the private clauses,
@@ -15,13 +16,14 @@
 ``statement`` has the types, errors with a position in the text, and those about reports;
 ``stream_statements`` has those of streams and of exact answers, ``all_statements`` all of them;
 ``syntax_trees`` searches and copies the parser's trees;
-``text_outline`` says where words, calls and clauses of a text stand, and ``repair`` changes a text that does
-not parse.
+``duckdb_dialect`` is DuckDB's dialect of the parser. ``text_outline`` says where words, calls and clauses of
+a text stand, and ``repair`` changes a text that does not parse, by ``mistaken_forms`` and
+``mistaken_options``.
 """
 
 from dpsql.language.all_statements import Explain, ExplainForm, Statement
 from dpsql.language.board_statements import OpenBoard, OpenHoldout, Submission
-from dpsql.language.dialect_forms import READ, READINGS, fill_form
+from dpsql.language.dialect_forms import READ, READINGS, fill_form, write_node
 from dpsql.language.options import DIALECTS
 from dpsql.language.parameters import (
     Parameters,
@@ -31,7 +33,7 @@ from dpsql.language.parameters import (
     write_parameters,
 )
 from dpsql.language.parse import keep_title, name_columns, parse, title_of
-from dpsql.language.repair import repair
+from dpsql.language.repair import repairs
 from dpsql.language.statement import (
     CUTS,
     AboveThreshold,
@@ -78,71 +80,3 @@ from dpsql.language.syntax_trees import (
 )
 from dpsql.language.text_outline import BlockText, Outline, call_end, refuse_unclear
 from dpsql.language.tokens import find_closing_parenthesis, split_script, split_script_with_places
-
-__all__ = [
-    "CUTS",
-    "DIALECTS",
-    "MARK",
-    "READ",
-    "READINGS",
-    "AboveThreshold",
-    "AllGroups",
-    "Ask",
-    "BlockText",
-    "Check",
-    "Clause",
-    "Clauses",
-    "Cut",
-    "Describe",
-    "Expectation",
-    "Explain",
-    "ExplainForm",
-    "FirstStable",
-    "OpenBoard",
-    "OpenChecks",
-    "OpenHoldout",
-    "OpenStable",
-    "Options",
-    "Outline",
-    "Parameters",
-    "Query",
-    "Refine",
-    "ReportCommand",
-    "Scalar",
-    "Selection",
-    "Set",
-    "Show",
-    "Statement",
-    "StatementText",
-    "StreamCommand",
-    "Submission",
-    "TopK",
-    "TopPerPartition",
-    "call_end",
-    "copy_parameters",
-    "copy_text",
-    "copy_tree",
-    "fill_form",
-    "find_closing_parenthesis",
-    "find_nodes",
-    "find_tables",
-    "keep_title",
-    "list_given",
-    "list_visible_ctes",
-    "make_call",
-    "name_columns",
-    "name_query",
-    "parse",
-    "read_first_words",
-    "read_nodes",
-    "refuse_unclear",
-    "repair",
-    "replace_name",
-    "split_script",
-    "split_script_with_places",
-    "title_of",
-    "transform_tree",
-    "walk_tree",
-    "write_name",
-    "write_parameters",
-]

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from sqlglot import exp
 
 from dpsql.language.syntax_trees import MARK, copy_tree, walk_tree
+from dpsql.lazy_pattern import lazy_pattern
 
 _AGGREGATES = frozenset({"count", "sum", "avg", "min", "max"})
 _ONE_TIME = frozenset({exp.DataType.Type.DATE, exp.DataType.Type.TIMESTAMP})
@@ -96,6 +97,24 @@ def read_name(node: exp.Expr) -> str:
     return this[len(MARK) :].lower() if isinstance(this, str) and this.startswith(MARK) else ""
 
 
+def read_ordered_set(name: str, arguments: list[exp.Expr]) -> exp.Expr | None:
+    """Return `QUANTILE_CONT(x, 0.5 ORDER BY x)` with WITHIN GROUP, as DuckDB reads it; None for others."""
+    if name not in ("quantile_cont", "quantile_disc") or len(arguments) != 2:
+        return None
+    value, order = arguments
+    if not isinstance(order, exp.Order) or len(order.expressions) != 1:
+        return None
+    (term,) = order.expressions
+    if term.this != value:
+        return None
+    call = f"{MARK}{name.replace('quantile', 'percentile')}"
+    sort = exp.Ordered(this=copy_tree(value), desc=bool(term.args.get("desc")))
+    within = exp.Order(expressions=[sort])
+    return exp.WithinGroup(
+        this=exp.Anonymous(this=call, expressions=[copy_tree(order.this)]), expression=within
+    )
+
+
 def move_subqueries(select: exp.Select) -> None:
     """Move conditions with a subquery from ON: of an inner join to WHERE, of a LEFT JOIN into its right item.
 
@@ -131,6 +150,52 @@ def move_subqueries(select: exp.Select) -> None:
         where = select.args.get("where")
         every = [*([] if where is None else [where.this]), *moved]
         select.set("where", exp.Where(this=exp.and_(*(copy_tree(each) for each in every), copy=False)))
+
+
+def compare_rows(node: exp.In) -> exp.Expr | None:
+    """Write `(a, b) IN (SELECT ..)` as EXISTS, of a list of constants as comparisons; None for other forms.
+
+    IN of a query is NULL where EXISTS is false, so only where both leave out the row.
+    """
+    row, query = node.this.unnest() if node.this is not None else None, node.args.get("query")
+    if not isinstance(row, exp.Tuple):
+        return None
+    width = len(row.expressions)
+    if query is None:
+        listed = [each.unnest() for each in node.expressions]
+        if any(not isinstance(each, exp.Tuple) or len(each.expressions) != width for each in listed):
+            return None
+        return exp.Paren(this=exp.or_(*(_equate(row, each) for each in listed), copy=False))
+    inner = query.this if isinstance(query, exp.Subquery) else query
+    if not isinstance(inner, exp.Query) or len(inner.selects) != width or not _is_kept(node):
+        return None
+    names = [exp.to_identifier(str(i + 1), quoted=True) for i in range(width)]
+    alias = exp.TableAlias(this=exp.to_identifier("dpsql_rows"), columns=[copy_tree(n) for n in names])
+    equal = [
+        exp.EQ(this=exp.Column(this=n, table=exp.to_identifier("dpsql_rows")), expression=copy_tree(a))
+        for n, a in zip(names, row.expressions, strict=True)
+    ]
+    found = exp.Select(expressions=[exp.Literal.number(1)])
+    found.set("from_", exp.From(this=exp.Subquery(this=copy_tree(inner), alias=alias)))
+    found.set("where", exp.Where(this=exp.and_(*equal, copy=False)))
+    return exp.Exists(this=found)
+
+
+def _equate(row: exp.Tuple, other: exp.Tuple) -> exp.Expr:
+    """Return the comparison of two rows, of which a NULL equals a NULL."""
+    pairs = zip(row.expressions, other.expressions, strict=True)
+    parts = (exp.NullSafeEQ(this=copy_tree(a), expression=copy_tree(b)) for a, b in pairs)
+    return exp.Paren(this=exp.and_(*parts, copy=False))
+
+
+def _is_kept(node: exp.Expr) -> bool:
+    """Return whether a row is kept where a condition is true, and not where it is false or NULL."""
+    around = node.parent
+    while isinstance(around, (exp.And, exp.Or, exp.Paren)):
+        node, around = around, around.parent
+    return isinstance(around, (exp.Where, exp.Having, exp.Qualify)) or (
+        isinstance(around, exp.If) and around.this is node
+    )
 
 
 def _list_conjuncts(node: exp.Expr | None) -> list[exp.Expr]:
@@ -182,8 +247,9 @@ def _convert_strftime(text: str) -> str | None:
     return _convert(text, "%.|.", _STRFTIME, case=True)
 
 
-_CODES = r'IYYY|YYYY|SSSS+|HH24|DDD|IW|YY|MM|DD|MI|SS|"[^"]*"|[A-Z]+|.'
+_CODES = r'IYYY|YYYY|SSSS+|HH24|HH12|HH|DDD|IW|YY|MM|DD|MI|SS|"[^"]*"|[A-Z]+|.'
 _TO_CHAR = {"YYYY": "%Y", "YY": "%y", "MM": "%m", "DD": "%d", "HH24": "%H", "MI": "%M", "SS": "%S"}
+_TO_CHAR |= dict.fromkeys(("HH", "HH12"), "%I")
 _TO_CHAR |= {"DDD": "%j", "IYYY": "%G", "IW": "%V"}
 _TO_CHAR |= {"MON": "%b", "DY": "%a", "FMMONTH": "%B", "FMDAY": "%A"}
 _JAVA = {"yyyy": "%Y", "yy": "%y", "MM": "%m", "dd": "%d", "HH": "%H", "mm": "%M", "ss": "%S", "DDD": "%j"}
@@ -222,11 +288,13 @@ def _convert(text: str, pattern: str, codes: Mapping[str, str | None], *, case: 
 FORMATS: Mapping[str, Callable[[str], str | None]] = {
     "TO_CHAR": _convert_to_char,
     "TO_CHAR_UPPER": _convert_to_upper_char,
+    "TO_CHAR_PADDED": {"Month": "%B", "Day": "%A"}.get,
+    "TO_CHAR_PADDED_UPPER": {"MONTH": "%B", "DAY": "%A"}.get,
     "DATE_FORMAT": _convert_date_format,
     "STRFTIME": _convert_strftime,
 }
 
-_TEXT = re.compile(r"\s*([+-]?\d{1,9})\s+([A-Za-z]+)\s*")
+_TEXT = lazy_pattern(r"\s*([+-]?\d{1,9})\s+([A-Za-z]+)\s*")
 
 
 def read_interval(node: exp.Expr) -> exp.Expr | None:
@@ -257,6 +325,42 @@ def read_interval(node: exp.Expr) -> exp.Expr | None:
             if found is not None:
                 return _make(int(found[1]), exp.Var(this=found[2].upper()))
     return None
+
+
+_SECONDS = {"second": 1, "minute": 60, "hour": 3_600, "day": 86_400, "week": 604_800, "month": 2_592_000}
+_SECONDS |= {"quarter": 7_776_000, "year": 31_104_000}
+"""How long an INTERVAL is where it is compared: a month counts as 30 days."""
+
+
+def compare_elapsed(node: exp.Expr) -> exp.Expr | None:
+    """Return a comparison of the time between two points with INTERVALs as one of seconds; None for others.
+
+    >>> from dpsql.language import parse
+    >>> parse("SELECT b - a > INTERVAL 5 MINUTE").tree.sql()
+    'SELECT EXTRACT(epoch FROM b - a) > 300'
+    """
+    names = ("this", "low", "high") if isinstance(node, exp.Between) else ("this", "expression")
+    sides = [node.args[name] for name in names]
+    spans = {name: _read_seconds(side) for name, side in zip(names, sides, strict=True)}
+    between = [name for name, found in spans.items() if found is None]
+    if len(between) != 1 or not isinstance(node.args[between[0]].unnest(), exp.Sub):
+        return None
+    difference = node.args[between[0]].unnest()
+    if any(isinstance(each.unnest(), exp.Interval) for each in (difference.this, difference.expression)):
+        return None
+    made = copy_tree(node)
+    for name, seconds in spans.items():
+        elapsed = exp.Extract(this=exp.Var(this="epoch"), expression=copy_tree(difference))
+        made.set(name, elapsed if seconds is None else exp.Literal.number(seconds))
+    return made
+
+
+def _read_seconds(node: exp.Expr) -> int | None:
+    """Return how many seconds a constant INTERVAL is; None for other expressions."""
+    span = node.unnest()
+    amount = _amount(span) if isinstance(span, exp.Interval) else None
+    unit = span.args["unit"].name.lower().removesuffix("s") if amount is not None else ""
+    return None if amount is None or unit not in _SECONDS else amount * _SECONDS[unit]
 
 
 def _multiply(span: exp.Interval, amount: int | None, factor: int) -> exp.Expr | None:

@@ -10,9 +10,10 @@ from sqlglot.tokenizer_core import Token, TokenType
 
 from dpsql.errors import Fix
 from dpsql.language import parameters as params
+from dpsql.language.dataframe_forms import read_dataframe
 from dpsql.language.options import SETTINGS, read_value
-from dpsql.language.pandas_forms import read_pandas
 from dpsql.language.parameters import Parameters
+from dpsql.language.pasted_text import unwrap
 from dpsql.language.statement import Describe, Refine, Set, Show, StatementText
 
 STREAMS = ("OPEN", "CHECK", "ASK", "REFILL", "CLOSE", "FIRST")
@@ -34,32 +35,68 @@ _SHOW_WORDS = {
 """What words of a SHOW that is none ask for."""
 
 
+_AROUND = "what stands around the statement is no SQL"
+BARE = "leave out what stands around it"
+"""The hint of a statement within other words."""
+
+
+def read_other_text(text: str) -> str | None:
+    """Return the statement within other words, or what a question in another language asks."""
+    return unwrap(text) or read_dataframe(text)
+
+
 def refuse_unknown(source: StatementText, token: Token) -> Exception:
     """Return the refusal of a statement whose first word is none, with the SELECT that it has or means."""
     word = token.text.split()[0] if token.text.split() else token.text
-    asked = read_pandas(source.text)
-    if asked is not None:
-        return source.refuse("this is not SQL", token.start, asked, Fix(asked, 0, len(source.text)))
+    meant = read_other_text(source.text)
+    if meant is not None:
+        said, hint = ("this is not SQL", meant) if unwrap(source.text) is None else (_AROUND, BARE)
+        return source.refuse(said, token.start, hint, Fix(meant, 0, len(source.text)))
     close = difflib.get_close_matches(word.upper(), _STATEMENTS, 1, 0.7)
-    if close:
+    if close and not (word.upper() in _ASKING or source.text.rstrip().endswith("?")):
         fix = Fix(close[0], token.start, token.start + len(word))
-        return source.syntax(f"cannot read `{word[:40]}`", token.start, f"did you mean {close[0]}?", fix)
+        said = f"cannot read `{word[:40]}`"
+        return source.syntax(said, token.start, f"did you mean {close[0]}?", fix)
+    if word.upper() not in _COMMANDS:
+        return source.refuse("this is not SQL", token.start, _FORMS)
     said = f"{word.upper()[:40]} statements are not run: dpsql only reads"
+    if word.upper() in _NEEDLESS:
+        return source.refuse(said, token.start, _NEEDLESS[word.upper()])
     kept = re.match(
-        r"(?is)\s*(?:CREATE\s[^(]*?\bAS|INSERT\s[^()]*(?:\([^()]*\))?)\s*\(?\s*(?=(?:SELECT|WITH)\b)",
+        r"(?is)\s*(?:CREATE\s[^(]*?\bAS|INSERT\s[^()]*(?:\([^()]*\))?|COPY|UNLOAD|EXPORT\s[^;]*?\bAS)"
+        r"\s*\(?\s*(?=(?:SELECT|WITH)\b)",
         source.text,
     )
     if kept is not None:
         shut = source.text[: kept.end()].count("(") > source.text[: kept.end()].count(")")
         whole = source.text[kept.end() :].rstrip("; \n\t")
+        whole = re.sub(r"(?is)\)\s*TO\s[^()]*(?:\([^()]*\))?\s*\Z", ")", whole)
         whole = whole.removesuffix(")") if shut else whole
         fix = Fix(whole, 0, len(source.text), asks="the answer is shown, not kept")
         return source.refuse(said, token.start, whole, fix)
     return source.refuse(
         said,
         token.start,
-        "statements are SELECT, EXPLAIN, SHOW, DESCRIBE, REFINE RELEASE and SET dp_...",
+        _FORMS,
     )
+
+
+_FORMS = "statements are SELECT, EXPLAIN, SHOW, DESCRIBE, REFINE RELEASE and SET dp_..."
+_ASKING = frozenset(("HOW", "WHAT", "WHICH", "WHO", "WHERE", "GIVE", "LIST", "FIND", "COUNT", "CALCULATE"))
+"""The first words of questions in English."""
+_NEEDLESS = dict.fromkeys(("BEGIN", "START", "COMMIT", "ROLLBACK", "END"), "leave it out: nothing is changed")
+_NEEDLESS |= dict.fromkeys(("PROC", "QUIT", "EXIT", "RUN"), "leave it out: a statement is run as it is")
+_NEEDLESS |= {"DECLARE": "leave it out, and write the value where its name stands"}
+_NEEDLESS |= {"USE": "leave it out: a policy is one database, and SHOW TABLES lists its tables"}
+"""Commands that a statement does not need."""
+_COMMANDS = frozenset(
+    """
+    ALTER ANALYZE ATTACH CALL COPY CREATE DECLARE DELETE DETACH DROP EXEC EXECUTE EXPORT GRANT IMPORT INSERT
+    INSTALL KILL LOAD LOCK MERGE PRAGMA REPLACE REVOKE SAVEPOINT SUMMARIZE TABLE TRUNCATE UNLOAD UPDATE
+    UPSERT VACUUM
+    """.split()  # noqa: SIM905  a table of words
+) | frozenset(_NEEDLESS)
+"""The first words of statements of SQL that change something, or set something up."""
 
 
 def refuse_several(source: StatementText, at: int) -> Exception:
@@ -115,10 +152,12 @@ def parse_describe(source: StatementText, tokens: list[Token]) -> Describe:
         at, table = tokens[min(1, len(tokens) - 1)].start, tokens[-1].text
         words = [token.text.upper() for token in tokens]
         table = tokens[words.index("FROM", 0, -1) + 1].text if "FROM" in words[:-1] else table
+        table = tokens[1].text if words[2:3] == ["."] and len(words) == 4 else table
         if len(tokens) == 1 or not table.isidentifier():
             raise source.syntax("DESCRIBE takes one table", at, "SHOW TABLES lists them")
         fix = Fix(f"DESCRIBE {table}", tokens[0].start, tokens[-1].end + 1)
-        raise source.syntax("DESCRIBE takes one table", at, f"DESCRIBE {table}", fix)
+        hint = f"DESCRIBE {table}" if words[1] != table.upper() else f"leave out what follows {table}"
+        raise source.syntax("DESCRIBE takes one table", at, hint, fix)
     return Describe(source, tokens[1].text, tokens[1].start)
 
 
@@ -126,6 +165,10 @@ def parse_set(source: StatementText, tokens: list[Token], parameters: Parameters
     """Return a SET of one of dpsql's settings; raise an error with the nearest one for others."""
     bound, _ = params.bind_parameters(source, tokens, parameters)
     name = bound[1].text.lower() if len(bound) > 1 else ""
+    if [token.text.lower() for token in bound[1:3]] == ["dp", "."] and len(bound) > 3:
+        meant = f"dp_{bound[3].text.lower()}"
+        joined = Fix(meant, bound[1].start, bound[3].end + 1)
+        raise source.refuse("there is no setting dp", bound[1].start, f"did you mean {meant}?", joined)
     if name not in SETTINGS:
         at = bound[1].start if len(bound) > 1 else bound[0].start
         said = f"there is no setting {name[:40] or '(missing)'}"

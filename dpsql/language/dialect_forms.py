@@ -16,24 +16,27 @@ that the engine itself has means what it means there; what other dialects mean b
 from __future__ import annotations
 
 import csv
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 
 from sqlglot import exp
-from sqlglot.dialects.duckdb import DuckDB
 
 from dpsql.language.clause_forms import (
     FORMATS,
+    compare_elapsed,
+    compare_rows,
     filter_window,
     flatten_joins,
     move_subqueries,
     move_unnest,
     read_interval,
     read_name,
+    read_ordered_set,
     select_series,
     split_joins,
 )
+from dpsql.language.duckdb_dialect import DuckDBText
 from dpsql.language.syntax_trees import MARK, copy_tree, find_nodes, walk_tree
 from dpsql.language.tokens import mark_functions
 
@@ -79,19 +82,20 @@ def standardize_forms(tree: exp.Expr, dialect: str = "") -> exp.Expr:
     return _take_out(whole)
 
 
-def drop_limit_casts(tree: exp.Expr) -> exp.Expr:
-    """Return a parsed statement in which LIMIT and OFFSET have no casts, which some drivers write.
+def drop_limit_casts(nodes: Sequence[exp.Expr]) -> None:
+    """Take the casts, which some drivers write, out of LIMIT and OFFSET among the nodes of a statement.
 
     >>> from dpsql.language import parse
     >>> parse("SELECT a FROM t LIMIT 5::BIGINT OFFSET CAST(2 AS INT)").tree.sql()
     'SELECT a FROM t LIMIT 5 OFFSET 2'
     """
-    for node in find_nodes(tree, exp.Limit, exp.Offset, exp.Fetch):
+    for node in nodes:
+        if not isinstance(node, (exp.Limit, exp.Offset, exp.Fetch)):
+            continue
         name = "count" if isinstance(node, exp.Fetch) else "expression"
         cast = node.args.get(name)
         if isinstance(cast, exp.Cast) and cast.to.this in exp.DataType.INTEGER_TYPES and _is_whole(cast.this):
             node.set(name, cast.this)
-    return tree
 
 
 def _is_whole(node: exp.Expr) -> bool:
@@ -160,9 +164,13 @@ def _standardize_node(node: exp.Expr, dialect: str) -> exp.Expr | None:
         return _read_call(f"extract {node.name.lower()}", [node.expression], dialect)
     if isinstance(node, (exp.Interval, exp.Neg, exp.Mul, exp.Cast)) and not isinstance(node, exp.TryCast):
         return read_interval(node)
+    if isinstance(node, (exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE, exp.Between)):
+        return compare_elapsed(node)
     if isinstance(node, exp.Subquery) and isinstance(node.this, exp.Table) and node.args.get("alias"):
         table, joins = split_joins(node.this)
         node.set("this", exp.Select(expressions=[exp.Star()], from_=exp.From(this=table), joins=joins))
+    if isinstance(node, exp.In):
+        return compare_rows(node)
     if isinstance(node, exp.Select):
         select_series(node)
         flatten_joins(node)
@@ -230,6 +238,8 @@ def _standardize_call(node: exp.Anonymous, dialect: str) -> exp.Expr | None:
         made = copy_tree(node)  # DuckDB takes the arguments in both orders
         made.set("expressions", [copy_tree(argument) for argument in reversed(arguments)])
         return made
+    if (found := read_ordered_set(name, arguments)) is not None:
+        return found
     return _read_call(name, arguments, dialect)
 
 
@@ -358,7 +368,7 @@ def fill_form(read: str, bound: Mapping[str, exp.Expr | str]) -> exp.Expr:
 @cache
 def _parse_form(read: str) -> exp.Expr:
     text = f"SELECT {read}"
-    tree = DuckDB().parser().parse(mark_functions(list(DuckDB().tokenize(text))), text)[0]
+    tree = DuckDBText().parser().parse(mark_functions(list(DuckDBText().tokenize(text))), text)[0]
     assert tree is not None  # noqa: S101  the forms are ours
     form: exp.Expr = tree.expressions[0]
     for node in walk_tree(form):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from datetime import date
 from fractions import Fraction
 
@@ -12,6 +13,7 @@ from sqlglot.tokenizer_core import Token, TokenType
 
 from dpsql.errors import Fix
 from dpsql.kernel.loss import exact
+from dpsql.language.mistaken_options import compute_number, correct_value
 from dpsql.language.statement import CUTS, Options, StatementText
 
 MECHANISMS = (
@@ -108,6 +110,8 @@ def parse_options(source: StatementText, tokens: Sequence[Token]) -> Options:
             close = [_ALSO[name]] if name in _ALSO else difflib.get_close_matches(name, _READERS, 1)
             hint = f"did you mean {close[0]}?" if close else "the options are " + ", ".join(_READERS)
             fix = Fix(close[0], head.start, head.end + 1) if close else None
+            if len(part) == 1 and head.token_type == TokenType.NUMBER:
+                hint, fix = "epsilon = ..", Fix("epsilon = ", head.start, head.start, guess="epsilon")
             raise source.syntax(f"there is no option {head.text}", head.start, hint, fix)
         if name in values:
             raise source.syntax(f"option {name} is given twice", head.start)
@@ -211,42 +215,20 @@ def read_value(source: StatementText, name: str, tokens: Sequence[Token]) -> obj
         if len(tokens) == 2 and tokens[0].token_type == TokenType.NUMBER and tokens[1].text == "%":
             share = f"{float(tokens[0].text) / 100:g}"
             fix = Fix(share, start, tokens[1].end + 1, guess=f"{share} for {tokens[0].text}%")
+        made = compute_number(source.text[start : tokens[-1].end + 1])
+        fix = Fix(made, start, tokens[-1].end + 1) if made is not None else fix
+        if len(tokens) > 2 and tokens[1].text.lower() in _READERS:
+            fix = Fix(",", tokens[0].end + 1, tokens[0].end + 1)
         raise source.syntax(f"option {name} takes one literal", start, None if fix is None else fix.text, fix)
     try:
         return _READERS[name](tokens[0], sign)
     except ValueError as error:
-        fix = _correct_value(name, tokens[0], str(error))
+        fix = correct_value(name, tokens[0], str(error))
+        fix = fix if fix is None else replace(fix, start=start)
+        comma = re.compile(r"(\d+),(\d+)(?=\s*[,)])").match(source.text, start)
+        fix = fix if comma is None else Fix(f"{comma[1]}.{comma[2]}", *comma.span())
         hint = None if fix is None else fix.text
         raise source.syntax(f"option {name}: {error}", start, hint, fix) from None
-
-
-def _correct_value(name: str, token: Token, error: str) -> Fix | None:
-    """Return the change of an option's value to what is meant: 0.95 for 95, say; None: it is not known."""
-    written = token.text.strip()
-    number = re.fullmatch(r"([0-9]*[.]?[0-9]+(?:e-?[0-9]+)?)\s*(%?)", written)
-    allowed = error.removeprefix("expected one of ").split(", ") if "expected one of" in error else []
-    close = difflib.get_close_matches(written.upper(), allowed, 1, 0.5)
-    close = close or [word for word in allowed if word in written.upper()][:1]
-    made, guess = "", ""
-    if close:
-        made = close[0]
-    elif "less than 1" in error and number is not None and 1 < float(number[1]) < 100:
-        made = f"{float(number[1]) / 100:g}"
-    elif number is not None and token.token_type == TokenType.STRING and not number[2]:
-        made = number[1]
-    elif name in _EXAMPLES:
-        made, guess = _EXAMPLES[name], _EXAMPLES[name]
-    return Fix(made, token.start, token.end + 1, guess=guess) if made and made != written else None
-
-
-_EXAMPLES = {
-    "epsilon": "0.5",
-    "delta": "1e-6",
-    "error": "50",
-    "max_groups_contributed": "3",
-    "max_rows_contributed": "20",
-}
-"""Amounts that hints name where none can be read."""
 
 
 def _read_number(token: Token, sign: str) -> Fraction:

@@ -23,6 +23,7 @@ from dpsql.kernel.loss import exact
 from dpsql.language.statement import StatementText
 from dpsql.language.tokens import tokenize
 from dpsql.lazy_dataclass import dataclass
+from dpsql.lazy_pattern import lazy_pattern
 
 Parameters = Sequence[object] | Mapping[str, object] | None
 """The parameters of a statement: a sequence for `?` and `$1`, a mapping for `$name`."""
@@ -221,9 +222,11 @@ def _make_literal(source: StatementText, value: object, at: Token) -> list[Token
             )
 
 
-_BETWEEN = re.compile(r"(?:\s|--[^\n]*(?:\n|\Z)|/\*.*?\*/)*", re.DOTALL)
-_EXPLAIN = re.compile(_BETWEEN.pattern + r"EXPLAIN\b(\s*\(\s*FORMAT\s+\w+\s*\))?", re.DOTALL | re.IGNORECASE)
-_WORD = re.compile(r"[A-Za-z_]\w*|\(")
+_BETWEEN = lazy_pattern(r"(?:\s|--[^\n]*(?:\n|\Z)|/\*.*?\*/)*", re.DOTALL)
+_EXPLAIN = lazy_pattern(
+    _BETWEEN.pattern + r"EXPLAIN\b(\s*\(\s*FORMAT\s+\w+\s*\))?", re.DOTALL | re.IGNORECASE
+)
+_WORD = lazy_pattern(r"[A-Za-z_]\w*|\(")
 
 
 def read_first_words(text: str, most: int) -> tuple[str, ...]:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from sqlglot import exp
-from sqlglot.dialects.duckdb import DuckDB
 from sqlglot.errors import ErrorLevel, ParseError, SqlglotError
 from sqlglot.tokenizer_core import Token, TokenType
 
@@ -25,13 +24,13 @@ from dpsql.language.command_statements import (
     refuse_unknown,
 )
 from dpsql.language.dialect_forms import drop_limit_casts, standardize_forms
+from dpsql.language.duckdb_dialect import DuckDBText
 from dpsql.language.parameters import Parameters
 from dpsql.language.statement import Clauses, Query, Refine, StatementText
 from dpsql.language.stream_statements import Ask, Check, FirstStable, OpenChecks, StreamCommand
 from dpsql.language.syntax_trees import (
     MARK,
     copy_tree,
-    find_nodes,
     rename_public_schema,
     separate_distinct_arguments,
     walk_tree,
@@ -45,6 +44,7 @@ from dpsql.language.tokens import (
     move_named_first,
     tokenize,
 )
+from dpsql.lazy_pattern import lazy_pattern
 
 TITLE = "title"
 """Under this key the metadata of a node have its text."""
@@ -61,7 +61,7 @@ _OPENS = frozenset({TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.L_BRACE})
 _CLOSES = frozenset({TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.R_BRACE})
 _SEVERAL = (exp.Columns, exp.Explode, exp.Unnest)
 """What may be several columns."""
-_GAP = re.compile(rf"{OPAQUE}|\s+", re.DOTALL)
+_GAP = lazy_pattern(rf"{OPAQUE}|\s+", re.DOTALL)
 
 
 def title_of(node: exp.Expr) -> str:
@@ -107,9 +107,9 @@ def _set_title(node: exp.Expr) -> exp.Expr:
     return exp.alias_(node, title_of(node), quoted=True, copy=False)
 
 
-def write_titles(source: StatementText, tokens: Sequence[Token], tree: exp.Expr) -> None:
-    """Write the text of each item of a select list into its node; `tokens` are those of the tree."""
-    selects = {select.meta["select"]: select for select in find_nodes(tree, exp.Select)}
+def write_titles(source: StatementText, tokens: Sequence[Token], listed: Iterable[exp.Select]) -> None:
+    """Write the text of each item of select lists into its node; `tokens` are those of the statement."""
+    selects = {select.meta["select"]: select for select in listed}
     for i, token in enumerate(tokens):
         select = selects.get(token.start) if token.token_type == TokenType.SELECT else None
         if select is None or all(map(_is_named, select.expressions)):
@@ -182,7 +182,7 @@ def _normalize_spaces(text: str) -> str:
 
 _OF_REPORTS = {"CREATE", "EXPLAIN", "EXECUTE", "DROP"}
 _QUERY = {"SELECT", "FROM", "WITH", "VALUES", "("}
-_EXPLAIN = re.compile(r"\s*EXPLAIN\b(\s*\(\s*FORMAT\s+(?P<format>\w+)\s*\))?", re.IGNORECASE)
+_EXPLAIN = lazy_pattern(r"\s*EXPLAIN\b(\s*\(\s*FORMAT\s+(?P<format>\w+)\s*\))?", re.IGNORECASE)
 MAX_BRACKETS = 8
 """How deeply arrays may be nested in a statement's text."""
 MAX_SUBSCRIPTS = 32
@@ -245,6 +245,8 @@ def _read_first_word(text: str) -> str:
     return match[1].upper() if match else ""
 
 
+_EXPLAINED = frozenset((*_QUERY, *STREAMS, "REFINE", "EXPLAIN"))
+"""The first words of what is explained."""
 _FORMS: dict[str, ExplainForm] = {
     "TABLE": "TABLE",
     "TEXT": "TABLE",
@@ -260,7 +262,8 @@ def _parse_explain(
     if form is None:
         raise source.syntax("EXPLAIN has FORMAT JSON, FORMAT CERTIFICATE, or none", match.start("format"))
     rest = re.sub(r"[^\n]", " ", match[0]) + source.text[match.end() :]
-    other = re.match(r"(?i)\s*(PLAN\s+FOR|QUERY\s+PLAN|VERBOSE|EXTENDED|FORMATTED|PLAN|COST)\b\s*", rest)
+    other = re.match(r"(?i)\s*((?!FORMAT|ANALYZE)(?:[A-Z_]+\s+){1,3})(?=(?:SELECT|WITH|FROM)\b)", rest)
+    other = None if other is not None and _read_first_word(rest) in _EXPLAINED else other
     if other is not None:
         at = len(rest) - len(rest.lstrip())
         fix = Fix("", at, other.end())
@@ -292,7 +295,7 @@ def _parse_bound(
     def expression(part: list[Token]) -> exp.Expr:
         head = part[0]
         select = Token(TokenType.SELECT, "SELECT", head.line, head.col, head.start, head.start)
-        tree = _parse_tree(source, [select, *move_named_first(mark_functions(part))])
+        tree = _parse_tree(source, [select, *move_named_first(mark_functions(part))])[0]
         populated = [n for n, v in tree.args.items() if v not in (None, False, [])]
         if not isinstance(tree, exp.Select) or len(tree.expressions) != 1 or populated != ["expressions"]:
             raise source.syntax("expected one expression", head.start)
@@ -304,12 +307,14 @@ def _parse_bound(
     if len(written) > 1:
         raise source.syntax("a statement has one dialect", max(written.values()))
     named = next(iter(written), dialect) or ""
-    tree = _parse_tree(source, move_named_first(mark_functions(close_conditions(lifted.tokens))), named)
+    tokens = move_named_first(mark_functions(close_conditions(lifted.tokens)))
+    tree, *nodes = _parse_tree(source, tokens, named)
     if not isinstance(tree, exp.Query):
         raise source.refuse("only SELECT statements are run", bound[0].start)
-    for select in find_nodes(tree, exp.Select):
+    selects = [node for node in (tree, *nodes) if isinstance(node, exp.Select)]
+    for select in selects:
         _set_place(select)
-    write_titles(source, lifted.tokens, tree)
+    write_titles(source, lifted.tokens, selects)
     inner = dict(lifted.clauses)
     own = inner.pop(tree.meta["select"], Clauses()) if isinstance(tree, exp.Select) else Clauses()
     return Query(source, tree, own.options, own.clause, own.has_options, used, inner)
@@ -321,10 +326,11 @@ def _set_place(select: exp.Select) -> None:
     select.meta["select"] = int(places[0]) if places else -1
 
 
-def _parse_tree(source: StatementText, tokens: list[Token], dialect: str = "") -> exp.Expr:
+def _parse_tree(source: StatementText, tokens: list[Token], dialect: str = "") -> list[exp.Expr]:
+    """Return the nodes of the tree of tokens; the first is its root."""
     _check_brackets(source, tokens)
     try:
-        parser = DuckDB().parser(error_level=ErrorLevel.IMMEDIATE)
+        parser = DuckDBText().parser(error_level=ErrorLevel.IMMEDIATE)
         with source.limited_depth():
             trees = parser.parse(tokens, source.text)
     except ParseError as error:
@@ -333,16 +339,20 @@ def _parse_tree(source: StatementText, tokens: list[Token], dialect: str = "") -
         raise source.syntax("the statement does not parse") from None
     if len(trees) != 1 or trees[0] is None:
         raise source.syntax("the statement does not parse")
-    for table in find_nodes(trees[0], exp.Table):
-        if any(isinstance(table.args.get(part), str) for part in ("db", "catalog")):
-            raise source.syntax("a name is missing before a dot", table)
-    for group in find_nodes(trees[0], exp.Group):
-        if not any(group.args.values()):
+    parsed = walk_tree(trees[0])
+    for node in parsed:
+        if isinstance(node, exp.Table) and any(isinstance(node.args.get(n), str) for n in ("db", "catalog")):
+            raise source.syntax("a name is missing before a dot", node)
+    for node in parsed:
+        if isinstance(node, exp.Group) and not any(node.args.values()):
             by = [token for token in tokens if token.token_type == TokenType.GROUP_BY]
             at = by[-1].start if by else tokens[-1].start
             raise source.syntax("GROUP BY names no key", at, "write what follows GROUP BY")
-    tree = separate_distinct_arguments(standardize_forms(trees[0], dialect))
-    return rename_public_schema(drop_limit_casts(tree))
+    nodes = walk_tree(standardize_forms(trees[0], dialect))
+    separate_distinct_arguments(nodes)
+    drop_limit_casts(nodes)
+    rename_public_schema(nodes)
+    return nodes
 
 
 def _check_brackets(source: StatementText, tokens: list[Token]) -> None:
@@ -371,7 +381,9 @@ def _describe_error(source: StatementText, tokens: list[Token], error: ParseErro
     shown = at.text.removeprefix(MARK)[:40]
     wants = re.match(r"Expect\w* .|Required keyword: .{1,40}? missing", str(detail.get("description", "")))
     if at is not tokens[-1] or not wants:
-        return source.syntax(f"syntax error: cannot read `{shown}` here", at.start)
+        before = tokens[max(tokens.index(at) - 1, 0)].token_type
+        hint = "write a table behind FROM: SHOW TABLES lists them" if before == TokenType.FROM else None
+        return source.syntax(f"syntax error: cannot read `{shown}` here", at.start, hint)
     name = at.token_type in (TokenType.STRING, TokenType.IDENTIFIER, TokenType.VAR)
     hint = None if name or not at.text.replace(" ", "").isalpha() else f"write what follows {at.text}"
     return source.syntax("syntax error: the statement ends too early", at.start, hint)

@@ -11,9 +11,13 @@ from itertools import pairwise
 from sqlglot.tokenizer_core import Token, TokenType
 
 from dpsql.errors import Fix, QueryRefused, QuerySyntaxError
+from dpsql.language.command_statements import BARE, read_other_text
+from dpsql.language.mistaken_forms import replace_forms
+from dpsql.language.mistaken_options import place_options
 from dpsql.language.parse import parse
 from dpsql.language.text_outline import Outline
 from dpsql.language.tokens import find_closing_parenthesis
+from dpsql.lazy_pattern import lazy_pattern
 
 _KEYWORDS = frozenset(
     """
@@ -24,28 +28,36 @@ _KEYWORDS = frozenset(
 )
 _SPANS = frozenset(("YEAR", "MONTH", "WEEK", "DAY", "HOUR", "MINUTE", "SECOND"))
 _BEHIND_WHERE = ("GROUP BY", "HAVING", "QUALIFY", "ORDER BY", "LIMIT")
+_LISTS = ("SELECT", "GROUP BY", "ORDER BY", "(")
+"""The clauses, and parentheses, that have commas."""
 _COMPARISONS = ("=", "<>", "!=", "<", "<=", ">", ">=")
 _Repair = tuple[Fix, str]
 """A change, and the hint that shows it; an empty one shows the words around the change."""
 _NO_WORDS = (TokenType.STRING, TokenType.IDENTIFIER, TokenType.NUMBER)
-_FURTHER = 8
+_FURTHER = 3
 """By how many characters more of a text is read if a change has mended the first of several mistakes."""
-_NEXT = re.compile(r"(?i)\s+(?:and|or|group|order|having|limit)\b|\s*[;)]|\s*\Z")
+_NEXT = lazy_pattern(r"(?i)\s+(?:and|or|group|order|having|limit)\b|\s*[;)]|\s*\Z")
 """What follows a text whose closing quote is missing."""
 
 
-def repair(text: str, error: QuerySyntaxError) -> tuple[str, Fix] | None:
-    """Return the hint and the fix of a syntax error; None if no small change makes the statement parse.
+def repairs(text: str, error: QuerySyntaxError) -> Iterator[tuple[str, Fix]]:
+    """Yield hints and fixes of a syntax error after which the statement parses, the likeliest first.
 
-    >>> repair("SELECT a FORM t", QuerySyntaxError("no", line=1, col=15))[0]
+    Where there are none, one after which it parses further.
+
+    >>> next(repairs("SELECT a FORM t", QuerySyntaxError("no", line=1, col=15)))[0]
     'did you mean FROM?'
     """
     if error.line is None or error.col is None:
-        return None
+        return
+    meant = read_other_text(text)
+    if meant is not None:
+        yield meant if meant not in text else BARE, Fix(meant, 0, len(text))
     at = _find_place(text, error)
     outline = Outline.of(text)
     found = _find_repairs(text, outline.tokens, at) if outline.tokens else _close_quote(text, at)
-    furthest, best = len(text) - at, None
+    furthest, best, parsed = len(text) - at, None, False
+    stop = at + max(len(re.compile(r"\w*").match(text, at)[0]), 1)  # type: ignore[index]  # it matches anything
     for fix, hint in found:
         changed = text
         for one in sorted((fix, *fix.also), key=lambda f: f.start, reverse=True):
@@ -55,12 +67,18 @@ def repair(text: str, error: QuerySyntaxError) -> tuple[str, Fix] | None:
         except QueryRefused:
             pass
         except QuerySyntaxError as later:  # perhaps of a further mistake, behind this one
+            if later.obstacles[0].fix is not None:
+                yield hint or _show_change(changed, fix), fix
+                parsed = True
+                continue
             left = len(changed) - _find_place(changed, later)
-            if left < furthest - _FURTHER and fix.end <= at + 1:
+            if not parsed and left < furthest - _FURTHER and fix.end <= stop:
                 furthest, best = left, (hint or _show_change(changed, fix), fix)
             continue
-        return hint or _show_change(changed, fix), fix
-    return best
+        yield hint or _show_change(changed, fix), fix
+        parsed = True
+    if best is not None and not parsed:
+        yield best
 
 
 def _find_place(text: str, error: QuerySyntaxError) -> int:
@@ -84,6 +102,9 @@ def _make_insertion(text: str, at: int) -> Fix:
 
 def _close_quote(text: str, at: int) -> Iterator[_Repair]:
     """Close a quote before the word that may follow the text, or at the end."""
+    listed = [*re.finditer(r"(?<![\w'])'[^',()]*(?=\s*[,)])(?!')", text)]
+    for match in listed if text.count("'") % 2 else ():
+        yield _make_insertion("'", match.end()), f"{match[0]}'"
     quote = text[at : at + 1]
     if quote in ("'", '"'):
         for match in _NEXT.finditer(text, at + 1):
@@ -95,28 +116,28 @@ def _find_repairs(text: str, tokens: list[Token], at: int) -> Iterator[_Repair]:
     i = next((n for n, t in enumerate(tokens) if t.start <= at <= t.end), len(tokens) - 1)
     here, before = tokens[i], tokens[max(i - 1, 0)]
     yield from _move_clause(text, tokens, i)
-    for token, after in pairwise(tokens):
-        if token.text.upper() == "DIFFERENTIAL_PRIVACY" and after.token_type == TokenType.L_PAREN:
-            yield _make_insertion("OPTIONS ", after.start), ""
-    for match in re.finditer(r"(?i)\bSELECT\s+WITH\s+((?:\w+\s+)??\w+)(?=\s+OPTIONS\s*\()", text):
-        if match[1].upper() != "DIFFERENTIAL_PRIVACY":
-            yield Fix("DIFFERENTIAL_PRIVACY", *match.span(1)), "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (..)"
-    yield from _open_options(text, tokens)
-    yield from _filter_aggregates(text)
+    yield from place_options(text, tokens)
+    yield from _join_conditions(tokens)
+    yield from replace_forms(text)
     yield from _drop_dangling(text, tokens, i)
     for n in (i, i - 1, i + 1, i - 2):
         if 0 <= n < len(tokens) and tokens[n].token_type not in _NO_WORDS:
             yield from _find_spellings(tokens[n])
-    if before.text.upper() in ("GROUP", "ORDER"):
-        yield _make_insertion(" BY", before.end + 1), ""
+    lacking = [t for t, n in pairwise(tokens) if _lacks_by(t, n)]
+    if lacking:
+        added = tuple(_make_insertion(" BY", t.end + 1) for t in lacking)
+        yield replace(added[0], also=added[1:]), ""
     if before.token_type == TokenType.COMMA:
         yield Fix("", before.start, before.end + 1), ""
+    yield from _separate_queries(text, tokens, i)
     yield from _complete_words(text, tokens, i)
     yield from _complete_comparisons(text, tokens, i)
-    for token in tokens[max(i - 2, 0) : i][:: 1 if here.token_type == TokenType.L_PAREN else -1]:
+    listed = _clause_of(tokens, i) in _LISTS and not _is_keyword(here)
+    for token in (
+        tokens[max(i - 2, 0) : i][:: 1 if here.token_type == TokenType.L_PAREN else -1] if listed else ()
+    ):
         yield replace(_make_insertion(",", token.end + 1), guess="the comma"), ""
-    if here.token_type == TokenType.R_PAREN:
-        yield Fix("", here.start, here.end + 1), ""
+    yield from _close_calls(tokens, i)
     words = {token.text.upper() for token in tokens}
     ends = (
         (tokens[-1].end + 1, before.end + 1) if here is tokens[-1] else (before.end + 1, tokens[-1].end + 1)
@@ -124,11 +145,81 @@ def _find_repairs(text: str, tokens: list[Token], at: int) -> Iterator[_Repair]:
     for word in (")", " END") if "CASE" in words else (")",):
         for end in ends:
             yield _make_insertion(word, end), ""
+    rest = tokens[i:]
+    parts = any(_is_keyword(t) or t.token_type in (TokenType.L_PAREN, TokenType.EQ) for t in rest)
+    parts = parts or any(True for token in rest for _ in _find_spellings(token))
+    if not parts and here.text.upper() not in ("TOP", "ARGMAX", "ABOVE"):
+        left = text[here.start : tokens[-1].end + 1]
+        guess = f"that `{left}` asks nothing"
+        yield Fix("", before.end + 1, tokens[-1].end + 1, guess=guess), f"leave `{left}` out"
+
+
+def _lacks_by(token: Token, after: Token) -> bool:
+    return token.text.upper() in ("GROUP", "ORDER") and after.token_type != TokenType.L_PAREN
+
+
+def _join_conditions(tokens: list[Token]) -> Iterator[_Repair]:
+    """Yield AND for the commas between the conditions of WHERE and HAVING."""
+    commas = [n for n, token in enumerate(tokens) if token.text == ","]
+    found = [tokens[n] for n in commas if _clause_of(tokens, n) in ("WHERE", "HAVING")]
+    if found:
+        fixes = [Fix(" AND", token.start, token.end + 1) for token in found]
+        yield replace(fixes[0], also=tuple(fixes[1:])), "AND"
+
+
+def _clause_of(tokens: list[Token], i: int) -> str:
+    """Return the clause that a token is in; "(" within its parentheses, but for subqueries."""
+    depth = 0
+    for token in reversed(tokens[:i]):
+        depth += (token.token_type == TokenType.R_PAREN) - (token.token_type == TokenType.L_PAREN)
+        if depth < 0:
+            return "("
+        word = token.text.upper()
+        if (
+            not depth
+            and token.token_type not in _NO_WORDS
+            and word in ("SELECT", "FROM", "WHERE", "ON", *_BEHIND_WHERE)
+        ):
+            return word
+    return ""
+
+
+def _close_calls(tokens: list[Token], i: int) -> Iterator[_Repair]:
+    """Close a parenthesis before each word that may stand behind its call, and leave out one too many."""
+    kinds = [token.token_type for token in tokens]
+    opened = kinds.count(TokenType.L_PAREN) - kinds.count(TokenType.R_PAREN)
+    for token in reversed(tokens[: i + 1]) if opened < 0 else ():
+        if token.token_type == TokenType.R_PAREN:
+            yield Fix("", token.start, token.end + 1), ""
+    first = next((n for n, kind in enumerate(kinds) if kind == TokenType.L_PAREN), i)
+    for n in range(len(tokens) - 1, first + 1, -1) if opened > 0 else ():
+        word = tokens[n].text.upper()
+        if word in (",", "AS", "FROM", "WHERE", "GROUP BY", "OVER", "FILTER", *"+-*/", *_COMPARISONS, "AND"):
+            yield _make_insertion(")", tokens[n - 1].end + 1), ""
+
+
+def _separate_queries(text: str, tokens: list[Token], i: int) -> Iterator[_Repair]:
+    """Write the commas that WITH lacks between its queries, and leave out the last one or a second WITH."""
+    words = [token.text.upper() for token in tokens]
+    if "WITH" not in words:
+        return
+    fixes = list[Fix]()
+    for n in range(1, len(tokens) - 1):
+        named = words[n + 1 : n + 3] == ["AS", "("]
+        if words[n - 1] == ")" and named and words[n] not in _KEYWORDS:
+            fixes.append(_make_insertion(",", tokens[n - 1].end + 1))
+        if words[n - 1 : n + 1] == [")", "WITH"] or words[n - 1 : n + 1] == [",", "WITH"]:
+            before = "," if words[n - 1] == ")" else ""
+            fixes.append(Fix(before, tokens[n - 1].end + 1, tokens[n].end + 1))
+        if words[n - 1] == "," and words[n] == "SELECT":
+            fixes.append(Fix("", tokens[n - 1].start, tokens[n - 1].end + 1))
+    if fixes:
+        yield replace(fixes[0], also=tuple(fixes[1:])), ""
 
 
 def _complete_words(text: str, tokens: list[Token], i: int) -> Iterator[_Repair]:
     """Yield what some words need behind them: EXTRACT a FROM, CASE an END, ROLLUP parentheses."""
-    here, words = tokens[i], [token.text.upper() for token in tokens]
+    here, before, words = tokens[i], tokens[max(i - 1, 0)], [token.text.upper() for token in tokens]
     if words[max(i - 2, 0) : i] == ["EXTRACT", "("]:
         yield _make_insertion(" FROM", here.end + 1), ""
     closed = next((t for t in tokens[i:] if t.token_type == TokenType.R_PAREN), None)
@@ -162,18 +253,6 @@ def _complete_words(text: str, tokens: list[Token], i: int) -> Iterator[_Repair]
         every = [*re.finditer(r"\[([A-Za-z_][\w ]*)\]", text)]
         quoted = tuple(Fix(f'"{m[1]}"', *m.span()) for m in every)
         yield replace(quoted[0], also=quoted[1:]), f'"{named[1]}"'
-    tests = [
-        Fix(f"{'_'.join(m[2].lower().split())}({m[1]}, {m[3]})", *m.span())
-        for m in re.finditer(
-            r"(?i)([A-Za-z_][\w.]*)\s+(CONTAINS|STARTS\s+WITH|ENDS\s+WITH)\s+('[^']*')", text
-        )
-    ]
-    if tests:
-        yield replace(tests[0], also=tuple(tests[1:])), tests[0].text
-    for match in re.finditer(r"(?i)\s+AGO\b", text):
-        yield Fix("", *match.span()), "leave AGO out"
-    for match in re.finditer(r"(?i)\bCOUNT\s*\*", text):
-        yield Fix("COUNT(*)", *match.span()), "COUNT(*)"
     if words[i] == "NULLS":
         yield _make_insertion(" LAST", here.end + 1), "NULLS LAST"
     if words[i] == "," and "BETWEEN" in words[max(i - 3, 0) : i]:
@@ -189,8 +268,11 @@ def _complete_words(text: str, tokens: list[Token], i: int) -> Iterator[_Repair]
     if number is not None and number.start() < here.end:
         written = number[0].replace(",", "")
         yield Fix(written, *number.span()), written
-    if words[i] in ("=>", "=<"):
-        yield Fix({"=>": ">=", "=<": "<="}[words[i]], here.start, here.end + 1), ""
+    if words[i] == "=>":
+        yield Fix(">=", here.start, here.end + 1), ""
+    plain = before.token_type in (TokenType.VAR, TokenType.IDENTIFIER)
+    if plain and here.token_type in (TokenType.NUMBER, TokenType.STRING) and _clause_of(tokens, i) == "WHERE":
+        yield replace(_make_insertion(" =", before.end + 1), guess="="), ""
 
 
 def _complete_comparisons(text: str, tokens: list[Token], i: int) -> Iterator[_Repair]:
@@ -201,9 +283,11 @@ def _complete_comparisons(text: str, tokens: list[Token], i: int) -> Iterator[_R
         if words[n] in ("AND", "OR") and words[n + 1] in _COMPARISONS and compared is not None:
             left = tokens[compared - 1]
             yield _make_insertion(f" {text[left.start : left.end + 1]}", tokens[n].end + 1), ""
-    if words[i : i + 2] == ["NOT", "="]:
-        yield Fix("<>", tokens[i].start, tokens[i + 1].end + 1), ""
-    if words[i] == "DISTINCT" and i + 1 < len(tokens) and tokens[i - 1].token_type == TokenType.VAR:
+    if (
+        words[i] == "DISTINCT"
+        and words[i + 1 : i + 2] not in ([], [")"])
+        and tokens[i - 1].token_type == TokenType.VAR
+    ):
         end = tokens[i + 1].end + 1
         yield Fix(f"(DISTINCT {tokens[i + 1].text})", tokens[i - 1].end + 1, end), ""
     for n, token in enumerate(tokens):
@@ -256,89 +340,13 @@ def _move_clause(text: str, tokens: list[Token], i: int) -> Iterator[_Repair]:
         moved = _make_insertion(f"{condition} " if behind is not None else f" {condition}", at)
         yield Fix("", where.start, tokens[i].start, also=(moved,)), f"FROM .. {condition}"
     select = next((t for t in tokens if t.token_type == TokenType.SELECT), None)
-    for n, (token, after) in enumerate(pairwise(tokens)):
-        before = tokens[max(n - 1, 0)].text.upper()
-        if (token.text.upper(), after.text) == ("OPTIONS", "(") and before != "DIFFERENTIAL_PRIVACY":
-            yield from _move_options(text, tokens, n)
     if words[:2] != ["WITH", "DIFFERENTIAL_PRIVACY"] or select is None:
         return
-    end = find_closing_parenthesis(tokens, i + 3) if words[2:] == ["OPTIONS", "("] else i + 1
+    opened = i + 3 if words[2:] == ["OPTIONS", "("] else i + 2 if words[2:3] == ["("] else -1
+    end = find_closing_parenthesis(tokens, opened) if opened > 0 else i + 1
     if end > 0:
         start, stop = tokens[i].start, tokens[end].end + 1
         clause = text[start:stop]
+        clause = re.sub(r"(?i)(?<=DIFFERENTIAL_PRIVACY)\s*(?=\()", " OPTIONS ", clause)
         removed = Fix("", start - (text[start - 1] == " "), stop)
         yield Fix(f" {clause}", select.end + 1, select.end + 1, also=(removed,)), f"SELECT {clause} ..."
-
-
-_AT_END = re.compile(
-    r"(?is)\s+(?:(?:WITH|USING|PRIVACY|SET|AT)\s+)*\(?\s*(epsilon|delta|error)\s*[=:]?\s*([\d.]+(?:e-?\d+)?)\s*\)?\s*;?\s*\Z"
-)
-
-
-def _open_options(text: str, tokens: list[Token]) -> Iterator[_Repair]:
-    """Yield OPTIONS with parentheses around `name = value`, behind DIFFERENTIAL_PRIVACY or the SELECT."""
-    braces = re.search(r"(?i)\bOPTIONS\s*[{\[]([^{}\[\]]*)[}\]]", text)
-    if braces is not None:
-        written = "OPTIONS (" + re.sub(r"['\"]?(\w+)['\"]?\s*[:=]\s*", r"\1 = ", braces[1]).strip() + ")"
-        yield Fix(written, *braces.span()), written
-    early = re.search(r"(?i)(?<=\bSELECT)\s+WITH\s+(EPSILON|DELTA|ERROR)\s*[=:]?\s*([\d.]+(?:e-?\d+)?)", text)
-    if early is not None:
-        written = f" WITH DIFFERENTIAL_PRIVACY OPTIONS ({early[1].lower()} = {early[2]})"
-        yield Fix(written, *early.span()), f"SELECT{written} .."
-    last, select = _AT_END.search(text), next((t for t in tokens if t.token_type == TokenType.SELECT), None)
-    if last is not None and select is not None:
-        clause = f" WITH DIFFERENTIAL_PRIVACY OPTIONS ({last[1].lower()} = {last[2]})"
-        removed = Fix("", *last.span())
-        yield Fix(clause, select.end + 1, select.end + 1, also=(removed,)), f"SELECT{clause} .."
-    for n, token in enumerate(tokens):
-        words = [t.text.upper() for t in tokens[n : n + 2]]
-        if token.text.upper() != "DIFFERENTIAL_PRIVACY" or "(" in words:
-            continue
-        begin = n + 2 if words[1:] == ["OPTIONS"] else n + 1
-        end, m = begin, begin
-        while (
-            m + 2 < len(tokens) and tokens[m + 1].text in ("=", ":", "=>") and tokens[m].text.isidentifier()
-        ):
-            end = m + 3
-            m = end + (end < len(tokens) and tokens[end].text == ",")
-        if end > begin and tokens[begin].text != "(":
-            start, stop = token.end + 1, tokens[end - 1].end + 1
-            listed = re.sub(r"\s*(?:=>|:)\s*", " = ", text[tokens[begin].start : stop])
-            rest = tokens[end].end + 1 if end < len(tokens) and tokens[end].text == "," else stop
-            yield Fix(f" OPTIONS ({listed})", start, rest), f"OPTIONS ({listed})"
-
-
-def _filter_aggregates(text: str) -> Iterator[_Repair]:
-    """Yield FILTER for `SUM(x WHERE a)`, and for a WHERE or parentheses without it behind an aggregate."""
-    for match in re.finditer(r"(?i)(\w+\([^()]*?)\s+WHERE\s+([^()]*)\)", text):
-        written = f"{match[1]}) FILTER (WHERE {match[2].strip()})"
-        yield Fix(written, *match.span()), written
-    for match in re.finditer(
-        r"(?i)(\w+\([^()]*\))\s+WHERE\s+((?:(?!\bAS\b|\bFROM\b|,).)+?)(?=\s+(?:AS|FROM)\b|\s*,)", text
-    ):
-        written = f"{match[1]} FILTER (WHERE {match[2].strip()})"
-        yield Fix(written, *match.span()), written
-    divided = [
-        Fix(f"{m[1]} {'%' if m[2].upper() == 'MOD' else '//'} {m[3]}", *m.span())
-        for m in re.finditer(r"(?i)\b([\w.]+)\s+(MOD|DIV)\s+([\w.]+)", text)
-    ]
-    divided += [
-        Fix(f"({m[1]} // {m[2]})", *m.span())
-        for m in re.finditer(r"(?i)\bDIV\s*\(\s*([\w.]+)\s*,\s*([\w.]+)\s*\)", text)
-    ]
-    if divided:
-        yield replace(divided[0], also=tuple(divided[1:])), divided[0].text
-
-
-def _move_options(text: str, tokens: list[Token], i: int) -> Iterator[_Repair]:
-    """Yield OPTIONS from the end of a statement behind its SELECT, where they belong."""
-    depth, select, end = 0, None, find_closing_parenthesis(tokens, i + 1)
-    for token in tokens[:i]:
-        depth += (token.token_type == TokenType.L_PAREN) - (token.token_type == TokenType.R_PAREN)
-        select = token if not depth and token.token_type == TokenType.SELECT and select is None else select
-    if select is None or end < 0:
-        return
-    clause = f"WITH DIFFERENTIAL_PRIVACY {text[tokens[i].start : tokens[end].end + 1]}"
-    removed = Fix("", len(text[: tokens[i].start].rstrip()), tokens[end].end + 1)
-    moved = Fix(f" {clause}", select.end + 1, select.end + 1, also=(removed,))
-    yield moved, f"SELECT {clause} ..."

@@ -19,6 +19,7 @@ from dpsql.errors import Fix, QueryRefused, QuerySyntaxError, Unknown
 from dpsql.kernel.loss import exact
 from dpsql.language.syntax_trees import walk_tree
 from dpsql.lazy_dataclass import dataclass
+from dpsql.lazy_pattern import lazy_pattern
 
 
 @dataclass(frozen=True, slots=True)
@@ -339,22 +340,22 @@ class Set:
 
 _NAME = r"(?P<name>[A-Za-z_]\w*)"
 _COMMENTS = r"(?:\s|--[^\n]*(?:\n|\Z)|/\*.*?\*/)"
-_WORD = re.compile(
+_WORD = lazy_pattern(
     rf"{_COMMENTS}*(?P<word>CREATE|EXPLAIN|EXECUTE|DROP)\s+REPORT\b", re.IGNORECASE | re.DOTALL
 )
-_CREATE = re.compile(
+_CREATE = lazy_pattern(
     rf"\s+{_NAME}\s*(?:OPTIONS\s*\(\s*(?P<options>[^()]*?)\s*\)\s*)?AS\b(?P<text>.*)",
     re.IGNORECASE | re.DOTALL,
 )
-_OPTION = re.compile(r"\s*(\w+)\s*=\s*(\S+)\s*")
-_RUN = re.compile(
+_OPTION = lazy_pattern(r"\s*(\w+)\s*=\s*(\S+)\s*")
+_RUN = lazy_pattern(
     rf"\s+{_NAME}\s*(?:\(\s*(?:DATE\s*)?'(?P<part>[^']*)'\s*\)\s*)?"
     r"(?:OPTIONS\s*\(\s*at_release\s*=\s*(?P<release>[0-9]{1,15})\s*\)\s*)?"
     rf"(?:STATEMENT\s+(?P<statement>[0-9]{{1,4}})\s*)?"
     rf";?{_COMMENTS}*",
     re.IGNORECASE | re.DOTALL,
 )
-_DOLLARS = re.compile(r"\s*(\$\w*\$)(?P<text>.*)\1\s*;?\s*", re.DOTALL)
+_DOLLARS = lazy_pattern(r"\s*(\$\w*\$)(?P<text>.*)\1\s*;?\s*", re.DOTALL)
 _EXAMPLES = {
     "CREATE": "CREATE REPORT weekly OPTIONS (epsilon = 0.8) AS $$ SELECT ..; SELECT .. $$",
     "EXPLAIN": "EXPLAIN REPORT weekly",

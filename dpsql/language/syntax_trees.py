@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import TypeVar
 
 from sqlglot import exp
@@ -215,8 +215,8 @@ def find_tables(tree: exp.Expr, databases: Collection[str] = ("main",)) -> Itera
             yield node
 
 
-def rename_public_schema(tree: exp.Expr) -> exp.Expr:
-    """Return a parsed statement in which PostgreSQL's default schema, `public`, is DuckDB's: `main`.
+def rename_public_schema(nodes: Sequence[exp.Expr]) -> None:
+    """Write DuckDB's default schema, `main`, for that of PostgreSQL, `public`, in the nodes of a statement.
 
     The name of a database before it is left out: there is one.
 
@@ -224,17 +224,16 @@ def rename_public_schema(tree: exp.Expr) -> exp.Expr:
     >>> parse("SELECT public.t.x FROM clinic.public.t AS t").tree.sql()
     'SELECT main.t.x FROM main.t AS t'
     """
-    named: list[exp.Expr] = [n for n in find_nodes(tree, exp.Table) if _is_public(n.args.get("db"))]
+    named: list[exp.Expr] = [n for n in nodes if isinstance(n, exp.Table) and _is_public(n.args.get("db"))]
     if named:  # else the word before a column may be the alias of a table, and its table a struct
-        named += [n for n in find_nodes(tree, exp.Column) if _is_public(n.args.get("db"))]
+        named += [n for n in nodes if isinstance(n, exp.Column) and _is_public(n.args.get("db"))]
     for node in named:
         node.args["db"].set("this", "main")
         node.set("catalog", None)
-    return tree
 
 
-def separate_distinct_arguments(tree: exp.Expr) -> exp.Expr:
-    """Return a parsed statement in which DISTINCT has only the first argument of its call.
+def separate_distinct_arguments(nodes: Sequence[exp.Expr]) -> None:
+    """Give each DISTINCT among the nodes of a statement only the first argument of its call.
 
     The parser gives all of them to DISTINCT, as MySQL counts rows, and writes them as one row. ORDER BY
     stands at the last argument. `COUNT(DISTINCT a, b)` stays what it is.
@@ -243,7 +242,9 @@ def separate_distinct_arguments(tree: exp.Expr) -> exp.Expr:
     >>> parse("SELECT STRING_AGG(DISTINCT a, ',' ORDER BY a) FROM t").tree.sql("duckdb")
     "SELECT DPSQL_FN_STRING_AGG(DISTINCT a, ',' ORDER BY a) FROM t"
     """
-    for node in find_nodes(tree, exp.Distinct):
+    for node in nodes:
+        if not isinstance(node, exp.Distinct):
+            continue
         order = node.parent if isinstance(node.parent, exp.Order) else None
         call = node.parent if order is None else order.parent
         others = node.expressions[1:]
@@ -255,7 +256,6 @@ def separate_distinct_arguments(tree: exp.Expr) -> exp.Expr:
             order.set("this", others[-1])
             others[-1] = order
         call.set("expressions", [*call.expressions, *others])
-    return tree
 
 
 def _is_cte(node: exp.Table) -> bool:

@@ -16,8 +16,9 @@ from dpsql.language.syntax_trees import walk_tree
 from dpsql.language.tokens import find_closing_parenthesis, tokenize
 from dpsql.language.unclear_calls import explain_unclear
 from dpsql.lazy_dataclass import dataclass
+from dpsql.lazy_pattern import lazy_pattern
 
-_EXPLAIN = re.compile(r"\s*EXPLAIN\b(\s*\(\s*FORMAT\s+\w+\s*\))?", re.IGNORECASE)
+_EXPLAIN = lazy_pattern(r"\s*EXPLAIN\b(\s*\(\s*FORMAT\s+\w+\s*\))?", re.IGNORECASE)
 
 _CLAUSES = (
     TokenType.WHERE,
@@ -33,7 +34,7 @@ _CLAUSES = (
     TokenType.EXCEPT,
     TokenType.INTERSECT,
 )
-_RELEASED = re.compile(r'"r\d+"\."((?:[^"]|"")*)"')
+_RELEASED = lazy_pattern(r'"r\d+"\."((?:[^"]|"")*)"')
 _OPERANDS = (
     TokenType.VAR,
     TokenType.R_PAREN,
@@ -292,6 +293,12 @@ def _find_respellings(text: str, tokens: Sequence[Token]) -> list[tuple[int, int
     """Return what DuckDB reads otherwise, `&&` and `[name]`: where it stands, and how dpsql spells it."""
     found = []
     for i, token in enumerate(tokens):
+        typeset = (
+            token.token_type not in (TokenType.STRING, TokenType.IDENTIFIER) and not token.text.isascii()
+        )
+        if typeset and text[token.start] not in _CURLED:
+            signs = [n for n in range(token.start, token.end + 1) if text[n] in _TYPESET]
+            found += [(n, n + 1, _TYPESET[text[n]]) for n in signs]
         if text[token.start : token.end + 1] == "&&":
             found.append((token.start, token.end + 1, "AND"))
         elif token.text.upper() == "UNIQUE" and i and tokens[i - 1].text.upper() in ("SELECT", "("):
@@ -305,8 +312,21 @@ def _find_respellings(text: str, tokens: Sequence[Token]) -> list[tuple[int, int
     return found
 
 
+_TYPESET = dict.fromkeys("\u2010\u2011\u2012\u2013\u2014\u2212\uff0d", "-")
+_TYPESET |= dict.fromkeys("\u00a0\u2007\u202f\u3000\u200b\ufeff", " ")
+_TYPESET |= {"\u2264": "<=", "\u2265": ">=", "\u2260": "<>", "\u00d7": "*", "\u00f7": "/", "\u2217": "*"}
+_TYPESET |= {
+    "\uff0c": ",",
+    "\uff08": "(",
+    "\uff09": ")",
+    "\uff1b": ";",
+    "\uff1d": "=",
+    "\uff1e": ">",
+    "\uff1c": "<",
+}
+"""Signs that word processors and other keyboards write, and what SQL has for them."""
 _CURLED = "\u2018\u201c"
-_CURLED_TEXT = re.compile("[\u2018\u201c]([^'\u2018-\u201d]*)[\u2019\u201d]")
+_CURLED_TEXT = lazy_pattern("[\u2018\u201c]([^'\u2018-\u201d]*)[\u2019\u201d]")
 """A text in the quotes that word processors write."""
 
 

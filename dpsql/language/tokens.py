@@ -13,23 +13,24 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 from sqlglot.dialects import Dialect
-from sqlglot.dialects.duckdb import DuckDB
 from sqlglot.errors import TokenError
 from sqlglot.tokenizer_core import Token, TokenType
 
+from dpsql.language.duckdb_dialect import DuckDBText
 from dpsql.language.statement import StatementText
 from dpsql.language.syntax_trees import MARK
+from dpsql.lazy_pattern import lazy_pattern
 
 OPAQUE = (
     r"""(?<!\w)[eE]'(?:\\.|[^'\\])*'?|'[^']*'?|"[^"]*"?|--[^\n]*"""
     r"""|\$(?P<tag>[^\W\d]\w*|)\$.*?(?:\$(?P=tag)\$|\Z)|/\*"""
 )
 """A quoted text, a line of comment, or the begin of a comment, as a pattern for `re.DOTALL`."""
-_COMMENT = re.compile(r"/\*|\*/")
-_NUMBERED = re.compile(rf"{OPAQUE}|\$[0-9]+(?=[^\s0-9])", re.DOTALL)
+_COMMENT = lazy_pattern(r"/\*|\*/")
+_NUMBERED = lazy_pattern(rf"{OPAQUE}|\$[0-9]+(?=[^\s0-9])", re.DOTALL)
 
 
-def split_tokens(text: str, dialect: type[Dialect] = DuckDB) -> list[Token]:
+def split_tokens(text: str, dialect: type[Dialect] = DuckDBText) -> list[Token]:
     """Return the tokens of a text; raises `TokenError` if a quote is not closed.
 
     >>> [token.text for token in split_tokens("($1,$2)")]
@@ -95,10 +96,10 @@ _SPELLED = frozenset({"position", "substring", "trim", "overlay"})
 _STAR_MODIFIERS = frozenset({"replace", "exclude", "except", "rename"})
 
 
-_OPAQUE = re.compile(f"{OPAQUE}|;", re.DOTALL)
+_OPAQUE = lazy_pattern(f"{OPAQUE}|;", re.DOTALL)
 _COMMENTS = ("--", "/*", "{#")
 """How comments begin; the tokenizer knows those of Jinja, too."""
-_SURROGATE = re.compile("[\ud800-\udfff]")
+_SURROGATE = lazy_pattern("[\ud800-\udfff]")
 
 
 class Cursor:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+from datetime import date, datetime
 from typing import NamedTuple
 
 from sqlglot import exp
 
 from dpsql.language.clause_forms import FORMATS, read_name
 from dpsql.language.dialect_forms import read_forms, read_part, write_call, write_node
+from dpsql.lazy_pattern import lazy_pattern
 
 _DIFFERENCES = frozenset({"datediff", "date_diff", "timestampdiff"})
 """Differences whose first argument is a part: of borders in some dialects, of full periods in others."""
@@ -80,6 +82,9 @@ def explain_unclear(node: exp.Expr) -> Unclear | None:
                 what = "TO_CHAR pads this name with blanks"
                 return Unclear(what, written, True, "the name without blanks behind it")
             what = "this format is not constant, pads its parts, or depends on the locale"
+            day = _read_day(value.name, arguments[-1].name) if value.is_string else None
+            if day is not None:
+                return Unclear(what, f"DATE '{day}'", True)
             exact = _write_format(
                 name, arguments[-1] if value is arguments[0] else arguments[0], write_node(value)
             )
@@ -87,6 +92,25 @@ def explain_unclear(node: exp.Expr) -> Unclear | None:
                 return exact
             return Unclear(what, f"strftime({write_node(value)}, '%Y-%m-%d')")
     return None
+
+
+_DAY_CODES = {"YYYY": "%Y", "RRRR": "%Y", "YY": "%y", "RR": "%y", "MONTH": "%B", "MMMM": "%B", "MON": "%b"}
+_DAY_CODES |= {"MMM": "%b", "MM": "%m", "DD": "%d", "M": "%m", "D": "%d"}
+
+
+def _read_day(text: str, form: str) -> date | None:
+    """Return the day of a text by its format; None if the format has other parts, or the text is another.
+
+    >>> _read_day("01-JUN-2013", "DD-MON-YYYY"), _read_day("6/1/13", "%m/%d/%y"), _read_day("x", "DD")
+    (datetime.date(2013, 6, 1), datetime.date(2013, 6, 1), None)
+    """
+    codes = form if "%" in form else re.sub("[A-Za-z]+", lambda m: _DAY_CODES.get(m[0].upper(), "%?"), form)
+    try:
+        return (
+            datetime.strptime(text, codes).date() if set(re.findall("%(.)", codes)) <= set("YymdbB") else None
+        )
+    except ValueError:
+        return None
 
 
 _WHOLE = {
@@ -97,7 +121,7 @@ _WHOLE = {
     ("format", "DDD"): "strftime({0}, '%a')",
 }
 """Formats that strftime has not, alone in a call."""
-_QUARTER = re.compile(r'"[^"]*"|%?Q')
+_QUARTER = lazy_pattern(r'"[^"]*"|%?Q')
 
 
 def _write_format(name: str, node: exp.Expr, value: str) -> Unclear | None:

@@ -19,7 +19,6 @@ from __future__ import annotations
 
 from dpsql.kernel.ledger.caps import GroupCap
 from dpsql.kernel.ledger.events import (
-    Event,
     LadderRequest,
     LadderReservation,
     RefinementStep,
@@ -39,40 +38,5 @@ from dpsql.ledger.listing import (
     Entry,
     LadderCharge,
     Lineage,
-    ReleaseInfo,
-    ReportRelease,
 )
 from dpsql.ledger.part_budgets import list_fullest, read_parts, write_parts
-
-__all__ = [
-    "LIKE",
-    "Budget",
-    "BudgetOfParts",
-    "BudgetRenewal",
-    "Entry",
-    "Event",
-    "GroupCap",
-    "LadderCharge",
-    "LadderRequest",
-    "LadderReservation",
-    "Ledger",
-    "Limits",
-    "Lineage",
-    "Opening",
-    "RefinementStep",
-    "ReleaseInfo",
-    "ReportRelease",
-    "Request",
-    "Reservation",
-    "ScopeBudget",
-    "Settled",
-    "StoredLadder",
-    "StoredRelease",
-    "StoredReport",
-    "list_fullest",
-    "read_parts",
-    "rows_of",
-    "scope_words",
-    "shown",
-    "write_parts",
-]

@@ -8,17 +8,15 @@ from collections.abc import Iterable, Iterator, Sequence
 from fractions import Fraction
 from typing import Any, Final
 
-from dpsql.kernel.ledger import events, schema
-from dpsql.kernel.ledger.person_totals import YEARS
+from dpsql.kernel.ledger import events, tables
 from dpsql.kernel.ledger.schema import new_id, run
-from dpsql.kernel.ledger.stream_tables import LASTING
 from dpsql.kernel.ledger.totals import POLICY, DamagedError, read, read_charge, scope
 from dpsql.kernel.loss import Charge, Part, PrivacyLoss, PureDP, Realised, Stream
 
 _ADDED: Final = {
-    2: schema.CANCELLED + schema.PROGRESS + schema.PROGRESS_RUNS,
-    3: schema.REFINEMENT,
-    4: schema.PART,
+    2: tables.CANCELLED + tables.PROGRESS + tables.PROGRESS_RUNS,
+    3: tables.REFINEMENT,
+    4: tables.PART,
 }
 """What the versions 2 to 4 added to the one before each."""
 
@@ -40,7 +38,7 @@ DROP TABLE entry;
 ALTER TABLE entry_now RENAME TO entry;
 """
 
-_KEPT_LADDERS: Final = "ALTER TABLE scope RENAME TO total;\n" + schema.BOUNDS
+_KEPT_LADDERS: Final = "ALTER TABLE scope RENAME TO total;\n" + tables.BOUNDS
 """What version 6 changed. The table of totals has another name, so that a process of version 5 that has the
 file open can charge nothing: it does not know that ladders count in every scope."""
 
@@ -60,12 +58,12 @@ def bring_up_to_date(connection: sqlite3.Connection, found: int) -> None:
     # Version 7 has the tables of version 6. Its events `policy` have the hash of the facts that charges rest
     # on, which the next charge writes: a process of an older version, which writes none, is refused.
     if found < 8:
-        run(connection, schema.PARTS)  # all that was charged before counts in every part
+        run(connection, tables.PARTS)  # all that was charged before counts in every part
     if found < 9:
-        run(connection, schema.REPORTS)
+        run(connection, tables.REPORTS)
     if found < 10:
-        run(connection, LASTING)  # streams of before belong to their processes, and stay so
-    run(connection, YEARS)  # all that was charged before counts once for a person, in every year
+        run(connection, tables.STREAMS)  # streams of before belong to their processes, and stay so
+    run(connection, tables.YEARS)  # all that was charged before counts once for a person, in every year
     if found < 5:
         _write_first_event(connection, found)
     if connection.execute("PRAGMA foreign_key_check").fetchone() is not None:
@@ -78,11 +76,11 @@ def _bring_to_version_5(connection: sqlite3.Connection, found: int) -> None:
         if version > found:
             run(connection, added)
     _check_totals(connection)
-    run(connection, _NEW_NAMES + schema.META + schema.ENTRY.format(entry="entry_now"))
-    totals = schema.TOTAL.format(total="scope")
-    run(connection, totals + schema.RESTORED + schema.FAILED + schema.RELEASE_EVENT)
+    run(connection, _NEW_NAMES + tables.META + tables.ENTRY.format(entry="entry_now"))
+    totals = tables.TOTAL.format(total="scope")
+    run(connection, totals + tables.RESTORED + tables.FAILED + tables.RELEASE_EVENT)
     _copy(connection)
-    run(connection, _OLD_GONE + schema.ENTRY_TRIGGERS + schema.PROGRESS_RUNS)
+    run(connection, _OLD_GONE + tables.ENTRY_TRIGGERS + tables.PROGRESS_RUNS)
 
 
 def _check_totals(connection: sqlite3.Connection) -> None:

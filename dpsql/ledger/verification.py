@@ -15,7 +15,7 @@ from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
-from dpsql.kernel.ledger import events, kept_results, part_totals, schema
+from dpsql.kernel.ledger import events, kept_results, part_totals, tables
 from dpsql.kernel.ledger.charging import entry_content, problem_of, release_content
 from dpsql.kernel.ledger.events import RefinementStep
 from dpsql.kernel.ledger.renewal_rows import Last, find_last, renewal_setting, renewal_total
@@ -132,7 +132,7 @@ def _check_refinements(connection: sqlite3.Connection) -> Iterator[str]:
 
 def _check_trees(connection: sqlite3.Connection) -> Iterator[str]:
     """Build the totals by parts of all scopes anew from the entries."""
-    for name in part_totals.find_wrong_trees(connection, schema.NODES):
+    for name in part_totals.find_wrong_trees(connection, tables.NODES):
         yield f"the totals by parts of {name} are not the sums of its entries"
 
 

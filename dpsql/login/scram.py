@@ -18,6 +18,7 @@ from itertools import cycle, islice
 from typing import Self
 
 from dpsql.lazy_dataclass import dataclass
+from dpsql.lazy_pattern import lazy_pattern
 from dpsql.login import BINDING, PLAIN, PLUS, derive_keys, draw_text, hash_key, prepare_password, sign, xor
 
 ITERATIONS = 4096
@@ -27,9 +28,9 @@ MOST_KEYS = 17
 """The most passwords and tokens of a user. So many are tried at each login, that time tells neither their
 number nor whether there is such a user."""
 
-_NONCE = re.compile(r"[!-+\--~]{1,256}")
-_VERIFIER = re.compile(r"SCRAM-SHA-256\$(\d{1,9}):([A-Za-z0-9+/=]+)\$([A-Za-z0-9+/=]+):([A-Za-z0-9+/=]+)")
-_ATTRIBUTE = re.compile(r"[A-Za-z]=[^\0]*")
+_NONCE = lazy_pattern(r"[!-+\--~]{1,256}")
+_VERIFIER = lazy_pattern(r"SCRAM-SHA-256\$(\d{1,9}):([A-Za-z0-9+/=]+)\$([A-Za-z0-9+/=]+):([A-Za-z0-9+/=]+)")
+_ATTRIBUTE = lazy_pattern(r"[A-Za-z]=[^\0]*")
 
 
 class ScramError(Exception):
@@ -244,7 +245,9 @@ def _decode_field(field: str, name: str) -> bytes:
         raise ScramViolationError("the final message is malformed") from None
 
 
-_FIRST = re.compile(r"r=([!-+\--~]{1,1024}),s=([A-Za-z0-9+/=]{1,1024}),i=([1-9][0-9]{0,7})(,.*)?", re.DOTALL)
+_FIRST = lazy_pattern(
+    r"r=([!-+\--~]{1,1024}),s=([A-Za-z0-9+/=]{1,1024}),i=([1-9][0-9]{0,7})(,.*)?", re.DOTALL
+)
 
 _LEAST, _MOST = 4096, 2_000_000
 """Rounds of the password hash: fewer make guessing cheap, more only keep the client busy."""

@@ -17,23 +17,13 @@ from pathlib import Path
 from dpsql.engines import engine_notice, owner_tools
 from dpsql.engines.duckdb.source_schemas import AskFormat, Found, FoundColumn, Skipped, introspect
 from dpsql.errors import PolicyError
+from dpsql.lazy_pattern import lazy_pattern
 from dpsql.owner.findings import Finding, Report
 from dpsql.owner.verifying import verify
 from dpsql.policy import ParquetSource, engine_kind, files_of, fold, split_pattern
 from dpsql.policy.names import check_engine
 
-__all__ = [
-    "Finding",
-    "Found",
-    "FoundColumn",
-    "Report",
-    "Skipped",
-    "engine_notice",
-    "introspect_sources",
-    "verify",
-]
-
-_NAMED = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=(.+)", re.DOTALL)
+_NAMED = lazy_pattern(r"([A-Za-z_][A-Za-z0-9_]*)=(.+)", re.DOTALL)
 _SHORT = {"postgres": "postgresql://", "postgresql": "postgresql://"}
 
 

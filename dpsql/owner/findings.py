@@ -8,10 +8,11 @@ from collections.abc import Iterator
 from dataclasses import field, replace
 
 from dpsql.lazy_dataclass import dataclass
+from dpsql.lazy_pattern import lazy_pattern
 
-_HEADER = re.compile(r"\s*\[{1,2}([^\[\]].*?)\]{1,2}\s*(?:#.*)?$")
+_HEADER = lazy_pattern(r"\s*\[{1,2}([^\[\]].*?)\]{1,2}\s*(?:#.*)?$")
 _NAME = r"""(?:[A-Za-z0-9_-]+|"(?:[^"\\]|\\.)*"|'[^']*')"""
-_KEY = re.compile(rf"\s*({_NAME}(?:\s*\.\s*{_NAME})*)\s*=")
+_KEY = lazy_pattern(rf"\s*({_NAME}(?:\s*\.\s*{_NAME})*)\s*=")
 
 
 @dataclass(frozen=True, slots=True)

@@ -46,17 +46,6 @@ if TYPE_CHECKING:
     from dpsql.database import Database, Engines
     from dpsql.ledger import LadderReservation
 
-__all__ = [
-    "LADDER_SHARE",
-    "UnitMeasure",
-    "ValuesBeyond",
-    "check_price",
-    "find_kept",
-    "list_losses",
-    "parse_measure",
-    "release_ladders",
-]
-
 _MOVED = Fraction(1, 500)
 """By which part of the width of the bounds rows that are left out are taken to move the estimate."""
 

@@ -14,6 +14,7 @@ from itertools import accumulate
 
 from dpsql.engines.exact_queries import ExactQueries, UnreadableError
 from dpsql.errors import with_article
+from dpsql.lazy_pattern import lazy_pattern
 from dpsql.owner.findings import Report, number_of
 from dpsql.policy import Policy, Table, UnitColumn, UnitPeriod, UnitRow, UnitVia, fold, path_of
 from dpsql.policy.names import key_path
@@ -92,7 +93,7 @@ def kind_word(column: str, table: str) -> str:
     return _thing_of_key(column) or singular(table)
 
 
-_NAMING = re.compile(
+_NAMING = lazy_pattern(
     r"(^|_)(user|person|people|customer|client|patient|member|account|employee|sender|receiver|recipient|from|to|"
     r"by|owner|author|parent|child|friend|partner|spouse|referrer|payer|payee|buyer|seller|caller|callee|"
     r"driver|rider|follower|email|phone)(_|$)",

@@ -46,35 +46,3 @@ from dpsql.planning.result_table import (
 )
 from dpsql.planning.shown_groups import COVERS_LESS, WIDE, keep_clear, selects_by_noise
 from dpsql.planning.stable_selections import StableList
-
-__all__ = [
-    "COVERS_LESS",
-    "WIDE",
-    "AtDistance",
-    "BoundSearches",
-    "Considered",
-    "Method",
-    "NoisyResult",
-    "Quote",
-    "StableList",
-    "add_sentence_on_ends",
-    "build_details",
-    "build_rows",
-    "choose",
-    "describe_bounds_to_find",
-    "ends_at_once",
-    "keep_clear",
-    "least_epsilon",
-    "left_out_sentences",
-    "merge_properties",
-    "needs_few_counts",
-    "noises_of",
-    "options_of_default_error",
-    "outside_of",
-    "quote_candidates",
-    "say_of_columns",
-    "selects_by_noise",
-    "sentences_of",
-    "to_doubles",
-    "widen_by_left_out",
-]

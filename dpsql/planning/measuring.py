@@ -377,7 +377,7 @@ class Measuring:
 
 def box_measurements(
     plan: Plan,
-    measured: mechanisms.BoxMeasured | mechanisms.GaussianMeasured,
+    measured: mechanisms.Measured[mechanisms.Box] | mechanisms.Measured[mechanisms.Gaussian],
     places: list[int],
     *,
     together: bool = False,
@@ -402,7 +402,9 @@ def box_measurements(
     }
 
 
-def laplace_measurement(measured: mechanisms.Measured, level: Fraction, place: int = 0) -> Measurement:
+def laplace_measurement(
+    measured: mechanisms.Measured[mechanisms.Laplace], level: Fraction, place: int = 0
+) -> Measurement:
     """Convert values measured with Laplace noise to the form that the estimates take."""
     noise = _noise(measured.plan)
     width = None if noise.total else half_width(measured.plan, level)

@@ -118,13 +118,10 @@ class Policy:
     """Where and how analysts are served; None if the policy does not say."""
     time_zone: str = "UTC"
     """The zone of times that a statement writes without an offset where an instant is wanted."""
-    fingerprint: str = field(init=False, repr=False, compare=False)
-    """Hash of the parts that answers depend on: the tables, the database, the data version, the default
-    bounds, the limit on values' length, the time zone and the views. The budget and the caps are not among
-    them, nor is the order of the tables."""
-
-    _parts: dict[tuple[str, ...], str] = field(init=False, repr=False, compare=False, default_factory=dict)
-    """The fingerprints computed so far, by the names of their tables."""
+    _fingerprints: dict[tuple[str, ...], str] = field(
+        init=False, repr=False, compare=False, default_factory=dict
+    )
+    """The fingerprints computed so far, by the names of tables."""
 
     def __post_init__(self) -> None:
         check_engine(self.engine, self.database, self.timeout)
@@ -156,39 +153,26 @@ class Policy:
         object.__setattr__(self, "analysts", dict(self.analysts))
         object.__setattr__(self, "groups", dict(self.groups))
         object.__setattr__(self, "parts", dict(self.parts))
-        content = [
-            self.engine,
-            self.database,
-            self.data_version,
-            self.longest_value,
-            self.defaults,
-            self.time_zone,
-            _sort_tables(tables.values()),
-            *sorted((fold(view.name), view.sql) for view in views.values()),
-            *self.parts.values(),
-        ]
-        object.__setattr__(self, "fingerprint", hash_parts(content, self._folder))
 
     @property
     def unit_parts(self) -> UnitParts | None:
         """The date by which units are in parts; None if no kind of unit has parts."""
         return next(iter(self.parts.values()), None) or find_periods(self.tables)
 
-    def part_fingerprint(self, tables: Iterable[Table]) -> str:
-        """Return the fingerprint for some of the tables, without the data version."""
-        chosen = _sort_tables(tables)
+    def fingerprint(self, tables: Iterable[Table]) -> str:
+        """Return a hash of what is declared of some tables, in any order, and of their engine."""
+        chosen = sorted(tables, key=lambda table: fold(table.name))
         key = tuple(table.name for table in chosen if self.table(table.name) is table)
-        if len(key) == len(chosen) and key in self._parts:
-            return self._parts[key]
+        if len(key) == len(chosen) and key in self._fingerprints:
+            return self._fingerprints[key]
         database = self.database if any(isinstance(t.source, DatabaseSource) for t in chosen) else None
-        made = hash_parts([self.engine, database, self.longest_value, chosen], self._folder)
+        folder = None if self.path is None else self.path.parent
+        content = _to_texts(["1", self.engine, database, self.longest_value, chosen], folder)
+        text = json.dumps(content, ensure_ascii=True, separators=(",", ":"))
+        made = hashlib.sha256(text.encode()).hexdigest()
         if len(key) == len(chosen):
-            self._parts[key] = made
+            self._fingerprints[key] = made
         return made
-
-    @property
-    def _folder(self) -> Path | None:
-        return None if self.path is None else self.path.parent
 
     def table(self, name: str) -> Table | None:
         """Return the table of that name, compared without case; None if it is not declared."""
@@ -212,21 +196,11 @@ class Policy:
         return Path(os.path.relpath(self.path, self.budget.ledger.absolute().parent)).as_posix()
 
 
-def _sort_tables(tables: Iterable[Table]) -> list[Table]:
-    return sorted(tables, key=lambda table: fold(table.name))
-
-
-def hash_parts(content: Iterable[object], folder: Path | None) -> str:
-    """Return the SHA-256 of parts of a policy; `folder` is the policy's, to which paths are taken relative.
-
-    So formatting, comments and the location of the folder do not change it.
-    """
-    text = json.dumps(_to_texts(["1", *content], folder), ensure_ascii=True, separators=(",", ":"))
-    return hashlib.sha256(text.encode()).hexdigest()
-
-
 def _to_texts(thing: object, base: Path | None) -> object:
-    """Return a value as nested lists of texts, each with its type, so that different values differ."""
+    """Return a value as nested lists of texts, each with its type, so that different values differ.
+
+    Paths are relative to `base`, the policy's folder: formatting, comments and the folder change nothing.
+    """
     if isinstance(thing, (list, tuple)):
         return [_to_texts(item, base) for item in thing]
     if isinstance(thing, Mapping):

@@ -18,6 +18,7 @@ from urllib.parse import parse_qsl, urlsplit
 from dpsql.errors import PolicyError
 from dpsql.kernel.facts import fold
 from dpsql.lazy_dataclass import dataclass
+from dpsql.lazy_pattern import lazy_pattern
 
 V = TypeVar("V")
 
@@ -126,8 +127,8 @@ def suggest(word: str, known: Iterable[str], what: str = "known here") -> str:
 PORT = 5433
 EXAMPLES = 'write "127.0.0.1:5433", "[::1]:5433", or "/run/dpsql/.s.PGSQL.5433" for a Unix socket'
 """A hint about addresses where the server listens."""
-_SOCKET = re.compile(r"\.s\.PGSQL\.([0-9]{1,5})")
-_TCP = re.compile(r"(?:\[([0-9A-Fa-f:.]+)\]|([A-Za-z0-9._-]+)):([0-9]{1,5})")
+_SOCKET = lazy_pattern(r"\.s\.PGSQL\.([0-9]{1,5})")
+_TCP = lazy_pattern(r"(?:\[([0-9A-Fa-f:.]+)\]|([A-Za-z0-9._-]+)):([0-9]{1,5})")
 
 ENGINES = ("duckdb", "spark", "postgresql://user@host/database", "sc://host:15002")
 """The engines that a policy may name, for messages and documents."""

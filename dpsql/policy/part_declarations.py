@@ -10,6 +10,7 @@ from dpsql.errors import with_article
 from dpsql.kernel.facts import fold
 from dpsql.kernel.unit_parts import EARLIER, EVERY, NO_PARTS, Calendar, Every, PartSet
 from dpsql.lazy_dataclass import dataclass
+from dpsql.lazy_pattern import lazy_pattern
 from dpsql.policy.budget import BudgetPolicy
 from dpsql.policy.names import key_path, suggest, wrong
 from dpsql.policy.policy_keys import KEYS
@@ -18,7 +19,7 @@ from dpsql.policy.table_parts import UnitColumn, UnitRow
 from dpsql.policy.toml_values import Section
 from dpsql.types import BOOLEAN, DATE, TIMESTAMP, TIMESTAMPTZ, VARCHAR, SqlType
 
-_DAYS = re.compile(r"([0-9]{1,4}) days?", re.ASCII)
+_DAYS = lazy_pattern(r"([0-9]{1,4}) days?", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)

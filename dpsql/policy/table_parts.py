@@ -18,14 +18,14 @@ from typing import Literal
 
 from dpsql.language import DIALECTS
 from dpsql.lazy_dataclass import dataclass
+from dpsql.lazy_pattern import lazy_pattern
 from dpsql.policy import zones
 from dpsql.policy.names import key_path, wrong
 
-_WILDCARD = re.compile(r"[*?\[]")
-_HIDDEN = (".", "_")
+_WILDCARD, _HIDDEN = lazy_pattern(r"[*?\[]"), (".", "_")
 _THOUSANDS = (".", ",", "'", " ", "\u00a0", "\u202f")
-_DATE = re.compile(r"(DD|MM|YYYY)[./ -](DD|MM|YYYY)[./ -](DD|MM|YYYY)")
-_PARTITION = re.compile(r"([^=]+)=(.*)")
+_DATE = lazy_pattern(r"(DD|MM|YYYY)[./ -](DD|MM|YYYY)[./ -](DD|MM|YYYY)")
+_PARTITION = lazy_pattern(r"([^=]+)=(.*)")
 
 
 @dataclass(frozen=True, slots=True)

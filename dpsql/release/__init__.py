@@ -75,29 +75,6 @@ def renew_words(release: Release, renewed: str) -> Release:
     return replace(release, guarantee=add_renewals(text, renewed), properties=properties)
 
 
-__all__ = [
-    "COMPUTED",
-    "Release",
-    "changes",
-    "describe_opening",
-    "ends_of",
-    "from_arrow",
-    "from_bytes",
-    "hold_at_once",
-    "places_of",
-    "question",
-    "rename_columns",
-    "renew_words",
-    "reuse_key",
-    "source_version",
-    "tables_read",
-    "tell_opening",
-    "to_arrow",
-    "to_bytes",
-    "why_charged_again",
-    "write_cell",
-]
-
 _HINT = "\nHint: "
 
 

@@ -64,7 +64,7 @@ def _version(
     domain = {name: each for name, each in table.domain.items() if fold(name) in columns}
     units = _hash(repr([(each.name, each.unit) for each in tables]))
     own = [_NOT_READ | ({"domain": domain} if each.name == table.name else {}) for each in tables]
-    read = policy.part_fingerprint(replace(each, **but) for each, but in zip(tables, own, strict=True))
+    read = policy.fingerprint(replace(each, **but) for each, but in zip(tables, own, strict=True))
     if policy.data_version is not None:
         return f"{units}.{_hash(f'{read} declared {policy.data_version}')}"
     return f"{units}.{_hash(f'{read} {versions.content(tables)}') if versions.tell(tables) else ''}"

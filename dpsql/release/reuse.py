@@ -210,7 +210,7 @@ def source_version(policy: Policy, table: Table, versions: Versions) -> str:
     remote = isinstance(table.source, DatabaseSource) and policy.engine != "duckdb"
     tables = tables_read(policy, [table.name])
     data = f"declared {policy.data_version}" if remote else versions.content(tables)
-    return _hash(policy.part_fingerprint(tables), data, *_versions())
+    return _hash(policy.fingerprint(tables), data, *_versions())
 
 
 @cache
@@ -271,7 +271,7 @@ def reuse_key(plan: Plan, policy: Policy, versions: Versions, charge: Charge, *,
     parts = (
         _hash(plan.compiled.sql, repr(plan.selection), repr(unnamed)),
         _hash(repr(sorted(options.items()))),
-        policy.part_fingerprint(tables),
+        policy.fingerprint(tables),
         _hash(data),
         _hash(*_versions(), *(each.what for each in plan.assumed if DATABASE in each.what)),
     )
@@ -296,7 +296,7 @@ def find_same_data(plan: Plan, policy: Policy, versions: Versions) -> frozenset[
     """
     tables = tables_read(policy, plan.compiled.tables)
     known = _data(tables, policy, versions), _closed_data(tables, versions)
-    return frozenset((policy.part_fingerprint(tables), _hash(data)) for data in known)
+    return frozenset((policy.fingerprint(tables), _hash(data)) for data in known)
 
 
 def data_of(key: str) -> tuple[str, str]:

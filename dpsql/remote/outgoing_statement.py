@@ -23,6 +23,7 @@ from dpsql.errors import (
 )
 from dpsql.language import StatementText, read_first_words, split_script, write_parameters
 from dpsql.lazy_dataclass import dataclass
+from dpsql.lazy_pattern import lazy_pattern
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -39,7 +40,7 @@ _COMMANDS = frozenset(
 """What concerns the connection: it cannot be asked for as Arrow."""
 
 
-_CATALOG = re.compile(r"\b(?:pg_|information_schema\b)", re.IGNORECASE)
+_CATALOG = lazy_pattern(r"\b(?:pg_|information_schema\b)", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,14 +25,15 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 
 from dpsql.errors import InterfaceError, OperationalError
 from dpsql.lazy_dataclass import dataclass
+from dpsql.lazy_pattern import lazy_pattern
 from dpsql.login import TLS, hash_certificate, message
 
 PORT = 5433
 VARIABLE = "DPSQL_PASSWORD"
 """The variable of the environment that has the password."""
 
-_SETTING = re.compile(r"dp_[a-z_]{1,40}")
-_PLAIN = re.compile(r"[0-9A-Za-z_.+-]{1,60}")
+_SETTING = lazy_pattern(r"dp_[a-z_]{1,40}")
+_PLAIN = lazy_pattern(r"[0-9A-Za-z_.+-]{1,60}")
 
 
 @dataclass(frozen=True, slots=True)

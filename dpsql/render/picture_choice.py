@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from dpsql.errors import ProgrammingError
 from dpsql.lazy_dataclass import dataclass
+from dpsql.lazy_pattern import lazy_pattern
 from dpsql.render.column_values import value_text, values
 from dpsql.render.figures import Estimate, number
 from dpsql.render.grid import Style, escape_controls
@@ -148,9 +149,9 @@ class _Key:
         return cls(name, list(map(escape_controls, labels)), [v is None for v in found], at)
 
 
-_ISO = re.compile(r"(\d{4})(?:-(\d{2})(?:-(\d{2}))?|-?Q([1-4]))?")
-_PERIOD = re.compile(r"(^|_)(year|quarter|month|week|day|hour|minute)s?($|_)", re.IGNORECASE)
-_PERIODS = re.compile(r"the (years|quarters|months|weeks|days|hours|minutes)\b")
+_ISO = lazy_pattern(r"(\d{4})(?:-(\d{2})(?:-(\d{2}))?|-?Q([1-4]))?")
+_PERIOD = lazy_pattern(r"(^|_)(year|quarter|month|week|day|hour|minute)s?($|_)", re.IGNORECASE)
+_PERIODS = lazy_pattern(r"the (years|quarters|months|weeks|days|hours|minutes)\b")
 
 
 def _times_of(name: str, found: list[Any], domain: str, keys: int) -> list[float | None] | None:

@@ -18,8 +18,4 @@
 from __future__ import annotations
 
 from dpsql.reports.planned import PlannedReport
-from dpsql.reports.registered import PlannedRegistration
-from dpsql.reports.report_runs import PlannedRun
 from dpsql.reports.session_reports import SessionReports
-
-__all__ = ["PlannedRegistration", "PlannedReport", "PlannedRun", "SessionReports"]

@@ -23,6 +23,7 @@ from dpsql.kernel.loss import Charge, PrivacyLoss, exact
 from dpsql.kernel.unit_parts import Calendar, PartSet
 from dpsql.language import split_script
 from dpsql.lazy_dataclass import dataclass
+from dpsql.lazy_pattern import lazy_pattern
 from dpsql.ledger import StoredReport
 from dpsql.policy import UnitParts
 from dpsql.reports.measured import list_parts
@@ -49,10 +50,12 @@ PARAMETER = "part"
 """The one parameter that statements of a report may have: the first day of the part of units."""
 
 _QUOTED = r"""'[^']*'?|"[^"]*"?|--[^\n]*|/\*.*?(?:\*/|\Z)"""
-_MARK = re.compile(rf"(?P<quoted>{_QUOTED})|(?<!:):{PARAMETER}\b", re.DOTALL)
+_MARK = lazy_pattern(rf"(?P<quoted>{_QUOTED})|(?<!:):{PARAMETER}\b", re.DOTALL)
 
 
-_OTHER = re.compile(rf"{_QUOTED}|(?<![:$\w'\"\])}}])(?P<other>[:$](?!{PARAMETER}\b)[A-Za-z_]\w*)", re.DOTALL)
+_OTHER = lazy_pattern(
+    rf"{_QUOTED}|(?<![:$\w'\"\])}}])(?P<other>[:$](?!{PARAMETER}\b)[A-Za-z_]\w*)", re.DOTALL
+)
 
 
 def split_report(script: str) -> tuple[str, ...]:

@@ -10,7 +10,6 @@ are charged to its `MemoryAccount`, that to the analyst's, and that to the serve
 
 from __future__ import annotations
 
-import re
 import threading
 import weakref
 from types import MappingProxyType
@@ -25,6 +24,7 @@ from dpsql.errors import (
     QuerySyntaxError,
 )
 from dpsql.lazy_dataclass import dataclass
+from dpsql.lazy_pattern import lazy_pattern
 
 
 class CodedError(Error):
@@ -272,7 +272,7 @@ class DecodingBudget:
             account.give(self._taken)
 
 
-_WORD = re.compile(r"'[^']*'|\"[^\"]*\"|--[^\n]*|\w+|[<>!=|:&*/-]{2}|[^\w\s]")
+_WORD = lazy_pattern(r"'[^']*'|\"[^\"]*\"|--[^\n]*|\w+|[<>!=|:&*/-]{2}|[^\w\s]")
 
 
 def check_words(text: str) -> None:
@@ -287,8 +287,8 @@ def check_words(text: str) -> None:
         raise LimitExceeded(f"the statement has more than {MOST_WORDS:,} words and signs", "54000")
 
 
-_NUMBER = re.compile(rb"[0-9.eE+-]{101}")
-_BRACKETS = re.compile(rb"[][{}]")
+_NUMBER = lazy_pattern(rb"[0-9.eE+-]{101}")
+_BRACKETS = lazy_pattern(rb"[][{}]")
 
 
 def check_json(data: bytes, kind: str) -> None:

@@ -15,6 +15,7 @@ from typing import Literal
 from dpsql import __version__
 from dpsql.kernel.loss import Charge
 from dpsql.language import Options
+from dpsql.lazy_pattern import lazy_pattern
 from dpsql.serve.settings_table import (
     SETTINGS,
     Setting,
@@ -34,7 +35,7 @@ Values = tuple[dict[str, str], dict[str, str]]
 
 SERVER_VERSION = f"15.0 (dpsql {__version__})"
 _TABLE: dict[str, Setting] = {setting.name.lower(): setting for setting in SETTINGS}
-_WORD = re.compile(r"(?s)(?:\\.|[^\s\\])+")
+_WORD = lazy_pattern(r"(?s)(?:\\.|[^\s\\])+")
 """A word of startup options, with a backslash before each space in it."""
 _OPTIONS = ("epsilon", "error", "delta", "measure", "confidence")
 

@@ -31,6 +31,7 @@ from dpsql.composition.prepared import question_key
 from dpsql.errors import Error, PriceNotAgreed, ProgrammingError
 from dpsql.kernel.loss import Charge
 from dpsql.lazy_dataclass import dataclass
+from dpsql.lazy_pattern import lazy_pattern
 from dpsql.ledger import Budget
 from dpsql.login import draw_key
 
@@ -178,7 +179,7 @@ async def in_thread(work: Callable[[], _T], cancel: Callable[[], None]) -> _T:
 LIFETIME = 600
 """Seconds for which a confirmation holds."""
 
-_FORM = re.compile(r"([0-9]{1,18})-([0-9]{1,18})-([A-Za-z0-9_-]{43})", re.ASCII)
+_FORM = lazy_pattern(r"([0-9]{1,18})-([0-9]{1,18})-([A-Za-z0-9_-]{43})", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)

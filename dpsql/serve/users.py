@@ -29,6 +29,7 @@ from typing import Self
 from dpsql.errors import PolicyError
 from dpsql.kernel.loss import exact
 from dpsql.lazy_dataclass import dataclass
+from dpsql.lazy_pattern import lazy_pattern
 from dpsql.login import draw_key, draw_text
 from dpsql.login.scram import MOST_KEYS, SALT_BYTES, ScramKeys, Verifier
 from dpsql.policy.names import key_path, wrong
@@ -36,7 +37,7 @@ from dpsql.policy.toml_values import Section
 
 __all__ = ["User", "Users", "token_hash"]
 
-NAME = re.compile(r"[a-z0-9_.-]{1,63}")
+NAME = lazy_pattern(r"[a-z0-9_.-]{1,63}")
 RESERVED = frozenset({"postgres", "dpsql", "public", "owner"})
 PREVIEWS = ("refuse", "empty")
 CONNECTIONS = 20

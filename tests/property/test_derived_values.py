@@ -86,8 +86,8 @@ def test_types_and_ends_of_random_statements_hold(seed: int, statements: int) ->
                 continue
             hold(Checked(rows, walk.scopes), plan.compiled.query, connection, seen)
             for query in queries_of(plan.compiled.query):
-                if id(query) in walk.known:
-                    unique_in(query, walk.known[id(query)], connection, seen)
+                if id(query) in walk.known.queries:
+                    unique_in(query, walk.known.queries[id(query)].rows, connection, seen)
     for stage in stages:
         stage.close()
     assert not seen.wrong, "\n".join(seen.wrong[:20])

@@ -152,3 +152,27 @@ SELECT tile, COUNT(DISTINCT user_id) AS n FROM (SELECT user_id, NTILE(2) OVER (O
 -- C2213 scores of users by NTILE, and a public table
 -- releases: 1/3 1/3 1/3
 WITH scored AS (SELECT user_id, NTILE(2) OVER (ORDER BY MAX(day) DESC) AS r, NTILE(2) OVER (ORDER BY COUNT(*)) AS f FROM visits GROUP BY user_id) SELECT r, f, COUNT(*) AS n FROM scored GROUP BY r, f ORDER BY r, f
+
+-- C5100 rows that are joined with released groups by their key
+-- releases: 1/2 1/2
+WITH t AS (SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page ORDER BY n DESC LIMIT 2) SELECT v.country, COUNT(DISTINCT v.user_id) AS n FROM visits v JOIN t ON t.page = v.page AND v.ms > 3 GROUP BY v.country ORDER BY v.country
+
+-- C5101 the same with USING, of ranked groups
+-- releases: 1/2 1/2
+WITH t AS (SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page), ranked AS (SELECT *, RANK() OVER (ORDER BY n DESC) AS r FROM t) SELECT page, COUNT(DISTINCT user_id) AS n FROM ranked JOIN visits USING (page) GROUP BY page ORDER BY page
+
+-- C5102 DISTINCT of windows over whole partitions
+-- releases: 1
+SELECT DISTINCT page, COUNT(DISTINCT user_id) OVER (PARTITION BY page) AS n, 2 * COUNT(DISTINCT user_id) OVER (PARTITION BY page) AS twice FROM visits ORDER BY page
+
+-- C5103 DISTINCT of windows over all rows, with what is constant beside them
+-- releases: 1
+SELECT DISTINCT 1 AS one, COUNT(DISTINCT user_id) OVER () AS n FROM (SELECT user_id FROM visits WHERE ms > 10)
+
+-- C5104 a column of released groups beside the groups of their key
+-- releases: 1/2 1/2
+WITH t AS (SELECT country, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY country) SELECT v.country, page, COUNT(DISTINCT v.user_id) * 1.0 / MAX(t.n) AS share FROM visits v JOIN t ON t.country = v.country GROUP BY v.country, page HAVING COUNT(DISTINCT v.user_id) > 0 ORDER BY 1, 2
+
+-- C5105 the same where the column is a key, with USING and a window
+-- releases: 1/2 1/2
+WITH t AS (SELECT country, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY country) SELECT country, n, COUNT(DISTINCT user_id) AS m, SUM(COUNT(DISTINCT user_id)) OVER () AS every FROM visits JOIN t USING (country) WHERE ms > 3 GROUP BY country, n ORDER BY country

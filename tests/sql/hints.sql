@@ -46,9 +46,6 @@ SELECT COUNT(DISTINCT user_id) FROM visits WHERE note ->> '$.a' = 'x'
 -- R35
 SELECT v.page, COUNT(DISTINCT v.user_id) AS n FROM visits v ANTI JOIN pages p ON p.page = v.page GROUP BY v.page ORDER BY n DESC LIMIT 2
 
--- R14
-SELECT note, COUNT(DISTINCT user_id) AS n FROM visits WHERE note IN ('a', 'b') GROUP BY note HAVING n >= 10 LIMIT 2
-
 -- R321
 SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page TOP 10 BY n
 
@@ -133,14 +130,8 @@ SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 1) COUNT(DISTINCT user_id) F
 -- R344
 SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (measure = 0) page FROM visits GROUP BY page ORDER BY COUNT(DISTINCT user_id) DESC LIMIT 3
 
--- R345
-SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page LIMIT 2
-
 -- R353
 SELECT page, COUNT(DISTINCT user_id) AS n, DP_STDDEV(n) FROM visits GROUP BY page ORDER BY n DESC LIMIT 2
-
--- R716
-SHOW TABLES
 
 -- R735
 SET dp_epsilon = 1
@@ -387,3 +378,21 @@ SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (mechanism = FIRST_STABLE, delta = 1e-6
 
 -- R4903
 SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (delta = 1e-6, order_share = 0.25, mechanism = TOP_STABLE) note FROM visits GROUP BY note ORDER BY COUNT(DISTINCT user_id) DESC LIMIT 2
+
+-- R5850
+SELECT COUNT(DISTINCT user_id) FROM visits WHERE WIDTH_BUCKET(ms, 0, 100, 10) = 3
+
+-- R5851
+WITH t AS (SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page), c AS (SELECT country, page, COUNT(DISTINCT user_id) AS m FROM visits GROUP BY country, page) SELECT c.country, SUM(t.n * c.m) AS m FROM c JOIN t ON c.page = t.page GROUP BY c.country
+
+-- R5852
+WITH t AS (SELECT page, country, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page, country), v AS (SELECT page, COUNT(DISTINCT user_id) AS m FROM visits GROUP BY page) SELECT SUM(v.m) AS m FROM v JOIN t ON v.page = t.page
+
+-- R5853
+SELECT COUNT(DISTINCT user_id) FROM visits WHERE EXTRACT(EPOCH FROM TIMESTAMP '2025-01-01' - CAST(day AS TIMESTAMP)) > 86400
+
+-- R5900
+SELECT COUNT(DISTINCT user_id) FROM visits v WHERE NOT EXISTS (SELECT 1 FROM (SELECT user_id, MIN(day) AS day FROM visits GROUP BY user_id) f WHERE f.user_id = v.user_id AND f.day = v.day)
+
+-- R5901
+SELECT COUNT(DISTINCT user_id) FROM visits v WHERE EXISTS (SELECT 1 FROM visits w WHERE w.user_id = v.user_id AND w.page = v.page AND w.day = v.day AND w.ms > 5)

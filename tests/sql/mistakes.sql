@@ -419,7 +419,7 @@ SELECT COUNT(*) FROM visits v WHERE cost > (SELECT AVG(cost) FROM visits WHERE c
 SELECT CASE WHEN birth_year < 1960 THEN 'old' WHEN birth_year < 1990 THEN 'middle' ELSE 'young' AS grp, COUNT(*) FROM patients GROUP BY grp
 
 -- M105 PIVOT
--- meant: SELECT SUM(minutes) FILTER (WHERE clinic = 'Summit') AS Summit, SUM(minutes) FILTER (WHERE clinic = 'Orchard') AS Orchard FROM (SELECT clinic, minutes FROM visits)
+-- meant: SELECT SUM(minutes) FILTER (WHERE clinic = 'Summit') AS Summit, SUM(minutes) FILTER (WHERE clinic = 'Orchard') AS Orchard FROM visits
 SELECT * FROM (SELECT clinic, minutes FROM visits) PIVOT (SUM(minutes) FOR clinic IN ('Summit', 'Orchard'))
 
 -- M106 the first of a text
@@ -1249,3 +1249,347 @@ SELECT COUNTD(patient_id) FROM visits
 -- M312 TRY_CONVERT
 -- meant: SELECT AVG(TRY_CAST(minutes AS INT)) FROM visits
 SELECT AVG(TRY_CONVERT(INT, minutes)) FROM visits
+
+-- M313 a prompt of psql
+-- meant: SELECT COUNT(*) FROM visits
+clinic=# SELECT COUNT(*) FROM visits;
+
+-- M314 a prompt of every line
+-- meant: SELECT COUNT(*) FROM visits
+clinic=> SELECT COUNT(*)
+clinic-> FROM visits;
+
+-- M315 a fence of Markdown
+-- meant: SELECT COUNT(*) FROM visits
+```sql
+SELECT COUNT(*) FROM visits
+```
+
+-- M316 GO behind a statement
+-- meant: SELECT clinic, COUNT(*) FROM visits GROUP BY clinic
+SELECT clinic, COUNT(*) FROM visits GROUP BY clinic
+GO
+
+-- M317 words before a statement
+-- meant: SELECT clinic, AVG(cost) FROM visits GROUP BY clinic
+Here is the query you asked for:
+SELECT clinic, AVG(cost) FROM visits GROUP BY clinic;
+
+-- M318 a magic of notebooks
+-- meant: SELECT COUNT(*) FROM visits
+%%sql
+SELECT COUNT(*) FROM visits
+
+-- M319 a command of psql
+-- meant: DESCRIBE visits
+\d visits
+
+-- M320 a word behind a statement
+-- meant: SELECT COUNT(*) FROM patients WHERE sex = 'F'
+SELECT COUNT(*) FROM patients WHERE sex = 'F' please
+
+-- M321 a chain of pandas with agg
+-- meant: SELECT clinic, AVG(cost) FROM visits WHERE cost > 100 GROUP BY clinic
+visits[visits.cost > 100].groupby(['clinic']).agg({'cost': 'mean'})
+
+-- M322 named aggregates of pandas
+-- meant: SELECT clinic, COUNT(visit_id) AS n, AVG(cost) AS mean FROM visits GROUP BY clinic ORDER BY mean DESC LIMIT 5
+df = visits.groupby('clinic').agg(n=('visit_id','count'), mean=('cost','mean')).sort_values('mean', ascending=False).head(5)
+
+-- M323 pipes of dplyr
+-- meant: SELECT clinic, COUNT(*) AS n FROM visits WHERE cost > 9 GROUP BY clinic ORDER BY n DESC
+visits %>% filter(cost > 9) %>% group_by(clinic) %>% summarise(n = n()) %>% arrange(desc(n))
+
+-- M324 a column of R
+-- meant: SELECT AVG(cost) FROM visits
+mean(visits$cost)
+
+-- M325 PySpark
+-- meant: SELECT clinic, COUNT(*) FROM visits WHERE cost > 100 GROUP BY clinic
+visits.filter(visits.cost > 100).groupBy("clinic").count().show()
+
+-- M326 polars
+-- meant: SELECT clinic, AVG(cost) FROM visits GROUP BY clinic
+visits.group_by("clinic").agg(pl.col("cost").mean())
+
+-- M327 Kusto
+-- meant: SELECT clinic, COUNT(*) FROM visits WHERE cost > 100 GROUP BY clinic
+visits | where cost > 100 | summarize count() by clinic
+
+-- M328 COUNTIF of a spreadsheet
+-- meant: SELECT clinic, COUNT_IF(minutes > 30) FROM visits GROUP BY clinic
+SELECT clinic, COUNTIF(minutes, ">30") FROM visits GROUP BY clinic
+
+-- M329 a level of Tableau
+-- meant: SELECT clinic, AVG(cost) AS n FROM visits GROUP BY clinic
+SELECT clinic, {FIXED clinic : AVG(cost)} FROM visits
+
+-- M330 a parenthesis missing before a comma
+-- meant: SELECT clinic, ROUND(AVG(cost), 1) AS mean FROM visits GROUP BY clinic
+SELECT clinic, ROUND(AVG(cost, 1) AS mean FROM visits GROUP BY clinic
+
+-- M331 two words BY missing
+-- meant: SELECT month(visit_date), count(*) FROM visits GROUP BY month(visit_date) ORDER BY month(visit_date)
+SELECT month(visit_date), count(*) FROM visits GROUP month(visit_date) ORDER month(visit_date)
+
+-- M332 a comma missing between queries of WITH
+-- meant: WITH a AS (SELECT clinic, COUNT(*) AS n FROM visits GROUP BY clinic), b AS (SELECT AVG(n) AS m FROM a) SELECT * FROM a, b WHERE a.n > b.m
+WITH a AS (SELECT clinic, COUNT(*) AS n FROM visits GROUP BY clinic) b AS (SELECT AVG(n) AS m FROM a) SELECT * FROM a, b WHERE a.n > b.m
+
+-- M333 a name of WITH misspelt
+-- meant: WITH per_clinic AS (SELECT clinic, SUM(cost) AS total FROM visits GROUP BY clinic) SELECT * FROM per_clinic
+WITH per_clinic AS (SELECT clinic, SUM(cost) AS total FROM visits GROUP BY clinic) SELECT * FROM perclinic
+
+-- M334 an inner GROUP BY missing
+-- meant: SELECT AVG(n) FROM (SELECT patient_id, COUNT(*) AS n FROM visits GROUP BY patient_id)
+SELECT AVG(n) FROM (SELECT patient_id, COUNT(*) AS n FROM visits)
+
+-- M335 HAVING without GROUP BY
+-- meant: SELECT clinic FROM visits GROUP BY clinic HAVING COUNT(*) > 100
+SELECT clinic FROM visits HAVING COUNT(*) > 100
+
+-- M336 a day by a format of Oracle
+-- meant: SELECT COUNT(*) FROM visits WHERE visit_date >= DATE '2024-06-01'
+SELECT COUNT(*) FROM visits WHERE visit_date >= TO_DATE('01-JUN-2024', 'DD-MON-YYYY')
+
+-- M337 PIVOT of a subquery with brackets
+-- meant: SELECT region, COUNT(sex) FILTER (WHERE sex = 'F') AS F, COUNT(sex) FILTER (WHERE sex = 'M') AS M FROM patients GROUP BY region
+SELECT * FROM (SELECT region, sex FROM patients) AS s PIVOT (COUNT(sex) FOR sex IN ([F], [M])) AS p
+
+-- M338 FIELD of MySQL
+-- meant: SELECT DAYNAME(visit_date) AS d, AVG(cost) FROM visits GROUP BY d ORDER BY CASE d WHEN 'Monday' THEN 1 WHEN 'Tuesday' THEN 2 ELSE 0 END
+SELECT DAYNAME(visit_date) AS d, AVG(cost) FROM visits GROUP BY d ORDER BY FIELD(d, 'Monday', 'Tuesday')
+
+-- M339 an accuracy behind a share
+-- meant: SELECT clinic, percentile_approx(cost, 0.9) FROM visits GROUP BY clinic
+SELECT clinic, percentile_approx(cost, 0.9, 100) FROM visits GROUP BY clinic
+
+-- M340 the sample's size as n
+-- meant: SELECT STDDEV(cost)/SQRT(COUNT(*)) FROM visits
+SELECT STDDEV(cost)/SQRT(N) FROM visits
+
+-- M341 a correlation of each unit
+-- meant: SELECT CORR(cost, minutes), COUNT(*) FROM visits
+SELECT CORR(cost, minutes), COUNT(*) FROM visits GROUP BY patient_id
+
+-- M342 a step of a series as a text
+-- meant: SELECT d.day, COUNT(v.visit_id) FROM generate_series(DATE '2024-01-01', DATE '2024-01-31', INTERVAL 1 DAY) AS d(day) LEFT JOIN visits v ON v.visit_date = d.day GROUP BY d.day
+SELECT d.day, COUNT(v.visit_id) FROM generate_series('2024-01-01'::date, '2024-01-31'::date, '1 day') AS d(day) LEFT JOIN visits v ON v.visit_date = d.day GROUP BY d.day
+
+-- M343 a dash of word processors
+-- meant: SELECT AVG(cost) FROM visits WHERE clinic = 'Lake View' AND minutes - 5 > 10
+SELECT AVG(cost) FROM visits WHERE clinic = “Lake View” AND minutes – 5 > 10
+
+-- M344 an alias in WHERE of a listing
+-- meant: SELECT COUNT(DISTINCT patient_id) FROM visits WHERE (minutes / 60) > 0
+SELECT visit_id, minutes / 60 AS hours FROM visits WHERE hours > 0
+
+-- M345 the largest of each group by QUALIFY
+-- meant: SELECT clinic, MAX(cost) FROM visits GROUP BY clinic
+SELECT clinic, cost FROM visits QUALIFY ROW_NUMBER() OVER (PARTITION BY clinic ORDER BY cost DESC) = 1
+
+-- M346 size of a set
+-- meant: SELECT clinic, COUNT(DISTINCT diagnosis_code) FROM visits GROUP BY clinic
+SELECT clinic, size(collect_set(diagnosis_code)) FROM visits GROUP BY clinic
+
+-- M347 STUFF with FOR XML
+-- meant: SELECT clinic, diagnosis_code, COUNT(DISTINCT patient_id) AS n FROM visits v GROUP BY clinic, diagnosis_code
+SELECT clinic, STUFF((SELECT ',' + diagnosis_code FROM visits v2 WHERE v2.clinic = v.clinic FOR XML PATH('')), 1, 1, '') FROM visits v GROUP BY clinic
+
+-- M348 SUMM
+-- meant: SELECT clinic, SUM(cost) FROM visits GROUP BY clinic
+SELECT clinic, SUMM(cost) FROM visits GROUP BY clinic
+
+-- M349 a threshold on values that are not declared
+-- meant: SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (max_groups_contributed = 16) * FROM (SELECT note, COUNT(*) AS n FROM visits GROUP BY note) WHERE n > 100
+SELECT note, COUNT(*) AS n FROM visits GROUP BY note HAVING COUNT(*) > 100
+
+-- M350 TOP by an average
+-- meant: SELECT * FROM (SELECT clinic, AVG(CAST(cost AS FLOAT)) AS mean FROM visits GROUP BY clinic) ORDER BY mean DESC LIMIT 5
+SELECT TOP 5 clinic, AVG(CAST(cost AS FLOAT)) AS mean FROM visits GROUP BY clinic ORDER BY mean DESC
+
+-- M351 FROM missing
+-- meant: SELECT COUNT(*) FROM visits WHERE clinic = 'Summit'
+SELECT COUNT(*) visits WHERE clinic = 'Summit'
+
+-- M352 COUNT without parentheses
+-- meant: SELECT COUNT(clinic) FROM visits
+SELECT COUNT clinic FROM visits
+
+-- M353 a comma for AND
+-- meant: SELECT COUNT(*) FROM visits WHERE clinic = 'Summit' AND minutes > 10
+SELECT COUNT(*) FROM visits WHERE clinic = 'Summit', minutes > 10
+
+-- M354 a comma before ELSE
+-- meant: SELECT CASE WHEN cost > 100 THEN 'long' ELSE 'short' END AS kind, COUNT(*) FROM visits GROUP BY kind
+SELECT CASE WHEN cost > 100 THEN 'long', ELSE 'short' END AS kind, COUNT(*) FROM visits GROUP BY kind
+
+-- M355 a day of a text less a number
+-- meant: SELECT COUNT(*) FROM visits WHERE visit_date > DATE '2024-12-31' - 30
+SELECT COUNT(*) FROM visits WHERE visit_date > '2024-12-31' - 30
+
+-- M356 a number as a day
+-- meant: SELECT make_date(birth_year, 1, 1) y, COUNT(*) FROM patients GROUP BY y
+SELECT CAST(birth_year AS DATE) y, COUNT(*) FROM patients GROUP BY y
+
+-- M357 a test of groups
+-- meant: SELECT clinic, AVG(cost), STDDEV(cost), COUNT(cost) FROM visits GROUP BY clinic
+SELECT TTEST(cost, clinic) FROM visits
+
+-- M358 a histogram with its number of bins
+-- meant: SELECT width_bucket(minutes, 1, 120, 12), COUNT(DISTINCT patient_id) AS n FROM visits GROUP BY width_bucket(minutes, 1, 120, 12)
+SELECT HISTOGRAM(minutes, 12) FROM visits
+
+-- M359 epsilon as a text
+-- meant: SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 0.5) COUNT(*) FROM visits
+SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = '0.5') COUNT(*) FROM visits
+
+-- M360 ROLLUP of a column that is not there
+-- meant: SELECT clinic, COUNT(*) FROM visits GROUP BY clinic WITH ROLLUP
+SELECT clinc, COUNT(*) FROM visits GROUP BY clinc WITH ROLLUP
+
+-- M361 a quote missing in a list
+-- meant: SELECT COUNT(*) FROM visits WHERE clinic IN ('Summit', 'Orchard')
+SELECT COUNT(*) FROM visits WHERE clinic IN ('Summit, 'Orchard')
+
+-- M362 two WHERE
+-- meant: SELECT COUNT(*) FROM visits WHERE clinic = 'Summit' AND minutes > 10
+SELECT COUNT(*) FROM visits WHERE clinic = 'Summit' WHERE minutes > 10
+
+-- M363 two AND
+-- meant: SELECT COUNT(*) FROM visits WHERE clinic = 'Summit' AND minutes > 10
+SELECT COUNT(*) FROM visits WHERE clinic = 'Summit' AND AND minutes > 10
+
+-- M364 GREATER THAN
+-- meant: SELECT COUNT(*) FROM visits WHERE minutes > 30
+SELECT COUNT(*) FROM visits WHERE minutes GREATER THAN 30
+
+-- M365 NOT before a text
+-- meant: SELECT COUNT(*) FROM visits WHERE clinic <> 'Summit'
+SELECT COUNT(*) FROM visits WHERE clinic NOT 'Summit'
+
+-- M366 & between comparisons
+-- meant: SELECT COUNT(*) FROM visits WHERE minutes >= 10 AND minutes <= 20
+SELECT COUNT(*) FROM visits WHERE minutes >= 10 & minutes <= 20
+
+-- M367 an alias nearly
+-- meant: SELECT clinic, SUM(cost) AS total FROM visits GROUP BY clinic ORDER BY total DESC
+SELECT clinic, SUM(cost) AS total FROM visits GROUP BY clinic ORDER BY totals DESC
+
+-- M368 delta as a fraction
+-- meant: SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 0.5, delta = 1e-6) clinic, COUNT(*) FROM visits GROUP BY clinic
+SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 0.5, delta = 1/1000000) clinic, COUNT(*) FROM visits GROUP BY clinic
+
+-- M369 the clause and an option misspelt
+-- meant: SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 0.5) COUNT(*) FROM visits
+SELECT WITH DIFFERENTIALPRIVACY OPTION (eps = 0.5) COUNT(*) FROM visits
+
+-- M370 COPY of an answer
+-- meant: SELECT clinic, COUNT(*) FROM visits GROUP BY clinic
+COPY (SELECT clinic, COUNT(*) FROM visits GROUP BY clinic) TO 'out.csv' CSV HEADER
+
+-- M371 quantile of ClickHouse
+-- meant: SELECT clinic, QUANTILE_CONT(cost, 0.9) FROM visits GROUP BY clinic
+SELECT clinic, quantile(0.9)(cost) FROM visits GROUP BY clinic
+
+-- M372 an aggregate as a group key
+-- meant: SELECT clinic, COUNT(*) FROM visits GROUP BY clinic
+SELECT clinic, COUNT(*) FROM visits GROUP BY clinic, COUNT(*)
+
+-- M373 CASE that is not grouped
+-- meant: SELECT CASE WHEN cost < 50 THEN 'low' ELSE 'high' END AS band, COUNT(*) FROM visits GROUP BY band
+SELECT CASE WHEN cost < 50 THEN 'low' ELSE 'high' END AS band, COUNT(*) FROM visits
+
+-- M374 a day with slashes
+-- meant: SELECT COUNT(*) FROM visits WHERE visit_date > DATE '2024-01-01'
+SELECT COUNT(*) FROM visits WHERE visit_date > 2024/01/01
+
+-- M375 ROWNUM of released groups
+-- meant: SELECT * FROM (SELECT clinic, COUNT(*) n FROM visits GROUP BY clinic ORDER BY n DESC) LIMIT 3
+SELECT * FROM (SELECT clinic, COUNT(*) n FROM visits GROUP BY clinic ORDER BY n DESC) WHERE ROWNUM <= 3
+
+-- M376 options without a name
+-- meant: SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 0.5) COUNT(*) FROM visits
+SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (0.5) COUNT(*) FROM visits
+
+-- M377 a delta of 2
+-- meant: SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 1, delta = 1e-6) clinic, COUNT(*) FROM visits GROUP BY clinic
+SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 1, delta = 2) clinic, COUNT(*) FROM visits GROUP BY clinic
+
+-- M378 a negative epsilon
+-- meant: SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 0.5) COUNT(*) FROM visits
+SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = -1) COUNT(*) FROM visits
+
+-- M379 a part of the day as a column
+-- meant: SELECT MONTH(visit_date), COUNT(*) FROM visits GROUP BY MONTH(visit_date)
+SELECT month, COUNT(*) FROM visits GROUP BY month
+
+-- M380 an age
+-- meant: SELECT AVG((YEAR(current_date) - birth_year)) FROM patients
+SELECT AVG(age) FROM patients
+
+-- M381 a z-score
+-- meant: SELECT STDDEV(cost), AVG(cost) FROM visits
+SELECT (cost - AVG(cost)) / STDDEV(cost) FROM visits
+
+-- M382 a month in words
+-- meant: SELECT COUNT(*) FROM visits WHERE (YEAR(visit_date) = 2024 AND MONTH(visit_date) = 7)
+SELECT COUNT(*) FROM visits WHERE visit_date = 'July 2024'
+
+-- M383 an alias of two words
+-- meant: SELECT clinic, AVG(cost) AS "average cost" FROM visits GROUP BY clinic
+SELECT clinic, AVG(cost) AS average cost FROM visits GROUP BY clinic
+
+-- M384 bounds as two arguments
+-- meant: SELECT clinic, AVG(cost, contribution_bounds_per_row => (0, 60)) FROM visits GROUP BY clinic
+SELECT clinic, AVG(cost, lower => 0, upper => 60) FROM visits GROUP BY clinic
+
+-- M385 a prompt of SQL*Plus
+-- meant: SELECT COUNT(*) FROM visits WHERE clinic = 'Summit'
+SQL> SELECT COUNT(*)
+  2  FROM visits
+  3  WHERE clinic = 'Summit';
+
+-- M386 COUT
+-- meant: SELECT COUNT(*) FROM visits WHERE diagnosis_code = 'J10'
+SELECT COUT(*) FROM visits WHERE diagnosis_cod = 'J10'
+
+-- M387 two keywords misspelt
+-- meant: SELECT clinic, COUNT(*) AS n FROM visits GROUP BY clinic ORDER BY n DESC LIMIT 5
+SELECT clinic, COUNT(*) AS n FROM visits GROUP BY clinic ORDER BY n DECS LIMT 5
+
+-- M388 a column of a table behind another
+-- meant: SELECT patients.region, COUNT(*) FROM visits v JOIN patients USING (patient_id) JOIN diagnoses d ON v.diagnosis_code = d.code GROUP BY patients.region
+SELECT d.region, COUNT(*) FROM visits v JOIN diagnoses d ON v.diagnosis_code = d.code GROUP BY d.region
+
+-- M389 IF without results
+-- meant: SELECT SUM(IF(cost > 100, 1, 0)) FROM visits
+SELECT SUM(IF(cost > 100)) FROM visits
+
+-- M390 a list behind =
+-- meant: SELECT COUNT(*) FROM visits WHERE clinic IN ('Summit', 'Orchard')
+SELECT COUNT(*) FROM visits WHERE clinic = ('Summit', 'Orchard')
+
+-- M391 || for OR
+-- meant: SELECT COUNT(*) FROM visits WHERE clinic == 'Summit' OR clinic == 'Orchard'
+SELECT COUNT(*) FROM visits WHERE clinic == 'Summit' || clinic == 'Orchard'
+
+-- M392 BETWEEN with parentheses
+-- meant: SELECT COUNT(*) FROM visits WHERE NOT minutes BETWEEN 10 AND 20
+SELECT COUNT(*) FROM visits WHERE NOT minutes BETWEEN (10, 20)
+
+-- M393 MATCH AGAINST
+-- meant: SELECT COUNT(*) FROM visits WHERE contains(note, 'pain')
+SELECT COUNT(*) FROM visits WHERE MATCH(note) AGAINST ('pain')
+
+-- M394 options at the end in parentheses
+-- meant: SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 0.5) COUNT(*) FROM visits
+SELECT COUNT(*) FROM visits WITH DIFFERENTIAL_PRIVACY (epsilon = 0.5)
+
+-- M395 a setting with a dot
+-- meant: SET dp_epsilon = 0.5
+SET dp.epsilon = 0.5
+
+-- M396 a column of DESCRIBE
+-- meant: DESCRIBE visits
+DESCRIBE visits.cost

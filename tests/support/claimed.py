@@ -15,7 +15,7 @@ import dpsql.kernel.check.certificate as sealed
 from dpsql.analysis import Plan, compiled_query
 from dpsql.analysis.schema_catalog import Catalog
 from dpsql.analysis.statement_plan import find_lower_claims
-from dpsql.kernel.check import Certificate, Change, Keys, NotCertified, Together, certify
+from dpsql.kernel.check import Certificate, Change, Keys, NotCertified, Proofs, Together, certify
 from dpsql.kernel.tree import Query
 from dpsql.policy import Policy
 
@@ -37,12 +37,17 @@ def certify_claims(patch: pytest.MonkeyPatch) -> None:
 
 
 def _certificate(
-    query: Query, sql: str, catalog: Catalog, policy: Policy, tables: tuple[str, ...]
+    query: Query,
+    sql: str,
+    catalog: Catalog,
+    policy: Policy,
+    tables: tuple[str, ...],
+    proofs: Proofs | None = None,
 ) -> Certificate:
     """Return the certificate of a query, or one without numbers; neither is kept for other tests."""
     del sql
     try:
-        return certify(query, catalog.facts(policy, tables))
+        return certify(query, catalog.facts(policy, tables), proofs)
     except NotCertified:
         return _made(query, (), Keys.CELLS)
 

@@ -158,6 +158,7 @@ class TestBoard:
             ("LOWEST", "0.5", "AVG(CASE WHEN x < 0 THEN 1 ELSE 0 END) AS s FROM patients", 0.0),
         ],
     )
+    @pytest.mark.sampled(2, rest="longer")
     def test_a_score_follows_from_its_gap(
         self, session: Session, best: str, start: str, score: str, exact: float
     ) -> None:

@@ -98,6 +98,7 @@ class TestOneNumber:
             ("QUANTILE_DISC(cost, 0.1) AS x", "x AT LEAST 1", "off"),
         ],
     )
+    @pytest.mark.sampled(3, rest="longer")
     def test_other_numbers(self, sharp: Session, number: str, expected: str, checked: str) -> None:
         options = "WITH DIFFERENTIAL_PRIVACY OPTIONS (max_rows_contributed = 2)"
         (row,) = ask(sharp, f"CHECK sharp SELECT {options} {number} FROM visits EXPECT {expected}")
@@ -244,6 +245,7 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
 
 
 @pytest.mark.parametrize(("text", "message"), REFUSED)
+@pytest.mark.sampled(3, rest="longer")
 def test_refused_and_free(shared: Session, text: str, message: str) -> None:
     """Nothing is read, no miss is used, nothing is charged, and the stream goes on."""
     with pytest.raises((QueryRefused, QuerySyntaxError, ProgrammingError)) as caught:
@@ -333,6 +335,7 @@ TIMESTAMP '2024-01-01 10:00:00' + INTERVAL (i % 2) HOUR AS seen FROM range(4200)
         ("minutes % 2", "1", [1800]),
     ],
 )
+@pytest.mark.sampled(3, rest="longer")
 def test_keys_of_expectations_are_public_where_no_domain_is_declared(
     tmp_path: Path, key: str, values: str, counts: list[int]
 ) -> None:

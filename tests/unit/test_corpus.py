@@ -235,6 +235,7 @@ class Exact:
 
 
 @pytest.mark.parametrize(("keys", "right"), [("[0, 1, 2]", True), ("[0, 1]", False), ("[0, 2]", False)])
+@pytest.mark.sampled(2, rest="longer")
 def test_groups_without_rows_may_come_besides(tmp_path: Path, keys: str, right: bool) -> None:
     build = tmp_path / "build"
     build.mkdir()

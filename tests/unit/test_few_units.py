@@ -103,6 +103,7 @@ SIGNED = "SUM(amount - 450) AS s"
 
 
 @pytest.mark.parametrize("what", [SIGNED, "SUM(amount) AS s", "COUNT(*) AS n"])
+@pytest.mark.sampled(2, rest="longer")
 def test_a_range_covers_the_exact_answer_of_few_users_or_the_line_says_what_it_lacks(
     opened: Opened, what: str
 ) -> None:
@@ -119,6 +120,7 @@ def test_a_range_covers_the_exact_answer_of_few_users_or_the_line_says_what_it_l
 
 
 @pytest.mark.parametrize("what", [SIGNED, "SUM(amount) AS s", "COUNT(*) AS n"])
+@pytest.mark.sampled(2, rest="longer")
 def test_of_enough_users_the_line_says_for_which_sums_the_range_holds(opened: Opened, what: str) -> None:
     line = asked(opened(1000), what, "5").line
     assert "how much is not known" not in line

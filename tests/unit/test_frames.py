@@ -209,6 +209,7 @@ def stepping(session: Session, error: BaseException, patch: pytest.MonkeyPatch) 
 
 
 @pytest.mark.parametrize("breaking", [checking, stepping, counting])
+@pytest.mark.sampled(2, rest="longer")
 def test_a_stream_that_ends_badly(
     session: Session, monkeypatch: pytest.MonkeyPatch, breaking: Breaking
 ) -> None:

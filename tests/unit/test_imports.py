@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
@@ -19,7 +20,7 @@ ROOT = "dpsql"
 LONGEST = 451
 
 BASE = {"errors", "places", "kernel.loss", "kernel.unit_parts", "types"}
-ANYWHERE = {"lazy_dataclass", "old_objects", "package_version"}
+ANYWHERE = {"lazy_dataclass", "lazy_pattern", "old_objects", "package_version"}
 """Modules that all packages may import."""
 
 CORE = BASE | {
@@ -67,6 +68,7 @@ CORE = BASE | {
 MAY_IMPORT: dict[str, set[str]] = {
     # The base, which every package may use.
     "lazy_dataclass": set(),
+    "lazy_pattern": set(),
     "old_objects": set(),
     "package_version": set(),
     "errors": set(),
@@ -380,6 +382,9 @@ MAY_IMPORT: dict[str, set[str]] = {
 UNKNOWN = "?"
 """An import whose name is computed; only front ends may import so, to start quickly."""
 
+READERS = {"tests": "*.py", "examples": "*.py", "docs": "*.md"}
+"""The folders beside the package that name what it has, and their files."""
+
 HEAVY = {"duckdb", "numpy", "pyarrow", "sqlglot", "prompt_toolkit", "pygments", "sqlalchemy"}
 """Packages that `dpsql --help` must not load."""
 
@@ -408,6 +413,14 @@ def listed(parts: Sequence[str]) -> str:
 LOADERS = {"import_module", "__import__"}
 
 
+def statements(node: ast.AST) -> Iterator[ast.AST]:
+    """Yield the statements of a module, also within others: no import is in an expression."""
+    for part in ast.iter_child_nodes(node):
+        if isinstance(part, ast.stmt | ast.excepthandler | ast.match_case):
+            yield part
+            yield from statements(part)
+
+
 @cache
 def imported(source: str, path: Path) -> tuple[tuple[int, str], ...]:
     """Return line and absolute dotted name of every import, also in functions and for types alone."""
@@ -416,7 +429,9 @@ def imported(source: str, path: Path) -> tuple[tuple[int, str], ...]:
 
 def _imported(source: str, path: Path) -> Iterator[tuple[int, str]]:
     package = (ROOT, *path.relative_to(PACKAGE).parts[:-1])
-    for node in ast.walk(ast.parse(source)):
+    tree = ast.parse(source)
+    computes = any(name in source for name in LOADERS)
+    for node in ast.walk(tree) if computes else statements(tree):
         if isinstance(node, ast.Import):
             yield from ((node.lineno, alias.name) for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -535,6 +550,59 @@ def test_a_circle_of_files_is_found(one: str, other: str) -> None:
     }
     assert circles(file_imports(sources))
     assert not circles(file_imports({**sources, "kernel/noise/b.py": "from dpsql.kernel.loss import exact"}))
+
+
+def unused_names(sources: dict[str, str], others: str) -> list[str]:
+    """Return the names that a package's `__init__` imports, and that neither it nor anybody else reads.
+
+    `sources` are those of dpsql, by path; `others` is the text of tests, examples and documents. Of names in
+    `__all__`, which the documents show, users read any.
+    """
+    taken = {name for path, source in sources.items() for _, name in imported(source, PACKAGE / path)}
+    found = []
+    for path, source in sources.items():
+        module = ".".join((ROOT, *Path(path).parts[:-1]))
+        if not path.endswith("__init__.py") or "__all__ = " in source:
+            continue
+        tree = ast.parse(source)
+        read = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
+        own = [each for each in tree.body if isinstance(each, ast.ImportFrom) and each.module != "__future__"]
+        names = [alias.asname or alias.name for each in own for alias in each.names]
+        found += [
+            f"{module}.{name}"
+            for name in names
+            if name not in read and f"{module}.{name}" not in taken and not re.search(rf"\b{name}\b", others)
+        ]
+    return found
+
+
+def test_what_a_package_imports_is_read() -> None:
+    sources = {str(path.relative_to(PACKAGE)): path.read_text(encoding="utf-8") for path in modules()}
+    folders = [(PACKAGE.parent / name, kind) for name, kind in READERS.items()]
+    others = "".join(path.read_text("utf-8") for folder, kind in folders for path in folder.rglob(kind))
+    assert unused_names(sources, others) == []
+
+
+def test_a_name_that_nobody_reads_is_found() -> None:
+    sources = {"kernel/__init__.py": "from dpsql.kernel.loss import exact, settle", "a.py": ""}
+    assert unused_names(sources, "exact") == ["dpsql.kernel.settle"]
+    assert unused_names({**sources, "a.py": "from dpsql.kernel import settle"}, "exact") == []
+    assert unused_names({"kernel/__init__.py": f"{sources['kernel/__init__.py']}\nsettle(1)"}, "exact") == []
+
+
+def test_a_module_compiles_no_pattern_when_it_is_imported() -> None:
+    """But for the kernel, which imports nothing that would have to be read with it."""
+    found = []
+    for path in modules():
+        if "kernel" in path.parts:
+            continue
+        for statement in ast.parse(path.read_text(encoding="utf-8")).body:
+            if isinstance(statement, (ast.Assign, ast.AnnAssign)):
+                calls = (node.func for node in ast.walk(statement) if isinstance(node, ast.Call))
+                found += [
+                    f"{name_of(path)}:{call.lineno}" for call in calls if ast.unparse(call) == "re.compile"
+                ]
+    assert found == []
 
 
 def test_a_module_is_short() -> None:

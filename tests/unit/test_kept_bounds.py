@@ -196,6 +196,7 @@ def test_all_rows_of_a_table_have_the_bound_of_its_ladder(session: Session, rest
 
 
 @pytest.mark.parametrize("rest", NOT_WHOLE)
+@pytest.mark.sampled(3, rest="longer")
 def test_other_statements_have_none(session: Session, rest: str) -> None:
     assert not any(left_of(session, rest))
 

@@ -397,7 +397,7 @@ def test_processes_on_the_last_miss(folder: Path, commands: Commands) -> None:
             stdout=subprocess.PIPE,
             text=True,
         )
-        for i in range(8)
+        for i in range(4)
     ]
     for each in workers:
         assert present(each.stdout).readline() == "ready\n"

@@ -141,6 +141,7 @@ def test_groups_are_expected_each_by_its_own_numbers(session: Session) -> None:
         f"SELECT {ROWS} page, SUM(cost) AS n FROM visits GROUP BY page",
     ],
 )
+@pytest.mark.sampled(2, rest="longer")
 def test_models_are_counted_as_private_rows_would_be(tmp_path: Path, select: str) -> None:
     """With bounds, conditions and declared values: the numbers are those of a policy with these rows."""
     with open_world(tmp_path / "one", POLICY, **TABLES) as session:
@@ -280,7 +281,9 @@ def test_a_policy_with_models_asks_the_same(folder: Path) -> None:
     before = load(path)
     text = "".join(x for x in path.read_text().splitlines(True) if not x.startswith(("stands_for", "model")))
     path.write_text(text)
-    assert load(path).fingerprint == before.fingerprint
+    after = load(path)
+    private = [[table for table in each.tables.values() if not table.public] for each in (before, after)]
+    assert before.fingerprint(private[0]) == after.fingerprint(private[1])
 
 
 def test_expectations_are_public(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -427,6 +427,7 @@ def test_a_failure_stays_one_whatever_is_cancelled_afterwards(
 
 
 @pytest.mark.parametrize("delay", [0.005, 0.02, 0.05, 0.1])
+@pytest.mark.sampled(2, rest="longer")
 def test_what_the_engine_reports_as_interrupted_is_cancelled(
     session: Session, monkeypatch: pytest.MonkeyPatch, delay: float
 ) -> None:

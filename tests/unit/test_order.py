@@ -156,6 +156,7 @@ def test_a_public_order_is_that_of_every_copy_and_equal_noise_gives_equal_releas
 
 
 @pytest.mark.parametrize("case", ORDERED)
+@pytest.mark.sampled(3, rest="longer")
 def test_the_order_in_which_an_engine_returns_groups_reaches_no_mechanism(
     sessions: list[Session], monkeypatch: pytest.MonkeyPatch, case: str
 ) -> None:

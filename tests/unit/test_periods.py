@@ -172,6 +172,7 @@ def test_rows_without_a_date_count(folder: Path) -> None:
         ("patient_id, COUNT(*) FROM visits GROUP BY 1", None),
     ],
 )
+@pytest.mark.sampled(3, rest="longer")
 def test_what_would_change_by_more_is_refused(session: Session, rows: str, hint: str | None) -> None:
     with pytest.raises(QueryRefused) as refused:
         told(session, rows)
@@ -202,6 +203,7 @@ def test_keys_that_nobody_declares_are_told_of_one_week_at_a_time(folder: Path, 
         "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (combine = ONLY) COUNT(*) FROM visits",
     ],
 )
+@pytest.mark.sampled(2, rest="longer")
 def test_what_has_no_rule_yet_is_refused(session: Session, text: str) -> None:
     with pytest.raises((QueryRefused, NotSupportedError), match="where a unit is a patient in one week"):
         session.run(text)

@@ -89,9 +89,9 @@ def test_a_syntax_error_may_be_another_dialect() -> None:
 def test_the_hint_of_another_dialects_spelling_is_dpsqls_own() -> None:
     text = "SELECT a,\n  [b]"
     for line, col, hint in ((2, 3, '"b"'), (2, 4, '"b"'), (1, 8, "old"), (3, 1, "old")):
-        (found,) = with_own_hints(text, QueryRefused("no", line=line, col=col, hint="old"))
+        (found,) = with_own_hints(text, QueryRefused("no", line=line, col=col, hint="old"), accepting())
         assert found.hint == hint
-    (found,) = with_own_hints(text, QueryRefused("no", hint="old"))
+    (found,) = with_own_hints(text, QueryRefused("no", hint="old"), accepting())
     assert found.hint == "old"
 
 

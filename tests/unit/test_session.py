@@ -422,6 +422,7 @@ def test_a_value_that_is_bound_asks_what_its_literal_asks(
         (spends("$e") + " WHERE page = $p", {"e": -1, "p": "a"}),
     ],
 )
+@pytest.mark.sampled(2, rest="longer")
 def test_a_bound_option_that_is_wrong_is_what_the_error_is_about(
     session: Session, text: str, values: list[object]
 ) -> None:

@@ -611,6 +611,7 @@ def refusing(folder: Path) -> Iterator[Session]:
         "UPDATE t SET land = 'b'",
     ],
 )
+@pytest.mark.sampled(2, rest="longer")
 def test_what_moves_no_unit_is_harmless(refusing: Session, folder: Path, sql: str) -> None:
     one(refusing, f"signups WHERE {W2}", "0.5")
     change(folder, sql)

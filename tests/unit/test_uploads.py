@@ -171,6 +171,7 @@ def test_a_name_is_a_word(session: Session) -> None:
         pa.nulls(2),
     ],
 )
+@pytest.mark.sampled(2, rest="longer")
 def test_columns_are_plain(session: Session, column: pa.Array) -> None:
     with pytest.raises(ProgrammingError, match="an upload has numbers, texts"):
         session.upload("p17", pa.table({"row_id": [1, 2], "x": column}))

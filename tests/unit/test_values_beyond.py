@@ -199,6 +199,7 @@ def test_groups_take_it_twice(session: Session) -> None:
         ),
     ],
 )
+@pytest.mark.sampled(3, rest="longer")
 def test_what_is_not_in_the_range_is_said(session: Session, rest: str, options: str, said: str) -> None:
     assert said in asked(session, rest, options).line
 

@@ -3,17 +3,17 @@
 Advice reads the statement, the policy and the schema of the tables; whether a fix helps is tried later,
 with the whole statement. A refusal is recognised by words of its message.
 
-``survey`` finds all obstacles, and advises on joins; ``suggested_changes`` on calls that are not known or not
-released, ``foreign_forms`` on forms and ``foreign_functions`` on functions that others have,
-``unknown_names`` on columns, ``argument_types`` on types of arguments, ``wrong_level`` on misplaced
-aggregates, ``misplaced_parts`` on windows and columns, ``lifted_parts`` on what belongs into a subquery,
-``listed_rows`` on statements that list rows or units, ``joined_tables`` on conditions of joins,
-``written_values`` on how numbers and days are written.
+``survey`` finds all obstacles, and advises on joins; ``refused_statement`` is what all read.
+``suggested_changes`` advises on calls that are not known or not released, ``foreign_forms`` on forms and
+``foreign_functions`` on functions that others have, by ``alike_functions``, ``unknown_names`` on columns,
+``argument_types`` on types of arguments, ``group_keys`` on keys of groups, ``wrong_level`` on misplaced
+aggregates, ``row_windows`` on windows over rows, ``misplaced_parts`` on others and on columns,
+``lifted_parts`` on what belongs into a subquery, ``listed_rows`` on statements that list rows or units,
+``joined_tables`` on conditions of joins, ``written_values`` on how numbers and days are written.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
@@ -24,103 +24,27 @@ from dpsql.analysis.advice import (
     argument_types,
     foreign_forms,
     foreign_functions,
+    group_keys,
     joined_tables,
     lifted_parts,
     listed_rows,
     misplaced_parts,
+    row_windows,
     suggested_changes,
     survey,
     unknown_names,
     written_values,
     wrong_level,
 )
-from dpsql.analysis.advice.unknown_names import Advice, FromTable, RefusedStatement, add_clause
+from dpsql.analysis.advice.refused_statement import Advice, FromTable, RefusedStatement, add_clause
 from dpsql.analysis.aggregate_functions import aggregate_name
 from dpsql.analysis.compiler import function_name, list_conjuncts
-from dpsql.analysis.released.released_calls import is_released
 from dpsql.analysis.scalar_functions import find_nearest_function
 from dpsql.errors import Fix, Obstacle, QueryRefused
 from dpsql.language import BlockText, find_nodes, replace_name, walk_tree
 from dpsql.policy import fold
 
 __all__ = ["RefusedStatement", "advise"]
-
-
-def group_by_items(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
-    """Add to GROUP BY what the select list has besides counts."""
-    select = node.find_ancestor(exp.Select)
-    if select is None or any(isinstance(i, exp.Star) for i in select.expressions):
-        return None
-    items = [i.unalias() for i in select.expressions]
-    if not any(is_released(c) for i in items for c in walk_tree(i)):
-        return None
-    group = select.args.get("group")
-    known = list(group.expressions) if group is not None else []
-    plain = [i for i in items if not any(aggregate_name(n) for n in walk_tree(i)) and i not in known]
-    spans = [of.outline.span(i) for i in plain]
-    block = of.outline.block(min((s[0] for s in spans if s is not None), default=0))
-    if None in spans or block is None or block.from_ is None or not spans:
-        return None
-    if of.query.source.position(node) > block.from_.start:
-        return None  # it is in ORDER BY or HAVING
-    text = of.text
-    if not all(_is_whole_item(text, s) for s in spans if s is not None):
-        return None
-    keys = ", ".join(text[s[0] : s[1]] for s in spans if s is not None)
-    if group is None:
-        # Without the clause the statement has no meaning that this could change.
-        at = block.before(TokenType.GROUP_BY)
-        return f"GROUP BY {keys}", add_clause(text, at, f"GROUP BY {keys}")
-    last = of.outline.span(known[-1]) if known else None
-    if last is None:
-        return None
-    return f"GROUP BY {text[last[0] : last[1]]}, {keys}", Fix(f", {keys}", last[1], last[1])
-
-
-def group_rolled_items(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
-    """Add to the groups of ROLLUP what the select list has besides counts."""
-    select = node if isinstance(node, exp.Select) else node.find_ancestor(exp.Select)
-    return None if select is None else group_by_items(of, select.expressions[0].unalias(), one)
-
-
-def _is_whole_item(text: str, span: tuple[int, int]) -> bool:
-    """Return whether an expression is an item of the select list, and not a part of one."""
-    before = text[: span[0]].split()
-    first = bool(before) and before[-1].upper() in ("SELECT", "DISTINCT")
-    begins = first or text[: span[0]].rstrip().endswith((",", ")"))
-    after = text[span[1] :].lstrip()
-    return begins and (after[:1] in (",", '"') or after[:1].isalpha())
-
-
-def drop_key(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
-    """Leave a group key out of the select list and of GROUP BY."""
-    named = re.match(r"each value of (.*) belongs to one ", one.message)
-    select, block = node.find_ancestor(exp.Select), of.outermost(node)
-    clause = block.clause(TokenType.GROUP_BY) if block is not None else None
-    if named is None or select is None or block is None or block.from_ is None or clause is None:
-        return None
-    begin = listed_rows.split_options(of, block)[1]
-    shown = of.outline.items(begin, block.from_.start)
-    keys = of.outline.items(clause.end + 1, block.stop(clause))
-    plain = len(shown) == len(select.expressions) and not select.args.get("distinct")
-    places = [i for i, item in enumerate(select.expressions) if fold(item.alias_or_name) == fold(named[1])]
-    if not plain or len(places) > 1 or (not places and len(keys) > 1):
-        return None
-    names = {fold(named[1]), *(str(i + 1) for i in places)}
-    names |= {fold(select.expressions[i].unalias().sql("duckdb")) for i in places}
-    left = [key for key in keys if fold(of.text[key[0] : key[1]]) not in names] if len(keys) > 1 else []
-    rest = [item for i, item in enumerate(shown) if i not in places]
-    by_place = any(of.text[key[0] : key[1]].isdigit() for key in left)
-    if not rest or len(left) == len(keys) or (by_place and places):
-        return None
-    fix = Fix(
-        f" {', '.join(of.text[a:b] for a, b in rest)} ",
-        begin,
-        block.from_.start,
-        asks=f"all values of {named[1]} together" if named[1] != "the key" else "all groups together",
-    )
-    grouped = f"GROUP BY {', '.join(of.text[a:b] for a, b in left)} " if left else ""
-    return one.hint, replace(fix, also=(Fix(grouped, clause.start, block.stop(clause)),))
 
 
 def move_condition(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
@@ -249,6 +173,8 @@ _ADVICE: tuple[tuple[str, Callable[[RefusedStatement, exp.Expr, Obstacle], Advic
     (" is not allowed in this form", misplaced_parts.move_numbers_to_having),
     (" is not allowed with (", suggested_changes.advise_on_date_part),
     (" is not allowed with (", suggested_changes.write_part_out),
+    ("- is not allowed with (VARCHAR, INTEGER)", suggested_changes.write_type_of_date),
+    ("+ is not allowed with (VARCHAR, INTEGER)", suggested_changes.write_type_of_date),
     (" is not allowed with (", argument_types.advise_on_types),
     (" is not among the functions allowed", foreign_functions.write_alike),
     ("the function ", foreign_functions.write_alike),
@@ -263,7 +189,10 @@ _ADVICE: tuple[tuple[str, Callable[[RefusedStatement, exp.Expr, Obstacle], Advic
     ("no private table reaches the outermost SELECT", foreign_functions.write_method),
     (" takes one expression", foreign_functions.bound_values),
     (" has no argument ", foreign_functions.bound_values),
+    (": select a count", listed_rows.count_groups),
+    ("this is neither a group key nor a count", wrong_level.list_aggregates),
     (" are not supported: ", foreign_functions.write_type),
+    (" is not cast to ", foreign_functions.replace_cast),
     ("CHR is not supported", foreign_functions.write_char),
     (" is not among the functions allowed", lifted_parts.lift_unit_key),
     (" is not allowed in this form", lifted_parts.lift_unit_key),
@@ -274,15 +203,16 @@ _ADVICE: tuple[tuple[str, Callable[[RefusedStatement, exp.Expr, Obstacle], Advic
     (" is not allowed in this form", misplaced_parts.drop_number_of_key),
     (" is not among the functions allowed", suggested_changes.advise_on_aggregate),
     (" is not among the functions allowed", wrong_level.advise_on_nested_aggregate),
+    (" are compared only after a conversion", foreign_functions.join_conditions),
     (" are compared only after a conversion", foreign_forms.separate_comparisons),
     (" are compared only after a conversion", joined_tables.join_between),
     (" are compared only after a conversion", argument_types.advise_on_comparison),
     (" over many units is not released", foreign_forms.write_second),
     (" over many units is not released", suggested_changes.advise_on_values),
-    ("a window over private rows must PARTITION BY", suggested_changes.partition_by_unit),
-    ("a window over private rows must PARTITION BY", suggested_changes.advise_on_window),
+    ("a window over private rows must PARTITION BY", row_windows.partition_by_unit),
+    ("a window over private rows must PARTITION BY", row_windows.advise_on_window),
     ("a private table is only counted", wrong_level.advise_on_windowed_count),
-    ("a private table is only counted", suggested_changes.advise_on_window),
+    ("a private table is only counted", row_windows.advise_on_window),
     ("a private table is only counted", listed_rows.count_rows),
     ("ORDER BY and LIMIT select groups", listed_rows.count_rows),
     ("this is neither a group key nor a count", wrong_level.advise_on_row_condition),
@@ -291,8 +221,8 @@ _ADVICE: tuple[tuple[str, Callable[[RefusedStatement, exp.Expr, Obstacle], Advic
     ("this is neither a group key nor a count", lifted_parts.lift_qualify),
     ("this is neither a group key nor a count", lifted_parts.aggregate_window),
     ("this is neither a group key nor a count", misplaced_parts.group_by_order),
-    ("this is neither a group key nor a count", group_by_items),
-    ("ROLLUP, CUBE and GROUPING SETS are several", group_rolled_items),
+    ("this is neither a group key nor a count", group_keys.group_by_items),
+    ("ROLLUP, CUBE and GROUPING SETS are several", group_keys.group_rolled_items),
     ("JOIN has no condition", joined_tables.advise_on_missing_condition),
     ("access to a field is not supported", joined_tables.advise_on_outer_join),
     (" is in several tables", joined_tables.advise_on_ambiguous_column),
@@ -305,11 +235,15 @@ _ADVICE: tuple[tuple[str, Callable[[RefusedStatement, exp.Expr, Obstacle], Advic
     (" is not allowed with (", foreign_forms.truncate_date),
     (" are compared only after", foreign_forms.quote_date),
     (" of the privacy unit over many units", foreign_forms.count_instead),
+    (" has other arguments: it is written", foreign_forms.join_parameters),
     (" has other arguments: it is written", foreign_forms.list_shares),
     ("makes a list, and a release has one number", foreign_functions.choose_quantile),
     ("this is not supported ", foreign_functions.choose_quantile),
     (" takes VARCHAR arguments", foreign_forms.cast_arguments),
     ("a tuple is not supported here", foreign_forms.compare_with_patterns),
+    ("a tuple is not supported here", foreign_forms.list_tuple),
+    ("this text is not a valid BOOLEAN", foreign_forms.write_or),
+    ("if takes a condition and one or two results", foreign_forms.write_results),
     (" takes one expression", foreign_forms.count_all_rows),
     ("there is no table ", foreign_forms.write_as),
     ("LIMIT as a percentage", foreign_forms.drop_percent),
@@ -323,13 +257,14 @@ _ADVICE: tuple[tuple[str, Callable[[RefusedStatement, exp.Expr, Obstacle], Advic
     (" is not allowed in this form", misplaced_parts.count_units_by_condition),
     ("`*` is not a value", foreign_forms.count_unit_of_table),
     ("IF is not supported", foreign_forms.write_case),
+    ("RECURSIVE is not supported", foreign_forms.list_series),
     ("meets WHERE", joined_tables.compare_declared_column),
     ("meets WHERE", foreign_forms.write_pattern),
     ("TOP selects groups", listed_rows.count_rows),
     ("released and private rows do not meet", listed_rows.count_starred_rows),
     ("a subquery used as a value has one row", wrong_level.advise_on_several_rows),
     ("COUNT(DISTINCT ...) takes one expression", wrong_level.advise_on_several_values),
-    (", so no group has enough of them to be shown", drop_key),
+    (", so no group has enough of them to be shown", group_keys.drop_key),
     ("SELECT DISTINCT would release", advise_on_distinct),
     ("SELECT DISTINCT would release", listed_rows.count_rows),
     ("DISTINCT over private rows must select", advise_on_private_distinct),
@@ -339,12 +274,24 @@ _ADVICE: tuple[tuple[str, Callable[[RefusedStatement, exp.Expr, Obstacle], Advic
     ("this one releases nothing", listed_rows.count_rows),
     ("no private table reaches the outermost SELECT", listed_rows.count_rows),
     ("the privacy unit cannot be a group key", listed_rows.count_units_by_number),
+    ("the privacy unit cannot be a group key", group_keys.drop_key),
+    (", and a threshold needs a public domain", lifted_parts.select_released),
+    ("groups are not chosen by ", lifted_parts.select_released),
+    ("a threshold selects groups and needs a GROUP BY", group_keys.group_by_items),
+    ("HAVING needs a GROUP BY", group_keys.group_by_items),
+    ("ORDER BY and LIMIT select groups and need a GROUP BY", group_keys.group_by_items),
+    ("QUALIFY selects among groups of GROUP BY", row_windows.advise_on_window),
+    ("QUALIFY selects among groups of GROUP BY", listed_rows.count_rows),
+    (" takes one condition", foreign_functions.write_alike),
+    (" is of whole numbers, or of times and an INTERVAL", written_values.write_series),
+    (" takes constants: two ends, and a step", written_values.write_series),
     ("the share of rows below a quantile", suggested_changes.advise_on_share),
     ("the share of rows below a quantile", suggested_changes.exchange_share),
     ("IN takes a list", suggested_changes.select_units_of_table),
     ("an INTERVAL is added to a DATE", suggested_changes.write_type_of_date),
     ("this text is not a valid ", foreign_forms.compare_with_null),
     ("this text is not a valid BIGINT", suggested_changes.write_month_number),
+    ("this text is not a valid DATE", written_values.compare_month),
     ("this text is not a valid DATE", written_values.advise_on_date),
     ("this text is not a valid TIMESTAMP", written_values.advise_on_date),
     ("this text is not a valid ", written_values.advise_on_number),
@@ -354,7 +301,7 @@ _ADVICE: tuple[tuple[str, Callable[[RefusedStatement, exp.Expr, Obstacle], Advic
     ("this is not supported ", lifted_parts.join_lateral),
     ("LATERAL is not supported", lifted_parts.join_lateral),
     ("IN takes a subquery of one column", lifted_parts.keep_compared_column),
-    ("a window function is allowed only in the select list", suggested_changes.advise_on_window),
+    ("a window function is allowed only in the select list", row_windows.advise_on_window),
     (" has other arguments: it is written", suggested_changes.advise_on_missing_value),
     ("HINTS is not supported", suggested_changes.drop_table_hint),
     (" is not supported here", foreign_forms.drop_clause),
@@ -393,9 +340,25 @@ def advise(of: RefusedStatement, refused: QueryRefused) -> None:
         found = advice(of, node, one) if words in one.message else None
         if found is not None:
             hint, fix, *message = found
+            fix = _change_all_uses(of, node, fix) if one.unknown == "column" else fix
             told = message[0] if message else one.message
             refused.obstacles = (replace(one, message=told, hint=hint, fix=fix),)
             return
+    if one.unknown == "column":
+        refused.obstacles = (replace(one, fix=_change_all_uses(of, node, one.fix)),)
+
+
+def _change_all_uses(of: RefusedStatement, node: exp.Expr, fix: Fix | None) -> Fix | None:
+    """Return a fix that makes the change of a column's name wherever its block names it."""
+    whole = of.original(node)
+    select = whole.find_ancestor(exp.Select)
+    if fix is None or select is None or not isinstance(whole, exp.Column) or fix.also:
+        return fix
+    same = [n for n in find_nodes(select, exp.Column) if (n.table, n.name) == (whole.table, whole.name)]
+    places = [(n.this.meta["start"], n.this.meta["end"] + 1) for n in same if "start" in n.this.meta]
+    if (fix.start, fix.end) not in places:
+        return fix
+    return replace(fix, also=tuple(Fix(fix.text, a, b) for a, b in places if a != fix.start))
 
 
 def _ancestors(node: exp.Expr) -> Iterator[exp.Expr]:

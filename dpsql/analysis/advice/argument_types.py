@@ -7,8 +7,9 @@ from dataclasses import replace
 
 from sqlglot import exp
 
-from dpsql.analysis.advice.unknown_names import Advice, RefusedStatement
+from dpsql.analysis.advice.refused_statement import Advice, RefusedStatement
 from dpsql.errors import Fix, Obstacle
+from dpsql.lazy_pattern import lazy_pattern
 
 _CASTS = frozenset({"VARCHAR", "DATE", "TIMESTAMP", "BIGINT", "DOUBLE"})
 """Types that an argument may be converted to."""
@@ -77,7 +78,7 @@ def advise_on_comparison(of: RefusedStatement, node: exp.Expr, one: Obstacle) ->
     return f"{written}, which is NULL where it does not convert", Fix(written, *span)
 
 
-_DAY = re.compile(r"(?:19|20)\d\d(?:0[1-9]|1[0-2])(?:0[1-9]|[12]\d|3[01])")
+_DAY = lazy_pattern(r"(?:19|20)\d\d(?:0[1-9]|1[0-2])(?:0[1-9]|[12]\d|3[01])")
 
 
 def _compare_truth(of: RefusedStatement, node: exp.Expr, message: str) -> Advice | None:

@@ -9,8 +9,9 @@ from dataclasses import replace
 from sqlglot import exp
 from sqlglot.tokenizer_core import TokenType
 
-from dpsql.analysis.advice.unknown_names import Advice, RefusedStatement
+from dpsql.analysis.advice.refused_statement import Advice, RefusedStatement
 from dpsql.errors import Fix, Obstacle
+from dpsql.lazy_pattern import lazy_pattern
 from dpsql.policy import fold
 
 _COUNTS = ("COUNT", "COUNT_IF")
@@ -58,8 +59,9 @@ def concatenate_texts(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Ad
     while isinstance(whole.parent, exp.Add):
         whole = whole.parent
     span = of.outline.span(whole)
+    same = [] if span is None else [*re.finditer(re.escape(of.text[slice(*span)]), of.text)]
     signs = [
-        t for t in of.outline.tokens if t.text == "+" and span is not None and span[0] < t.start < span[1]
+        t for t in of.outline.tokens if t.text == "+" and any(m.start() < t.start < m.end() for m in same)
     ]
     if not signs:
         return None
@@ -148,10 +150,10 @@ def write_second(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice 
 
 def quote_date(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
     """Quote a day: 2024-01-01 is a number, 2022."""
-    found = list(re.finditer(r"(?<![\w'-])\d{4}-\d\d?-\d\d?(?![\w'-])", of.text))
+    found = list(re.finditer(r"(?<![\w'/-])\d{4}([-/])\d\d?\1\d\d?(?![\w'/-])", of.text))
     if not found or "DATE" not in one.message:
         return None
-    fixes = [Fix(f"DATE '{m[0]}'", *m.span()) for m in found]
+    fixes = [Fix(f"DATE '{m[0].replace('/', '-')}'", *m.span()) for m in found]
     return fixes[0].text, Fix(fixes[0].text, fixes[0].start, fixes[0].end, also=tuple(fixes[1:]))
 
 
@@ -173,6 +175,51 @@ def list_shares(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice |
         return None
     written = f"QUANTILE_CONT({call[2][0]}, [{', '.join(shares)}])"
     return written, Fix(written, call[0], call[1])
+
+
+def join_parameters(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
+    """Write ClickHouse's `quantile(0.9)(x)` with both in one list."""
+    found = [*re.finditer(r"(?i)\bquantile\w*\(\s*(0?\.\d+)\s*\)\s*\(\s*([^()]+?)\s*\)", of.text)]
+    fixes = [Fix(f"QUANTILE_CONT({m[2]}, {m[1]})", *m.span()) for m in found]
+    return (fixes[0].text, replace(fixes[0], also=tuple(fixes[1:]))) if fixes else None
+
+
+def list_tuple(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
+    """Write `x = ('a', 'b')` with IN."""
+    value = r"(?:'[^']*'|-?[\d.]+)"
+    found = [*re.finditer(rf"(==?|<>|!=)\s*(\(\s*{value}(?:\s*,\s*{value})+\s*\))", of.text)]
+    fixes = [Fix(f"{'IN' if m[1][0] == '=' else 'NOT IN'} {m[2]}", *m.span()) for m in found]
+    return (fixes[0].text, replace(fixes[0], also=tuple(fixes[1:]))) if fixes else None
+
+
+def write_or(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
+    """Write OR for the || of other languages between comparisons."""
+    signs = [t for t in of.outline.tokens if t.token_type == TokenType.DPIPE]
+    fixes = [Fix("OR", t.start, t.end + 1) for t in signs]
+    return ("OR", replace(fixes[0], also=tuple(fixes[1:]))) if fixes else None
+
+
+def write_results(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
+    """Write the results of `IF(x)`: 1 where the condition is true, else 0."""
+    call = of.call(node)
+    if call is None or len(call[2]) != 1:
+        return None
+    written = f"IF({call[2][0]}, 1, 0)"
+    return written, Fix(written, call[0], call[1], guess="1 and 0")
+
+
+def list_series(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
+    """Write the numbers that a recursive query counts up to as a series."""
+    form = (
+        r"(?is)\bRECURSIVE\s+(\w+)(?:\s*\(\s*(\w+)\s*\))?\s+AS\s*\(\s*SELECT\s+(\d+)(?:\s+(?:AS\s+)?(\w+))?\s+UNION\s+ALL\s+"
+        r"SELECT\s+(\w+)\s*\+\s*1\s+FROM\s+\1\s+WHERE\s+\5\s*(<=?)\s*(\d+)\s*\)"
+    )
+    found = re.search(form, of.text)
+    if found is None:
+        return None
+    last = int(found[7]) + (found[6] == "<=")
+    written = f"{found[1]} AS (SELECT {found[5]} FROM generate_series({found[3]}, {last}) AS t({found[5]}))"
+    return written, Fix(written, *found.span())
 
 
 def count_unit_of_table(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
@@ -213,7 +260,7 @@ def write_pattern(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice
     return f"LIKE {written}: % stands for any characters", Fix(written, *found.span(1))
 
 
-_COMPARED = re.compile(
+_COMPARED = lazy_pattern(
     r"(?i)([A-Za-z_][\w.]*)\s*(=|==|<>|!=)\s*('[^']*'|-?[\d.]+)((?:\s+(?:OR|AND)\s+(?:'[^']*'|-?[\d.]+)(?!\s*[=<>]))+)"
 )
 
@@ -269,7 +316,7 @@ def separate_texts(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advic
     return ("'..', '..'", replace(fixes[0], also=tuple(fixes[1:]))) if fixes else None
 
 
-_MISSING = re.compile(r"(?i)\s*(?:n/?a|nan|null|none|nil|-|\?|missing|unknown|)\s*")
+_MISSING = lazy_pattern(r"(?i)\s*(?:n/?a|nan|null|none|nil|-|\?|missing|unknown|)\s*")
 
 
 def compare_with_null(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:

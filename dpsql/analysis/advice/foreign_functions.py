@@ -9,103 +9,12 @@ from dataclasses import replace
 from sqlglot import exp
 from sqlglot.tokenizer_core import TokenType
 
-from dpsql.analysis.advice.unknown_names import Advice, RefusedStatement
+from dpsql.analysis.advice.alike_functions import find_alike
+from dpsql.analysis.advice.refused_statement import Advice, RefusedStatement
 from dpsql.analysis.compiler import function_name
 from dpsql.errors import Fix, Obstacle
+from dpsql.lazy_pattern import lazy_pattern
 
-_POSITIVE = "all {0} are above 0"
-_ALIKE: dict[str, tuple[tuple[int, str, str, str], ...]] = {
-    "unix_timestamp": ((1, "epoch({0})", "", "times are of UTC"),),
-    "add_months": ((2, "({0} + INTERVAL ({1}) MONTH)", "", "no day is the last of its month"),),
-    "months_between": ((2, "date_diff('month', {1}, {0})", "how many months begin between the days", ""),),
-    "date_add": ((2, "({0} + {1})", "", ""),),
-    "adddate": ((2, "({0} + {1})", "", ""),),
-    "date_sub": ((2, "({0} - {1})", "", ""),),
-    "subdate": ((2, "({0} - {1})", "", ""),),
-    "dateadd": ((3, "({2} + INTERVAL ({1}) {0})", "", ""),),
-    "timestampadd": ((3, "({2} + INTERVAL ({1}) {0})", "", ""),),
-    "eomonth": ((2, "last_day({0} + INTERVAL ({1}) MONTH)", "", ""),),
-    "to_days": ((1, "({0} - DATE '1970-01-01')", "days since 1970", ""),),
-    "julianday": ((1, "(epoch(CAST({0} AS TIMESTAMP)) / 86400)", "days since 1970", ""),),
-    "to_char": ((1, "CAST({0} AS VARCHAR)", "", ""),),
-    "str": ((1, "CAST({0} AS VARCHAR)", "", "no blanks are wanted before it"),),
-    "to_number": ((1, "TRY_CAST({0} AS DOUBLE)", "", "all texts are numbers; others are NULL here"),),
-    "to_decimal": ((1, "TRY_CAST({0} AS DOUBLE)", "", "its fraction is wanted, too"),),
-    "val": ((1, "TRY_CAST({0} AS DOUBLE)", "", "all texts are numbers; others are NULL here"),),
-    "try_to_number": ((1, "TRY_CAST({0} AS DOUBLE)", "", "no text has decimals, which are kept here"),),
-    "try_convert": ((2, "TRY_CAST({1} AS {0})", "", ""),),
-    "isnumeric": ((1, "(TRY_CAST({0} AS DOUBLE) IS NOT NULL)", "", ""),),
-    "isdate": ((1, "(TRY_CAST({0} AS DATE) IS NOT NULL)", "", ""),),
-    "total": ((1, "coalesce(SUM({0}), 0)", "", ""),),
-    "ratio_to_report": ((1, "{0} / SUM({0})", "", ""),),
-    "div0null": ((2, "coalesce({0} / nullif({1}, 0), 0)", "", "{0} is never NULL"),),
-    "divide": ((2, "({0} / {1})", "", ""),),
-    "bitand": ((2, "({0} & {1})", "", ""),),
-    "truncate": ((2, "(TRUNC({0} * 1e{1}) / 1e{1})", "", ""),),
-    "roundup": (
-        (1, "CEIL({0})", "", "none is negative"),
-        (2, "(CEIL({0} * 1e{1}) / 1e{1})", "", "none is negative"),
-    ),
-    "rounddown": ((1, "TRUNC({0})", "", ""), (2, "(TRUNC({0} * 1e{1}) / 1e{1})", "", "")),
-    "log": ((2, "(LN({1}) / LN({0}))", "", ""),),
-    "regexp_count": ((2, "len(regexp_extract_all({0}, {1}))", "", ""),),
-    "contains_substr": ((2, "contains(lower({0}), lower({1}))", "", ""),),
-    "lengthb": ((1, "LENGTH({0})", "", "all letters are of ASCII"),),
-    "datalength": ((1, "LENGTH({0})", "", "all letters are of ASCII"),),
-    "sumif": ((1, "COUNT_IF({0})", "how many rows meet the condition", ""),),
-    "averageif": ((2, "AVG({1}) FILTER (WHERE {0})", "", ""),),
-    "countd": ((1, "COUNT(DISTINCT {0})", "", ""),),
-    "countunique": ((1, "COUNT(DISTINCT {0})", "", ""),),
-    "count_unique": ((1, "COUNT(DISTINCT {0})", "", ""),),
-    "nunique": ((1, "COUNT(DISTINCT {0})", "", ""),),
-    "n_distinct": ((1, "COUNT(DISTINCT {0})", "", ""),),
-    "ndv": ((1, "COUNT(DISTINCT {0})", "", ""),),
-    "hll": ((1, "COUNT(DISTINCT {0})", "", ""),),
-    "hll_count": ((1, "COUNT(DISTINCT {0})", "", ""),),
-    "stats_mode": ((1, "MODE({0})", "", ""),),
-    "correl": ((2, "CORR({0}, {1})", "", ""),),
-    "pearson": ((2, "CORR({0}, {1})", "", ""),),
-    "covar": ((2, "COVAR_SAMP({0}, {1})", "", ""),),
-    "slope": ((2, "REGR_SLOPE({0}, {1})", "", ""),),
-    "intercept": ((2, "REGR_INTERCEPT({0}, {1})", "", ""),),
-    "rsq": ((2, "REGR_R2({0}, {1})", "", ""),),
-    "geomean": ((1, "EXP(AVG(LN({0})))", "", _POSITIVE),),
-    "geometric_mean": ((1, "EXP(AVG(LN({0})))", "", _POSITIVE),),
-    "product": ((1, "EXP(SUM(LN({0})))", "", _POSITIVE),),
-    "harmonic_mean": ((1, "(1 / AVG(1 / {0}))", "", _POSITIVE),),
-    "harmean": ((1, "(1 / AVG(1 / {0}))", "", _POSITIVE),),
-    "weighted_avg": ((2, "(SUM({0} * {1}) / SUM({1}))", "", "{0} is never NULL"),),
-    "avg_weighted": ((2, "(SUM({0} * {1}) / SUM({1}))", "", "{0} is never NULL"),),
-    "range": ((1, "(MAX({0}) - MIN({0}))", "", ""),),
-    "first_value": ((1, "MODE({0})", "the most frequent {0}", ""),),
-    "last_value": ((1, "MODE({0})", "the most frequent {0}", ""),),
-    "fixed": ((2, "ROUND({0}, {1})", "a number, not a text", ""),),
-    "clamp": ((3, "GREATEST({1}, LEAST({2}, {0}))", "", "{0} is never NULL"),),
-    "clip": ((3, "GREATEST({1}, LEAST({2}, {0}))", "", "{0} is never NULL"),),
-    "max": ((2, "GREATEST({0}, {1})", "", "{0} is never NULL"),),
-    "min": ((2, "LEAST({0}, {1})", "", "{0} is never NULL"),),
-    "weekdayname": ((1, "dayname({0})", "", ""),),
-    "weekday_name": ((1, "dayname({0})", "", ""),),
-    "day_name": ((1, "dayname({0})", "", ""),),
-    "month_name": ((1, "monthname({0})", "", ""),),
-    "dp_interval": ((1, "DP_INTERVAL_LOW({0}), DP_INTERVAL_HIGH({0})", "", ""),),
-    "dp_confidence_interval": ((1, "DP_INTERVAL_LOW({0}), DP_INTERVAL_HIGH({0})", "", ""),),
-    "dp_ci": ((1, "DP_INTERVAL_LOW({0}), DP_INTERVAL_HIGH({0})", "", ""),),
-    "dp_confidence": ((1, "DP_INTERVAL_LOW({0}), DP_INTERVAL_HIGH({0})", "", ""),),
-    "dp_noise_scale": ((1, "DP_STDDEV({0})", "the standard deviation of the noise", ""),),
-    "dp_stderr": ((1, "DP_STDDEV({0})", "", ""),),
-    "dp_error": ((1, "DP_STDDEV({0})", "the standard deviation of the noise", ""),),
-    "dp_noise": ((1, "DP_STDDEV({0})", "the standard deviation of the noise", ""),),
-    "dp_interval_up": ((1, "DP_INTERVAL_HIGH({0})", "", ""),),
-    "dp_interval_upper": ((1, "DP_INTERVAL_HIGH({0})", "", ""),),
-    "dp_interval_lower": ((1, "DP_INTERVAL_LOW({0})", "", ""),),
-}
-"""Functions of other systems: of how many arguments, what is like them, what that asks, and when it
-is the same."""
-_DIFFERENT = re.compile(
-    r"(?:approx_?|exact_?)?(?:count_?|num_?|n_?)*(?:distinct|unique|uniq)(?:_?count|_?values|_?approx|_?exact)*"
-)
-"""Names of the number of different values."""
 _OWN = (
     "dp_gap",
     "dp_stddev",
@@ -116,7 +25,7 @@ _OWN = (
     "dp_left_out",
     "dp_bound",
 )
-_PRIVATE = re.compile(r"(?:dp|noisy|anon|private)_(count|sum|avg|mean|median|variance|stddev|quantile)s?")
+_PRIVATE = lazy_pattern(r"(?:dp|noisy|anon|private)_(count|sum|avg|mean|median|variance|stddev|quantile)s?")
 """Aggregates with noise as other systems call them: here each aggregate has it."""
 
 
@@ -132,29 +41,14 @@ def write_alike(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice |
         return _move_epsilon(of, f"{private[1].upper()}({arguments[0]})", (start, end), arguments[1])
     if private is not None:
         return private[1].upper(), Fix(private[1].upper(), start, start + len(name))
-    if name == "substring_index" and len(arguments) == 3:
-        written = f"split_part({', '.join(arguments)})"
-        same = "" if arguments[2] in ("1", "-1") else f"{arguments[2]} is 1 or -1"
-        return written, Fix(written, start, end, provided=same)
-    if name == "choose" and len(arguments) > 1:
-        cases = " ".join(f"WHEN {i} THEN {each}" for i, each in enumerate(arguments[1:], 1))
-        written = f"CASE {arguments[0]} {cases} END"
-        return written, Fix(written, start, end)
-    if name.startswith("dp_") and name not in (*_ALIKE, *_OWN):
+    made = find_alike(name, arguments)
+    if made is None and name.startswith("dp_") and name not in _OWN:
         close = difflib.get_close_matches(name, _OWN, 1, 0.6)
         fix = Fix(close[0].upper(), start, start + len(name)) if close else None
         return (f"did you mean {close[0].upper()}?", fix) if close else None
-    if _DIFFERENT.fullmatch(name) and len(arguments) == 1:
-        written = f"COUNT(DISTINCT {arguments[0]})"
-        return written, Fix(written, start, end)
-    form = next((form for form in _ALIKE.get(name, ()) if form[0] == len(arguments)), None)
-    if form is None:
+    if made is None:
         return None
-    _, read, asks, provided = form
-    written = read.format(*arguments)
-    return written, Fix(
-        written, start, end, asks=asks.format(*arguments), provided=provided.format(*arguments)
-    )
+    return made.written, Fix(made.written, start, end, asks=made.asks, provided=made.provided)
 
 
 _NAMING = ("dateadd", "timestampadd", "try_convert")
@@ -176,6 +70,19 @@ def write_around(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice 
         return part, Fix(part, token.start, token.end + 1)
     first = call.expressions[:1] == [node] and (function_name(call) or "").lower() in _NAMING
     return write_alike(of, call, one) if first else None
+
+
+def replace_cast(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
+    """Write what a number of a day, or a day of a number, is in the place of a conversion of a column."""
+    value = of.original(node).this
+    span = of.outline.span(value) if isinstance(value, exp.Column) else None
+    if one.hint is None or span is None:
+        return None
+    name = re.escape(of.text[slice(*span)])
+    found = [*re.finditer(rf"(?i)\bCAST\s*\(\s*{name}\s+AS\s+\w+\s*\)|\b{name}\s*::\s*\w+", of.text)]
+    fixes = [Fix(one.hint, *m.span()) for m in found]
+    guess = "the first day of the year" if one.hint.startswith("make_date") else "the year"
+    return (one.hint, replace(fixes[0], also=tuple(fixes[1:]), guess=guess)) if fixes else None
 
 
 def write_char(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
@@ -237,7 +144,7 @@ _METHODS = {
     "quantile": "QUANTILE_CONT({0}, {1})",
 }
 """Methods of pandas' columns, as aggregates."""
-_METHOD = re.compile(r"\b((?:\w+\.)?\w+)\.(\w+)\(([^()]*)\)")
+_METHOD = lazy_pattern(r"\b((?:\w+\.)?\w+)\.(\w+)\(([^()]*)\)")
 
 
 def write_method(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
@@ -273,6 +180,12 @@ def bound_values(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice 
     number = r"-?[\d.]+"
     if len(arguments) == 3 and all(re.fullmatch(number, each) for each in arguments[1:]):
         bounds = ", ".join(arguments[1:])
+    elif (
+        len(arguments) == 3
+        and (ends := [re.fullmatch(rf"\w+\s*(?:=>|:=|=)\s*({number})", each) for each in arguments[1:]])
+        and all(ends)
+    ):
+        bounds = ", ".join(each[1] for each in ends if each is not None)
     elif len(arguments) == 2 and (
         pair := re.fullmatch(rf"\w+\s*(?:=>|:=|=)\s*[(\[]\s*({number}\s*,\s*{number})\s*[)\]]", arguments[1])
     ):
@@ -329,7 +242,11 @@ def _move_epsilon(of: RefusedStatement, written: str, span: tuple[int, int], eps
 
 def join_conditions(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
     """Write AND and OR for the & and | of pandas between conditions."""
-    if "(BOOLEAN, BOOLEAN" not in one.message:
+    whole = of.original(node)
+    if "(BOOLEAN, BOOLEAN" not in one.message and not (
+        isinstance(whole, (exp.LT, exp.LTE, exp.GT, exp.GTE, exp.EQ, exp.NEQ))
+        and any(isinstance(each, (exp.BitwiseAnd, exp.BitwiseOr)) for each in whole.find_all(exp.Binary))
+    ):
         return None
     signs = [t for t in of.outline.tokens if t.text in ("&", "|")]
     fixes = [Fix("AND" if t.text == "&" else "OR", t.start, t.end + 1) for t in signs]

@@ -9,7 +9,7 @@ from dataclasses import replace
 from sqlglot import exp
 from sqlglot.tokenizer_core import TokenType
 
-from dpsql.analysis.advice.unknown_names import Advice, FromTable, RefusedStatement
+from dpsql.analysis.advice.refused_statement import Advice, FromTable, RefusedStatement
 from dpsql.analysis.compiler import list_conjuncts
 from dpsql.errors import Fix, Obstacle
 from dpsql.language import find_nodes, replace_name, walk_tree

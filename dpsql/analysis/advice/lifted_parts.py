@@ -9,14 +9,16 @@ from sqlglot import exp
 from sqlglot.tokenizer_core import TokenType
 
 from dpsql.analysis.advice.listed_rows import split_options
-from dpsql.analysis.advice.unknown_names import Advice, RefusedStatement
+from dpsql.analysis.advice.refused_statement import Advice, RefusedStatement
 from dpsql.analysis.aggregate_functions import contains_aggregate
 from dpsql.analysis.compiler import function_name, list_conjuncts
 from dpsql.errors import Fix, Obstacle
 from dpsql.language import find_nodes
+from dpsql.lazy_pattern import lazy_pattern
 from dpsql.policy import fold
 
 _ROWS = (TokenType.WHERE,)
+_SELECTING = (TokenType.HAVING, TokenType.ORDER_BY, TokenType.LIMIT, TokenType.FETCH)
 
 
 def lift_window(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
@@ -79,6 +81,33 @@ def _list_windows(of: RefusedStatement, begin: int, end: int) -> list[tuple[int,
         text = of.text[over[0] : over[1]]
         found.append((tokens[closed - 1].start, over[1], text[text.index("(") + 1 : -1]))
     return found
+
+
+def select_released(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
+    """Select among released groups in an outer query, where HAVING or LIMIT would select before."""
+    select, block = of.query.tree, of.outline.block(0)
+    if not isinstance(select, exp.Select) or block is None or block.from_ is None:
+        return None
+    clauses = [t for t in block.clauses if t.token_type in _SELECTING]
+    (options, begin), text = split_options(of, block), of.text
+    top = re.fullmatch(r"(?i)\s*TOP\s+(\d+)\s*", text[block.select.end + 1 : begin])
+    if not clauses or (of.has_options and not options):
+        return None
+    items, shown, names = of.items(select, block, begin), list[str](), iter(("n", "n2", "n3"))
+    rest = text[clauses[0].start : block.end]
+    for (bare, given), item in zip(items, select.expressions, strict=False):
+        name = given
+        if contains_aggregate(item):
+            name = given if given.isidentifier() else next(names, "n4")
+            number = r"\s*".join(map(re.escape, re.findall(r"\w+|\S", bare)))
+            rest = re.sub(rf"(?i)(?<!\w){number}", name, rest)
+        shown.append(f"{bare} AS {name}" if name else bare)
+    if not items or re.search(r"\w\s*\(", rest):
+        return None
+    inner = f"SELECT {', '.join(shown)} {text[block.from_.start : clauses[0].start].strip()}"
+    rest = re.sub(r"(?i)\AHAVING\b", "WHERE", rest.strip()) + (f" LIMIT {top[1]}" if top is not None else "")
+    whole = f"SELECT {options}* FROM ({inner}) {rest}"
+    return whole, Fix(text[: block.select.start] + whole, 0, len(text))
 
 
 def join_release(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
@@ -144,10 +173,10 @@ def _write_join(ties: list[tuple[str, str]], items: str, rows: str, alias: str) 
     return f"(SELECT {listed}, {items} {rows} GROUP BY {by}) AS {alias} ON {on}"
 
 
-_LATERAL = re.compile(
+_LATERAL = lazy_pattern(
     r"(?is)(?:,\s*LATERAL|(?:CROSS|OUTER)\s+APPLY|(?:LEFT\s+(?:OUTER\s+)?|CROSS\s+|INNER\s+)?JOIN\s+LATERAL)\s*(?=\()"
 )
-_NAMED = re.compile(r"(?is)\s*(?:AS\s+)?(\w+)(?:\s+ON\s+(?:TRUE|1\s*=\s*1))?")
+_NAMED = lazy_pattern(r"(?is)\s*(?:AS\s+)?(\w+)(?:\s+ON\s+(?:TRUE|1\s*=\s*1))?")
 
 
 def join_lateral(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:

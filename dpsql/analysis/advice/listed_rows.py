@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from itertools import pairwise
 
 from sqlglot import exp
 from sqlglot.tokenizer_core import TokenType
 
-from dpsql.analysis.advice.unknown_names import Advice, RefusedStatement
-from dpsql.analysis.aggregate_functions import aggregate_calls, aggregate_name
+from dpsql.analysis.advice.refused_statement import Advice, RefusedStatement
+from dpsql.analysis.advice.unknown_names import name_aggregate
+from dpsql.analysis.aggregate_functions import AGGREGATES, aggregate_calls, aggregate_name
 from dpsql.analysis.compiler import function_name
+from dpsql.analysis.scalar_functions import find_nearest_function
 from dpsql.errors import Fix, Obstacle
-from dpsql.language import BlockText, find_nodes, walk_tree
+from dpsql.language import BlockText, find_nodes, replace_name, walk_tree
+from dpsql.policy import fold
 
 _LAST = (TokenType.ORDER_BY, TokenType.LIMIT, TokenType.OFFSET, TokenType.FETCH)
 _SET_OPERATIONS = (TokenType.UNION, TokenType.EXCEPT, TokenType.INTERSECT)
@@ -59,6 +63,13 @@ def count_rows(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | 
     message = "the rows of a private table are counted, never shown"
     if select is None or any(_is_aggregated(item) for item in select.expressions):
         return None
+    for call in select.find_all(exp.Anonymous):
+        close = find_nearest_function(function_name(call) or "")
+        if close is not None and close.lower() in AGGREGATES:
+            return f"did you mean {close}?", replace_name(call, close)
+    for item in select.find_all(exp.Column):
+        if (written := name_aggregate(of, item)) is not None:
+            return written
     if block is None:
         whole = f"SELECT COUNT(*) {text.strip()}"
         plain = text.split()[:1] and text.split()[0].upper() == "FROM"
@@ -74,6 +85,11 @@ def count_rows(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | 
     blocks = find_nodes(select, exp.Subquery) if len(named) != joined else []
     if any(_is_aggregated(item) for each in blocks for item in each.selects):
         return None  # what a block releases stands beside private rows
+    if not units and not several and len(named) == joined:  # public rows, beside private ones of a condition
+        rows = text[block.from_.start : _cut(block)].strip()
+        whole = f"SELECT {options}COUNT(*) {rows}"
+        fix = Fix(text[: block.select.start] + whole, 0, len(text), asks="how many rows it has")
+        return whole, fix, message
     if several or len(named) != joined or len(units) != 1 or select.args.get("qualify") is not None:
         inner = text[begin : _cut(block)].strip()
         whole = f"SELECT {options}COUNT(*) FROM (SELECT {inner})"
@@ -83,10 +99,29 @@ def count_rows(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | 
     if len(named) > 1:
         unit = next(f"{n.alias}.{unit}" for n in named if n.unit is not None)
     stops = [t.start for t in block.clauses if t.token_type != TokenType.WHERE]
-    rows = text[block.from_.start : min(stops, default=block.end)].strip()
+    rows = _write_names_out(of, select, block.from_.start, min(stops, default=block.end)).strip()
     whole = f"SELECT {options}COUNT(DISTINCT {unit}) {rows}"
     before = text[: block.select.start]
     return whole, Fix(before + whole, 0, len(text), asks=f"how many {unit} there are"), message
+
+
+def _write_names_out(of: RefusedStatement, select: exp.Select, start: int, end: int) -> str:
+    """Return a part of the text with expressions in the place of their names of the select list."""
+    known = {column for n in of.list_tables(select) for column in map(fold, n.columns)}
+    block = of.outline.block(start)
+    items = [] if block is None else of.items(select, block, split_options(of, block)[1])
+    named = {fold(name): bare for bare, name in items if name}
+    text, parts, at = of.text, list[str](), start
+    for before, token in pairwise(of.outline.tokens):
+        written = named.get(fold(token.text)) if fold(token.text) not in known else None
+        plain = token.token_type == TokenType.VAR and before.token_type not in (
+            TokenType.DOT,
+            TokenType.ALIAS,
+        )
+        if written is not None and plain and start <= token.start < end:
+            parts += [text[at : token.start], written if written.endswith(")") else f"({written})"]
+            at = token.end + 1
+    return "".join([*parts, text[at:end]])
 
 
 def count_starred_rows(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
@@ -94,6 +129,20 @@ def count_starred_rows(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> A
     tree = of.query.tree
     star = isinstance(tree, exp.Select) and any(isinstance(i, exp.Star) for i in tree.expressions)
     return count_rows(of, tree, one) if star else None
+
+
+def count_groups(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
+    """Count the units of each group, where groups are listed without a number."""
+    select, block = of.query.tree, of.outline.block(0)
+    named = of.list_tables(select) if isinstance(select, exp.Select) else []
+    units = {n.unit for n in named if n.unit is not None}
+    if block is None or block.from_ is None or len(units) != 1:
+        return None
+    spans, unit = of.outline.items(split_options(of, block)[1], block.from_.start), next(iter(units))
+    if len(named) > 1:
+        unit = next(f"{n.alias}.{unit}" for n in named if n.unit == unit)
+    count = f", COUNT(DISTINCT {unit}) AS n"
+    return count[2:], Fix(count, spans[-1][1], spans[-1][1], asks=f"which groups have how many {unit}")
 
 
 def count_units_by_number(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:

@@ -9,7 +9,7 @@ from sqlglot import exp
 from sqlglot.tokenizer_core import TokenType
 
 from dpsql.analysis.advice.listed_rows import split_options
-from dpsql.analysis.advice.unknown_names import Advice, RefusedStatement, add_clause
+from dpsql.analysis.advice.refused_statement import Advice, RefusedStatement, add_clause
 from dpsql.analysis.aggregate_functions import aggregate_calls, aggregate_name
 from dpsql.analysis.compiler import list_conjuncts
 from dpsql.errors import Fix, Obstacle
@@ -141,7 +141,7 @@ def move_to_having(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advic
     where = block.clause(TokenType.WHERE) if block is not None else None
     if not isinstance(original, exp.Column) or select is None or block is None or where is None:
         return None
-    items = [i for i in select.expressions if i.alias and any(aggregate_calls(i.unalias()))]
+    items = [i for i in select.expressions if i.alias and _is_of_groups(i.unalias())]
     named = {fold(i.alias): i.unalias() for i in items}
     if original.find_ancestor(exp.Where) is None or original.table or fold(original.name) not in named:
         return None
@@ -157,6 +157,11 @@ def move_to_having(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advic
     return f"{word} {moved[0]}", replace(left, also=(added,))
 
 
+def _is_of_groups(item: exp.Expr) -> bool:
+    """Return whether an item is computed of groups: an aggregate, or a window over them."""
+    return isinstance(item, exp.Window) or any(aggregate_calls(item))
+
+
 def drop_number_of_key(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
     """Leave the place or the name of a number out of GROUP BY 1, 2, 3."""
     select = node.find_ancestor(exp.Select)
@@ -165,13 +170,17 @@ def drop_number_of_key(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> A
     if select is None or block is None or clause is None:
         return None
     keys = [of.text[a:b] for a, b in of.outline.items(clause.end + 1, block.stop(clause))]
+    texts = of.items(select, block, split_options(of, block)[1])
+    written = [
+        fold(bare) for (bare, _), i in zip(texts, select.expressions, strict=False) if any(aggregate_calls(i))
+    ]
     numbers = {
         name
         for i, item in enumerate(select.expressions)
         if any(aggregate_calls(item.unalias()))
         for name in (str(i + 1), fold(item.alias or str(i + 1)))
     }
-    kept = [key for key in keys if fold(key) not in numbers]
+    kept = [key for key in keys if fold(key) not in (*numbers, *written)]
     spans = [
         of.outline.span(i.unalias()) for i in select.expressions if not any(aggregate_calls(i.unalias()))
     ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import re
 from dataclasses import replace
 
@@ -10,9 +11,8 @@ from sqlglot.tokenizer_core import TokenType
 
 from dpsql.analysis.advice.foreign_functions import SHORT_PARTS
 from dpsql.analysis.advice.listed_rows import split_options
-from dpsql.analysis.advice.unknown_names import Advice, RefusedStatement, add_clause
+from dpsql.analysis.advice.refused_statement import Advice, RefusedStatement, add_clause
 from dpsql.analysis.aggregate_functions import aggregate_calls, aggregate_name
-from dpsql.analysis.compiler import function_name
 from dpsql.analysis.released.released_calls import is_released
 from dpsql.errors import Fix, Obstacle
 from dpsql.language import find_closing_parenthesis, write_name
@@ -42,9 +42,15 @@ _TESTS = frozenset({"bool_or", "logical_or", "bool_and", "logical_and"})
 def advise_on_values(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
     """Advise on an aggregate that is not released; None where nothing released is like it."""
     name, call = (aggregate_name(node) or "").lower(), of.call(node)
+    counted = None if call is None else _count_list(of, name, call)
+    if counted is not None:
+        return counted
     if call is None or of.text[call[1] :].lstrip().upper().startswith(("FILTER", "OVER")):
         return None
     start, end, arguments = call
+    within = re.match(r"(?i)\s*WITHIN\s+GROUP\s*\(\s*ORDER\s+BY\s+([\w.]+)[^()]*\)", of.text[end:])
+    if not arguments and within is not None:  # the value stands behind
+        end, arguments = end + within.end(), (within[1],)
     select = node.find_ancestor(exp.Select)
     divided = name in ("mode", "histogram") and select is not None and select.args.get("group") is not None
     if (name in _VALUES or divided) and arguments and "privacy unit" not in one.message:
@@ -56,6 +62,9 @@ def advise_on_values(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Adv
         if name in _ANY and select is not None and select.args.get("group") is None:
             return f"MODE({value})", Fix(f"MODE({value})", start, end, asks=f"the most frequent {value}")
         return _add_group_key(of, node, value, start, end)
+    bounds = _find_ends(of, select, arguments[0]) if name == "histogram" and len(arguments) == 2 else None
+    if bounds is not None:
+        return _add_group_key(of, node, f"width_bucket({arguments[0]}, {bounds}, {arguments[1]})", start, end)
     if arguments and arguments[0][:9].upper() == "DISTINCT ":
         text = of.text[start:end]
         written = text.replace(arguments[0], arguments[0][9:].strip(), 1)
@@ -76,11 +85,41 @@ def advise_on_aggregate(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> 
     call = of.outline.call_around(at, name) if name in _VALUES | _SHAPES else None
     if call is None or not call[2]:
         return None
+    counted = _count_list(of, name, call)
+    if counted is not None:
+        return counted
     if name in _SHAPES:
         written = f"QUANTILE_CONT({call[2][0]}, [0.05, 0.25, 0.5, 0.75, 0.95])"
         asks = f"the {call[2][0]} below which these shares of the rows are"
         return written, Fix(written, call[0], call[1], asks=asks)
     return _add_group_key(of, node, call[2][0], call[0], call[1])
+
+
+def _count_list(of: RefusedStatement, name: str, call: tuple[int, int, tuple[str, ...]]) -> Advice | None:
+    """Write `size(collect_set(x))` and `array_length(array_agg(DISTINCT x))` as counts."""
+    around = re.search(
+        r"(?i)\b(?:size|cardinality|array_size|array_length|length|len|array_count)\s*\(\s*\Z",
+        of.text[: call[0]],
+    )
+    behind = re.match(r"\s*(?:,\s*1\s*)?\)", of.text[call[1] :])
+    if around is None or behind is None or name not in _VALUES or len(call[2]) != 1:
+        return None
+    value = re.sub(r"(?i)\ADISTINCT\s+", "", call[2][0])
+    distinct = "DISTINCT " * (name == "collect_set" or value != call[2][0])
+    written = f"COUNT({distinct}{value})"
+    return written, Fix(written, around.start(), call[1] + behind.end())
+
+
+def _find_ends(of: RefusedStatement, select: exp.Select | None, value: str) -> str | None:
+    """Return the least and the greatest value of a column, as the policy declares them, with a comma."""
+    for named in of.list_tables(select) if select is not None else ():
+        column = named.column(value.rsplit(".", maxsplit=1)[-1])
+        bounds = None if column is None else named.table.bounds.get(column) or named.table.domain.get(column)
+        low = getattr(bounds, "low", getattr(bounds, "start", None))
+        high = getattr(bounds, "high", getattr(bounds, "stop", None))
+        if low is not None and high is not None:
+            return f"{low}, {high}"
+    return None
 
 
 def _add_group_key(of: RefusedStatement, node: exp.Expr, value: str, start: int, end: int) -> Advice | None:
@@ -160,119 +199,6 @@ def _rename_part(of: RefusedStatement, part: str, value: str, start: int, end: i
     return None
 
 
-_RANKS = frozenset({"row_number", "rank", "dense_rank", "percent_rank", "cume_dist", "ntile"})
-_ROWS = frozenset({"lag", "lead", "first_value", "last_value", "nth_value"})
-
-
-def advise_on_window(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
-    """Suggest a released quantile or aggregate in the place of a window over all rows."""
-    around = node if isinstance(node, exp.Window) else node.find_ancestor(exp.Select) or node
-    window = next((n for part in (node, around) for n in part.find_all(exp.Window)), None)
-    select = window.find_ancestor(exp.Select) if window is not None else None
-    if window is None or select is None or window.args.get("alias"):
-        return None
-    block = of.outline.block(of.query.source.position(window))
-    named = of.list_tables(select)
-    joins = select.args.get("joins") or ()
-    if block is None or block.from_ is None or not named or len(named) != 1 + len(joins):
-        return None  # rows of a subquery, which the statement alone has
-    stop = min((t.start for t in block.clauses if t.token_type != TokenType.WHERE), default=block.end)
-    rows, name = of.text[block.from_.start : stop].strip(), (function_name(window.this) or "").lower()
-    if name in _RANKS:
-        return _ask_quantile(of, one, window, rows)
-    return (
-        _ask_aggregate(of, one, window, rows)
-        if is_released(window.this) and aggregate_name(window.this)
-        else None
-    )
-
-
-def _replace_statement(of: RefusedStatement, one: Obstacle, statement: str, asks: str) -> Advice:
-    block = of.outline.block(0)
-    options = "" if block is None else split_options(of, block)[0]
-    made = statement.replace("SELECT ", f"SELECT {options}", 1)
-    return one.hint, Fix(made, 0 if block is None else block.select.start, len(of.text), asks=asks)
-
-
-def _ask_quantile(of: RefusedStatement, one: Obstacle, window: exp.Window, rows: str) -> Advice | None:
-    """`PERCENT_RANK() OVER (ORDER BY x)` is compared with a share: the value there is a quantile."""
-    order = window.args.get("order")
-    terms = order.expressions if order is not None else []
-    span = of.outline.span(terms[0].this) if len(terms) == 1 else None
-    keys = [of.outline.span(key) for key in window.args.get("partition_by") or ()]
-    if span is None or None in keys:
-        return None
-    value, by = of.text[span[0] : span[1]], ", ".join(of.text[k[0] : k[1]] for k in keys if k is not None)
-    quantile = f"PERCENTILE_CONT(0.5) WITHIN GROUP (ORDER BY {value})"
-    if not by:
-        asks = f"the {value} that half of the rows are below"
-        return _replace_statement(of, one, f"SELECT {quantile} {rows}", asks)
-    asks = f"the {value} that half of the rows of each {by} are below"
-    return _replace_statement(of, one, f"SELECT {by}, {quantile} {rows} GROUP BY {by}", asks)
-
-
-def _ask_aggregate(of: RefusedStatement, one: Obstacle, window: exp.Window, rows: str) -> Advice | None:
-    """`AVG(x) OVER (PARTITION BY k)` is one number a group, without the rows beside it.
-
-    With ORDER BY it is computed over the numbers of groups.
-    """
-    at = of.query.source.position(window.this)
-    call = of.outline.call_around(at, aggregate_name(window.this) or "")
-    keys = [of.outline.span(key) for key in window.args.get("partition_by") or ()]
-    order = window.args.get("order")
-    if call is None or None in keys:
-        return None
-    text = of.text[call[0] : call[1]]
-    if order is not None:
-        over = next((c for c in _find_overs(of) if c[0] >= call[1]), None)
-        spans = [*keys, *(of.outline.span(term.this) for term in order.expressions)]
-        name = (aggregate_name(window.this) or "").upper()
-        outer = "SUM" if name.startswith("COUNT") else name
-        if (
-            over is None
-            or None in spans
-            or outer not in ("SUM", "AVG", "MIN", "MAX")
-            or "DISTINCT" in text.upper()
-        ):
-            return None
-        by = ", ".join(of.text[s[0] : s[1]] for s in spans if s is not None)
-        statement = f"SELECT {by}, {outer}({text}) {of.text[over[0] : over[1]]} {rows} GROUP BY {by}"
-        return _replace_statement(of, one, statement, f"one row for each {by}")
-    if not keys:
-        return _replace_statement(of, one, f"SELECT {text} {rows}", "one number, without the rows beside it")
-    by = ", ".join(of.text[key[0] : key[1]] for key in keys if key is not None)
-    return _replace_statement(of, one, f"SELECT {by}, {text} {rows} GROUP BY {by}", f"one row for each {by}")
-
-
-def partition_by_unit(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
-    """Suggest PARTITION BY the unit for LAG and the like, which read only rows of one unit."""
-    select = node.find_ancestor(exp.Select)
-    named = of.list_tables(select) if select is not None else []
-    units = {f"{n.alias}.{n.unit}" if len(named) > 1 else n.unit for n in named if n.unit is not None}
-    name = (function_name(node.this) or "").lower() if isinstance(node, exp.Window) else ""
-    if len(units) != 1 or name not in _ROWS or not isinstance(node, exp.Window):
-        return None
-    at = of.query.source.position(node.this)
-    over = next((c for c in _find_overs(of) if c[0] > at), None)
-    if over is None or node.args.get("alias"):
-        return None
-    (unit,), inside = units, of.text[over[0] : over[1]]
-    begin = over[0] + inside.index("(") + 1
-    keys = node.args.get("partition_by")
-    if keys:
-        by = of.text.upper().index("BY", begin) + 2
-        fix = Fix(f" {unit},", by, by, asks=f"the rows of one {unit}")
-    else:
-        fix = Fix(f"PARTITION BY {unit} ", begin, begin, asks=f"the rows of one {unit}")
-    return f"PARTITION BY {unit}", fix
-
-
-def _find_overs(of: RefusedStatement) -> list[tuple[int, int]]:
-    """Return where the OVER clauses with parentheses stand, in the order of the text."""
-    found = (of.outline.call_around(t.start, "over") for t in of.outline.tokens if t.text.upper() == "OVER")
-    return [(c[0], c[1]) for c in found if c is not None]
-
-
 def advise_on_share(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
     """Write the share of a quantile as a part of 1, where it is written in per cent."""
     at = of.query.source.position(node)
@@ -322,12 +248,16 @@ def write_part_out(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advic
     call = of.outline.call_around(of.query.source.position(node), one.message.split(" ", 1)[0])
     tokens = [] if call is None else [t for t in of.outline.tokens if call[0] < t.start < call[1]]
     for token in tokens:
-        part = SHORT_PARTS.get(token.text.lower())
+        near = difflib.get_close_matches(token.text.lower(), _PARTS, 1, 0.75)
+        part = SHORT_PARTS.get(token.text.lower()) or (
+            near[0] if near and near[0] != token.text.lower() else None
+        )
         if part is not None and token.token_type == TokenType.STRING:
             return f"'{part}'", Fix(f"'{part}'", token.start, token.end + 1)
     return None
 
 
+_PARTS = ("year", "quarter", "month", "week", "day", "hour", "minute", "second", "decade", "century")
 _MONTHS = (
     *("january", "february", "march", "april", "may", "june", "july"),
     *("august", "september", "october", "november", "december"),
@@ -395,9 +325,26 @@ def write_pivot_out(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advi
     options, begin = split_options(of, block)
     if said is None or text[begin : block.from_.start].strip() != "*" or "," in said[1]:
         return None
-    values = re.findall(r"'((?:[^']|'')+)'", said[3])
-    if ", ".join(f"'{each}'" for each in values) != re.sub(r"\s*,\s*", ", ", said[3].strip()):
-        return None  # numbers, names with AS, or a subquery
-    items = ", ".join(f"{said[1]} FILTER (WHERE {said[2]} = '{v}') AS {write_name(v)}" for v in values)
-    made = f"SELECT {options}{items} {text[block.from_.start : word.start].strip()}{text[call + 1 :]}"
+    items = list[str]()
+    for listed in re.split(r"\s*,\s*(?=[\[\"'\d])", said[3].strip()):
+        each = re.fullmatch(
+            r"""(?i)(?:'([^']+)'|\[([^\]]+)\]|"([^"]+)"|(\d+))(?:\s+AS\s+["\[]?(\w+)["\]]?)?""", listed
+        )
+        if each is None:
+            return None  # a subquery
+        value = each[1] or each[2] or each[3] or each[4]
+        same = each[4] or f"'{value}'"
+        named = write_name(each[5] or value)
+        items.append(f"{said[1]} FILTER (WHERE {said[2]} = {same}) AS {named}")
+    rows, keys, rest = text[block.from_.start : word.start].strip(), "", text[call + 1 :]
+    inner = re.fullmatch(r"(?is)FROM\s*\(\s*SELECT\s+([\w\s,.]+?)\s+(FROM\s.+)\)(?:\s+(?:AS\s+)?\w+)?", rows)
+    if inner is not None:  # what it selects besides are the groups
+        read = set(re.findall(r"\w+", said[1].lower())) | {said[2].lower()}
+        keys = ", ".join(
+            k.strip() for k in inner[1].split(",") if k.strip().lower().split(".")[-1] not in read
+        )
+        rest = re.sub(r"(?i)\A\s*(?:AS\s+)?(?!ORDER\b|LIMIT\b|WHERE\b)\w+", "", rest)
+        rows = f"{inner[2].strip()}{f' GROUP BY {keys}' if keys else ''}"
+    listed = ", ".join([*([keys] if keys else []), *items])
+    made = f"SELECT {options}{listed} {rows}{rest}"
     return made, Fix(text[: block.select.start] + made, 0, len(text))

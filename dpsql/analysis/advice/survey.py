@@ -8,7 +8,6 @@ statement.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from typing import NoReturn
@@ -16,7 +15,7 @@ from typing import NoReturn
 from sqlglot import exp
 from sqlglot.tokenizer_core import TokenType
 
-from dpsql.analysis.advice.unknown_names import Advice, FromTable, RefusedStatement, add_clause
+from dpsql.analysis.advice.refused_statement import Advice, FromTable, RefusedStatement, add_clause
 from dpsql.analysis.aggregate_functions import aggregate_name
 from dpsql.analysis.compiled_relation import Cte, Relation, Scope
 from dpsql.analysis.compiler import RecoveryPoint, StatementCompiler, list_conjuncts
@@ -25,6 +24,7 @@ from dpsql.analysis.typed_expression import Typed
 from dpsql.errors import Fix, Obstacle, QueryRefused
 from dpsql.language import Outline, Query, find_nodes, replace_name, walk_tree, write_name
 from dpsql.lazy_dataclass import dataclass
+from dpsql.lazy_pattern import lazy_pattern
 from dpsql.policy import Policy, Table, UnitColumn, UnitVia, fold, path_of
 
 _OPERATORS = (exp.Binary, exp.Between, exp.In, exp.Case, exp.Anonymous)
@@ -179,9 +179,9 @@ def _add_fix(one: Obstacle, other: Fix | None) -> Obstacle:
     return replace(one, fix=replace(fix, also=(*fix.also, *more)))
 
 
-_EXAMPLE = re.compile(r"\b(?:user_id|visits|page|country|(?<=ORDER BY )day|(?<=user_id, )day)\b")
+_EXAMPLE = lazy_pattern(r"\b(?:user_id|visits|page|country|(?<=ORDER BY )day|(?<=user_id, )day)\b")
 """The names in hints that are examples: a privacy unit, a private table, two keys, a date."""
-_PROSE = re.compile(r"^(?:add|write) | counts privacy units$|: of the rows of one .*$")
+_PROSE = lazy_pattern(r"^(?:add|write) | counts privacy units$|: of the rows of one .*$")
 
 
 def adapt_hints(

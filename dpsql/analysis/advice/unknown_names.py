@@ -2,126 +2,24 @@
 
 from __future__ import annotations
 
+import difflib
 import re
-from dataclasses import field, replace
+from dataclasses import replace
 
 from sqlglot import exp
-from sqlglot.tokenizer_core import TokenType
 
-from dpsql.analysis.aggregate_functions import aggregate_calls
+from dpsql.analysis.advice.refused_statement import Advice, FromTable, RefusedStatement
+from dpsql.analysis.aggregate_functions import aggregate_calls, aggregate_name
 from dpsql.analysis.compiler import function_name
-from dpsql.analysis.schema_catalog import Catalog
-from dpsql.errors import Fix, Obstacle, QueryRefused, QuerySyntaxError
+from dpsql.errors import Fix, Obstacle
 from dpsql.language import (
-    BlockText,
-    Explain,
-    Outline,
-    Query,
     call_end,
     find_nodes,
-    parse,
     replace_name,
     walk_tree,
     write_name,
 )
-from dpsql.lazy_dataclass import dataclass
-from dpsql.policy import CsvSource, Policy, Table, TableDomain, UnitColumn, ValuesDomain, fold
-
-_SET_OPERATIONS = (TokenType.UNION, TokenType.EXCEPT, TokenType.INTERSECT)
-
-Advice = tuple[str | None, Fix | None] | tuple[str | None, Fix | None, str]
-"""A hint, its fix, and perhaps a message that says better what is wrong."""
-
-
-@dataclass(frozen=True, slots=True)
-class FromTable:
-    """A declared table in a FROM clause, under its alias."""
-
-    alias: str
-    table: Table
-    node: exp.Table
-    columns: tuple[str, ...]
-
-    def column(self, name: str) -> str | None:
-        """Return a column by its folded name."""
-        return next((c for c in self.columns if fold(c) == fold(name)), None)
-
-    @property
-    def unit(self) -> str | None:
-        """The column that holds the privacy unit."""
-        return self.table.unit.column if isinstance(self.table.unit, UnitColumn) else None
-
-
-@dataclass(slots=True)
-class RefusedStatement:
-    """A refused statement, with its text and what the policy and the tables' schema say."""
-
-    query: Query
-    policy: Policy
-    catalog: Catalog
-    outline: Outline = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.outline = Outline.of(self.query.source.text)
-
-    @property
-    def text(self) -> str:
-        """The statement as it was typed."""
-        return self.query.source.text
-
-    @property
-    def has_options(self) -> bool:
-        """Whether the clause of options was typed."""
-        return any(t.text.upper() == "DIFFERENTIAL_PRIVACY" for t in self.outline.tokens)
-
-    def original(self, node: exp.Expr) -> exp.Expr:
-        """Return the node of the whole statement at a node's place in the text; itself if none is there."""
-        at = self.query.source.position(node)
-        try:
-            whole = parse(self.query.source.text)
-        except (QueryRefused, QuerySyntaxError):
-            return node
-        query = whole.query if isinstance(whole, Explain) else whole
-        tree = query.tree if isinstance(query, Query) else self.query.tree
-        same = (n for n in find_nodes(tree, type(node)) if self.query.source.position(n) == at)
-        return next(same, node)
-
-    def call(self, node: exp.Expr) -> tuple[int, int, tuple[str, ...]] | None:
-        """Return where the call of a node stands, as it is written, and its arguments; None if it is none."""
-        start = self.query.source.position(node)
-        token = next((t for t in self.outline.tokens if t.start == start), None)
-        found = None if token is None else self.outline.call_around(start, token.text)
-        return found if found is not None and found[0] == start else None
-
-    def list_tables(self, select: exp.Select) -> list[FromTable]:
-        """Return the declared tables of a FROM clause."""
-        first = select.args.get("from_")
-        nodes = [first.this if first is not None else None, *(j.this for j in select.args.get("joins") or ())]
-        found = []
-        for node in nodes:
-            table = (
-                self.policy.table(node.name) if isinstance(node, exp.Table) and node.name.isascii() else None
-            )
-            if table is not None and isinstance(node, exp.Table):
-                found.append(FromTable(node.alias_or_name, table, node, self.columns(table)))
-        return found
-
-    def outermost(self, node: exp.Expr) -> BlockText | None:
-        """Return the text of the block around a node if the block is the whole statement; else None."""
-        block, first = self.outline.block(self.query.source.position(node)), self.outline.block(0)
-        several = block is not None and any(t.token_type in _SET_OPERATIONS for t in block.clauses)
-        return block if block == first and not several else None
-
-    def columns(self, table: Table) -> tuple[str, ...]:
-        """Return the names of a declared table's columns."""
-        return tuple(name for name, _ in self.catalog.columns(table.name))
-
-
-def add_clause(text: str, at: int, clause: str) -> Fix:
-    """Return the fix that adds a clause at a place, with blanks around it."""
-    before = "" if at and text[at - 1].isspace() else " "
-    after = " " if at < len(text) and not text[at].isspace() and text[at] not in ");" else ""
-    return Fix(f"{before}{clause}{after}", at, at)
+from dpsql.policy import CsvSource, Table, TableDomain, UnitColumn, ValuesDomain, fold
 
 
 def advise_on_column(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
@@ -149,12 +47,19 @@ def advise_on_column(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Adv
     around = written.find_ancestor(exp.Select)
     if isinstance(written, exp.Column) and around is not None:
         named_call = _name_count(of, written, around)
-        named_call = named_call or _name_only_number(of, written, around)
+        named_call = (
+            named_call
+            or _find_alias(of, written, around)
+            or _name_only_number(of, written, around)
+            or _count_for_name(of, written)
+        )
         if named_call is not None:
             return named_call
     if isinstance(node, exp.Column) and select is not None:
         tables = of.list_tables(select)
-        found = _find_key_of_domain(of, node, tables) or _quote_declared_value(of, node, tables)
+        found = _find_misspelt(of, node, tables) or _find_meant(of, node, tables)
+        found = found or _find_key_of_domain(of, node, tables)
+        found = found or name_aggregate(of, node) or _quote_declared_value(of, node, tables)
         found = found or _find_domain_of_table(of, node, tables) or _repeat_number(of, written, around)
         if found is None and not any(n.column(node.name) for n in tables):
             found = _find_in_tables(of, node, tables) or _name_table(of, node, tables)
@@ -230,6 +135,27 @@ def _name_only_number(of: RefusedStatement, node: exp.Column, select: exp.Select
     return None if span is None else _give_name(of, span, node.name)
 
 
+def _find_alias(of: RefusedStatement, node: exp.Column, select: exp.Select) -> Advice | None:
+    """Find the name of an item of the select list that differs by a letter or two."""
+    if node.table or node.find_ancestor(exp.Order, exp.Having, exp.Qualify, exp.Group) is None:
+        return None
+    close = difflib.get_close_matches(node.name, [i.alias for i in select.expressions if i.alias], 1, 0.75)
+    return _replace_name(of, node, close[0]) if close else None
+
+
+def _count_for_name(of: RefusedStatement, node: exp.Column) -> Advice | None:
+    """Write COUNT(*) for the `n` of a formula that has another aggregate: `STDDEV(x) / SQRT(n)`."""
+    item, select = node.find_ancestor(exp.Select, exp.Where, exp.Group), node.find_ancestor(exp.Select)
+    at, around = node.this.meta.get("start"), node.parent
+    if node.table or fold(node.name) not in _COUNT_NAMES or not isinstance(item, exp.Select) or at is None:
+        return None
+    while around is not None and around is not select and not any(aggregate_calls(around)):
+        around = around.parent
+    if around is None or around is select or aggregate_name(around) is not None:
+        return None
+    return "COUNT(*)", Fix("COUNT(*)", at, node.this.meta["end"] + 1, guess=f"COUNT(*) for {node.name}")
+
+
 _COUNT_NAMES = frozenset({"n", "count", "cnt", "num", "total", "freq", "frequency", "c", "counts", "number"})
 """What people call the number of rows of a group."""
 
@@ -237,6 +163,73 @@ _COUNT_NAMES = frozenset({"n", "count", "cnt", "num", "total", "freq", "frequenc
 def _give_name(of: RefusedStatement, span: tuple[int, int], name: str) -> Advice:
     named = f"{of.text[span[0] : span[1]]} AS {write_name(name)}"
     return named, Fix(f" AS {write_name(name)}", span[1], span[1], guess=f"{name} for it")
+
+
+def _find_misspelt(of: RefusedStatement, node: exp.Column, named: list[FromTable]) -> Advice | None:
+    """`f.orgin`, where f has a column whose name differs by a letter or two."""
+    mine = next((n for n in named if node.table and fold(n.alias) == fold(node.table)), None)
+    close = difflib.get_close_matches(fold(node.name), mine.columns, 1, 0.85) if mine is not None else []
+    return _replace_name(of, node, close[0]) if close else None
+
+
+_PARTS = {"year": "YEAR", "yr": "YEAR", "month": "MONTH", "month_name": "MONTHNAME", "quarter": "QUARTER"}
+_PARTS |= {
+    "week": "WEEK",
+    "weekday": "DAYNAME",
+    "day_of_week": "DAYNAME",
+    "dayofweek": "DAYNAME",
+    "dow": "DAYOFWEEK",
+}
+"""Parts of a day that people take for columns."""
+
+
+def _find_meant(of: RefusedStatement, node: exp.Column, named: list[FromTable]) -> Advice | None:
+    """Find what a name means: a part of the only day, a longer or shorter word, the key of a table."""
+    here = [n for n in named if not node.table or fold(n.alias) == fold(node.table)]
+    listed = [(name, kind) for n in here for name, kind in of.catalog.columns(n.table.name)]
+    name, at = fold(node.name), node.this.meta.get("start")
+    if at is None or difflib.get_close_matches(name, [fold(each) for each, _ in listed], 1, 0.85):
+        return None
+    days = [each for each, kind in listed if kind.moment or kind.name == "DATE"]
+    if name in _PARTS and len(days) == 1:
+        written = f"{_PARTS[name]}({node.table + '.' if node.table else ''}{write_name(days[0])})"
+        span = of.outline.span(node)
+        return None if span is None else (written, Fix(written, *span))
+    born = [each for each, kind in listed if kind.integer and "birth" in fold(each)]
+    if name == "age" and len(born) == 1:
+        written = f"(YEAR(current_date) - {write_name(born[0])})"
+        span = of.outline.span(node)
+        return None if span is None else (written, Fix(written, *span, guess="this year's age"))
+    near = [each for each, _ in listed if _has_same_words(name, fold(each))]
+    if len(near) == 1:
+        return _replace_name(of, node, near[0])
+    for one in here:
+        for column, domain in one.table.domain.items():
+            if isinstance(domain, TableDomain) and fold(domain.table) in (f"{name}s", f"{name}es"):
+                hint, fix, *_ = _replace_name(of, node, column)
+                return hint, None if fix is None else replace(fix, guess=f"{column} for {node.name}")
+    return None
+
+
+def _has_same_words(name: str, other: str) -> bool:
+    """Return whether each word of a name is the beginning of that of another, or the other way round.
+
+    >>> _has_same_words("departure_delay", "dep_delay"), _has_same_words("dep_time", "air_time")
+    (True, False)
+    """
+    words = [*zip(name.split("_"), other.split("_"), strict=False)]
+    same = name.count("_") == other.count("_") and name != other
+    return same and all(min(len(a), len(b)) > 2 and (a.startswith(b) or b.startswith(a)) for a, b in words)
+
+
+def name_aggregate(of: RefusedStatement, node: exp.Column) -> Advice | None:
+    """Write the parentheses of `SELECT COUNT x`, which reads as a column COUNT with another name."""
+    item, at = node.parent, node.this.meta.get("start")
+    named = None if at is None else re.match(r"(?i)(COUNT|SUM|AVG|MIN|MAX|MEDIAN)\s+(\w+)", of.text[at:])
+    if named is None or at is None or not isinstance(item, exp.Alias) or fold(item.alias) != fold(named[2]):
+        return None
+    written = f"{named[1]}({named[2]})"
+    return written, Fix(written, at, at + named.end())
 
 
 def _find_domain_of_table(of: RefusedStatement, node: exp.Column, named: list[FromTable]) -> Advice | None:
@@ -289,6 +282,10 @@ def _quote_declared_value(of: RefusedStatement, node: exp.Column, named: list[Fr
 
 def _name_table(of: RefusedStatement, node: exp.Column, named: list[FromTable]) -> Advice | None:
     """`AVG(visits)`, where visits is the table."""
+    there = of.policy.table(node.name) if node.name.isascii() and not node.table else None
+    joins = [join for n in named if there is not None and (join := _join_clause(of, there, n)) is not None]
+    if there is not None and joins:
+        return f"{node.name} is a table: {joins[0][0]}", None
     here = next((n for n in named if not node.table and fold(n.table.name) == fold(node.name)), None)
     if here is None or here.unit is None:
         return None
@@ -392,6 +389,8 @@ def _find_in_tables(of: RefusedStatement, node: exp.Column, named: list[FromTabl
     for table in of.policy.tables.values():
         known = {fold(c) for c in of.columns(table)}
         mine = [n for n in named if not node.table or fold(n.alias) == fold(node.table)]
+        if fold(node.name) in known and not any(_join_clause(of, table, n) for n in mine):
+            mine = named  # the table that is named does not reach it, but another one may
         if fold(node.name) in known:
             joins += [(table, join) for join in (_join_clause(of, table, n) for n in mine) if join][:1]
     if len(joins) != 1:

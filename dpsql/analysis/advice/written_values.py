@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from dataclasses import replace
 from datetime import date, datetime
 
 from sqlglot import exp
 from sqlglot.tokenizer_core import Token, TokenType
 
-from dpsql.analysis.advice.unknown_names import Advice, RefusedStatement
+from dpsql.analysis.advice.refused_statement import Advice, RefusedStatement
 from dpsql.errors import Fix, Obstacle
 
 _CLOCKS = {
@@ -24,6 +25,7 @@ _CLOCKS = {
 """Names of the present day or time that other systems write without parentheses."""
 _DATES = (
     *("%Y-%m-%d", "%Y/%m/%d", "%Y.%m.%d", "%Y%m%d", "%Y-%d-%m", "%Y-%m", "%d-%b-%Y", "%d-%b-%y", "%d %b %Y"),
+    *("%b %d %Y", "%B %d %Y", "%d/%b/%Y", "%Y %b %d", "%A, %B %d, %Y", "%d-%B-%Y"),
     *("%d %B %Y", "%B %d, %Y", "%b %d, %Y", "%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y", "%d-%m-%Y", "%m-%d-%Y"),
 )
 """How people write a day."""
@@ -48,9 +50,33 @@ def _find_text(of: RefusedStatement, node: exp.Expr) -> Token | None:
     )
 
 
+_WORDS = (
+    "zero",
+    "one",
+    "two",
+    "three",
+    "four",
+    "five",
+    "six",
+    "seven",
+    "eight",
+    "nine",
+    "ten",
+    "eleven",
+    "twelve",
+)
+
+
 def advise_on_number(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
     """Take the number out of a text that is compared with numbers: '100 EUR', '1,000'."""
     token = _find_text(of, node)
+    if token is not None and token.text.strip().lower() in _WORDS:
+        number = str(_WORDS.index(token.text.strip().lower()))
+        return number, Fix(number, token.start, token.end + 1)
+    if token is not None and re.fullmatch(r"\d{4}-\d\d-\d\d", token.text):
+        return token.text[:4], Fix(
+            token.text[:4], token.start, token.end + 1, asks=f"the year of {token.text}"
+        )
     found = None if token is None else re.fullmatch(r"\D{0,4}?(-?\d[\d,]*(?:\.\d+)?)(\s*\D*)", token.text)
     if token is None or found is None:
         return None
@@ -75,6 +101,49 @@ def advise_on_date(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advic
     guess = "" if exact else f"{first[0]:%-d %B %Y}"
     fixes = [Fix(f"'{day}'", t.start, t.end + 1) for day, t in zip(first, other, strict=True)]
     return hint, replace(fixes[0], guess=guess, also=tuple(fixes[1:]))
+
+
+_MONTHS = ("%B %Y", "%b %Y", "%B, %Y", "%b-%y", "%b-%Y", "%m/%Y", "%Y-%m", "%Y/%m")
+
+
+def compare_month(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
+    """Write `day = 'July 2013'` and `day = '2013'` as comparisons of the month and the year."""
+    whole = of.original(node)
+    sides = (whole.this, whole.expression) if isinstance(whole, exp.EQ) else ()
+    text = next((s for s in sides if isinstance(s, exp.Literal) and s.is_string), None)
+    other = next((s for s in sides if isinstance(s, exp.Column)), None)
+    spans = [None if s is None else of.outline.span(s) for s in (text, other)]
+    if text is None or other is None or spans[0] is None or spans[1] is None:
+        return None
+    day, written = of.text[slice(*spans[1])], ""
+    for form in _MONTHS:
+        with suppress(ValueError):
+            month = datetime.strptime(text.name.strip(), form)
+            written = f"(YEAR({day}) = {month.year} AND MONTH({day}) = {month.month})"
+            break
+    if re.fullmatch(r"(?:19|20)\d\d", text.name.strip()):
+        written = f"YEAR({day}) = {text.name.strip()}"
+    start, end = min(s[0] for s in spans if s), max(s[1] for s in spans if s)
+    return (written, Fix(written, start, end)) if written else None
+
+
+def write_series(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
+    """Write the days of a series as DATE, and its step as INTERVAL: `generate_series('2024-01-01', ..)`."""
+    call = of.call(node)
+    if call is None or len(call[2]) not in (2, 3):
+        return None
+    start, end, (first, last, *steps) = call
+    ends = [re.sub(r"(?i)\A'(\d{4}-\d\d-\d\d)'(?:::\w+)?\Z", r"DATE '\1'", each) for each in (first, last)]
+    step = re.fullmatch(r"(?i)'\s*(\d+)\s+(\w+)\s*'(?:::interval)?", steps[0]) if steps else None
+    written = (
+        f"INTERVAL {step[1]} {step[2].upper()}"
+        if step is not None
+        else steps[0]
+        if steps
+        else "INTERVAL 1 DAY"
+    )
+    made = f"{of.text[start : of.text.index('(', start)]}({', '.join([*ends, written])})"
+    return made, Fix(made, start, end, guess="" if steps else "a day's step")
 
 
 def _is_moment(text: str) -> bool:

@@ -9,7 +9,7 @@ from sqlglot import exp
 from sqlglot.tokenizer_core import Token, TokenType
 
 from dpsql.analysis.advice.listed_rows import split_options
-from dpsql.analysis.advice.unknown_names import Advice, RefusedStatement, add_clause
+from dpsql.analysis.advice.refused_statement import Advice, RefusedStatement, add_clause
 from dpsql.analysis.aggregate_functions import aggregate_calls, aggregate_name, contains_aggregate
 from dpsql.analysis.compiler import function_name, list_conjuncts
 from dpsql.errors import Fix, Obstacle
@@ -286,6 +286,27 @@ def advise_on_windowed_count(of: RefusedStatement, node: exp.Expr, one: Obstacle
     whole = f"SELECT {options}{listed}, {of.text[call[0] : call[1]]} AS n {rows} GROUP BY {listed}"
     fix = Fix(of.text[: block.select.start] + whole, 0, len(of.text), asks=f"one row for each {listed}")
     return whole, fix
+
+
+def list_aggregates(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
+    """Select the aggregates of `(x - AVG(x)) / STDDEV(x)`, which is a number of each row."""
+    whole = of.original(node)
+    select, item = whole.find_ancestor(exp.Select), whole
+    while item.parent is not None and item.parent is not select:
+        item = item.parent
+    block = of.outline.block(of.query.source.position(node))
+    if select is None or select.args.get("group") is not None or block is None or block.from_ is None:
+        return None
+    places = of.outline.items(split_options(of, block)[1], block.from_.start)
+    calls = list(aggregate_calls(item))
+    spans = [of.call(call) for call in calls]
+    if len(places) != len(select.expressions) or item not in select.expressions or item.find(exp.Window):
+        return None
+    if not calls or item.unalias() in calls or None in spans:
+        return None
+    listed = ", ".join(dict.fromkeys(of.text[s[0] : s[1]] for s in spans if s is not None))
+    start, end = places[select.expressions.index(item)]
+    return listed, Fix(listed, start, end, asks="the numbers of all rows that each row is compared with")
 
 
 def advise_on_plain_value(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:

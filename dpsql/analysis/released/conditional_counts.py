@@ -25,6 +25,7 @@ _CUT = "cut"
 """The mark of a division around which the cut stands already."""
 _COUNTS = {"count": False, "count_if": True, "countif": True}
 """The functions that count rows, and whether their argument is a condition."""
+_SUMMED = ("sum", "avg")
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,8 +39,9 @@ class _Counted:
 
 def cut_ratios(select: exp.Select) -> exp.Select:
     """Return a block with its ratios of a part and a whole cut; one without any is returned as it is."""
-    counts = _find_aliases(select)
-    if not any(_find_end(_substitute_aliases(node, counts)) is not None for node in _find_divisions(select)):
+    divisions = _find_divisions(select)
+    counts = _find_aliases(select) if divisions else {}
+    if not any(_find_end(_substitute_aliases(node, counts)) is not None for node in divisions):
         return select
     changed = copy_tree(select)
     for node in _find_divisions(changed):
@@ -117,7 +119,7 @@ def _find_end(node: exp.Div) -> Fraction | None:
     """Return what the ratio is where the part is the whole; None for ratios of other numbers."""
     factor, part = _split_factor(node.this)
     whole = _strip_casts(node.expression)
-    if (function_name(whole) or "").lower() == "nullif" and len(whole.expressions) == 2:
+    if _name(whole) == "nullif" and len(whole.expressions) == 2:
         whole = _strip_casts(whole.expressions[0])
     counted = _read_counted(part)
     if counted is None:
@@ -158,7 +160,7 @@ def _read_counted(node: exp.Expr) -> _Counted | None:
     """
     where = node.expression.this if isinstance(node, exp.Filter) else None
     call = node.this if isinstance(node, exp.Filter) else node
-    condition = _COUNTS.get((function_name(call) or "").lower())
+    condition = _COUNTS.get(_name(call))
     if condition is None or not isinstance(call, exp.Anonymous):
         return None
     bounds, arguments = split_arguments(call)
@@ -187,7 +189,7 @@ def _is_total_of(window: exp.Window, part: exp.Expr) -> bool:
     """Return whether a window sums a count over all rows of its partition."""
     call = window.this
     plain = not any(window.args.get(name) for name in ("order", "spec", "alias"))
-    summed = (function_name(call) or "").lower() == "sum" and len(call.expressions) == 1
+    summed = _name(call) == "sum" and len(call.expressions) == 1
     return plain and summed and _strip_casts(call.expressions[0]) == part
 
 
@@ -214,9 +216,12 @@ def read_as_counts(select: exp.Select, policy: Policy, catalog: Catalog, options
     two counts would each be cut for itself, and a row would weigh differently in the part and in the whole.
     A block without any is returned as it is.
     """
+    calls = _find_calls(select)
+    if not calls:
+        return select
     constant = _has_constant_rows(select, policy, options)
     reader = _Reader(_find_boolean_columns(select, policy, catalog), constant)
-    if not any(reader.read_count(node) for node in _find_calls(select)):
+    if not any(reader.read_count(node) for node in calls):
         return select
     changed = copy_tree(select)
     found = [(node, reader.read_count(node)) for node in _find_calls(changed)]
@@ -240,8 +245,13 @@ def _has_constant_rows(select: exp.Select, policy: Policy, options: Options) -> 
 
 
 def _find_calls(select: exp.Select) -> list[exp.Expr]:
-    """Return the calls in the parts of a block that may hold aggregates, with and without FILTER."""
-    return [n for n in _walk_block(select) if isinstance(n, (exp.Anonymous, exp.Filter))]
+    """Return the sums and means in the parts of a block that may hold aggregates, with and without FILTER."""
+    return [n for n in _walk_block(select) if _name(n.this if isinstance(n, exp.Filter) else n) in _SUMMED]
+
+
+def _name(node: exp.Expr) -> str:
+    """Return the name of a call in lower case; "" for other nodes."""
+    return (function_name(node) or "").lower()
 
 
 def _find_boolean_columns(select: exp.Select, policy: Policy, catalog: Catalog) -> frozenset[str]:
@@ -272,8 +282,8 @@ class _Reader:
         """
         where = node.expression.this if isinstance(node, exp.Filter) else None
         call = node.this if isinstance(node, exp.Filter) else node
-        name = (function_name(call) or "").lower()
-        if name not in ("sum", "avg") or isinstance(node.parent, (exp.Window, exp.Filter)):
+        name = _name(call)
+        if isinstance(node.parent, (exp.Window, exp.Filter)):
             return None
         bounds, values = split_arguments(call)
         found = self.read_indicator(values[0]) if len(values) == 1 else None

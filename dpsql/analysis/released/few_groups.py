@@ -11,10 +11,11 @@ from __future__ import annotations
 from sqlglot import exp
 
 from dpsql.analysis.block_groups import Group
+from dpsql.analysis.casts import make_canonical
 from dpsql.analysis.compiled_relation import Scope
 from dpsql.analysis.released import name_unit, write_argument
 from dpsql.analysis.released.released_numbers import AggregateCall, ReleasedAggregate, UnitNumber
-from dpsql.analysis.scalar_rules import compile_condition, make_canonical
+from dpsql.analysis.scalar_rules import compile_condition
 from dpsql.analysis.typed_expression import make_column
 from dpsql.errors import InternalError, with_article
 from dpsql.kernel.tree import (

@@ -12,12 +12,12 @@ from fractions import Fraction
 
 from sqlglot import exp
 
+from dpsql.analysis.casts import make_canonical
 from dpsql.analysis.compiler import compile_order_term
 from dpsql.analysis.grids import grid_of
 from dpsql.analysis.released import assume_cut, bound_rows, name_unit, write_argument
 from dpsql.analysis.released.few_groups import NumberOfFew
 from dpsql.analysis.released.released_numbers import AggregateCall, CallArgument
-from dpsql.analysis.scalar_rules import make_canonical
 from dpsql.errors import Fix, with_article
 from dpsql.kernel.tree import (
     Aggregate,

@@ -12,6 +12,7 @@ from typing import Literal
 from sqlglot import exp
 
 from dpsql.analysis.bound_ladders import ROWS as ROWS_OF_UNIT
+from dpsql.analysis.casts import make_canonical
 from dpsql.analysis.compiled_relation import Scope
 from dpsql.analysis.compiler import read_number, split_arguments
 from dpsql.analysis.conversions import convert_implicitly
@@ -28,7 +29,6 @@ from dpsql.analysis.released import (
     write_bound,
 )
 from dpsql.analysis.released.released_numbers import SEARCHED, AggregateCall, UnitNumber
-from dpsql.analysis.scalar_rules import make_canonical
 from dpsql.analysis.typed_expression import Bounds, Typed
 from dpsql.errors import Fix, InternalError, with_article
 from dpsql.kernel.tree import Binary, Call, Case, Cast, Constant, Counted, Expr, IsNull, Paren, kept

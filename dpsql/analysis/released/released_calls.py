@@ -244,7 +244,7 @@ def _bound_by_rows(
 def _read_bounds(call: AggregateCall, named: Sequence[exp.Expr], value: Typed) -> tuple[Fraction, Fraction]:
     """Return the two bounds that a call writes."""
     tuple_, name = named[0].expression, named[0].name.lower()
-    values = tuple_.expressions if isinstance(tuple_, exp.Tuple) else []
+    values = tuple_.expressions if isinstance(tuple_, (exp.Tuple, exp.Array)) else []
     bounds = [found for v in values if (found := read_number(v)) is not None]
     right = len(bounds) == len(values) == 2 and bounds[0] != bounds[1]
     known, pair = name in (_PER_GROUP, _PER_ROW), sorted(bounds) if right else [Fraction(0), Fraction(100)]
@@ -256,7 +256,7 @@ def _read_bounds(call: AggregateCall, named: Sequence[exp.Expr], value: Typed) -
             own = f"the {total} of {with_article(name_unit(call.source))} in a group"
             hint += f", {_write_call(call, _PER_GROUP, pair)} {own}"
         raise call.refuse(f"{call.name.upper()} {what}", named[-1], hint)
-    if not right or bounds != pair:
+    if not right or bounds != pair or isinstance(tuple_, exp.Array):
         raise call.refuse(
             "the bounds of values are two numbers, the smaller first",
             named[0],

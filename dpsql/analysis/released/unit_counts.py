@@ -9,6 +9,7 @@ from fractions import Fraction
 from sqlglot import exp
 
 from dpsql.analysis.bound_ladders import ROWS, Contribution, Ladder
+from dpsql.analysis.casts import make_canonical
 from dpsql.analysis.compiled_relation import From
 from dpsql.analysis.compiler import check_arguments, function_name, read_whole_number, split_arguments
 from dpsql.analysis.grids import parts_of_step
@@ -26,7 +27,6 @@ from dpsql.analysis.released import (
 from dpsql.analysis.released.few_groups import GROUPS, CountedKeys, compile_few_groups
 from dpsql.analysis.released.first_rows import FIRST, SumOfFirst, compile_first_rows
 from dpsql.analysis.released.released_numbers import AggregateCall, ReleasedAggregate, UnitNumber
-from dpsql.analysis.scalar_rules import make_canonical
 from dpsql.analysis.total_forms import widen_integer
 from dpsql.analysis.typed_expression import UNSTORABLE, Typed, UnitRole
 from dpsql.errors import Fix, with_article
@@ -253,6 +253,10 @@ def compile_count(call: AggregateCall) -> UnitNumber:
         if len(arguments) != 1:
             raise call.refuse("COUNT takes one argument", call.node)
         counted = call.expression(arguments[0])
+        if counted.type == BOOLEAN and not counted.is_column:
+            call.compiler.assume(
+                Assumed("COUNT(condition) counts rows where it is FALSE, too: COUNT_IF does not")
+            )
         # Of a whole table, a column that is never NULL is in every row; texts may be too long to be read.
         every = counted.is_column and not counted.nulls and counted.type.name not in ("VARCHAR", "BLOB")
         if not every or call.compiler.whole is None:

@@ -104,11 +104,6 @@ def rows_of_units(_: Fraction) -> Sequence[tuple[str, Any, Any]]:
     ]
 
 
-def direction(*, monotone: bool) -> Adjacency:
-    """Return the adjacency to audit: "monotone" or "general"."""
-    return "monotone" if monotone else "general"
-
-
 def any_k(*values: int) -> Arguments:
     """Return the arguments to audit with: the given values of k, whatever epsilon is."""
     return lambda _: {"k": values}
@@ -234,24 +229,37 @@ def moves(low: int, high: int) -> Inputs:
     return inputs
 
 
+def selection(
+    name: str,
+    about: str,
+    plan: Callable[..., Mechanism[Any]],
+    arguments: Arguments,
+    *,
+    monotone: bool = True,
+    tight: bool = True,
+    **options: Any,  # noqa: ANN401  handed on to the plan
+) -> AuditCase:
+    """Return the case of a selection by counts that a unit moves in one direction, or in any."""
+    adjacency: Adjacency = "monotone" if monotone else "general"
+    made = partial(plan, monotone=monotone, **options)
+    return AuditCase(f"{name}, {adjacency}", about, made, adjacency, arguments, tight=tight)
+
+
 TOP_K = (
     *(
-        AuditCase(
-            f"noisy top-k, {noise}, {direction(monotone=monotone)}",
+        selection(
+            f"noisy top-k, {noise}",
             "the k largest groups in order, with gaps (Free Gap, Algorithm 1)",
-            partial(NoisyTopK.plan, monotone=monotone, noise=noise),
-            direction(monotone=monotone),
+            NoisyTopK.plan,
             any_k(2, 3),
+            monotone=monotone,
+            noise=noise,
         )
         for noise in get_args(Noise)
         for monotone in (True, False)
     ),
-    AuditCase(
-        "noisy lowest-k, exponential, monotone",
-        "the k smallest groups",
-        partial(NoisyTopK.plan, lowest=True),
-        "monotone",
-        any_k(1, 2),
+    selection(
+        "noisy lowest-k, exponential", "the k smallest groups", NoisyTopK.plan, any_k(1, 2), lowest=True
     ),
     *(
         AuditCase(
@@ -294,47 +302,38 @@ TOP_K = (
 )
 
 
+_PEELED = "the k largest groups by k rounds of noisy max with gap"
 PEELED = (
     *(
-        AuditCase(
-            f"peeled top-k, {noise}, {direction(monotone=monotone)}",
-            "the k largest groups by k rounds of noisy max with gap",
-            partial(PeeledTopK.plan, monotone=monotone, noise=noise),
-            direction(monotone=monotone),
-            any_k(2, 3),
+        selection(
+            f"peeled top-k, {noise}", _PEELED, PeeledTopK.plan, any_k(2, 3), monotone=monotone, noise=noise
         )
         for noise in get_args(Noise)
         for monotone in (True, False)
     ),
-    AuditCase(
-        "peeled lowest-k, exponential, monotone",
+    selection(
+        "peeled lowest-k, exponential",
         "the k smallest groups by k rounds of noisy max with gap",
-        partial(PeeledTopK.plan, lowest=True),
-        "monotone",
+        PeeledTopK.plan,
         any_k(2),
+        lowest=True,
     ),
 )
 
 
+_GUMBEL = "the k largest groups by k rounds of the exponential mechanism, without gaps"
 GUMBEL = (
     *(
-        AuditCase(
-            f"gumbel top-k, {direction(monotone=monotone)}",
-            "the k largest groups by k rounds of the exponential mechanism, without gaps",
-            partial(GumbelTopK.plan, monotone=monotone),
-            direction(monotone=monotone),
-            any_k(2, 3),
-            tight=False,
-        )
+        selection("gumbel top-k", _GUMBEL, GumbelTopK.plan, any_k(2, 3), monotone=monotone, tight=False)
         for monotone in (True, False)
     ),
-    AuditCase(
-        "gumbel lowest-k, monotone",
+    selection(
+        "gumbel lowest-k",
         "the k smallest groups by k rounds of the exponential mechanism",
-        partial(GumbelTopK.plan, lowest=True),
-        "monotone",
+        GumbelTopK.plan,
         any_k(2),
         tight=False,
+        lowest=True,
     ),
 )
 
@@ -354,15 +353,11 @@ EXPONENTIAL = (
 )
 
 
+_JOINT = "a sequence of k groups in proportion to e^(-loss/scale) (Gillenwater et al.)"
 JOINT = (
     *(
-        AuditCase(
-            f"joint exponential mechanism, {direction(monotone=monotone)}",
-            "a sequence of k groups in proportion to e^(-loss/scale) (Gillenwater et al.)",
-            partial(Joint.plan, monotone=monotone),
-            direction(monotone=monotone),
-            any_k(1, 2, 3),
-            tight=False,
+        selection(
+            "joint exponential mechanism", _JOINT, Joint.plan, any_k(1, 2, 3), monotone=monotone, tight=False
         )
         for monotone in (True, False)
     ),

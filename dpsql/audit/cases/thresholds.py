@@ -17,8 +17,8 @@ from dpsql.audit.cases import (
     any_k,
     around,
     at_least_k,
-    direction,
     queries,
+    selection,
     stairs,
 )
 from dpsql.kernel.mechanisms.check_stream import CheckStreamPlan
@@ -46,14 +46,13 @@ def _case(
     name: str,
     about: str,
     *,
-    monotone: bool,
+    monotone: bool = True,
     ks: tuple[int, ...] = (1, 2),
     branches: int = 1,
     **options: Any,  # noqa: ANN401  handed on to the plan
 ) -> AuditCase:
-    adjacency = direction(monotone=monotone)
-    plan = partial(AdaptiveSparseVector.plan, monotone=monotone, branches=branches, **options)
-    return AuditCase(f"{name}, {adjacency}", about, plan, adjacency, around(*ks))
+    plan = AdaptiveSparseVector.plan
+    return selection(name, about, plan, around(*ks), monotone=monotone, branches=branches, **options)
 
 
 SPARSE_VECTOR = (
@@ -62,10 +61,8 @@ SPARSE_VECTOR = (
         for noise in get_args(Noise)
         for monotone in (True, False)
     ),
-    _case(
-        "sparse vector below, exponential", "the first groups below a threshold", monotone=True, below=True
-    ),
-    _case("adaptive sparse vector, 2 branches, exponential", _TWO, monotone=True, branches=2, margin=2),
+    _case("sparse vector below, exponential", "the first groups below a threshold", below=True),
+    _case("adaptive sparse vector, 2 branches, exponential", _TWO, branches=2, margin=2),
     _case(
         "adaptive sparse vector, 2 branches, laplace",
         _TWO,
@@ -74,7 +71,7 @@ SPARSE_VECTOR = (
         margin=2,
         noise="laplace",
     ),
-    _case("adaptive sparse vector, 4 branches, exponential", _MORE, monotone=True, branches=4),
+    _case("adaptive sparse vector, 4 branches, exponential", _MORE, branches=4),
     _case(
         "adaptive sparse vector, 4 branches, limit 1, exponential",
         _MORE,
@@ -86,25 +83,28 @@ SPARSE_VECTOR = (
 )
 
 
-def _case_by_rounds(name: str, *, monotone: bool, **options: Any) -> AuditCase:  # noqa: ANN401  handed on to the plan
-    adjacency = direction(monotone=monotone)
-    return AuditCase(
-        f"{name}, {adjacency}",
-        "the first groups above a threshold, which is drawn anew after each",
-        partial(SparseVectorByRounds.plan, monotone=monotone, **options),
-        adjacency,
-        around(1, 2),
-        tight=options.get("noise") != "laplace",
-    )
-
-
+_ROUNDS = "the first groups above a threshold, which is drawn anew after each"
 SPARSE_VECTOR_ROUNDS = (
     *(
-        _case_by_rounds(f"sparse vector by rounds, {noise}", monotone=monotone, noise=noise)
+        selection(
+            f"sparse vector by rounds, {noise}",
+            _ROUNDS,
+            SparseVectorByRounds.plan,
+            around(1, 2),
+            monotone=monotone,
+            tight=noise != "laplace",
+            noise=noise,
+        )
         for noise in get_args(Noise)
         for monotone in (True, False)
     ),
-    _case_by_rounds("sparse vector by rounds, below, exponential", monotone=True, below=True),
+    selection(
+        "sparse vector by rounds, below, exponential",
+        _ROUNDS,
+        SparseVectorByRounds.plan,
+        around(1, 2),
+        below=True,
+    ),
 )
 
 

@@ -13,6 +13,7 @@ from dpsql.cli import narrate
 from dpsql.cli.repl.commands import command_in, leaves_statement
 from dpsql.language.options import KEYWORDS, OPTION_VALUES, OPTIONS, SETTINGS
 from dpsql.lazy_dataclass import dataclass
+from dpsql.lazy_pattern import lazy_pattern
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -22,16 +23,16 @@ if TYPE_CHECKING:
 
     from dpsql.cli.repl.commands import LineReader
 
-_INSIDEOPTIONS = re.compile(r"\bOPTIONS\s*\(((?:[^()']|'[^']*')*)$", re.IGNORECASE)
-_AFTER_TABLE_WORD = re.compile(r"\b(?:FROM|JOIN|DESCRIBE)\s+\w*$", re.IGNORECASE)
-_AFTER_SET = re.compile(r"\bSET\s+\w*$", re.IGNORECASE)
-_IN_QUOTES = re.compile(
+_INSIDEOPTIONS = lazy_pattern(r"\bOPTIONS\s*\(((?:[^()']|'[^']*')*)$", re.IGNORECASE)
+_AFTER_TABLE_WORD = lazy_pattern(r"\b(?:FROM|JOIN|DESCRIBE)\s+\w*$", re.IGNORECASE)
+_AFTER_SET = lazy_pattern(r"\bSET\s+\w*$", re.IGNORECASE)
+_IN_QUOTES = lazy_pattern(
     r"(\w+)\"?\s*(?:=|<>|!=|\bIN\s*\(|\bLIKE\b)\s*(?:'(?:[^']|'')*'\s*,\s*)*'((?:[^']|'')*)$", re.IGNORECASE
 )
 """A column compared with a text that is not closed yet."""
-_COMPARED = re.compile(r"(\w+)\"?\s*(?:=|<>|!=|\bIN\s*\()\s*$", re.IGNORECASE)
+_COMPARED = lazy_pattern(r"(\w+)\"?\s*(?:=|<>|!=|\bIN\s*\()\s*$", re.IGNORECASE)
 """A column that is to be compared with a value."""
-_QUALIFIED = re.compile(r"(\w+)\.(\w*)$")
+_QUALIFIED = lazy_pattern(r"(\w+)\.(\w*)$")
 _ALIAS = r"\b{table}\s+(?:AS\s+)?{alias}\b"
 
 
@@ -129,7 +130,7 @@ def _filter_starting(word: str, among: Iterable[str]) -> list[str]:
     return sorted(set(found), key=found.index)
 
 
-_COMMENTS = re.compile(r"--[^\n]*(?:\n|$)|/\*.*?\*/", re.DOTALL)
+_COMMENTS = lazy_pattern(r"--[^\n]*(?:\n|$)|/\*.*?\*/", re.DOTALL)
 
 
 def is_complete(text: str) -> bool:

@@ -177,7 +177,8 @@ class DuckDBEngine:
         if len(self._incomplete) > _INCOMPLETE:
             self._incomplete.clear()
         filled = self._write_filled(compiled)
-        rows = self._bits.count(compiled, self._attempt, fetch, counts_only=counts_only)
+        rows: pa.Table | dict[str, NDArray[np.int64]] | Counts | None
+        rows = self._bits.count(compiled, self._attempt, fetch, filled, counts_only=counts_only)
         if rows is None:
             rows = self._rows.count(compiled, self._attempt, fetch)
         texts = [(sql, cell) for sql, cell in compiled.faster if sql not in self._incomplete]
@@ -195,10 +196,10 @@ class DuckDBEngine:
         if filled is None:
             return None
         try:
-            counts_only = confirm(self.schema_database, filled.text, self._policy)
+            confirm(self.schema_database, filled.text, self._policy)
         except (EngineNotTested, InternalError):  # the engine's binder does not understand it as it is meant
             return None
-        return filled if counts_only or not compiled.counts_only else None
+        return filled
 
     def count_few(
         self, compiled: CompiledQuery, check: Callable[[], None], kept: KeptFew | None = None

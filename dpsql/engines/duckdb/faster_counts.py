@@ -83,8 +83,9 @@ class FewGroups:
             upper, few = queries.upper_sql, queries.few(compiled.keys)
             domain = queries.upper if isinstance(queries.upper, OnDomain) else None
             filled = None if domain is None else FilledDomain.of(compiled.certificate, domain)
-            texts = [upper, duckdb_sql(few), *([] if filled is None else [filled.text])]
-            plain = [confirm(self._schema, sql, self._policy) for sql in texts]
+            plain = [confirm(self._schema, sql, self._policy) for sql in (upper, duckdb_sql(few))]
+            if filled is not None:  # it computes places, and if that fails all groups are counted
+                confirm(self._schema, filled.text, self._policy)
         except (EngineNotTested, InternalError):  # the engine binds them otherwise than they are meant
             return None
         if tried in self._failed:

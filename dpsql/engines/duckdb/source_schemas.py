@@ -31,6 +31,7 @@ from dpsql.engines.duckdb.source_files import (
 )
 from dpsql.errors import PolicyError
 from dpsql.lazy_dataclass import dataclass
+from dpsql.lazy_pattern import lazy_pattern
 from dpsql.policy import CsvFormat, CsvSource, FileSource, ParquetSource, files_of, partitions
 from dpsql.policy.names import name_problem
 from dpsql.policy.table_parts import encoding_name, pattern_problem, split_pattern
@@ -40,7 +41,7 @@ _LOOKED_AT = 1 << 24
 _DELIMITERS = (",", ";", "\t", "|")
 _LONGEST_HEADER = 1_000_000
 _FIRST_LINES = 1 << 16
-_WITH_OFFSET = re.compile(r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d(:\d\d(\.\d+)?)? ?(Z|UTC|[+-]\d\d(:?\d\d)?)")
+_WITH_OFFSET = lazy_pattern(r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d(:\d\d(\.\d+)?)? ?(Z|UTC|[+-]\d\d(:?\d\d)?)")
 
 
 def find_format(path: Path) -> CsvFormat:

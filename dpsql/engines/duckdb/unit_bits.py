@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 
     from dpsql.engines.duckdb.table_readers import Reader
     from dpsql.engines.schema_database import SchemaDatabase
+    from dpsql.kernel.counts import Counts
+    from dpsql.kernel.filled_domains import FilledDomain
     from dpsql.kernel.tree import Query
     from dpsql.policy import Policy
     from dpsql.types import SqlType
@@ -85,28 +87,36 @@ class UnitBits:
         compiled: CompiledQuery,
         attempt: Attempt,
         fetch: Callable[[duckdb.DuckDBPyConnection, str], _Rows],
+        filled: FilledDomain | None,
         *,
         counts_only: bool,
-    ) -> _Rows | None:
-        """Run a faster text of a query, and return its rows; None if there is none or it failed.
+    ) -> _Rows | Counts | None:
+        """Run a faster text of a query, and return its rows; counts, where it has the groups by their places.
 
         None: there is no such text, it failed, or its numbers are not all there.
         """
-        groups = _groups(compiled)
+        placed = None if filled is None else filled.by_place
+        groups = _groups(compiled) if placed is None or filled is None else filled.size
         tried = (compiled.tables, groups)
         if not COUNTS_BITS or groups is None or tried in self._failed:
             return None
-        text = self.write(compiled, (compiled.query, compiled.query), groups, attempt)
+        query = compiled.query if placed is None else placed
+        text = self.write(compiled, (query, query), groups, attempt)
         if text is None:
             return None
+
+        def work(cursor: duckdb.DuckDBPyConnection) -> _Rows | Counts | None:
+            if placed is None or filled is None:
+                return text.count(lambda sql: fetch(cursor, sql), compiled.counts)
+            rows = text.count(lambda sql: cursor.execute(sql).fetchnumpy(), compiled.counts)
+            order = None if compiled.order is None else compiled.order.terms
+            return None if rows is None else filled.seal_counts(rows, order)
+
         # A text that the statement's time ends is not tried again either: so this is written before.
         if len(self._failed) >= _FAILED:
             self._failed.clear()
         self._failed.add(tried)
-        found = attempt(
-            lambda cursor: text.count(lambda sql: fetch(cursor, sql), compiled.counts),
-            counts_only=counts_only,
-        )
+        found = attempt(work, counts_only=counts_only)
         if found is not None:
             self._failed.discard(tried)
         return found

@@ -48,17 +48,6 @@ from dpsql.kernel.tree import Expr, Query, Scan, Source, walk
 from dpsql.lazy_dataclass import dataclass
 from dpsql.types import BOOLEAN
 
-__all__ = [
-    "Dialect",
-    "PublicRelation",
-    "TargetColumn",
-    "Translated",
-    "Untranslatable",
-    "Value",
-    "translate",
-    "write",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class WrittenQuery:

@@ -21,6 +21,7 @@ from datetime import date, datetime
 from dpsql.engines.worker import Untranslatable
 from dpsql.kernel.tree.forms import RESULTS
 from dpsql.lazy_dataclass import dataclass
+from dpsql.lazy_pattern import lazy_pattern
 from dpsql.types import BIGINT, HUGEINT, NULL, SqlType
 
 
@@ -60,7 +61,7 @@ _REFERENCE = 65_536
 _TEXT = 256
 """The characters of a literal that count as one word."""
 
-_WORDS = re.compile(
+_WORDS = lazy_pattern(
     r"""
     (?P<text>'(?:[^'\\]++|''|\\.)*+')
     |(?P<name>"(?:[^"]|"")*"\."(?:[^"]|"")*"|`(?:[^`]|``)*`\.`(?:[^`]|``)*`)

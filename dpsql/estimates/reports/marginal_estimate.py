@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -73,36 +72,11 @@ class Undetermined:
 class ReleaseGroup:
     """Releases that share no cell with others, and their equations."""
 
-    releases: tuple[ReleasedMarginal, ...]
-    """All of them; those of the equations are in `system`."""
     columns: dict[str, ColumnClasses]
     system: BlockSystem
     touched: Ints
     """The atoms that they tell of, of the column by which groups are told apart."""
     left_out: tuple[LeftOut, ...]
-
-
-_Key = tuple[str | None, tuple[int, ...]]
-"""The column by which groups are told apart, and the objects of a group."""
-
-
-class _Columns:
-    """The classes of columns, which groups of releases with equal axes share."""
-
-    def __init__(self, universe: Mapping[str, ValueSet]) -> None:
-        self.universe = universe
-        self._found: dict[object, ColumnClasses] = {}
-
-    def classes(self, axes: Sequence[Axis], within: ValueSet | None) -> ColumnClasses:
-        distinct = tuple(dict.fromkeys(axes))
-        column = axes[0].column
-        key = distinct, within
-        if key not in self._found:
-            universe = self.universe.get(column, ValueSet.everything())
-            if within is not None:
-                universe &= within
-            self._found[key] = ColumnClasses.of(distinct, universe)
-        return self._found[key]
 
 
 class Estimate:
@@ -120,24 +94,15 @@ class Estimate:
     ([11.0, 21.0], (1, 2))
     """
 
-    def __init__(
-        self,
-        releases: tuple[ReleasedMarginal, ...],
-        columns: _Columns,
-        known: Mapping[_Key, ReleaseGroup],
-    ) -> None:
-        self.releases = releases
-        self._columns = columns
+    def __init__(self, releases: tuple[ReleasedMarginal, ...], universe: Mapping[str, ValueSet]) -> None:
+        self.releases, self._universe = releases, universe
+        self._classes: dict[tuple[object, ...], ColumnClasses] = {}
+        """The classes of columns, which groups of releases with equal axes share."""
         kept, left = _leave_out_large(releases)
         self._by, self._atoms, parts = self._divide(kept)
-        self._groups: dict[_Key, ReleaseGroup] = {}
-        for members, touched in parts:
-            key = self._by, tuple(id(each) for each in members)
-            if key in known:
-                self._groups[key] = replace(known[key], touched=touched)
-            else:
-                self._groups[key] = self._make_group(members, touched)
-        self.left_out = (*left, *(each for group in self._groups.values() for each in group.left_out))
+        self.groups = tuple(self._make_group(members, touched) for members, touched in parts)
+        """The groups of releases that share no cell."""
+        self.left_out = (*left, *(each for group in self.groups for each in group.left_out))
 
     @classmethod
     def of(
@@ -154,18 +119,7 @@ class Estimate:
         """
         if len({each.report for each in releases}) > 1:
             raise ValueError("one estimate is of the releases of one report")
-        return cls(tuple(releases), _Columns(dict(universe or {})), {})
-
-    def extend(self, releases: Sequence[ReleasedMarginal]) -> Estimate:
-        """Return the estimate with more releases; recompute only the groups of cells that they touch."""
-        together = (*self.releases, *releases)
-        if len({each.report for each in together}) > 1:
-            raise ValueError("one estimate is of the releases of one report")
-        return Estimate(together, self._columns, self._groups)
-
-    def groups(self) -> tuple[ReleaseGroup, ...]:
-        """Return the groups of releases that share no cell."""
-        return tuple(self._groups.values())
+        return cls(tuple(releases), universe or {})
 
     def _divide(
         self, releases: Sequence[ReleasedMarginal]
@@ -175,7 +129,7 @@ class Estimate:
         named = [set(each.marginal.columns) for each in releases]
         for column in sorted(set.intersection(*named)) if named else ():
             axes = [axis for each in releases for axis in each.marginal.axes if axis.column == column]
-            universe = self._columns.universe.get(column, ValueSet.everything())
+            universe = self._universe.get(column, ValueSet.everything())
             atoms = ColumnAtoms.of((row for axis in dict.fromkeys(axes) for row in axis.rows), universe)
             groups = _join_groups(releases, axes, atoms)
             if best is None or len(groups) > len(best[2]):
@@ -192,7 +146,7 @@ class Estimate:
             system = BlockSystem(members, columns)
             reason = _is_too_large(columns, system)
             if reason is None:
-                return ReleaseGroup(releases, columns, system, touched, tuple(left))
+                return ReleaseGroup(columns, system, touched, tuple(left))
             largest = max(members, key=lambda each: each.marginal.size)
             left.append(LeftOut(largest.release, reason))
             members.remove(largest)
@@ -205,8 +159,17 @@ class Estimate:
         found = {}
         for column, listed in axes.items():
             within = unite(row for axis in listed for row in axis.rows) if column == self._by else None
-            found[column] = self._columns.classes(listed, within)
+            found[column] = self._find_classes(tuple(dict.fromkeys(listed)), within)
         return found
+
+    def _find_classes(self, axes: tuple[Axis, ...], within: ValueSet | None) -> ColumnClasses:
+        """Return the classes of the values of a column, or of some of them, that distinct axes tell apart."""
+        if (axes, within) not in self._classes:
+            universe = self._universe.get(axes[0].column, ValueSet.everything())
+            self._classes[axes, within] = ColumnClasses.of(
+                axes, universe if within is None else universe & within
+            )
+        return self._classes[axes, within]
 
     def answer(self, wanted: Marginal, level: float = 0.95) -> MarginalAnswer | Undetermined:
         """Return the numbers of a marginal with intervals at a level, or what is missing."""
@@ -229,7 +192,7 @@ class Estimate:
         """
         numbers = np.arange(wanted.size).reshape(wanted.shape)
         held, _ = self._find_rows(wanted)
-        for group in self._groups.values():
+        for group in self.groups:
             rows = np.flatnonzero(held[:, group.touched].any(axis=1))
             if not len(rows):
                 continue
@@ -246,7 +209,7 @@ class Estimate:
         self, wanted: Marginal, *, with_errors: bool = True
     ) -> Undetermined | tuple[FloatArray, FloatArray, list[tuple[Ints, Ints, AnswerParts]], tuple[int, ...]]:
         """Return numbers, variances, the rows and kinds of errors in each group, and releases."""
-        if not self._groups:
+        if not self.groups:
             return Undetermined(wanted)
         values, variances = np.zeros(wanted.shape), np.zeros(wanted.shape)
         numbers = np.arange(wanted.size).reshape(wanted.shape)
@@ -254,7 +217,7 @@ class Estimate:
         used: set[int] = set()
         held, left = self._find_rows(wanted)
         determined = np.broadcast_to(~left.reshape(_along(wanted, self._by)), wanted.shape).copy()
-        for group in self._groups.values():
+        for group in self.groups:
             rows = np.flatnonzero(held[:, group.touched].any(axis=1))
             if not len(rows):
                 continue
@@ -286,7 +249,7 @@ class Estimate:
         rows = (ValueSet.everything(),) if axis is None else axis.rows
         held, cut = self._atoms.locate(rows)
         touched = np.zeros(self._atoms.size, dtype=np.bool_)
-        for group in self._groups.values():
+        for group in self.groups:
             touched[group.touched] = True
         return held, cut | held[:, ~touched].any(axis=1)
 
@@ -304,7 +267,7 @@ class Estimate:
             unknown |= cut.reshape(_along(wanted, column))
         for axis in wanted.axes:
             if axis.column not in group.columns:
-                all_values = self._columns.universe.get(axis.column, ValueSet.everything())
+                all_values = self._universe.get(axis.column, ValueSet.everything())
                 whole = np.array([all_values <= row for row in axis.rows])
                 unknown |= ~whole.reshape(_along(wanted, axis.column))
         parts = AnswerParts(group.system, maps)

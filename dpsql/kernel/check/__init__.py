@@ -21,6 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import replace
+from typing import NamedTuple
 
 from dpsql.kernel.check.certificate import (
     _SEAL,
@@ -33,28 +34,65 @@ from dpsql.kernel.check.certificate import (
     Most,
     Names,
     NotCertified,
+    Relation,
     Step,
     Together,
 )
-from dpsql.kernel.check.proof import Proof
+from dpsql.kernel.check.proof import Proof, Proved
 from dpsql.kernel.check.queries import relation_of_query
-from dpsql.kernel.check.totality import check_total
+from dpsql.kernel.check.totality import Known, check_total
 from dpsql.kernel.check.words import has_known_words
 from dpsql.kernel.facts import ByPeriod, Facts, fold
 from dpsql.kernel.tree import Column, Node, Query, Scan, parts, replaced
 
 
-def certify(query: Query, facts: Facts) -> Certificate:
-    """Return what is proved of a counting query; `NotCertified` if that is not enough to count it."""
-    try:
-        if facts.home is not None:  # a home column is known by its name
-            return _certify_as(replaced(query, _fold_name), query, facts)
-        return _certify_as(query, query, facts)
-    except NotCertified:
-        folded = replaced(query, _fold_name)
-        if folded is query or facts.home is not None:
-            raise
-        return _certify_as(folded, query, facts)
+class Proofs:
+    """What was proved of the queries in counting queries of one statement, each once.
+
+    A query is known by its identity, and stays as long as this: what was proved of it holds wherever it
+    stands, as long as the facts are the same. Others are proved anew.
+    """
+
+    __slots__ = ("facts", "folded", "relations", "total", "words")
+
+    def __init__(self) -> None:
+        self.facts: Facts | None = None
+
+    def begin(self, facts: Facts) -> None:
+        """Keep what was proved from these facts, and of no others."""
+        if self.facts != facts:
+            self.facts, self.total = facts, Known({}, {})
+            self.words: dict[int, _Words] = {}
+            self.folded: dict[int, tuple[Node, Node]] = {}
+            self.relations: dict[int, Proved] = {}
+
+
+class _Words(NamedTuple):
+    """What the nodes of a query name."""
+
+    query: Query
+    kinds: frozenset[str]
+    """What one unit is, of each private table."""
+    periods: bool
+    """Whether units are of one period each."""
+    folds: bool
+    """Whether the name of a stored column is not in lower case."""
+
+
+def certify(query: Query, facts: Facts, proofs: Proofs | None = None) -> Certificate:
+    """Return what is proved of a counting query; `NotCertified` if that is not enough to count it.
+
+    `proofs` gets what is proved of the queries in it, and has that of others.
+    """
+    known = proofs or Proofs()
+    known.begin(facts)
+    words = _read_words(query, facts, known.words)
+    # A column is known by its name in lower case.
+    folded = replaced(query, _fold_name, known.folded) if words.folds else query
+    proof = Proof(facts, check_total(folded, facts, known.total), relation_of_query, known=known.relations)
+    if len(words.kinds) > 1:
+        proof.refuse("units of different kinds", query)
+    return _conclude(proof, relation_of_query(proof, folded), query, folded, periods=words.periods)
 
 
 def _fold_name(node: Node) -> Node:
@@ -64,38 +102,39 @@ def _fold_name(node: Node) -> Node:
     return node
 
 
-def _list_once(query: Query) -> list[Node]:
-    """Return the nodes of a query, each once, also where it stands at several places."""
-    seen, found = {id(query)}, list[Node]((query,))
-    for node in found:
+def _read_words(query: Query, facts: Facts, known: dict[int, _Words]) -> _Words:
+    """Return what the nodes of a query name; refuse words that are none of those of SQL."""
+    found = known.get(id(query))
+    if found is not None:
+        return found
+    kinds, periods, folds = set[str](), False, False
+    seen, waiting = {id(query)}, list[Node]((query,))
+    for node in waiting:
+        if not has_known_words(node):
+            raise NotCertified("a word that is none of those of SQL", node)
+        if isinstance(node, Column):
+            folds |= _fold_name(node) is not node
+        elif isinstance(node, Scan):
+            table = facts.table(node.table)
+            if table is not None and not table.public:
+                kinds.add(table.kind)
+            periods |= table is not None and isinstance(table.unit, ByPeriod)
         for part in parts(node):
-            if id(part) not in seen:
-                seen.add(id(part))
-                found.append(part)
+            if id(part) in seen:
+                continue
+            seen.add(id(part))
+            if isinstance(part, Query):
+                below = _read_words(part, facts, known)
+                kinds |= below.kinds
+                periods, folds = periods | below.periods, folds | below.folds
+            else:
+                waiting.append(part)
+    found = known[id(query)] = _Words(query, frozenset(kinds), periods, folds)
     return found
 
 
-def _kind_of(facts: Facts, name: str) -> str | None:
-    """Return what one unit of a table is; None for public tables."""
-    table = facts.table(name)
-    return None if table is None or table.public else table.kind
-
-
-def _certify_as(query: Query, written: Query, facts: Facts) -> Certificate:
-    """Return what is proved of a query, as the certificate of the same query as it was written."""
-    kinds, periods = set[str | None](), False
-    for node in _list_once(query):
-        if not has_known_words(node):
-            raise NotCertified("a word that is none of those of SQL", node)
-        if isinstance(node, Scan):
-            kinds.add(_kind_of(facts, node.table))
-            table = facts.table(node.table)
-            periods |= table is not None and isinstance(table.unit, ByPeriod)
-    kinds.discard(None)
-    proof = Proof(facts, check_total(query, facts), relation_of_query)
-    if len(kinds) > 1:
-        proof.refuse("units of different kinds", query)
-    found = relation_of_query(proof, query)
+def _conclude(proof: Proof, found: Relation, written: Query, query: Query, *, periods: bool) -> Certificate:
+    """Return the certificate of a query as it was written, of which a relation was proved."""
     groups = found.groups
     if found.kind is not Kind.GROUPS or groups is None:
         return proof.refuse("a query that counts no groups", query)
@@ -131,7 +170,7 @@ def _certify_as(query: Query, written: Query, facts: Facts) -> Certificate:
         together=tuple(_bound_total(each, most) for each in groups.together),
         bounds=groups.bounds,
         fine=groups.fine,
-        derivation=tuple(proof.steps),
+        derivation=proof.derivation(),
         seal=_SEAL,
         rows_of=groups.rows_of,
         parts=found.parts,

@@ -295,3 +295,37 @@ def columns_read(*nodes: Node, source: From) -> set[object]:
         else:
             waiting += parts(node)
     return read
+
+
+def unsettle_lists(
+    windows: list[Window], query: Select, source: From, columns: dict[str, Value], at: Around
+) -> None:
+    """Let no function read lists of DOUBLEs by which windows order rows: rows that tie may differ in zeros.
+
+    A list that the result has as it is may be of either row, which is the same up to these.
+    """
+    inner = at._replace(found=None)
+    ordered = [part for w in windows for part in (*w.partition, *(term.expr for term in w.order))]
+    named = [part for part in ordered if isinstance(unwrap(part), Column)]
+    lists = {token(part) for part in named if not derive(part, inner).canonical}
+    for name, item in zip(columns, query.items, strict=True) if lists else ():
+        expr = unwrap(item.expr)
+        if isinstance(expr, Column):
+            if token(expr) in lists:
+                columns[name] = columns[name]._replace(settled=False)
+            continue
+        if columns_read(*_beside_orders(expr), source=source) & lists:
+            raise NotCertified("a list of DOUBLEs that is read where rows that tie may differ in it", item)
+
+
+def _beside_orders(expr: Expr) -> Iterator[Node]:
+    """Yield the columns and queries of an expression, without the keys and orders of windows."""
+    waiting: list[Node] = [expr]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, Window):
+            waiting.append(node.function)
+        elif isinstance(node, (Column, Query)):
+            yield node
+        else:
+            waiting += parts(node)

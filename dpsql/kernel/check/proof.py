@@ -47,6 +47,15 @@ from dpsql.lazy_dataclass import dataclass
 from dpsql.types import SqlType
 
 
+class Proved(NamedTuple):
+    """What was proved of a query that is in no expression, and by which steps: its own, and whole proofs."""
+
+    query: Query
+    relation: Relation
+    steps: list[Step | tuple[str, Proved]]
+    fitting: list[tuple[Scope, Node]]
+
+
 @dataclass(slots=True)
 class Proof:
     """The state of a proof: what is known of a query so far, and by which steps it was concluded.
@@ -75,9 +84,9 @@ class Proof:
     outer: list[Relation] = field(default_factory=list)
     selects: list[Select] = field(default_factory=list)
     path: list[str] = field(default_factory=list)
-    steps: list[Step] = field(default_factory=list)
-    known: dict[int, Relation] = field(default_factory=dict)
+    known: dict[int, Proved] = field(default_factory=dict)
     """By the identity of the query: an equal one may have columns of other types."""
+    steps: list[Step | tuple[str, Proved]] = field(default_factory=list)
     fitting: list[tuple[Scope, Node]] = field(default_factory=list)
 
     def sums_fit(self, expr: Expr, select: Select, low: Number, high: Number) -> None:
@@ -106,14 +115,42 @@ class Proof:
 
     def query(self, query: Query, part: str) -> Relation:
         """Return the relation of a query that is a part of the node that is looked at."""
-        made = None if self.outer else self.known.get(id(query))
-        if made is None:
-            self.path.append(part)
+        self.path.append(part)
+        if self.outer:
             made = self.prove(self, query)
-            self.path.pop()
-            if not self.outer:
-                self.known[id(query)] = made
+        else:
+            known = self.known.get(id(query))
+            if known is None:
+                known = self.known[id(query)] = self._prove_alone(query)
+            self.steps.append((".".join(self.path), known))
+            self.fitting += known.fitting
+            made = known.relation
+        self.path.pop()
         return made
+
+    def _prove_alone(self, query: Query) -> Proved:
+        """Prove the relation of a query that is in no expression: it is the same at all places."""
+        around = self.path, self.steps, self.fitting
+        self.path, self.steps, self.fitting = [], [], []
+        made = Proved(query, self.prove(self, query), self.steps, self.fitting)
+        self.path, self.steps, self.fitting = around
+        return made
+
+    def derivation(self) -> tuple[Step, ...]:
+        """Return the steps of the proof, those of each query where it stands first."""
+        found, seen = list[Step](), set[int]()
+
+        def add(steps: list[Step | tuple[str, Proved]], path: str) -> None:
+            for step in steps:
+                if isinstance(step, Step):
+                    at = f"{path}.{step.path}" if path and step.path else path or step.path
+                    found.append(Step(step.rule, step.concludes, at))
+                elif id(step[1]) not in seen:
+                    seen.add(id(step[1]))
+                    add(step[1].steps, f"{path}.{step[0]}" if path else step[0])
+
+        add(self.steps, "")
+        return tuple(found)
 
     def keeps(self, expr: Expr, other: Expr) -> bool:
         """Return whether different values of an expression differ where it is compared with another one."""

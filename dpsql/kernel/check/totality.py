@@ -17,8 +17,9 @@ lists of them are as they are stored.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import field
+from typing import NamedTuple
 
 from dpsql.kernel.check.certificate import NotCertified
 from dpsql.kernel.check.derive import (
@@ -44,6 +45,7 @@ from dpsql.kernel.check.orders import (
     unique_in_both,
     unique_in_join,
     unique_kept,
+    unsettle_lists,
 )
 from dpsql.kernel.check.values import condition
 from dpsql.kernel.facts import Facts
@@ -66,7 +68,6 @@ from dpsql.kernel.tree import (
     Unnest,
     Values,
     Window,
-    parts,
     plain,
     walk,
 )
@@ -103,11 +104,31 @@ class Checked:
         return (found or next(each for each in self.scopes.values() if each[0] == select))[1]
 
 
-def check_total(query: Query, facts: Facts) -> Checked:
-    """Prove that a query fails on no rows and that no order of rows changes its result, or refuse it."""
-    checking = Walk(facts)
+def check_total(query: Query, facts: Facts, known: Known | None = None) -> Checked:
+    """Prove that a query fails on no rows and that no order of rows changes its result, or refuse it.
+
+    `known` has what was found from these facts before.
+    """
+    checking = Walk(facts, known)
     rows = checking.check_whole(query, None)
     return Checked(rows, checking.scopes, tuple(checking.large), checking.found)
+
+
+class Walked(NamedTuple):
+    """What was found of a query that is in no expression: it is the same wherever the query stands."""
+
+    query: Query
+    rows: Rows
+    scopes: tuple[tuple[Select, Scope], ...]
+    large: tuple[tuple[Scope, Node], ...]
+    found: dict[int, Rows]
+
+
+class Known(NamedTuple):
+    """What was found from some facts: of tables, and of queries that are in no expression, by identity."""
+
+    tables: dict[str, Rows]
+    queries: dict[int, Walked]
 
 
 _ONE_ROW = From({}, single=True)
@@ -126,31 +147,55 @@ def _around(query: Select, scope: Scope) -> dict[str, dict[str, Value]]:
 
 
 class Walk:
-    """Walks a query; queries that occur twice are checked once, unless they are in an expression."""
+    """Walks a query; queries that occur twice are checked once, unless they are in an expression.
 
-    def __init__(self, facts: Facts) -> None:
+    Each of these has a walk of its own, of which `known` has the result.
+    """
+
+    def __init__(self, facts: Facts, known: Known | None = None) -> None:
         self.facts = facts
+        self.known = Known({}, {}) if known is None else known
         self.scopes: dict[int, tuple[Select, Scope]] = {}
         self.large: list[tuple[Scope, Node]] = []
-        self.known: dict[int, Rows] = {}
         self.found: dict[int, Rows] = {}
-        self._tables: dict[str, Rows] = {}
+        self._taken: set[int] = set()
+        """The queries of which all that was found is written down here."""
 
     def rows(self, query: Query, outer: Scope | None) -> Rows:
         """Check a query and return what is known of its rows; `outer` is the scope of the query around it."""
         query = plain(query)
-        found = self.known.get(id(query)) if outer is None else None
-        if found is None:
-            if isinstance(query, Select):
-                found = self._select(query, outer)
-            elif isinstance(query, SetOperation):
-                found = self._set_operation(query, outer)
-            else:
-                raise NotCertified("a query of an unknown kind", query)
-            self.found[id(query)] = found
-            if outer is None:
-                self.known[id(query)] = found
+        if outer is not None:
+            return self._derive(query, outer)
+        known = self.known.queries.get(id(query))
+        if known is None:
+            walk = Walk(self.facts, self.known)
+            rows = walk._derive(query, None)
+            known = Walked(query, rows, (*walk.scopes.values(),), (*walk.large,), walk.found)
+            self.known.queries[id(query)] = known
+        if id(query) not in self._taken:
+            self._taken.add(id(query))
+            for each in known.scopes:
+                self._place(*each)
+            self.large += known.large
+            self.found.update(known.found)
+        return known.rows
+
+    def _derive(self, query: Query, outer: Scope | None) -> Rows:
+        if isinstance(query, Select):
+            found = self._select(query, outer)
+        elif isinstance(query, SetOperation):
+            found = self._set_operation(query, outer)
+        else:
+            raise NotCertified("a query of an unknown kind", query)
+        self.found[id(query)] = found
         return found
+
+    def _place(self, query: Select, scope: Scope) -> None:
+        """Write down the scope of a SELECT, which has the same columns around it wherever it stands."""
+        _, known = self.scopes.get(id(query), (query, scope))
+        if known.outer is not scope.outer and _around(query, known) != _around(query, scope):
+            raise NotCertified("one query at two places, among other columns", query)
+        self.scopes[id(query)] = query, scope
 
     def check_whole(self, query: Query, outer: Scope | None) -> Rows:
         """Check a query that is read as a whole, so that no order of rows may decide a column."""
@@ -195,14 +240,14 @@ class Walk:
         raise NotCertified("an item of FROM of an unknown kind", source)
 
     def _table(self, table: str, source: Source) -> Rows:
-        found = self._tables.get(table)
+        found = self.known.tables.get(table)
         if found is None:
             facts = self.facts.table(table)
             if facts is None:
                 raise NotCertified("a table that is not declared", source)
             kinds = [(name, kind if facts.public else kind.held) for name, kind in facts.columns]
             columns = {name: whole(kind, canonical=kind == DOUBLE) for name, kind in kinds}
-            found = self._tables[table] = Rows(columns, facts.unique)
+            found = self.known.tables[table] = Rows(columns, facts.unique)
         return found
 
     def _join(self, join: Join, outer: Scope | None) -> From:
@@ -256,10 +301,7 @@ class Walk:
             present = present_columns(query.where)
             if present:
                 scope = Scope(source.items, self, outer, source.padded, present)
-        _, known = self.scopes.get(id(query), (query, scope))
-        if known.outer is not scope.outer and _around(query, known) != _around(query, scope):
-            raise NotCertified("one query at two places, among other columns", query)
-        self.scopes[id(query)] = query, scope
+        self._place(query, scope)
         found: list[Expr] = []
         at = Around(scope, found=found)
         columns: dict[str, Value] = {}
@@ -282,7 +324,7 @@ class Walk:
             if aggregated:
                 raise NotCertified("a window among aggregates", query)
             loose = loose_items(windows, query, source, columns, names)
-            _unsettle_lists(windows, query, source, columns, at)
+            unsettle_lists(windows, query, source, columns, at)
         if aggregated:
             unique = self._check_groups(query, at, names, source, columns)
         else:
@@ -358,40 +400,6 @@ class Walk:
         limited = query.limit is not None and query.limit > 0
         if limited and not (listed <= ordered or any(columns <= known for columns in unique)):
             raise NotCertified("a LIMIT in an order that is not total", query)
-
-
-def _unsettle_lists(
-    windows: list[Window], query: Select, source: From, columns: dict[str, Value], at: Around
-) -> None:
-    """Let no function read lists of DOUBLEs by which windows order rows: rows that tie may differ in zeros.
-
-    A list that the result has as it is may be of either row, which is the same up to these.
-    """
-    inner = at._replace(found=None)
-    ordered = [part for w in windows for part in (*w.partition, *(term.expr for term in w.order))]
-    named = [part for part in ordered if isinstance(unwrap(part), Column)]
-    lists = {token(part) for part in named if not derive(part, inner).canonical}
-    for name, item in zip(columns, query.items, strict=True) if lists else ():
-        expr = unwrap(item.expr)
-        if isinstance(expr, Column):
-            if token(expr) in lists:
-                columns[name] = columns[name]._replace(settled=False)
-            continue
-        if columns_read(*_beside_orders(expr), source=source) & lists:
-            raise NotCertified("a list of DOUBLEs that is read where rows that tie may differ in it", item)
-
-
-def _beside_orders(expr: Expr) -> Iterator[Node]:
-    """Yield the columns and queries of an expression, without the keys and orders of windows."""
-    waiting: list[Node] = [expr]
-    while waiting:
-        node = waiting.pop()
-        if isinstance(node, Window):
-            waiting.append(node.function)
-        elif isinstance(node, (Column, Query)):
-            yield node
-        else:
-            waiting += parts(node)
 
 
 def _differ(cells: Sequence[Expr], known: Sequence[Value]) -> bool:

@@ -179,6 +179,7 @@ class _Rule:
         self.reader = _reader(made)
         self.single = rows.single(f"s.k{i}" for i in range(node.keys))
         self.one_row = rows.single(NONE)
+        self.by_rows = node.by_rows
 
     def number(self, parts: tuple[Counted, ...], written: Expr) -> Number:
         """Return what a unit changes of the first part minus the others."""
@@ -201,7 +202,7 @@ class _Rule:
             isinstance(x, Column) and x.table == "s" for x in part.row
         ):
             self.proof.refuse("a number of what are no columns of the rows", part)
-        if self.node.by_rows and self.rows.strays and not isinstance(part, (Units, KeptValues)):
+        if self.by_rows and self.rows.strays and not isinstance(part, (Units, KeptValues)):
             self.proof.refuse("a sum of rows without a unit", part)
         low, high, total = self._claim_by_kind(part, names)
         if INFINITY in (-low, high):
@@ -215,7 +216,7 @@ class _Rule:
             case FewUnits(_, _, most):
                 return Claim(0, 1, self._check_bound(most, part))
             case Units(_, single):
-                if self.node.by_rows and (single or self.rows.by_row):
+                if self.by_rows and (single or self.rows.by_row):
                     self._check_single(self.single and single, part)
                 return Claim(0, 1)
             case CappedRows(_, most):
@@ -232,7 +233,7 @@ class _Rule:
                 self._check_scale(part, scale)
                 if place not in (0, 1):
                     self.proof.refuse("neither averages nor what they lack", part)
-                if self.node.by_rows:
+                if self.by_rows:
                     self._check_single(self.single, part)
                 return Claim(0, self._check_bound(width, part) * self._check_bound(fine, part))
             case CappedSum(_, most):
@@ -255,9 +256,9 @@ class _Rule:
 
     def _alone(self, part: RowSum | Moment | CappedSum) -> bool:
         """Return whether the only row of each unit is counted; it must be the only one."""
-        if self.node.by_rows:
+        if self.by_rows:
             self._check_single(self.one_row, part)
-        return self.node.by_rows
+        return self.by_rows
 
     def _times(self, part: RowSum | Moment, most: int) -> int:
         """Return how often what a row has counts for a unit, in parts of a step."""
@@ -274,14 +275,14 @@ class _Rule:
 
     def _claim_of_value(self, part: UnitValue, names: Names) -> Claim:
         value, select = part.value, self.made
-        if self.node.by_rows and part.alone is not None:
+        if self.by_rows and part.alone is not None:
             self._check_single(self.single, part)
             value = part.alone
         elif reads_of(value):
             self.proof.refuse("a value of a unit that reads more than its sums", part)
         if not reads_of(value) <= names or subqueries(value) or has_window(value) or has_aggregate(value):
             self.proof.refuse("a value of a unit that reads more than its row", part)
-        found = self.proof.value(value if self.node.by_rows else self.node.value_of(part), select)
+        found = self.proof.value(value if self.by_rows else self.node.value_of(part), select)
         return Claim(found.low, found.high)
 
     def _check_scale(self, part: Counted, scale: int) -> Value:

@@ -15,13 +15,14 @@ process can spend twice, and what they paid for.
 ``limits``            how many statements may fail or be cancelled, and the slots of those that run; whether
                       the process that holds a reservation is still alive
 ``reports``           registered reports, and what is kept of each part's budget for them
-``lasting_streams``   streams of checks that outlive processes: opened, checked and closed; ``stream_tables``
-                      has their tables, and ``streams_of_ledger`` is what a session calls
+``lasting_streams``   streams of checks that outlive processes: opened, checked and closed;
+                      ``streams_of_ledger`` is what a session calls
 ``kept_results``      kept ladders, and stored releases: found again by their analyst, or shared
 ``budget_errors``     the errors of a budget of which too little is left
 ``events``            everything that changed, in a chain of hashes; the types that pass in and out
 ``store``             a process's connection: transactions, waiting, threads, forks, errors
-``schema``            the file: its tables, its creation and recognition
+``tables``            the tables of the file, and the triggers by which it only grows
+``schema``            the file: its creation and recognition
 ====================  ===========================================================================
 """
 

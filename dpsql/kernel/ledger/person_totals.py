@@ -37,23 +37,6 @@ from dpsql.kernel.unit_parts import ALL_PARTS, NULL_PART, Calendar, Every, PartS
 if TYPE_CHECKING:
     from dpsql.kernel.ledger.caps import Caps
 
-YEARS: Final = """
--- In how many periods of a year one person may be among what an entry was charged to, for ranges of years, by
--- the numbers that these have as parts; none: the person is the unit, and bears it once in every year.
-CREATE TABLE periods (
-    entry INTEGER NOT NULL REFERENCES entry (entry),
-    low INTEGER NOT NULL CHECK (low >= 0),
-    high INTEGER NOT NULL CHECK (high >= low),
-    times INTEGER NOT NULL CHECK (times > 0),
-    PRIMARY KEY (entry, low)
-) WITHOUT ROWID;
-CREATE TRIGGER periods_stay BEFORE DELETE ON periods
-BEGIN SELECT RAISE(ABORT, 'the ledger is append-only'); END;
-CREATE TRIGGER periods_are_final BEFORE UPDATE ON periods
-BEGIN SELECT RAISE(ABORT, 'the ledger is append-only'); END;
-"""
-"""What version 11 added."""
-
 MOST: Final[dict[Every, int]] = {"day": 366, "week": 53, "month": 12, "quarter": 4, "year": 1}
 """How many periods begin in a year at most."""
 _FIRST, _LAST = 2000, 2099

@@ -35,9 +35,9 @@ from dpsql.kernel.mechanisms.check_stream import (
     Off,
     Statistic,
 )
-from dpsql.kernel.mechanisms.exponential import Exponential, GumbelChoice, GumbelTopK
-from dpsql.kernel.mechanisms.gaussian import Gaussian, GaussianMeasured
-from dpsql.kernel.mechanisms.joint import Joint, JointTopK
+from dpsql.kernel.mechanisms.exponential import Exponential, GumbelTopK
+from dpsql.kernel.mechanisms.gaussian import Gaussian
+from dpsql.kernel.mechanisms.joint import Joint
 from dpsql.kernel.mechanisms.ladder import (
     FULL,
     Binned,
@@ -54,10 +54,10 @@ from dpsql.kernel.mechanisms.limited_domain import (
     LimitedTopK,
     OrderedThenSet,
 )
-from dpsql.kernel.mechanisms.measure import Box, BoxMeasured, Laplace, Measured, Refined, Refinement
-from dpsql.kernel.mechanisms.mechanism import Noise, NoiseSource, usual_grid
+from dpsql.kernel.mechanisms.measure import Box, Laplace, Refinement
+from dpsql.kernel.mechanisms.mechanism import Cells, Chosen, Measured, Noise, NoiseSource, usual_grid
 from dpsql.kernel.mechanisms.noisy_order import TopK, check_sparse
-from dpsql.kernel.mechanisms.quantile import Extreme, Extremes, Quantile, Quantiles
+from dpsql.kernel.mechanisms.quantile import Extreme, Quantile
 from dpsql.kernel.mechanisms.sparse_vector import (
     AdaptiveSparseVector,
     HybridSparseVector,
@@ -84,26 +84,22 @@ __all__ = [
     "Binned",
     "Bins",
     "Box",
-    "BoxMeasured",
     "CheckStream",
     "CheckStreamPlan",
+    "Chosen",
     "Direction",
     "Existing",
     "ExistingGroups",
     "Exponential",
     "Extreme",
-    "Extremes",
     "FirstStable",
     "Gaussian",
-    "GaussianMeasured",
-    "GumbelChoice",
     "GumbelTopK",
     "Histograms",
     "Hybrid",
     "HybridSparseVector",
     "HybridTopK",
     "Joint",
-    "JointTopK",
     "Ladder",
     "Laplace",
     "LimitedDomain",
@@ -118,8 +114,6 @@ __all__ = [
     "OrderedThenSet",
     "PeeledTopK",
     "Quantile",
-    "Quantiles",
-    "Refined",
     "Refinement",
     "Rung",
     "RungBins",

@@ -13,9 +13,9 @@ from dpsql.kernel.changes import Taken
 from dpsql.kernel.loss import BoundedRange, Number, PrivacyLoss, PureDP
 from dpsql.kernel.mechanisms.mechanism import (
     SYSTEM,
+    Chosen,
     Mechanism,
     NoiseSource,
-    Result,
     as_counts,
     bound,
     grid_of,
@@ -190,15 +190,8 @@ def _runs(
     return index, steps
 
 
-@dataclass(frozen=True, eq=False, slots=True)
-class GumbelChoice(Result["GumbelTopK"]):
-    """The groups chosen, best first: int64 positions in the counts, min(k, n) of them."""
-
-    index: NDArray[np.int64]
-
-
 @dataclass(frozen=True, slots=True)
-class GumbelTopK(Mechanism[GumbelChoice]):
+class GumbelTopK(Mechanism["Chosen[GumbelTopK]"]):
     """Chooses k groups one by one, of those left each with probability proportional to e^(count/scale).
 
     This is the law of the k largest of counts + Gumbel noise of this scale, in order. There are no gaps and
@@ -271,17 +264,17 @@ class GumbelTopK(Mechanism[GumbelChoice]):
         """
         return pays_for(self, taken.span, min(self.k, self.groups - 1))
 
-    def run(self, counts: ArrayLike, source: NoiseSource = SYSTEM) -> GumbelChoice:
+    def run(self, counts: ArrayLike, source: NoiseSource = SYSTEM) -> Chosen[GumbelTopK]:
         """Choose the groups with the largest counts plus Gumbel noise; counts in any order."""
         array = as_counts(counts, self.groups, trials=True)
         if not self.scale:
-            return GumbelChoice(self, np.zeros(array.shape, dtype=np.int64))
+            return Chosen(self, np.zeros(array.shape, dtype=np.int64))
         rate, entropy = exact_noise.rate(self.scale, self.resolution), source.bits
         values = to_steps(array, self.resolution, negated=self.lowest).reshape(-1, self.groups)
         index = np.empty((len(values), min(self.k, self.groups)), dtype=np.int64)
         for row, trials in distinct(values):
             index[trials] = _chosen(row, self.k, len(trials), rate, entropy)
-        return GumbelChoice(self, index.reshape(*array.shape[:-1], index.shape[1]))
+        return Chosen(self, index.reshape(*array.shape[:-1], index.shape[1]))
 
 
 def _chosen(

@@ -8,7 +8,7 @@ from fractions import Fraction
 from functools import lru_cache
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from dpsql.kernel import loss
 from dpsql.kernel import noise as exact_noise
@@ -16,9 +16,9 @@ from dpsql.kernel.changes import Taken
 from dpsql.kernel.loss import Number, PrivacyLoss
 from dpsql.kernel.mechanisms.mechanism import (
     SYSTEM,
+    Measured,
     Mechanism,
     NoiseSource,
-    Result,
     as_counts,
     bounds_of,
     common_unit,
@@ -133,15 +133,8 @@ _MOST = 1 << 62
 """Counts are at most this before they are rounded."""
 
 
-@dataclass(frozen=True, eq=False, slots=True)
-class GaussianMeasured(Result["Gaussian"]):
-    """Counts with Gaussian noise, float64 in `value`, in counts."""
-
-    value: NDArray[np.float64]
-
-
 @dataclass(frozen=True, slots=True)
-class Gaussian(Mechanism[GaussianMeasured]):
+class Gaussian(Mechanism["Measured[Gaussian]"]):
     """Gaussian noise on each of several counts, and where that has less noise in all, one on all of them.
 
     It is private at an order of Renyi divergence, and for no epsilon alone: `loss` is a `Gaussian` part.
@@ -288,11 +281,11 @@ class Gaussian(Mechanism[GaussianMeasured]):
             cost += min(every, together)
         return cost <= 2 * self.own * rho
 
-    def run(self, counts: ArrayLike, source: NoiseSource = SYSTEM) -> GaussianMeasured:
+    def run(self, counts: ArrayLike, source: NoiseSource = SYSTEM) -> Measured[Gaussian]:
         """Add Gaussian noise to the counts; sums that leave 64 bits are clamped."""
         array = as_counts(counts, self.size, trials=True)
         if not self.size:
-            return GaussianMeasured(self, array.astype(np.float64))
+            return Measured(self, array.astype(np.float64))
         steps = self.unit // np.tile(np.array(self.bounds, dtype=np.int64), self.repeats)
         limit = exact_noise.STEP_LIMIT // steps
         if self.places:
@@ -301,7 +294,7 @@ class Gaussian(Mechanism[GaussianMeasured]):
         placed += source.gaussian(self.own, array.shape)
         if self.shared:
             placed += source.gaussian(self.shared, (*array.shape[:-1], 1))
-        return GaussianMeasured(self, np.ldexp(placed / steps, self.places))
+        return Measured(self, np.ldexp(placed / steps, self.places))
 
 
 def rounded_squares(groups: int, most: int, total: int) -> int:

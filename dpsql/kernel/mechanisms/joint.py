@@ -13,9 +13,9 @@ from dpsql.kernel.changes import Taken
 from dpsql.kernel.loss import BoundedRange, Number, PrivacyLoss, PureDP
 from dpsql.kernel.mechanisms.mechanism import (
     SYSTEM,
+    Chosen,
     Mechanism,
     NoiseSource,
-    Result,
     as_counts,
     bound,
     grid_of,
@@ -187,15 +187,8 @@ class Levels:
 _CELLS = 1 << 22
 
 
-@dataclass(frozen=True, eq=False, slots=True)
-class JointTopK(Result["Joint"]):
-    """The groups of the sequence that was drawn: int64 positions in the counts, min(k, n) of them."""
-
-    index: NDArray[np.int64]
-
-
 @dataclass(frozen=True, slots=True)
-class Joint(Mechanism[JointTopK]):
+class Joint(Mechanism["Chosen[Joint]"]):
     """Draws a sequence of k groups with probability proportional to e^(-loss/scale).
 
     The loss of a sequence is the largest difference between the i-th largest count and the count of its i-th
@@ -264,7 +257,7 @@ class Joint(Mechanism[JointTopK]):
         """
         return pays_for(self, 2 * taken.span)
 
-    def run(self, counts: ArrayLike, source: NoiseSource = SYSTEM) -> JointTopK:
+    def run(self, counts: ArrayLike, source: NoiseSource = SYSTEM) -> Chosen[Joint]:
         """Choose a sequence of k groups by the joint exponential mechanism; counts in any order."""
         array = as_counts(counts, self.groups, trials=True)
         values = to_steps(array, 0, negated=self.lowest).reshape(math.prod(array.shape[:-1]), self.groups)
@@ -272,7 +265,7 @@ class Joint(Mechanism[JointTopK]):
         if self.scale:
             for row, trials in distinct(values):
                 index[trials] = self._runs(row, len(trials), source.bits)
-        return JointTopK(self, index.reshape(*array.shape[:-1], self.k))
+        return Chosen(self, index.reshape(*array.shape[:-1], self.k))
 
     def _runs(self, counts: NDArray[np.int64], size: int, entropy: exact_noise.Entropy) -> NDArray[np.int64]:
         """Run the mechanism `size` times on the same counts."""

@@ -15,9 +15,9 @@ from dpsql.kernel.changes import Taken
 from dpsql.kernel.loss import Number, PrivacyLoss, Stream
 from dpsql.kernel.mechanisms.mechanism import (
     SYSTEM,
+    Measured,
     Mechanism,
     NoiseSource,
-    Result,
     as_counts,
     bound,
     bounds_of,
@@ -33,15 +33,8 @@ _HALF = 31
 """Bits of the lower halves of numbers, of which 2^31 have a sum below 2^63, and of the upper halves."""
 
 
-@dataclass(frozen=True, eq=False, slots=True)
-class Measured(Result["Laplace"]):
-    """Counts with independent Laplace noise, float64 in `value`; or their noisy total, of shape (1,)."""
-
-    value: NDArray[np.float64]
-
-
 @dataclass(frozen=True, slots=True)
-class Laplace(Mechanism[Measured]):
+class Laplace(Mechanism["Measured[Laplace]"]):
     """Laplace noise on each of several counts, or (`total`) on their sum, which is called an anchor.
 
     With the gaps between the counts, the anchor determines each of them.
@@ -103,7 +96,7 @@ class Laplace(Mechanism[Measured]):
         each = part.epsilon * self.scale
         return taken.total <= part.times * each and (part.times == 1 or taken.most <= each)
 
-    def run(self, counts: ArrayLike, source: NoiseSource = SYSTEM) -> Measured:
+    def run(self, counts: ArrayLike, source: NoiseSource = SYSTEM) -> Measured[Laplace]:
         """Add noise to each count, clamped to 2^60 grid steps, or to their sum."""
         array = as_counts(counts, self.groups, trials=True)
         values = exact_noise.place(array, self.resolution)
@@ -123,15 +116,8 @@ def _exact_sum(values: NDArray[np.int64]) -> NDArray[np.object_]:
     return total
 
 
-@dataclass(frozen=True, eq=False, slots=True)
-class Refined(Result["Refinement"]):
-    """Counts with Laplace noise at each level, float64 in `value`: all counts of one level after another."""
-
-    value: NDArray[np.float64]
-
-
 @dataclass(frozen=True, slots=True)
-class Refinement(Mechanism[Refined]):
+class Refinement(Mechanism["Measured[Refinement]"]):
     """Counts with Laplace noise at increasing epsilons; all levels together cost the last epsilon.
 
     One privacy unit changes one of the counts.
@@ -214,7 +200,7 @@ class Refinement(Mechanism[Refined]):
         paid = last * self.scales[-1] / self.scales[-2]
         return PrivacyLoss((Stream(last - paid, last + paid),))
 
-    def run(self, counts: ArrayLike, source: NoiseSource = SYSTEM) -> Refined:
+    def run(self, counts: ArrayLike, source: NoiseSource = SYSTEM) -> Measured[Refinement]:
         """Release each count at every level of precision."""
         placed = exact_noise.place(as_counts(counts, self.groups, trials=True), self.resolution)
         noise = source.draw("laplace", self.scales[0], self.resolution, placed.shape)
@@ -222,9 +208,11 @@ class Refinement(Mechanism[Refined]):
         for level in range(1, len(self.scales)):
             noise = self._less(noise, level, source)
             levels.append(placed + noise)
-        return Refined(self, in_counts(np.concatenate(levels, axis=-1), self.resolution))
+        return Measured(self, in_counts(np.concatenate(levels, axis=-1), self.resolution))
 
-    def again(self, counts: ArrayLike, released: ArrayLike, source: NoiseSource = SYSTEM) -> Refined:
+    def again(
+        self, counts: ArrayLike, released: ArrayLike, source: NoiseSource = SYSTEM
+    ) -> Measured[Refinement]:
         """Release each count at the last level alone, given its release at the level before, in grid steps.
 
         The counts must be those that were released.
@@ -232,7 +220,7 @@ class Refinement(Mechanism[Refined]):
         placed = exact_noise.place(as_counts(counts, self.groups, trials=True), self.resolution)
         noise = np.asarray(released, dtype=np.int64) - placed
         less = self._less(noise, len(self.scales) - 1, source)
-        return Refined(self, in_counts(placed + less, self.resolution))
+        return Measured(self, in_counts(placed + less, self.resolution))
 
     def _less(self, noise: NDArray[np.int64], level: int, source: NoiseSource) -> NDArray[np.int64]:
         """Draw the noise of a level, in grid steps, given that of the level before."""
@@ -243,13 +231,6 @@ class Refinement(Mechanism[Refined]):
         above, below = np.minimum(pair, fresh)
         less: NDArray[np.int64] = above - below
         return less
-
-
-@dataclass(frozen=True, eq=False, slots=True)
-class BoxMeasured(Result["Box"]):
-    """Counts with one common noise, float64 in `value`, in counts; its steps are half grid steps."""
-
-    value: NDArray[np.float64]
 
 
 @lru_cache(maxsize=4096)
@@ -271,7 +252,7 @@ def pads(counts: int) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Box(Mechanism[BoxMeasured]):
+class Box(Mechanism["Measured[Box]"]):
     """One noise for several counts that a unit moves in the same direction; or (`cube`) in any directions.
 
     Attributes
@@ -370,12 +351,12 @@ class Box(Mechanism[BoxMeasured]):
         high = max((change.high * step for change, _, step in found), default=0)
         return (high - low if self.pads else max(-low, high)) <= self.unit
 
-    def run(self, counts: ArrayLike, source: NoiseSource = SYSTEM) -> BoxMeasured:
+    def run(self, counts: ArrayLike, source: NoiseSource = SYSTEM) -> Measured[Box]:
         """Add the noise to the counts, clamped, and take the midrange of the pads as their origin."""
         array = as_counts(counts, self.size, trials=True)
         rows = np.atleast_2d(array)
         if not self.size:
-            return BoxMeasured(self, array.astype(np.float64))
+            return Measured(self, array.astype(np.float64))
         bounds = np.tile(np.array(self.bounds, dtype=np.int64), self.repeats)
         steps = self.unit // bounds
         limit = exact_noise.STEP_LIMIT // steps
@@ -387,4 +368,4 @@ class Box(Mechanism[BoxMeasured]):
         else:
             placed = 2 * (placed + source.cube(self.rate, self.size, len(rows)))
         value = placed / (2 * steps)
-        return BoxMeasured(self, value.reshape(array.shape))
+        return Measured(self, value.reshape(array.shape))

@@ -400,3 +400,24 @@ class Result(Generic[M]):
     def charge(self) -> Charge:
         """The epsilon and delta that were spent, by basic composition."""
         return self.loss.charge
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Measured(Result[M]):
+    """Counts with noise, float64 in `value`, in counts; or their noisy total, of shape (1,)."""
+
+    value: NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Chosen(Result[M]):
+    """The groups chosen, without gaps, best first: int64 positions in the counts, min(k, n) of them."""
+
+    index: NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Cells(Result[M]):
+    """The cells chosen of a public grid of values, int64, for one group; or a row of them a group."""
+
+    cell: NDArray[np.int64]

@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from dpsql.kernel import noise as exact_noise
 from dpsql.kernel.changes import Taken
 from dpsql.kernel.loss import BoundedRange, Number, PrivacyLoss, PureDP, exact
-from dpsql.kernel.mechanisms.mechanism import SYSTEM, Mechanism, NoiseSource, Result, positive, whole
+from dpsql.kernel.mechanisms.mechanism import SYSTEM, Cells, Mechanism, NoiseSource, positive, whole
 from dpsql.kernel.mechanisms.weights import MOST_CELLS, Histogram, Histograms, Ramps, given, level, most_rows
 from dpsql.lazy_dataclass import dataclass
 
@@ -26,15 +26,8 @@ _DENOMINATOR = 10_000
 """Quantiles are rounded to fractions of at most this denominator."""
 
 
-@dataclass(frozen=True, eq=False, slots=True)
-class Quantiles(Result["Quantile"]):
-    """The cells of the quantiles, int64: one a quantile as they were asked for, or a row of them a group."""
-
-    cell: NDArray[np.int64]
-
-
 @dataclass(frozen=True, slots=True)
-class Quantile(Mechanism[Quantiles]):
+class Quantile(Mechanism["Cells[Quantile]"]):
     """Chooses cells of a public grid near quantiles of the rows, for all groups at the price of one.
 
     Attributes
@@ -175,7 +168,7 @@ class Quantile(Mechanism[Quantiles]):
         paid = part is not None and part.times >= levels and (part.epsilon or 0) >= self.epsilon
         return paid and taken.low == 0 and taken.total <= self.rows_per_unit
 
-    def run(self, counts: Histograms | ArrayLike, source: NoiseSource = SYSTEM) -> Quantiles:
+    def run(self, counts: Histograms | ArrayLike, source: NoiseSource = SYSTEM) -> Cells[Quantile]:
         """Choose cells for each group, or for an array with a number of rows for every cell."""
         histograms = given(counts, self.cells)
         rows = sum(len(rows) for _, rows in histograms)
@@ -185,7 +178,7 @@ class Quantile(Mechanism[Quantiles]):
         for histogram, which in histograms:
             cell[which] = self._draw(histogram, len(which), source.bits)[:, asked]
         one = not isinstance(counts, Histograms) and np.ndim(counts) == 1
-        return Quantiles(self, cell[0] if one else cell)
+        return Cells(self, cell[0] if one else cell)
 
     def _draw(self, histogram: Histogram, size: int, entropy: exact_noise.Entropy) -> NDArray[np.int64]:
         """Draw the different quantiles of a group, in order, `size` times."""
@@ -262,15 +255,8 @@ _BEYOND = 20
 """The cell is beyond the largest value of all units with a probability of at most 1 in this."""
 
 
-@dataclass(frozen=True, eq=False, slots=True)
-class Extremes(Result["Extreme"]):
-    """The cells chosen, int64: one, of shape (1,), or a row with one a group."""
-
-    cell: NDArray[np.int64]
-
-
 @dataclass(frozen=True, slots=True)
-class Extreme(Mechanism[Extremes]):
+class Extreme(Mechanism["Cells[Extreme]"]):
     """Chooses a cell of a public grid that about `units` units reach: near the largest value of a group.
 
     Each unit counts once in a group, in the cell of its own largest value; with `lowest`, of its smallest.
@@ -338,7 +324,7 @@ class Extreme(Mechanism[Extremes]):
         units = taken.low == 0 and taken.high <= 1
         return units and 2 * taken.total <= (self.loss.epsilon or 0) * self.scale
 
-    def run(self, counts: Histograms | ArrayLike, source: NoiseSource = SYSTEM) -> Extremes:
+    def run(self, counts: Histograms | ArrayLike, source: NoiseSource = SYSTEM) -> Cells[Extreme]:
         """Choose a cell for each group, or for an array with a number of units for every cell."""
         histograms = given(counts, self.cells)
         cell = np.zeros((sum(len(rows) for _, rows in histograms), 1), dtype=np.int64)
@@ -346,7 +332,7 @@ class Extreme(Mechanism[Extremes]):
             ramps = near_reach(histogram, self.units, self.cells, lowest=self.lowest)
             cell[which, 0] = ramps.pick(self.scale, len(which), source.bits)
         one = not isinstance(counts, Histograms) and np.ndim(counts) == 1
-        return Extremes(self, cell[0] if one else cell)
+        return Cells(self, cell[0] if one else cell)
 
 
 def near_reach(histogram: Histogram, units: int, cells: int, *, lowest: bool) -> Ramps:

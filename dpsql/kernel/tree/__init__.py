@@ -98,7 +98,6 @@ from dpsql.kernel.tree.forms import Form, listed_forms
 from dpsql.kernel.tree.node import (
     OPAQUE,
     Expr,
-    Facts,
     KeptHash,
     Lowered,
     Node,
@@ -136,4 +135,4 @@ from dpsql.kernel.tree.relations import (
     kept,
 )
 from dpsql.kernel.tree.row_shares import Moment, RowSum
-from dpsql.kernel.tree.writer import duckdb_sql, literal_sql, quote, utc_time_sql, with_text
+from dpsql.kernel.tree.writer import duckdb_sql, literal_sql, quote, utc_time_sql

@@ -107,7 +107,8 @@ class Weighted(Lowered):
     @property
     def weighed(self) -> Parts:
         """The parts that the query weighs by units, if it is not written by rows."""
-        of_units = (p for p in self.parts if p.weighs and p not in self.shared)
+        shared = self.shared
+        of_units = (p for p in self.parts if p.weighs and p not in shared)
         return tuple(p for p in of_units if self.keys or p.weighs_one_group)
 
     @property
@@ -124,8 +125,8 @@ class Weighted(Lowered):
     @property
     def by_shares(self) -> bool:
         """Whether all parts can be aggregates of rows with the sizes of large units, if not of rows alone."""
-        counts = (p for p in self.parts if p not in self.shared)
-        return bool(self.shared) and all(type(p) is Units for p in counts)
+        shared = self.shared
+        return bool(shared) and all(type(p) is Units for p in self.parts if p not in shared)
 
     @property
     def merges(self) -> bool:
@@ -148,16 +149,17 @@ class Weighted(Lowered):
         values: dict[Counted, Exprs] = {p: tuple(Column("w", n) for n in names[p]) for p in parts}
         if self.merges and self.alone is not None:
             units, sums = self._merge_units(source, each, names, {p: p.size(own, rows[p]) for p in parts})
-            values |= {p: (p.weigh(unit, values[p], *sums[p]),) for p in parts if p not in self.shared}
+            shared = self.shared
+            values |= {p: (p.weigh(unit, values[p], *sums[p]),) for p in parts if p not in shared}
             made = {p: p.of_merged(unit, values[p]) for p in parts}
             return self._select_numbers(made, Derived(units, "w"), "w")
         by = (own, *columns("s", "k", self.keys))
         listed = (*map(Item, by), *items("r", each))
         source = self._join_large(source) if self.shared else source
         units = Select(listed, source, IsNull(own, negated=True), group=by)
-        if self.weighed:
-            units, sums = self._with_totals(units, len(each), names, self.weighed)
-            values |= {p: (p.weigh(unit, values[p], *sums[p]),) for p in self.weighed}
+        if weighed := self.weighed:
+            units, sums = self._with_totals(units, len(each), names, weighed)
+            values |= {p: (p.weigh(unit, values[p], *sums[p]),) for p in weighed}
         made = {p: p.of_units(unit, values[p]) for p in parts}
         return self._select_numbers(made, Derived(units, "w"), "w")
 

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from sqlglot import exp
 
+from dpsql.lazy_pattern import lazy_pattern
 from dpsql.serve.catalog import UnknownObject, UnknownQuestion, UnknownType, postgres
 from dpsql.serve.catalog.database import ANALYST, OWNER, ObjectNames
 from dpsql.serve.catalog.postgres import NAMED_OIDS, PREFIX, TEXT, TEXTS, UNKNOWN, VECTORS
@@ -269,7 +270,7 @@ def object_key(text: str) -> str:
 
 
 _ITEM = r'\s*+(?:"((?:[^"\\]|\\.)*+)"\s*+|((?:[^{}"\\,]|\\.)++))'
-_ARRAY = re.compile(rf"\s*\{{(?:{_ITEM}(?:,{_ITEM})*+|\s*+)\}}\s*", re.DOTALL)
+_ARRAY = lazy_pattern(rf"\s*\{{(?:{_ITEM}(?:,{_ITEM})*+|\s*+)\}}\s*", re.DOTALL)
 
 
 def array_items(text: str) -> list[str | None]:

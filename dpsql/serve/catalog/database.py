@@ -21,6 +21,7 @@ import pyarrow as pa
 from dpsql.engines.duckdb.duckdb_settings import connect, lock
 from dpsql.kernel.tree import quote
 from dpsql.lazy_dataclass import dataclass
+from dpsql.lazy_pattern import lazy_pattern
 from dpsql.policy import Policy, Table, UnitColumn, UnitVia, describe_protected, fold
 from dpsql.serve.catalog import UnknownQuestion, postgres
 from dpsql.serve.catalog.postgres import (
@@ -262,7 +263,7 @@ def _oid_list(oids: Iterable[int]) -> str:
     return f"CAST({list(oids)} AS UINTEGER[])"
 
 
-_PARAMETER = re.compile(r"'(?:[^']|'')*'|(?<![\w.])([a-j])(?![\w(])")
+_PARAMETER = lazy_pattern(r"'(?:[^']|'')*'|(?<![\w.])([a-j])(?![\w(])")
 
 
 def _bind_once(function: Function, body: str) -> str:

@@ -22,6 +22,7 @@ from sqlglot.parsers.postgres import PostgresParser
 from sqlglot.tokenizer_core import Token, TokenType
 
 from dpsql.language.tokens import split_tokens
+from dpsql.lazy_pattern import lazy_pattern
 from dpsql.serve.catalog import Route, Signal, UnknownQuestion, postgres
 from dpsql.serve.catalog.postgres import FUNCTIONS, PREFIX, SCHEMAS, CatalogRelation, Function, load_data
 
@@ -285,7 +286,7 @@ _PID = r'(?:\w+\.)?"?pid"?'
 _LISTED = (
     rf"FROM (?:pg_catalog\.)?pg_stat_activity(?: AS \w+)? WHERE \(?{_PID} = {_NUMBER.format('compared')}\)?"
 )
-_SIGNAL = re.compile(
+_SIGNAL = lazy_pattern(
     rf"SELECT pg_(?P<kind>cancel|terminate)_backend\((?:{_NUMBER.format('number')}|(?P<listed>{_PID}))\)"
     rf'(?: AS (?:\w+|"[^"]*"))?(?(listed) {_LISTED})'
 )

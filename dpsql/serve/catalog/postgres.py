@@ -18,6 +18,7 @@ from typing import Any
 import pyarrow as pa
 
 from dpsql.lazy_dataclass import dataclass
+from dpsql.lazy_pattern import lazy_pattern
 from dpsql.types import SqlType
 
 SCHEMAS = {"pg_catalog": "_pgc", "information_schema": "_pgi"}
@@ -124,7 +125,7 @@ AGGREGATES = {
 }
 """The aggregates and window functions, and the types of their results; `every` is DuckDB's `bool_and`."""
 
-_LINE = re.compile(
+_LINE = lazy_pattern(
     r"(?P<name>\w+)\((?P<arguments>[^)]*)\) -> "
     r"(?P<set>setof )?(?P<result>[\w\[\]\" ]+)(?:\((?P<fields>[^)]*)\))?: (?P<body>.*)"
 )

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any, Literal
 
 from dpsql.kernel.tree import quote
+from dpsql.lazy_pattern import lazy_pattern
 from dpsql.serve.wire.command_words import (
     CloseCursor,
     Command,
@@ -208,7 +209,7 @@ def _read_columns(words: Words, *, brackets: bool) -> tuple[str, ...] | None:
 
 _SHOWN = frozenset({"PRIVACY", "BUDGET", "TABLES", "RELEASES", "RELEASE", "STREAMS", "REPORTS"})
 """What dpsql's own SHOW is followed by."""
-_REPORT = re.compile(r"\s*(CREATE|EXPLAIN|EXECUTE|DROP)\s+REPORT\b", re.IGNORECASE)
+_REPORT = lazy_pattern(r"\s*(CREATE|EXPLAIN|EXECUTE|DROP)\s+REPORT\b", re.IGNORECASE)
 _IDENTITY = "the analyst is who logged in, and no other"
 
 
@@ -420,7 +421,7 @@ _SPELLED = {
 _LEVELS = (("SERIALIZABLE",), ("REPEATABLE", "READ"), ("READ", "COMMITTED"), ("READ", "UNCOMMITTED"))
 _MODES = (("READ", "ONLY"), ("READ", "WRITE"), ("DEFERRABLE",), ("NOT", "DEFERRABLE"))
 
-_FIRST = re.compile(r"(?>(?:[ \t\r\n]|--[^\n]*\n)*)([A-Za-z_][A-Za-z0-9_$]*|\()")
+_FIRST = lazy_pattern(r"(?>(?:[ \t\r\n]|--[^\n]*\n)*)([A-Za-z_][A-Za-z0-9_$]*|\()")
 """A first word behind spaces and comments of one line; comments that may be nested are left to the tokens."""
 
 _READERS: dict[str, Callable[[Words], Command | None]] = {

@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from dpsql.language import split_script_with_places
+from dpsql.lazy_pattern import lazy_pattern
 from dpsql.login import message
 from dpsql.release import tell_opening, to_arrow
 from dpsql.serve.answers import AnswerColumn
@@ -38,9 +39,9 @@ if TYPE_CHECKING:
     from dpsql.serve.settings import Settings
     from dpsql.serve.wire.channel import Channel
 
-_SEVERAL = re.compile(r"--|/\*|\{#|;")
+_SEVERAL = lazy_pattern(r"--|/\*|\{#|;")
 """What a text may have that is more than one statement, or none."""
-_QUOTE = re.compile(r"['\"$]")
+_QUOTE = lazy_pattern(r"['\"$]")
 
 
 class LocatedError(Exception):

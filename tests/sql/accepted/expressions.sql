@@ -237,3 +237,15 @@ SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (dialect = POSTGRES) COUNT(DISTINCT use
 -- A4210 a text with a group that a pattern finds
 -- expect: SELECT COUNT(DISTINCT user_id) FROM visits WHERE regexp_replace(note, '^(\w)\w*$', '<\1>') = '<a>' OR regexp_replace(note, 'b+', '[\0]', 'g') LIKE '[b%'
 SELECT COUNT(DISTINCT user_id) FROM visits WHERE regexp_replace(note, '^(\w)\w*$', '<\1>') = '<a>' OR regexp_replace(note, 'b+', '[\0]', 'g') LIKE '[b%'
+
+-- A5100 names that a format pads, and days by their number
+-- expect: SELECT COUNT(DISTINCT user_id) FROM visits WHERE TRY(month(day)) = 1 OR TRY(isodow(day)) = 1 OR TRY(month(day)) = 3 OR day = DATE '2024-03-31'
+SELECT COUNT(DISTINCT user_id) FROM visits WHERE TO_CHAR(day, 'Month') = 'January  ' OR TRIM(TO_CHAR(day, 'Day')) = 'Monday' OR TO_CHAR(day, 'MONTH') LIKE 'MARCH%' OR JULIANDAY(day) = 2460400.5 OR JULIAN(day) = 2460401
+
+-- A5101 more than a thousand buckets
+-- expect: SELECT COUNT(DISTINCT user_id) FROM visits WHERE ms >= 47
+SELECT COUNT(DISTINCT user_id) FROM visits WHERE WIDTH_BUCKET(ms, 0, 130, 1400) >= 500
+
+-- A5102 the time between two points, compared with INTERVALs, and its parts
+-- expect: SELECT COUNT(DISTINCT user_id) FROM visits WHERE day BETWEEN DATE '2024-01-08' AND DATE '2024-02-04'
+SELECT COUNT(DISTINCT user_id) FROM visits WHERE CAST(day AS TIMESTAMP) - TIMESTAMP '2024-01-05 12:00:00' BETWEEN INTERVAL '2 days' AND INTERVAL 1 MONTH AND EXTRACT(HOUR FROM CAST(day AS TIMESTAMP) - TIMESTAMP '2024-01-01 22:30:00') = 1 AND DATE_PART('minute', TIMESTAMP '2024-01-01 22:30:00' - CAST(day AS TIMESTAMP)) = -30

@@ -24,3 +24,8 @@ ORDER BY c
 -- groups: many
 SELECT COALESCE(u.city, 'none') AS city, COUNT(DISTINCT v.user_id) AS n FROM visits v LEFT JOIN users u ON u.user_id = v.user_id AND v.ms > 50 WHERE COALESCE(u.city, 'none') IN ('X', 'Y', 'none') GROUP BY 1
 ORDER BY 1
+
+-- A5213 a column of a table with one row a unit, beside groups of units
+-- candidates: FROM (SELECT unnest(['X', 'Y', NULL]) AS city)
+-- expect: SELECT city, COUNT(*) FROM (SELECT v.user_id, ANY_VALUE(u.city) AS city, COUNT(*) AS c FROM visits v JOIN users u USING (user_id) GROUP BY v.user_id) WHERE c > 5 GROUP BY city
+SELECT city, COUNT(DISTINCT user_id) AS n FROM (SELECT v.user_id, u.city, UPPER(u.city) AS upper, COUNT(*) AS c FROM visits v JOIN users u ON u.user_id = v.user_id GROUP BY v.user_id) WHERE c > 5 GROUP BY city ORDER BY n DESC LIMIT 2

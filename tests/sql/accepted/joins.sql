@@ -197,3 +197,13 @@ SELECT COUNT(DISTINCT v.user_id) FROM visits v JOIN pages p ON p.page = v.page A
 -- A4242 a subquery in ON of a LEFT JOIN, over its right item alone
 -- expect: SELECT COUNT(DISTINCT v.user_id) FROM visits v LEFT JOIN (SELECT * FROM pages WHERE category IN ('news')) p ON p.page = v.page WHERE p.page IS NULL
 SELECT COUNT(DISTINCT v.user_id) FROM visits v LEFT JOIN pages p ON p.page = v.page AND p.category IN (SELECT category FROM pages WHERE page = 'a') WHERE p.page IS NULL
+
+-- A5360 users without certain visits
+-- candidates: FROM city_domain
+-- expect: itself
+SELECT u.city, COUNT(DISTINCT u.user_id) AS n FROM users u LEFT JOIN visits v ON u.user_id = v.user_id AND v.ms > 90 WHERE v.user_id IS NULL AND u.age < 60 GROUP BY u.city
+ORDER BY n DESC LIMIT 2
+
+-- A5209 LEFT JOIN with the items of a list: a row without items stays, with NULL
+-- expect: SELECT COUNT(DISTINCT user_id) FROM visits v LEFT JOIN UNNEST(string_split(v.note, ' ')) AS t(w) ON TRUE WHERE t.w IS NULL OR t.w = 'b'
+SELECT COUNT(DISTINCT user_id) FROM visits v LEFT JOIN UNNEST(string_split(v.note, ' ')) AS t(w) ON TRUE WHERE t.w IS NULL OR t.w = 'b'

@@ -31,3 +31,15 @@ SELECT COUNT(DISTINCT user_id) FROM (SELECT user_id, receipt, COUNT(*) AS n FROM
 -- A4308 the different receipts of one reason, joined with all rows
 -- expect: SELECT COUNT(DISTINCT r.user_id) FROM refunds r LEFT JOIN (SELECT receipt, user_id FROM refunds WHERE reason = 'late' GROUP BY ALL) l ON l.receipt = r.receipt AND l.user_id = r.user_id WHERE l.receipt IS NULL
 WITH l AS (SELECT DISTINCT receipt FROM refunds WHERE reason = 'late') SELECT COUNT(DISTINCT r.user_id) FROM refunds r LEFT JOIN l ON l.receipt = r.receipt WHERE l.receipt IS NULL
+
+-- A5202 a window over the rows of a basket, which are of one user
+-- expect: SELECT COUNT(DISTINCT user_id) FROM (SELECT b.user_id, g.sku, ROW_NUMBER() OVER (PARTITION BY b.user_id, g.basket_id ORDER BY g.sku, g.late) AS r FROM goods g JOIN baskets b ON b.basket_id = g.basket_id) WHERE r = 2 AND sku = 'x'
+SELECT COUNT(DISTINCT user_id) FROM (SELECT user_id, sku, ROW_NUMBER() OVER (PARTITION BY basket_id ORDER BY sku, late) AS r FROM goods) WHERE r = 2 AND sku = 'x'
+
+-- A5203 the first parcel of each basket, found again by its number
+-- expect: SELECT COUNT(DISTINCT b.user_id) FROM (SELECT basket_id, MIN(parcel_id) AS first FROM parcels GROUP BY basket_id) f JOIN parcels p ON p.parcel_id = f.first JOIN baskets b ON b.basket_id = p.basket_id WHERE p.late
+WITH f AS (SELECT basket_id, MIN(parcel_id) AS first FROM parcels GROUP BY basket_id) SELECT COUNT(DISTINCT p.user_id) FROM f JOIN parcels p ON p.parcel_id = f.first WHERE p.late
+
+-- A5204 the same of the parcel before, by a window
+-- expect: SELECT COUNT(DISTINCT b.user_id) FROM (SELECT parcel_id, LAG(parcel_id) OVER (PARTITION BY basket_id ORDER BY parcel_id) AS before FROM parcels) f JOIN parcels p ON p.parcel_id = f.before JOIN baskets b ON b.basket_id = p.basket_id WHERE p.late
+SELECT COUNT(DISTINCT p.user_id) FROM (SELECT parcel_id, LAG(parcel_id) OVER (PARTITION BY basket_id ORDER BY parcel_id) AS before FROM parcels) f JOIN parcels p ON p.parcel_id = f.before WHERE p.late

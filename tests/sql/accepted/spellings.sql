@@ -236,3 +236,16 @@ ORDER BY n DESC LIMIT 2
 -- expect: SELECT page, COUNT(DISTINCT user_id) FROM visits GROUP BY page
 SELECT "public"."visits"."page", COUNT(DISTINCT visits.user_id) AS n FROM "public"."visits" GROUP BY public.visits.page
 ORDER BY n DESC LIMIT 2
+
+-- A5210 functions of ClickHouse
+-- candidates: FROM country_domain
+-- expect: SELECT country, COUNT(DISTINCT user_id) FILTER (WHERE page = 'a') FROM visits WHERE isodow(day) <> 7 AND day(day) < 29 AND CAST(day AS DATE) > DATE '2024-01-02' AND quarter(day) < 4 GROUP BY country
+SELECT country, uniqIf(user_id, page = 'a') AS n FROM visits WHERE toDayOfWeek(day) <> 7 AND toDayOfMonth(day) < 29 AND toDate(day) > DATE '2024-01-02' AND toQuarter(day) < 4 GROUP BY country ORDER BY n DESC LIMIT 2
+
+-- A5211 Julian days, of DuckDB and of SQLite, which begin at noon
+-- expect: SELECT COUNT(DISTINCT user_id) FROM visits WHERE julian(day) - julian(DATE '2024-01-01') > 40 AND julian(day) - 0.5 < 2460490
+SELECT COUNT(DISTINCT user_id) FROM visits WHERE julian(day) - julian(DATE '2024-01-01') > 40 AND julianday(day) < 2460490
+
+-- A5212 hours of a clock of twelve
+-- expect: SELECT COUNT(DISTINCT user_id) FROM visits WHERE TRY(strftime(CAST(day AS TIMESTAMP) + INTERVAL 13 HOUR, '%I:%M')) = '01:00'
+SELECT COUNT(DISTINCT user_id) FROM visits WHERE TO_CHAR(CAST(day AS TIMESTAMP) + INTERVAL 13 HOUR, 'HH:MI') = '01:00'

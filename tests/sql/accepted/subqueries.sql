@@ -212,3 +212,21 @@ SELECT COUNT(DISTINCT user_id) FROM visits WHERE ms % 3 AND NOT (user_id % 2)
 -- A5302 IN on the unit of one side of a FULL JOIN, which is NULL where only the other side has rows
 -- expect: SELECT COUNT(DISTINCT u.user_id) FROM users u FULL JOIN visits v ON u.user_id = v.user_id AND v.ms > 5 WHERE u.user_id IN (SELECT user_id FROM visits WHERE ms < 100)
 SELECT COUNT(DISTINCT u.user_id) AS n FROM users u FULL JOIN visits v ON u.user_id = v.user_id AND v.ms > 5 WHERE u.user_id IN (SELECT user_id FROM visits WHERE ms < 100)
+
+-- A5205 rows in a query of units: each one's first day
+-- candidates: FROM page_domain
+-- expect: itself
+SELECT page, COUNT(DISTINCT user_id) AS n FROM visits WHERE (user_id, day) IN (SELECT user_id, MIN(day) FROM visits GROUP BY user_id) AND ms > 5 GROUP BY page
+ORDER BY n DESC LIMIT 2
+
+-- A5206 rows in a list, of which a NULL is none: as DuckDB compares them
+-- expect: SELECT COUNT(DISTINCT user_id) FROM visits WHERE (page, country) IN (('a', 'DE'), ('b', 'FR')) OR (page, ms) NOT IN (('a', 7), ('c', 14))
+SELECT COUNT(DISTINCT user_id) FROM visits WHERE (page, country) IN (('a', 'DE'), ('b', 'FR')) OR (page, ms) NOT IN (('a', 7), ('c', 14))
+
+-- A5207 rows in a query of public rows
+-- expect: SELECT COUNT(DISTINCT user_id) FROM visits v WHERE EXISTS (SELECT 1 FROM pages p WHERE p.page = v.page AND p.category = CASE WHEN ms > 50 THEN 'shop' ELSE 'news' END)
+SELECT COUNT(DISTINCT user_id) FROM visits WHERE (page, CASE WHEN ms > 50 THEN 'shop' ELSE 'news' END) IN (SELECT page, category FROM pages)
+
+-- A5208 DISTINCT over groups of units
+-- expect: SELECT COUNT(*) FROM (SELECT DISTINCT user_id, COUNT(*) AS c FROM visits WHERE user_id IS NOT NULL GROUP BY user_id, page)
+SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (max_rows_contributed = 100) COUNT(*) FROM (SELECT DISTINCT user_id, COUNT(*) AS c FROM visits GROUP BY user_id, page)

@@ -49,7 +49,7 @@ SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (max_rows_contributed = 5) page, SUM(ms
 
 -- A2511 an average of rows of which five count for each unit
 -- candidates: FROM page_domain WHERE page < 'e'
--- expect: WITH g AS (SELECT user_id AS u, page, COUNT(ms) AS r, SUM(CASE WHEN ms IS NOT NULL THEN LEAST(GREATEST(ms, 20), 120) - 20 END) AS s FROM visits WHERE user_id IS NOT NULL AND page < 'e' GROUP BY ALL), h AS (SELECT *, SUM(r) OVER (PARTITION BY u) AS a FROM g WHERE r > 0) SELECT page, 20 + 100 * SUM(CASE WHEN a <= 5 THEN s ELSE s * 5 // a END) / SUM(CASE WHEN a <= 5 THEN r * 100 ELSE r * 500 // a END) FROM h GROUP BY page
+-- expect: WITH g AS (SELECT user_id AS u, page, COUNT(ms) AS r, SUM(CASE WHEN ms IS NOT NULL THEN LEAST(GREATEST(ms, 20), 120) - 20 END) AS s FROM visits WHERE user_id IS NOT NULL AND page < 'e' GROUP BY ALL), h AS (SELECT *, SUM(r) OVER (PARTITION BY u) AS a FROM g WHERE r > 0) SELECT page, 20 + SUM(s * LEAST(1, 5::DOUBLE / a)) / SUM(r * LEAST(1, 5::DOUBLE / a)) FROM h GROUP BY page
 SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (max_rows_contributed = 5) page, AVG(ms, contribution_bounds_per_row => (20, 120)) AS a FROM visits WHERE page < 'e' GROUP BY page
 
 -- A2512 bounds of the policy; one row a unit

@@ -86,3 +86,13 @@ SELECT COUNT(DISTINCT user_id) FROM (SELECT user_id, MIN(CASE WHEN ms % 2 = 0 TH
 -- A344 the same by GROUP BY, and the sum of doubles in any order
 -- expect: SELECT COUNT(DISTINCT user_id) FROM visits
 SELECT COUNT(*) FROM (SELECT user_id, MIN(CASE WHEN ms % 2 = 0 THEN -((ms - ms) / 1) ELSE (ms - ms) / 1 END) AS m, SUM(CASE WHEN ms < 1000 THEN ms / 10 END) AS s FROM visits GROUP BY user_id) WHERE NOT signbit(m) AND s > -1e12
+
+-- A5200 the value of LAG for the first row, which has no row before it
+-- candidates: FROM country_domain
+-- expect: itself
+SELECT country, COUNT(DISTINCT user_id) AS n FROM (SELECT user_id, country, LAG(ms, 1, 0) OVER (PARTITION BY user_id ORDER BY day, ms, page, country, note) AS before, LEAD(page, 2, 'none') OVER (PARTITION BY user_id ORDER BY day, ms, page, country, note) AS later FROM visits) WHERE before = 0 OR later = 'none' GROUP BY country
+ORDER BY n DESC LIMIT 2
+
+-- A5201 NULL as that value, and one that the row itself has
+-- expect: SELECT COUNT(DISTINCT user_id) FROM (SELECT user_id, ms, LAG(ms, 1, NULL) OVER w AS a, LAG(ms, 2, ms) OVER w AS b FROM visits WINDOW w AS (PARTITION BY user_id ORDER BY day, ms, page, country, note)) WHERE a IS NULL AND b = ms
+SELECT COUNT(DISTINCT user_id) FROM (SELECT user_id, ms, LAG(ms, 1, NULL) OVER w AS a, LAG(ms, 2, ms) OVER w AS b FROM visits WINDOW w AS (PARTITION BY user_id ORDER BY day, ms, page, country, note)) WHERE a IS NULL AND b = ms

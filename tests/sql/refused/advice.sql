@@ -81,10 +81,10 @@ SELECT COUNT(DISTINCT user_id) FROM (SELECT user_id, age, AVG(age) OVER (PARTITI
 SELECT AVG(age) OVER () FROM users
 
 -- R3425 a quantile with OVER
--- error: WITHIN GROUP has no OVER behind it: it is one number of all rows, or of each group
--- at: OVER
--- hint: SELECT DISTINCT PERCENTILE_CONT(0.5) WITHIN GROUP (ORDER BY age) FROM users -- asks something else: one number, without the rows beside it
-SELECT DISTINCT PERCENTILE_CONT(0.5) WITHIN GROUP (ORDER BY age) OVER () FROM users
+-- error: a private table is only counted
+-- at: PERCENTILE_CONT
+-- hint: SELECT PERCENTILE_CONT(0.5) WITHIN GROUP (ORDER BY age) FROM users -- asks something else: one number, without the rows beside it
+SELECT PERCENTILE_CONT(0.5) WITHIN GROUP (ORDER BY age) OVER () FROM users
 
 -- R3426 the row before, of anybody
 -- error: a window over private rows must PARTITION BY their privacy unit

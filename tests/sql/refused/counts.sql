@@ -133,11 +133,11 @@ SELECT page, COUNT(DISTINCT user_id) OVER () AS n FROM visits GROUP BY page ORDE
 -- rewrite: SELECT country, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page, country ORDER BY n DESC LIMIT 2
 SELECT country, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page ORDER BY n DESC LIMIT 2
 
--- R52 SELECT DISTINCT
+-- R52 SELECT DISTINCT of values that are of one unit each
 -- error: SELECT DISTINCT would release exact groups
--- at: page
--- hint: SELECT page FROM dp_domain(visits.page) -- asks something else: the values that the policy declares
-SELECT DISTINCT page FROM visits
+-- at: basket_id
+-- hint: SELECT COUNT(DISTINCT user_id) FROM baskets -- asks something else
+SELECT DISTINCT basket_id FROM baskets
 
 -- R56 the unit as a group key
 -- error: the privacy unit cannot be a group key: it would name

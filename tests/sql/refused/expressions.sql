@@ -441,9 +441,9 @@ SELECT COUNT(DISTINCT user_id) FROM visits WHERE TIMESTAMPDIFF(DAY, day, now()) 
 -- R912 a format that pads its parts
 -- error: TO_CHAR pads this name with blanks
 -- at: TO_CHAR
--- hint: strftime(day, '%B')
--- rewrite: SELECT COUNT(DISTINCT user_id) FROM visits WHERE strftime(day, '%B') = 'January  ' -- the name without blanks behind it is a guess
-SELECT COUNT(DISTINCT user_id) FROM visits WHERE TO_CHAR(day, 'Month') = 'January  '
+-- hint: strftime(day, '%B %Y')
+-- rewrite: SELECT COUNT(DISTINCT user_id) FROM visits WHERE strftime(day, '%B %Y') = 'January   2024' -- the name without blanks behind it is a guess
+SELECT COUNT(DISTINCT user_id) FROM visits WHERE TO_CHAR(day, 'Month YYYY') = 'January   2024'
 
 -- R913 a name on both sides of joins in parentheses
 -- error: column page occurs twice
@@ -530,3 +530,15 @@ SELECT COUNT(DISTINCT user_id) FROM visits WHERE TO_CHAR(day, 'MON-YYYY') = 'JAN
 -- error: regexp_replace does not take this literal: it fails on some values
 -- at: regexp_replace
 SELECT COUNT(DISTINCT user_id) FROM visits WHERE regexp_replace(note, '(a)', '\2') = 'x'
+
+-- R5850 too many buckets
+-- error: WIDTH_BUCKET makes 1 to 2000 buckets
+-- at: 2001
+-- hint: WIDTH_BUCKET(cost, 0, 100, 10)
+SELECT COUNT(DISTINCT user_id) FROM visits WHERE WIDTH_BUCKET(ms, 0, 130, 2001) = 3
+
+-- R5853 an age that is compared with an INTERVAL
+-- error: INTERVAL values are not compared
+-- at: AGE
+-- hint: EXTRACT(EPOCH FROM b - a) > 86400
+SELECT COUNT(DISTINCT user_id) FROM visits WHERE AGE(TIMESTAMP '2025-01-01', CAST(day AS TIMESTAMP)) > INTERVAL 1 YEAR

@@ -8,7 +8,8 @@ SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (mechanism = ADAPTIVE_SPARSE_VECTOR) pa
 -- R14 above threshold on an unknown domain
 -- error: the values of note are not declared, and a threshold
 -- at: note #2
--- hint: the owner declares note in
+-- hint: SELECT * FROM (SELECT note, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY note) WHERE n >= 10 LIMIT 2
+-- rewrite: SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (max_groups_contributed = 16) * FROM (SELECT note, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY note) WHERE n >= 10 LIMIT 2 -- 16 is a guess
 SELECT note, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY note HAVING n >= 10 LIMIT 2
 
 -- R15 ascending on an unknown domain
@@ -227,8 +228,8 @@ SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (measure = 0) page, COUNT(DISTINCT user
 -- R345 grouped without a count
 -- error: every group of the domain would be shown: select a count
 -- at: page
--- hint: add a count
-SELECT page FROM visits GROUP BY page LIMIT 2
+-- hint: SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page, country LIMIT 2 -- asks something else
+SELECT page FROM visits GROUP BY page, country LIMIT 2
 
 -- R346 order by something unselected
 -- error: this is neither a group key nor a count

@@ -149,7 +149,8 @@ DESCRIBE SELECT * FROM visits
 -- R716 DESCRIBE what is not there
 -- error: there is no table visit
 -- at: visit
--- hint: SHOW TABLES lists them
+-- hint: did you mean visits?
+-- rewrite: DESCRIBE visits
 DESCRIBE visit
 
 -- R717 two statements

@@ -336,7 +336,7 @@ WITH r AS (SELECT user_id FROM r) SELECT COUNT(DISTINCT user_id) FROM r, visits
 -- R534 a private table under a public name, read
 -- error: the rows of a private table are counted, never shown
 -- at: *
--- hint: WITH pages AS (SELECT note AS page, user_id AS category FROM visits) SELECT COUNT(*, contribution_bounds_per_group => (0, 20)) FROM (SELECT * FROM pages) -- asks something else: how many rows it has; 20 is a guess
+-- hint: WITH pages AS (SELECT note AS page, user_id AS category FROM visits) SELECT COUNT(*, contribution_bounds_per_group => (0, 20)) FROM pages -- asks something else: how many rows it has; 20 is a guess
 WITH pages AS (SELECT note AS page, user_id AS category FROM visits) SELECT * FROM pages
 
 -- R535 FOR UPDATE
@@ -580,3 +580,27 @@ SELECT COUNT(DISTINCT user_id) FROM visits WHERE page = (SELECT page FROM pages)
 -- at: ROW_NUMBER
 -- hint: PERCENTILE_DISC(x, 0.25) over these groups as a subquery: what a quarter are below
 SELECT COUNT(*) FROM (SELECT user_id, ROW_NUMBER() OVER (ORDER BY COUNT(*)) AS r FROM visits GROUP BY user_id) WHERE r < 0.25 * (SELECT COUNT(*) FROM users)
+
+-- R5851 a column of released groups beside private rows, other than their key
+-- error: released and private rows do not meet
+-- at: visits #2
+-- hint: count visits in a release of its own, and join the two
+WITH t AS (SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page) SELECT v.country, SUM(t.n) AS m FROM visits v JOIN t ON v.page = t.page GROUP BY v.country
+
+-- R5852 released groups with several rows of one value
+-- error: released and private rows do not meet
+-- at: visits #2
+-- hint: count visits in a release of its own, and join the two
+WITH t AS (SELECT page, country, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page, country) SELECT COUNT(DISTINCT v.user_id) AS m FROM visits v JOIN t ON v.page = t.page
+
+-- R5900 NOT IN of rows: with a NULL in the query, SQL leaves out every row
+-- error: NOT IN of rows
+-- at: user_id #2
+-- hint: NOT EXISTS
+SELECT COUNT(DISTINCT user_id) FROM visits WHERE (user_id, day) NOT IN (SELECT user_id, MIN(day) FROM visits GROUP BY user_id)
+
+-- R5901 rows chosen by other units' rows
+-- error: a subquery over private rows must be tied to the row's own privacy unit
+-- at: page
+-- hint: WHERE a.user_id = b.user_id
+SELECT COUNT(DISTINCT user_id) FROM visits WHERE (page, day) IN (SELECT page, day FROM visits WHERE ms > 5)

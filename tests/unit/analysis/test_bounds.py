@@ -91,6 +91,7 @@ def explained(session: Session, text: str) -> dict[str, Any]:
         ("rows_per_unit = 20", "", "rows_per_unit = 7", "(SELECT user_id FROM visits) AS v", 20),
     ],
 )
+@pytest.mark.sampled(2, rest="longer")
 def test_the_bound_on_rows_is_that_of_the_tables_of_from(
     opened: Opened, defaults: str, visits: str, users: str, from_: str, bound: int
 ) -> None:
@@ -134,6 +135,7 @@ def test_a_unit_with_one_row_needs_no_bound(opened: Opened) -> None:
 
 
 @pytest.mark.parametrize(("groups", "kept"), [(2, 2), (99, None), (100, None), (1000, None)])
+@pytest.mark.sampled(2, rest="longer")
 def test_groups_are_bounded_by_the_policy_where_that_gives_less_noise(
     opened: Opened, groups: int, kept: int | None
 ) -> None:

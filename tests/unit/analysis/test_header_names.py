@@ -52,6 +52,7 @@ def session(tmp_path: Path) -> Iterator[Session]:
         ),
     ],
 )
+@pytest.mark.sampled(2, rest="longer")
 def test_a_statement_is_told_what_the_column_is_called(session: Session, typed: str, meant: str) -> None:
     with pytest.raises(QueryRefused) as caught:
         session.prepare(f"SELECT {typed}")

@@ -51,6 +51,7 @@ def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
         "AVG(b) FILTER (WHERE b > 1)": (2.0, None, None, 2.0**53, None, 2.0**63, None),
     }.items(),
 )
+@pytest.mark.sampled(2, rest="longer")
 def test_averages_of_a_unit(session: Session, call: str, means: tuple[float | None, ...]) -> None:
     for unit, mean in enumerate(means, 1):
         there = "a IS NULL" if mean is None else f"a = CAST({mean!r} AS DOUBLE)"

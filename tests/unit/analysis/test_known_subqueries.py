@@ -54,9 +54,10 @@ def analyse(session: Session, query: Query, known: KnownSubqueries) -> str:
     return repr((plan.compiled.sql, plan.compiled.tables, plan.outputs, plan.assumed, plan.counts))
 
 
-def test_plans_and_refusals_are_those_without_known_subqueries(session: Session) -> None:
+@pytest.mark.parametrize("every", [3, pytest.param(1, marks=pytest.mark.longer)])
+def test_plans_and_refusals_are_those_without_known_subqueries(session: Session, every: int) -> None:
     seen = 0
-    for text in NESTED:
+    for text in NESTED[::every]:
         try:
             query = parse(text)
         except (QueryRefused, QuerySyntaxError):
@@ -67,7 +68,7 @@ def test_plans_and_refusals_are_those_without_known_subqueries(session: Session)
         expected = analyse(session, query, NoneKnown(select_blocks.compile_query))
         assert [analyse(session, query, known) for _ in range(2)] == [expected] * 2, text
         seen += 1
-    assert seen > 200
+    assert seen > 200 / every
 
 
 def test_equal_subqueries_of_a_statement_are_compiled_once(

@@ -82,6 +82,7 @@ def asked(session: Session, condition: str, rows: str = "events") -> float:
         ),
     ],
 )
+@pytest.mark.sampled(3, rest="longer")
 def test_a_subquery_over_a_list_counts_what_duckdb_counts(session: Session, written: str, meant: str) -> None:
     wanted = exact(meant)
     assert 0 < wanted < 300
@@ -120,6 +121,7 @@ def test_what_is_no_value_of_an_item_is_refused(session: Session, condition: str
         ("(SELECT UNNEST(range(3)) AS x) AS s", "range(3) AS s(x)"),
     ],
 )
+@pytest.mark.sampled(3, rest="longer")
 def test_a_series_of_numbers_is_a_public_relation(session: Session, series: str, meant: str) -> None:
     condition = "events.n = s.x AND person % 3 > 0"
     wanted = exact(condition, f"events, {meant}")
@@ -141,6 +143,7 @@ def test_a_series_of_numbers_is_a_public_relation(session: Session, series: str,
         ("generate_series(DATE '2024-01-01', DATE '2024-03-31', INTERVAL 1 MONTH) AS s(d)", (1, 32)),
     ],
 )
+@pytest.mark.sampled(3, rest="longer")
 def test_a_series_of_days_is_a_public_relation(session: Session, series: str, days: tuple[int, ...]) -> None:
     wanted = exact(" OR ".join(f"day = DATE '2023-12-31' + {n}" for n in days))
     assert wanted

@@ -78,6 +78,7 @@ def small(folder: Path) -> Iterator[NearlyExact]:
         ),
     ],
 )
+@pytest.mark.sampled(3, rest="longer")
 def test_candidates_are_what_the_join_can_reach(statement: str, size: int, small: NearlyExact) -> None:
     # One more is for rows of values that are not declared; no other row of `concept` can be reached by `far`.
     assert private(small.private._session.prepare(statement)).plan.domain_size == size

@@ -124,6 +124,7 @@ SAME: dict[str, tuple[Selection, list[str]]] = {
 
 
 @pytest.mark.parametrize("name", SAME)
+@pytest.mark.sampled(3, rest="longer")
 def test_spellings_that_mean_the_same_are_read_the_same(session: Session, name: str) -> None:
     expected, spellings = SAME[name]
     plans = [private(session.prepare(text)).plan for text in spellings]

@@ -86,6 +86,7 @@ def exact(key: str, where: str) -> dict[object, int]:
         ("ticks // 7 * 7", "WHERE ticks BETWEEN 0 AND 50"),
     ],
 )
+@pytest.mark.sampled(3, rest="longer")
 def test_each_group_with_rows_is_there_and_each_row_is_in_its_group(
     session: Session, key: str, where: str
 ) -> None:

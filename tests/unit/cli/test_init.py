@@ -274,6 +274,7 @@ def test_nothing_is_ever_overwritten(run: Run) -> None:
         (("visits.parquet", "--unit", "price"), "cannot name privacy units"),
     ],
 )
+@pytest.mark.sampled(3, rest="longer")
 def test_what_is_wrong_is_said_and_nothing_written(
     run: Run, here: Path, args: tuple[str, ...], words: str
 ) -> None:

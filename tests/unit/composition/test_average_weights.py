@@ -37,6 +37,7 @@ AVERAGES = {
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("keyed", [False, True])
 @pytest.mark.parametrize("by_policy", [False, True])
+@pytest.mark.sampled(5, rest="longer")
 def test_an_average_is_that_of_weighted_rows(tmp_path: Path, seed: int, keyed: bool, by_policy: bool) -> None:
     chance = random.Random(seed)
     rows = [

@@ -123,6 +123,7 @@ LINEAR = {
 
 
 @pytest.mark.parametrize("name", LINEAR)
+@pytest.mark.sampled(3, rest="longer")
 def test_sums_have_intervals(session: Session, name: str) -> None:
     found = answer(session, LINEAR[name])
     assert (halves(found, "c") > 0).all()
@@ -186,6 +187,7 @@ NONE = {
 
 
 @pytest.mark.parametrize("name", NONE)
+@pytest.mark.sampled(3, rest="longer")
 def test_a_step_without_an_error_is_named(session: Session, name: str) -> None:
     text, step = NONE[name]
     found = answer(session, f"SELECT n, {text} AS c FROM {BLOCK}")

@@ -63,6 +63,7 @@ def pairs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
     ],
 )
 @pytest.mark.parametrize(("runs", "least"), [(3, 2), pytest.param(20, 13, marks=pytest.mark.longer)])
+@pytest.mark.sampled(5, rest="longer")
 def test_a_function_of_variances_has_the_exact_answer_in_its_interval(
     pairs: Session, form: str, runs: int, least: int
 ) -> None:

@@ -100,6 +100,7 @@ def test_small_averages_and_negative_differences_are_of_groups(
         "SELECT k, 1000/SUM(s) AS r FROM profits WHERE k <> 'e' GROUP BY k",
     ],
 )
+@pytest.mark.sampled(2, rest="longer")
 def test_negative_sums_are_of_groups(statement: str, small: NearlyExact) -> None:
     small.agrees(statement)
 
@@ -116,6 +117,7 @@ def test_negative_sums_are_of_groups(statement: str, small: NearlyExact) -> None
         "SELECT k, STDDEV(x), COUNT(*) FROM t WHERE k <> 'c' GROUP BY k",
     ],
 )
+@pytest.mark.sampled(3, rest="longer")
 def test_an_average_of_nothing_is_null_in_a_group_that_is_there(statement: str, small: NearlyExact) -> None:
     small.agrees(statement, within=0.1)
 
@@ -205,6 +207,7 @@ def test_without_a_count_every_declared_group_exists_and_that_is_told(
         "SELECT k, SUM(y) / AVG(y) FROM t GROUP BY k",
     ],
 )
+@pytest.mark.sampled(2, rest="longer")
 def test_nothing_else_drops_a_row_or_says_so(statement: str, small: NearlyExact) -> None:
     found = small.rows(statement)
     assert len(found) == (1 if "SUM(n)" in statement else 3)
@@ -221,6 +224,7 @@ def test_nothing_else_drops_a_row_or_says_so(statement: str, small: NearlyExact)
         "AVG(CASE WHEN x > 1 THEN 1 WHEN x IS NULL THEN NULL ELSE 0 END)",
     ],
 )
+@pytest.mark.sampled(2, rest="longer")
 def test_a_quotient_by_a_count_that_rounds_to_0_is_null(quotient: str, small: NearlyExact) -> None:
     statement = f"SELECT k, {quotient} AS q FROM t WHERE k <> 'c' GROUP BY k"
     meant = [(k, None if q == float("inf") else q) for k, q in small.meant(statement)]
@@ -243,6 +247,7 @@ def test_a_quotient_by_a_count_that_rounds_to_0_is_null(quotient: str, small: Ne
         "FROM (SELECT k, AVG(y) AS s FROM t GROUP BY k) z",
     ],
 )
+@pytest.mark.sampled(3, rest="longer")
 def test_windows_by_places_of_rows_see_no_group_without_rows(statement: str, small: NearlyExact) -> None:
     assert small.rows(statement) == small.meant(statement)
 
@@ -326,6 +331,12 @@ def test_a_group_of_null_exists_where_its_own_count_shows_it(
         note for note in nulls.notes(asked) if "group of NULL whose n is within its error of 0" in note
     ]
     assert bool(left_out) == (table == "none")
+
+
+@pytest.mark.parametrize("limit", ["", "LIMIT 2"])
+@pytest.mark.parametrize("window", ["MAX(COUNT(*)) OVER ()", "SUM(COUNT(*)) OVER ()"])
+def test_a_largest_group_of_null_stays_beside_windows(nulls: NearlyExact, window: str, limit: str) -> None:
+    nulls.agrees(f"SELECT k, COUNT(*) AS n, {window} AS w FROM few GROUP BY k ORDER BY n DESC {limit}")
 
 
 def test_a_group_of_null_without_a_count_is_left_out_and_told(nulls: NearlyExact) -> None:

@@ -178,6 +178,7 @@ def test_joined_groups_are_groups_of_the_rows_of_both(session: Session, sql: str
 
 
 @pytest.mark.parametrize("joined", NOT_JOINED)
+@pytest.mark.sampled(2, rest="longer")
 def test_groups_that_are_joined_otherwise_are_as_before(session: Session, joined: str) -> None:
     try:
         prepared = session.prepare(f"SELECT COUNT(*) AS n FROM {joined}")
@@ -188,6 +189,7 @@ def test_groups_that_are_joined_otherwise_are_as_before(session: Session, joined
 
 
 @pytest.mark.parametrize("call", NO_SUMS)
+@pytest.mark.sampled(3, rest="longer")
 def test_what_the_statement_does_not_keep_between_whole_numbers_is_no_such_sum(
     session: Session, call: str
 ) -> None:

@@ -93,6 +93,7 @@ def test_groups_at_the_threshold_are_on_their_side(
         "COUNT(*) >= 40 AND AVG(y) > 0.5",
     ],
 )
+@pytest.mark.sampled(3, rest="longer")
 def test_calculations_with_whole_numbers_are_whole(condition: str, small: NearlyExact) -> None:
     small.agrees(f"SELECT k FROM t GROUP BY k HAVING {condition}")
 

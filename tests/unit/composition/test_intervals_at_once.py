@@ -103,6 +103,7 @@ BY_KEYS = [
 
 
 @pytest.mark.parametrize("rest", BY_NOISE)
+@pytest.mark.sampled(3, rest="longer")
 def test_what_noise_selects_has_the_interval_of_all_groups(session: Session, rest: str) -> None:
     release = asked(session, rest)
     assert widths(release.table) == {laplace_width(GROUPS)}

@@ -53,6 +53,7 @@ def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
         f"COUNT(*) <= ALL (SELECT COUNT(*) {GROUPS})",
     ],
 )
+@pytest.mark.sampled(3, rest="longer")
 def test_the_group_is_that_of_plain_sql(session: Session, having: str) -> None:
     sql = f"SELECT bike, COUNT(*) AS n {GROUPS} HAVING {having}"
     plain = duckdb.execute(sql.replace("FROM trips", f"FROM ({TRIPS}) AS trips")).fetchall()
@@ -74,6 +75,7 @@ def test_the_group_is_that_of_plain_sql(session: Session, having: str) -> None:
     ],
     ids=["other rows", "another number", "an average", "less than", "other groups", "the second"],
 )
+@pytest.mark.sampled(3, rest="longer")
 def test_another_question_is_not_read_so(session: Session, having: str) -> None:
     sql = f"SELECT bike, COUNT(*) AS n {GROUPS} HAVING {having}"
     assert not hasattr(session.prepare(sql), "plan")

@@ -64,6 +64,16 @@ LIKE_SQL = [
     "SELECT place, code > 20 AS high, cost // 50 AS half FROM visits WHERE user_id < 9000 UNION SELECT place, FALSE, 7 FROM visits WHERE user_id < 9000 ORDER BY ALL",
     "SELECT COUNT(*) AS n FROM (SELECT code, code // 9 AS k FROM codes EXCEPT SELECT code, code // 9 FROM visits) AS t",
     "SELECT place, COUNT(*) AS n FROM visits WHERE place = 'north' GROUP BY place ORDER BY n DESC LIMIT 5 OFFSET 0",
+    "SELECT DISTINCT place FROM visits WHERE user_id < 9000 ORDER BY place NULLS FIRST",
+    "SELECT DISTINCT v.code % 3 AS k, note FROM visits v WHERE user_id < 9000 ORDER BY note DESC, k LIMIT 5 OFFSET 1",
+    "SELECT note FROM visits WHERE user_id < 9000 GROUP BY note ORDER BY 1",
+    "SELECT upper(place) AS p, cost > 50 AS high FROM visits WHERE user_id < 9000 GROUP BY ALL ORDER BY high, p",
+    "SELECT place FROM visits WHERE user_id < 9000 GROUP BY visits.place ORDER BY visits.place",
+    "WITH v AS (SELECT * FROM visits WHERE code < 20) SELECT DISTINCT c.code FROM v JOIN codes c ON c.code = v.code ORDER BY code",
+    "SELECT DISTINCT place FROM visits WHERE user_id < 9000 ORDER BY place",
+    "SELECT DISTINCT place AS p, cost // 50 AS half FROM visits WHERE user_id < 9000 ORDER BY p DESC, 2 LIMIT 3",
+    "SELECT place, code > 20 AS high FROM visits WHERE user_id < 9000 GROUP BY place, high ORDER BY ALL",
+    "WITH v AS (SELECT * FROM visits WHERE cost > 10) SELECT DISTINCT note FROM v WHERE user_id < 9000 ORDER BY note",
     "WITH v AS (SELECT * FROM visits WHERE cost > 10) SELECT MODE(place), STRING_AGG(DISTINCT place ORDER BY place) FROM v WHERE user_id < 9000",
 ]
 
@@ -97,6 +107,7 @@ def test_values_of_many_units_are_those_of_sql(session: Session, sql: str) -> No
         ("SELECT place, QUANTILE_CONT(cost, [0.5]) FROM visits WHERE place = 'north' GROUP BY place", [50]),
     ],
 )
+@pytest.mark.sampled(2, rest="longer")
 def test_lists_of_largest_groups_and_of_quantiles(session: Session, sql: str, meant: list[object]) -> None:
     (row,) = session.run(sql).table.to_pylist()
     found = next(value for value in row.values() if isinstance(value, list))

@@ -48,6 +48,7 @@ def _ends(asked: NearlyExact, statement: str) -> list[tuple[float | None, float 
         "LEAST(12, GREATEST(-1, m))",
     ],
 )
+@pytest.mark.sampled(3, rest="longer")
 def test_a_value_in_the_place_of_a_null_by_noise_is_not_exact(asked: NearlyExact, value: str) -> None:
     ends = _ends(asked, f"SELECT k, {value} AS y FROM {MEANS}")
     assert len(ends) == 40  # of 37 groups without rows about half have no average

@@ -42,6 +42,7 @@ def session(tmp_path: Path) -> Iterator[Session]:
         ("ROW_NUMBER() OVER (ORDER BY COUNT(DISTINCT user_id)) <= 3", 1),
     ],
 )
+@pytest.mark.sampled(2, rest="longer")
 def test_a_condition_on_the_one_row_decides_whether_it_is_shown(
     session: Session, condition: str, rows: int
 ) -> None:

@@ -72,6 +72,7 @@ def test_a_sum_that_is_tested_for_null_is_told(asked: NearlyExact, items: str, t
         ("house IS NULL", None),
     ],
 )
+@pytest.mark.sampled(3, rest="longer")
 def test_a_condition_that_never_holds_is_told(asked: NearlyExact, condition: str, told: str | None) -> None:
     release = asked.private.execute(f"SELECT COUNT(*) FROM stays WHERE {condition}").release
     assert [*map(str, release.assumed)] == ([] if told is None else [told])

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import duckdb
 import pytest
 
-from dpsql.composition.prepared import PreparedComposed
+from dpsql.composition.prepared import PreparedComposed, PreparedPrivate
 from dpsql.errors import QueryRefused
 from dpsql.session import Session
 from tests.narrow import of_type, present
@@ -132,3 +132,15 @@ def test_a_key_that_is_not_declared_needs_a_bound_on_the_groups_of_a_unit(sessio
     ]
     prepared = of_type(session.prepare(present(caught.value.rewrite)), PreparedComposed)
     assert [part.plan.options.max_groups_contributed for part in prepared.parts] == [None, 16]
+
+
+def test_rows_without_a_row_in_another_table_are_those_of_not_exists(session: Session) -> None:
+    """The join needs no bound on its rows, so both spellings have one plan."""
+    joined = "sales s LEFT JOIN notes n ON n.customer = s.customer AND n.stars > 9"
+    one = f"SELECT COUNT(*) AS c FROM {joined} WHERE n.customer IS NULL AND s.amount > 50"
+    other = (
+        "SELECT COUNT(*) AS c FROM sales s WHERE s.amount > 50 AND NOT EXISTS "
+        "(SELECT 1 FROM notes n WHERE n.customer = s.customer AND n.stars > 9)"
+    )
+    compiled = [of_type(session.prepare(sql), PreparedPrivate).counting.sql for sql in (one, other)]
+    assert compiled[0] == compiled[1]

@@ -170,7 +170,7 @@ def test_a_release_in_a_view_is_drawn_and_paid_for_once(session: Session) -> Non
             "say how many may count, in the view bare",
             "bare",
         ),
-        ("SELECT COUNT(*) FROM per_page p JOIN visits v USING (page)", "released and private rows", "visits"),
+        ("SELECT SUM(p.n) FROM per_page p JOIN visits v USING (page)", "released and private rows", "visits"),
         ("SELECT x FROM other.slow", "there is no table slow", "other"),
         ("SELECT page FROM shars", "there is no table shars", "shars"),
     ],

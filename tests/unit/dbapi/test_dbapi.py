@@ -85,6 +85,7 @@ def test_constructors() -> None:
         ("NULL", "NULL", None),
     ],
 )
+@pytest.mark.sampled(3, rest="longer")
 def test_description_names_types(con: Connection, sql: str, code: str, family: object) -> None:
     description = con.execute(f"SELECT {sql} AS x").description
     assert description is not None

@@ -92,6 +92,7 @@ def copied(schema: SchemaDatabase, dialect: Dialect, node: Query) -> int:
 
 @pytest.mark.parametrize("shape", [nested, chained])
 @pytest.mark.parametrize("make", [longer, upper])
+@pytest.mark.sampled(3, rest="longer")
 def test_a_text_grows_with_the_calls_and_not_with_their_product(
     schema: SchemaDatabase, kind: type[Dialect], shape: Callable[..., Query], make: Callable[[Expr], Expr]
 ) -> None:

@@ -19,6 +19,7 @@ import pytest
 
 from dpsql.analysis import CompiledQuery, PublicOrder, analyse, complete_options
 from dpsql.engines import FAILED, Cancelled, RunningStatement, open_engine, running_statement
+from dpsql.engines import worker as worker_module
 from dpsql.engines.duckdb import duckdb_engine as engine_module
 from dpsql.engines.duckdb import duckdb_settings
 from dpsql.engines.duckdb.duckdb_engine import DuckDBEngine
@@ -510,6 +511,7 @@ def test_an_enums_words_are_no_part_of_what_is_shown(opened: Callable[..., Opene
         "MAP(INT, INT)",
     ],
 )
+@pytest.mark.sampled(3, rest="longer")
 def test_types_whose_equal_values_differ_are_no_columns(opened: Callable[..., Opened], kind: str) -> None:
     sql = f"CREATE TABLE t(user_id BIGINT, page {kind})"
     with pytest.raises(PolicyError):
@@ -720,6 +722,8 @@ def test_ctrl_c_before_the_work_has_begun_keeps_it_from_beginning(monkeypatch: p
             super().run()
 
     monkeypatch.setattr(threading, "Thread", Late)
+    monkeypatch.setattr(worker_module, "_waiting", [])
+    monkeypatch.setattr(worker_module, "_MOST_WAITING", 0)  # the thread ends after its work
     with pytest.raises(KeyboardInterrupt):
         run_in_thread(ran.set, lambda: None, lambda _: True, "")
     begins.set()

@@ -360,6 +360,7 @@ def listed(counts: Counts) -> list[str]:
 
 
 @pytest.mark.parametrize("name", ["integers", "texts", "with NULL"])
+@pytest.mark.sampled(2, rest="longer")
 def test_largest_groups_are_those_of_the_query(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, given: Given
 ) -> None:
@@ -536,6 +537,7 @@ def test_a_query_that_fails_is_no_failure(
 
 @pytest.mark.parametrize("text", [TOP, LARGEST[0]])
 @pytest.mark.parametrize("where", ["seal_few", "seal_largest"])
+@pytest.mark.sampled(3, rest="longer")
 def test_what_fails_beside_the_queries_is_no_failure(
     where: str, text: str, session: Session, monkeypatch: pytest.MonkeyPatch, given: Given
 ) -> None:

@@ -20,10 +20,11 @@ from dpsql.engines import Cancelled
 from dpsql.engines.duckdb import duckdb_engine, unit_bits
 from dpsql.engines.duckdb.duckdb_engine import DuckDBEngine
 from dpsql.errors import EngineNotTested, OperationalError, StatementFailed
-from dpsql.kernel import filled_domains
+from dpsql.kernel import faster, filled_domains
 from dpsql.kernel.charged_work import CANCELLED
 from dpsql.kernel.counts import Counts
 from dpsql.kernel.filled_domains import FilledDomain
+from dpsql.kernel.tree import duckdb_sql
 from dpsql.policy import load
 from dpsql.session import Session
 from tests.narrow import of_type, private
@@ -159,6 +160,25 @@ def test_counts_are_those_of_the_query(
     assert filled == []
 
 
+@pytest.mark.parametrize("inside", [False, True])
+def test_units_are_counted_by_bits_of_places(
+    inside: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, filled: list[bool]
+) -> None:
+    monkeypatch.setattr(unit_bits, "COUNTS_BITS", True)
+    monkeypatch.setattr(faster, "FEWEST", 0)
+    monkeypatch.setattr(faster, "SPARSEST", 1000)
+    monkeypatch.setattr(duckdb_engine, "_fill_domain", lambda *_: pytest.fail("bits were not counted"))
+    with opened(tmp_path, inside=inside) as session:
+        for text in FILLED[:-1]:
+            engine, compiled = engine_and_query(session, text)
+            made = of_type(FilledDomain.of(compiled.certificate), FilledDomain)
+            assert made.by_place is not None
+            assert "JOIN" not in duckdb_sql(made.by_place)
+            both(engine, compiled, monkeypatch)
+            assert filled.pop(), text
+    assert filled == []
+
+
 def test_the_places_are_the_public_order(tmp_path: Path, filled: list[bool]) -> None:
     with opened(tmp_path) as session:
         for text in FILLED:
@@ -191,10 +211,10 @@ def _wrong_rows() -> Iterator[tuple[str, dict[str, Any]]]:
     masked = np.ma.masked_array([5, 6], [False, True])
     yield "a number that is NULL", {"k0": key, "n0": masked}
     yield "a number of another type", {"k0": key, "n0": number.astype(np.float64)}
-    yield "a key below the range", {"k0": np.array([-3, 1]), "n0": number}
-    yield "a key above the range", {"k0": np.array([0, 5]), "n0": number}
-    yield "a key of another type", {"k0": np.array(["0", "1"]), "n0": number}
-    yield "a key that is no candidate", {"k0": np.ma.masked_array([0, 1], [False, True]), "n0": number}
+    yield "a place before the first", {"k0": np.array([-1, 1]), "n0": number}
+    yield "a place behind the last", {"k0": np.array([0, 6]), "n0": number}
+    yield "a place of another type", {"k0": np.array(["0", "1"]), "n0": number}
+    yield "no place", {"k0": np.ma.masked_array([0, 1], [False, True]), "n0": number}
 
 
 @pytest.mark.parametrize(("_what", "rows"), [pytest.param(w, r, id=w) for w, r in _wrong_rows()])
@@ -209,7 +229,7 @@ def test_rows_that_are_not_as_they_must_be_make_no_counts(
         compiled = engine_and_query(session, text)[1]
         made = FilledDomain.of(compiled.certificate)
         assert made is not None
-        right = {"k0": np.array([0, 1]), "n0": np.array([5, 6])}
+        right = {"k0": np.array([0, 5]), "n0": np.array([5, 6])}
         assert made.seal_counts(right, None) is not None
         assert made.seal_counts(rows, None) is None
 

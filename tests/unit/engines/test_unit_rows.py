@@ -178,7 +178,7 @@ UNITS: dict[str, Sequence[object]] = {
 
 
 @pytest.mark.parametrize("name", UNITS)
-@pytest.mark.sampled(3, rest="longer")
+@pytest.mark.sampled(5, rest="longer")
 def test_numbers_are_those_of_the_query(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seen: Seen
 ) -> None:
@@ -374,6 +374,7 @@ def test_facts_of_other_rows_change_numbers(session: Session, monkeypatch: pytes
 
 
 @pytest.mark.parametrize("when", ["before the facts", "after the facts", "before the text", "after the text"])
+@pytest.mark.sampled(2, rest="longer")
 def test_a_file_that_is_replaced_ends_the_statement(
     when: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -490,6 +491,7 @@ ERRORS = (
 
 
 @pytest.mark.parametrize("what", [(UnweightedText, "count"), (RowFacts, "count"), (UnweightedText, "of")])
+@pytest.mark.sampled(2, rest="longer")
 def test_a_text_that_fails_is_no_failure(
     what: tuple[type, str], session: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:

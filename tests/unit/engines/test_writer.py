@@ -375,7 +375,9 @@ def test_what_goes_with_an_engine(tmp_path: Path) -> None:
 def test_the_fingerprint_tells_engines_apart(tmp_path: Path) -> None:
     one = policy_of(tmp_path, "spark")
     other = dataclasses.replace(one, engine="postgresql://me@host/db")
-    assert len({one.fingerprint, other.fingerprint, dataclasses.replace(one).fingerprint}) == 2
+    tables = one.tables.values()
+    found = {each.fingerprint(tables) for each in (one, other, dataclasses.replace(one))}
+    assert len(found) == 2
 
 
 @pytest.mark.parametrize(

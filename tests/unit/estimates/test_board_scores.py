@@ -19,6 +19,7 @@ ROUNDS = 40_000
 
 
 @pytest.mark.parametrize("distance", [-120, -60, -20, 0, 20, 60, 150, 1000])
+@pytest.mark.sampled(3, rest="longer")
 def test_the_statistic_is_covered_given_that_the_check_is_off(distance: int) -> None:
     """Also of a false alarm, whose gap is noise alone: then nothing is said of how far it lies below."""
     source = NoiseSource(SeededEntropy(distance + 200))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from functools import cache
 
 import numpy as np
 import pytest
@@ -83,40 +84,43 @@ HYPOTHESES = ([Fraction(0), Fraction(2), Fraction(4)], [Fraction(1), Fraction(3)
 TOLERANCE, LEVELS, GAPS, ANSWERS = 1, 24, range(3), (-2, 0, 1, 3, 6)
 
 
-def run(first: int, second: int, *, wrong: bool = False) -> dict[tuple[object, ...], Fraction]:
+def run(first: int, second: int, *, wrong: bool = False) -> dict[tuple[object, ...], float]:
     """The probabilities of outputs of two checks that expect the median: off or not, gaps and answers.
 
     `wrong`: what is learnt is the exact number, in the place of the answer.
     """
-    found: dict[tuple[object, ...], Fraction] = {}
+    found: dict[tuple[object, ...], float] = {}
+    weights = ModelWeights.equal(3)
+    guess = weights.find_median(HYPOTHESES[0])
+
+    @cache
+    def guess_after(answer: int | None) -> Fraction:
+        after = weights
+        if answer is not None:
+            learnt = Fraction(first if wrong else answer)
+            after = weights.learn(HYPOTHESES[0], guess, learnt, Fraction(TOLERANCE), Fraction(0))
+        return after.find_median(HYPOTHESES[1])
+
     for level in range(LEVELS):
-        level_mass = (1 - LEVEL) * LEVEL**level
-        weights = ModelWeights.equal(3)
-        guess = weights.find_median(HYPOTHESES[0])
+        level_mass = float((1 - LEVEL) * LEVEL**level)
         for said, mass, answer in outcomes(first, guess, level):
-            if answer is None:
-                after = weights
-            else:
-                learnt = Fraction(first if wrong else answer)
-                after = weights.learn(HYPOTHESES[0], guess, learnt, Fraction(TOLERANCE), Fraction(0))
-            for then, more, _ in outcomes(second, after.find_median(HYPOTHESES[1]), level):
+            for then, more, _ in outcomes(second, guess_after(answer), level):
                 key = (said, then)
-                found[key] = found.get(key, Fraction(0)) + level_mass * mass * more
+                found[key] = found.get(key, 0.0) + level_mass * mass * more
     return found
 
 
-def outcomes(
-    number: int, guess: Fraction, level: int
-) -> list[tuple[tuple[object, ...], Fraction, int | None]]:
+@cache
+def outcomes(number: int, guess: Fraction, level: int) -> list[tuple[tuple[object, ...], float, int | None]]:
     """What one check may say, with its probability and its answer; of few gaps and answers."""
     statistic = abs(number - int(guess)) - TOLERANCE
     least = max(level - statistic, 0)
-    found: list[tuple[tuple[object, ...], Fraction, int | None]] = [(("fine",), 1 - CHECK**least, None)]
+    found: list[tuple[tuple[object, ...], float, int | None]] = [(("fine",), float(1 - CHECK**least), None)]
     for gap in GAPS:
         noise = gap + level - statistic
         for answer in ANSWERS if noise >= 0 else ():
             chance = (1 - ANSWER) / (1 + ANSWER) * ANSWER ** abs(answer - number)
-            found.append((("off", gap, answer), (1 - CHECK) * CHECK**noise * chance, answer))
+            found.append((("off", gap, answer), float((1 - CHECK) * CHECK**noise * chance), answer))
     return found
 
 
@@ -133,10 +137,10 @@ def worst_excess(*, wrong: bool) -> float:
                     there = all_runs[a + da, b + db]
                     for key, mass in here.items():
                         misses = sum(each[0] == "off" for each in key)  # type: ignore[index]
-                        allowed = 1 / LEVEL * (1 / (CHECK**2 * ANSWER)) ** misses
-                        if mass > Fraction(1, 10**6):
-                            other = there.get(key, Fraction(0))
-                            worst = max(worst, float(mass / other / allowed) if other else float("inf"))
+                        if mass > 1e-6:
+                            allowed = float(1 / LEVEL * (1 / (CHECK**2 * ANSWER)) ** misses)
+                            other = there.get(key, 0.0)
+                            worst = max(worst, mass / other / allowed if other else float("inf"))
     return worst
 
 

@@ -103,6 +103,7 @@ def keeps_moments(most: int, fine: int, degree: int) -> bool:
 
 
 @pytest.mark.parametrize("most", range(1, 6))
+@pytest.mark.sampled(2, rest="longer")
 def test_a_sum_of_shares_moves_as_is_claimed_and_lacks_less_than_a_part_of_a_step_a_row(most: int) -> None:
     assert keeps_the_sum(most, 1)
     assert keeps_the_sum(most, 16)
@@ -115,6 +116,7 @@ def test_a_count_of_rows_moves_as_is_claimed_and_lacks_less_than_a_part_a_row(mo
 
 @pytest.mark.parametrize("most", range(1, 6))
 @pytest.mark.parametrize("degree", [1, 2])
+@pytest.mark.sampled(3, rest="longer")
 def test_moments_of_shares_move_together_as_is_claimed(most: int, degree: int) -> None:
     assert keeps_moments(most, 8, degree)
 

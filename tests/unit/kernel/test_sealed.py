@@ -27,6 +27,7 @@ from dpsql.kernel.release import Rows, Run
 from dpsql.kernel.sealed import unseal
 from tests.kernel_trees import CELLS
 from tests.support.exact import ample, exact_of, made_up, stored_level, with_exact
+from tests.unit.test_imports import statements
 
 CANARIES = 7_310_001 + 97 * np.arange(12)
 """Counts of 7 digits that stand nowhere else."""
@@ -268,7 +269,7 @@ SEALED = {f"dpsql.kernel.{name}" for name in ("sealed", "counts", "release", "ke
 def opened(source: str) -> list[str]:
     """Return by which names a module could read what is sealed."""
     found = []
-    for node in ast.walk(ast.parse(source)):
+    for node in statements(ast.parse(source)):
         if isinstance(node, ast.ImportFrom) and node.module in SEALED:
             found += [alias.name for alias in node.names if alias.name in DOORS or alias.name == "*"]
         if isinstance(node, ast.ImportFrom) and node.module == "dpsql.kernel":

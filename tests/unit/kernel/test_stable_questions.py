@@ -78,6 +78,7 @@ OF_UNKNOWN_GROUPS = [each for each in QUESTIONS if isinstance(each, StableTop) a
     ("question", "changes"),
     [*((each, PUBLIC) for each in QUESTIONS), *((each, UNKNOWN) for each in OF_UNKNOWN_GROUPS)],
 )
+@pytest.mark.sampled(2, rest="longer")
 def test_all_databases_of_three_groups(question: Any, changes: UnitChanges, c: int) -> None:
     asked = cache(lambda numbers: answers(question, numbers, c, changes))
     different, moved, stable = 0, 0, 0
@@ -99,6 +100,7 @@ def test_all_databases_of_three_groups(question: Any, changes: UnitChanges, c: i
 
 @pytest.mark.parametrize("c", [1, 2, pytest.param(3, marks=pytest.mark.longer)])
 @pytest.mark.parametrize("rank", ["1/2", "1/4", "4/5", "1/3"])
+@pytest.mark.sampled(5, rest="longer")
 def test_all_small_histograms(rank: str, c: int) -> None:
     question, found = StableQuantile(Fraction(rank)), set()
 

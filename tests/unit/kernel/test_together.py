@@ -174,6 +174,7 @@ STATEMENTS = [
 
 
 @pytest.mark.parametrize("text", STATEMENTS)
+@pytest.mark.sampled(3, rest="longer")
 def test_what_a_plan_claims_of_numbers_together_is_compared(text: str, ground: FixtureGround) -> None:
     (made,) = ground.compiled(text)
     claim = certify(made.query, ground.facts)

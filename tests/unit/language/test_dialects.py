@@ -121,13 +121,21 @@ FORMS = {
         ("TO_CHAR(x, 'YYYY-MM-DD HH24:MI:SS')", "strftime(x, '%Y-%m-%d %H:%M:%S')"),
         ("""to_char(x, 'IYYY"-W"IW')""", "strftime(x, '%G-W%V')"),
         ("TO_CHAR(x, 'Mon')", "strftime(x, '%b')"),
-        ("TO_CHAR(x, 'Month')", "TO_CHAR(x, 'Month')"),
+        ("TO_CHAR(x, 'Month YYYY')", "TO_CHAR(x, 'Month YYYY')"),
         ("TO_CHAR(x, 'mon')", "TO_CHAR(x, 'mon')"),
         ("TO_CHAR(x, 'MON-YYYY')", "TO_CHAR(x, 'MON-YYYY')"),
         ("TO_CHAR(x, 'HH:MI')", "TO_CHAR(x, 'HH:MI')"),
         ("TO_CHAR(x, 'FMMM')", "TO_CHAR(x, 'FMMM')"),
         ("TO_CHAR(x, 'SSSS')", "TO_CHAR(x, 'SSSS')"),
     ],
+    "to_char(a TO_CHAR_PADDED)": [
+        ("TO_CHAR(x, 'Month')", "rpad(strftime(x, '%B'), 9, ' ')"),
+        ("TO_CHAR(x, 'Day')", "rpad(strftime(x, '%A'), 9, ' ')"),
+        ("TO_CHAR(x, 'month')", "TO_CHAR(x, 'month')"),
+    ],
+    "to_char(a TO_CHAR_PADDED_UPPER)": [("TO_CHAR(x, 'DAY')", "upper(rpad(strftime(x, '%A'), 9, ' '))")],
+    "julianday(a)": [("JULIANDAY(x)", "(epoch(CAST(x AS TIMESTAMP)) / 86400 + 2440587.5)")],
+    "julian(a)": [("JULIAN(x)", "(epoch(CAST(x AS TIMESTAMP)) / 86400 + 2440588)")],
     "generate_date_array(a b)": [
         (
             "UNNEST(GENERATE_DATE_ARRAY('2024-01-01', x))",
@@ -208,6 +216,22 @@ STATEMENTS = [
         "SELECT 1 FROM t JOIN s ON t.b IN (SELECT c FROM v) RIGHT JOIN w ON w.a = t.a",
     ),
     ("SELECT UNNEST(l), UNNEST(m) FROM t", "SELECT UNNEST(l), UNNEST(m) FROM t"),
+    (
+        "SELECT 1 FROM t WHERE (a, t.b) IN (SELECT a, MAX(b) FROM t GROUP BY a) OR c",
+        'SELECT 1 FROM t WHERE EXISTS (SELECT 1 FROM (SELECT a, MAX(b) FROM t GROUP BY a) AS dpsql_rows("1", "2") '
+        'WHERE dpsql_rows."1" = a AND dpsql_rows."2" = t.b) OR c',
+    ),
+    (
+        "SELECT 1 FROM t WHERE (a, b) NOT IN ((1, 'x'), (2, 'y'))",
+        "SELECT 1 FROM t WHERE NOT ((a IS NOT DISTINCT FROM 1 AND b IS NOT DISTINCT FROM 'x') "
+        "OR (a IS NOT DISTINCT FROM 2 AND b IS NOT DISTINCT FROM 'y'))",
+    ),
+    (
+        "SELECT 1 FROM t WHERE (a, b) NOT IN (SELECT a, b FROM s)",
+        "SELECT 1 FROM t WHERE (a, b) NOT IN (SELECT a, b FROM s)",
+    ),
+    ("SELECT (a, b) IN (SELECT a, b FROM s) FROM t", "SELECT (a, b) IN (SELECT a, b FROM s) FROM t"),
+    ("SELECT TO_CHAR(x, 'HH:MI')", "SELECT strftime(x, '%I:%M')"),
     ("SELECT EXTRACT(DATE FROM x)", "SELECT CAST(x AS DATE)"),
     ("SELECT strftime('%Y', x), strftime(x, '%Y')", "SELECT strftime(x, '%Y'), strftime(x, '%Y')"),
     (

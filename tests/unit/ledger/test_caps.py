@@ -67,6 +67,7 @@ def spend(ledger: Ledger, analyst: str = "ann") -> Fraction:
         ({"groups": {"g": GroupCap(("ann",), SMALL)}}, {"groups": {"g": GroupCap(("ann", "bob"), BIG)}}),
     ],
 )
+@pytest.mark.sampled(3, rest="longer")
 def test_the_least_of_both_is_spent(
     tmp_path: Path, old: dict[str, Any], new: dict[str, Any], *, zcdp: bool
 ) -> None:

@@ -206,7 +206,7 @@ def reserve():
     return ledger.reserve(analyst="ann", statement="s", selection="r", mechanism="m", charge=tenth)
 said, done = [], 0
 hard = resource.getrlimit(resource.RLIMIT_FSIZE)[1]
-for room in range(0, 40_000, 1000):
+for room in range(0, 40_000, 2000):
     log = path.with_name(path.name + "-wal")
     size = log.stat().st_size if log.exists() else 0
     resource.setrlimit(resource.RLIMIT_FSIZE, (size + room, hard))

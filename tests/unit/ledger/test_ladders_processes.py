@@ -205,7 +205,9 @@ print(json.dumps(outcomes))
 """
 
 
-@pytest.mark.parametrize("stride", [41, pytest.param(1, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "stride", [101, pytest.param(41, marks=pytest.mark.longer), pytest.param(1, marks=pytest.mark.slow)]
+)
 def test_a_crash_at_any_point_loses_no_charge_of_a_ladder(tmp_path: Path, stride: int) -> None:
     outcomes = {
         tuple(outcome) for outcome in json.loads(finish(start(CRASHES, tmp_path / "ledger.sqlite", stride)))
@@ -218,4 +220,5 @@ def test_a_crash_at_any_point_loses_no_charge_of_a_ladder(tmp_path: Path, stride
         ("rs.", 1, 1),  # shown
     }
     assert outcomes == possible if stride == 1 else outcomes <= possible
-    assert {told for told, _, _ in outcomes} == {".", "r.", "rs."}
+    told, whole = {told for told, _, _ in outcomes}, {".", "r.", "rs."}
+    assert told == whole if stride < 101 else len(told) > 1 and told <= whole

@@ -590,7 +590,8 @@ print(len(seen), *sorted(set(seen)))
 @pytest.mark.parametrize(
     ("where", "stride"),
     [
-        ("execute", 9),
+        ("execute", 25),
+        pytest.param("execute", 9, marks=pytest.mark.longer),
         *(pytest.param(*each, marks=pytest.mark.slow) for each in (("execute", 3), ("call", 1))),
     ],
 )

@@ -181,6 +181,7 @@ class Notes:
 
 
 @pytest.mark.parametrize("seed", range(4))
+@pytest.mark.sampled(2, rest="longer")
 def test_each_scope_bears_the_dearest_part_of_each_generation_at_its_own_order(path: Path, seed: int) -> None:
     """Random statements, settled before and after parts become other ones, shared and not."""
     notes = Notes(path, seed)

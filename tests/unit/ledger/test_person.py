@@ -287,6 +287,7 @@ def random_charges(ledger: Ledger, every: Every, random: Random, expected: dict[
 
 
 @pytest.mark.parametrize("seed", range(12))
+@pytest.mark.sampled(3, rest="longer")
 def test_a_restored_ledger_whose_periods_changed_bears_what_was_lost(tmp_path: Path, seed: int) -> None:
     """Random charges, changes of the periods and of the section; then a copy goes on alone."""
     random, path, mark = Random(seed), tmp_path / "ledger", tmp_path / "mark"

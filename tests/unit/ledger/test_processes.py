@@ -7,9 +7,10 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -418,19 +419,29 @@ ended = [Settled(tenth, b"rows", "k"), Settled(tenth, b"more rows", "l")]
 """The same for a statement of two releases: both are charged, and both are stored, or none."""
 
 
-@pytest.mark.parametrize("stride", [11, pytest.param(1, marks=pytest.mark.slow)])
+STRIDES = [101, pytest.param(11, marks=pytest.mark.longer), pytest.param(1, marks=pytest.mark.slow)]
+"""At every how many points a process ends."""
+
+
+def check_told(outcomes: Iterable[Sequence[Any]], possible: set[str], stride: int) -> None:
+    """Check what had been told when processes ended: all that is possible, if few points are left out."""
+    told = {outcome[0] for outcome in outcomes}
+    assert told == possible if stride <= 11 else len(told) > 1 and told <= possible
+
+
+@pytest.mark.parametrize("stride", STRIDES)
 def test_a_crash_at_any_point_of_a_stream_pays_for_every_answer_given(tmp_path: Path, stride: int) -> None:
     outcomes = json.loads(finish(start(STREAM_CRASHES, tmp_path / "ledger.sqlite", "charge", stride)))
-    assert {told for told, _, _ in outcomes} == {".", "r.", "rb.", "rba.", "rbas."}
+    check_told(outcomes, {".", "r.", "rb.", "rba.", "rbas."}, stride)
 
 
-@pytest.mark.parametrize("stride", [23, pytest.param(1, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("stride", STRIDES)
 def test_a_crash_at_any_point_of_two_releases_leaves_both_or_none(tmp_path: Path, stride: int) -> None:
     done = finish(start(SEVERAL_CRASHES, tmp_path / "ledger.sqlite", "charge", stride))
     outcomes = {tuple(outcome) for outcome in json.loads(done)}
     possible = {(".", 0, 0), (".", 0, 2), ("r.", 0, 2), ("r.", 2, 0), ("rs.", 2, 0)}
     assert outcomes == possible if stride == 1 else outcomes <= possible
-    assert {told for told, _, _ in outcomes} == {".", "r.", "rs."}
+    check_told(outcomes, {".", "r.", "rs."}, stride)
 
 
 def crashes(path: Path, begin: str, stride: int = 1) -> int:
@@ -449,11 +460,11 @@ def crashes(path: Path, begin: str, stride: int = 1) -> int:
         ("rs.", 1, 0),  # handed out
     }
     assert set(outcomes) == possible if stride == 1 else set(outcomes) <= possible
-    assert {told for told, _, _ in outcomes} == {".", "r.", "rs."}
+    check_told(outcomes, {".", "r.", "rs."}, stride)
     return len(outcomes)
 
 
-@pytest.mark.parametrize("stride", [23, pytest.param(1, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("stride", STRIDES)
 def test_a_crash_at_any_point_of_a_charge(tmp_path: Path, stride: int) -> None:
     assert crashes(tmp_path / "ledger.sqlite", "charge", stride) > 100 // stride
 

@@ -474,6 +474,7 @@ def test_two_copies_promise_what_both_have_spent(tmp_path: Path, clock: Clock) -
 
 
 @pytest.mark.parametrize("seed", range(8))
+@pytest.mark.sampled(3, rest="longer")
 def test_no_period_gives_more_than_its_budget_however_copies_go_on(
     tmp_path: Path, clock: Clock, seed: int
 ) -> None:
@@ -751,6 +752,7 @@ def walk(path: Path, clock: Clock, seed: int, steps: int = 60) -> None:
 
 
 @pytest.mark.parametrize("seed", range(25))
+@pytest.mark.sampled(3, rest="longer")
 def test_no_sequence_spends_more_than_a_scope_or_the_lifetime_admits(
     tmp_path: Path, clock: Clock, seed: int
 ) -> None:

@@ -116,6 +116,7 @@ def test_the_lowest(session: Session) -> None:
 
 
 @pytest.mark.parametrize("mechanism", ["AUTO", "NOISY_TOP_K", "NOISY_MAX", "EXPONENTIAL"])
+@pytest.mark.sampled(2, rest="longer")
 def test_argmax(session: Session, mechanism: str) -> None:
     for shown, expected in (("page", ("a",)), (f"page, {N} AS n", ("a", 50)), (f"page, {M} AS m", ("a", 25))):
         rows, release = ask(
@@ -363,6 +364,7 @@ CLAMPED = f"page, COUNT(*, contribution_bounds_per_group => (0, 1000000)) AS n {
         ),
     ],
 )
+@pytest.mark.sampled(3, rest="longer")
 def test_options_that_cannot_be_meant_are_refused(
     session: Session, options: str, rest: str, message: str
 ) -> None:

@@ -357,6 +357,7 @@ def test_totals_of_extremes_are_found_or_said_to_be_cut(extremes: Session, colum
         ("SUM(f)", [("total", 84, False)]),
     ],
 )
+@pytest.mark.sampled(3, rest="longer")
 def test_the_bounds_reach_as_far_as_the_type(
     extremes: Session, call: str, expected: list[tuple[str, int, bool]]
 ) -> None:

@@ -83,6 +83,7 @@ def _text_of(session: Session, options: str, rest: str) -> tuple[str, str]:
 
 
 @pytest.mark.parametrize(("options", "rest", "line"), CUT)
+@pytest.mark.sampled(3, rest="longer")
 def test_a_constant_that_may_cut_has_one_line(session: Session, options: str, rest: str, line: str) -> None:
     for said in _text_of(session, options, rest):
         assert said.count(line) == 1

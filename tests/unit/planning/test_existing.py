@@ -170,6 +170,39 @@ def test_the_largest_by_rows_are_of_groups_with_enough_units(defaults: Session) 
     assert sorted(every.table.column("page").to_pylist()) == [f"g{g}" for g in range(10)]
 
 
+@pytest.mark.parametrize(
+    ("number", "values"), [("COUNT(*)", [150, 140, 130]), ("COUNT(DISTINCT seen)", [149, 139, 129])]
+)
+@pytest.mark.parametrize("partition", ["", "PARTITION BY half "])
+def test_the_largest_of_partitions_are_of_groups_with_enough_units(
+    tmp_path: Path, number: str, values: list[int], partition: str
+) -> None:
+    """One user may have 1,000 of each number, so a partition alone would show no group."""
+    policy = f"""{POLICY}
+[tables.visits.domain]
+half = [0, 1]
+[defaults]
+rows_per_unit = 1000
+groups = 4
+"""
+    groups = "SELECT 1000 * g + u AS u, g, 1 AS n FROM range(10) a(g), range(100) b(u) WHERE u < 10 * g + 10"
+    rows = f"""SELECT u AS user_id, 'g' || g AS page, g % 2 AS half, 100 * u + c AS seen
+        FROM ({groups} UNION ALL SELECT 1000 * g, g, 50 FROM range(10) a(g)) z, range(n) r(c)"""
+    ranked = f"ROW_NUMBER() OVER ({partition}ORDER BY {number} DESC) AS r FROM visits GROUP BY page, half"
+    text = f"SELECT * FROM (SELECT page, half, {number} AS n, {ranked}) z WHERE r <= 3"
+    with open_world(tmp_path / "world", policy, visits=rows) as session:
+        table = session.run(
+            text.replace("SELECT", f"SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS ({HUGE})", 1)
+        ).table
+        found = {(row["page"], row["r"]): row["n"] for row in table.to_pylist()}
+    if partition:
+        assert set(found) == {(f"g{9 - i}", i // 2 + 1) for i in range(6)}
+    else:
+        assert set(found) == {("g9", 1), ("g8", 2), ("g7", 3)}
+    for (page, rank), n in found.items():
+        assert abs(n - values[9 - int(page[1])] if int(page[1]) > 6 else 0) < 2, (page, rank)
+
+
 def test_the_largest_by_units_that_are_not_shown(tmp_path: Path) -> None:
     """COUNT(*) of units with one row each is the number of units, which is measured if it is compared."""
     policy = """

@@ -74,6 +74,7 @@ def rows(session: Session, text: str) -> list[dict[str, Any]]:
         ("MEDIAN(minutes, contribution_bounds_per_group => (0, 1)) AS m FROM visits", None),
     ],
 )
+@pytest.mark.sampled(3, rest="longer")
 def test_exact_answers(session: Session, rest: str, expected: list[dict[str, Any]] | None) -> None:
     if expected is None:
         text = stable(

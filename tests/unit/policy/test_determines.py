@@ -53,6 +53,7 @@ def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
         "SELECT station_id, COUNT(*) AS n FROM rides GROUP BY station_id HAVING MIN(zone) = 'A' ORDER BY 1",
     ],
 )
+@pytest.mark.sampled(2, rest="longer")
 def test_a_label_is_a_key_beside_what_determines_it(session: Session, sql: str) -> None:
     exact_sql = sql.replace("SELECT station_id, station_name,", "SELECT station_id, MIN(station_name),")
     with duckdb.connect() as con:

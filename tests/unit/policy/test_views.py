@@ -41,14 +41,6 @@ def test_views_are_read_and_found_without_case(tmp_path: Path) -> None:
     assert pickle.loads(pickle.dumps(found)) == found
 
 
-def test_the_fingerprint_follows_views(tmp_path: Path) -> None:
-    texts = ["", views(a="SELECT 1"), views(a="SELECT 2"), views(b="SELECT 1")]
-    prints = [policy(tmp_path, text).fingerprint for text in texts]
-    assert len(set(prints)) == len(texts)
-    order = [views(a="SELECT 1", b="SELECT 2"), views(b="SELECT 2", a="SELECT 1")]
-    assert len({policy(tmp_path, text).fingerprint for text in order}) == 1
-
-
 @pytest.mark.parametrize(
     ("text", "error"),
     [

@@ -97,6 +97,7 @@ def test_an_earlier_release_is_read_again(remote: RemoteSession, local: Session)
     ],
 )
 @pytest.mark.parametrize("step", ["run", "prepare"])
+@pytest.mark.sampled(3, rest="longer")
 def test_errors_are_the_servers_with_their_places(
     remote_of_shared: RemoteSession, shared: Session, text: str, step: str
 ) -> None:

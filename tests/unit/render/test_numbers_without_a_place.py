@@ -48,6 +48,7 @@ def release_of(numbers: str, keys: str, half: float | None, mechanism: str) -> R
 
 @pytest.mark.parametrize("keys", KEYS)
 @pytest.mark.parametrize("numbers", NUMBERS)
+@pytest.mark.sampled(2, rest="longer")
 def test_every_place_in_a_picture_is_finite(numbers: str, keys: str) -> None:
     for half in (None, 5.0, math.inf, 1e308):
         for mechanism in ("Laplace on every group", "exponential mechanism over 9 cells"):

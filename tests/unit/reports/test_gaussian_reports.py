@@ -88,7 +88,8 @@ def test_gaussian_reports_take_their_part_of_the_limit_of_costs(
     assert session.ledger.check() == []
 
 
-@pytest.mark.parametrize("turns", [3, pytest.param(30, marks=pytest.mark.longer)])
+@pytest.mark.longer
+@pytest.mark.parametrize("turns", [3, 30])
 def test_gaussian_estimates_cover_and_agree(
     turns: int, folder: Path, opened: Callable[[], Session], gaussian: None
 ) -> None:

@@ -84,6 +84,7 @@ def value(session: Session, text: str) -> float:
 
 
 @pytest.mark.parametrize(("broken", "parts"), BREAKS, ids=["7.1", "7.1b", "7.2", "7.2b", "7.3", "7.5"])
+@pytest.mark.sampled(3, rest="longer")
 def test_a_pair_that_breaks_the_law_stays_out_and_would_be_off(
     shared: Session, broken: str, parts: list[str]
 ) -> None:

@@ -126,6 +126,7 @@ def test_what_is_not_linear_runs_at_its_share_and_says_so(session: Session) -> N
         ),
     ],
 )
+@pytest.mark.sampled(3, rest="longer")
 def test_what_breaks_the_linear_law_stays_out(unchanged: Session, text: str, why: str) -> None:
     planned = plan(unchanged, text)
     (reason,) = planned.statements[0].reasons

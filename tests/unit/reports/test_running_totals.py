@@ -84,27 +84,18 @@ def sizes(planned: PlannedReport) -> list[int]:
     ("text", "groups", "most"),
     [
         (TOTALS, 365, 2.3),
-        *(
-            pytest.param(text, 365, 2.3, marks=pytest.mark.longer)
-            for text in (
-                TOTALS.replace("ORDER BY day", "ORDER BY day ROWS UNBOUNDED PRECEDING"),
-                f"WITH d AS ({BY_DAY}) SELECT day, SUM(n) OVER w AS t FROM d WINDOW w AS (ORDER BY day)",
-                TOTALS.replace("ORDER BY day", "ORDER BY day DESC"),
-            )
-        ),
-        pytest.param(
+        (TOTALS.replace("ORDER BY day", "ORDER BY day ROWS UNBOUNDED PRECEDING"), 365, 2.3),
+        (f"WITH d AS ({BY_DAY}) SELECT day, SUM(n) OVER w AS t FROM d WINDOW w AS (ORDER BY day)", 365, 2.3),
+        (TOTALS.replace("ORDER BY day", "ORDER BY day DESC"), 365, 2.3),
+        (
             f"SELECT region, day, SUM(n) OVER (PARTITION BY region ORDER BY day) AS t FROM ({BOTH_KEYS})",
             730,
             2.3,
-            marks=pytest.mark.longer,
         ),
-        (
-            f"SELECT day, SUM(SUM(n)) OVER (ORDER BY day) AS t FROM ({BOTH_KEYS}) GROUP BY day",
-            365,
-            80,
-        ),
+        (f"SELECT day, SUM(SUM(n)) OVER (ORDER BY day) AS t FROM ({BOTH_KEYS}) GROUP BY day", 365, 80),
     ],
 )
+@pytest.mark.sampled(6, rest="longer")
 def test_running_totals_have_blocks(session: Session, text: str, groups: int, most: float) -> None:
     planned = plan(session, text)
     (found,) = planned.plans
@@ -126,6 +117,7 @@ def test_gaussian_running_totals_gain_more(opened: Opened) -> None:
     assert planned.price.epsilon <= 1
 
 
+@pytest.mark.longer
 def test_days_that_are_shown_count_as_much_as_totals(session: Session) -> None:
     alone = plan(session, TOTALS).plans[0]
     both = plan(session, TOTALS.replace("SELECT day,", "SELECT day, n,", 1)).plans[0]
@@ -148,6 +140,7 @@ def test_days_that_are_shown_count_as_much_as_totals(session: Session) -> None:
         BY_DAY,
     ],
 )
+@pytest.mark.sampled(3, rest="longer")
 def test_other_numbers_are_planned_as_their_groups(session: Session, text: str) -> None:
     planned = plan(session, text)
     assert planned.plans[0].added is None
@@ -180,6 +173,7 @@ SIZE_SUMS = f"SELECT size, SUM(n) AS t FROM {FINE} GROUP BY size"
         f"SELECT size, SUM(t) OVER (ORDER BY size DESC) AS t FROM ({SIZE_SUMS})",
     ],
 )
+@pytest.mark.sampled(2, rest="longer")
 def test_what_is_planned_is_what_is_shown(opened: Opened, text: str) -> None:
     session = opened()
     planned = plan(session, text, epsilon="2")

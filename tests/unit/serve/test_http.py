@@ -157,6 +157,7 @@ HALF = (
 
 @pytest.mark.parametrize("sent", HALF)
 @pytest.mark.parametrize("again", [False, True])
+@pytest.mark.sampled(3, rest="longer")
 def test_who_sends_no_whole_request_is_cut_off(
     monkeypatch: pytest.MonkeyPatch, sent: bytes, again: bool
 ) -> None:
@@ -204,6 +205,7 @@ def small_window() -> socket.socket:
 @pytest.mark.parametrize("path", ["/whole", "/parts"])
 @pytest.mark.parametrize("last", [b"", b"Connection: close\r\n"])
 @pytest.mark.parametrize("secured", [False, True])
+@pytest.mark.sampled(3, rest="longer")
 def test_who_does_not_read_is_cut_off(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, path: str, last: bytes, secured: bool
 ) -> None:

@@ -229,6 +229,7 @@ def test_the_script_does_what_it_says(expected: list[Rows]) -> None:
 
 
 @pytest.mark.parametrize("door", [by_http, by_mcp, by_remote_session])
+@pytest.mark.sampled(2, rest="longer")
 def test_programs_get_equal_rows(expected: list[Rows], door: Any) -> None:
     for text, here, there in zip(SCRIPT, expected, door(), strict=True):
         assert json.dumps(there) == json.dumps(here), text

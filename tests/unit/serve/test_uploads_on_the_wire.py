@@ -110,6 +110,7 @@ def refusing() -> Iterator[Service]:
         (COPY, b"row_id,kind\n" + b"," * 9_000_000, "values"),
     ],
 )
+@pytest.mark.sampled(3, rest="longer")
 def test_what_is_no_upload_keeps_the_connection(
     refusing: Service, text: str, data: bytes, message: str
 ) -> None:

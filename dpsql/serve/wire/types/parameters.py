@@ -15,6 +15,7 @@ import uuid
 from collections.abc import Callable
 from decimal import Decimal
 
+from dpsql.lazy_pattern import lazy_pattern
 from dpsql.serve.limits import MOST_DIGITS, MOST_SCALAR, VALUE, DecodingBudget, size_of
 from dpsql.serve.wire.types import (
     INTEGERS,
@@ -32,16 +33,16 @@ _SPACE = " \t\n\r\v\f"
 _GAP = "[ \\t\\n\\r\\v\\f]*"
 _TRUE = frozenset({"t", "tr", "tru", "true", "y", "ye", "yes", "on", "1"})
 _FALSE = frozenset({"f", "fa", "fal", "fals", "false", "n", "no", "of", "off", "0"})
-_WHOLE = re.compile(r"[+-]?[0-9]{1,400}")
-_DECIMAL = re.compile(r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]{1,5})?")
-_SPECIAL = re.compile(r"[+-]?(nan|inf|infinity)", re.IGNORECASE)
+_WHOLE = lazy_pattern(r"[+-]?[0-9]{1,400}")
+_DECIMAL = lazy_pattern(r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]{1,5})?")
+_SPECIAL = lazy_pattern(r"[+-]?(nan|inf|infinity)", re.IGNORECASE)
 _DATE = r"(?P<year>[0-9]{4,6})-(?P<month>[0-9]{1,2})-(?P<day>[0-9]{1,2})"
 _TIME = r"(?P<hour>[0-9]{1,2}):(?P<minute>[0-9]{2})(:(?P<second>[0-9]{2})(\.(?P<fraction>[0-9]{0,9}))?)?"
 _ZONE = r"(?P<zone> *Z| *UTC| *[+-][0-9]{1,2}(:?[0-9]{2}(:?[0-9]{2})?)?)?"
-_MOMENT = re.compile(rf"{_DATE}([ T] *{_TIME})?{_ZONE}(?P<era> *BC)?", re.IGNORECASE)
-_CLOCK = re.compile(_TIME)
-_UUID = re.compile(r"(?P<open>\{)?(?P<digits>([0-9a-fA-F]{4}-?){7}[0-9a-fA-F]{4})(?P<close>\})?")
-_ESCAPED = re.compile(rb"\\(\\|[0-3][0-7]{2})|\\")
+_MOMENT = lazy_pattern(rf"{_DATE}([ T] *{_TIME})?{_ZONE}(?P<era> *BC)?", re.IGNORECASE)
+_CLOCK = lazy_pattern(_TIME)
+_UUID = lazy_pattern(r"(?P<open>\{)?(?P<digits>([0-9a-fA-F]{4}-?){7}[0-9a-fA-F]{4})(?P<close>\})?")
+_ESCAPED = lazy_pattern(rb"\\(\\|[0-3][0-7]{2})|\\")
 _TEXTS = frozenset({"text", "varchar", "bpchar", "name", "char", "unknown", "json", "bytea"})
 """Types whose texts may be long."""
 
@@ -240,7 +241,7 @@ _TEXT_READERS: dict[str, Callable[[str, WireType], object]] = {
     "bytea": _read_bytea,
 }
 
-_ITEM = re.compile(
+_ITEM = lazy_pattern(
     rf'{_GAP}+(?:"(?P<quoted>[^"\\]*+(?:\\.[^"\\]*+)*+)"|(?P<plain>(?:[^",{{}}\\]++|\\.)++)){_GAP}+',
     re.DOTALL,
 )

@@ -63,24 +63,6 @@ def test_blocks_solve_what_dense_least_squares_solves(seeds: range) -> None:
     assert 0.1 < determined / (4 * len(seeds)) < 0.9
 
 
-def test_an_estimate_that_was_extended_is_that_of_all_releases() -> None:
-    for seed in range(20):
-        random, noise = Random(seed), np.random.default_rng(seed)
-        cells = draw_cells(random)
-        releases = draw_releases(random, cells, noise)
-        estimate = Estimate.of(releases[:1], cells.universe)
-        for each in releases[1:]:
-            estimate = estimate.extend([each])
-        together = Estimate.of(releases, cells.universe)
-        wanted = [each.marginal for each in releases] + [draw_marginal(random, cells) for _ in range(3)]
-        for marginal in wanted:
-            one, other = estimate.answer(marginal), together.answer(marginal)
-            assert isinstance(one, Undetermined) == isinstance(other, Undetermined)
-            if not isinstance(one, Undetermined) and not isinstance(other, Undetermined):
-                assert np.allclose(one.values, other.values, rtol=1e-9)
-                assert np.allclose(one.high, other.high, rtol=1e-9)
-
-
 def test_totals_are_the_sums_of_their_groups() -> None:
     seen = 0
     for seed in range(50):

@@ -74,9 +74,8 @@ def test_without_a_complete_column_a_total_gains_nothing_from_its_groups() -> No
 
 
 def test_what_was_not_measured_is_named() -> None:
-    estimate = Estimate.of(
-        [*(release(i, week(i), COUNTRIES) for i in (1, 2, 3)), release(9, week(2), CHANNELS)], COMPLETE
-    )
+    released = [*(release(i, week(i), COUNTRIES) for i in (1, 2, 3)), release(9, week(2), CHANNELS)]
+    estimate = Estimate.of(released, COMPLETE)
     by_week = Axis.of_groups("week", [1, 2, 3, 4])
     for wanted, text in (
         ((week(1), CHANNELS), "by channel of W1"),
@@ -91,12 +90,11 @@ def test_what_was_not_measured_is_named() -> None:
         assert isinstance(found, Undetermined), wanted
         assert found.text == text
     complete = {**COMPLETE, "week": ValueSet.of_range(1, 4)}
-    assert answer(Estimate.of(estimate.releases, complete), COUNTRIES).releases == (1, 2, 3, 9)
+    assert answer(Estimate.of(released, complete), COUNTRIES).releases == (1, 2, 3, 9)
 
 
 def test_an_empty_estimate_determines_nothing() -> None:
     assert isinstance(Estimate.of([]).answer(Marginal()), Undetermined)
-    assert Estimate.of([]).extend([release(1)]).answer(Marginal(), 0.9)
 
 
 def test_two_reports_are_never_in_one_estimate() -> None:
@@ -104,8 +102,6 @@ def test_two_reports_are_never_in_one_estimate() -> None:
     mixed = ReleasedMarginal(2, other.marginal, other.values, other.draw, report="other")
     with pytest.raises(ValueError, match="one report"):
         Estimate.of([one, mixed])
-    with pytest.raises(ValueError, match="one report"):
-        Estimate.of([one]).extend([mixed])
 
 
 def test_marginals_of_one_draw_share_its_noise() -> None:
@@ -125,7 +121,7 @@ def test_a_domain_of_a_million_values_costs_as_much_as_one_of_a_hundred() -> Non
         universe = {**COMPLETE, "age": ValueSet.of_range(0, domain)}
         estimate = Estimate.of([release(1, young, COUNTRIES), release(2, COUNTRIES)], universe)
         answer(estimate, young, COUNTRIES)
-        (group,) = estimate.groups()
+        (group,) = estimate.groups
         sizes.append((group.system.unknowns(), group.system.largest_system()))
     assert sizes[0] == sizes[1] == (24, 2)
 
@@ -141,8 +137,6 @@ def test_releases_beyond_the_limits_are_left_out_and_named(monkeypatch: pytest.M
     (left,) = estimate.left_out
     assert (left.release, left.reason) == (2, "more than 30 unknowns")
     assert answer(estimate, COUNTRIES).releases == (1,)
-    (left,) = estimate.extend([release(3, CHANNELS)]).left_out
-    assert left.release == 2
     monkeypatch.setattr(marginal_estimate, "MOST_TOGETHER", 10)
     some = Axis.of_groups("country", COUNTRIES.labels[:11])
     estimate = Estimate.of([release(1, COUNTRIES), release(2, some)], COMPLETE)
@@ -159,7 +153,7 @@ def test_what_weeks_say_of_each_other_does_not_depend_on_when_they_came() -> Non
     complete = {**COMPLETE, "week": ValueSet.of_range(1, 3)}
     first = Estimate.of([release(1, week(1))], complete)
     assert isinstance(first.answer(Marginal()), Undetermined)
-    assert answer(first.extend([release(2, week(2))])).releases == (1, 2)
+    assert answer(Estimate.of([release(2, week(2)), release(1, week(1))], complete)).releases == (1, 2)
 
 
 def list_weeks(count: int) -> list[ReleasedMarginal]:

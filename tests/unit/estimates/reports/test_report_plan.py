@@ -83,6 +83,7 @@ def find_gain(plan: Plan, weights: list[int] | None = None) -> float:
         ("CUBE of 5", "gaussian", "NUMBER", 2.7),
     ],
 )
+@pytest.mark.sampled(3, rest="longer")
 def test_plans_gain_over_even_shares(name: str, way: Way, per: Per, least: float) -> None:
     sizes, marginals = FILES[name]
     plan = plan_report([Wanted(each) for each in marginals], universe=complete(sizes), way=way, per=per)
@@ -94,6 +95,7 @@ def test_plans_gain_over_even_shares(name: str, way: Way, per: Per, least: float
 
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("name", FILES)
+@pytest.mark.sampled(2, rest="longer")
 def test_a_plan_is_not_behind_even_shares_with_least_squares(name: str, way: Way) -> None:
     sizes, marginals = FILES[name]
     universe = complete(sizes)
@@ -179,10 +181,8 @@ DAYS = [clock.date(2025, 1, 1) + clock.timedelta(days=i) for i in range(366)]
 TOTALS = Marginal((axis_of_prefixes("day", DAYS, [str(day) for day in DAYS[:-1]]),))
 
 
-@pytest.mark.parametrize(
-    ("way", "alone", "least"),
-    [pytest.param("pure", 2.0, 2.05, marks=pytest.mark.longer), ("gaussian", 0.5, 3.7)],
-)
+@pytest.mark.longer
+@pytest.mark.parametrize(("way", "alone", "least"), [("pure", 2.0, 2.05), ("gaussian", 0.5, 3.7)])
 def test_running_totals_of_a_year_gain_by_calendar_blocks(way: Way, alone: float, least: float) -> None:
     days = float(np.sqrt(alone * np.mean(np.arange(1, 366))))
     plan = plan_report([Wanted(TOTALS)], way=way)
@@ -272,10 +272,8 @@ def test_a_weekly_dashboard_measures_two_of_its_six_statements() -> None:
 
 def find_errors_of_a_year(plan: Plan) -> tuple[float, float]:
     """Return the root of the mean variance of all numbers of 52 weeks, and of those of the last one."""
-    estimate = Estimate.of([], BOTH)
-    means = []
+    released, means = list[ReleasedMarginal](), []
     for number in range(1, 53):
-        released = []
         for candidate, share in plan.shares:
             if number % candidate.parts == 0:
                 some = ValueSet.of_range(number - candidate.parts + 1, number + 1)
@@ -285,7 +283,7 @@ def find_errors_of_a_year(plan: Plan) -> tuple[float, float]:
                     NoiseDraw(Law("laplace"), float(1 / share)),
                 )
                 released.append(ReleasedMarginal(number, marginal, np.zeros(candidate.marginal.size), noise))
-        estimate = estimate.extend(released)
+        estimate = Estimate.of(released, BOTH)
         variances: list[float] = []
         for wanted in DASHBOARD:
             first = 1 if wanted.window is None else max(1, number - wanted.window + 1)

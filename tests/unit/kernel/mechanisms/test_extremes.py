@@ -83,6 +83,7 @@ def test_gaps_between_noisy_counts(noise: Noise, *, trials: bool) -> None:
 @pytest.mark.parametrize("noise", ["exponential", "laplace"])
 @pytest.mark.parametrize("below", [False, True])
 @pytest.mark.parametrize("threshold", [10**30, -(10**30), STEP_LIMIT, 0])
+@pytest.mark.sampled(3, rest="longer")
 def test_thresholds_beyond_all_counts(noise: Noise, threshold: int, *, below: bool) -> None:
     hybrid = HybridTopK.plan(5, threshold, 5, 1, sensitivity=SCALE, noise=noise, below=below)
     scan = AdaptiveSparseVector.plan(

@@ -25,6 +25,7 @@ def catalog() -> PgCatalog:
 
 
 @pytest.mark.parametrize("statement", STATEMENTS, ids=lambda s: f"{s.number}-{s.origin}")
+@pytest.mark.sampled(3, rest="longer")
 def test_answers_are_those_of_postgresql(catalog: PgCatalog, statement: Statement) -> None:
     expected = EXPECTED[str(statement.number)]
     assert catalog.route(statement.text) is Route.CATALOG

@@ -94,6 +94,7 @@ def rows(answer: Answer) -> list[tuple[object, ...]]:
         ("SELECT current_setting('jit') = $1", (25,), ["on"], [(True,)]),
     ],
 )
+@pytest.mark.sampled(3, rest="longer")
 def test_parameters_have_the_types_of_what_stands_beside_them(
     catalog: PgCatalog,
     text: str,

@@ -1,0 +1,99 @@
+"""Advise on the keys of groups: those that GROUP BY lacks, and those that would name single units."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+from sqlglot import exp
+from sqlglot.tokenizer_core import TokenType
+
+from dpsql.analysis.advice.listed_rows import split_options
+from dpsql.analysis.advice.refused_statement import Advice, RefusedStatement, add_clause
+from dpsql.analysis.aggregate_functions import aggregate_name
+from dpsql.analysis.released.released_calls import is_released
+from dpsql.errors import Fix, Obstacle
+from dpsql.language import walk_tree
+from dpsql.policy import fold
+
+
+def group_by_items(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
+    """Add to GROUP BY what the select list has besides counts."""
+    node = of.original(node)
+    select = node.find_ancestor(exp.Select)
+    if select is None or any(isinstance(i, exp.Star) for i in select.expressions):
+        return None
+    items = [i.unalias() for i in select.expressions]
+    having = select.args.get("having")
+    if not any(
+        is_released(c) for i in (*items, *([having] if having is not None else [])) for c in walk_tree(i)
+    ):
+        return None
+    group = select.args.get("group")
+    known = list(group.expressions) if group is not None else []
+    plain = [i for i in items if not any(aggregate_name(n) for n in walk_tree(i)) and i not in known]
+    block = of.outline.block(of.query.source.position(select.expressions[0]))
+    if block is None or block.from_ is None or not plain:
+        return None
+    texts = of.items(select, block, split_options(of, block)[1])
+    spans = [of.outline.span(i) for i in plain]
+    shown = [
+        name if of.outline.span(i) is None and name else bare
+        for (bare, name), i in zip(texts, items, strict=False)
+    ]
+    if of.query.source.position(node) > block.from_.start and "GROUP BY" not in one.message:
+        return None  # it is in ORDER BY or HAVING
+    text = of.text
+    keys = ", ".join(key for key, item in zip(shown, items, strict=False) if item in plain)
+    if not keys or (None in spans and not texts):
+        return None
+    if group is None:
+        # Without the clause the statement has no meaning that this could change.
+        at = block.before(TokenType.GROUP_BY)
+        return f"GROUP BY {keys}", add_clause(text, at, f"GROUP BY {keys}")
+    last = of.outline.span(known[-1]) if known else None
+    if last is None:
+        return None
+    return f"GROUP BY {text[last[0] : last[1]]}, {keys}", Fix(f", {keys}", last[1], last[1])
+
+
+def group_rolled_items(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
+    """Add to the groups of ROLLUP what the select list has besides counts."""
+    select = node if isinstance(node, exp.Select) else node.find_ancestor(exp.Select)
+    return None if select is None else group_by_items(of, select.expressions[0].unalias(), one)
+
+
+def drop_key(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
+    """Leave a group key out of the select list and of GROUP BY."""
+    named = re.match(r"each value of (.*) belongs to one ", one.message)
+    if named is None and isinstance(node, exp.Column):  # the unit itself
+        named = re.fullmatch(r"(.*)", node.name)
+    node = of.original(node)
+    select, block = node.find_ancestor(exp.Select), of.outermost(node)
+    clause = block.clause(TokenType.GROUP_BY) if block is not None else None
+    if named is None or select is None or block is None or block.from_ is None or clause is None:
+        return None
+    begin = split_options(of, block)[1]
+    shown = of.outline.items(begin, block.from_.start)
+    keys = of.outline.items(clause.end + 1, block.stop(clause))
+    plain = len(shown) == len(select.expressions) and not select.args.get("distinct")
+    places = [i for i, item in enumerate(select.expressions) if fold(item.alias_or_name) == fold(named[1])]
+    if not plain or len(places) > 1 or (not places and len(keys) > 1):
+        return None
+    names = {fold(named[1]), *(str(i + 1) for i in places)}
+    names |= {fold(select.expressions[i].unalias().sql("duckdb")) for i in places}
+    span = of.outline.span(of.original(node)) if isinstance(node, exp.Column) else None
+    names |= {fold(of.text[slice(*span)])} if span is not None else set()
+    left = [key for key in keys if fold(of.text[key[0] : key[1]]) not in names] if len(keys) > 1 else []
+    rest = [item for i, item in enumerate(shown) if i not in places]
+    by_place = any(of.text[key[0] : key[1]].isdigit() for key in left)
+    if not rest or len(left) == len(keys) or (by_place and places):
+        return None
+    fix = Fix(
+        f" {', '.join(of.text[a:b] for a, b in rest)} ",
+        begin,
+        block.from_.start,
+        asks=f"all values of {named[1]} together" if named[1] != "the key" else "all groups together",
+    )
+    grouped = f"GROUP BY {', '.join(of.text[a:b] for a, b in left)} " if left else ""
+    return one.hint, replace(fix, also=(Fix(grouped, clause.start, block.stop(clause)),))

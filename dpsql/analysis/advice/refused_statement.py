@@ -1,0 +1,124 @@
+"""A refused statement as advice reads it: its text, its tables, and what the policy says of them."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import field
+
+from sqlglot import exp
+from sqlglot.tokenizer_core import TokenType
+
+from dpsql.analysis.schema_catalog import Catalog
+from dpsql.errors import Fix, QueryRefused, QuerySyntaxError
+from dpsql.language import BlockText, Explain, Outline, Query, find_nodes, parse
+from dpsql.lazy_dataclass import dataclass
+from dpsql.policy import Policy, Table, UnitColumn, fold
+
+_SET_OPERATIONS = (TokenType.UNION, TokenType.EXCEPT, TokenType.INTERSECT)
+
+Advice = tuple[str | None, Fix | None] | tuple[str | None, Fix | None, str]
+"""A hint, its fix, and perhaps a message that says better what is wrong."""
+
+
+@dataclass(frozen=True, slots=True)
+class FromTable:
+    """A declared table in a FROM clause, under its alias."""
+
+    alias: str
+    table: Table
+    node: exp.Table
+    columns: tuple[str, ...]
+
+    def column(self, name: str) -> str | None:
+        """Return a column by its folded name."""
+        return next((c for c in self.columns if fold(c) == fold(name)), None)
+
+    @property
+    def unit(self) -> str | None:
+        """The column that holds the privacy unit."""
+        return self.table.unit.column if isinstance(self.table.unit, UnitColumn) else None
+
+
+@dataclass(slots=True)
+class RefusedStatement:
+    """A refused statement, with its text and what the policy and the tables' schema say."""
+
+    query: Query
+    policy: Policy
+    catalog: Catalog
+    outline: Outline = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.outline = Outline.of(self.query.source.text)
+
+    @property
+    def text(self) -> str:
+        """The statement as it was typed."""
+        return self.query.source.text
+
+    @property
+    def has_options(self) -> bool:
+        """Whether the clause of options was typed."""
+        return any(t.text.upper() == "DIFFERENTIAL_PRIVACY" for t in self.outline.tokens)
+
+    def original(self, node: exp.Expr) -> exp.Expr:
+        """Return the node of the whole statement at a node's place in the text; itself if none is there."""
+        at = self.query.source.position(node)
+        try:
+            whole = parse(self.query.source.text)
+        except (QueryRefused, QuerySyntaxError):
+            return node
+        query = whole.query if isinstance(whole, Explain) else whole
+        tree = query.tree if isinstance(query, Query) else self.query.tree
+        same = (n for n in find_nodes(tree, type(node)) if self.query.source.position(n) == at)
+        return next(same, node)
+
+    def call(self, node: exp.Expr) -> tuple[int, int, tuple[str, ...]] | None:
+        """Return where the call of a node stands, as it is written, and its arguments; None if it is none."""
+        start = self.query.source.position(node)
+        token = next((t for t in self.outline.tokens if t.start == start), None)
+        found = None if token is None else self.outline.call_around(start, token.text)
+        return found if found is not None and found[0] == start else None
+
+    def list_tables(self, select: exp.Select) -> list[FromTable]:
+        """Return the declared tables of a FROM clause."""
+        first = select.args.get("from_")
+        nodes = [first.this if first is not None else None, *(j.this for j in select.args.get("joins") or ())]
+        found = []
+        for node in nodes:
+            table = (
+                self.policy.table(node.name) if isinstance(node, exp.Table) and node.name.isascii() else None
+            )
+            if table is not None and isinstance(node, exp.Table):
+                found.append(FromTable(node.alias_or_name, table, node, self.columns(table)))
+        return found
+
+    def items(self, select: exp.Select, block: BlockText, begin: int) -> list[tuple[str, str]]:
+        """Return the text of each item of a select list without its name, and its name, "" for none."""
+        spans = [] if block.from_ is None else self.outline.items(begin, block.from_.start)
+        if len(spans) != len(select.expressions):
+            return []
+        found = list[tuple[str, str]]()
+        for (start, end), item in zip(spans, select.expressions, strict=True):
+            text, name = self.text[start:end], item.alias if isinstance(item, exp.Alias) else ""
+            named = re.search(rf"(?is)\s+(?:AS\s+)?\"?{re.escape(name)}\"?\Z", text) if name else None
+            bare = re.sub(r"(?i)\ADISTINCT\b\s*", "", text if named is None else text[: named.start()])
+            found.append((bare, "" if named is None else name))
+        return found
+
+    def outermost(self, node: exp.Expr) -> BlockText | None:
+        """Return the text of the block around a node if the block is the whole statement; else None."""
+        block, first = self.outline.block(self.query.source.position(node)), self.outline.block(0)
+        several = block is not None and any(t.token_type in _SET_OPERATIONS for t in block.clauses)
+        return block if block == first and not several else None
+
+    def columns(self, table: Table) -> tuple[str, ...]:
+        """Return the names of a declared table's columns."""
+        return tuple(name for name, _ in self.catalog.columns(table.name))
+
+
+def add_clause(text: str, at: int, clause: str) -> Fix:
+    """Return the fix that adds a clause at a place, with blanks around it."""
+    before = "" if at and text[at - 1].isspace() else " "
+    after = " " if at < len(text) and not text[at].isspace() and text[at] not in ");" else ""
+    return Fix(f"{before}{clause}{after}", at, at)

@@ -1,0 +1,110 @@
+"""Aggregates over whole partitions, of which DISTINCT leaves one row each, as the aggregates of groups.
+
+`SELECT DISTINCT day, COUNT(*) OVER (PARTITION BY day) FROM visits` has one row for each day, with the number
+of its rows: it is `SELECT day, COUNT(*) FROM visits GROUP BY day`. A window over all rows is the aggregate
+without GROUP BY, if there are rows. The windows have one PARTITION BY, without ORDER BY or a frame, and what
+stands outside of them is of its keys. A mistake could only ask something else: what is made is analysed like
+any statement.
+"""
+
+from __future__ import annotations
+
+from sqlglot import exp
+
+from dpsql.analysis.aggregate_functions import aggregate_name, contains_aggregate
+from dpsql.analysis.compiler import read_whole_number
+from dpsql.analysis.statement_shapes import Provenance
+from dpsql.language import copy_tree, find_nodes, keep_title, list_given, walk_tree
+from dpsql.policy import Policy
+
+_KEPT = frozenset({"expressions", "from_", "joins", "where", "with_", "kind", "distinct", "order", "limit"})
+_WHOLE = frozenset({"this", "partition_by", "over"})
+"""What a window has that goes over all rows of its partition."""
+
+
+def with_groups_of_windows(tree: exp.Query, provenance: Provenance) -> exp.Query:
+    """Return a statement whose SELECT DISTINCT of windows over private rows have groups; it is changed."""
+    for select in find_nodes(tree, exp.Select):
+        keys = _read_keys(select)
+        if keys is None or not _is_of_private_rows(select, tree, provenance.policy):
+            continue
+        for name in ("expressions", "order"):
+            parts = select.args.get(name)
+            for part in parts if isinstance(parts, list) else [parts] if parts else []:
+                for window in [n for n in walk_tree(part) if isinstance(n, exp.Window)]:
+                    window.replace(keep_title(window, copy_tree(window.this)))
+        if keys:
+            select.set("group", exp.Group(expressions=[copy_tree(key) for key in keys]))
+        listed = [_sql(item.unalias()) for item in select.expressions]
+        if all(_sql(key) in listed for key in keys):  # the groups are different rows
+            select.set("distinct", None)
+    return tree
+
+
+def _read_keys(select: exp.Select) -> list[exp.Expr] | None:
+    """Return the keys of the partitions whose aggregates a SELECT DISTINCT has; None for other blocks."""
+    distinct = select.args.get("distinct")
+    if distinct is None or distinct.args.get("on") is not None:
+        return None
+    if any(value for name, value in select.args.items() if name not in _KEPT):
+        return None
+    items = [item.unalias() for item in select.expressions]
+    windows = [n for item in items for n in walk_tree(item) if isinstance(n, exp.Window)]
+    if not windows or any(contains_aggregate(item) for item in items):
+        return None
+    by = {tuple(_sql(key) for key in window.args.get("partition_by") or ()) for window in windows}
+    if len(by) != 1 or not all(_is_whole(window) for window in windows):
+        return None
+    keys: list[exp.Expr] = windows[0].args.get("partition_by") or []
+    order = select.args.get("order")
+    terms = [] if order is None else [term.this for term in order.expressions]
+    names = {item.alias for item in select.expressions if item.alias}
+    for item in items:
+        if not _is_of(item, keys):
+            return None
+    for term in terms:
+        known = read_whole_number(term) is not None or (isinstance(term, exp.Column) and term.name in names)
+        if not (known or _is_of(term, keys)):
+            return None
+    return keys
+
+
+def _is_whole(window: exp.Window) -> bool:
+    return not (list_given(window) - _WHOLE) and aggregate_name(window.this) is not None
+
+
+def _is_of(node: exp.Expr, keys: list[exp.Expr]) -> bool:
+    """Return whether an expression has nothing but keys, windows and constants."""
+    if isinstance(node, exp.Window) or any(_sql(node) == _sql(key) for key in keys):
+        return True
+    if isinstance(node, (exp.Column, exp.Query, exp.Star, exp.Subquery)):
+        return False
+    return all(_is_of(child, keys) for child in node.iter_expressions())
+
+
+def _is_of_private_rows(select: exp.Select, tree: exp.Query, policy: Policy) -> bool:
+    """Return whether a block reads rows of a private table, which no release is among."""
+    first, private = select.args.get("from_"), False
+    if first is None:
+        return False
+    for item in (first.this, *(join.this for join in select.args.get("joins") or ())):
+        inner = item.this if isinstance(item, exp.Subquery) else None
+        if isinstance(item, exp.Table):
+            named = [cte for cte in find_nodes(tree, exp.CTE) if cte.alias.lower() == item.name.lower()]
+            if len(named) > 1:
+                return False
+            inner = named[0].this if named else None
+            table = policy.table(item.name) if not named and item.name.isascii() else None
+            private |= table is not None and not table.public
+            if inner is None:
+                continue
+        if not isinstance(inner, exp.Select) or any(inner.args.get(n) for n in ("group", "having", "limit")):
+            return False
+        if any(contains_aggregate(each) for each in inner.expressions):
+            return False
+        private |= _is_of_private_rows(inner, tree, policy)
+    return private
+
+
+def _sql(node: exp.Expr) -> str:
+    return node.sql("duckdb").lower()

@@ -1,0 +1,77 @@
+"""Find the statement in a text that was copied with what stood around it, and commands of other clients."""
+
+from __future__ import annotations
+
+import re
+
+from dpsql.lazy_pattern import lazy_pattern
+
+_PROMPT = (
+    r"(?:[\w.@:/~() \[\]-]{0,40}?[\w)\]*'\"(!-][=#$]?[>#$%](?=\s)|[>$%](?=\s)|In \[\d*\]:|\.\.\.:?|-+>|\d+:)"
+)
+_PROMPTS = lazy_pattern(rf"(?m)^[ \t]*(?:{_PROMPT}[ \t]+|>>>[ \t]*)+")
+"""What clients write before what is typed, at the beginning of a line."""
+_STATEMENT = r"(?:SELECT|WITH|EXPLAIN|SHOW|DESCRIBE|FROM)\b"
+_BEFORE = lazy_pattern(
+    rf"""(?xis)\A(?:\s|[`'"(]
+    | ```\w*[^\S\n]* | %%?\w+(?:[^\S\n]+(?!{_STATEMENT})\S+)*
+    | (?:\#|//|--)[^\n]*(?=\n)
+    | (?:\d+[.)]|[*•-])(?=\s)
+    | [A-Za-z][\w ]{0, 30}:+ | (?:sql|query|q)\s*=
+    | (?!(?:INSERT|CREATE|UPDATE|DELETE|MERGE|COPY|EXPORT|UNLOAD|REPLACE|SELECT|WITH)\b)
+      [A-Z][^;()=\n]*[:.,!?]?(?=\n)
+    | (?:PROC\s+SQL)\b[^;]*;
+    | (?:USE|BEGIN|START\s+TRANSACTION|GO|SET\s+(?:NOCOUNT|ANSI_NULLS)\s+\w+)\b
+      [^\S\n;]*[\w.`"\[\]]*\s*(?:;|\n)
+    )+(?={_STATEMENT})"""
+)
+_BEHIND = lazy_pattern(
+    r"""(?xis)(?:\s|```|;|\\[gGxX]\b|(?<=\s)(?:GO\b|QUIT;|RUN;)|^/\s*$|^(?:COMMIT|END)\s*;|\#[^\n]*\Z
+    | ^\(?\d+\s+rows?\b[^\n]*)+\Z""",
+    re.MULTILINE,
+)
+_QUOTED = lazy_pattern(
+    rf"""(?isx)\s*(?:[\w.]+\s*=\s*)?(?:[\w.]+\(\s*|(?:[\w./$-]+\s+)+(?:--?\w+[=\s]\s*)?)
+    [rfb]?(\"\"\"|\'\'\'|["'])\s*({_STATEMENT}.*?)\s*;?\s*\1"""
+)
+"""A statement in quotes, as an argument of a call or of a command of a shell."""
+_COMMANDS = {
+    r"\\dt?\+?|\.tables|\\l|ls|dir|LIST\s+TABLES|HELP": "SHOW TABLES",
+    r"(?:\\d\+?|\.schema|(?:EXEC(?:UTE)?\s+)?sp_(?:help|columns))\s+'?(?:\w+\.)?(\w+)'?": r"DESCRIBE \1",
+    r"PRAGMA\s+table_info\s*\(\s*'?(\w+)'?\s*\)": r"DESCRIBE \1",
+    r"PRAGMA\s+show_tables": "SHOW TABLES",
+    r"(?:BUDGET|\\budget|privacy\s+budget)": "SHOW PRIVACY BUDGET",
+}
+"""Commands of other clients, and the statements that show the same."""
+
+
+def unwrap(text: str) -> str | None:
+    r"""Return the statement of a text without prompts, fences and commands around it; None if none are there.
+
+    >>> unwrap("clinic=# SELECT COUNT(*)\nclinic-# FROM visits;")
+    'SELECT COUNT(*)\nFROM visits'
+    >>> unwrap("```sql\nSELECT COUNT(*) FROM visits\n```"), unwrap("SELECT COUNT(*) FROM visits\nGO")
+    ('SELECT COUNT(*) FROM visits', 'SELECT COUNT(*) FROM visits')
+    >>> unwrap("SELECT COUNT(*) FROM visits"), unwrap("DELETE FROM visits")
+    (None, None)
+    """
+    for meant, written in _COMMANDS.items():
+        match = re.fullmatch(rf"(?i)\s*(?:{meant})\s*;?\s*", text)
+        if match is not None:
+            return match.expand(written)
+    quoted = _QUOTED.match(text)
+    if quoted is not None:
+        return quoted[2].strip()
+    bare = _PROMPTS.sub("", text)
+    bare = re.sub(r"(?m)^\s*\d+\s+(?=\S)", "", bare) if re.match(r"\s*SQL>", text) else bare
+    opening = _BEFORE.match(bare)
+    if opening is not None:
+        bare = bare[opening.end() :]
+        around = re.search(r"[\"'`](?=[\"'`(\s]*\Z)", opening[0])
+        bare = re.sub(rf"{around[0]}\s*;?\s*\Z", "", bare) if around is not None else bare
+    bare = _BEHIND.sub("", bare)
+    if opening is not None and opening[0].count("(") > bare.count(")") - bare.count("("):
+        opened = bare.count(")") - bare.count("(")
+        bare = bare.rstrip()[: -opened or None] if opened > 0 and bare.endswith(")" * opened) else bare
+    begins = re.match(rf"(?i){_STATEMENT}", bare)
+    return bare if begins is not None and bare.strip() != text.strip().rstrip(";").strip() else None
