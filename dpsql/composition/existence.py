@@ -33,7 +33,6 @@ from dpsql.analysis.aggregate_functions import aggregate_name, is_aggregate
 from dpsql.analysis.compiled_relation import Scope
 from dpsql.analysis.compiler import function_name, split_arguments
 from dpsql.analysis.typed_expression import UnitRole
-from dpsql.composition.hidden_columns import HIDDEN
 from dpsql.composition.prepared import Existence, PreparedComposed
 from dpsql.errors import QueryRefused
 from dpsql.estimates.number_noises import take_noises
@@ -309,6 +308,8 @@ def find_same_rows(
     Rows are the same by their keys; without keys by their places, if both have as many. A row whose keys are
     those of several rows of the other is not the same, and one that the other does not have if `absent` says.
     """
+    from dpsql.composition.hidden_columns import HIDDEN  # noqa: PLC0415  most answers have no such rows
+
     if not keys and found.num_rows != other.num_rows:
         return np.zeros(found.num_rows, dtype=np.bool_)
     own, places = _keys(found, keys), dict[tuple[object, ...], int]()
