@@ -16,7 +16,15 @@ from itertools import islice
 from typing import NamedTuple
 
 from dpsql.composition.prepared import PreparedComposed, PreparedPrivate
-from dpsql.errors import Fix, Obstacle, ProgrammingError, QueryRefused, QuerySyntaxError
+from dpsql.engines import Cancelled
+from dpsql.errors import (
+    Fix,
+    Obstacle,
+    OperationalError,
+    ProgrammingError,
+    QueryRefused,
+    QuerySyntaxError,
+)
 from dpsql.kernel.loss import Charge, PrivacyLoss
 from dpsql.language import Outline, repairs
 from dpsql.lazy_dataclass import dataclass
@@ -205,7 +213,9 @@ def _refusal(text: str, prepare: Callable[[str], object]) -> QueryRefused | Quer
         prepare(text)
     except (QueryRefused, QuerySyntaxError) as error:
         return _repair(text, error, prepare)
-    except ProgrammingError as error:  # the change took a parameter's marker away
+    except Cancelled:
+        raise
+    except (ProgrammingError, OperationalError) as error:  # it took a parameter's marker away, or fails
         return QueryRefused(str(error))
     return None
 
@@ -233,7 +243,9 @@ def _count_left(text: str, fix: Fix, prepare: Callable[[str], object]) -> int:
         return len(text)
     except QueryRefused as error:
         return 1 + sum(2 for one in error.obstacles if one.fix is None)
-    except ProgrammingError:
+    except Cancelled:
+        raise
+    except (ProgrammingError, OperationalError):
         return len(text)
     return 0
 
