@@ -85,6 +85,10 @@ _WHAT = {
 }
 
 
+_MOST_RUNGS = 48
+"""The most rungs of which each may cost as much as all before it: units are outvoted by the costs of more."""
+
+
 @dataclass(frozen=True, slots=True)
 class BoundSearches(KeepsQuote):
     """Chooses each bound among powers of two by `Ladder`; the rest of epsilon answers with them.
@@ -178,8 +182,8 @@ class BoundSearches(KeepsQuote):
             noise, one_in = noise * AVERAGES, 1
         ranged = self.plan.epsilon_division.order is not None
         most = score_change(changes_of(compiled.certificate, compiled.counts))
-        # Values may be far above the first rung, of which a DOUBLE has 85.
-        capped = not searched.ladder.by_excess
+        # Values and totals may be far above the first rung, of which a DOUBLE has 85.
+        capped = not searched.ladder.by_excess or size > _MOST_RUNGS
         return mechanisms.Ladder.plan(
             size, self.epsilon, noise=noise, one_in=one_in, sensitivity=most, ranged=ranged, capped=capped
         )
