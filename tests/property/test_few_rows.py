@@ -114,6 +114,16 @@ CERTIFIED: dict[str, tuple[Query, tuple[int, int]]] = {
         number(Select((Item(Column("y", "a0"), "a0"),), Derived(SIZE, "y")), above("a0", 1)),
         (-2, 2),
     ),
+    "sizes that are equal to a number": (
+        number(
+            Select(
+                (Item(Column("y", "k0"), "k0"),),
+                Derived(SIZE, "y"),
+                Binary("=", Column("y", "a0"), whole(2)),
+            )
+        ),
+        (-2, 2),
+    ),
     "sizes of one group": (regrouped(SIZE), (-4, 4)),
     "a sum of sizes of which no more counts": (total(SIZE, clamp(Column("g", "a0"), whole(1))), (-2, 2)),
     "a sum with signs": (total(SIZE, one_of("a0", odd=1, even=-1)), (-4, 4)),

@@ -78,13 +78,14 @@ def relation_over_few(
 ) -> Relation:
     """Return what a SELECT makes of rows of which a unit changes few: rows again, or their number."""
     _check_rows(proof, query, source, group)
+    source = source._replace(columns=names, depends=())
     most, aggregates = source.changes, [i.expr for i in query.items if has_aggregate(i.expr)]
     if group:
         most *= 1 + source.alters
         proof.note("groups of few rows", f"a unit changes at most {some(most, 'group')}")
-        return source._replace(columns=names, changes=most, alters=source.alters or bool(aggregates))
+        return source._replace(changes=most, alters=source.alters or bool(aggregates))
     if not aggregates:
-        return source._replace(columns=names)
+        return source
     if len(aggregates) < len(query.items):
         return proof.refuse("a row of few rows beside their number", query)
     proof.note("number of few rows", f"a unit changes at most {some(most, 'row')}")
