@@ -26,7 +26,6 @@ from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 from sqlglot import exp
 
@@ -34,7 +33,6 @@ from dpsql.analysis.aggregate_functions import aggregate_name, is_aggregate
 from dpsql.analysis.compiled_relation import Scope
 from dpsql.analysis.compiler import function_name, split_arguments
 from dpsql.analysis.typed_expression import UnitRole
-from dpsql.composition.hidden_columns import HIDDEN
 from dpsql.composition.prepared import Existence, PreparedComposed
 from dpsql.errors import QueryRefused
 from dpsql.estimates.number_noises import take_noises
@@ -251,10 +249,10 @@ def sure_groups(prepared: PreparedComposed, releases: Mapping[int, Release]) -> 
     rows = {place: release.rows for place, release in releases.items()}
     for each in prepared.existence:
         unsure = _within_error(each, releases[each.release])
-        for place in each.deciding:
+        for place in each.deciding if unsure.any() else ():
             of = rows[each.release]
-            zero = pa.scalar(0).cast(of.column(place).type)
-            column = pc.if_else(pa.array(unsure), zero, of.column(place))
+            counts = pa.array(np.where(unsure, 0, _column(releases[each.release], place)))
+            column = counts.cast(of.column(place).type)
             rows[each.release] = of.set_column(place, of.column_names[place], column)
     return rows
 
@@ -316,6 +314,8 @@ def find_same_rows(
     Rows are the same by their keys; without keys by their places, if both have as many. A row whose keys are
     those of several rows of the other is not the same, and one that the other does not have if `absent` says.
     """
+    from dpsql.composition.hidden_columns import HIDDEN  # noqa: PLC0415  most answers have no such rows
+
     if not keys and found.num_rows != other.num_rows:
         return np.zeros(found.num_rows, dtype=np.bool_)
     own, places = _keys(found, keys), dict[tuple[object, ...], int]()
@@ -348,17 +348,17 @@ def _equal(one: pa.Array, two: pa.Array) -> NDArray[np.bool_]:
             same &= _equal(left, right)
         return same
     if pa.types.is_list(one.type):
-        sizes = pc.fill_null(pc.list_value_length(one), 0).to_numpy()
-        same &= sizes == pc.fill_null(pc.list_value_length(two), 0).to_numpy()
+        sizes = np.diff(one.offsets.to_numpy())
+        same &= sizes == np.diff(two.offsets.to_numpy())
         kept = pa.array(same)
         equal = _equal(one.filter(kept).flatten(), two.filter(kept).flatten())
         unequal = np.bincount(np.repeat(np.flatnonzero(same), sizes[same])[~equal], minlength=len(same))
         same &= unequal == 0
         return same
-    nan = pa.scalar(False)
+    left, right = (array.to_numpy(zero_copy_only=False) for array in (one, two))
+    equal = (left == right) | one.is_null().to_numpy(zero_copy_only=False)
     if pa.types.is_floating(one.type):
-        nan = pc.and_(pc.is_nan(one), pc.is_nan(two))
-    equal = pc.fill_null(pc.or_(pc.equal(one, two), nan), True).to_numpy(zero_copy_only=False)
+        equal |= np.isnan(left) & np.isnan(right)
     same &= equal
     return same
 

@@ -10,10 +10,8 @@ from sqlglot.tokenizer_core import Token, TokenType
 
 from dpsql.errors import Fix
 from dpsql.language import parameters as params
-from dpsql.language.dataframe_forms import read_dataframe
 from dpsql.language.options import SETTINGS, read_value
 from dpsql.language.parameters import Parameters
-from dpsql.language.pasted_text import unwrap
 from dpsql.language.statement import Describe, Refine, Set, Show, StatementText
 
 STREAMS = ("OPEN", "CHECK", "ASK", "REFILL", "CLOSE", "FIRST")
@@ -42,6 +40,9 @@ BARE = "leave out what stands around it"
 
 def read_other_text(text: str) -> str | None:
     """Return the statement within other words, or what a question in another language asks."""
+    from dpsql.language.dataframe_forms import read_dataframe  # noqa: PLC0415  most statements are SQL
+    from dpsql.language.pasted_text import unwrap  # noqa: PLC0415  as above
+
     return unwrap(text) or read_dataframe(text)
 
 
@@ -50,6 +51,8 @@ def refuse_unknown(source: StatementText, token: Token) -> Exception:
     word = token.text.split()[0] if token.text.split() else token.text
     meant = read_other_text(source.text)
     if meant is not None:
+        from dpsql.language.pasted_text import unwrap  # noqa: PLC0415  most statements are read as they are
+
         said, hint = ("this is not SQL", meant) if unwrap(source.text) is None else (_AROUND, BARE)
         return source.refuse(said, token.start, hint, Fix(meant, 0, len(source.text)))
     close = difflib.get_close_matches(word.upper(), _STATEMENTS, 1, 0.7)

@@ -13,7 +13,6 @@ from sqlglot.tokenizer_core import Token, TokenType
 
 from dpsql.errors import Fix
 from dpsql.kernel.loss import exact
-from dpsql.language.mistaken_options import compute_number, correct_value
 from dpsql.language.statement import CUTS, Options, StatementText
 
 MECHANISMS = (
@@ -215,6 +214,8 @@ def read_value(source: StatementText, name: str, tokens: Sequence[Token]) -> obj
         if len(tokens) == 2 and tokens[0].token_type == TokenType.NUMBER and tokens[1].text == "%":
             share = f"{float(tokens[0].text) / 100:g}"
             fix = Fix(share, start, tokens[1].end + 1, guess=f"{share} for {tokens[0].text}%")
+        from dpsql.language.mistaken_options import compute_number  # noqa: PLC0415  most are numbers
+
         made = compute_number(source.text[start : tokens[-1].end + 1])
         fix = Fix(made, start, tokens[-1].end + 1) if made is not None else fix
         if len(tokens) > 2 and tokens[1].text.lower() in _READERS:
@@ -223,6 +224,8 @@ def read_value(source: StatementText, name: str, tokens: Sequence[Token]) -> obj
     try:
         return _READERS[name](tokens[0], sign)
     except ValueError as error:
+        from dpsql.language.mistaken_options import correct_value  # noqa: PLC0415  most are right
+
         fix = correct_value(name, tokens[0], str(error))
         fix = fix if fix is None else replace(fix, start=start)
         comma = re.compile(r"(\d+),(\d+)(?=\s*[,)])").match(source.text, start)

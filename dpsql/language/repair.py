@@ -12,8 +12,6 @@ from sqlglot.tokenizer_core import Token, TokenType
 
 from dpsql.errors import Fix, QueryRefused, QuerySyntaxError
 from dpsql.language.command_statements import BARE, read_other_text
-from dpsql.language.mistaken_forms import replace_forms
-from dpsql.language.mistaken_options import place_options
 from dpsql.language.parse import parse
 from dpsql.language.text_outline import Outline
 from dpsql.language.tokens import find_closing_parenthesis
@@ -117,6 +115,9 @@ def _close_quote(text: str, at: int) -> Iterator[_Repair]:
 
 def _find_repairs(text: str, tokens: list[Token], at: int) -> Iterator[_Repair]:
     """Yield changes around the token that could not be read, the likeliest first."""
+    from dpsql.language.mistaken_forms import replace_forms  # noqa: PLC0415  most statements can be read
+    from dpsql.language.mistaken_options import place_options  # noqa: PLC0415  as above
+
     i = next((n for n, t in enumerate(tokens) if t.start <= at <= t.end), len(tokens) - 1)
     here, before = tokens[i], tokens[max(i - 1, 0)]
     yield from _move_clause(text, tokens, i)

@@ -14,7 +14,6 @@ from dpsql.errors import Fix, QueryRefused, QuerySyntaxError
 from dpsql.language.statement import StatementText
 from dpsql.language.syntax_trees import walk_tree
 from dpsql.language.tokens import find_closing_parenthesis, tokenize
-from dpsql.language.unclear_calls import explain_unclear
 from dpsql.lazy_dataclass import dataclass
 from dpsql.lazy_pattern import lazy_pattern
 
@@ -277,6 +276,8 @@ def call_end(source: StatementText, start: int) -> int:
 
 def refuse_unclear(source: StatementText, node: exp.Expr) -> QueryRefused | None:
     """Return the refusal of a call of another dialect that has several meanings; None for other calls."""
+    from dpsql.language.unclear_calls import explain_unclear  # noqa: PLC0415  most calls are clear
+
     doubt = explain_unclear(node)
     if doubt is None:
         return None

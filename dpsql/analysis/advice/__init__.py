@@ -5,7 +5,8 @@ with the whole statement. A refusal is recognised by words of its message.
 
 ``survey`` finds all obstacles, and advises on joins; ``refused_statement`` is what all read.
 ``suggested_changes`` advises on calls that are not known or not released, ``foreign_forms`` on forms and
-``foreign_functions`` on functions that others have, by ``alike_functions``, ``unknown_names`` on columns,
+``foreign_functions`` on functions that others have, by ``alike_functions``, ``unknown_names`` and
+``meant_names`` on columns,
 ``argument_types`` on types of arguments, ``group_keys`` on keys of groups, ``wrong_level`` on misplaced
 aggregates, ``row_windows`` on windows over rows, ``misplaced_parts`` on others and on columns,
 ``lifted_parts`` on what belongs into a subquery, ``listed_rows`` on statements that list rows or units,

@@ -16,6 +16,7 @@ from dpsql.analysis.compiler import function_name
 from dpsql.analysis.scalar_functions import find_nearest_function
 from dpsql.errors import Fix, Obstacle
 from dpsql.language import BlockText, find_nodes, replace_name, walk_tree
+from dpsql.lazy_pattern import lazy_pattern
 from dpsql.policy import fold
 
 _LAST = (TokenType.ORDER_BY, TokenType.LIMIT, TokenType.OFFSET, TokenType.FETCH)
@@ -112,7 +113,7 @@ def count_rows(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | 
     return whole, Fix(before + whole, 0, len(text), asks=f"how many {unit} there are"), message
 
 
-_TIED = re.compile(
+_TIED = lazy_pattern(
     r"(?is)\(\s*SELECT\s+(\w+\([^()]*\))\s+FROM\s+(\w+)\s+(?:AS\s+)?(\w+)\s+"
     r"WHERE\s+(\w+)\.(\w+)\s*=\s*(\w+)\.(\w+)\s*\)"
 )

@@ -6,6 +6,7 @@ Bounds are as declared, by default, or found privately.
 ``free_totals``          which sums are bounded by a unit's totals, and which averages are quotients
 ``unit_counts``          counts, of units, rows or different values
 ``few_groups``           the number of groups of undeclared keys, of which one unit changes few
+``first_rows``           the sums of the first rows of all, in some order
 ``unit_values``          the numbers that are released for sums, averages and variances, on `analysis.grids`
 ``quantiles``            the calls of quantiles and extremes, and the cells of which the rows are counted
 ``conditional_counts``   counts by conditions, also where they are written as sums or means of zeros and ones

@@ -209,6 +209,8 @@ SELECT COUNT(DISTINCT user_id) FROM visits WHERE page = (SELECT page FROM pages 
 -- expect: SELECT COUNT(DISTINCT user_id) FROM visits WHERE ms % 3 <> 0 AND NOT (user_id % 2 <> 0)
 SELECT COUNT(DISTINCT user_id) FROM visits WHERE ms % 3 AND NOT (user_id % 2)
 
+
+
 -- A5205 rows in a query of units: each one's first day
 -- candidates: FROM page_domain
 -- expect: itself

@@ -89,7 +89,7 @@ WRONG = {
     'same_unit = { cost = "rental.cost" }': "rows are not joined on a column of type DOUBLE",
     'same_unit = { rental_id = "film.film_id" }': "the rows of 'film' have no unit in common",
     'same_unit = { rental_id = "log.rental_id" }': "the rows of 'log' have no unit in common",
-    'same_unit = { rental_id = "staff.rental_id" }': "a unit of 'staff' is a employee, and here it is a unit",
+    'same_unit = { rental_id = "staff.rental_id" }': "a unit of 'staff' is an employee, and here",
     'same_unit = { rental_id = "payment.payment_id" }': "is a column of the same table",
     "same_unit = 3": "expected a table",
     'owned = ["receipts"]': "tables.payment.owned[0]: the table has no column 'receipts'",
