@@ -12,7 +12,6 @@ that value. dpsql adds a conversion itself only if it cannot fail; for any other
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
 
@@ -367,21 +366,13 @@ def convert_to_type(catalog: Catalog, value: Typed, sql_type: SqlType) -> Typed 
     return convert_implicitly(catalog, value, sql_type)
 
 
-def _common_decimal(left: Typed, right: Typed) -> SqlType:
+def common_decimal(left: Typed, right: Typed) -> SqlType:
     """Return the DECIMAL that is SQL's type of one of two numbers; DOUBLE if 18 digits do not hold it."""
     kinds = [
         SqlType("DECIMAL", v.digits, 0) if v.type.integer and v.digits else v.type for v in (left, right)
     ]
     found = common_type(kinds)
     return found if found is not None and found.name == "DECIMAL" and found.precision <= 18 else DOUBLE
-
-
-def is_decimal_choice(values: Sequence[Typed], sql_type: SqlType) -> bool:
-    """Return whether one of several numbers is a DECIMAL in SQL although it is converted to a DOUBLE."""
-    numbers = [value for value in values if value.type.name != "NULL"]
-    decimal = [v.type.name == "DECIMAL" or v.decimal for v in numbers]
-    exact = all(d or v.type.integer for d, v in zip(decimal, numbers, strict=True))
-    return sql_type == DOUBLE and any(decimal) and exact
 
 
 def _common_type(left: Typed, right: Typed, *, compare: bool) -> SqlType | None:
@@ -396,7 +387,7 @@ def _common_type(left: Typed, right: Typed, *, compare: bool) -> SqlType | None:
     if a.numeric and b.numeric:
         if DOUBLE in (a, b):
             return DOUBLE
-        return None if compare else _common_decimal(left, right)
+        return None if compare else common_decimal(left, right)
     if TIMESTAMPTZ in (a, b):
         other = right if a == TIMESTAMPTZ else left
         return TIMESTAMPTZ if (a == b or may_be_instant(other)) else None

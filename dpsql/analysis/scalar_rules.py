@@ -19,9 +19,9 @@ from dpsql.analysis.conversions import (
     cast,
     convert_implicitly,
     convert_to_type,
-    is_decimal_choice,
     unify,
 )
+from dpsql.analysis.decimals_of_integers import compute_remainder, is_decimal_choice
 from dpsql.analysis.facts_of_values import (
     bounds_of_call,
     build_typed,
@@ -264,7 +264,11 @@ def _operator(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> Type
     name = _OPERATORS[type(node)]
     if INTERVAL in (a.type, b.type):
         return _interval_arithmetic(compiler, node, name, a, b)
-    found = scalar_functions.compile_call(compiler.source, compiler.catalog, name, [a, b], node)
+
+    def call(name: str, arguments: Sequence[Typed]) -> Typed:
+        return scalar_functions.compile_call(compiler.source, compiler.catalog, name, arguments, node)
+
+    found = (compute_remainder(call, a, b) if name == "%" else None) or call(name, [a, b])
     if type(node) in LIKES and b.text is not None and "*" in b.text and not {*"%_"} & {*b.text}:
         compiler.assume(Assumed(f"'{b.text}' has no %, which stands for any characters: * stands for itself"))
     if node.args.get("negate"):

@@ -88,16 +88,16 @@ def needs_existence(select: exp.Select) -> bool:
 
 
 def windows_need_existence(select: exp.Select) -> bool:
-    """Return whether a window of a SELECT counts or averages groups, or reads them by their places.
-
-    So does a sum whose frame goes back or ahead by a number of rows.
-    """
+    """Return whether a window of a SELECT counts or averages groups, or reads them by their places."""
     return any(name != "sum" for name in _window_functions(select)) or _frames_count_rows(select)
 
 
 def windows_read_places(select: exp.Select) -> bool:
-    """Return whether a window of a SELECT numbers groups, or reads the one before or after."""
-    return any(name in _PLACES for name in _window_functions(select))
+    """Return whether a window of a SELECT numbers groups, or reads the one before or after.
+
+    A frame that goes back or ahead by a number of rows reads them so.
+    """
+    return any(name in _PLACES for name in _window_functions(select)) or _frames_count_rows(select)
 
 
 def _frames_count_rows(select: exp.Select) -> bool:
