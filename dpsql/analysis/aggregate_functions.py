@@ -65,7 +65,8 @@ class AggregateRule:
 def _make_form(name: str, result: SqlType | None = None) -> AggregateForm:
     def made(x: Typed, *, distinct: bool) -> Typed:
         node = Aggregate(name, (x.node,), distinct)
-        return replace(x, node=node, type=result or x.type, unit=UnitRole.NONE)
+        kind = result or x.type
+        return replace(x, node=node, type=kind, unit=UnitRole.NONE, decimal=x.decimal and kind == x.type)
 
     return made
 
@@ -88,7 +89,8 @@ def _compile_sum(x: Typed, *, distinct: bool) -> Typed:
 
 def _compile_avg(x: Typed, *, distinct: bool) -> Typed:
     mean = compute_mean(x, distinct=distinct)
-    return mean or replace(x, node=Aggregate("AVG", (x.node,), distinct, _order_of_doubles(x)), type=DOUBLE)
+    made = Aggregate("AVG", (x.node,), distinct, _order_of_doubles(x))
+    return mean or replace(x, node=made, type=DOUBLE, decimal=False)
 
 
 def _compile_count_if(x: Typed, *, distinct: bool) -> Typed:
@@ -97,7 +99,7 @@ def _compile_count_if(x: Typed, *, distinct: bool) -> Typed:
 
 
 def _compile_median(x: Typed, *, distinct: bool) -> Typed:
-    return replace(x, node=Aggregate("MEDIAN", (x.node,), distinct), type=DOUBLE)
+    return replace(x, node=Aggregate("MEDIAN", (x.node,), distinct), type=DOUBLE, decimal=False)
 
 
 def _has_order(sql_type: SqlType) -> bool:

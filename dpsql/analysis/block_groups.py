@@ -95,7 +95,7 @@ class Group:
             value = self.compiler.expression(node, self.around)
             self.windows.append(value)
             made = make_column(self.alias, f"w{len(self.windows) - 1}", value.type)
-            return replace(made, link=value.owned_key)
+            return replace(made, link=value.owned_key, decimal=value.decimal)
         if contains_aggregate(node) or isinstance(node, (exp.Literal, exp.Null, exp.Boolean, exp.Interval)):
             return None
         if (
@@ -146,7 +146,7 @@ class Group:
         value = compile_aggregate(self.compiler, node, self.inner)
         self.aggregates.append(value)
         made = make_column(self.alias, f"a{len(self.aggregates) - 1}", value.type)
-        made = replace(made, link=value.owned_key)
+        made = replace(made, link=value.owned_key, decimal=value.decimal)
         if aggregate_name(node) != "count":
             return replace(made, bounds=value.bounds)
         self.numbers |= made.reads
@@ -194,7 +194,7 @@ def compile_groups(
         made = make_column(alias, f"k{i}", key.type)
         link = key.link if key.is_column else ""
         made = replace(made, unit=key.unit, link=link, domain=key.domain, span=key.column_span())
-        made = replace(made, bounds=key.bounds, nulls=key.nulls)
+        made = replace(made, bounds=key.bounds, nulls=key.nulls, decimal=key.decimal)
         group.keys.setdefault(key.node, made)
     around = source.scope.block or Block(owner, source.unit)
     unit = tree.Column(alias, "u") if source.unit is not None else None

@@ -206,7 +206,8 @@ def _choice(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> Typed:
         raise compiler.source.refuse(f"{name} needs more arguments", node)
     values = convert_to_common(compiler, values, node.expressions)
     bounds = bounds_of_greatest(name, values) if name in ("greatest", "least") else hull_of_bounds(values)
-    return build_typed(Call(name, tuple(v.node for v in values)), values[0].type, *values, bounds=bounds)
+    made = build_typed(Call(name, tuple(v.node for v in values)), values[0].type, *values, bounds=bounds)
+    return replace(made, decimal=values[0].decimal)
 
 
 def _nullif(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> Typed:
@@ -215,7 +216,8 @@ def _nullif(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> Typed:
     first, second = (compiler.expression(argument, scope) for argument in node.expressions)
     a, b = unify(compiler.source, compiler.catalog, first, second, node)
     branch = (Binary("=", a.node, b.node), Constant(None, NULL))
-    return build_typed(Paren(Case((branch,), first.node)), first.type, a, b, first, bounds=first.bounds)
+    made = build_typed(Paren(Case((branch,), first.node)), first.type, a, b, first, bounds=first.bounds)
+    return replace(made, decimal=first.decimal)
 
 
 def _if(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> Typed:
@@ -227,7 +229,9 @@ def _if(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> Typed:
     yes, no = convert_to_common(compiler, raw, nodes)
     domain = make_literal_domain([replace(r, literal=v.literal) for r, v in zip((yes, no), raw, strict=True)])
     case = Paren(Case(((condition.node, yes.node),), no.node))
-    return build_typed(case, yes.type, condition, yes, no, domain=domain, bounds=hull_of_bounds((yes, no)))
+    bounds = hull_of_bounds((yes, no))
+    made = build_typed(case, yes.type, condition, yes, no, domain=domain, bounds=bounds)
+    return replace(made, decimal=yes.decimal)
 
 
 def _concat_call(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> Typed:

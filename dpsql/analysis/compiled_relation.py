@@ -62,6 +62,8 @@ class RelationColumn:
     """The greatest number of a unit's rows by the policy, if it holds a number of them; else None."""
     not_negative: bool = False
     """Whether no row that has a unit has a value below 0 in it."""
+    decimal: bool = False
+    """Whether it is a DOUBLE that SQL computes as a DECIMAL."""
 
     @classmethod
     def of(
@@ -79,7 +81,7 @@ class RelationColumn:
         span, bounds = value.column_span(), value.bounds
         most = value.most if value.is_column and not nulls else None
         known = name, value.type, value.unit, value.domain, link, span, fact, borrowed, bounds
-        return cls(*known, nulls=nulls, most=most, not_negative=not_negative)
+        return cls(*known, nulls=nulls, most=most, not_negative=not_negative, decimal=value.decimal)
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,6 +20,7 @@ from sqlglot import exp
 from dpsql.analysis.facts_of_values import bounds_of_cast
 from dpsql.analysis.schema_catalog import Catalog
 from dpsql.analysis.total_forms import widen_integer
+from dpsql.analysis.type_rules import common_type
 from dpsql.analysis.typed_expression import Literal, Typed
 from dpsql.errors import with_article
 from dpsql.kernel.tree import (
@@ -351,10 +352,27 @@ def unify(
                 right,
             )  # DECIMAL against an integer or DECIMAL: lossless, and the binder's check proves it
         raise _refuse_mismatch(source, left, right, at)
-    a, b = convert_implicitly(catalog, left, sql_type), convert_implicitly(catalog, right, sql_type)
+    a, b = convert_to_type(catalog, left, sql_type), convert_to_type(catalog, right, sql_type)
     if a is None or b is None:
         raise _refuse_mismatch(source, left, right, at)
     return a, b
+
+
+def convert_to_type(catalog: Catalog, value: Typed, sql_type: SqlType) -> Typed | None:
+    """Convert one of several expressions to the type of them all; None if that could lose something."""
+    exact = value.type.integer or value.type.name == "DECIMAL"
+    if sql_type.name == "DECIMAL" and exact and value.type != sql_type:
+        return cast(value, sql_type, lossless=value.digits is None)
+    return convert_implicitly(catalog, value, sql_type)
+
+
+def common_decimal(left: Typed, right: Typed) -> SqlType:
+    """Return the DECIMAL that is SQL's type of one of two numbers; DOUBLE if 18 digits do not hold it."""
+    kinds = [
+        SqlType("DECIMAL", v.digits, 0) if v.type.integer and v.digits else v.type for v in (left, right)
+    ]
+    found = common_type(kinds)
+    return found if found is not None and found.name == "DECIMAL" and found.precision <= 18 else DOUBLE
 
 
 def _common_type(left: Typed, right: Typed, *, compare: bool) -> SqlType | None:
@@ -367,9 +385,9 @@ def _common_type(left: Typed, right: Typed, *, compare: bool) -> SqlType | None:
     if a.integer and b.integer:
         return _common_integer(a, b, compare=compare)
     if a.numeric and b.numeric:
-        if DOUBLE in (a, b) or not compare:
+        if DOUBLE in (a, b):
             return DOUBLE
-        return None
+        return None if compare else common_decimal(left, right)
     if TIMESTAMPTZ in (a, b):
         other = right if a == TIMESTAMPTZ else left
         return TIMESTAMPTZ if (a == b or may_be_instant(other)) else None

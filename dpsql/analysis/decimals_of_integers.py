@@ -7,12 +7,13 @@ has no more than 11.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from decimal import Decimal
 
-from dpsql.analysis.conversions import cast
+from dpsql.analysis.conversions import cast, common_decimal
 from dpsql.analysis.type_rules import DIGITS
-from dpsql.analysis.typed_expression import Typed
+from dpsql.analysis.typed_expression import Typed, make_constant
 from dpsql.kernel.tree import Form
-from dpsql.types import SqlType
+from dpsql.types import BIGINT, DOUBLE, SqlType
 
 
 def read_as_decimal(form: Form, given: Typed) -> Typed:
@@ -23,9 +24,40 @@ def read_as_decimal(form: Form, given: Typed) -> Typed:
     return cast(given, SqlType("DECIMAL", digits, 0), lossless=given.digits is None)
 
 
+def is_decimal_choice(values: Sequence[Typed], sql_type: SqlType) -> bool:
+    """Return whether one of several numbers is a DECIMAL in SQL although it is converted to a DOUBLE."""
+    numbers = [value for value in values if value.type.name != "NULL"]
+    decimal = [v.type.name == "DECIMAL" or v.decimal for v in numbers]
+    exact = all(d or v.type.integer for d, v in zip(decimal, numbers, strict=True))
+    return sql_type == DOUBLE and any(decimal) and exact
+
+
+def compute_remainder(call: Callable[[str, Sequence[Typed]], Typed], a: Typed, b: Typed) -> Typed | None:
+    """Compute the remainder of DECIMALs as that of whole numbers of their least steps; None if they are none.
+
+    `call` compiles a function of arguments.
+    """
+    kinds = {a.type.name, b.type.name}
+    if "DECIMAL" not in kinds or not all(v.type.integer or v.type.name == "DECIMAL" for v in (a, b)):
+        return None
+    wanted = common_decimal(a, b)
+    if wanted.name != "DECIMAL" or wanted.precision + wanted.scale + 1 > 18:
+        return None
+    steps = SqlType("DECIMAL", wanted.scale + 1, 0)
+    many = make_constant(Decimal(10**wanted.scale), steps)
+    whole = [cast(call("*", [_widen(value, wanted), many]), BIGINT) for value in (a, b)]
+    rest = cast(call("%", whole), SqlType("DECIMAL", wanted.precision, 0))
+    step = make_constant(Decimal(1).scaleb(-wanted.scale), SqlType("DECIMAL", wanted.scale + 1, wanted.scale))
+    return cast(call("*", [rest, step]), wanted)
+
+
+def _widen(value: Typed, wanted: SqlType) -> Typed:
+    return value if value.type == wanted else cast(value, wanted, lossless=value.digits is None)
+
+
 def is_decimal_in_sql(form: Form, arguments: Sequence[Typed]) -> bool:
     """Return whether SQL computes a DECIMAL where a form computes a DOUBLE, since 18 digits are too few."""
-    if form.name not in ("+", "-", "*", "neg") or form.result != "DOUBLE":
+    if form.name not in ("+", "-", "*", "%", "neg", "abs") or form.result != "DOUBLE":
         return False
     decimal = [a.type.name == "DECIMAL" or a.decimal for a in arguments]
     return any(decimal) and all(d or a.type.integer for d, a in zip(decimal, arguments, strict=True))

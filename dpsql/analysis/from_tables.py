@@ -436,6 +436,7 @@ def _place_in_from(relation: Relation, generated: str, alias: str) -> Origin:
             notes=c.notes,
             most=c.most,
             not_negative=c.not_negative,
+            decimal=c.decimal,
         )
         for i, c in enumerate(relation.columns)
     )

@@ -288,8 +288,8 @@ def combine_branches(
         convert_to_common(
             compiler,
             [
-                replace(typed_expression.make_column(a, f"c{i}", x.type), bounds=x.bounds),
-                replace(typed_expression.make_column(b, f"c{i}", y.type), bounds=y.bounds),
+                replace(typed_expression.make_column(a, f"c{i}", x.type), bounds=x.bounds, decimal=x.decimal),
+                replace(typed_expression.make_column(b, f"c{i}", y.type), bounds=y.bounds, decimal=y.decimal),
             ],
             [node.this, node.expression],
         )
@@ -301,6 +301,7 @@ def combine_branches(
             p[0].type,
             _join_roles(x, y, word) if _is_unit_kept(x, y, p[0]) else UnitRole.NONE,
             bounds=_join_bounds(x, y, p, word),
+            decimal=p[0].decimal,
         )
         for x, y, p in zip(left.columns, right.columns, pairs, strict=True)
     )

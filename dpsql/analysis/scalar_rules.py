@@ -18,8 +18,10 @@ from dpsql.analysis.compiler import Rule, StatementCompiler, check_arguments
 from dpsql.analysis.conversions import (
     cast,
     convert_implicitly,
+    convert_to_type,
     unify,
 )
+from dpsql.analysis.decimals_of_integers import compute_remainder, is_decimal_choice
 from dpsql.analysis.facts_of_values import (
     bounds_of_call,
     build_typed,
@@ -210,12 +212,12 @@ def convert_to_common(
     joint = values[0]
     for value, at in zip(values[1:], nodes[1:], strict=True):
         joint, _ = unify(compiler.source, compiler.catalog, joint, value, at, compare=False)
-    out = []
+    out, decimal = [], is_decimal_choice(values, joint.type)
     for value, at in zip(values, nodes, strict=True):
-        fitted = convert_implicitly(compiler.catalog, value, joint.type)
+        fitted = convert_to_type(compiler.catalog, value, joint.type)
         if fitted is None:
             raise compiler.source.refuse(f"{value.type} does not become {joint.type}", at)
-        out.append(fitted)
+        out.append(replace(fitted, decimal=decimal))
     return out
 
 
@@ -238,9 +240,9 @@ def _case(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> Typed:
     domain = make_literal_domain([replace(r, literal=v.literal) for r, v in zip(results, raw, strict=True)])
     branches = tuple((c.node, r.node) for c, r in zip(conditions, results, strict=False))
     case = Paren(Case(branches, results[-1].node))
-    return build_typed(
-        case, results[0].type, *conditions, *results, domain=domain, bounds=hull_of_bounds(results)
-    )
+    bounds, parts = hull_of_bounds(results), (*conditions, *results)
+    made = build_typed(case, results[0].type, *parts, domain=domain, bounds=bounds)
+    return replace(made, decimal=results[0].decimal)
 
 
 def _neg(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> Typed:
@@ -262,7 +264,11 @@ def _operator(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> Type
     name = _OPERATORS[type(node)]
     if INTERVAL in (a.type, b.type):
         return _interval_arithmetic(compiler, node, name, a, b)
-    found = scalar_functions.compile_call(compiler.source, compiler.catalog, name, [a, b], node)
+
+    def call(name: str, arguments: Sequence[Typed]) -> Typed:
+        return scalar_functions.compile_call(compiler.source, compiler.catalog, name, arguments, node)
+
+    found = (compute_remainder(call, a, b) if name == "%" else None) or call(name, [a, b])
     if type(node) in LIKES and b.text is not None and "*" in b.text and not {*"%_"} & {*b.text}:
         compiler.assume(Assumed(f"'{b.text}' has no %, which stands for any characters: * stands for itself"))
     if node.args.get("negate"):

@@ -362,7 +362,7 @@ class Hoist:
         value = self.compiler.expression(node, self.inner)
         self.windows.append(value)
         made = make_column(self.alias, f"w{len(self.windows) - 1}", value.type)
-        return replace(made, link=value.owned_key)
+        return replace(made, link=value.owned_key, decimal=value.decimal)
 
     @property
     def unit(self) -> Expr | None:

@@ -34,7 +34,6 @@ from dpsql.composition.existence import (
     exists_condition,
     has_windows,
     needs_existence,
-    windows_count_rows,
     windows_need_existence,
     windows_read_places,
 )
@@ -167,11 +166,7 @@ class _BlockSplit:
         over = [outer] if outer is not None else []
         windows = any(map(windows_need_existence, [*self.readers, *over]))
         needed = self.existing or any(needs_existence(each) or divides(each, found) for each in over)
-        if self._above_half:
-            return
-        if not (needed or windows):
-            if any(map(windows_count_rows, [*self.readers, *over])):
-                plain.tree.meta[EXISTENCE] = ((), True)  # sums have no number of rows: it is said
+        if self._above_half or not (needed or windows):
             return
         selected = any(plain.tree.args.get(name) is not None for name in ("qualify", "limit"))
         kept = outer is not None and has_windows(outer) and (selected or not windows_need_existence(outer))

@@ -89,18 +89,24 @@ def needs_existence(select: exp.Select) -> bool:
 
 def windows_need_existence(select: exp.Select) -> bool:
     """Return whether a window of a SELECT counts or averages groups, or reads them by their places."""
-    return any(name != "sum" for name in _window_functions(select))
+    return any(name != "sum" for name in _window_functions(select)) or _frames_count_rows(select)
 
 
 def windows_read_places(select: exp.Select) -> bool:
-    """Return whether a window of a SELECT numbers groups, or reads the one before or after."""
-    return any(name in _PLACES for name in _window_functions(select))
+    """Return whether a window of a SELECT numbers groups, or reads the one before or after.
+
+    A frame that goes back or ahead by a number of rows reads them so.
+    """
+    return any(name in _PLACES for name in _window_functions(select)) or _frames_count_rows(select)
 
 
-def windows_count_rows(select: exp.Select) -> bool:
+def _frames_count_rows(select: exp.Select) -> bool:
     """Return whether the frame of a window of a SELECT goes back or ahead by a number of rows."""
     specs = (node.args.get("spec") for node in _expressions(select) if isinstance(node, exp.Window))
-    ends = (spec.args.get(name) for spec in specs if spec is not None for name in ("start", "end"))
+    counting = (
+        spec for spec in specs if spec is not None and (spec.args.get("kind") or "").upper() != "RANGE"
+    )
+    ends = (spec.args.get(name) for spec in counting for name in ("start", "end"))
     return any(isinstance(end, exp.Expr) for end in ends)
 
 

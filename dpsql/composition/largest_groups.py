@@ -68,7 +68,9 @@ def _read_extreme(inner: exp.Select) -> tuple[exp.Select, exp.Expr, bool] | None
         if more or not isinstance(groups, exp.Select) or _has_more(groups):
             return None
         return groups, exp.column(of.name), name == "min"
-    if order is None or limit is None or len(order.expressions) != 1 or limit.expression.name != "1":
+    if order is None or not isinstance(limit, exp.Limit) or limit.args.get("limit_options") is not None:
+        return None
+    if len(order.expressions) != 1 or limit.expression.name != "1":
         return None
     by, lowest = order.expressions[0], not order.expressions[0].args.get("desc")
     first_item = isinstance(by.this, exp.Literal) and by.this.name == "1"

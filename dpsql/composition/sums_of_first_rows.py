@@ -45,9 +45,9 @@ def _put_number(select: exp.Select, of: Provenance, ctes: tuple[Cte, ...]) -> li
     inner = item.this if isinstance(item, exp.Subquery) and not item.args.get("joins") else None
     if name not in ("count", "sum", "avg") or len(call.expressions) != 1 or not isinstance(inner, exp.Select):
         return []
-    argument = call.expressions[0]
+    argument = _name_items(call.expressions[0], inner, item.alias) if isinstance(item, exp.Subquery) else None
     plain = not isinstance(argument, (exp.Star, exp.Distinct, exp.Kwarg)) and isinstance(call, exp.Anonymous)
-    if not plain or {name for name, value in inner.args.items() if value} - _INNER:
+    if argument is None or not plain or {name for name, value in inner.args.items() if value} - _INNER:
         return []
     found = _read_limit(select, inner) or _read_number(select, inner)
     if found is None or of.find_unit(inner, ctes) is None or of.find_outer_column(inner, ctes) is not None:
@@ -67,6 +67,20 @@ def _put_number(select: exp.Select, of: Provenance, ctes: tuple[Cte, ...]) -> li
     return []
 
 
+def _name_items(argument: exp.Expr, inner: exp.Select, alias: str) -> exp.Expr | None:
+    """Return a copy of what reads a block's rows, with its items' names alone; None if it names others."""
+    made = copy_tree(argument)
+    items = [item.this if isinstance(item, exp.Column) else item for item in inner.expressions]
+    names = None if any(isinstance(i, exp.Star) for i in items) else {fold(i.alias_or_name) for i in items}
+    for column in [*find_nodes(made, exp.Column)]:
+        if len(column.parts) > 2 or (column.table and fold(column.table) != fold(alias)):
+            return None
+        if names is not None and fold(column.name) not in names:
+            return None
+        column.set("table", None)
+    return made
+
+
 def _put_terms(term: exp.Expr, inner: exp.Select) -> exp.Expr:
     """Return a term of ORDER BY with the items of a block in the places of their names and numbers."""
     place = read_whole_number(term.this)
@@ -83,7 +97,8 @@ def _read_limit(select: exp.Select, inner: exp.Select) -> tuple[list[exp.Expr], 
     order, limit = inner.args.get("order"), inner.args.get("limit")
     if order is None or limit is None or select.args.get("where") is not None:
         return None
-    number = read_whole_number(limit.expression) if isinstance(limit, exp.Limit) else None
+    plain = isinstance(limit, exp.Limit) and limit.args.get("limit_options") is None  # no percentage
+    number = read_whole_number(limit.expression) if plain else None
     return None if number is None or not 0 < number < _LARGEST else (order.expressions, number)
 
 

@@ -45,7 +45,33 @@ SAME = (
     "bit_count(s)",
     "bit_count(w)",
     "~t",
+    "coalesce(i, 0.5)",
+    "CAST(coalesce(i, 0.5) AS INTEGER)",
+    "CAST(greatest(i, 0.5) AS INTEGER)",
+    "CAST(CASE WHEN i > 1 THEN i ELSE 2.5 END AS INTEGER)",
+    "CAST(if(i > 1, d, b) AS INTEGER)",
+    "CAST(nullif(b * 0.5, 0) AS INTEGER)",
+    "CAST(abs(b * 0.5) AS INTEGER)",
+    "CAST(coalesce(d, 0) AS VARCHAR)",
+    "CAST(least(i, 0.25) AS VARCHAR)",
+    "d % 1",
+    "i % 0.7",
+    "floor(coalesce(d, 0) * 100)::INTEGER",
 )
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        "SELECT i * 0.5 AS v FROM seen UNION ALL SELECT i FROM seen",
+        "SELECT person, max(b * 0.5) AS v FROM seen GROUP BY person",
+        "SELECT min(b * 0.5) OVER (PARTITION BY person) AS v FROM seen",
+        "SELECT v FROM (SELECT person, b * 0.5 AS v FROM seen GROUP BY person, v)",
+    ],
+)
+def test_columns_of_subqueries_are_rounded_as_decimals(seen: NearlyExact, rows: str) -> None:
+    for number in (1, 2, 3):
+        seen.agrees(f"SELECT COUNT(*) AS n FROM ({rows}) WHERE v::INTEGER = {number}")
 
 
 @pytest.fixture(scope="module")

@@ -8,6 +8,7 @@ from pathlib import Path
 import duckdb
 import pytest
 
+from dpsql.errors import QueryRefused
 from dpsql.language import TopK
 from dpsql.policy import load
 from dpsql.session import Session
@@ -79,3 +80,9 @@ def test_the_group_is_that_of_plain_sql(session: Session, having: str) -> None:
 def test_another_question_is_not_read_so(session: Session, having: str) -> None:
     sql = f"SELECT bike, COUNT(*) AS n {GROUPS} HAVING {having}"
     assert not hasattr(session.prepare(sql), "plan")
+
+
+def test_a_percentage_of_the_groups_is_no_largest_one(session: Session) -> None:
+    largest = f"(SELECT COUNT(*) {GROUPS} ORDER BY COUNT(*) DESC LIMIT 1%)"
+    with pytest.raises(QueryRefused, match="percentage"):
+        session.prepare(f"SELECT bike, COUNT(*) AS n {GROUPS} HAVING COUNT(*) = {largest}")

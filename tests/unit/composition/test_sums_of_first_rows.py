@@ -115,3 +115,23 @@ def test_ranks_are_no_numbers_of_rows(sales: NearlyExact, name: str) -> None:
 def test_what_has_no_bounds_is_refused(sales: NearlyExact, statement: str, said: str) -> None:
     with pytest.raises(QueryRefused, match=said):
         sales.private._session.prepare(statement)
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        "FROM (SELECT born FROM buyers ORDER BY born LIMIT 10%)",
+        "FROM (SELECT born FROM buyers ORDER BY born LIMIT 10 PERCENT)",
+        "FROM (SELECT buyer FROM buyers ORDER BY born LIMIT 10)",
+    ],
+)
+def test_what_is_no_number_of_rows_or_no_column_of_them_is_refused(sales: NearlyExact, rows: str) -> None:
+    with pytest.raises(QueryRefused):
+        sales.private._session.prepare(f"SELECT SUM(born) AS s {rows}")
+
+
+def test_rows_are_named_by_their_block(sales: NearlyExact) -> None:
+    rows = "FROM (SELECT * FROM buyers ORDER BY born LIMIT 10)"
+    sales.private._session.prepare(f"SELECT SUM(m.born) AS s {rows} AS m")
+    with pytest.raises(QueryRefused):
+        sales.private._session.prepare(f"SELECT SUM(buyers.born) AS s {rows} AS m")

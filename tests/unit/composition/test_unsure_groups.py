@@ -114,3 +114,14 @@ def test_rows_are_the_same_by_their_keys() -> None:
     assert not find_same_rows(one, twice, [0], [1], absent=True)[0]
     assert not find_same_rows(one, two, [], [1]).any(), "without keys, and of other sizes"
     assert find_same_rows(one, one, [], [1]).all()
+
+
+@pytest.mark.parametrize("block", [DAYS, "(SELECT d, SUM(u) AS n FROM t GROUP BY d)"])
+def test_a_sum_over_a_frame_of_rows_leaves_out_groups_without_rows(session: Session, block: str) -> None:
+    frame = "SUM(n) OVER (ORDER BY d ROWS BETWEEN 1 PRECEDING AND CURRENT ROW)"
+    words = "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 1e5)"
+    release = present(session.run(f"{words} d, {frame} AS s FROM {block} ORDER BY d").release)
+    assert [day.day for day in release.rows.column(0).to_pylist()] == [1, 2, 3, 5, 6, 7]
+    found = intervals(release, "s")
+    assert math.isnan(found[5][0])
+    assert not math.isnan(found[3][0])
