@@ -40,7 +40,6 @@ BOTH = {
     "A1512": "convert VARCHAR to DATE",
     "A1513": "convert VARCHAR to TIMESTAMP",
     "A1514": "convert VARCHAR to TIMESTAMP",
-    "A2506": "does not run - with these arguments",
     "A4203": "make_timestamp",
     "A4204": "does not run age",
     "A4208": "this INTERVAL",
@@ -48,6 +47,11 @@ BOTH = {
     "A4210": "regexp_replace",
     "A5100": "strftime is translated with",
     "A5102": "date_diff",
+    "A5209": "UNNEST",
+    "A5211": "does not run epoch",
+    "A5212": "strftime is translated with",
+    "A5214": "does not run concat_ws",
+    "A5301": "does not run floor with these arguments",
 }
 REFUSED = {
     "PostgreSQL": {
@@ -56,6 +60,7 @@ REFUSED = {
         "A143": "a FULL JOIN on anything but equalities of columns",
         "A226": "DOUBLE arithmetic overflows",
         "A4303": "a FULL JOIN on anything but equalities of columns",
+        "A5302": "a FULL JOIN on anything but equalities of columns",
         "A4911": "DOUBLE arithmetic overflows",
         "A4912": "DOUBLE arithmetic overflows",
     },
