@@ -39,7 +39,7 @@ _OVER_EVERYBODY = (
     (
         "analysis.window_functions",
         "_compile_parts",
-        "if not tells_units(values):",
+        "if not (tells_units(values) or any(v.owned_key for v in values)):",
         "if False:",
     ),
     (
@@ -163,8 +163,8 @@ MUTANTS = (
         "UNNEST keeps rows single",
         (
             (
-                "analysis.from_joins",
-                "_compile_unnest",
+                "analysis.lists_and_series",
+                "compile_unnest",
                 "left.owner, left.unit, repeats=True)",
                 "left.owner, left.unit, left.unique)",
             ),
@@ -776,7 +776,7 @@ MUTANTS = (
         "equal doubles keep their bits",
         (
             (
-                "analysis.scalar_rules",
+                "analysis.casts",
                 "make_canonical",
                 "if value.type != DOUBLE",
                 "if True or value.type != DOUBLE",
