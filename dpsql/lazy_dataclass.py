@@ -255,7 +255,7 @@ def _eq(late: _LateMethods) -> _Written:
         for name, field in getattr(late.made, _FIELDS).items()
         if field.compare and name not in late.passed
     ]
-    ours, theirs, names = *(_tuple(of, compared) for of in ("self", "other")), _placed(compared)
+    ours, theirs, names = *(_tuple(of, compared) for of in ("self", "other")), _map_places(compared)
     text = f"return {ours} == {theirs} if other.__class__ is self.__class__ else NotImplemented"
     return f"def __eq__(self, other):\n {text}", {}, names, (), {}
 
@@ -264,15 +264,15 @@ def _hash(late: _LateMethods) -> _Written:
     fields = ((name, field) for name, field in getattr(late.made, _FIELDS).items() if name not in late.passed)
     hashed = [name for name, field in fields if (field.compare if field.hash is None else field.hash)]
     text = f"def __hash__(self):\n return __hash__({_tuple('self', hashed)})"
-    return text, {"__hash__": hash}, _placed(hashed), (), {}
+    return text, {"__hash__": hash}, _map_places(hashed), (), {}
 
 
-def _placed(names: list[str]) -> dict[str, str]:
+def _map_places(names: list[str]) -> dict[str, str]:
     return {f"__{place}__": name for place, name in enumerate(names)}
 
 
 def _tuple(of: str, names: list[str]) -> str:
-    return f"({''.join(f'{of}.{place}, ' for place in _placed(names))})"
+    return f"({''.join(f'{of}.{place}, ' for place in _map_places(names))})"
 
 
 @recursive_repr()

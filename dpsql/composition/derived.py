@@ -158,13 +158,14 @@ def run_with_errors(
     releases: Sequence[Release],
     types: Mapping[str, Types],
     rows: Mapping[str, pa.Table],
-    others: tuple[Mapping[str, pa.Table], Mapping[str, pa.Table]],
+    others: tuple[Mapping[str, pa.Table], Mapping[str, pa.Table]] | None = None,
 ) -> tuple[pa.Table, Errors]:
     """Run the outer query; return its rows with hidden columns, and the errors of the derived columns.
 
-    `others` are the rows of all groups, also of those that do not exist by their released numbers, and those
-    of the groups that surely exist. Where something else is computed of them, a row has no interval. What
-    columns are made of may need more memory than the answer itself: then they have no errors.
+    `others`, where it matters which groups exist, are the rows of all groups, also of those that do not exist
+    by their released numbers, and those of the groups that surely exist. Where something else is computed of
+    them, a row has no interval. What columns are made of may need more memory than the answer itself: then
+    they have no errors.
     """
     database = prepared.engines.schema_database
     found, same, notes = None, None, list[str]()
@@ -176,7 +177,7 @@ def run_with_errors(
     elif prepared.derived:
         try:
             found = database.over(types, rows, prepared.traced)
-            if prepared.everything:
+            if others is not None:
                 same = _find_steady(prepared, found, types, rows, others)
         except Cancelled:
             raise

@@ -19,7 +19,7 @@ with a visit. Which days these are is private, so the block is counted for all d
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from sqlglot import exp
 
@@ -63,6 +63,13 @@ def relation(item: exp.Expr, ctes: tuple[Cte, ...]) -> tuple[exp.Expr, tuple[Cte
     return None
 
 
+def joins_inwards(joins: Sequence[exp.Join], *others: str) -> bool:
+    """Return whether joins keep a row of each item or leave it out, and have none of some other arguments."""
+    if any(join.args.get(name) for join in joins for name in ("side", "method", "pivots", *others)):
+        return False
+    return all(str(join.args.get("kind") or "") in ("", "INNER", "CROSS") for join in joins)
+
+
 def with_scalars(
     node: exp.Select,
     ctes: tuple[Cte, ...],
@@ -82,10 +89,8 @@ def with_scalars(
     singles = {id(i): names for i in items if (names := _columns(i, ctes)) is not None and released(i)}
     if not singles or len(singles) == len(items):
         return
-    plain = all(not any(j.args.get(n) for n in ("side", "using", "method", "pivots")) for j in joins)
-    plain &= all(str(j.args.get("kind") or "") in ("", "INNER", "CROSS") for j in joins)
     listed = _expand_stars(node, items, singles)
-    if not plain or listed is None:
+    if not joins_inwards(joins, "using") or listed is None:
         return
     kept = [item for item in items if id(item) not in singles]
     if not any(private(item) for item in kept):

@@ -97,13 +97,10 @@ def _find_choosing_speakers(
     None if the list does not choose rows of other units.
     """
     items, group = select.expressions, select.args.get("group")
-    if len(items) != 1 or contains_aggregate(items[0]) or items[0].is_star:
+    if len(items) != 1:
         return None
     value = items[0].unalias()
     if group is not None and [each.sql() for each in group.expressions] not in ([value.sql()], ["1"]):
-        return None
-    distinct = select.args.get("distinct")
-    if distinct is not None and distinct.args.get("on") is not None:
         return None
     if of.find_unit(around, ctes) is None or of.find_outer_column(select, ctes) is not None:
         return None

@@ -17,7 +17,7 @@ from sqlglot import exp
 from dpsql.analysis.aggregate_functions import aggregate_name, contains_aggregate, is_aggregate
 from dpsql.analysis.compiled_relation import Cte, find_cte
 from dpsql.analysis.compiler import list_conjuncts, read_whole_number
-from dpsql.composition.equivalent_blocks import relation
+from dpsql.composition.equivalent_blocks import joins_inwards, relation
 from dpsql.language import (
     copy_tree,
     find_nodes,
@@ -64,9 +64,7 @@ def with_lists_of_keys(
     first, joins = node.args.get("from_"), node.args.get("joins") or []
     if first is None or not joins or node.args.get("laterals") or first.this.args.get("joins"):
         return
-    if any(join.args.get(name) for join in joins for name in ("side", "method", "pivots")):
-        return
-    if any(str(join.args.get("kind") or "") not in ("", "INNER", "CROSS") for join in joins):
+    if not joins_inwards(joins):
         return
     for item in _list_items(node):
         groups = _read_groups(item, ctes)

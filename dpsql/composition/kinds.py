@@ -191,20 +191,14 @@ class Kinds:
     ) -> BlockKind:
         """Return the kind of a block; `tied` says that it stands in an expression."""
         ctes = self._ctes(node, outer)
-        with_scalars(
-            node,
-            ctes,
-            released=lambda item: self._apart(item, ctes) in _RELEASED,
-            private=lambda item: self._apart(item, ctes) is BlockKind.OWNED,
-            known=lambda name: self._has(node, ctes, name),
-        )
-        with_lists_of_keys(
-            node,
-            ctes,
-            released=lambda item: self._apart(item, ctes) in _RELEASED,
-            private=lambda item: self._apart(item, ctes) is BlockKind.OWNED,
-            known=lambda name: self._has(node, ctes, name),
-        )
+        for replace_joins in (with_scalars, with_lists_of_keys):
+            replace_joins(
+                node,
+                ctes,
+                released=lambda item: self._apart(item, ctes) in _RELEASED,
+                private=lambda item: self._apart(item, ctes) is BlockKind.OWNED,
+                known=lambda name: self._has(node, ctes, name),
+            )
         first = node.args.get("from_")
         joins = node.args.get("joins") or ()
         if node.args.get("where") is None:

@@ -10,14 +10,12 @@ written                                          is
 ``QUANTILE_CONT(x, [.25, .75])``                 the list of the two quantiles, in one release
 ``SELECT x .. INTERSECT SELECT x ..``            the same of the values that are found; EXCEPT, UNION,
                                                  and of several columns of the rows of these
-``SELECT DISTINCT x, y ..`` as a statement,      the rows that are found
-``SELECT x, y .. GROUP BY x, y``
 ===============================================  ==========================================================
 
-Rows without x are in none of them but the last. A value is found as one of a list of IN is: each unit speaks
-for one of its values, so rarer values are missed, and the answer says so. Each call is a release of its own,
-of all rows of its block; in a block with GROUP BY they are refused. Lists of quantiles stay in their release,
-as columns of it. The branches of a set operation that select the unit stay rows of units.
+Rows without x are in none of them. A value is found as one of a list of IN is: each unit speaks for one of
+its values, so rarer values are missed, and the answer says so. Each call is a release of its own, of all rows
+of its block; in a block with GROUP BY they are refused. Lists of quantiles stay in their release, as columns
+of it. The branches of a set operation that select the unit stay rows of units.
 """
 
 from __future__ import annotations
@@ -44,7 +42,6 @@ from dpsql.errors import QueryRefused, with_article
 from dpsql.language import (
     Clause,
     Clauses,
-    Options,
     Query,
     copy_tree,
     find_nodes,
@@ -157,9 +154,7 @@ def _is_public(branch: exp.Select, policy: Policy) -> bool:
     return bool(tables) and all(table is not None and table.public for table in tables)
 
 
-def _read_branch(
-    branch: exp.Select, of: Provenance, ctes: tuple[Cte, ...] | None = None
-) -> tuple[exp.Column, bool] | None:
+def _read_branch(branch: exp.Select, of: Provenance) -> tuple[exp.Column, bool] | None:
     """Return the unit of the rows of a branch, and whether its values are declared; None if it is no list."""
     given = list_given(branch)
     if given - _BESIDE - {"distinct"} or "with_" in given:
@@ -274,8 +269,7 @@ def _write(
     arguments[-1] = exp.Order(this=arguments[-1], expressions=[ordered])
     name = "STRING_AGG" if call.name in _TEXTS else "LIST"
     listed.set("expressions", [make_call(name, *arguments)])
-    mechanism = "LAPLACE" if declared else None
-    return listed, Clauses(Options(max_groups_contributed=1, mechanism=mechanism), has_options=True)
+    return listed, clauses_of_found(declared)
 
 
 def _largest(call: _Call, rows: exp.Select) -> exp.Select:

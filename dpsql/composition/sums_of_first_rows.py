@@ -15,7 +15,7 @@ from dpsql.analysis.released.first_rows import FIRST, SumOfFirst
 from dpsql.analysis.statement_shapes import Provenance
 from dpsql.composition.counted_groups import divide, put_items
 from dpsql.composition.found_values import list_ctes_of
-from dpsql.language import MARK, Query, copy_tree, find_nodes, keep_title
+from dpsql.language import MARK, Query, copy_tree, find_nodes, keep_title, list_given
 from dpsql.policy import fold
 
 _OUTER = frozenset({"expressions", "from_", "where", "with_", "kind"})
@@ -38,7 +38,7 @@ def _put_number(select: exp.Select, of: Provenance, ctes: tuple[Cte, ...]) -> li
     """Put one number into the place of first rows that a block adds up; return blocks for an average."""
     first = select.args.get("from_")
     item = None if first is None else first.this
-    if {name for name, value in select.args.items() if value} - _OUTER or len(select.expressions) != 1:
+    if list_given(select) - _OUTER or len(select.expressions) != 1:
         return []
     call = select.expressions[0].unalias()
     name = (function_name(call) or "").lower()
@@ -47,7 +47,7 @@ def _put_number(select: exp.Select, of: Provenance, ctes: tuple[Cte, ...]) -> li
         return []
     argument = _name_items(call.expressions[0], inner, item.alias) if isinstance(item, exp.Subquery) else None
     plain = not isinstance(argument, (exp.Star, exp.Distinct, exp.Kwarg)) and isinstance(call, exp.Anonymous)
-    if argument is None or not plain or {name for name, value in inner.args.items() if value} - _INNER:
+    if argument is None or not plain or list_given(inner) - _INNER:
         return []
     found = _read_limit(select, inner) or _read_number(select, inner)
     if found is None or of.find_unit(inner, ctes) is None or of.find_outer_column(inner, ctes) is not None:
@@ -114,7 +114,7 @@ def _read_number(select: exp.Select, inner: exp.Select) -> tuple[list[exp.Expr],
     number -= isinstance(condition, exp.LT)
     items = {fold(i.alias_or_name): i.unalias() for i in inner.expressions if i.alias_or_name}
     window = items.get(fold(column.name))
-    if not isinstance(window, exp.Window) or {k for k, v in window.args.items() if v} - _WINDOW:
+    if not isinstance(window, exp.Window) or list_given(window) - _WINDOW:
         return None
     ordered = window.args.get("order")
     if (function_name(window.this) or "").lower() != "row_number" or ordered is None:

@@ -46,7 +46,7 @@ def _read_keys(select: exp.Select) -> list[exp.Expr] | None:
     distinct = select.args.get("distinct")
     if distinct is None or distinct.args.get("on") is not None:
         return None
-    if any(value for name, value in select.args.items() if name not in _KEPT):
+    if list_given(select) - _KEPT:
         return None
     items = [item.unalias() for item in select.expressions]
     windows = [n for item in items for n in walk_tree(item) if isinstance(n, exp.Window)]
