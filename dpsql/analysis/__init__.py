@@ -18,7 +18,8 @@
                        ``compiled_relation`` are what it makes; ``schema_catalog`` what it asks of the
                        schema database
 ``facts_of_values``    bounds of an expression, its grain of time, NULL; ``row_conditions`` what holds on
-                       the rows that count, ``where_ranges`` which values it leaves
+                       the rows that count, ``where_ranges`` which values it leaves, ``empty_conditions``
+                       where that is none, ``equal_columns`` which columns are equal
 ``key_candidates``     which groups there can be; ``public_domains`` lists of values, ``public_values``
                        single values, ``stepped_values`` steps of a number, ``count_keys`` numbers of a
                        unit's rows, ``large_domains`` those of which not all groups are counted;

@@ -14,6 +14,7 @@ from dataclasses import field
 from functools import cached_property
 from math import prod
 
+from dpsql.analysis.equal_columns import find_equal_columns
 from dpsql.analysis.facts_of_values import never_null
 from dpsql.analysis.public_domains import (
     BOOLEANS,
@@ -31,7 +32,6 @@ from dpsql.analysis.typed_expression import GRAINS, MAX_LISTED, KeyDomain, Span,
 from dpsql.analysis.where_ranges import (
     ColumnValues,
     Comparison,
-    find_equal_columns,
     find_integers,
     find_list,
     find_span,

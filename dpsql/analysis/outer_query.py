@@ -260,7 +260,7 @@ def compile_outer_query(compiler: StatementCompiler, query: Query, *, combines: 
     if not nodes and select.args.get("group") is None:
         compiler.give_up()
     known = find_known_rows(compiler, made, condition)
-    owner, before, made = made.owner, made, narrow_rows(compiler.catalog, made, known)
+    owner, before, made = made.owner, made, narrow_rows(compiler, made, known)
     lost = refuse_unmatched(compiler, query, select, before, condition, [node for _, node in nodes])
     compiler.public_items, compiler.keyed = frozenset(known.items), bool(keys)
     compiler.each_value &= is_one_number(parsed, [node for _, node in nodes]) and not lost

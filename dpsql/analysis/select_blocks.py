@@ -159,7 +159,7 @@ def _compile_select(
     with compiler.part():
         where = _compile_where(compiler, node, source)
     known = find_known_rows(compiler, source, where)
-    source = narrow_rows(compiler.catalog, source, known)
+    source = narrow_rows(compiler, source, known)
     filters = list_conjuncts(node.args["where"].this) if where is not None else []
     facts = find_fact_names(source, find_fixed_values(compiler, filters, source.scope))
     items = expand_star(compiler, node, source.scope)
