@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 from dpsql.composition.prepared import PreparedComposed, PreparedPrivate
-from dpsql.composition.refusals import Amounts, is_paid, keep_tried, rewrite, with_beside, with_own_hints
+from dpsql.composition.refusals import Amounts, is_paid, keep_tried, with_beside, with_own_hints
+from dpsql.composition.rewrites import rewrite
 from dpsql.errors import QueryRefused, QuerySyntaxError
 from dpsql.kernel.unit_parts import NO_PARTS
 from dpsql.lazy_dataclass import dataclass

@@ -14,6 +14,9 @@ _NO_CLAUSE = r"(?:(?!\b(?:SELECT|FROM|WHERE|GROUP|ORDER|HAVING|LIMIT|QUALIFY)\b)
 _NAMED = r'AS "\1"'
 _FORMS = (
     (r"(?<![\w.])(\d{1,3})\.(\d{3}),(\d{1,2})(?!\d)", r"\1\2.\3"),
+    (r"#\s*(\d{4}-\d\d-\d\d)\s*#", r"DATE '\1'"),
+    (r"#\s*(\d{1,2}/\d{1,2}/\d{4})\s*#", r"'\1'"),
+    (rf"(?<!\w){_NAME}\s*%(?=\s*[),])", r"\1 / 100"),
     (rf"{_NAME}\s+(?:CONTAINS|HAS|INCLUDES)\s+('[^']*')", r"contains(\1, \2)"),
     (rf"{_NAME}\s+STARTS\s+WITH\s+('[^']*')", r"starts_with(\1, \2)"),
     (rf"{_NAME}\s+ENDS\s+WITH\s+('[^']*')", r"ends_with(\1, \2)"),

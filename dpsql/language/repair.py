@@ -6,7 +6,7 @@ import difflib
 import re
 from collections.abc import Iterator
 from dataclasses import replace
-from itertools import pairwise
+from itertools import chain, pairwise
 
 from sqlglot.tokenizer_core import Token, TokenType
 
@@ -54,6 +54,8 @@ def repairs(text: str, error: QuerySyntaxError) -> Iterator[tuple[str, Fix]]:
     at = _find_place(text, error)
     outline = Outline.of(text)
     found = _find_repairs(text, outline.tokens, at) if outline.tokens else _close_quote(text, at)
+    if error.message.startswith("syntax error: "):  # others say what they lack
+        found = chain(found, _change_tokens(outline.tokens, at))
     furthest, best, parsed = len(text) - at, None, False
     stop = at + max(len(re.compile(r"\w*").match(text, at)[0]), 1)  # type: ignore[index]  # it matches anything
     for fix, hint in found:
@@ -153,6 +155,7 @@ def _find_repairs(text: str, tokens: list[Token], at: int) -> Iterator[_Repair]:
     for word in (")", " END") if "CASE" in words else (")",):
         for end in ends:
             yield _make_insertion(word, end), ""
+    yield from _quote_words(text, tokens, i)
     rest = tokens[i:]
     parts = any(_is_keyword(t) or t.token_type in (TokenType.L_PAREN, TokenType.EQ) for t in rest)
     parts = parts or any(True for token in rest for _ in _find_spellings(token))
@@ -160,6 +163,32 @@ def _find_repairs(text: str, tokens: list[Token], at: int) -> Iterator[_Repair]:
         left = text[here.start : tokens[-1].end + 1]
         guess = f"that `{left}` asks nothing"
         yield Fix("", before.end + 1, tokens[-1].end + 1, guess=guess), f"leave `{left}` out"
+
+
+def _change_tokens(tokens: list[Token], at: int) -> Iterator[_Repair]:
+    """Yield a token more or less around the one that could not be read."""
+    i = next((n for n, t in enumerate(tokens) if t.start <= at <= t.end), len(tokens) - 1)
+    for token in tokens[i : i + 2] + tokens[max(i - 1, 0) : i]:
+        for word in ("=", "AND", ","):
+            yield replace(_make_insertion(f"{word} ", token.start), guess=word), ""
+        if not _is_keyword(token):
+            guess = f"that `{token.text}` asks nothing"
+            yield Fix("", token.start, token.end + 1, guess=guess), f"leave `{token.text}` out"
+
+
+def _quote_words(text: str, tokens: list[Token], i: int) -> Iterator[_Repair]:
+    """Yield the quotes of a text of several words: `clinic = Lake View`, `IN (Lake View, Summit)`."""
+    plain = [t.text.replace("_", "").isalnum() and t.token_type not in _NO_WORDS for t in tokens]
+    words = [is_word and not _is_keyword(t) for is_word, t in zip(plain, tokens, strict=True)]
+    first, last = i, i
+    while first and words[first - 1]:
+        first -= 1
+    while last + 1 < len(tokens) and words[last + 1]:
+        last += 1
+    before = tokens[first - 1].text.upper() if first else ""
+    if words[i] and last > first and before in (*_COMPARISONS, "LIKE", "(", ","):
+        start, end = tokens[first].start, tokens[last].end + 1
+        yield Fix(f"'{text[start:end]}'", start, end), ""
 
 
 def _lacks_by(token: Token, after: Token) -> bool:

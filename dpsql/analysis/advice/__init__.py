@@ -170,6 +170,10 @@ _ADVICE: tuple[tuple[str, Callable[[RefusedStatement, exp.Expr, Obstacle], Advic
     ("`*` is not supported", foreign_functions.count_different_rows),
     ("a count's bounds are", foreign_functions.move_epsilon),
     (" has no argument ", foreign_functions.move_epsilon),
+    (" takes one argument", foreign_functions.move_epsilon),
+    (" takes one argument", foreign_functions.round_number),
+    (" takes one expression", foreign_functions.round_number),
+    ("GROUP BY ", group_keys.number_items),
     (" is not among the functions allowed", misplaced_parts.move_numbers_to_having),
     (" is not allowed in this form", misplaced_parts.move_numbers_to_having),
     (" is not allowed with (", suggested_changes.advise_on_date_part),
@@ -345,14 +349,15 @@ def advise(of: RefusedStatement, refused: QueryRefused) -> None:
         hint = one.hint and f"in the policy, {one.hint}"
         refused.obstacles = (replace(one, message=f"{one.message}, in the view {view[1]}", hint=hint),)
         return
-    for words, advice in _ADVICE:
-        found = advice(of, node, one) if words in one.message else None
-        if found is not None:
-            hint, fix, *message = found
-            fix = _change_all_uses(of, node, fix) if one.unknown == "column" else fix
-            told = message[0] if message else one.message
-            refused.obstacles = (replace(one, message=told, hint=hint, fix=fix),)
-            return
+    given = [found for words, advice in _ADVICE if words in one.message and (found := advice(of, node, one))]
+    changes = [fix if one.unknown != "column" else _change_all_uses(of, node, fix) for _, fix, *_ in given]
+    others = tuple(
+        (found[0], fix) for found, fix in [*zip(given, changes, strict=True)][1:] if fix is not None
+    )
+    for hint, _, *message in given[:1]:
+        told = message[0] if message else one.message
+        refused.obstacles = (replace(one, message=told, hint=hint, fix=changes[0], others=others),)
+        return
     if one.unknown == "column":
         refused.obstacles = (replace(one, fix=_change_all_uses(of, node, one.fix)),)
 

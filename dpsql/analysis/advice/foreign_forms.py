@@ -167,7 +167,7 @@ def write_second(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice 
 def quote_date(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
     """Quote a day: 2024-01-01 is a number, 2022."""
     found = list(re.finditer(r"(?<![\w'/-])\d{4}([-/])\d\d?\1\d\d?(?![\w'/-])", of.text))
-    if not found or "DATE" not in one.message:
+    if not found or not {"DATE", "TIMESTAMP"} & {*one.message.split()}:
         return None
     fixes = [Fix(f"DATE '{m[0].replace('/', '-')}'", *m.span()) for m in found]
     return fixes[0].text, Fix(fixes[0].text, fixes[0].start, fixes[0].end, also=tuple(fixes[1:]))

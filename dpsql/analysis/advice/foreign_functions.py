@@ -257,6 +257,18 @@ def _move_epsilon(of: RefusedStatement, written: str, span: tuple[int, int], eps
     return f"SELECT {clause} ..", Fix(written, *span, also=(added,))
 
 
+def round_number(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
+    """Write `ROUND(AVG(x), 2)` for `AVG(x, 2)`, also within ROUND."""
+    call = of.call(node)
+    if call is None or len(call[2]) != 2 or call[2][0] == "*" or not re.fullmatch(r"\d", call[2][1]):
+        return None
+    start, end, (value, digits) = call
+    written = f"{of.text[start : of.text.index('(', start)]}({value})"
+    around = re.search(r"(?i)\bROUND\s*\(\s*\Z", of.text[:start])
+    made = f"{written}, {digits}" if around is not None else f"ROUND({written}, {digits})"
+    return made, Fix(made, start, end, guess=f"that {digits} is a number of digits")
+
+
 def join_conditions(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
     """Write AND and OR for the & and | of pandas between conditions."""
     whole = of.original(node)

@@ -336,8 +336,7 @@ def _name_list(of: RefusedStatement, node: exp.Column, select: exp.Select) -> Ad
 
 def _quote_text(of: RefusedStatement, node: exp.Column) -> Advice | None:
     """Advise to write a value in single quotes: double quotes stand around names."""
-    compared = isinstance(node.parent, (exp.EQ, exp.NEQ, exp.In, exp.Like, exp.ILike))
-    if node.table or not node.this.args.get("quoted") or not compared or "start" not in node.this.meta:
+    if node.table or not node.this.args.get("quoted") or "start" not in node.this.meta:
         return None
     text = "'" + node.name.replace("'", "''") + "'"
     return f"{text} is a text", Fix(text, node.this.meta["start"], node.this.meta["end"] + 1)

@@ -249,9 +249,9 @@ def compile_count(call: AggregateCall) -> UnitNumber:
         return _count_units(call, distinct.expressions[0]) or _count_values(
             call, distinct.expressions[0], bound
         )
+    if len(arguments) > 1:
+        raise call.refuse("COUNT takes one argument", call.node)
     if arguments and not isinstance(arguments[0], exp.Star):
-        if len(arguments) != 1:
-            raise call.refuse("COUNT takes one argument", call.node)
         counted = call.expression(arguments[0])
         if counted.type == BOOLEAN and not counted.is_column:
             call.compiler.assume(
