@@ -59,7 +59,8 @@ def keep_tried(
         error = refusal(candidate, analyse)
         if isinstance(refused, QuerySyntaxError):
             parsed = not isinstance(error, QuerySyntaxError)
-            return parsed and (error is None or not fix.guess or all(o.fix for o in error.obstacles))
+            guessed = fix.guess and refused.message.startswith("syntax error: ")
+            return parsed and (error is None or not guessed or all(o.fix for o in error.obstacles))
         left = () if error is None else error.obstacles
         return candidate != text and {o.message for o in left} < known
 
