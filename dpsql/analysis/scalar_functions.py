@@ -408,6 +408,11 @@ _AGGREGATES = (
     "covar_samp",
 )
 """Aggregates that are found by a mistyped name."""
+_FORMS: tuple[str, ...] = (
+    *("average", "coalesce", "concat", "extract", "cast", "nullif", "ifnull", "greatest", "least", "dateadd"),
+    *("current_date", "to_char", "date_format", "date_add"),
+)
+"""Functions that are read as other forms, and are found so, too."""
 
 
 def _refuse_unlisted(source: StatementText, name: str, at: exp.Expr) -> Exception:
@@ -423,10 +428,11 @@ def _refuse_unlisted(source: StatementText, name: str, at: exp.Expr) -> Exceptio
 
 def find_nearest_function(name: str) -> str | None:
     """Return the known function whose name is most like an unknown one; None if none is."""
-    names = [n for n in (*listed_forms(), *_AGGREGATES, "average") if n.isidentifier() and len(n) > 3]
+    names = [n for n in (*listed_forms(), *_AGGREGATES, *_FORMS) if n.isidentifier() and len(n) > 3]
     names += ["sum", "avg", "min", "max"]
-    known = name.lower() in names or len(name) < 4 or name.lower() == "quartile"
-    close = [] if known else difflib.get_close_matches(name.lower(), names, 1, 0.8)
+    known = name.lower() in names or len(name) < 3 or name.lower() == "quartile"
+    same = [each for each in names if sorted(each) == sorted(name.lower())]
+    close = [] if known else same or difflib.get_close_matches(name.lower(), names, 1, 0.8)
     return (close[0].upper() if name.isupper() else close[0]) if close else None
 
 

@@ -109,6 +109,9 @@ def _close_quote(text: str, at: int) -> Iterator[_Repair]:
     mixed = [m for m in re.finditer(r"""(["'])([\w .-]*)(["'])""", text) if m[1] != m[3]]
     for match in mixed:
         yield Fix(f"'{match[2]}'", *match.span()), f"'{match[2]}'"
+    if text.count("'") % 2:
+        for match in re.finditer(r"(?<=\w)'(?=\w)", text):  # kid's
+            yield _make_insertion("'", match.end()), "''"
     quote = text[at : at + 1]
     if quote in ("'", '"'):
         for match in _NEXT.finditer(text, at + 1):

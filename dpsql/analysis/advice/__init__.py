@@ -221,6 +221,7 @@ _ADVICE: tuple[tuple[str, Callable[[RefusedStatement, exp.Expr, Obstacle], Advic
     ("a private table is only counted", wrong_level.advise_on_windowed_count),
     ("a private table is only counted", row_windows.advise_on_window),
     ("a private table is only counted", listed_rows.count_rows),
+    ("ORDER BY and LIMIT select groups", row_windows.take_whole_windows),
     ("ORDER BY and LIMIT select groups", listed_rows.count_rows),
     ("this is neither a group key nor a count", wrong_level.advise_on_row_condition),
     ("this is neither a group key nor a count", misplaced_parts.count_shown_unit),

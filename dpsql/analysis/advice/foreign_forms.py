@@ -52,9 +52,7 @@ def write_equal(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice |
 def concatenate_texts(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
     """Write || for + between texts."""
     whole = of.original(node)
-    if not one.message.startswith("+ is not allowed with (VARCHAR, VARCHAR") or not isinstance(
-        whole, exp.Add
-    ):
+    if not re.match(r"\+ is not allowed with \(.*VARCHAR", one.message) or not isinstance(whole, exp.Add):
         return None
     while isinstance(whole.parent, exp.Add):
         whole = whole.parent

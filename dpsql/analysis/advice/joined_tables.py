@@ -106,6 +106,13 @@ def advise_on_ambiguous_column(of: RefusedStatement, node: exp.Expr, one: Obstac
     if not isinstance(node, exp.Column) or select is None or "start" not in node.this.meta:
         return None
     having = [n for n in of.list_tables(select) if n.column(node.name) is not None]
+    join, same = node.find_ancestor(exp.Join), node.parent
+    if join is not None and isinstance(same, exp.EQ) and same.this == same.expression:  # ON id = id
+        right = next((n for n in having if n.node == join.this), None)
+        left, span = next((n for n in having if n is not right), None), of.outline.span(same)
+        if right is not None and left is not None and span is not None:
+            written = f"{left.alias}.{node.name} = {right.alias}.{node.name}"
+            return written, Fix(written, *span)
     joins = select.args.get("joins") or ()
     parts = [part for join in joins for part in list_conjuncts(join.args.get("on"))]
     where = select.args.get("where")
