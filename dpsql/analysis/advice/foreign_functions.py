@@ -257,6 +257,13 @@ def _move_epsilon(of: RefusedStatement, written: str, span: tuple[int, int], eps
     return f"SELECT {clause} ..", Fix(written, *span, also=(added,))
 
 
+def show_budget(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
+    """Show the budget where a function or a table is asked for it."""
+    if "budget" not in of.text.lower() or one.unknown == "column":
+        return None
+    return "SHOW PRIVACY BUDGET", Fix("SHOW PRIVACY BUDGET", 0, len(of.text))
+
+
 def round_number(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
     """Write `ROUND(AVG(x), 2)` for `AVG(x, 2)`, also within ROUND."""
     call = of.call(node)

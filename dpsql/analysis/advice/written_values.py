@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from contextlib import suppress
 from dataclasses import replace
-from datetime import date, datetime
+from datetime import date, datetime, timedelta
 
 from sqlglot import exp
 from sqlglot.tokenizer_core import Token, TokenType
@@ -144,6 +144,28 @@ def _compare_part(day: str, sign: str, text: str) -> str:
             month = datetime.strptime(text, form)
             return f"(YEAR({day}) = {month.year} AND MONTH({day}) = {month.month})"
     return ""
+
+
+def bound_month(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
+    """Write a month that is an end of a range as its first day, or its last where the range ends."""
+    fixes, tokens = list[Fix](), of.outline.tokens
+    for i, token in enumerate(tokens):
+        month = _read_month(token.text) if token.token_type == TokenType.STRING else None
+        before = tokens[max(i - 1, 0)].text.upper()
+        if month is not None:
+            ends = before in ("<=", ">") or (
+                before == "AND" and "BETWEEN" in (t.text.upper() for t in tokens[i - 4 : i])
+            )
+            day = (month + timedelta(days=31)).replace(day=1) - timedelta(days=1) if ends else month
+            fixes.append(Fix(f"'{day}'", token.start, token.end + 1))
+    return (fixes[0].text, replace(fixes[0], also=tuple(fixes[1:]))) if fixes else None
+
+
+def _read_month(text: str) -> date | None:
+    for form in _MONTHS:
+        with suppress(ValueError):
+            return datetime.strptime(text.strip(), form).date()
+    return None
 
 
 _NAMED_DAYS = {"today": "current_date", "now": "current_date", "yesterday": "(current_date - INTERVAL 1 DAY)"}
