@@ -408,9 +408,8 @@ _AGGREGATES = (
     "covar_samp",
 )
 """Aggregates that are found by a mistyped name."""
-_FORMS: tuple[str, ...] = (
-    *("average", "coalesce", "concat", "extract", "cast", "nullif", "ifnull", "greatest", "least", "dateadd"),
-    *("current_date", "to_char", "date_format", "date_add"),
+_FORMS = tuple(
+    "average coalesce concat extract cast nullif ifnull greatest least dateadd current_date".split()
 )
 """Functions that are read as other forms, and are found so, too."""
 

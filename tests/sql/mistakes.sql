@@ -1753,3 +1753,93 @@ SELECT COUNT(*) FROM visits WHERE patient_id IN (SELECT * FROM patients WHERE se
 -- M436 a number without a name
 -- meant: SELECT SUM(n) FROM (SELECT clinic, COUNT(*) AS n FROM visits GROUP BY clinic)
 SELECT SUM(n) FROM (SELECT clinic, COUNT(*) FROM visits GROUP BY clinic)
+
+-- M437 a name of several words without quotes
+-- meant: SELECT COUNT(*) FROM visits WHERE clinic = 'Lake View'
+SELECT COUNT(*) FROM visits WHERE clinic = Lake View
+
+-- M438 GROUP BY by a number that no item has
+-- meant: SELECT clinic, COUNT(*) FROM visits GROUP BY 1
+SELECT clinic, COUNT(*) FROM visits GROUP BY 3
+
+-- M439 texts in double quotes within a function of Access
+-- meant: SELECT IIf("sex"='F','Women','Men') AS g, Count(*) AS n FROM patients GROUP BY IIf("sex"='F','Women','Men');
+SELECT IIf([sex]="F","Women","Men") AS g, Count(*) AS n FROM patients GROUP BY IIf([sex]="F","Women","Men");
+
+-- M440 a day of Access
+-- meant: SELECT Count(*) FROM visits WHERE visit_date >= DATE '2024-01-01'
+SELECT Count(*) FROM visits WHERE visit_date >= #2024-01-01#
+
+-- M441 epsilon among the arguments of COUNT
+-- meant: SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 0.5) COUNT(*) FROM visits
+SELECT COUNT(*, epsilon=0.5) FROM visits
+
+-- M442 a condition of a join without its sign
+-- meant: SELECT p.sex, COUNT(*) FROM patients p JOIN visits v ON p.patient_id = v.patient_id GROUP BY p.sex
+SELECT p.sex, COUNT(*) FROM patients p JOIN visits v ON p.patient_id v.patient_id GROUP BY p.sex
+
+-- M443 a per cent sign behind a column
+-- meant: SELECT clinic, SUM(cost * minutes / 100) FROM visits GROUP BY clinic
+SELECT clinic, SUM(cost * minutes%) FROM visits GROUP BY clinic
+
+-- M444 a function of Presto
+-- meant: SELECT STRPTIME('2024-01-01', '%Y-%m-%d') < visit_date AS recent, COUNT(*) FROM visits GROUP BY 1
+SELECT date_parse('2024-01-01', '%Y-%m-%d') < visit_date AS recent, COUNT(*) FROM visits GROUP BY 1
+
+-- M445 a remark as of MySQL
+-- meant: SELECT clinic, COUNT(*) FROM visits GROUP BY clinic
+SELECT clinic, COUNT(*) # visits of each
+FROM visits GROUP BY clinic
+
+-- M446 ON with one name twice
+-- meant: SELECT sex, COUNT(*) FROM patients JOIN visits ON patients.patient_id = visits.patient_id GROUP BY sex
+SELECT sex, COUNT(*) FROM patients JOIN visits ON patient_id = patient_id GROUP BY sex
+
+-- M447 months as the ends of a range
+-- meant: SELECT COUNT(*) FROM visits WHERE visit_date BETWEEN '2024-01-01' AND '2024-03-31'
+SELECT COUNT(*) FROM visits WHERE visit_date BETWEEN 'Jan 2024' AND 'Mar 2024'
+
+-- M448 letters of a function in another order
+-- meant: SELECT YEAR(visit_date), COUNT(*) FROM visits GROUP BY 1
+SELECT YAER(visit_date), COUNT(*) FROM visits GROUP BY 1
+
+-- M449 groups by the only number
+-- meant: SELECT COUNT(*) AS visits_n FROM visits
+SELECT COUNT(*) AS visits_n FROM visits GROUP BY visits_n
+
+-- M450 a window over all rows, of which one is shown
+-- meant: SELECT PERCENTILE_CONT(cost, 0.5) FROM visits
+SELECT PERCENTILE_CONT(cost, 0.5) OVER() FROM visits LIMIT 1
+
+-- M451 options at the end
+-- meant: SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 0.1) COUNT(*) FROM visits
+SELECT COUNT(*) FROM visits OPTIONS (epsilon = 0.1)
+
+-- M452 a function for the budget
+-- meant: SHOW PRIVACY BUDGET
+SELECT remaining_budget()
+
+-- M453 shares of pandas
+-- meant: SELECT sex, COUNT(*) / SUM(COUNT(*)) OVER () AS share FROM patients GROUP BY sex ORDER BY share DESC
+patients['sex'].value_counts(normalize=True)
+
+-- M454 numbers and texts with +
+-- meant: SELECT YEAR(visit_date) || '-Q' || QUARTER(visit_date) AS q, COUNT(*) FROM visits GROUP BY YEAR(visit_date) || '-Q' || QUARTER(visit_date)
+SELECT YEAR(visit_date) + '-Q' + QUARTER(visit_date) AS q, COUNT(*) FROM visits GROUP BY YEAR(visit_date) + '-Q' + QUARTER(visit_date)
+
+-- M455 an apostrophe within a text
+-- meant: SELECT COUNT(*) FROM visits WHERE note = 'patient''s choice'
+SELECT COUNT(*) FROM visits WHERE note = 'patient's choice'
+
+-- M456 a remark behind two slashes
+-- meant: SELECT clinic, SUM(cost) FROM visits GROUP BY clinic
+SELECT clinic, SUM(cost) // takings
+FROM visits GROUP BY clinic
+
+-- M457 a variable of a script
+-- meant: SELECT COUNT(*) FROM visits WHERE visit_date >= '2024-01-01'
+DECLARE @start DATE = '2024-01-01'; SELECT COUNT(*) FROM visits WHERE visit_date >= @start
+
+-- M458 digits as an argument of AVG
+-- meant: SELECT clinic, ROUND(AVG(cost), 2) FROM visits GROUP BY clinic
+SELECT clinic, AVG(cost, 2) FROM visits GROUP BY clinic

@@ -188,7 +188,7 @@ def drop_number_of_key(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> A
         kept = [of.text[slice(*span)] for span in spans if span is not None]
         end = len(of.text[: block.stop(clause)].rstrip())
         return f"GROUP BY {', '.join(kept)}", Fix(f"GROUP BY {', '.join(kept)}", clause.start, end)
-    if not kept and keys and not spans:  # there are numbers alone
+    if not kept and keys and not spans and select.args.get("limit") is None:  # there are numbers alone
         end = len(of.text[: block.stop(clause)].rstrip())
         return "leave GROUP BY out", Fix("", len(of.text[: clause.start].rstrip()), end)
     if not kept or len(kept) == len(keys):
