@@ -396,22 +396,12 @@ def _add_part_domain(form: Form, typed: Typed) -> Typed:
     return replace(typed, domain=domain, bounds=Bounds(Fraction(low), Fraction(high), domain.origin))
 
 
-_AGGREGATES = (
-    "count",
-    "count_if",
-    "median",
-    "quantile_cont",
-    "stddev",
-    "variance",
-    "corr",
-    "covar_pop",
-    "covar_samp",
+_OTHERS: tuple[str, ...] = (
+    *("count", "count_if", "median", "quantile_cont", "stddev", "variance", "corr", "covar_pop"),
+    *("covar_samp", "average", "coalesce", "concat", "extract", "cast", "nullif", "ifnull", "greatest"),
+    *("least", "dateadd", "current_date"),
 )
-"""Aggregates that are found by a mistyped name."""
-_FORMS = tuple(
-    "average coalesce concat extract cast nullif ifnull greatest least dateadd current_date".split()
-)
-"""Functions that are read as other forms, and are found so, too."""
+"""Aggregates, and functions that are read as other forms, that are found by a mistyped name."""
 
 
 def _refuse_unlisted(source: StatementText, name: str, at: exp.Expr) -> Exception:
@@ -427,7 +417,7 @@ def _refuse_unlisted(source: StatementText, name: str, at: exp.Expr) -> Exceptio
 
 def find_nearest_function(name: str) -> str | None:
     """Return the known function whose name is most like an unknown one; None if none is."""
-    names = [n for n in (*listed_forms(), *_AGGREGATES, *_FORMS) if n.isidentifier() and len(n) > 3]
+    names = [n for n in (*listed_forms(), *_OTHERS) if n.isidentifier() and len(n) > 3]
     names += ["sum", "avg", "min", "max"]
     known = name.lower() in names or len(name) < 3 or name.lower() == "quartile"
     same = [each for each in names if sorted(each) == sorted(name.lower())]
