@@ -313,6 +313,10 @@ def _read_dplyr(text: str) -> _Question | None:
 
 
 _KUSTO = {
+    r"\bbin\((\w+),\s*(\d+)d\)": r"time_bucket(INTERVAL \2 DAY, \1)",
+    r"\bbin\((\w+),\s*(\d+)\)": r"FLOOR(\1 / \2) * \2",
+    r"\bstartof(week|month|year|day)\((\w+)\)": r"date_trunc('\1', \2)",
+    r"\bavg\(": "AVG(",
     r"\bcount\(\)": "COUNT(*)",
     r"\bdcount\((\w+)\)": r"COUNT(DISTINCT \1)",
     r"\bcountif\(": "COUNT_IF(",
@@ -330,7 +334,7 @@ def _read_kql(text: str) -> _Question | None:
             asked.conditions.append(_read_condition(rest, asked.table))
         elif word == "summarize":
             numbers, _, keys = re.sub(r"(?i)\bby\b", "\0", rest, count=1).partition("\0")
-            asked.keys = _split(keys)
+            asked.keys = _split(_replace_all(keys, _KUSTO))
             for part in _split(numbers):
                 new, _, value = part.rpartition("=")
                 asked.numbers.append((_replace_all(value.strip(), _KUSTO), new.strip()))

@@ -92,6 +92,8 @@ def _find_place(text: str, error: QuerySyntaxError) -> int:
 def _show_change(text: str, fix: Fix) -> str:
     """Return the part of a changed text that a fix has changed, with one token on either side."""
     tokens = Outline.of(text).tokens
+    if not tokens:
+        return fix.text.strip()
     i = next((i for i, t in enumerate(tokens) if t.end >= fix.start), len(tokens) - 1)
     j = next((j for j, t in enumerate(tokens) if t.end + 1 >= fix.start + len(fix.text)), i)
     return text[tokens[max(i - 1, 0)].start : tokens[min(j + 1, len(tokens) - 1)].end + 1]
@@ -172,9 +174,9 @@ def _change_tokens(tokens: list[Token], at: int) -> Iterator[_Repair]:
     """Yield a token more or less around the one that could not be read."""
     i = next((n for n, t in enumerate(tokens) if t.start <= at <= t.end), len(tokens) - 1)
     for token in tokens[i : i + 2] + tokens[max(i - 1, 0) : i]:
-        for word in ("=", "AND", ","):
+        for word in ("=", "AND", ",") if token.text != "," else ():
             yield replace(_make_insertion(f"{word} ", token.start), guess=word), ""
-        if not _is_keyword(token):
+        if not _is_keyword(token) and (token.text.isidentifier() or token.text in ",();."):
             guess = f"that `{token.text}` asks nothing"
             yield Fix("", token.start, token.end + 1, guess=guess), f"leave `{token.text}` out"
 

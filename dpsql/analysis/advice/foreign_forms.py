@@ -58,8 +58,15 @@ def concatenate_texts(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Ad
         whole = whole.parent
     span = of.outline.span(whole)
     same = [] if span is None else [*re.finditer(re.escape(of.text[slice(*span)]), of.text)]
+    tokens = of.outline.tokens
     signs = [
-        t for t in of.outline.tokens if t.text == "+" and any(m.start() < t.start < m.end() for m in same)
+        token
+        for n, token in enumerate(tokens)
+        if token.text == "+"
+        and (
+            any(m.start() < token.start < m.end() for m in same)
+            or (span is None and TokenType.STRING in (t.token_type for t in tokens[max(n - 1, 0) : n + 2]))
+        )
     ]
     if not signs:
         return None

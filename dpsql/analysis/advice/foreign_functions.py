@@ -217,6 +217,8 @@ def write_type(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | 
     """Write a type of another system as DuckDB has it."""
     found = re.search(r"of type (\w+) are not supported", one.message)
     known = _TYPES.get(found[1].upper()) if found is not None else None
+    close = difflib.get_close_matches(found[1].upper(), _NAMES, 1, 0.7) if found is not None else []
+    known = known or next(iter(close), None)
     if found is None or known is None:
         return None
     form = rf"(?i)(?<=\bAS )\s*{found[1]}\b(\s+(?:INTEGER|INT))?|(?<=::)\s*{found[1]}\b"
@@ -225,6 +227,18 @@ def write_type(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | 
     return (known, replace(fixes[0], also=tuple(fixes[1:]))) if fixes else None
 
 
+_NAMES = (
+    "BOOLEAN",
+    "INTEGER",
+    "BIGINT",
+    "DOUBLE",
+    "DECIMAL",
+    "VARCHAR",
+    "DATE",
+    "TIMESTAMP",
+    "TIME",
+    "FLOAT",
+)
 _TYPES = {
     "MONEY": "DECIMAL(19,4)",
     "SMALLMONEY": "DECIMAL(10,4)",

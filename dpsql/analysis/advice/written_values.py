@@ -42,6 +42,12 @@ def advise_on_clock(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advi
     return made, Fix(made, node.this.meta["start"], node.this.meta["end"] + 1, asks=asks)
 
 
+def drop_dual(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
+    """Leave out the table of one row from which Oracle selects constants."""
+    found = re.search(r"(?i)\s+FROM\s+(?:sys\.)?(?:dual|sysibm\.sysdummy1)\b", of.text)
+    return None if found is None else ("leave FROM out", Fix("", *found.span()))
+
+
 def _find_text(of: RefusedStatement, node: exp.Expr) -> Token | None:
     at = of.query.source.position(node)
     return next(
