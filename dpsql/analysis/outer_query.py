@@ -30,6 +30,7 @@ from dpsql.analysis.counting_query import ProjectedRows
 from dpsql.analysis.from_joins import compile_from
 from dpsql.analysis.key_candidates import find_candidates
 from dpsql.analysis.large_domains import count_values
+from dpsql.analysis.likely_mistakes import note_likely_mistakes
 from dpsql.analysis.nested_queries import refuse_partial_unit
 from dpsql.analysis.output_columns import SelectList, find_free_kind, has_measure, rewrite_selection
 from dpsql.analysis.part_guards import guard_parts
@@ -219,6 +220,7 @@ def compile_outer_query(compiler: StatementCompiler, query: Query, *, combines: 
     spelled = rewrite_selection(source, select)
     select = read_as_counts(spelled.select, compiler.policy, compiler.catalog, query.options)
     check_arguments(source, select, _KNOWN | {"qualify"} | ({"distinct"} if distinct is not None else set()))
+    note_likely_mistakes(compiler, select)
     ctes = list_ctes(compiler, select, ())
     made = compile_from(compiler, select, ctes, 1)
     made.scope.block = Block(made.owner, made.unit, ctes, 1)

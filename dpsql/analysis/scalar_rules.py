@@ -45,6 +45,7 @@ from dpsql.kernel.tree import (
 )
 from dpsql.kernel.tree.forms import NEGATED
 from dpsql.language import copy_tree
+from dpsql.lazy_pattern import lazy_pattern
 from dpsql.policy import Assumed
 from dpsql.types import (
     BIGINT,
@@ -58,6 +59,7 @@ from dpsql.types import (
     VARCHAR,
 )
 
+_DAY = lazy_pattern(r"\d{4}-\d\d-\d\d")
 _ZERO = make_constant(0, INTEGER)
 
 
@@ -126,6 +128,9 @@ def _comparison(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> Ty
     if isinstance(node, (exp.EQ, exp.NEQ)):
         _note_undeclared(compiler, node, a, [b])
         _note_undeclared(compiler, node, b, [a])
+    days = [v for v, other in ((a, b), (b, a)) if other.type.moment and v.text and _DAY.fullmatch(v.text)]
+    if days and isinstance(node, (exp.EQ, exp.LTE)):
+        compiler.assume(Assumed(f"'{days[0].text}' is the first moment of that day"))
     a, b = unify(compiler.source, compiler.catalog, a, b, node)
     return build_comparison(COMPARISONS[type(node)], a, b)
 
@@ -150,6 +155,8 @@ def _between(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> Typed
         compiler.assume(
             Assumed(f"BETWEEN {ends[0]} AND {ends[1]} is never TRUE: the smaller end stands first")
         )
+    if value.type.moment and high.text and _DAY.fullmatch(high.text):
+        compiler.assume(Assumed(f"'{high.text}' is the first moment of that day"))
     a, low = unify(compiler.source, compiler.catalog, value, low, node)
     b, high = unify(compiler.source, compiler.catalog, value, high, node)
     return build_comparison("AND", build_comparison(">=", a, low), build_comparison("<=", b, high))
