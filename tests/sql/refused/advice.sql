@@ -108,14 +108,3 @@ SELECT upper(COUNT(DISTINCT user_id)) FROM visits
 -- at: basket_id
 -- hint: SELECT COUNT(DISTINCT user_id) AS n FROM baskets -- asks something else: all values of basket_id together
 SELECT COUNT(DISTINCT user_id) AS n FROM baskets GROUP BY basket_id
-
--- R6400 an average over what belongs to one unit each, which nobody has declared
--- error: the values of refund_id are not declared, and releasing all groups needs a public domain
--- at: refund_id
--- hint: SELECT AVG(n) FROM (SELECT refund_id, COUNT(*) AS n, user_id FROM refunds GROUP BY refund_id, user_id) -- the same if each refund_id of refunds belongs to one user_id; else it is a group of each
-SELECT AVG(n) FROM (SELECT refund_id, COUNT(*) AS n FROM refunds GROUP BY refund_id)
-
--- R6401 a key that is not shown has its column's name
--- error: the values of note are not declared, and releasing all groups needs a public domain
--- at: country
-SELECT country, COUNT(*) AS n FROM visits GROUP BY country, note
