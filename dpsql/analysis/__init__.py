@@ -19,10 +19,12 @@
                        schema database
 ``facts_of_values``    bounds of an expression, its grain of time, NULL; ``row_conditions`` what holds on
                        the rows that count, ``where_ranges`` which values it leaves, ``empty_conditions``
-                       where that is none, ``equal_columns`` which columns are equal
+                       where that is none, ``equal_columns`` which columns are equal,
+                       ``likely_mistakes`` what is hardly meant
 ``key_candidates``     which groups there can be; ``public_domains`` lists of values, ``public_values``
-                       single values, ``stepped_values`` steps of a number, ``count_keys`` numbers of a
-                       unit's rows, ``large_domains`` those of which not all groups are counted;
+                       single values, ``stepped_values`` steps of a number, ``parts_of_times`` hours and
+                       names of days, ``count_keys`` numbers of a unit's rows, ``large_domains`` those of
+                       which not all groups are counted;
                        ``group_rules`` how many, and of which units, ``bounds_on_groups`` in how many
                        of them a unit counts
 ``part_guards``        conditions on the date of units, beside those from which they follow;

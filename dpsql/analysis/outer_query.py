@@ -30,7 +30,6 @@ from dpsql.analysis.counting_query import ProjectedRows
 from dpsql.analysis.from_joins import compile_from
 from dpsql.analysis.key_candidates import find_candidates
 from dpsql.analysis.large_domains import count_values
-from dpsql.analysis.likely_mistakes import note_likely_mistakes
 from dpsql.analysis.nested_queries import refuse_partial_unit
 from dpsql.analysis.output_columns import SelectList, find_free_kind, has_measure, rewrite_selection
 from dpsql.analysis.part_guards import guard_parts
@@ -203,8 +202,7 @@ class OuterQuery:
 
 def compile_outer_query(compiler: StatementCompiler, query: Query, *, combines: bool = False) -> OuterQuery:
     """Compile the outermost block of a private statement; `combines` says that its answer is added up."""
-    select = query.tree
-    source = compiler.source
+    select, source = query.tree, compiler.source
     if not isinstance(select, exp.Select):
         raise source.refuse("a private statement is one SELECT", select, "put set operations into a subquery")
     distinct = select.args.get("distinct")
@@ -220,7 +218,10 @@ def compile_outer_query(compiler: StatementCompiler, query: Query, *, combines: 
     spelled = rewrite_selection(source, select)
     select = read_as_counts(spelled.select, compiler.policy, compiler.catalog, query.options)
     check_arguments(source, select, _KNOWN | {"qualify"} | ({"distinct"} if distinct is not None else set()))
-    note_likely_mistakes(compiler, select)
+    if select.args.get("joins") or select.find(exp.Or) is not None:
+        from dpsql.analysis.likely_mistakes import note_likely_mistakes  # noqa: PLC0415  others have none
+
+        note_likely_mistakes(compiler, select)
     ctes = list_ctes(compiler, select, ())
     made = compile_from(compiler, select, ctes, 1)
     made.scope.block = Block(made.owner, made.unit, ctes, 1)

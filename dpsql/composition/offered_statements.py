@@ -79,7 +79,13 @@ def offer_statements(
     refused.obstacles = amounts.put_into(refused.obstacles)
     refused.obstacles = with_beside(text, refused, offering)
     refused.obstacles = with_own_hints(text, refused, offering)
-    offer, accepted = rewrite(text, refused, offering), None
+
+    def read_words(question: str) -> tuple[str, str] | None:
+        from dpsql.composition.asked_words import read_words  # noqa: PLC0415  most statements are SQL
+
+        return read_words(question, planner.policy, planner.database.engines().schema_database)
+
+    offer, accepted = rewrite(text, refused, offering, read_words), None
     if offer is not None:
         refused.rewrite, refused.obstacles, accepted = offer
     if refused.rewrite is None:  # else the changes were tried together

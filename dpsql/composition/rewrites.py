@@ -28,6 +28,7 @@ from dpsql.errors import (
 from dpsql.language import Outline, repairs
 from dpsql.lazy_pattern import lazy_pattern
 
+_ReadWords = Callable[[str], tuple[str, str] | None]
 _Refusal = QueryRefused | QuerySyntaxError
 _ROUNDS = 6
 """How many times obstacles are changed of what the changes before have brought to light."""
@@ -41,6 +42,11 @@ _REPAIRS = 8
 """How many changes are tried of a statement that does not parse."""
 _OTHER = lazy_pattern(r"\bfunctions?\b|\bis not supported\b|\bis not allowed (?:with|in this form)\b")
 """Words of messages about what another dialect may have."""
+_NO_SQL = lazy_pattern(
+    r"^(?:this is not SQL|SHOW does not support this|cannot read `|the function |syntax error: )"
+)
+_RELATION = lazy_pattern(r"(?i)\bFROM\s+\w")
+"""What a statement has that is a SELECT, if it means one."""
 _CLAUSES = ("WHERE", "GROUP", "HAVING", "ORDER", "LIMIT")
 """Clauses in the order in which they stand; others stand before them."""
 
@@ -77,8 +83,16 @@ class _State(NamedTuple):
     made: tuple[Sequence[Edit], ...] = ()
 
 
-def rewrite(text: str, refused: _Refusal, prepare: Callable[[str], object]) -> Rewrite | None:
-    """Return a statement that `prepare` accepts, made by changing the obstacles; None if none was found."""
+def rewrite(
+    text: str,
+    refused: _Refusal,
+    prepare: Callable[[str], object],
+    read_words: _ReadWords = lambda _: None,
+) -> Rewrite | None:
+    """Return a statement that `prepare` accepts, made by changing the obstacles; None if none was found.
+
+    `read_words` reads a text that is no SQL.
+    """
     if len(text) > LONGEST:
         return None
     spelled = [Edit(*edit) for edit in Outline.of(text).respellings()]
@@ -88,17 +102,25 @@ def rewrite(text: str, refused: _Refusal, prepare: Callable[[str], object]) -> R
     if found is not None:
         whole = found.text.strip() + _remark(found.fixes)
         return _offered(whole, refused, found.later, found.fixes) if found.text != text else None
-    if isinstance(refused, QueryRefused) and not any(_OTHER.search(o.message) for o in refused.obstacles):
-        return None
-    from dpsql.language.other_dialects import read_as_others  # noqa: PLC0415  it loads all dialects
-
-    for written, dialect in islice(read_as_others(text), _DIALECTS):
-        read = Fix(written, 0, len(text), guess=f"that it is {dialect}'s SQL")
+    for written, guess in _readings(text, refused, read_words):
+        read = Fix(written, 0, len(text), guess=guess)
         found = _search(text, _State(written, refusal(written, prepare), (read,)), prepare, _ROUNDS)
         if found is not None:
             whole = found.text.strip() + _remark(found.fixes)
             return _offered(whole, refused, (), found.fixes)
     return None
+
+
+def _readings(text: str, refused: _Refusal, read_words: _ReadWords) -> Iterator[tuple[str, str]]:
+    """Yield what a text is in other dialects, or by its words, each with what is guessed."""
+    if isinstance(refused, QuerySyntaxError) or any(_OTHER.search(o.message) for o in refused.obstacles):
+        from dpsql.language.other_dialects import read_as_others  # noqa: PLC0415  it loads all dialects
+
+        for written, dialect in islice(read_as_others(text), _DIALECTS):
+            yield written, f"that it is {dialect}'s SQL"
+    words = None if _RELATION.search(text) or not _NO_SQL.search(refused.message) else read_words(text)
+    if words is not None:
+        yield words
 
 
 def _search(text: str, start: _State, prepare: Callable[[str], object], candidates: int) -> _State | None:

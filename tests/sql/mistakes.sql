@@ -1843,3 +1843,79 @@ DECLARE @start DATE = '2024-01-01'; SELECT COUNT(*) FROM visits WHERE visit_date
 -- M458 digits as an argument of AVG
 -- meant: SELECT clinic, ROUND(AVG(cost), 2) FROM visits GROUP BY clinic
 SELECT clinic, AVG(cost, 2) FROM visits GROUP BY clinic
+
+-- M459 years from a year of birth
+-- meant: SELECT (YEAR(now()) - birth_year) AS age, COUNT(*) FROM patients GROUP BY age
+SELECT DATEDIFF(YEAR, birth_year, GETDATE()) AS age, COUNT(*) FROM patients GROUP BY age
+
+-- M460 no blank behind FROM
+-- meant: SELECT clinic,COUNT(*) FROM visits GROUP BY clinic
+SELECT clinic,COUNT(*) FROMvisits GROUP BY clinic
+
+-- M461 two commas
+-- meant: SELECT clinic, COUNT(*) FROM visits GROUP BY clinic
+SELECT clinic,, COUNT(*) FROM visits GROUP BY clinic
+
+-- M462 a name of a month in capitals
+-- meant: SELECT COUNT(*) FROM visits WHERE UPPER(strftime(visit_date, '%b')) = 'JAN'
+SELECT COUNT(*) FROM visits WHERE TO_CHAR(visit_date, 'MON') = 'JAN'
+
+-- M463 bins of Kusto
+-- meant: SELECT time_bucket(INTERVAL 30 DAY, visit_date), AVG(cost) FROM visits WHERE clinic = 'Summit' GROUP BY time_bucket(INTERVAL 30 DAY, visit_date)
+visits | where clinic == "Summit" | summarize avg(cost) by bin(visit_date, 30d)
+
+-- M464 a comma for THEN
+-- meant: SELECT CASE WHEN minutes > 30 THEN 'long' ELSE 'short' END AS size, COUNT(*) FROM visits GROUP BY size
+SELECT CASE WHEN minutes > 30, 'long' ELSE 'short' END AS size, COUNT(*) FROM visits GROUP BY size
+
+-- M465 END IF
+-- meant: SELECT CASE WHEN minutes > 30 THEN 'long' ELSE 'short' END AS size, COUNT(*) FROM visits GROUP BY 1
+SELECT IF minutes > 30 THEN 'long' ELSE 'short' END IF AS size, COUNT(*) FROM visits GROUP BY 1
+
+-- M466 CAST with a comma
+-- meant: SELECT CAST(visit_date AS VARCHAR) AS d, COUNT(*) FROM visits GROUP BY d
+SELECT CAST(visit_date, VARCHAR) AS d, COUNT(*) FROM visits GROUP BY d
+
+-- M467 a type by a mistyped name
+-- meant: SELECT CAST(minutes AS INTEGER) AS t, COUNT(*) FROM visits GROUP BY t
+SELECT CAST(minutes AS INTERGER) AS t, COUNT(*) FROM visits GROUP BY t
+
+-- M468 the other slash
+-- meant: SELECT SUM(cost) / COUNT(*) FROM visits
+SELECT SUM(cost) \ COUNT(*) FROM visits
+
+-- M469 LPAD of a number
+-- meant: SELECT LPAD(CAST(MONTH(visit_date) AS VARCHAR), 2, '0') AS m, COUNT(*) FROM visits GROUP BY m
+SELECT LPAD(MONTH(visit_date), 2, '0') AS m, COUNT(*) FROM visits GROUP BY m
+
+-- M470 texts with + within a call
+-- meant: SELECT RIGHT('0' || CAST(MONTH(visit_date) AS VARCHAR(2)), 2) m, COUNT(*) FROM visits GROUP BY RIGHT('0' || CAST(MONTH(visit_date) AS VARCHAR(2)), 2)
+SELECT RIGHT('0' + CAST(MONTH(visit_date) AS VARCHAR(2)), 2) m, COUNT(*) FROM visits GROUP BY RIGHT('0' + CAST(MONTH(visit_date) AS VARCHAR(2)), 2)
+
+-- M471 a table of a template
+-- meant: SELECT clinic, COUNT(*) FROM visits GROUP BY 1
+SELECT clinic, COUNT(*) FROM {{ ref('visits') }} GROUP BY 1
+
+-- M472 a question in English
+-- meant: SELECT region, COUNT(*) FROM patients GROUP BY region
+How many patients are there per region?
+
+-- M473 a formula of a spreadsheet
+-- meant: SELECT AVG(cost) FROM visits WHERE clinic = 'Summit'
+=AVERAGEIFS(cost, clinic, "Summit")
+
+-- M474 an expression of a level in Tableau
+-- meant: SELECT clinic, AVG(cost) FROM visits GROUP BY clinic
+{ FIXED [clinic] : AVG([cost]) }
+
+-- M475 DAX
+-- meant: SELECT clinic, COUNT(*) FROM visits GROUP BY clinic
+EVALUATE SUMMARIZECOLUMNS(visits[clinic], "n", COUNTROWS(visits))
+
+-- M476 a function of Access over a table by its name
+-- meant: SELECT COUNT(*) FROM patients WHERE sex = 'F'
+SELECT DCount("*", "patients", "sex='F'")
+
+-- M477 a question with a join
+-- meant: SELECT sex, AVG(cost) FROM visits JOIN patients USING (patient_id) WHERE clinic = 'Lake View' GROUP BY sex
+what is the mean cost of visits at Lake View by sex
