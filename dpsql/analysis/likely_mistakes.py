@@ -17,7 +17,12 @@ _REPEATED = frozenset({"sum", "count", "avg"})
 
 def note_likely_mistakes(compiler: StatementCompiler, select: exp.Select) -> None:
     """Note what a block asks and hardly means, to be shown with the answer."""
-    for told in (*_repeated_rows(compiler, select), *_lost_rows(select), *_always_true(select)):
+    for told in (
+        *_texts_for_columns(compiler, select),
+        *_repeated_rows(compiler, select),
+        *_lost_rows(select),
+        *_always_true(select),
+    ):
         compiler.assume(Assumed(told))
 
 
@@ -39,6 +44,14 @@ def _equated(select: exp.Select) -> Iterator[tuple[exp.Column, exp.Column]]:
             if sides and all(isinstance(side, exp.Column) and side.table for side in sides):
                 yield sides
                 yield sides[::-1]
+
+
+def _texts_for_columns(compiler: StatementCompiler, select: exp.Select) -> Iterator[str]:
+    """Yield the texts of the select list that are names of columns: `SELECT 'clinic', COUNT(*)`."""
+    names = {name for t in _tables(compiler, select).values() for name, _ in compiler.catalog.columns(t.name)}
+    for item in select.expressions:
+        if isinstance(item, exp.Literal) and item.is_string and item.name in names:
+            yield f"'{item.name}' is a text, the same in each row: without quotes it is the column"
 
 
 def _repeated_rows(compiler: StatementCompiler, select: exp.Select) -> Iterator[str]:

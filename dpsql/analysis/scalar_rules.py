@@ -14,7 +14,7 @@ from sqlglot import exp
 from dpsql.analysis import scalar_functions
 from dpsql.analysis.casts import compile_cast
 from dpsql.analysis.compiled_relation import Scope
-from dpsql.analysis.compiler import Rule, StatementCompiler, check_arguments
+from dpsql.analysis.compiler import Rule, StatementCompiler, check_arguments, function_name
 from dpsql.analysis.conversions import (
     cast,
     convert_implicitly,
@@ -128,6 +128,14 @@ def _comparison(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> Ty
     if isinstance(node, (exp.EQ, exp.NEQ)):
         _note_undeclared(compiler, node, a, [b])
         _note_undeclared(compiler, node, b, [a])
+    for side, other in ((node.this, b), (node.expression, a)):
+        case = (function_name(side) or "").lower()
+        if (
+            case in ("lower", "upper")
+            and other.text is not None
+            and other.text != getattr(other.text, case)()
+        ):
+            compiler.assume(Assumed(f"{case}(..) is never '{other.text}', which has other letters"))
     days = [v for v, other in ((a, b), (b, a)) if other.type.moment and v.text and _DAY.fullmatch(v.text)]
     if days and isinstance(node, (exp.EQ, exp.LTE)):
         compiler.assume(Assumed(f"'{days[0].text}' is the first moment of that day"))

@@ -155,7 +155,7 @@ def _search(text: str, start: _State, prepare: Callable[[str], object], candidat
 
 
 def _choices(error: _Refusal | None) -> Iterator[list[Fix]]:
-    """Yield the first changes of all obstacles, then those with another change of one of them."""
+    """Yield the first changes of all obstacles, those with another change of one of them, and each alone."""
     obstacles = () if error is None else error.obstacles
     first = [one.fix for one in obstacles if one.fix is not None]
     if first:
@@ -163,6 +163,8 @@ def _choices(error: _Refusal | None) -> Iterator[list[Fix]]:
     for one in obstacles:
         for _, other in one.others:
             yield [fix for fix in first if fix is not one.fix] + [other]
+    if len(first) > 1:  # one alone, of those that replace each other
+        yield from ([fix] for fix in first)
 
 
 def _offered(

@@ -16,6 +16,16 @@ _FORMS = (
     (r"(?<![\w.])(\d{1,3})\.(\d{3}),(\d{1,2})(?!\d)", r"\1\2.\3"),
     (r"#\s*(\d{4}-\d\d-\d\d)\s*#", r"DATE '\1'"),
     (r"#\s*(\d{1,2}/\d{1,2}/\d{4})\s*#", r"'\1'"),
+    (
+        r"\bHAVING\s+COUNT\s*\(\s*\*\s*\)\s*(>=?|<=?)\s*(\d+)\s*%",
+        r"QUALIFY COUNT(*) \1 \2 / 100 * SUM(COUNT(*)) OVER ()",
+    ),
+    (r"\bCOUNT\s*\(\s*(?:\*\s*)?WHERE\s+((?:[^()]|\([^()]*\))*)\)", r"COUNT(*) FILTER (WHERE \1)"),
+    (
+        r"\s+CLAMPED\s+BETWEEN\s+(-?[\d.]+)\s+AND\s+(-?[\d.]+)",
+        r", contribution_bounds_per_group => (\1, \2)",
+    ),
+    (r"(?<=[<>=])\s*\$(\d+(?:\.\d+)|\d{2,})", r" \1"),
     (r"\bCAST\s*\(\s*([^(),]+?)\s*,\s*'?(\w+)'?\s*\)", r"CAST(\1 AS \2)"),
     (r"\bWHEN\s+((?:(?!\b(?:THEN|WHEN|CASE|END)\b)[^,()]|\([^()]*\))+?)\s*,\s*", r"WHEN \1 THEN "),
     (r"\bIF\s+((?:(?!\b(?:IF|SELECT)\b)[^()])+?\bTHEN\b.*?)\s+END\s+IF\b", r"CASE WHEN \1 END"),

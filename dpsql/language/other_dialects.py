@@ -27,6 +27,9 @@ _DIALECTS = {
 }
 """The dialects of sqlglot that are tried, those that most people write first, with their names."""
 _OPTIONS = lazy_pattern(r"(?i)\s*\bWITH\s+DIFFERENTIAL_PRIVACY\b(?:\s+OPTIONS\s*\([^()]*\))?")
+_TEXT = lazy_pattern(r"'([^']*)'")
+_FORMAT = lazy_pattern(r"(?i)[^%]*%.*|(?:[ymdhsqtiaw]|mon|month|day|mi|ss|am|pm|fm|fx|hh24|[-/.: ,0-9])+")
+"""How a format of a date looks, and a part of one."""
 _SELECT = lazy_pattern(r"(?i)\bSELECT\b")
 
 
@@ -41,13 +44,19 @@ def read_as_others(text: str) -> Iterator[tuple[str, str]]:
     own, found = _write(bare, "duckdb"), dict[str, list[str]]()
     for dialect, name in _DIALECTS.items():
         written = _write(bare, dialect)
-        if written is not None and written != own:
+        if written is not None and written != own and _keeps(bare, written):
             found.setdefault(written, []).append(name)
     for written, names in sorted(found.items(), key=lambda each: -len(each[1])):
         if clause is not None:
             yield _SELECT.sub(f"SELECT {clause[0].strip()}", written, count=1), names[0]
         else:
             yield written, names[0]
+
+
+def _keeps(text: str, written: str) -> bool:
+    """Return whether what a dialect reads keeps all texts of a statement, but for formats of dates."""
+    texts = [match[1] for match in _TEXT.finditer(text) if not _FORMAT.fullmatch(match[1])]
+    return all(each in written for each in texts)
 
 
 def _write(text: str, dialect: str) -> str | None:

@@ -135,6 +135,9 @@ def _find_repairs(text: str, tokens: list[Token], at: int) -> Iterator[_Repair]:
     for n in (i, i - 1, i + 1, i - 2):
         if 0 <= n < len(tokens) and tokens[n].token_type not in _NO_WORDS:
             yield from _find_spellings(tokens[n])
+    for token, after in pairwise(tokens):
+        if _lacks_by(token, after) and len(after.text) == len("BY") and {*after.text.upper()} & {*"BY"}:
+            yield Fix("BY", after.start, after.end + 1), "did you mean BY?"
     lacking = [t for t, n in pairwise(tokens) if _lacks_by(t, n)]
     if lacking:
         added = tuple(_make_insertion(" BY", t.end + 1) for t in lacking)
@@ -164,7 +167,7 @@ def _find_repairs(text: str, tokens: list[Token], at: int) -> Iterator[_Repair]:
     rest = tokens[i:]
     parts = any(_is_keyword(t) or t.token_type in (TokenType.L_PAREN, TokenType.EQ) for t in rest)
     parts = parts or any(True for token in rest for _ in _find_spellings(token))
-    if not parts and here.text.upper() not in ("TOP", "ARGMAX", "ABOVE"):
+    if not parts and here.text.upper() not in ("TOP", "ARGMAX", "ABOVE", "%"):
         left = text[here.start : tokens[-1].end + 1]
         guess = f"that `{left}` asks nothing"
         yield Fix("", before.end + 1, tokens[-1].end + 1, guess=guess), f"leave `{left}` out"
@@ -176,7 +179,7 @@ def _change_tokens(tokens: list[Token], at: int) -> Iterator[_Repair]:
     for token in tokens[i : i + 2] + tokens[max(i - 1, 0) : i]:
         for word in ("=", "AND", ",") if token.text != "," else ():
             yield replace(_make_insertion(f"{word} ", token.start), guess=word), ""
-        if not _is_keyword(token) and (token.text.isidentifier() or token.text in ",();."):
+        if token.text in (",", "(", ")", ";", "."):  # a word may ask something
             guess = f"that `{token.text}` asks nothing"
             yield Fix("", token.start, token.end + 1, guess=guess), f"leave `{token.text}` out"
 

@@ -164,6 +164,7 @@ _ADVICE: tuple[tuple[str, Callable[[RefusedStatement, exp.Expr, Obstacle], Advic
     ("there is no column ", joined_tables.advise_on_using),
     ("there is no column ", unknown_names.advise_on_column),
     ("there is no column ", written_values.advise_on_clock),
+    ("there is no column ", joined_tables.join_on_shared_key),
     ("names outside ASCII are not supported", unknown_names.advise_on_renamed_column),
     (" is not allowed with (", foreign_forms.concatenate_texts),
     ("date_diff is not allowed with (", argument_types.subtract_years),

@@ -125,6 +125,11 @@ def average_otherwise(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Ad
     if call is None or found is None or len(call[2]) != 1:
         return None
     start, end, (value,) = call
+    select = node.find_ancestor(exp.Select)
+    quoted = value[1:-1] if value[:1] == "'" and select is not None else ""
+    for named in of.list_tables(select) if quoted and select is not None else ():
+        if (column := named.column(quoted)) is not None:  # texts stand in single quotes, columns do not
+            return column, Fix(f"{found[1]}({column})", start, end)
     if found[2] in ("DATE", "TIMESTAMP") and found[1].upper() in ("AVG", "MEAN"):
         written = f"MEDIAN({value})"
         return written, Fix(written, start, end, asks=f"the {value} that half of the rows are below")

@@ -116,7 +116,11 @@ def limit_groups(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice 
     if not isinstance(number, exp.Literal) or where is None:
         return None
     if select.args.get("group") is None:
-        return f"no row has a number before it is shown: ORDER BY .. DESC LIMIT {number.name}", None
+        if len(list_conjuncts(select.args["where"].this)) > 1 or any(
+            any(aggregate_calls(item.unalias())) for item in select.expressions
+        ):
+            return f"no row has a number before it is shown: ORDER BY .. DESC LIMIT {number.name}", None
+        return f"LIMIT {number.name}", Fix(f"LIMIT {number.name}", where.start, block.stop(where))
     parts = [part.unnest() for part in list_conjuncts(select.args["where"].this)]
     spans = [of.outline.span(part) for part in parts if part is not parent]
     numbers = [item for item in select.expressions if any(aggregate_calls(item.unalias()))]
