@@ -71,12 +71,12 @@ def compile_condition(compiler: StatementCompiler, node: exp.Expr, scope: Scope)
     if value.type.integer:
         return build_comparison("<>", *unify(compiler.source, compiler.catalog, value, _ZERO, node))
     if value.type != BOOLEAN:
-        hint = _repeat_comparison(node) or "compare it with something"
+        hint = repeat_comparison(node) or "compare it with something"
         raise compiler.source.refuse(f"a condition must be BOOLEAN, this is {value.type}", node, hint)
     return value
 
 
-def _repeat_comparison(node: exp.Expr) -> str | None:
+def repeat_comparison(node: exp.Expr) -> str | None:
     """Return the comparison that is meant by the second text of `x LIKE 'a' OR 'b'`; None for others."""
     around = node.parent
     other = around.this if isinstance(around, (exp.Or, exp.And)) and around.expression is node else None
@@ -123,7 +123,8 @@ def _comparison(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> Ty
     a, b = compiler.expression(node.this, scope), compiler.expression(node.expression, scope)
     _check_comparable(compiler, a, node.this)
     _check_comparable(compiler, b, node.expression)
-    if isinstance(node.this, exp.Null) or isinstance(node.expression, exp.Null):
+    null = isinstance(node.this, exp.Null) or isinstance(node.expression, exp.Null)
+    if null and not isinstance(node, (exp.NullSafeEQ, exp.NullSafeNEQ)):
         compiler.assume(Assumed("a comparison with NULL is never TRUE: IS NULL finds missing values"))
     if isinstance(node, (exp.EQ, exp.NEQ)):
         _note_undeclared(compiler, node, a, [b])

@@ -117,6 +117,10 @@ _FORMS = (
         r"STUFF\s*\(\s*\(\s*SELECT\s+(?:DISTINCT\s+)?(?:'[^']*'\s*\+\s*)?(.*?)\s+FROM\s.*?FOR\s+XML\s+PATH.*?,\s*''\s*\)",
         r"STRING_AGG(\1, ',')",
     ),
+    (
+        r"\A(\s*WITH\b(?:(?!\)\s*SELECT\b).)*?\b(\w+)\s+AS\s*\((?:(?!\bAS\s*\().)*\))\s*;?\s*\Z",
+        r"\1 SELECT * FROM \2",
+    ),
     (r"\s+INTO\s+(?:OUTFILE|DUMPFILE)\s.*\Z", ""),
 )
 """Patterns of what people write, and what stands in their place."""

@@ -167,6 +167,7 @@ def _find_repairs(text: str, tokens: list[Token], at: int) -> Iterator[_Repair]:
     rest = tokens[i:]
     parts = any(_is_keyword(t) or t.token_type in (TokenType.L_PAREN, TokenType.EQ) for t in rest)
     parts = parts or any(True for token in rest for _ in _find_spellings(token))
+    parts = parts or any(t.token_type in (TokenType.STRING, TokenType.NUMBER) for t in rest)
     if not parts and here.text.upper() not in ("TOP", "ARGMAX", "ABOVE", "%"):
         left = text[here.start : tokens[-1].end + 1]
         guess = f"that `{left}` asks nothing"
