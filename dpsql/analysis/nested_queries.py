@@ -5,8 +5,10 @@ A subquery over private rows must be correlated with the outer row by the privac
 
 from __future__ import annotations
 
+from collections import ChainMap
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 
 from sqlglot import exp
 
@@ -25,10 +27,13 @@ from dpsql.analysis.from_joins import (
     find_person,
     is_tied_by_units,
 )
+from dpsql.analysis.key_candidates import add_domain
 from dpsql.analysis.lists_and_series import compile_list_lookup, read_list_lookup
 from dpsql.analysis.period_refusals import refuse_join, refuse_standing
+from dpsql.analysis.public_domains import add_null
 from dpsql.analysis.public_values import read_public_row
 from dpsql.analysis.released_values import find_mark, relation_of_list
+from dpsql.analysis.row_conditions import KnownRows, find_known_rows
 from dpsql.analysis.scalar_rules import compile_condition, compile_in_list, convert_to_common
 from dpsql.analysis.typed_expression import Bounds, Typed, UnitRole, tells_units
 from dpsql.errors import QueryRefused, with_article
@@ -237,6 +242,9 @@ def _compile_scalar(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -
             "SELECT MAX(..) or MIN(..)",
         )
     alias = compiler.alias()
+    known = find_known_rows(compiler, made, None)
+    of_rows = partial(add_domain, compiler.catalog, known=known)
+    inner.block = inner.block and replace(inner.block, find_values=of_rows)
     group = Group(compiler, inner, [], alias)
     outer = Scope(compiler.source, intercept=group.lookup, block=inner.block)
     value = compiler.expression(item, outer)
@@ -246,7 +254,10 @@ def _compile_scalar(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -
             raise compiler.source.refuse("this aggregate reads nothing of its own subquery", node)
     listed = items_of("a", (make_canonical(a).node for a in group.aggregates))
     query = Select((Item(value.guarded_node),), Derived(Select(listed, made.source, where), alias))
-    return replace(value, node=ScalarQuery(query), unit=UnitRole.NONE, literal=None, domain=None)
+    # Without a row there is no value.
+    value = replace(add_domain(compiler.catalog, value, KnownRows(ChainMap(compiler.columns))), nulls=True)
+    domain = None if value.domain is None else add_null(value.domain)
+    return replace(value, node=ScalarQuery(query), unit=UnitRole.NONE, literal=None, domain=domain)
 
 
 def _refuse_comparison(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> Typed:

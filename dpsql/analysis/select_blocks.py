@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from functools import partial
 
 from sqlglot import exp
 
@@ -160,6 +161,8 @@ def _compile_select(
         where = _compile_where(compiler, node, source)
     known = find_known_rows(compiler, source, where)
     source = narrow_rows(compiler.catalog, source, known)
+    find_values = partial(add_domain, compiler.catalog, known=known)
+    source.scope.block = replace(block, find_values=find_values)
     filters = list_conjuncts(node.args["where"].this) if where is not None else []
     facts = find_fact_names(source, find_fixed_values(compiler, filters, source.scope))
     items = expand_star(compiler, node, source.scope)
@@ -176,7 +179,9 @@ def _compile_select(
     windows = _count_windows(node)
     hoist = Hoist.over(compiler, source, where, windows, facts) if windows else None
     scope = hoist.scope if hoist is not None else source.scope.copy()
-    known = known if hoist is None else hoist.move_known(known)
+    if hoist is not None:
+        known = hoist.move_known(known)
+        hoist.find_values(partial(add_domain, compiler.catalog, known=known))
     values: list[Typed] = []
     for item in items:
         value = UNKNOWN

@@ -23,6 +23,7 @@ from dpsql.kernel.tree import (
     Paren,
     Query,
     Range,
+    ScalarQuery,
     Select,
     Window,
     duckdb_sql,
@@ -341,8 +342,8 @@ class Typed:
         return self.unit is UnitRole.PERIOD or (self.unit is UnitRole.IN_DAY and self.type == DATE)
 
     def column_span(self) -> Span | None:
-        """Return the public range of the values if the expression is a column; else None."""
-        return self.span if self.is_column else None
+        """Return the public range of the values if the expression is a column, or one's in a subquery."""
+        return self.span if isinstance(self.node, (Column, ScalarQuery)) else None
 
     @property
     def is_total(self) -> bool:
