@@ -148,6 +148,9 @@ class Group:
 
     def _compile_aggregate(self, node: exp.Expr) -> Typed:
         value = compile_aggregate(self.compiler, node, self.inner)
+        for i, other in enumerate(self.aggregates):
+            if other.node == value.node:
+                return self.compiler.columns[f"{self.alias}.a{i}"]
         self.aggregates.append(value)
         made = self.compiler.name_value(self.alias, f"a{len(self.aggregates) - 1}", value)
         if aggregate_name(node) == "count":

@@ -96,7 +96,9 @@ def _compile_window(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -
         there = Call(call.node.name, (Constant(1, INTEGER), *call.node.arguments[1:]))
         missing = IsNull(Paren(Window(there, tuple(partition), tuple(order), frame)))
         made = Paren(Case(((missing, other.guarded_node),), made))
-        value = None
+        if value is not None:
+            either = Case(((missing, other.guarded_node),), value.node)
+            value = replace(value, node=either, domain=None, bounds=None)
     whole = replace(call, node=made, unit=UnitRole.NONE, literal=None, domain=None, bounds=None)
     if value is None:
         return replace(whole, span=None, nulls=True)
