@@ -228,10 +228,10 @@ def compile_groups(
     # Keys are written by place: the engine reads a key that is an integer constant as a place.
     places = tuple(Constant(i + 1, INTEGER) for i in range(len(by)))
     made_of = tree.items("a", (make_canonical(a).node for a in group.aggregates))
-    query = Select((*by, *made_of), source.source, where, group=places)
+    query = counted = Select((*by, *made_of), source.source, where, group=places)
     held = frozenset(name for k in keys if is_fact(k, facts) for name in group.keys[k.node].reads)
     kept = [Condition(each) for each in (*split_conjuncts(having), *split_conjuncts(qualify))]
-    groups = replace(groups, conditions=tuple(kept))
+    groups = replace(groups, conditions=tuple(kept), source=Derived(counted, alias))
     values = [add_domain(compiler.catalog, value, groups) for value in values]
     columns = tuple(
         RelationColumn.of(i.name, v, fact=owner is not None and v.reads <= held, nulls=v.nulls)

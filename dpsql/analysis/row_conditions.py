@@ -91,6 +91,8 @@ class KnownRows:
     """Public items -> the private items that are missing wherever they are missing."""
     sure: frozenset[Expr] = frozenset()
     """Expressions that are not NULL on any counted row."""
+    source: Source | None = None
+    """The FROM clause; None: nobody asks for it."""
 
     def keep_present(self, aliases: Iterable[str]) -> KnownRows:
         """Return what is known of the rows from which these items are not missing."""
@@ -157,6 +159,7 @@ def find_known_rows(compiler: StatementCompiler, made: From, where: Expr | None)
         weak=frozenset(side.weak),
         tied=side.tied,
         sure=sure,
+        source=made.source,
     )
     return found.keep_present(alias for node in sure if (alias := found.find_item(node)))
 

@@ -366,7 +366,7 @@ class Hoist:
                 renamed |= dict.fromkeys(old.reads, cell)
         conditions = tuple(replace(c, expr=substitute_columns(c.expr, renamed)) for c in known.conditions)
         sure = frozenset(substitute_columns(node, renamed) for node in known.sure)
-        return replace(known, columns=columns, conditions=conditions, made_of=made_of, sure=sure)
+        return replace(known, columns=columns, conditions=conditions, made_of=made_of, sure=sure, source=None)
 
     def lookup(self, node: exp.Expr) -> Typed | None:
         """Return a window as a column of the inner block."""
