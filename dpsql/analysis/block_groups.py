@@ -198,7 +198,7 @@ def compile_groups(
     for i, key in enumerate(keys):
         made = make_column(alias, f"k{i}", key.type)
         link = key.link if key.is_column else ""
-        made = replace(made, unit=key.unit, link=link, domain=key.domain, span=key.column_span())
+        made = replace(made, unit=key.unit, link=link, domain=key.domain, span=key.span)
         made = replace(made, bounds=key.bounds, nulls=key.nulls, decimal=key.decimal)
         compiler.columns[f"{alias}.k{i}"] = made
         group.keys.setdefault(key.node, made)

@@ -23,7 +23,7 @@ from dpsql.analysis.public_rows import ConditionUse, PublicRows
 from dpsql.analysis.row_conditions import Condition, KnownRows, find_not_null, substitute_columns
 from dpsql.analysis.schema_catalog import Catalog
 from dpsql.analysis.stepped_values import find_stepped_values, join_steps
-from dpsql.analysis.typed_expression import MAX_LISTED, KeyDomain, Span, Typed
+from dpsql.analysis.typed_expression import MAX_LISTED, KeyDomain, Span, Typed, join_spans
 from dpsql.analysis.where_ranges import (
     ColumnValues,
     find_equal_columns,
@@ -36,7 +36,9 @@ from dpsql.analysis.where_ranges import (
 )
 from dpsql.kernel.tree import (
     Binary,
+    Call,
     Case,
+    Cast,
     Column,
     Constant,
     Derived,
@@ -45,7 +47,10 @@ from dpsql.kernel.tree import (
     IsNull,
     Item,
     Join,
+    Paren,
+    ScalarQuery,
     Select,
+    Try,
     conjunction,
     facts,
     mapped,
@@ -66,7 +71,7 @@ def find_candidates(catalog: Catalog, keys: Sequence[Typed], known: KnownRows) -
 
 
 def add_domain(catalog: Catalog, value: Typed, known: KnownRows) -> Typed:
-    """Return an expression with its public domain, if it has one, or the range of a TIMESTAMP column.
+    """Return an expression with its public domain, if it has one, or the range of a TIMESTAMP.
 
     The domain lists NULL if the expression can be NULL.
     """
@@ -76,15 +81,33 @@ def add_domain(catalog: Catalog, value: Typed, known: KnownRows) -> Typed:
         if not any(name in facts(c.expr).reads for c in known.conditions):
             return replace(value, nulls=not known.never_null(node))  # nothing narrows it
     found = find_candidates(catalog, [value], known)
-    span = find_integers(catalog, value, list_comparisons(known.conditions))
+    compared = list_comparisons(known.conditions)
+    span = find_integers(catalog, value, compared)
     value = replace(value, nulls=not known.never_null(substitute_columns(value.guarded_node, known.made_of)))
     if found and span is not None and span.last - span.first >= MAX_LISTED:
         return replace(value, span=span)
     if found:
         return replace(value, domain=found[0].domain, nulls=False)
-    if not value.is_column:
+    if isinstance(node, ScalarQuery):
         return value
-    return replace(value, span=find_span(catalog, value, list_comparisons(known.conditions)))
+    columns = [value] if value.is_column else _list_columns(node, known)
+    spans = [None if each is None else find_span(catalog, each, compared) for each in columns]
+    return replace(value, span=join_spans(spans))
+
+
+def _list_columns(node: Expr, known: KnownRows) -> list[Typed | None]:
+    """Return the columns of which an expression is one, or NULL; None stands for anything else."""
+    match node:
+        case Paren(inner) | Try(inner):
+            return _list_columns(inner, known)
+        case Case(branches, default):
+            results = [then for _, then in branches] + ([] if default is None else [default])
+            return [column for each in results for column in _list_columns(each, known)]
+        case Call("coalesce" | "greatest" | "least", arguments):
+            return [column for each in arguments for column in _list_columns(each, known)]
+        case Constant(None) | Cast(Constant(None)):
+            return []
+    return [known.columns.get(f"{node.table}.{node.name}") if isinstance(node, Column) else None]
 
 
 @dataclasses.dataclass

@@ -30,7 +30,6 @@ from dpsql.analysis.counting_query import ProjectedRows
 from dpsql.analysis.from_joins import compile_from
 from dpsql.analysis.key_candidates import find_candidates
 from dpsql.analysis.large_domains import count_values
-from dpsql.analysis.nested_queries import refuse_partial_unit
 from dpsql.analysis.output_columns import SelectList, find_free_kind, has_measure, rewrite_selection
 from dpsql.analysis.part_guards import guard_parts
 from dpsql.analysis.public_domains import Candidates
@@ -51,6 +50,7 @@ from dpsql.analysis.scalar_rules import compile_condition
 from dpsql.analysis.schema_catalog import Catalog, has_stable_reads
 from dpsql.analysis.select_blocks import expand_star, list_ctes
 from dpsql.analysis.selection import parse_selection
+from dpsql.analysis.set_operations import refuse_partial_unit
 from dpsql.analysis.statement_plan import Output, ValuesOfGroup
 from dpsql.analysis.typed_expression import UNKNOWN, UNSTORABLE, Typed, UnitRole
 from dpsql.analysis.unmatched_rows import refuse_unmatched

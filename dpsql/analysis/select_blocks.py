@@ -33,10 +33,10 @@ from dpsql.analysis.compiler import (
 from dpsql.analysis.facts_of_values import is_never_negative
 from dpsql.analysis.from_joins import compile_from
 from dpsql.analysis.key_candidates import add_domain
-from dpsql.analysis.nested_queries import combine_branches
 from dpsql.analysis.public_domains import make_distinct_domain
 from dpsql.analysis.row_conditions import Names, find_fact_names, find_fixed_values, find_known_rows, is_fact
 from dpsql.analysis.scalar_rules import compile_condition
+from dpsql.analysis.set_operations import combine_branches
 from dpsql.analysis.typed_expression import UNKNOWN, Typed, UnitRole, tells_units
 from dpsql.analysis.where_ranges import narrow_expression, narrow_rows
 from dpsql.analysis.window_functions import Hoist

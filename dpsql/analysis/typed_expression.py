@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import field, replace
 from datetime import date
 from decimal import Decimal
@@ -23,7 +23,6 @@ from dpsql.kernel.tree import (
     Paren,
     Query,
     Range,
-    ScalarQuery,
     Select,
     Window,
     duckdb_sql,
@@ -189,6 +188,16 @@ class Span:
         return KeyDomain(Select(items, every), ordered=True, origin=self.origin, complete=self.complete)
 
 
+def join_spans(spans: Collection[Span | None]) -> Span | None:
+    """Return the range that has all of some ranges; None if one is not known, or if there is none."""
+    known = [each for each in spans if each is not None]
+    if not known or len(known) < len(spans):
+        return None
+    origin = " and ".join(dict.fromkeys(each.origin for each in known))
+    ends = min(each.first for each in known), max(each.last for each in known)
+    return Span(*ends, origin, all(each.complete for each in known))
+
+
 @dataclass(frozen=True, slots=True)
 class Bounds:
     """A public interval to which an aggregate cuts the values of an expression.
@@ -262,7 +271,7 @@ class Typed:
     span: Span | None = None
     """The public range of a TIMESTAMP column, or of a column of integers whose range is too long for a list.
 
-    It is set only for the column itself."""
+    It is of the column itself. `add_domain` also says it of what chooses one of several columns."""
     grains: Mapping[str, str] = field(default_factory=dict, hash=False)
     """The grain for each TIMESTAMP column on which the value depends at that grain only."""
     bounds: Bounds | None = None
@@ -342,8 +351,8 @@ class Typed:
         return self.unit is UnitRole.PERIOD or (self.unit is UnitRole.IN_DAY and self.type == DATE)
 
     def column_span(self) -> Span | None:
-        """Return the public range of the values if the expression is a column, or one's in a subquery."""
-        return self.span if isinstance(self.node, (Column, ScalarQuery)) else None
+        """Return the public range of the values if the expression is a column; else None."""
+        return self.span if self.is_column else None
 
     @property
     def is_total(self) -> bool:

@@ -16,8 +16,8 @@ from sqlglot import exp
 from dpsql.analysis.aggregate_functions import contains_aggregate, is_aggregate
 from dpsql.analysis.compiled_relation import Cte, find_cte
 from dpsql.analysis.compiler import read_whole_number
-from dpsql.analysis.nested_queries import refuse_partial_unit
 from dpsql.analysis.period_refusals import refuse_person
+from dpsql.analysis.set_operations import refuse_partial_unit
 from dpsql.analysis.statement_shapes import Provenance
 from dpsql.analysis.typed_expression import UnitRole
 from dpsql.composition.equivalent_blocks import has_one_row, relation, with_scalars
