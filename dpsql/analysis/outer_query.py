@@ -50,7 +50,6 @@ from dpsql.analysis.scalar_rules import compile_condition
 from dpsql.analysis.schema_catalog import Catalog, has_stable_reads
 from dpsql.analysis.select_blocks import expand_star, list_ctes
 from dpsql.analysis.selection import parse_selection
-from dpsql.analysis.set_operations import refuse_partial_unit
 from dpsql.analysis.statement_plan import Output, ValuesOfGroup
 from dpsql.analysis.typed_expression import UNKNOWN, UNSTORABLE, Typed, UnitRole
 from dpsql.analysis.unmatched_rows import refuse_unmatched
@@ -407,6 +406,8 @@ def _compile_key(compiler: StatementCompiler, node: exp.Expr, made: From) -> Typ
         raise compiler.source.refuse("a count cannot be a group key", node)
     key = compiler.expression(node, made.scope)
     if key.unit is UnitRole.PARTIAL:
+        from dpsql.analysis.set_operations import refuse_partial_unit  # noqa: PLC0415  few statements are refused
+
         raise refuse_partial_unit(compiler.source, node)
     if key.unit.names_units:
         raise compiler.source.refuse(

@@ -36,7 +36,6 @@ from dpsql.analysis.key_candidates import add_domain
 from dpsql.analysis.public_domains import make_distinct_domain
 from dpsql.analysis.row_conditions import Names, find_fact_names, find_fixed_values, find_known_rows, is_fact
 from dpsql.analysis.scalar_rules import compile_condition
-from dpsql.analysis.set_operations import combine_branches
 from dpsql.analysis.typed_expression import UNKNOWN, Typed, UnitRole, tells_units
 from dpsql.analysis.where_ranges import narrow_expression, narrow_rows
 from dpsql.analysis.window_functions import Hoist
@@ -83,6 +82,8 @@ def compile_query(compiler: StatementCompiler, node: exp.Expr, ctes: tuple[Cte, 
             for side in (node.this, node.expression):
                 with compiler.part():
                     sides.append(compile_query(compiler, side, inner, depth + 1))
+            from dpsql.analysis.set_operations import combine_branches  # noqa: PLC0415  few have one
+
             return combine_branches(compiler, node, *sides) if len(sides) == 2 else compiler.give_up()
         case exp.Subquery():
             check_arguments(compiler.source, node, frozenset({"this"}))
