@@ -16,7 +16,7 @@ from math import prod
 from dpsql.analysis.public_domains import cross_join, list_names
 from dpsql.analysis.row_conditions import Condition, KnownRows, substitute_columns
 from dpsql.analysis.schema_catalog import Catalog
-from dpsql.analysis.typed_expression import GRAINS, MAX_LISTED, KeyDomain, Span, Typed
+from dpsql.analysis.typed_expression import GRAINS, KeyDomain, Span, Typed
 from dpsql.analysis.unit_order import OrderedColumns, find_ordered, read_date, read_order, truncate_date
 from dpsql.analysis.where_ranges import ColumnValues, Comparison, read_comparison
 from dpsql.kernel.tree import (
@@ -47,6 +47,8 @@ from dpsql.kernel.tree.period_units import LONGER, TRUNCATIONS
 from dpsql.lazy_dataclass import dataclass, replace
 from dpsql.types import BOOLEAN, DATE, INTEGER, NULL
 
+MAX_COMBINED = 4_000_000
+"""The largest number of combinations of values on which keys are evaluated: days of five years in pairs."""
 _BETWEEN = ("date_diff", "datediff")
 
 
@@ -174,14 +176,15 @@ class PublicRows:
     ) -> Select | None:
         """Return keys on public rows: of all joined items, or of those that they read; None if too many."""
         rows, number = self._join_rows(joined, nodes)
-        if len(joined) < 2 or number <= MAX_LISTED:
+        if len(joined) < 2 or number <= MAX_COMBINED:
             return rows
-        linked = any(len(use.atoms) > 1 and use.atoms <= read for use in self._usable_conditions)
+        shared = (use.atoms for use in self._usable_conditions if use.atoms <= read)
+        linked = any(len(atoms) > 1 and atoms & self.known.items.keys() for atoms in shared)
         rows, number = self._join_rows(read, nodes)
-        if len(read) < 2 or number <= MAX_LISTED:
+        if len(read) < 2 or number <= MAX_COMBINED:
             return rows
-        few = duckdb_sql(replace(rows, limit=MAX_LISTED + 1))
-        return rows if linked and self.catalog.count(few) <= MAX_LISTED else None
+        few = duckdb_sql(replace(rows, limit=MAX_COMBINED + 1))
+        return rows if linked and self.catalog.count(few) <= MAX_COMBINED else None
 
     def _join_rows(self, atoms: frozenset[str], nodes: Sequence[Expr]) -> tuple[Select, int]:
         """Return keys on the public rows of items and columns, and how many rows there are before WHERE."""

@@ -136,7 +136,7 @@ GRAINS = tuple(_MICROSECONDS)
 """The grains of time from the coarsest to the finest; each is a multiple of the next."""
 
 MAX_LISTED = 1_000_000
-"""The largest number of values that a computed list has, and of combinations that it is computed from."""
+"""The largest number of values that a computed list has."""
 
 
 @dataclass(frozen=True, slots=True)
