@@ -125,13 +125,16 @@ def find_ordered(source: Source) -> tuple[OrderedColumns, ...]:
     return tuple(ordered)
 
 
-def _list_items(source: Source) -> Iterator[tuple[str, Query]]:
+def _list_items(source: Source | None) -> Iterator[tuple[str, Query]]:
+    """Yield the items of FROM of which each row has one row, also those within others."""
     match source:
         case Join(left, _, right):
             yield from _list_items(left)
             yield from _list_items(right)
         case Derived(query, alias):
             yield alias, query
+            if isinstance(query, Select) and not query.group:
+                yield from _list_items(query.source)
 
 
 def _follow(query: Query) -> _Rows | None:

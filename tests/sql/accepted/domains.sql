@@ -206,3 +206,58 @@ ORDER BY n DESC LIMIT 2
 -- groups: 1
 SELECT month(d) AS m, COUNT(*) AS n FROM (SELECT user_id, MIN(day) AS d FROM visits GROUP BY user_id HAVING MIN(day) >= DATE '2024-03-10') GROUP BY m
 ORDER BY n DESC LIMIT 2
+
+-- A5410 months since the first visit: none is before it
+-- candidates: SELECT DISTINCT date_trunc('quarter', a.d)::DATE, date_diff('month', a.d, b.d) FROM day_domain a, day_domain b WHERE (a.d > b.d) IS NOT TRUE
+-- expect: WITH f AS (SELECT user_id, MIN(day) AS d FROM visits GROUP BY user_id) SELECT date_trunc('quarter', d)::DATE, date_diff('month', d, day), COUNT(DISTINCT user_id) FROM visits JOIN f USING (user_id) WHERE (d IS NULL OR year(d) = 2024) AND (day IS NULL OR year(day) = 2024) GROUP BY ALL
+WITH f AS (SELECT user_id, MIN(day) AS d FROM visits GROUP BY user_id) SELECT date_trunc('quarter', f.d) AS q, date_diff('month', f.d, v.day) AS m, COUNT(DISTINCT v.user_id) AS n FROM visits v JOIN f USING (user_id) GROUP BY ALL
+ORDER BY n DESC LIMIT 2
+
+-- A5411 the first of some visits may be after others
+-- candidates: SELECT DISTINCT date_diff('month', a.d, b.d) FROM day_domain a, day_domain b
+-- expect: WITH f AS (SELECT user_id, MIN(day) AS d FROM visits WHERE ms > 60 GROUP BY user_id) SELECT date_diff('month', d, day), COUNT(DISTINCT user_id) FROM visits JOIN f USING (user_id) WHERE (d IS NULL OR year(d) = 2024) AND (day IS NULL OR year(day) = 2024) GROUP BY ALL
+WITH f AS (SELECT user_id, MIN(day) AS d FROM visits WHERE ms > 60 GROUP BY user_id) SELECT date_diff('month', f.d, v.day) AS m, COUNT(DISTINCT v.user_id) AS n FROM visits v JOIN f USING (user_id) GROUP BY m
+ORDER BY n DESC LIMIT 2
+
+-- A5412 a window's last visit, of the visits that meet WHERE
+-- candidates: SELECT DISTINCT date_diff('month', a.d, b.d) FROM day_domain a, day_domain b WHERE (a.d > b.d) IS NOT TRUE
+-- expect: SELECT date_diff('month', day, d), COUNT(DISTINCT user_id) FROM (SELECT user_id, day, MAX(day) OVER (PARTITION BY user_id) AS d FROM visits WHERE ms > 60 AND user_id IS NOT NULL) WHERE date_diff('month', day, d) < 12 OR d IS NULL OR day IS NULL GROUP BY ALL
+SELECT date_diff('month', day, d) AS m, COUNT(DISTINCT user_id) AS n FROM (SELECT user_id, day, MAX(day) OVER (PARTITION BY user_id) AS d FROM visits WHERE ms > 60) GROUP BY m
+ORDER BY n DESC LIMIT 2
+
+-- A5413 the row with the first day
+-- candidates: SELECT DISTINCT date_diff('quarter', a.d, b.d) FROM day_domain a, day_domain b WHERE (a.d > b.d) IS NOT TRUE
+-- expect: WITH f AS (SELECT user_id, day AS d FROM visits WHERE user_id IS NOT NULL QUALIFY ROW_NUMBER() OVER (PARTITION BY user_id ORDER BY day) = 1) SELECT date_diff('quarter', d, day), COUNT(DISTINCT user_id) FROM visits JOIN f USING (user_id) WHERE date_diff('quarter', d, day) < 4 OR d IS NULL OR day IS NULL GROUP BY ALL
+WITH r AS (SELECT user_id, day, ROW_NUMBER() OVER (PARTITION BY user_id ORDER BY day) AS i FROM visits), f AS (SELECT user_id, day AS d FROM r WHERE i = 1) SELECT date_diff('quarter', f.d, v.day) AS q, COUNT(DISTINCT v.user_id) AS n FROM visits v JOIN f USING (user_id) GROUP BY q
+ORDER BY n DESC LIMIT 2
+
+-- A5414 the second row's day may be after others
+-- candidates: SELECT DISTINCT date_diff('quarter', a.d, b.d) FROM day_domain a, day_domain b
+-- expect: WITH f AS (SELECT user_id, day AS d FROM visits WHERE user_id IS NOT NULL QUALIFY ROW_NUMBER() OVER (PARTITION BY user_id ORDER BY day, page, country, ms, note) = 2) SELECT date_diff('quarter', d, day), COUNT(DISTINCT user_id) FROM visits JOIN f USING (user_id) WHERE (d IS NULL OR year(d) = 2024) AND (day IS NULL OR year(day) = 2024) GROUP BY ALL
+WITH r AS (SELECT user_id, day, ROW_NUMBER() OVER (PARTITION BY user_id ORDER BY day, page, country, ms, note) AS i FROM visits), f AS (SELECT user_id, day AS d FROM r WHERE i = 2) SELECT date_diff('quarter', f.d, v.day) AS q, COUNT(DISTINCT v.user_id) AS n FROM visits v JOIN f USING (user_id) GROUP BY q
+ORDER BY n DESC LIMIT 2
+
+-- A5415 months between the first and the last day of a unit, by a year and a month
+-- candidates: SELECT DISTINCT (year(b.d) - year(a.d)) * 12 + month(b.d) - month(a.d) FROM day_domain a, day_domain b WHERE (a.d > b.d) IS NOT TRUE
+-- expect: SELECT (year(b) - year(a)) * 12 + month(b) - month(a), COUNT(*) FROM (SELECT MIN(day) AS a, MAX(day) AS b FROM visits WHERE user_id IS NOT NULL GROUP BY user_id) WHERE a IS NULL OR b IS NULL OR date_diff('month', a, b) < 12 GROUP BY ALL
+-- groups: 1
+SELECT m, COUNT(*) AS n FROM (SELECT user_id, (year(MAX(day)) - year(MIN(day))) * 12 + month(MAX(day)) - month(MIN(day)) AS m FROM visits GROUP BY user_id) GROUP BY m
+ORDER BY n DESC LIMIT 2
+
+-- A5416 days within the first week: the same pairs as the condition leaves
+-- candidates: SELECT DISTINCT month(a.d), b.d - a.d FROM day_domain a, day_domain b WHERE b.d - a.d BETWEEN 0 AND 6
+-- expect: WITH f AS (SELECT user_id, MIN(day) AS d FROM visits GROUP BY user_id) SELECT month(d), day - d, COUNT(DISTINCT user_id) FROM visits JOIN f USING (user_id) WHERE day - d <= 6 GROUP BY ALL
+WITH f AS (SELECT user_id, MIN(day) AS d FROM visits GROUP BY user_id) SELECT month(f.d) AS m, v.day - f.d AS i, COUNT(DISTINCT v.user_id) AS n FROM visits v JOIN f USING (user_id) WHERE v.day - f.d BETWEEN 0 AND 6 GROUP BY ALL
+ORDER BY n DESC LIMIT 2
+
+-- A5417 branches of UNION have the values of both
+-- candidates: FROM country_domain UNION ALL FROM city_domain UNION ALL SELECT NULL
+-- expect: SELECT k, COUNT(DISTINCT user_id) FROM (SELECT user_id, country AS k FROM visits UNION ALL SELECT user_id, city FROM users) WHERE k IS NULL OR k NOT IN ('XX', 'Z') GROUP BY k
+SELECT k, COUNT(DISTINCT user_id) AS n FROM (SELECT user_id, country AS k FROM visits UNION ALL SELECT user_id, city FROM users) GROUP BY k
+ORDER BY n DESC LIMIT 2
+
+-- A5418 EXCEPT has values of the first branch
+-- candidates: FROM country_domain UNION ALL SELECT NULL
+-- expect: SELECT k, COUNT(DISTINCT user_id) FROM (SELECT user_id, country AS k FROM visits EXCEPT SELECT user_id, note FROM visits) WHERE k IS NULL OR k <> 'XX' GROUP BY k
+SELECT k, COUNT(DISTINCT user_id) AS n FROM (SELECT user_id, country AS k FROM visits EXCEPT SELECT user_id, note FROM visits) GROUP BY k
+ORDER BY n DESC LIMIT 2

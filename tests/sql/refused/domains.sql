@@ -110,3 +110,10 @@ SELECT k, COUNT(DISTINCT user_id) AS n FROM (SELECT user_id, LAG(note) OVER (PAR
 -- hint: OPTIONS (max_groups_contributed = 16)
 -- rewrite: SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (max_groups_contributed = 16) k, COUNT(DISTINCT user_id) AS n FROM (SELECT user_id, page, SUM(month(day)) AS k FROM visits GROUP BY user_id, page) GROUP BY k -- 16 is a guess
 SELECT k, COUNT(DISTINCT user_id) AS n FROM (SELECT user_id, page, SUM(month(day)) AS k FROM visits GROUP BY user_id, page) GROUP BY k
+
+-- R6003 a branch of UNION without declared values
+-- error: the values of k are not declared
+-- at: k #3
+-- hint: OPTIONS (max_groups_contributed = 16)
+-- rewrite: SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (max_groups_contributed = 16) k, COUNT(DISTINCT user_id) AS n FROM (SELECT user_id, country AS k FROM visits UNION ALL SELECT user_id, note FROM visits) GROUP BY k -- 16 is a guess
+SELECT k, COUNT(DISTINCT user_id) AS n FROM (SELECT user_id, country AS k FROM visits UNION ALL SELECT user_id, note FROM visits) GROUP BY k
