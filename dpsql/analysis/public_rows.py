@@ -209,15 +209,23 @@ class PublicRows:
 
     @cached_property
     def _ordered(self) -> list[OrderedColumns]:
-        """The dates of a row that are never after others of it."""
-        found = () if self.known.source is None else find_ordered(self.known.source)
-        own = [each.replace_columns(self.known.made_of).replace_columns(self.same) for each in found]
+        """The dates of a row that are never after others of it, where keys read several dates."""
+        read = frozenset[str]().union(*(facts(node).reads for node in self.nodes))
+        if self.known.source is None or sum(map(self._is_date, read)) < 2:
+            return []
+        own = [
+            each.replace_columns(self.known.made_of).replace_columns(self.same)
+            for each in find_ordered(self.known.source)
+        ]
         said = [read_order(c.expr) for c in self.conditions if not c.unless and not self._is_usable(c.expr)]
-        return [*own, *(each for each in said if each is not None and all(map(self._is_date, each.ends)))]
+        dates = (each for each in said if each is not None)
+        return own + [
+            each for each in dates if all(map(self._is_date, facts(each.low).reads | facts(each.high).reads))
+        ]
 
-    def _is_date(self, node: Expr) -> bool:
-        """Return whether an expression is a private column of dates or times, or cut from one."""
-        column = next((self.known.columns.get(name) for name in facts(node).reads), None)
+    def _is_date(self, name: str) -> bool:
+        """Return whether a private column has dates or times."""
+        column = self.known.columns.get(name)
         return column is not None and (column.type.moment or column.type == DATE)
 
     def _find_atoms_of(self, ordered: OrderedColumns) -> frozenset[str]:
