@@ -218,10 +218,7 @@ class PublicRows:
             for each in find_ordered(self.known.source)
         ]
         said = [read_order(c.expr) for c in self.conditions if not c.unless and not self._is_usable(c.expr)]
-        dates = (each for each in said if each is not None)
-        return own + [
-            each for each in dates if all(map(self._is_date, facts(each.low).reads | facts(each.high).reads))
-        ]
+        return own + [each for each in said if each is not None and all(map(self._is_date, each.reads))]
 
     def _is_date(self, name: str) -> bool:
         """Return whether a private column has dates or times."""

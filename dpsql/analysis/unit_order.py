@@ -33,6 +33,7 @@ from dpsql.kernel.tree import (
     Source,
     Try,
     Window,
+    facts,
     mapped,
     walk,
 )
@@ -54,6 +55,11 @@ class OrderedColumns:
     def ends(self) -> tuple[Expr, Expr]:
         """The two dates."""
         return self.low, self.high
+
+    @property
+    def reads(self) -> frozenset[str]:
+        """The columns of the two dates, by their generated names."""
+        return facts(self.low).reads | facts(self.high).reads
 
     @property
     def months(self) -> str:
