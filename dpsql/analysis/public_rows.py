@@ -213,10 +213,9 @@ class PublicRows:
         read = frozenset[str]().union(*(facts(node).reads for node in self.nodes))
         if self.known.source is None or sum(map(self._is_date, read)) < 2:
             return []
-        own = [
-            each.replace_columns(self.known.made_of).replace_columns(self.same)
-            for each in find_ordered(self.known.source)
-        ]
+        always = [c.expr for c in self.known.conditions if not c.unless]
+        found = find_ordered(self.known.source, always)
+        own = [each.replace_columns(self.known.made_of).replace_columns(self.same) for each in found]
         said = [read_order(c.expr) for c in self.conditions if not c.unless and not self._is_usable(c.expr)]
         return own + [each for each in said if each is not None and all(map(self._is_date, each.reads))]
 

@@ -9,7 +9,7 @@ way is compared after it was cut so.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from dpsql.analysis.row_conditions import split_conjuncts, substitute_columns
 from dpsql.kernel.tree import (
@@ -111,9 +111,17 @@ class _Rows:
     """Columns with a value that was chosen from several rows -> the conditions that these rows meet."""
 
 
-def find_ordered(source: Source) -> tuple[OrderedColumns, ...]:
-    """Return which columns of the items of a FROM clause are in order on each row."""
-    items = [(alias, rows) for alias, query in _list_items(source) if (rows := _follow(query)) is not None]
+def find_ordered(source: Source, conditions: Sequence[Expr] = ()) -> tuple[OrderedColumns, ...]:
+    """Return which columns of the items of a FROM clause are in order on each row that meets conditions."""
+    items = list[tuple[str, _Rows]]()
+    for alias, query in _list_items(source):
+        rows = _follow(query)
+        if rows is not None:
+            own = {f"{alias}.{name}": expr for name, expr in rows.columns.items()}
+            for condition in conditions:
+                if facts(condition).reads <= own.keys():
+                    rows = _keep_first(rows, condition, own, rows.chosen)
+            items.append((alias, rows))
     dates = [
         (Column(alias, name), rows.table, rows.chosen.get(name, rows.kept), read)
         for alias, rows in items
@@ -166,13 +174,23 @@ def _follow(query: Query) -> _Rows | None:
             among.append(kept)
         if among:
             chosen[item.column] = frozenset[Expr]().union(*among)
+    rows = _Rows(below.table, columns, kept, chosen)
     for condition in split_conjuncts(query.where):
-        first = _read_first(_expand(condition, places), unit)
-        names = [name for name, expr in columns.items() if first is not None and expr == first.arguments[0]]
-        for name in names:
-            columns[name] = first or columns[name]
-            chosen[name] = frozenset[Expr]().union(*(below.chosen[n] for n in _list_names(condition)))
-    return _Rows(below.table, columns, kept, chosen)
+        rows = _keep_first(rows, condition, places, below.chosen)
+    return rows
+
+
+def _keep_first(
+    rows: _Rows, condition: Expr, places: Mapping[str, Expr], chosen: Mapping[str, frozenset[Expr]]
+) -> _Rows:
+    """Return rows that meet a condition: those with `ROW_NUMBER() OVER (..) = 1` have the first date."""
+    first = _read_first(_expand(condition, places), rows.columns.get("u"))
+    if first is None:
+        return rows
+    names = [name for name, expr in rows.columns.items() if expr == first.arguments[0]]
+    among = frozenset[Expr]().union(*(chosen.get(name, ()) for name in _list_names(condition)))
+    columns = {**rows.columns, **dict.fromkeys(names, first)}
+    return _Rows(rows.table, columns, rows.kept, {**rows.chosen, **dict.fromkeys(names, among)})
 
 
 def _expand(node: Expr, places: Mapping[str, Expr]) -> Expr:
