@@ -12,12 +12,12 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import field
 from functools import cached_property
 from math import prod
+from typing import TYPE_CHECKING
 
 from dpsql.analysis.public_domains import cross_join, list_names
 from dpsql.analysis.row_conditions import Condition, KnownRows, substitute_columns
 from dpsql.analysis.schema_catalog import Catalog
 from dpsql.analysis.typed_expression import GRAINS, KeyDomain, Span, Typed
-from dpsql.analysis.unit_order import OrderedColumns, find_ordered, read_date, read_order, truncate_date
 from dpsql.analysis.where_ranges import ColumnValues, Comparison, read_comparison
 from dpsql.kernel.tree import (
     Apply,
@@ -47,9 +47,11 @@ from dpsql.kernel.tree.period_units import LONGER, TRUNCATIONS
 from dpsql.lazy_dataclass import dataclass, replace
 from dpsql.types import BOOLEAN, DATE, INTEGER, NULL
 
+if TYPE_CHECKING:
+    from dpsql.analysis.unit_order import OrderedColumns
+
 MAX_COMBINED = 4_000_000
 """The largest number of combinations of values on which keys are evaluated: days of five years in pairs."""
-_BETWEEN = ("date_diff", "datediff")
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,11 +105,6 @@ class ColumnParts:
         if part is not None:
             return Column(name.partition(".")[0], part)
         return node if reads.isdisjoint(self.columns) else mapped(node, self.rewrite)
-
-    def has_days(self, node: Expr) -> bool:
-        """Return whether the day of an expression of one column is told by what is read of the column."""
-        read = [read_date(part) for name in facts(node).reads for part in self.of(name).values()]
-        return any(date is not None and date[-1] == "day" for date in read)
 
 
 @dataclasses.dataclass
@@ -193,11 +190,13 @@ class PublicRows:
         filters += self.known.missing_columns(atoms)
         read = [f for f in filters if f is not None]
         parts = ColumnParts(frozenset(a for a in atoms if a in self.known.columns and "." in a))
-        if len(atoms) > 1:
-            nodes = [_write_boundaries(node) for node in nodes]
+        if parts.columns:
+            from dpsql.analysis.unit_order import write_boundaries  # noqa: PLC0415  few keys read two columns
+
+            nodes = [write_boundaries(node) for node in nodes]
             parts.collect([*nodes, *read])
             for each in self._ordered:
-                length = each.length if all(map(parts.has_days, each.ends)) else each.months
+                length = each.find_length(parts.of)
                 if length and self._find_atoms_of(each) <= atoms:
                     read.append(each.write(length))
                     parts.collect(read[-1:])
@@ -213,6 +212,8 @@ class PublicRows:
         read = frozenset[str]().union(*(facts(node).reads for node in self.nodes))
         if self.known.source is None or sum(map(self._is_date, read)) < 2:
             return []
+        from dpsql.analysis.unit_order import find_ordered, read_order  # noqa: PLC0415  as above
+
         always = [c.expr for c in self.known.conditions if not c.unless]
         found = find_ordered(self.known.source, always)
         own = [each.replace_columns(self.known.made_of).replace_columns(self.same) for each in found]
@@ -315,16 +316,6 @@ class PublicRows:
         if list(listed) == [name]:
             return values
         return Select(tuple(Item(e, n) for n, e in listed.items()), Derived(values, table), distinct=True)
-
-
-def _write_boundaries(node: Expr) -> Expr:
-    """Return an expression in which numbers of months, quarters and years are those between their starts."""
-    match node:
-        case Apply(form, (Constant(length) as unit, start, end)) if form.name in _BETWEEN:
-            if length in LONGER["month"]:
-                cut = (truncate_date(str(length), each, form.arguments[1]) for each in (start, end))
-                return Apply(form, (unit, *map(_write_boundaries, cut)))
-    return mapped(node, _write_boundaries)
 
 
 def _without_days(node: Expr) -> Expr:

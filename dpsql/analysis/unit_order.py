@@ -9,7 +9,7 @@ way is compared after it was cut so.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from dpsql.analysis.row_conditions import split_conjuncts, substitute_columns
 from dpsql.kernel.tree import (
@@ -42,6 +42,8 @@ from dpsql.kernel.tree.period_units import LONGER, TRUNCATIONS
 from dpsql.lazy_dataclass import dataclass
 from dpsql.types import DATE, NULL, TIMESTAMP, VARCHAR
 
+_BETWEEN = ("date_diff", "datediff")
+
 
 @dataclass(frozen=True, slots=True)
 class OrderedColumns:
@@ -61,10 +63,18 @@ class OrderedColumns:
         """The columns of the two dates, by their generated names."""
         return facts(self.low).reads | facts(self.high).reads
 
-    @property
-    def months(self) -> str:
-        """The period by which they are in order where their days are not known: months or longer; or ""."""
-        return "month" if self.length == "day" else self.length if self.length in LONGER["month"] else ""
+    def find_length(self, parts: Callable[[str], Mapping[str, Expr]]) -> str:
+        """Return the period by which the dates are compared, where `parts` of columns are read; or "".
+
+        Where the days of a column are not read, that is a month or longer.
+        """
+        days = [
+            any((date := read_date(part)) is not None and date[-1] == "day" for part in parts(name).values())
+            for name in self.reads
+        ]
+        if all(days) or self.length in LONGER["month"]:
+            return self.length
+        return "month" if self.length == "day" else ""
 
     def replace_columns(self, columns: Mapping[str, Expr]) -> OrderedColumns:
         """Return the order of what columns are made of."""
@@ -73,7 +83,7 @@ class OrderedColumns:
 
     def write(self, length: str) -> Expr:
         """Return the condition that the first date is not in a later period than the second."""
-        low, high = (truncate_date(length, Cast(end, TIMESTAMP), "TIMESTAMP") for end in self.ends)
+        low, high = (_truncate_date(length, Cast(end, TIMESTAMP), "TIMESTAMP") for end in self.ends)
         return Not(IsTruth(Paren(Binary(">", low, high)), True))
 
 
@@ -89,7 +99,17 @@ def read_order(condition: Expr) -> OrderedColumns | None:
     return None
 
 
-def truncate_date(length: str, date: Expr, kind: str) -> Expr:
+def write_boundaries(node: Expr) -> Expr:
+    """Return an expression in which numbers of months, quarters and years are those between their starts."""
+    match node:
+        case Apply(form, (Constant(length) as unit, start, end)) if form.name in _BETWEEN:
+            if length in LONGER["month"]:
+                cut = (_truncate_date(str(length), each, form.arguments[1]) for each in (start, end))
+                return Apply(form, (unit, *map(write_boundaries, cut)))
+    return mapped(node, write_boundaries)
+
+
+def _truncate_date(length: str, date: Expr, kind: str) -> Expr:
     """Return a DATE or TIMESTAMP cut to a period."""
     forms = listed_forms()["date_trunc"]
     form = next(each for each in forms if each.arguments == (f"={length}", kind))
