@@ -266,6 +266,8 @@ def state_plan(draft: Draft) -> Plan:
     size, kept, partitions, outside = draft.size, draft.kept, draft.partitions, draft.outside
     owner = block.source.owner
     assert owner is not None  # noqa: S101  outer_query() refuses a statement without an owner
+    if size is not None and getattr(block.selection, "lowest", False):
+        compiler.assume(Assumed("the smallest of declared groups, also of those without rows: SQL has none"))
     places: dict[ReleasedAggregate, int] = {}
     own = [d for d in block.domains if d.keys[0] < len(block.own_keys)]
     origins = " x ".join(dict.fromkeys(d.domain.origin for d in own))
