@@ -38,6 +38,7 @@ from dpsql.composition.existence import (
     needs_existence,
     windows_need_existence,
 )
+from dpsql.composition.grouping_sets import BESIDE_TOTALS
 from dpsql.composition.prepared import COUNTED
 from dpsql.errors import QueryRefused
 from dpsql.language import MARK, Clause, Query, copy_tree
@@ -151,6 +152,10 @@ class _BlockSplit:
         limits = outer is not None and self.clauses.limits_places
         needed = self.existing or any(needs_existence(each) or divides(each, found) for each in over)
         if self._above_half or not (needed or windows or limits):
+            if self.select.meta.get(BESIDE_TOTALS):
+                items = self.names.items if outer is None else ()
+                found += [item.name for item in items if counts_all(item.node, self.names.scope)]
+                plain.tree.meta[EXISTENCE] = (tuple(found), True) if found else None
             return
         selected = any(plain.tree.args.get(name) is not None for name in ("qualify", "limit"))
         decided = limits or any(map(windows_need_existence, over))

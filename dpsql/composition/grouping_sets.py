@@ -30,6 +30,8 @@ _SEVERAL = (exp.Rollup, exp.Cube, exp.GroupingSets)
 _ROWS = ("from_", "joins", "laterals", "where")
 _BEHIND = ("qualify", "order", "limit", "offset", "distinct", "windows", "with_")
 _RELATION = "dpsql_sets"
+BESIDE_TOTALS = "beside totals"
+"""The meta of a release of which another one has totals over a key, where that key is NULL."""
 _PLACE = lazy_pattern(r"[kag]\d+")
 """The names of keys, aggregates and constants of GROUPING that have no other."""
 MOST_SETS = 16
@@ -280,6 +282,7 @@ class _Names:
         if there:
             made.set("group", exp.Group(expressions=[copy_tree(key) for key in there]))
         made.meta.update(select.meta)
+        made.meta[BESIDE_TOTALS] = any(key not in other for other in self.sets for key in there)
         return made
 
 

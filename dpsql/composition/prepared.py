@@ -208,7 +208,8 @@ class Existence:
     but none of NULL.
     """
     windows: bool = False
-    """Whether windows go over the groups: then the columns decide on groups of NULL alone."""
+    """Whether windows go over the groups, or other sets of GROUP BY have totals: then the columns decide on
+    groups of NULL alone."""
 
     @property
     def deciding(self) -> tuple[int, ...]:
@@ -234,11 +235,11 @@ class Existence:
             words = [f"{gone:,} of {of:,}, whose {names} rounds to 0, left out"] if gone else []
             words += [f"{unsure:,} kept whose {names} is within its error of 0"] if unsure else []
             return f"{what} {'; '.join(words)}" if words else ""
-        if plan.candidates is None:
+        if plan.candidates is None or self.windows:
             return ""
         size = plan.candidates if left_out is None else left_out[1]
         what = f"SQL has no groups without rows, but each of the {size:,} groups of declared keys counts here"
-        return what if self.windows else f"{what}: COUNT(*) beside the keys leaves out where it rounds to 0"
+        return f"{what}: COUNT(*) beside the keys leaves out where it rounds to 0"
 
 
 @dataclass(frozen=True, slots=True)
