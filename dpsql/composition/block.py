@@ -28,6 +28,7 @@ from dpsql.composition.analysed_blocks import AnalysedBlocks
 from dpsql.composition.block_clauses import BlockClauses
 from dpsql.composition.block_columns import BlockNames, ReleasedColumns, is_measure, is_total, nodes
 from dpsql.composition.existence import (
+    BESIDE_TOTALS,
     EXISTENCE,
     HALF,
     counts_all,
@@ -38,7 +39,6 @@ from dpsql.composition.existence import (
     needs_existence,
     windows_need_existence,
 )
-from dpsql.composition.grouping_sets import BESIDE_TOTALS
 from dpsql.composition.prepared import COUNTED
 from dpsql.errors import QueryRefused
 from dpsql.language import MARK, Clause, Query, copy_tree

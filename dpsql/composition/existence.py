@@ -49,6 +49,8 @@ EXISTENCE = "existence"
 """The meta of a release block's tree: the counts that decide which groups exist, and if windows hinder it."""
 Place = tuple[int, int]
 """A column of a release: the places of both."""
+BESIDE_TOTALS = "beside totals"
+"""In the meta of a block beside which another one has totals over a key: there the key is NULL."""
 _COMPARED = (exp.In, exp.Exists, exp.Except, exp.Intersect)
 """What asks whether a group is there."""
 

@@ -22,6 +22,7 @@ from dpsql.analysis.compiled_relation import Cte, Scope
 from dpsql.analysis.compiler import function_name, list_conjuncts, read_whole_number
 from dpsql.analysis.released.released_calls import is_released
 from dpsql.analysis.statement_shapes import Provenance
+from dpsql.composition.existence import BESIDE_TOTALS
 from dpsql.language import copy_tree, find_nodes, name_query, title_of, walk_tree
 from dpsql.lazy_pattern import lazy_pattern
 from dpsql.policy import Policy, Table, fold
@@ -30,8 +31,6 @@ _SEVERAL = (exp.Rollup, exp.Cube, exp.GroupingSets)
 _ROWS = ("from_", "joins", "laterals", "where")
 _BEHIND = ("qualify", "order", "limit", "offset", "distinct", "windows", "with_")
 _RELATION = "dpsql_sets"
-BESIDE_TOTALS = "beside totals"
-"""The meta of a release of which another one has totals over a key, where that key is NULL."""
 _PLACE = lazy_pattern(r"[kag]\d+")
 """The names of keys, aggregates and constants of GROUPING that have no other."""
 MOST_SETS = 16

@@ -375,3 +375,11 @@ def test_rows_are_counted_for_frames_of_rows(small: NearlyExact) -> None:
     said = "SQL has no groups without rows: "
     assert any(note.startswith(said) for note in small.notes(statement.format("1 PRECEDING")))
     assert not any(said in note for note in small.notes(statement.format("UNBOUNDED PRECEDING")))
+
+
+def test_beside_totals_no_empty_group_of_null(nulls: NearlyExact) -> None:
+    for table, gone in (("none", True), ("few", False)):
+        statement = f"SELECT k, COUNT(*) AS n FROM {table} GROUP BY ROLLUP (k)"
+        keys = [k for k, _ in nulls.rows(statement)]
+        assert keys.count(None) == (1 if gone else 2)
+        assert any("of NULL" in note for note in nulls.notes(statement)) == gone
