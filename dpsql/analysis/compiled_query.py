@@ -8,7 +8,7 @@ is a version that dpsql was not tested with.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import InitVar, field, replace
 from typing import Any
