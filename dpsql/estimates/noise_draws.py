@@ -54,8 +54,8 @@ def errors(terms: TermWeights, draws: int) -> FloatArray:
 class NoiseSample:
     """Draws of the noises of measured numbers: one sample for all that is computed of them.
 
-    What is computed of very many numbers would be drawn anew for each value, at a cost that grows with the cube
-    of how many they are.
+    What is computed of very many numbers would be drawn anew for each value, at a cost that grows with the
+    cube of how many they are.
     """
 
     def __init__(self) -> None:

@@ -233,7 +233,7 @@ class _DrawnPair:
 
     def __init__(self, terms: TermWeights, confidence: float) -> None:
         drawn = errors(terms, count_draws(1 - confidence) or MOST_DRAWS)
-        self.wide, self.high = drawn.std(axis=1).tolist()
+        self.wide, self.high = (float(each.std()) for each in drawn)
         self._one = drawn[0] / self.wide if self.wide else drawn[0]
         self._other = drawn[1] / self.high if self.high else drawn[1]
         self._confidence = confidence

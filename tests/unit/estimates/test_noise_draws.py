@@ -29,5 +29,5 @@ def test_values_of_one_sample_have_the_noises_of_their_numbers_in_common(law: La
     both = sample.errors({OTHER: (source, 2.0), KEY: (source, -1.0)}, DRAWS)
     assert both == pytest.approx(2 * second - first)
     apart = np.corrcoef(first, second)[0, 1]
-    expected = np.corrcoef(errors(TermWeights((source,) * 2, np.eye(2)), DRAWS))[0, 1]
+    expected = np.corrcoef(*errors(TermWeights((source,) * 2, np.eye(2)), DRAWS))[0, 1]
     assert apart == pytest.approx(expected, abs=0.03)
