@@ -200,7 +200,7 @@ def compile_aggregate(compiler: StatementCompiler, node: exp.Expr, scope: Scope)
             f"the result of {name} depends on the order of rows", node, "use MIN, MAX, COUNT or SUM"
         )
     arguments = node.expressions
-    if name == "count" and (not arguments or isinstance(arguments[0], exp.Star)):
+    if name == "count" and (not arguments or (len(arguments) == 1 and isinstance(arguments[0], exp.Star))):
         return Typed(Aggregate("COUNT", filter=where), BIGINT)
     distinct = False
     if len(arguments) == 1 and isinstance(arguments[0], exp.Distinct):

@@ -11,6 +11,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
 
+from dpsql.analysis.equal_columns import find_equal_columns
 from dpsql.analysis.facts_of_values import never_null
 from dpsql.analysis.public_domains import (
     BOOLEANS,
@@ -26,7 +27,6 @@ from dpsql.analysis.stepped_values import find_stepped_values, join_steps
 from dpsql.analysis.typed_expression import MAX_LISTED, KeyDomain, Span, Typed, join_spans
 from dpsql.analysis.where_ranges import (
     ColumnValues,
-    find_equal_columns,
     find_integers,
     find_list,
     find_span,

@@ -161,7 +161,7 @@ def _compile_select(
     with compiler.part():
         where = _compile_where(compiler, node, source)
     known = find_known_rows(compiler, source, where)
-    source = narrow_rows(compiler.catalog, source, known)
+    source = narrow_rows(compiler, source, known)
     find_values = partial(add_domain, compiler.catalog, known=known)
     source.scope.block = replace(block, find_values=find_values)
     filters = list_conjuncts(node.args["where"].this) if where is not None else []
