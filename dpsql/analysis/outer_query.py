@@ -30,7 +30,6 @@ from dpsql.analysis.counting_query import ProjectedRows
 from dpsql.analysis.from_joins import compile_from
 from dpsql.analysis.key_candidates import find_candidates
 from dpsql.analysis.large_domains import count_values
-from dpsql.analysis.nested_queries import refuse_partial_unit
 from dpsql.analysis.output_columns import SelectList, find_free_kind, has_measure, rewrite_selection
 from dpsql.analysis.part_guards import guard_parts
 from dpsql.analysis.public_domains import Candidates
@@ -410,6 +409,8 @@ def _compile_key(compiler: StatementCompiler, node: exp.Expr, made: From) -> Typ
         raise compiler.source.refuse("a count cannot be a group key", node)
     key = compiler.expression(node, made.scope)
     if key.unit is UnitRole.PARTIAL:
+        from dpsql.analysis.set_operations import refuse_partial_unit  # noqa: PLC0415  few statements are refused
+
         raise refuse_partial_unit(compiler.source, node)
     if key.unit.names_units:
         raise compiler.source.refuse(

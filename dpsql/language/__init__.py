@@ -32,7 +32,7 @@ from dpsql.language.parameters import (
     read_first_words,
     write_parameters,
 )
-from dpsql.language.parse import keep_title, name_columns, parse, title_of
+from dpsql.language.parse import keep_title, list_titles, name_columns, parse, title_of
 from dpsql.language.repair import repairs
 from dpsql.language.statement import (
     CUTS,
