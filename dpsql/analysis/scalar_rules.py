@@ -179,6 +179,8 @@ def compile_in_list(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -
         raise compiler.source.refuse("IN takes a list of values here", node)
     items = [compiler.expression(item, scope) for item in node.expressions]
     _note_undeclared(compiler, node, value, items)
+    if any(isinstance(item, exp.Null) for item in node.expressions):
+        compiler.assume(Assumed("a list with NULL: IN never finds NULL, and NOT IN is never TRUE"))
     parts = []
     if any(widen_integer(v) is not v for v in (value, *items)):
         return _compile_any_of(compiler, node, value, items)
@@ -243,6 +245,8 @@ def _case(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> Typed:
             conditions.append(compile_condition(compiler, branch.this, scope))
         else:
             value = compiler.expression(branch.this, scope)
+            if isinstance(branch.this, exp.Null):
+                compiler.assume(Assumed("a comparison with NULL is never TRUE: IS NULL finds missing values"))
             a, b = unify(compiler.source, compiler.catalog, operand, value, branch.this)
             conditions.append(build_comparison("=", a, b))
     nodes = [branch.args["true"] for branch in node.args["ifs"]]

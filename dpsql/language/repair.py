@@ -155,6 +155,10 @@ def _find_repairs(text: str, tokens: list[Token], at: int) -> Iterator[_Repair]:
     listed = _clause_of(tokens, i) in _LISTS and not _is_keyword(here)
     for token in [each for each in near if listed and not _is_keyword(each)]:
         yield replace(_make_insertion(",", token.end + 1), guess="the comma"), ""
+    lacking_ends = [t.token_type for t in tokens]
+    opened = lacking_ends.count(TokenType.L_PAREN) - lacking_ends.count(TokenType.R_PAREN)
+    if here is tokens[-1] and opened > 0:
+        yield _make_insertion(")" * opened, tokens[-1].end + 1), ""
     yield from _close_calls(tokens, i)
     words = {token.text.upper() for token in tokens}
     ends = (

@@ -177,6 +177,7 @@ _ADVICE: tuple[tuple[str, Callable[[RefusedStatement, exp.Expr, Obstacle], Advic
     (" takes one argument", foreign_functions.round_number),
     (" takes one expression", foreign_functions.round_number),
     ("GROUP BY ", group_keys.number_items),
+    ("ORDER BY may name ", group_keys.order_by_last),
     (" is not among the functions allowed", misplaced_parts.move_numbers_to_having),
     (" is not allowed in this form", misplaced_parts.move_numbers_to_having),
     (" is not allowed with (", suggested_changes.advise_on_date_part),
