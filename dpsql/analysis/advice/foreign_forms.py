@@ -176,6 +176,13 @@ def enclose_subquery(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Adv
     return None if found is None else ("FROM (SELECT ..)", Fix(written, *found.span(1)))
 
 
+def write_between(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
+    """Write `IN 2023..2024` with BETWEEN."""
+    found = re.search(r"(?i)\bIN\s+(\d+)\s*(?:\.\.+|-|:|\bTO\b)\s*(\d+)", of.text)
+    written = "" if found is None else f"BETWEEN {found[1]} AND {found[2]}"
+    return None if found is None else (written, Fix(written, *found.span()))
+
+
 def write_in(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
     """Write `= ANY ('a', 'b')` and `<> ALL ('a', 'b')` with IN."""
     found = re.search(r"(?i)(=\s*(?:ANY|SOME)|(?:<>|!=)\s*ALL)\s*(?=\(\s*['\d])", of.text)
