@@ -52,7 +52,10 @@ def write_equal(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice |
 def concatenate_texts(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
     """Write || for + between texts."""
     whole = of.original(node)
+    texts = "(VARCHAR, VARCHAR" in one.message or any(n.is_string for n in whole.find_all(exp.Literal))
     if not re.match(r"\+ is not allowed with \(.*VARCHAR", one.message) or not isinstance(whole, exp.Add):
+        return None
+    if not texts:  # numbers, perhaps
         return None
     while isinstance(whole.parent, exp.Add):
         whole = whole.parent
