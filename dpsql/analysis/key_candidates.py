@@ -11,7 +11,6 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
 
-from dpsql.analysis.equal_columns import find_equal_columns
 from dpsql.analysis.facts_of_values import never_null
 from dpsql.analysis.public_domains import (
     BOOLEANS,
@@ -20,7 +19,7 @@ from dpsql.analysis.public_domains import (
     connect_names,
     equal_condition,
 )
-from dpsql.analysis.public_rows import ConditionUse, PublicRows
+from dpsql.analysis.public_rows import ConditionUse, PublicRows, find_equal_columns
 from dpsql.analysis.row_conditions import Condition, KnownRows, find_not_null, substitute_columns
 from dpsql.analysis.schema_catalog import Catalog
 from dpsql.analysis.stepped_values import find_stepped_values, join_steps
