@@ -129,7 +129,8 @@ class KnownRows:
     def is_whole(self, name: str) -> bool:
         """Return whether a private column is never NULL in the rows of its item."""
         column = self.columns.get(name)
-        return column is not None and not column.nulls and name.partition(".")[0] not in self.items
+        null = column is None or column.nulls or (column.domain is not None and column.domain.null)
+        return not null and name.partition(".")[0] not in self.items
 
     def never_null(self, node: Expr) -> bool:
         """Return whether an expression is not NULL on any counted row."""

@@ -145,7 +145,7 @@ def test_no_group_is_missing(world: World, seed: int, statements: int) -> None:
         where = rng.sample(WHERE, rng.choice([0, 0, 1, 2]))
         rest = rng.choice(SOURCES) + (f" WHERE {' AND '.join(where)}" if where else "")
         answered += world.check(rng.sample(KEYS, rng.choice([1, 1, 2, 3])), rest)
-    assert answered > 0.9 * statements, world.refused
+    assert answered > 0.8 * statements, world.refused
 
 
 def test_a_mutant_that_takes_the_first_date_for_the_last_is_seen(
