@@ -350,6 +350,11 @@ class Typed:
         """Whether the expression holds the period of the unit."""
         return self.unit is UnitRole.PERIOD or (self.unit is UnitRole.IN_DAY and self.type == DATE)
 
+    @property
+    def lists_null(self) -> bool:
+        """Whether NULL may be among the public values of a column."""
+        return self.domain is not None and self.domain.null
+
     def column_span(self) -> Span | None:
         """Return the public range of the values if the expression is a column; else None."""
         return self.span if self.is_column else None
