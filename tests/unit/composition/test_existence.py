@@ -387,6 +387,11 @@ def test_the_largest_group_of_a_partition_by_rows_is_found_among_all(small: Near
     assert dict(small.rows(f"EXPLAIN {statement}"))["selection"] == "all groups"
 
 
+def test_equal_blocks_are_one_release_whoever_reads_them(small: NearlyExact) -> None:
+    block = "(SELECT k, AVG(s) AS a FROM profits GROUP BY k)"
+    small.agrees(f"SELECT k FROM {block} x WHERE a = (SELECT MAX(a) FROM {block} y)")
+
+
 def test_beside_totals_no_empty_group_of_null(nulls: NearlyExact) -> None:
     for table, gone in (("none", True), ("few", False)):
         statement = f"SELECT k, COUNT(*) AS n FROM {table} GROUP BY ROLLUP (k)"
