@@ -20,6 +20,7 @@ from sqlglot import exp
 from dpsql.analysis import Plan, function_name, write_engine_sql
 from dpsql.analysis.aggregate_functions import is_aggregate
 from dpsql.analysis.compiler import read_whole_number
+from dpsql.composition.answer_numbers import AnswerNumbers
 from dpsql.composition.block_columns import DETAIL_FUNCTIONS
 from dpsql.composition.derived_columns import BY_NOISE, DerivedErrors
 from dpsql.composition.existence import find_same_rows
@@ -189,7 +190,8 @@ def run_with_errors(
     confidence = float(min(release.confidence for release in releases))
     asked = len(prepared.derived) + len(prepared.bars)
     known = [each or 1 for each in families]
-    work = DerivedErrors(Hidden(found), releases, prepared.numbers, known, confidence, asked)
+    numbers = AnswerNumbers(releases, prepared.numbers, known, confidence)
+    work = DerivedErrors(Hidden(found), numbers, confidence, asked)
     of: dict[int, tuple[FloatArray, FloatArray, FloatArray]] = {}
     bounds: dict[tuple[int, str], FloatArray] = {}
     unsure = np.zeros(found.num_rows, dtype=np.bool_) if same is None else ~same

@@ -89,6 +89,8 @@ SELECT STDDEV(age, contribution_bounds_per_group => (0, 100)) FROM users
 -- R2520 an unknown argument
 -- error: SUM takes one expression
 -- at: SUM
+-- hint: ROUND(SUM(ms), 3)
+-- rewrite: SELECT ROUND(SUM(ms, contribution_bounds_per_group => (0, 100)), 3) FROM visits -- that 3 is a number of digits and 100 are guesses
 SELECT SUM(ms, 3) FROM visits
 
 -- R2521 the policy allows no bounds that are found privately
