@@ -8,7 +8,7 @@ is a version that dpsql was not tested with.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import InitVar, field, replace
 from typing import Any
@@ -97,7 +97,7 @@ class _PlanChecker:
         waiting = [plan]
         while waiting:
             node = waiting.pop()
-            values = node
+            values: Iterable[object] = node  # type: ignore[assignment]  # else it is a list
             if isinstance(node, dict):
                 if "expression_class" in node:
                     self.expression(node)

@@ -24,7 +24,7 @@ from dpsql.composition.derived import (
     say_untold,
     with_details,
 )
-from dpsql.composition.existence import all_groups, describe_existence, sure_groups, with_groups
+from dpsql.composition.existence import describe_existence, other_groups, with_groups
 from dpsql.composition.found_values import put_least
 from dpsql.composition.half_way_thresholds import (
     ColumnSteps,
@@ -261,11 +261,11 @@ def run_composed(prepared: PreparedComposed, releases: tuple[Release, ...]) -> R
     types = {relation.name: relation.columns for relation in prepared.relations}
     read = with_groups(prepared, dict(enumerate(releases)))
     released = {relation.name: read[relation.release].rows for relation in prepared.relations}
-    others = None
-    if prepared.everything:
-        every, sure = all_groups(prepared, dict(enumerate(releases))), sure_groups(prepared, read)
-        named = [(relation.name, relation.release) for relation in prepared.relations]
-        others = {name: every[place] for name, place in named}, {name: sure[place] for name, place in named}
+    named = [(relation.name, relation.release) for relation in prepared.relations]
+    others = (
+        {name: rows[place] for name, place in named}
+        for rows in (other_groups(prepared, dict(enumerate(releases))) if prepared.whole else ())
+    )
     found, errors = run_with_errors(prepared, [*read.values()], types, released, others)
     rows = found.select([i for i, name in enumerate(found.column_names) if not name.startswith(HIDDEN)])
     table, places = _add_details(prepared, [*read.values()], found, rows, errors)

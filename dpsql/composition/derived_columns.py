@@ -8,7 +8,7 @@ else by draws of the noise, if it is smooth.
 from __future__ import annotations
 
 import math
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import field
 
@@ -40,6 +40,8 @@ MOST = 1_000_000
 """Most released numbers that the values of a column with intervals are made of, all rows together."""
 _SMOOTH_DRAWS = 2_000
 _NO_NUMBER = "for other noise that is likely it is NULL"
+BY_NOISE = "what it is divided by may be 0 within its noise"
+"""Why a quotient may be any number."""
 _TOO_MANY = f"its values are made of more than {MOST:,} released numbers together"
 _FAMILY = "noise chose it among too many groups"
 
@@ -53,8 +55,8 @@ class DerivedErrors:
     confidence: float
     columns: int = 1
     """How many columns have intervals."""
-    missing: Counter[str] = field(default_factory=Counter)
-    """Why numbers of the last column have no interval, with the number of rows."""
+    missing: defaultdict[str, list[int]] = field(default_factory=lambda: defaultdict(list))
+    """Why numbers of the last column have no interval, with their rows."""
     _widths: dict[tuple[object, ...], tuple[float, float]] = field(default_factory=dict)
     _known: dict[tuple[object, ...], Interval] = field(default_factory=dict)
     """Intervals of smooth functions, which rows may have in common."""
@@ -65,14 +67,14 @@ class DerivedErrors:
         out = np.full((3, len(values)), np.nan)
         self.missing.clear()
         if self.hidden.numbers(term) > MOST:
-            self.missing[_TOO_MANY] = len(values)
+            self.missing[_TOO_MANY] = [*range(len(values))]
             return out[0], out[1], out[2]
         with np.errstate(all="ignore"):
             for row in np.flatnonzero(np.isfinite(values)).tolist():
                 try:
                     made = self._interval(term, row, float(values[row]))
                 except NoIntervalError as problem:
-                    self.missing[str(problem)] += 1
+                    self.missing[str(problem)].append(row)
                     continue
                 low, high = min(made[1], values[row]), max(made[2], values[row])
                 if math.isfinite(low) and math.isfinite(high):
@@ -114,7 +116,7 @@ class DerivedErrors:
             return self._cut(term, row, value)
         ratio = self.hidden.ratio(term, row)
         if ratio is not None:
-            return self._ratio_interval(*ratio, value)
+            return self._ratio(*ratio)
         return self._smooth(term, row)
 
     def _cut(self, term: CallTerm, row: int, value: float) -> Interval:
@@ -187,9 +189,7 @@ class DerivedErrors:
 
     # -- ratios
 
-    def _ratio_interval(
-        self, above: SumOfNumbers, below: SumOfNumbers, factor: float, more: float, value: float
-    ) -> Interval:
+    def _ratio(self, above: SumOfNumbers, below: SumOfNumbers, factor: float, more: float) -> Interval:
         forms = [above, below]
         if self.numbers.list_computed(forms):
             return self._smooth_of(forms, lambda leaves: leaves[0] / leaves[1] * factor + more)
@@ -202,10 +202,9 @@ class DerivedErrors:
         bounded = sides if sides.below.any() or sides.above.any() else None
         ends = RatioIntervals(level).find(x, y, terms, bounded)
         if ends is None:
-            raise NoIntervalError("what it is divided by may be 0 within its noise")
+            raise NoIntervalError(BY_NOISE)
         low, high = sorted(factor * end + more for end in ends)
         slope = terms.combine(1 / y, -x / y**2)
-        del value
         return abs(factor) * stddev(slope), low, high
 
     # -- smooth functions
