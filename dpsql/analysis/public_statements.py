@@ -19,6 +19,7 @@ from dpsql.analysis.compiler import MAX_NODES, find_cte, function_name, split_wo
 from dpsql.analysis.from_tables import NODES_PER_TABLE, find_declared_table
 from dpsql.analysis.public_domains import DP_DOMAIN, put_domains
 from dpsql.analysis.public_limits import check_times, limit_texts
+from dpsql.analysis.scalar_rules import repeat_comparison
 from dpsql.analysis.schema_catalog import Catalog
 from dpsql.errors import Fix, QueryRefused
 from dpsql.kernel.tree import listed_forms, literal_sql
@@ -164,6 +165,11 @@ def _check_nodes(
         if type(node).__name__ not in _NODES:
             what = "in a public statement" if released is None else "over released numbers"
             raise source.refuse(f"this is not supported {what}", node)
+        if isinstance(node, (exp.And, exp.Or)) and isinstance(node.expression, exp.Literal):
+            what = "a condition must be BOOLEAN, this is a text or a number"
+            written, at = repeat_comparison(node.expression), source.position(node.expression)
+            fix = None if written is None else Fix(written, at, at + len(node.expression.sql("duckdb")))
+            raise source.refuse(what, node.expression, written, fix)
         if isinstance(node, exp.CTE) and not isinstance(node.this, exp.Query):
             raise source.refuse("a common table expression holds a SELECT: dpsql only reads", node)
         if isinstance(node, exp.With) and node.args.get("recursive"):
