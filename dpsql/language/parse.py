@@ -13,7 +13,7 @@ from dpsql.errors import Fix
 from dpsql.language import parameters as params
 from dpsql.language.all_statements import Explain, ExplainForm, Statement
 from dpsql.language.check_statements import parse_stream_statement
-from dpsql.language.clauses import lift_clauses, standardize_tokens
+from dpsql.language.clauses import join_names, lift_clauses, standardize_tokens
 from dpsql.language.command_statements import (
     STREAMS,
     parse_describe,
@@ -26,7 +26,7 @@ from dpsql.language.command_statements import (
 from dpsql.language.dialect_forms import drop_limit_casts, standardize_forms
 from dpsql.language.duckdb_dialect import DuckDBText
 from dpsql.language.parameters import Parameters
-from dpsql.language.statement import Clauses, Query, Refine, StatementText
+from dpsql.language.statement import Clause, Clauses, Query, Refine, StatementText
 from dpsql.language.stream_statements import Ask, Check, FirstStable, OpenChecks, StreamCommand
 from dpsql.language.syntax_trees import (
     MARK,
@@ -46,6 +46,7 @@ from dpsql.language.tokens import (
     quote_aliases,
     tokenize,
 )
+from dpsql.lazy_dataclass import replace
 from dpsql.lazy_pattern import lazy_pattern
 
 TITLE = "title"
@@ -309,17 +310,34 @@ def _parse_bound(
     if len(written) > 1:
         raise source.syntax("a statement has one dialect", max(written.values()))
     named = next(iter(written), dialect) or ""
-    tokens = move_named_first(mark_functions(close_conditions(lifted.tokens)))
+    named_tokens = join_names(source, lifted.tokens, named)
+    tokens = move_named_first(mark_functions(close_conditions(named_tokens)))
     tree, *nodes = _parse_tree(source, tokens, named)
     if not isinstance(tree, exp.Query):
         raise source.refuse("only SELECT statements are run", bound[0].start)
     selects = [node for node in (tree, *nodes) if isinstance(node, exp.Select)]
     for select in selects:
         _set_place(select)
-    write_titles(source, lifted.tokens, selects)
-    inner = dict(lifted.clauses)
+    select_at = {select.meta["select"]: select for select in selects}
+    write_titles(source, named_tokens, selects)
+    inner = {place: _limit_ordered(select_at.get(place), c) for place, c in lifted.clauses.items()}
     own = inner.pop(tree.meta["select"], Clauses()) if isinstance(tree, exp.Select) else Clauses()
     return Query(source, tree, own.options, own.clause, own.has_options, used, inner)
+
+
+def _limit_ordered(select: exp.Select | None, clauses: Clauses) -> Clauses:
+    """Write `SELECT TOP k .. ORDER BY ..` as the LIMIT that it is; return the clauses that stay."""
+    clause = clauses.clause
+    plain = clause.top is not None and clause.by is None and clause.threshold is None
+    if (
+        select is None
+        or not plain
+        or select.args.get("order") is None
+        or select.args.get("limit") is not None
+    ):
+        return clauses
+    select.set("limit", exp.Limit(expression=exp.Literal.number(clause.top)))
+    return replace(clauses, clause=Clause())
 
 
 def _set_place(select: exp.Select) -> None:
