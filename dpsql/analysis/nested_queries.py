@@ -27,10 +27,11 @@ from dpsql.analysis.from_joins import (
 )
 from dpsql.analysis.lists_and_series import compile_list_lookup, read_list_lookup
 from dpsql.analysis.period_refusals import refuse_join, refuse_standing
+from dpsql.analysis.public_domains import join_domains, list_constants
 from dpsql.analysis.public_values import read_public_row
 from dpsql.analysis.released_values import find_mark, relation_of_list
 from dpsql.analysis.scalar_rules import compile_condition, compile_in_list, convert_to_common
-from dpsql.analysis.typed_expression import Bounds, Typed, UnitRole, tells_units
+from dpsql.analysis.typed_expression import Bounds, KeyDomain, Typed, UnitRole, tells_units
 from dpsql.errors import QueryRefused, with_article
 from dpsql.kernel import tree
 from dpsql.kernel.tree import (
@@ -300,10 +301,13 @@ def combine_branches(
             x.name,
             p[0].type,
             _join_roles(x, y, word) if _is_unit_kept(x, y, p[0]) else UnitRole.NONE,
+            join_domains(x.domain, y.domain) if word == "UNION" and x.type == y.type else None,
             bounds=_join_bounds(x, y, p, word),
+            nulls=x.nulls or y.nulls,
             decimal=p[0].decimal,
         )
-        for x, y, p in zip(left.columns, right.columns, pairs, strict=True)
+        for i, p in enumerate(pairs)
+        for x, y in [(_with_constant(left, i), _with_constant(right, i))]
     )
     branches = []
     for alias, relation, side in ((a, left, 0), (b, right, 1)):
@@ -398,6 +402,17 @@ def _join_bounds(
     """Return the bounds of a result column: from both branches for UNION, else from the left branch."""
     sides = (left, right) if word == "UNION" else (left,)
     return hull_of_bounds(p for p, c in zip(pair, sides, strict=False) if c.type != NULL)
+
+
+def _with_constant(relation: Relation, place: int) -> RelationColumn:
+    """Return a column of a branch, with its one value where it is a constant."""
+    listed = relation.query.items if isinstance(relation.query, Select) else ()
+    node = next((item.expr for item in listed if item.column == f"c{place}"), None)
+    column = relation.columns[place]
+    if not isinstance(node, Constant) or node.value is None:
+        return column
+    only = KeyDomain(list_constants([node]), ordered=True, origin="the constants", complete=True)
+    return replace(column, domain=only, nulls=False)
 
 
 def _join_roles(left: RelationColumn, right: RelationColumn, word: str) -> UnitRole:

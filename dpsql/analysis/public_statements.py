@@ -320,9 +320,7 @@ def _name_stored_tables(query: Query, policy: Policy) -> Query:
         if fold(name) != fold(node.name) and node.args.get("alias") is None:
             node.set("alias", exp.TableAlias(this=copy_tree(node.this)))
         for column in find_nodes(tree, exp.Column):
-            if [fold(part.name) for part in column.parts[-3:-1]] == [
-                fold(part.name) for part in node.parts[-2:]
-            ]:
+            if [fold(part.name) for part in column.parts[-3:-1]] == stored:
                 column.set("db", None)
                 column.set("catalog", None)
         node.this.set("this", name)
@@ -332,13 +330,9 @@ def _name_stored_tables(query: Query, policy: Policy) -> Query:
 
 
 def _find_stored(node: exp.Table, policy: Policy) -> str | None:
-    """Return the policy's name of the table that the owner's database has by the schema and name of a node."""
-    catalog, schema = node.args.get("catalog"), fold(node.args["db"].name)
-    if (
-        catalog is not None
-        and policy.database is not None
-        and fold(catalog.name) != fold(policy.database.stem)
-    ):
+    """Return the policy's name of the table that the owner's database has by the names of a node."""
+    catalog, schema, database = node.args.get("catalog"), fold(node.args["db"].name), policy.database
+    if catalog is not None and database is not None and fold(catalog.name) != fold(database.stem):
         return None
     found = [
         table.name
