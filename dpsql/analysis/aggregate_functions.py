@@ -134,6 +134,8 @@ AGGREGATES: dict[str, AggregateRule] = {
 
 _WITHIN = frozenset({"min", "max", "any_value", "avg", "mean", "median"})
 """Aggregates whose result lies between the least and the greatest of their values."""
+_ONE_OF_THEM = frozenset({"min", "max", "any_value"})
+"""Aggregates whose result is one of their values, or NULL."""
 
 ORDER_DEPENDENT = split_words(
     """
@@ -210,7 +212,8 @@ def compile_aggregate(compiler: StatementCompiler, node: exp.Expr, scope: Scope)
         raise compiler.source.refuse(f"{name} does not take {value.type}", node)
     result = aggregate.form(value, distinct=distinct)
     bounds = bounds_of_cast(value, result.type) if name in _WITHIN else None
-    return replace(result, node=_add_filter(result.node, where), literal=None, domain=None, bounds=bounds)
+    domain = value.domain if name in _ONE_OF_THEM and result.type == value.type else None
+    return replace(result, node=_add_filter(result.node, where), literal=None, domain=domain, bounds=bounds)
 
 
 ORDERED = {"first": "FIRST", "last": "LAST", "list": "LIST", "array_agg": "LIST"}

@@ -148,7 +148,7 @@ class Group:
         made = make_column(self.alias, f"a{len(self.aggregates) - 1}", value.type)
         made = replace(made, link=value.owned_key, decimal=value.decimal)
         if aggregate_name(node) != "count":
-            return replace(made, bounds=value.bounds)
+            return replace(made, domain=value.domain, bounds=value.bounds)
         self.numbers |= made.reads
         return replace(made, bounds=value.bounds, most=self.most, nulls=False)
 
