@@ -14,7 +14,7 @@ from dpsql.analysis.facts_of_values import never_null
 from dpsql.analysis.key_candidates import add_domain
 from dpsql.analysis.period_refusals import refuse_totals
 from dpsql.analysis.released import find_default
-from dpsql.analysis.row_conditions import Names, find_known_rows, is_fact
+from dpsql.analysis.row_conditions import KnownRows, Names, find_known_rows, is_fact
 from dpsql.analysis.scalar_rules import compile_condition
 from dpsql.analysis.typed_expression import UNKNOWN, Typed, UnitRole, make_column, tells_units
 from dpsql.errors import QueryRefused
@@ -152,6 +152,14 @@ class Group:
         self.numbers |= made.reads
         return replace(made, bounds=value.bounds, most=self.most, nulls=False)
 
+    def known_rows(self) -> KnownRows:
+        """Return what is known of the groups: declared values of keys, and of aggregates that pick one."""
+        picked = (
+            replace(make_column(self.alias, f"a{i}", value.type), domain=value.domain)
+            for i, value in enumerate(self.aggregates)
+        )
+        return KnownRows({name: column for column in (*self.keys.values(), *picked) for name in column.reads})
+
 
 def compile_groups(
     compiler: StatementCompiler,
@@ -208,6 +216,7 @@ def compile_groups(
         value = UNKNOWN
         with compiler.part(item.name):
             value = make_canonical(compiler.expression(item.node, outer))
+            value = value if value.is_column else add_domain(compiler.catalog, value, group.known_rows())
         values.append(value)
     windows = len(group.windows)
     having = _compile_condition(compiler, node, "having", outer)
