@@ -134,7 +134,7 @@ AGGREGATES: dict[str, AggregateRule] = {
 
 _WITHIN = frozenset({"min", "max", "any_value", "avg", "mean", "median"})
 """Aggregates whose result lies between the least and the greatest of their values."""
-_ONE_OF_THEM = frozenset({"min", "max", "any_value"})
+ONE_OF_THEM = frozenset({"min", "max", "any_value"})
 """Aggregates whose result is one of their values, or NULL."""
 
 ORDER_DEPENDENT = split_words(
@@ -212,8 +212,10 @@ def compile_aggregate(compiler: StatementCompiler, node: exp.Expr, scope: Scope)
         raise compiler.source.refuse(f"{name} does not take {value.type}", node)
     result = aggregate.form(value, distinct=distinct)
     bounds = bounds_of_cast(value, result.type) if name in _WITHIN else None
-    domain = value.domain if name in _ONE_OF_THEM and result.type == value.type else None
-    return replace(result, node=_add_filter(result.node, where), literal=None, domain=domain, bounds=bounds)
+    result = replace(result, node=_add_filter(result.node, where), literal=None, bounds=bounds)
+    picked = name in ONE_OF_THEM and result.type == value.type
+    domain, span = (value.domain, value.column_span()) if picked else (None, None)
+    return replace(result, domain=domain, span=span)
 
 
 ORDERED = {"first": "FIRST", "last": "LAST", "list": "LIST", "array_agg": "LIST"}

@@ -148,14 +148,14 @@ class Group:
         made = make_column(self.alias, f"a{len(self.aggregates) - 1}", value.type)
         made = replace(made, link=value.owned_key, decimal=value.decimal)
         if aggregate_name(node) != "count":
-            return replace(made, domain=value.domain, bounds=value.bounds)
+            return replace(made, domain=value.domain, span=value.span, bounds=value.bounds)
         self.numbers |= made.reads
         return replace(made, bounds=value.bounds, most=self.most, nulls=False)
 
     def known_rows(self) -> KnownRows:
         """Return what is known of the groups: declared values of keys, and of aggregates that pick one."""
         picked = (
-            replace(make_column(self.alias, f"a{i}", value.type), domain=value.domain)
+            replace(make_column(self.alias, f"a{i}", value.type), domain=value.domain, span=value.span)
             for i, value in enumerate(self.aggregates)
         )
         return KnownRows({name: column for column in (*self.keys.values(), *picked) for name in column.reads})

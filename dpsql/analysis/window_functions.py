@@ -12,7 +12,7 @@ from dataclasses import field, replace
 
 from sqlglot import exp
 
-from dpsql.analysis.aggregate_functions import AGGREGATES, contains_aggregate
+from dpsql.analysis.aggregate_functions import AGGREGATES, ONE_OF_THEM, contains_aggregate
 from dpsql.analysis.casts import make_canonical
 from dpsql.analysis.compiled_relation import Block, From, Scope, select_list
 from dpsql.analysis.compiler import (
@@ -93,7 +93,9 @@ def _compile_window(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -
         there = Call(call.node.name, (Constant(1, INTEGER), *call.node.arguments[1:]))
         missing = IsNull(Paren(Window(there, tuple(partition), tuple(order), frame)))
         made = Paren(Case(((missing, other.guarded_node),), made))
-    return replace(call, node=made, unit=UnitRole.NONE, literal=None, domain=None, bounds=None)
+    domain, span = (call.domain, call.span) if name in ONE_OF_THEM else (None, None)
+    call = replace(call, unit=UnitRole.NONE, literal=None, bounds=None)
+    return replace(call, node=made, domain=domain, span=span)
 
 
 def _replace_name(compiler: StatementCompiler, node: exp.Expr, block: Block) -> exp.Expr:
@@ -362,6 +364,7 @@ class Hoist:
         value = self.compiler.expression(node, self.inner)
         self.windows.append(value)
         made = make_column(self.alias, f"w{len(self.windows) - 1}", value.type)
+        made = replace(made, domain=value.domain, span=value.span)
         return replace(made, link=value.owned_key, decimal=value.decimal)
 
     @property
