@@ -349,13 +349,18 @@ def _is_of_items(group: exp.Group, select: exp.Select) -> bool:
 
 
 def _is_of_units(inner: exp.Select, provenance: Provenance) -> bool:
-    """Return whether different rows are those of several units: none of their columns is one unit's."""
+    """Return whether different rows are those of several units: none of their columns is one unit's.
+
+    Groups of keys without declared values are counted another way (see `counted_groups`).
+    """
     if provenance.find_unit(inner, ()) is None:
         return False
     try:
-        return not any(provenance.read_values(inner, item.unalias(), ())[0] for item in inner.expressions)
+        judged = [provenance.read_values(inner, item.unalias(), ()) for item in inner.expressions]
     except QueryRefused:
         return False
+    declared = inner.args.get("group") is None or all(known for _, known in judged)
+    return declared and not any(owned for owned, _ in judged)
 
 
 def text_of_row(values: list[exp.Expr]) -> exp.Expr:
