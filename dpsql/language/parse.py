@@ -31,6 +31,7 @@ from dpsql.language.stream_statements import Ask, Check, FirstStable, OpenChecks
 from dpsql.language.syntax_trees import (
     MARK,
     copy_tree,
+    find_nodes,
     rename_public_schema,
     separate_distinct_arguments,
     walk_tree,
@@ -328,13 +329,11 @@ def _parse_bound(
 def _limit_ordered(select: exp.Select | None, clauses: Clauses) -> Clauses:
     """Write `SELECT TOP k .. ORDER BY ..` as the LIMIT that it is; return the clauses that stay."""
     clause = clauses.clause
-    plain = clause.top is not None and clause.by is None and clause.threshold is None
-    if (
-        select is None
-        or not plain
-        or select.args.get("order") is None
-        or select.args.get("limit") is not None
-    ):
+    if select is None or clause.top is None or clause.threshold is not None:
+        return clauses
+    starts = [n.meta["start"] for n in find_nodes(select, exp.Identifier) if "start" in n.meta]
+    first = bool(starts) and clause.at < min(starts)
+    if not first or not select.args.get("order") or select.args.get("limit"):
         return clauses
     select.set("limit", exp.Limit(expression=exp.Literal.number(clause.top)))
     return replace(clauses, clause=Clause())
