@@ -65,6 +65,7 @@ _OPENS = frozenset({TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.L_BRACE})
 _CLOSES = frozenset({TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.R_BRACE})
 _SEVERAL = (exp.Columns, exp.Explode, exp.Unnest)
 """What may be several columns."""
+_CALL = lazy_pattern(r"(?i)(?:(?:CAST\s*)?\(\s*)*(\w+)\s*\(")
 _GAP = lazy_pattern(rf"{OPAQUE}|\s+", re.DOTALL)
 
 
@@ -321,6 +322,9 @@ def _parse_bound(
         _set_place(select)
     select_at = {select.meta["select"]: select for select in selects}
     write_titles(source, named_tokens, selects)
+    if named == "POSTGRES":
+        for select in selects:
+            _name_calls(select)
     inner = {place: _limit_ordered(select_at.get(place), c) for place, c in lifted.clauses.items()}
     own = inner.pop(tree.meta["select"], Clauses()) if isinstance(tree, exp.Select) else Clauses()
     return Query(source, tree, own.options, own.clause, own.has_options, used, inner)
@@ -337,6 +341,29 @@ def _limit_ordered(select: exp.Select | None, clauses: Clauses) -> Clauses:
         return clauses
     select.set("limit", exp.Limit(expression=exp.Literal.number(clause.top)))
     return replace(clauses, clause=Clause())
+
+
+def _name_calls(select: exp.Select) -> None:
+    """Name the calls of a subquery that have no alias as PostgreSQL does: `RANK() OVER (..)` is `rank`."""
+    subquery = select.parent
+    place = getattr(subquery, "parent", None)
+    if not isinstance(subquery, exp.CTE) and not isinstance(place, (exp.From, exp.Join)):
+        return
+    items = select.expressions
+    names = [item.output_name.lower() if _is_named(item) else _name_call(item) for item in items]
+    for item, name in zip(items, names, strict=True):
+        if name and not _is_named(item) and names.count(name) == 1:
+            item.replace(exp.alias_(copy_tree(item), name, quoted=True, copy=False))
+
+
+def _name_call(item: exp.Expr) -> str:
+    node, written = item, _CALL.match(title_of(item))
+    while isinstance(node, (exp.Window, exp.Filter, exp.WithinGroup, exp.Cast, exp.Paren)):
+        node = node.this
+    if isinstance(node, exp.Column):
+        return str(node.name).lower()
+    called = written is not None and isinstance(node, exp.Func) and not isinstance(node, exp.Binary)
+    return written[1].lower() if written is not None and called else ""
 
 
 def _set_place(select: exp.Select) -> None:
