@@ -397,10 +397,10 @@ class ConstantCut:
         What of a unit is bounded, such as rows.
     most
         The constant.
-    option
-        The option of the statement that says it; "": a call or the policy does.
+    by
+        In words which option of the statement says it, or may say another; "": a call or the policy does.
     """
 
     of: str
     most: int
-    option: str
+    by: str

@@ -163,22 +163,19 @@ def make_domain(values: Sequence[Expr]) -> KeyDomain:
     )
 
 
-def join_domains(left: KeyDomain | None, right: KeyDomain | None) -> KeyDomain | None:
-    """Return the domain of the values that are in one of two domains; None if one is not known."""
-    if left is None or right is None or left.query == right.query:
-        return left if right is not None else None
-    one, other = left.without_null(), right.without_null()
-    first, second = _read_constants(one.query), _read_constants(other.query)
-    listed = first is not None and second is not None
-    query: Query = list_constants(dict.fromkeys((*(first or ()), *(second or ()))))
-    if not listed:
-        v = (Item(Column("d", "v")),)
-        query = SetOperation(
-            Select(v, Derived(one.query, "d")), "UNION", Select(v, Derived(other.query, "d"))
-        )
-    origin = one.origin if one.origin == other.origin else f"{one.origin} and {other.origin}"
-    made = KeyDomain(query, listed, origin, complete=one.complete and other.complete)
-    return add_null(made) if left.null or right.null else made
+def join_domains(domains: Sequence[KeyDomain | None]) -> KeyDomain | None:
+    """Return the domain with the values of several domains; None if one is not known."""
+    known = [each for each in domains if each is not None]
+    if len(known) < len(domains) or len(known) == 1:
+        return domains[0] if len(known) == len(domains) else None
+    every = reduce(lambda a, b: SetOperation(a, "UNION", b), (_list_values(each) for each in known))
+    origin = " and ".join(dict.fromkeys(each.origin for each in known))
+    null, complete = any(d.null for d in known), all(d.complete for d in known)
+    return KeyDomain(every, origin=origin, null=null, complete=complete)
+
+
+def _list_values(domain: KeyDomain) -> Query:
+    return Select((Item(Column("d", "v"), "v"),), Derived(domain.query, "d"))
 
 
 def make_distinct_domain(value: Expr, source: Source, origin: str) -> KeyDomain:
@@ -233,14 +230,6 @@ def list_constants(values: Iterable[Expr], where: Expr | None = None) -> Select:
     rows = tuple((_with_one_zero(node), Constant(i, INTEGER)) for i, node in enumerate(values))
     items = (Item(v), Item(Aggregate("MIN", (o,)), "o"))
     return Select(items, Values(rows, "r", ("v", "o")), where, group=(v,))
-
-
-def _read_constants(query: Query) -> list[Expr] | None:
-    """Return the constants of which a domain consists; None if it is no list of them."""
-    if not isinstance(query, Select) or not isinstance(query.source, Values):
-        return None
-    listed = [row[0] for row in query.source.rows]
-    return listed if query == list_constants(listed, query.where) else None
 
 
 def _with_one_zero(node: Expr) -> Expr:

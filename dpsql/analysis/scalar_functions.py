@@ -360,18 +360,12 @@ def _try_literals(
         raise source.refuse(f"{form.name} does not take this literal: it fails on some values", at)
 
 
-_AGGREGATES = (
-    "count",
-    "count_if",
-    "median",
-    "quantile_cont",
-    "stddev",
-    "variance",
-    "corr",
-    "covar_pop",
-    "covar_samp",
+_OTHERS: tuple[str, ...] = (
+    *("count", "count_if", "median", "quantile_cont", "stddev", "variance", "corr", "covar_pop"),
+    *("covar_samp", "average", "coalesce", "concat", "extract", "cast", "nullif", "ifnull", "greatest"),
+    *("least", "dateadd", "current_date"),
 )
-"""Aggregates that are found by a mistyped name."""
+"""Aggregates, and functions that are read as other forms, that are found by a mistyped name."""
 
 
 def _refuse_unlisted(source: StatementText, name: str, at: exp.Expr) -> Exception:
@@ -387,10 +381,11 @@ def _refuse_unlisted(source: StatementText, name: str, at: exp.Expr) -> Exceptio
 
 def find_nearest_function(name: str) -> str | None:
     """Return the known function whose name is most like an unknown one; None if none is."""
-    names = [n for n in (*listed_forms(), *_AGGREGATES, "average") if n.isidentifier() and len(n) > 3]
+    names = [n for n in (*listed_forms(), *_OTHERS) if n.isidentifier() and len(n) > 3]
     names += ["sum", "avg", "min", "max"]
-    known = name.lower() in names or len(name) < 4 or name.lower() == "quartile"
-    close = [] if known else difflib.get_close_matches(name.lower(), names, 1, 0.8)
+    known = name.lower() in names or len(name) < 3 or name.lower() == "quartile"
+    same = [each for each in names if sorted(each) == sorted(name.lower())]
+    close = [] if known else same or difflib.get_close_matches(name.lower(), names, 1, 0.8)
     return (close[0].upper() if name.isupper() else close[0]) if close else None
 
 

@@ -284,6 +284,13 @@ class BlockClauses:
         found = [node for item in self.names.items for node in nodes(item.node)]
         return [node for node in found if isinstance(node, exp.Window)]
 
+    @property
+    def limits_places(self) -> bool:
+        """Whether LIMIT or OFFSET, but of the largest, shows other groups where some without rows are."""
+        first = self.terms[0] if self.terms else None
+        largest = first is not None and first.args.get("desc") and self.measure(first.this) is not None
+        return bool(self.limit is not None or self.offset) and not largest
+
     # -- measures in conditions and orders
 
     def measure(self, node: exp.Expr) -> exp.Expr | None:

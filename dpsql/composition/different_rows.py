@@ -31,7 +31,7 @@ def with_different_rows(query: Query, provenance: Provenance) -> Query:
     found = _read_different_rows(query.tree, provenance) if query.clause == Clause() else None
     if found is None or not isinstance(query.tree, exp.Select):
         return query
-    inner = {**query.inner, _POSITION: clauses_of_found(found[1])}
+    inner = {**query.inner, _POSITION: clauses_of_found(found[1], query.options.max_groups_contributed)}
     return replace(query, tree=_write_different_rows(query.tree, found[0]), inner=inner)
 
 

@@ -146,10 +146,13 @@ def list_found_values(
     return outer
 
 
-def clauses_of_found(declared: bool) -> Clauses:
-    """Return the clauses of the release of values for which units speak, which are declared or not."""
+def clauses_of_found(declared: bool, most: int | None = None) -> Clauses:
+    """Return the clauses of the release of values for which units speak, which are declared or not.
+
+    Each unit speaks for one, so that the fewest units make a value known, or for the `most` that is written.
+    """
     mechanism = "LAPLACE" if declared else None
-    return Clauses(Options(max_groups_contributed=1, mechanism=mechanism), has_options=True)
+    return Clauses(Options(max_groups_contributed=most or 1, mechanism=mechanism), has_options=True)
 
 
 def with_titles(listed: exp.Select, of: exp.Select) -> exp.Select:

@@ -80,24 +80,12 @@ _EPOCH = date(1970, 1, 1)
 
 
 class FilledDomain:
-    """A certified query of a domain's groups, and the text that counts only the groups with rows.
+    """A certified query of a domain's groups, and the text that counts only the groups with rows."""
 
-    Attributes
-    ----------
-    text
-        The text, in the engine's SQL.
-    """
-
-    __slots__ = ("__dict__", "_certificate", "_node", "_parts", "text")
+    __slots__ = ("__dict__", "_certificate", "_node", "_parts")
 
     def __init__(self, certificate: Certificate, node: OnDomain, parts: tuple[_Part, ...]) -> None:
         self._certificate, self._node, self._parts = certificate, node, parts
-        place, numbers = self._place("g"), items("n", columns("g", "n", node.numbers))
-        if node.outside:
-            place = Case(((Column("g", f"k{node.keys}"), whole(self.size - 1)),), place)
-        self.text = duckdb_sql(
-            Select((Item(place, "k0"), *numbers), Derived(node.counts, "g"), self._there("g"))
-        )
 
     @classmethod
     def of(cls, certificate: Certificate, other: OnDomain | None = None) -> FilledDomain | None:
@@ -118,6 +106,15 @@ class FilledDomain:
     def size(self) -> int:
         """How many groups there are."""
         return prod(part.size for part in self._parts) + self._node.outside
+
+    @cached_property
+    def text(self) -> str:
+        """The text, in the engine's SQL."""
+        node, place = self._node, self._place("g")
+        if node.outside:
+            place = Case(((Column("g", f"k{node.keys}"), whole(self.size - 1)),), place)
+        shown = (Item(place, "k0"), *items("n", columns("g", "n", node.numbers)))
+        return duckdb_sql(Select(shown, Derived(node.counts, "g"), self._there("g")))
 
     def _there(self, table: str) -> Expr | None:
         """Return whether keys are candidates; None with `outside`, where groups of other keys are left."""
