@@ -11,7 +11,6 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from dpsql.analysis.facts_of_values import never_null
 from dpsql.analysis.public_domains import (
     BOOLEANS,
     Candidates,
@@ -78,7 +77,9 @@ def add_domain(catalog: Catalog, value: Typed, known: KnownRows) -> Typed:
     if isinstance(node, Column) and node.table not in known.items:
         name = f"{node.table}.{node.name}"
         if not any(name in facts(c.expr).reads for c in known.conditions):
-            return replace(value, nulls=not known.never_null(node))  # nothing narrows it
+            return replace(
+                value, nulls=not (known.has_value(name) or node in known.sure)
+            )  # nothing narrows it
     found = find_candidates(catalog, [value], known)
     compared = list_comparisons(known.conditions)
     span = find_integers(catalog, value, compared)
@@ -175,7 +176,7 @@ class _Finder(PublicRows):
         if values is None:
             return None
         nodes = self.keys[place].guarded_node, self.nodes[place]
-        if any(never_null(node, self.known.has_value, self.sure) for node in nodes):
+        if any(self.known.never_null(node, self.sure) for node in nodes):
             return values.without_null()
         made = add_null(values)
         # A part of a time that is infinite is NULL.
@@ -270,7 +271,7 @@ class _Finder(PublicRows):
 
     def _describe(self, nodes: Sequence[Expr], query: Select) -> KeyDomain:
         """Return the distinct values of keys on public rows, or combinations of values, as a domain."""
-        null = not all(never_null(node, self.known.has_value, self.sure) for node in nodes)
+        null = not all(self.known.never_null(node, self.sure) for node in nodes)
         return KeyDomain(query, origin=self._name_origin(nodes), null=null, complete=self._is_complete(nodes))
 
     def _is_complete(self, nodes: Iterable[Expr]) -> bool:

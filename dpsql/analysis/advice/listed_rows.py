@@ -190,7 +190,7 @@ def count_units_by_number(of: RefusedStatement, node: exp.Expr, one: Obstacle) -
     named = [
         i
         for i in select.expressions
-        if any(aggregate_calls(i.unalias())) and of.query.source.position(i.unalias()) < last
+        if any(aggregate_calls(i.unalias())) and (of.outline.span(i.unalias()) or (0, 0))[0] < last
     ]
     units = {n.unit for n in of.list_tables(select)}
     group = select.args.get("group")
