@@ -2003,3 +2003,59 @@ SELECT COUNT(*) FROM visits WHERE cost &gt; 100 AND minutes &lt; 50
 -- M498 patterns of a public column without the column
 -- meant: SELECT COUNT(*) FROM diagnoses WHERE diagnosis LIKE '%asthma%' OR diagnosis LIKE '%copd%'
 SELECT COUNT(*) FROM diagnoses WHERE diagnosis LIKE '%asthma%' OR '%copd%'
+
+-- M499 the sign of an assignment
+-- meant: SELECT COUNT(*) FROM patients WHERE sex = 'F'
+SELECT COUNT(*) FROM patients WHERE sex := 'F'
+
+-- M500 a parenthesis that is missing at the end
+-- meant: SELECT COUNT(*) FROM patients WHERE (sex = 'F' AND (region = 'Old Town' OR region = 'Harbour'))
+SELECT COUNT(*) FROM patients WHERE (sex = 'F' AND (region = 'Old Town' OR region = 'Harbour')
+
+-- M501 ORDER BY the number of no item
+-- meant: SELECT clinic, COUNT(*) FROM visits GROUP BY clinic ORDER BY 2 DESC
+SELECT clinic, COUNT(*) FROM visits GROUP BY clinic ORDER BY 3 DESC
+
+-- M502 SEL of Teradata
+-- meant: SELECT clinic, COUNT(*) FROM visits GROUP BY 1
+SEL clinic, COUNT(*) FROM visits GROUP BY 1
+
+-- M503 a procedure of SAS
+-- meant: SELECT clinic, AVG(cost) FROM visits GROUP BY clinic
+proc means data=visits mean; class clinic; var cost; run;
+
+-- M504 a call of an object-relational mapper
+-- meant: SELECT COUNT(*) FROM visits WHERE clinic = 'Summit'
+Visit.objects.filter(clinic="Summit").count()
+
+-- M505 a column with a minus sign in its name
+-- meant: SELECT COUNT(*) FROM visits WHERE visit_id > 5
+SELECT COUNT(*) FROM visits WHERE visit-id > 5
+
+-- M506 FIRST at the end
+-- meant: SELECT clinic, COUNT(*) FROM visits GROUP BY clinic ORDER BY 2 DESC LIMIT 5
+SELECT clinic, COUNT(*) FROM visits GROUP BY clinic ORDER BY 2 DESC FIRST 5
+
+-- M507 a range in IN
+-- meant: SELECT COUNT(*) FROM visits WHERE YEAR(visit_date) BETWEEN 2023 AND 2024
+SELECT COUNT(*) FROM visits WHERE YEAR(visit_date) IN 2023..2024
+
+-- M508 a product that is summed
+-- meant: SELECT SUM(cost * minutes) / SUM(minutes) FROM visits
+SELECT SUMPRODUCT(cost, minutes) / SUM(minutes) FROM visits
+
+-- M509 a percentile by its name
+-- meant: SELECT QUANTILE_CONT(cost, 0.95) FROM visits
+SELECT P95(cost) FROM visits
+
+-- M510 two aggregates in WHERE
+-- meant: SELECT COUNT(*) FROM visits WHERE ABS(cost - (SELECT AVG(cost) FROM visits)) > 2 * (SELECT STDDEV(cost) FROM visits)
+SELECT COUNT(*) FROM visits WHERE ABS(cost - AVG(cost)) > 2 * STDDEV(cost)
+
+-- M511 WITH is missing
+-- meant: WITH a AS (SELECT patient_id, SUM(cost) AS spent FROM visits GROUP BY patient_id) SELECT AVG(spent) FROM a
+a AS (SELECT patient_id, SUM(cost) AS spent FROM visits GROUP BY patient_id) SELECT AVG(spent) FROM a
+
+-- M512 units by a number that HAVING alone has
+-- meant: SELECT COUNT(*) FROM (SELECT patient_id FROM visits GROUP BY patient_id HAVING MAX(visit_date) < NOW() - INTERVAL 90 DAY)
+SELECT patient_id FROM visits GROUP BY patient_id HAVING MAX(visit_date) < NOW() - INTERVAL 90 DAY
