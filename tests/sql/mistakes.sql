@@ -2059,3 +2059,35 @@ a AS (SELECT patient_id, SUM(cost) AS spent FROM visits GROUP BY patient_id) SEL
 -- M512 units by a number that HAVING alone has
 -- meant: SELECT COUNT(*) FROM (SELECT patient_id FROM visits GROUP BY patient_id HAVING MAX(visit_date) < NOW() - INTERVAL 90 DAY)
 SELECT patient_id FROM visits GROUP BY patient_id HAVING MAX(visit_date) < NOW() - INTERVAL 90 DAY
+
+-- M513 a parenthesis behind the wrong argument
+-- meant: SELECT clinic, ROUND(AVG(cost), 2) FROM visits GROUP BY clinic
+SELECT clinic, ROUND(AVG(cost)), 2) FROM visits GROUP BY clinic
+
+-- M514 EXIST
+-- meant: SELECT COUNT(*) FROM patients p WHERE EXISTS (SELECT 1 FROM visits v WHERE v.patient_id = p.patient_id)
+SELECT COUNT(*) FROM patients p WHERE EXIST (SELECT 1 FROM visits v WHERE v.patient_id = p.patient_id)
+
+-- M515 a pattern without quotes
+-- meant: SELECT COUNT(*) FROM visits WHERE note LIKE '%cough%'
+SELECT COUNT(*) FROM visits WHERE note LIKE %cough%
+
+-- M516 the arguments of DATE_PART the other way round
+-- meant: SELECT date_part('month', visit_date), COUNT(*) FROM visits GROUP BY 1
+SELECT DATE_PART(visit_date, 'month'), COUNT(*) FROM visits GROUP BY 1
+
+-- M517 a day that the month has not
+-- meant: SELECT COUNT(*) FROM visits WHERE visit_date <= '2024-02-29'
+SELECT COUNT(*) FROM visits WHERE visit_date <= '2024-02-30'
+
+-- M518 columns of ON in quotes
+-- meant: SELECT p.sex, SUM(v.cost) FROM patients p JOIN visits v ON p.patient_id = v.patient_id GROUP BY p.sex
+SELECT p.sex, SUM(v.cost) FROM patients p JOIN visits v ON 'p.patient_id' = 'v.patient_id' GROUP BY p.sex
+
+-- M519 ELT of MySQL
+-- meant: SELECT CASE QUARTER(visit_date) WHEN 1 THEN 'Q1' WHEN 2 THEN 'Q2' WHEN 3 THEN 'Q3' WHEN 4 THEN 'Q4' END AS q, COUNT(*) FROM visits GROUP BY q
+SELECT ELT(QUARTER(visit_date), 'Q1', 'Q2', 'Q3', 'Q4') AS q, COUNT(*) FROM visits GROUP BY q
+
+-- M520 NOT CONTAINS
+-- meant: SELECT COUNT(*) FROM visits WHERE NOT contains(note, 'cough')
+SELECT COUNT(*) FROM visits WHERE note NOT CONTAINS 'cough'
