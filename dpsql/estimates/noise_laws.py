@@ -19,6 +19,9 @@ from dpsql.lazy_dataclass import dataclass
 
 LawName = Literal["laplace", "box", "cube", "gaussian"]
 
+Key = tuple[int, int, int]
+"""What names a measured number: its release, its place and its row."""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Law:

@@ -17,8 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpsql.estimates.box_law import box_half_width, cube_half_width
-from dpsql.estimates.noise_draws import MOST_DRAWS, Key, count_draws, draw_errors
-from dpsql.estimates.noise_laws import Law, Linear, NoiseDraw, Weighted
+from dpsql.estimates.noise_laws import Key, Law, Linear, NoiseDraw, Weighted
 from dpsql.estimates.noise_quantiles import NoiseTerm, count_offset, gaussian_half_width, quantiles
 from dpsql.lazy_dataclass import dataclass
 
@@ -71,14 +70,6 @@ class TermWeights:
         }
 
 
-def errors(terms: TermWeights, draws: int) -> FloatArray:
-    """Return draws of the errors of several terms together, float64[terms, draws]."""
-    total = np.zeros((terms.terms, draws))
-    for stream, (law, weights, _) in enumerate(terms.by_law().values()):
-        total += draw_errors(law, weights, weights.sum(axis=1), draws, stream)
-    return total
-
-
 def stddev(term: TermWeights) -> float:
     """Return the standard deviation of one independent noise."""
     return math.sqrt(float(_covariance(term)[0, 0]))
@@ -121,12 +112,24 @@ def _draw_half_width(
 
     The own noises are symmetric, so that signs matter for what a draw shares alone.
     """
+    from dpsql.estimates.noise_draws import MOST_DRAWS, count_draws, draw_errors  # noqa: PLC0415  few need draws
+
     draws = count_draws(1 - confidence) or MOST_DRAWS
     total = np.zeros(draws)
     for stream, (kind, size, pads, shared, weights, whole) in enumerate(pattern):
         law = Law(kind, size, pads, shared)  # type: ignore[arg-type]  # a kind of a law
         total += draw_errors(law, np.array([weights]), np.array([whole]), draws, stream)[0]
     return float(np.quantile(np.abs(total), confidence))
+
+
+def errors(terms: TermWeights, draws: int) -> FloatArray:
+    """Return draws of the errors of several terms together, float64[terms, draws]."""
+    from dpsql.estimates.noise_draws import draw_errors  # noqa: PLC0415  as above
+
+    total = np.zeros((terms.terms, draws))
+    for stream, (law, weights, _) in enumerate(terms.by_law().values()):
+        total += draw_errors(law, weights, weights.sum(axis=1), draws, stream)
+    return total
 
 
 def _alone(source: NoiseDraw, confidence: float) -> float:
@@ -240,6 +243,8 @@ class _DrawnPair:
     """Draws of two terms, and the quantiles of their sums at some angles, each found when it is needed."""
 
     def __init__(self, terms: TermWeights, confidence: float) -> None:
+        from dpsql.estimates.noise_draws import MOST_DRAWS, count_draws  # noqa: PLC0415  as above
+
         drawn = errors(terms, count_draws(1 - confidence) or MOST_DRAWS)
         self.wide, self.high = (float(each.std()) for each in drawn)
         self._one = drawn[0] / self.wide if self.wide else drawn[0]
