@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 
 if TYPE_CHECKING:
     from dpsql.estimates.noise_laws import Law, NoiseDraw
-    from dpsql.estimates.noise_terms import TermWeights
 
 FloatArray = NDArray[np.float64]
 DRAWS = 20_000
@@ -41,14 +40,6 @@ def count_draws(tail: float) -> int:
     while tail * draws < LEAST_TAIL and draws <= MOST_DRAWS:
         draws *= 2
     return draws if draws <= MOST_DRAWS else 0
-
-
-def errors(terms: TermWeights, draws: int) -> FloatArray:
-    """Return draws of the errors of several terms together, float64[terms, draws]."""
-    total = np.zeros((terms.terms, draws))
-    for stream, (law, weights, _) in enumerate(terms.by_law().values()):
-        total += draw_errors(law, weights, weights.sum(axis=1), draws, stream)
-    return total
 
 
 class NoiseSample:

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpsql.estimates.box_law import box_half_width, cube_half_width
-from dpsql.estimates.noise_draws import MOST_DRAWS, Key, count_draws, draw_errors, errors
+from dpsql.estimates.noise_draws import MOST_DRAWS, Key, count_draws, draw_errors
 from dpsql.estimates.noise_laws import Law, Linear, NoiseDraw, Weighted
 from dpsql.estimates.noise_quantiles import NoiseTerm, count_offset, gaussian_half_width, quantiles
 from dpsql.lazy_dataclass import dataclass
@@ -69,6 +69,14 @@ class TermWeights:
             )
             for key, places in found.items()
         }
+
+
+def errors(terms: TermWeights, draws: int) -> FloatArray:
+    """Return draws of the errors of several terms together, float64[terms, draws]."""
+    total = np.zeros((terms.terms, draws))
+    for stream, (law, weights, _) in enumerate(terms.by_law().values()):
+        total += draw_errors(law, weights, weights.sum(axis=1), draws, stream)
+    return total
 
 
 def stddev(term: TermWeights) -> float:
