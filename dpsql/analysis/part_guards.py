@@ -46,7 +46,7 @@ from dpsql.kernel.tree import (
     conjunction,
     duckdb_sql,
     parts,
-    replaced,
+    replace_nodes,
 )
 from dpsql.kernel.unit_parts import (
     ALL_PARTS,
@@ -241,7 +241,9 @@ class _Guards:
         if query.where is not None and where is not None:
             asked, held = self._subqueries(query.where)
             where = (
-                asked if where is query.where else replaced(where, lambda n: asked if n is query.where else n)
+                asked
+                if where is query.where
+                else replace_nodes(where, lambda n: asked if n is query.where else n)
             )
             known = replace(known, parts=known.parts & held)
             known, guard = self._narrow(query.where, known)

@@ -249,7 +249,7 @@ def sure_groups(prepared: PreparedComposed, releases: Mapping[int, Release]) -> 
     rows = {place: release.rows for place, release in releases.items()}
     for each in prepared.existence:
         unsure = _within_error(each, releases[each.release])
-        for place in each.deciding if unsure.any() else ():
+        for place in each.criteria if unsure.any() else ():
             of = rows[each.release]
             counts = pa.array(np.where(unsure, 0, _column(releases[each.release], place)))
             column = counts.cast(of.column(place).type)
@@ -376,13 +376,13 @@ def describe_existence(prepared: PreparedComposed, releases: Sequence[Release]) 
     found = []
     for each in prepared.existence:
         plan = prepared.parts[each.release].plan
-        found.append(each.words(plan, empty(each.release, *each.deciding)))
+        found.append(each.words(plan, empty(each.release, *each.criteria)))
         gone = asked[each.release].rows.num_rows - releases[each.release].rows.num_rows
         if gone:
             names = " and ".join(plan.outputs[place].name for place in each.columns)
             why = f"whose {names} is within its error of 0" if names else "of which no count is asked for"
             found.append(f"{gone:,} {'group' if gone == 1 else 'groups'} of NULL {why}: left out here")
-    decided = {(each.release, column) for each in prepared.existence for column in each.deciding}
+    decided = {(each.release, column) for each in prepared.existence for column in each.criteria}
     for release, column in dict.fromkeys(each for each in prepared.divisors if each not in decided):
         gone, number = empty(release, column)
         name = prepared.parts[release].plan.outputs[column].name

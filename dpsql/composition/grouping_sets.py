@@ -52,16 +52,16 @@ def divide_grouping_sets(select: exp.Select, ctes: tuple[Cte, ...], of: Provenan
         return None
     keys = list(dict.fromkeys(key for keys in sets for key in keys))
     names = _Names(keys, sets)
-    items = [_name_item(item, names.replaced(item)) for item in select.expressions]
+    items = [_name_item(item, names.replace_columns(item)) for item in select.expressions]
     made = exp.Select(expressions=items)
     having = select.args.get("having")
     if having is not None:
-        made.set("where", exp.Where(this=names.replaced(having.this)))
+        made.set("where", exp.Where(this=names.replace_columns(having.this)))
     for name in _BEHIND:
         part = select.args.get(name)
         if part is not None and name != "with_":
             parts = part if isinstance(part, list) else [part]
-            found = [names.replaced(each) for each in parts]
+            found = [names.replace_columns(each) for each in parts]
             made.set(name, found if isinstance(part, list) else found[0])
     made.set("with_", select.args.get("with_"))
     if names.left(made):
@@ -199,7 +199,7 @@ class _Names:
             self._given[place] = place if unclear else title
         return self._given[place]
 
-    def replaced(self, node: exp.Expr) -> exp.Expr:
+    def replace_columns(self, node: exp.Expr) -> exp.Expr:
         """Return an expression of the statement, written over the united releases."""
         whole = exp.Paren(this=copy_tree(node))
         self._replace(whole.this)

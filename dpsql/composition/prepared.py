@@ -207,7 +207,7 @@ class Existence:
     """Whether windows go over the groups: then the columns decide on groups of NULL alone."""
 
     @property
-    def deciding(self) -> tuple[int, ...]:
+    def criteria(self) -> tuple[int, ...]:
         """The columns by which groups of all keys are left out."""
         return () if self.windows else self.columns
 
@@ -216,8 +216,8 @@ class Existence:
 
         "" where none was left out, or nothing decided: groups of undeclared keys are found by their units.
         """
-        if self.deciding:
-            names = " and ".join(plan.outputs[place].name for place in self.deciding)
+        if self.criteria:
+            names = " and ".join(plan.outputs[place].name for place in self.criteria)
             what = f"SQL has no groups without rows: those where {names} rounds to 0 are left out here"
             if left_out is None:
                 return what

@@ -44,7 +44,7 @@ from dpsql.kernel.tree import (
     conjunction,
     duckdb_sql,
     quote,
-    replaced,
+    replace_nodes,
     walk,
 )
 from dpsql.kernel.tree.exact import whole
@@ -209,7 +209,7 @@ def by_bits(query: Query, least: int, greatest: int, kind: SqlType) -> Query | N
         return Call("COALESCE", (Call("bit_count", (bits,)), whole(0)))
 
     def changed(item: Item) -> Item:
-        made = replaced(Paren(item.expr), change).inner
+        made = replace_nodes(Paren(item.expr), change).inner
         if made is item.expr:
             return item
         return replace(item, expr=Case(((every, made),), Constant(MISSING, BIGINT)))

@@ -26,7 +26,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import date
-from functools import cached_property, partial, reduce
+from functools import partial, reduce
 from math import prod
 from typing import TYPE_CHECKING, Any
 
@@ -86,9 +86,11 @@ class FilledDomain:
     ----------
     text
         The text, in the engine's SQL.
+    by_place
+        The query `counts` with the place of a group as its key; None if it is none of single rows.
     """
 
-    __slots__ = ("__dict__", "_certificate", "_node", "_parts", "text")
+    __slots__ = ("_certificate", "_node", "_parts", "by_place", "text")
 
     def __init__(self, certificate: Certificate, node: OnDomain, parts: tuple[_Part, ...]) -> None:
         self._certificate, self._node, self._parts = certificate, node, parts
@@ -98,6 +100,7 @@ class FilledDomain:
         self.text = duckdb_sql(
             Select((Item(place, "k0"), *numbers), Derived(node.counts, "g"), self._there("g"))
         )
+        self.by_place = self._query_by_place()
 
     @classmethod
     def of(cls, certificate: Certificate, other: OnDomain | None = None) -> FilledDomain | None:
@@ -132,9 +135,7 @@ class FilledDomain:
             place = Binary("+", Paren(Binary("*", Paren(place), whole(size))), Paren(digit))
         return place
 
-    @cached_property
-    def by_place(self) -> Weighted | None:
-        """The query `counts` with the place of a group as its key; None if it is none of single rows."""
+    def _query_by_place(self) -> Weighted | None:
         node, key, there = self._node.counts, self._place("x"), self._there("x")
         if not isinstance(node, Weighted) or not node.by_rows:
             return None
