@@ -22,7 +22,7 @@ from sqlglot import exp
 
 from dpsql.analysis import Catalog, Plan, check_outer, put_domains, write_engine_sql, write_public_sql
 from dpsql.analysis.aggregate_functions import aggregate_name
-from dpsql.analysis.compiler import find_cte, function_name, list_conjuncts, read_whole_number
+from dpsql.analysis.compiler import find_cte, function_name, list_conjuncts, read_item, read_whole_number
 from dpsql.analysis.released_values import TYPES
 from dpsql.analysis.statement_shapes import Provenance
 from dpsql.composition.kinds import Kinds, ReadValue, below
@@ -174,7 +174,7 @@ def _write(found: _Chosen) -> exp.Select | None:
     if group is not None and list_given(group) - {"expressions"}:
         return None
     items = select.expressions
-    keys = [_item_at(items, key) or key for key in keys]
+    keys = [read_item(select, key) for key in keys]
     texts = [key.sql() for key in keys]
     shown = list[exp.Expr]()
     for item in items:
@@ -211,15 +211,6 @@ def _write(found: _Chosen) -> exp.Select | None:
     made.set("limit", select.args.get("limit"))
     made.meta["select"] = select.meta.get("select", -1)
     return made
-
-
-def _item_at(items: list[exp.Expr], key: exp.Expr) -> exp.Expr | None:
-    """Return the item of the select list that a key names by its place or its alias."""
-    place = read_whole_number(key)
-    if place is not None:
-        return items[place - 1].unalias() if place <= len(items) else None
-    named = (i.unalias() for i in items if isinstance(i, exp.Alias) and fold(i.alias) == fold(key.name))
-    return next(named, None) if isinstance(key, exp.Column) and not key.table else None
 
 
 def _place_of(items: list[exp.Expr], term: exp.Expr) -> int | None:

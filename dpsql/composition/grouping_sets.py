@@ -19,7 +19,7 @@ from sqlglot import exp
 
 from dpsql.analysis.aggregate_functions import aggregate_calls, is_aggregate
 from dpsql.analysis.compiled_relation import Cte, Scope
-from dpsql.analysis.compiler import function_name, list_conjuncts, read_whole_number
+from dpsql.analysis.compiler import function_name, list_conjuncts, read_item, read_whole_number
 from dpsql.analysis.released.released_calls import is_released
 from dpsql.analysis.statement_shapes import Provenance
 from dpsql.language import copy_tree, find_nodes, name_query, title_of, walk_tree
@@ -164,21 +164,10 @@ def _read_keys(
 
     A name is that of a column of FROM, if there is one, else the alias of an item.
     """
-    found = []
-    for each in node.expressions if isinstance(node, exp.Tuple) else [node.unnest()]:
-        place = read_whole_number(each)
-        if place is not None:
-            if not 1 <= place <= len(select.expressions):
-                return None
-            found.append(select.expressions[place - 1].unalias())
-            continue
-        named = [i for i in select.expressions if isinstance(i, exp.Alias) and _is_alias(each, i)]
-        found.append(named[0].this if named and not has_column(each.name) else each)
-    return tuple(found)
-
-
-def _is_alias(node: exp.Expr, item: exp.Alias) -> bool:
-    return isinstance(node, exp.Column) and not node.table and fold(node.name) == fold(item.alias)
+    terms = node.expressions if isinstance(node, exp.Tuple) else [node.unnest()]
+    found = tuple(read_item(select, each, has_column) for each in terms)
+    places = (read_whole_number(each) for item, each in zip(found, terms, strict=True) if item is each)
+    return None if any(place is not None for place in places) else found
 
 
 class _Names:
