@@ -21,6 +21,7 @@ from typing import Any
 from dpsql.analysis.cell_conditions import CellKey, ColumnReader
 from dpsql.analysis.compiled_relation import From
 from dpsql.analysis.compiler import StatementCompiler
+from dpsql.analysis.part_conditions import evaluate_in
 from dpsql.analysis.released.quantiles import QuantileCall
 from dpsql.analysis.released.released_numbers import ReleasedAggregate
 from dpsql.analysis.released.unit_counts import DistinctValues, OwnedValues, SingleRows, Units
@@ -147,13 +148,9 @@ def find_addable(
     if made.unit is None or not all(_is_plain(node) for node in (made.source, *conditions)):
         return None
 
-    def evaluate(expr: Expr) -> object:
-        try:
-            return catalog.evaluate(duckdb_sql(expr))
-        except ValueError:
-            return None
-
-    reader = ColumnReader({name: column for column in made.scope.columns for name in column.reads}, evaluate)
+    reader = ColumnReader(
+        {name: column for column in made.scope.columns for name in column.reads}, evaluate_in(catalog)
+    )
     where, others = dict[str, ValueSet](), list[str]()
     found = [reader.read(each) for each in conditions]
     if compiler.read_before is not None:

@@ -15,6 +15,7 @@ from dataclasses import replace
 from datetime import MAXYEAR, MINYEAR, date, datetime, timedelta
 from typing import Final
 
+from dpsql.analysis.schema_catalog import Catalog
 from dpsql.kernel.tree import (
     Apply,
     Between,
@@ -28,6 +29,7 @@ from dpsql.kernel.tree import (
     Not,
     Paren,
     Try,
+    duckdb_sql,
     facts,
 )
 from dpsql.kernel.unit_parts import (
@@ -50,6 +52,18 @@ _ENDS: Final = PartSet.of((EARLIER, EARLIER), (LATER, LATER))
 
 Evaluate = Callable[[Expr], object]
 """Returns the value of an expression without columns; None if it has none, or fails."""
+
+
+def evaluate_in(catalog: Catalog) -> Evaluate:
+    """Return a function that evaluates constants; of one that raises the value is None."""
+
+    def evaluate(expr: Expr) -> object:
+        try:
+            return catalog.evaluate(duckdb_sql(expr))
+        except ValueError:
+            return None
+
+    return evaluate
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,7 @@ import pyarrow as pa
 from sqlglot import exp
 
 from dpsql.analysis.compiler import StatementCompiler
-from dpsql.analysis.part_conditions import NULLS, VALUES, Conditions, Evaluate, PartConditions
+from dpsql.analysis.part_conditions import NULLS, VALUES, Conditions, Evaluate, PartConditions, evaluate_in
 from dpsql.analysis.value_conditions import MOST_VALUES, ValueConditions, select_values, write_guard
 from dpsql.errors import with_article
 from dpsql.kernel.facts import Home, fold
@@ -121,15 +121,9 @@ def guard_parts(compiler: StatementCompiler, query: Query, select: exp.Select) -
     if home is None or declared is None:
         return query
 
-    def evaluate(expr: Expr) -> object:
-        try:
-            return compiler.catalog.evaluate(duckdb_sql(expr))
-        except ValueError:
-            return None
-
     public = (fold(table.name) for table in compiler.policy.tables.values() if table.public)
     now = compiler.now.date() if declared.reads_until_now else None
-    rules = Rules(evaluate, compiler.catalog.run, _list_values(compiler, home, declared))
+    rules = Rules(evaluate_in(compiler.catalog), compiler.catalog.run, _list_values(compiler, home, declared))
     found = guard_rows(query, home, public, rules, now)
     if not found.found:
         where = select.args.get("where")
