@@ -6,7 +6,7 @@ import hashlib
 import json
 from dataclasses import field
 from functools import reduce
-from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
 import pyarrow as pa
 
@@ -34,9 +34,6 @@ from dpsql.places import Own
 from dpsql.planning import WIDE, Method
 from dpsql.release import Release
 from dpsql.types import SqlType
-
-if TYPE_CHECKING:
-    pass
 
 
 @dataclass(frozen=True, slots=True)
