@@ -383,9 +383,9 @@ def _total(plan: Plan, place: int) -> int:
     """Return the most by which a unit changes a count in all groups; refuse one of too many groups."""
     total = plan.l1_over_groups(place)
     if total is None or not takes_all(plan, place):
-        raise plan.query.source.refuse(
+        raise plan.refuse_option(
+            "mechanism",
             "Laplace noise on all groups needs a bound on how many of them one unit may touch",
-            plan.options.at.get("mechanism"),
             "OPTIONS (max_groups_contributed = 3), or leave mechanism out",
         )
     return total

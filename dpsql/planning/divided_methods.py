@@ -272,17 +272,17 @@ def _details(parts: list[NDArray[np.float64] | None], sizes: list[int]) -> NDArr
 
 def _check(plan: Plan, partitions: Partitions) -> None:
     """Refuse options that mean nothing where each partition has its own largest groups."""
-    source, options = plan.query.source, plan.options
+    options = plan.options
     if options.intervals == "SIMULTANEOUS":
-        raise source.refuse(
+        raise plan.refuse_option(
+            "intervals",
             "intervals that cover all counts of all partitions at once are not computed",
-            options.at.get("intervals"),
             "leave intervals out",
         )
     if options.max_groups_contributed is not None and partitions.fact:
-        raise source.refuse(
+        raise plan.refuse_option(
+            "max_groups_contributed",
             f"each {plan.unit} is in one partition, so that no bound is needed",
-            options.at.get("max_groups_contributed"),
             "leave max_groups_contributed out",
         )
 

@@ -70,9 +70,9 @@ class SparseVectors:
         if share is None:
             share = Fraction(1, 2) if others else Fraction(0)
         elif share == 0 and others:
-            raise plan.query.source.refuse(
+            raise plan.refuse_option(
+                "measure",
                 "only the count compared with the threshold is free: measure = 0 pays for no other",
-                plan.options.at.get("measure"),
                 "leave measure out",
             )
         asked = plan.options.measure not in (None, "AUTO")

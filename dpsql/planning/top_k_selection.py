@@ -44,9 +44,7 @@ def plan_joint(plan: Plan, selection: TopK, epsilon: Fraction) -> Joint:
     options = plan.options
     _refuse_gaps(plan, "the joint exponential mechanism", "NOISY_TOP_K")
     if options.noise not in (None, "GAUSSIAN"):
-        raise plan.query.source.refuse(
-            "option noise has no meaning for mechanism JOINT", options.at.get("noise"), "leave it out"
-        )
+        raise plan.refuse_option("noise", "option noise has no meaning for mechanism JOINT", "leave it out")
     ranged = EpsilonDivision(epsilon, plan.epsilon_division.order).ranged_epsilon()
     return Joint.plan(plan.groups, selection.k, ranged, **_moves(plan, selection))
 
@@ -228,9 +226,9 @@ def _share(plan: Plan, selection: TopK, shown: list[int]) -> Fraction:
     if not shown:
         return share or Fraction(0)
     if share == 0:
-        raise plan.query.source.refuse(
+        raise plan.refuse_option(
+            "measure",
             "measure = 0 pays for no count, and a count is selected",
-            options.at.get("measure"),
             "leave measure out, or select the keys alone",
         )
     if share is not None:

@@ -43,26 +43,22 @@ Unknown = LimitedDomain | LimitedThenStable | TopStable
 
 def _check(plan: Plan, selection: TopK, name: str) -> None:
     """Refuse options and outputs that the mechanism does not support, and a statement without a delta."""
-    source, options = plan.query.source, plan.options
+    options = plan.options
     ordered = _needs_order(plan, selection)
     orders = name == "TOP_STABLE" and selection.threshold is None
     if name != "LIMITED_DOMAIN" and ordered is not None and not (orders and _order_share(plan, selection)):
-        raise source.refuse(
+        raise plan.refuse_option(
+            "mechanism",
             f"{ordered} needs groups in order, and {name} releases a set without order",
-            options.at.get("mechanism"),
             "OPTIONS (.., order_share = 0.25)" if orders else "mechanism = LIMITED_DOMAIN",
         )
     if name != "TOP_STABLE" and options.noise == "LAPLACE":
-        raise source.refuse(
-            "the limited domain mechanism supports exponential noise only",
-            options.at.get("noise"),
-            "leave noise out",
+        raise plan.refuse_option(
+            "noise", "the limited domain mechanism supports exponential noise only", "leave noise out"
         )
     if name == "LIMITED_THEN_STABLE" and selection.k == 1:
-        raise source.refuse(
-            "a single group leaves no epsilon for Top Stable",
-            options.at.get("mechanism"),
-            "mechanism = LIMITED_DOMAIN",
+        raise plan.refuse_option(
+            "mechanism", "a single group leaves no epsilon for Top Stable", "mechanism = LIMITED_DOMAIN"
         )
     _delta(plan)
 
