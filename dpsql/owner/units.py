@@ -127,12 +127,8 @@ def _report_ownerless(
     else:
         path = ", ".join(parent.name for parent in path_of(policy.tables, table))
         every, how = f"every row finds its unit through {path}", f"no unit through {path}"
-    if nobody:
-        report.add(
-            "note", place, f"{number_of(nobody, 'row')} of {rows:,} have {how}: they are never counted"
-        )
-    else:
-        report.add("ok", place, every)
+    text = f"{number_of(nobody, 'row')} of {rows:,} have {how}: they are never counted"
+    report.conclude(nobody, place, text, every, "note")
 
 
 def _report_periods(report: Report, inspector: ExactQueries, table: Table, unit: UnitPeriod) -> None:
