@@ -49,6 +49,8 @@ MOST_BYTES = 500_000_000
 """The most groups that are counted all, also the empty ones."""
 MAX_LIST = 10_000_000
 """The most candidates of keys that are a list and no range of integers."""
+_NAMELESS = "the key"
+"""What a key is called that is no column and is not shown."""
 GROUPS = 16
 """The bound on the groups of a unit that a refusal offers: a number that nobody said."""
 
@@ -81,7 +83,7 @@ def check_domain(
     ):
         return None
     if unknown:
-        key = next((o.name for o in block.outputs if o.kind == "key" and o.of == unknown[0]), "the key")
+        key = _name_key(block, unknown[0])
         at, every = query.tree.args.get("group"), isinstance(selection, AllGroups)
         if every and options.delta is not None:
             if (
@@ -156,7 +158,19 @@ def _offer_list(block: OuterQuery, place: int, key: str) -> str:
             for name, column in zip(origin.names, origin.columns, strict=True):
                 if column.reads == typed.reads and column.type.numeric:
                     return f"say between which numbers it counts steps: WHERE {name} BETWEEN 0 AND 99"
-    return f"list them: WHERE {key} {_write_example(typed.type)}"
+    return (
+        "list them in WHERE" if key == _NAMELESS else f"list them: WHERE {key} {_write_example(typed.type)}"
+    )
+
+
+def _name_key(block: OuterQuery, place: int) -> str:
+    """Return the name under which a key is shown, or else that of the column that it is."""
+    shown = next((o.name for o in block.outputs if o.kind == "key" and o.of == place), None)
+    if shown is not None:
+        return shown
+    node = block.keys[place].node
+    columns = (pair for of in block.source.scope.origins for pair in zip(of.names, of.columns, strict=True))
+    return next((name for name, column in columns if column.node == node), _NAMELESS)
 
 
 def _write_example(sql_type: SqlType) -> str:
@@ -173,7 +187,7 @@ def _refuse_single_units(query: Query, block: OuterQuery, unknown: list[int]) ->
     place = next((i for i in unknown if block.keys[i].link), None)
     if place is None:
         return
-    key = next((o.name for o in block.outputs if o.kind == "key" and o.of == place), "the key")
+    key = _name_key(block, place)
     unit = name_unit(block.source)
     raise query.source.refuse(
         f"each value of {key} belongs to one {unit}, so no group has enough of them to be shown",
@@ -186,7 +200,7 @@ def _refuse_strategy(query: Query, block: OuterQuery, options: Options, unknown:
     """Refuse the option `group_selection_strategy` if it does not apply to the statement's keys."""
     strategy, at = options.group_selection_strategy, options.at.get("group_selection_strategy")
     if strategy == "PUBLIC_GROUPS" and unknown:
-        key = next((o.name for o in block.outputs if o.kind == "key" and o.of == unknown[0]), "the key")
+        key = _name_key(block, unknown[0])
         raise query.source.refuse(
             f"PUBLIC_GROUPS shows declared groups, and the values of {key} are not declared",
             at,
@@ -387,7 +401,7 @@ def make_partitions(
     ranked = read_ranked_partitions(at.this)
     for i, place in enumerate(selection.keys):
         if place not in known:
-            name = next((o.name for o in block.outputs if o.kind == "key" and o.of == place), "the key")
+            name = _name_key(block, place)
             raise query.source.refuse(
                 f"the values of {name} are not declared, so it is not public which partitions there are",
                 ranked.keys[i] if ranked is not None else at,

@@ -294,7 +294,7 @@ class _Finder:
         if rows is None:
             return self._add_null_of_key(place, own)
         image = self._evaluate_keys([place], rows)
-        if own is None:
+        if own is None or not own.ordered:
             return image
         if key.type == BOOLEAN and not image.complete and not filters:
             return self._add_null_of_key(place, own)  # whatever is read, there is no third value

@@ -14,26 +14,22 @@ import difflib
 import re
 from collections.abc import Sequence
 from dataclasses import replace
-from fractions import Fraction
 
 from sqlglot import exp
 
 from dpsql.analysis.conversions import OF_UTC, cast, convert_implicitly, convert_to_instant, refuse_mixed
 from dpsql.analysis.decimals_of_integers import count_digits_of_call, is_decimal_in_sql, read_as_decimal
 from dpsql.analysis.facts_of_values import UTC_PARTS, bounds_of_call, find_call_grains
+from dpsql.analysis.parts_of_times import add_part_domain
 from dpsql.analysis.schema_catalog import Catalog
 from dpsql.analysis.total_forms import bound_search_text, compute_in_full, store_integer, widen_integer
-from dpsql.analysis.typed_expression import Bounds, KeyDomain, Typed, UnitRole, join_notes
+from dpsql.analysis.typed_expression import Typed, UnitRole, join_notes
 from dpsql.kernel.tree import (
     Apply,
     Cast,
-    Column,
     Expr,
     Form,
     Interval,
-    Item,
-    Range,
-    Select,
     duckdb_sql,
     listed_forms,
 )
@@ -158,25 +154,6 @@ REFUSED: dict[str, str] = {
 _PARTS = frozenset({"regexp_extract", "regexp_extract_all", "regexp_replace", "string_split_regex"})
 """Forms whose result consists of matches of a regular expression."""
 
-_PART_RANGES = {
-    "hour": (0, 23),
-    "minute": (0, 59),
-    "second": (0, 59),
-    "dow": (0, 6),
-    "dayofweek": (0, 6),
-    "weekday": (0, 6),
-    "isodow": (1, 7),
-    "month": (1, 12),
-    "quarter": (1, 4),
-    "day": (1, 31),
-    "dayofmonth": (1, 31),
-    "doy": (1, 366),
-    "dayofyear": (1, 366),
-    "week": (1, 53),
-    "weekofyear": (1, 53),
-}
-"""Parts of dates and times with the range of their values, which is a public domain."""
-
 
 def compile_call(
     source: StatementText, catalog: Catalog, name: str, arguments: Sequence[Typed], at: exp.Expr
@@ -217,7 +194,7 @@ def compile_call(
         # `strptime` with a time zone in its format returns a type that dpsql does not support.
         raise source.refuse(f"{form.name} does not take this literal", at) from None
     typed = replace(typed, decimal=is_decimal_in_sql(form, arguments)).with_unit(_find_role(form, fitted))
-    return typed if typed.domain else _add_part_domain(form, typed)
+    return typed if typed.domain else add_part_domain(form, fitted, typed)
 
 
 def _find_role(form: Form, arguments: Sequence[Typed]) -> UnitRole:
@@ -381,19 +358,6 @@ def _try_literals(
         raise source.refuse(f"{form.name} does not take \\C, which matches a part of a character", at)
     if is_failing_on_samples(catalog, form.template, fitted):
         raise source.refuse(f"{form.name} does not take this literal: it fails on some values", at)
-
-
-def _add_part_domain(form: Form, typed: Typed) -> Typed:
-    part = form.arguments[0][1:] if form.name == "date_part" and form.arguments[0][0] == "=" else form.name
-    if part not in _PART_RANGES or not typed.type.integer:
-        return typed
-    low, high = _PART_RANGES[part]
-    if part == "hour" and form.arguments[-1] == "TIME":
-        high = 24  # TIME '24:00:00' is one
-    i = Column("", "i")
-    query = Select((Item(Cast(i, typed.type), "v"), Item(i, "o")), Range(low, high + 1))
-    domain = KeyDomain(query, ordered=True, origin=f"the {part}s")
-    return replace(typed, domain=domain, bounds=Bounds(Fraction(low), Fraction(high), domain.origin))
 
 
 _AGGREGATES = (

@@ -21,6 +21,7 @@ if that count rounds to 0, and the answer says so. (Division by 0 is NULL, infin
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
@@ -311,20 +312,20 @@ def find_same_rows(
 ) -> NDArray[np.bool_]:
     """Return which rows of an answer have the values of another one in some columns and the hidden ones.
 
-    Rows are the same by their keys; without keys by their places, if both have as many. A row whose keys are
-    those of several rows of the other is not the same, and one that the other does not have if `absent` says.
+    Rows are the same by their keys; without keys by their places, if both have as many. Rows of one key are
+    taken in the order of their values, if both have as many. A row whose key the other does not have is the
+    same if `absent` says.
     """
     from dpsql.composition.hidden_columns import HIDDEN  # noqa: PLC0415  most answers have no such rows
 
     if not keys and found.num_rows != other.num_rows:
         return np.zeros(found.num_rows, dtype=np.bool_)
-    own, places = _keys(found, keys), dict[tuple[object, ...], int]()
-    for place, key in enumerate(_keys(other, keys)):
-        places[key] = -1 if key in places else place
-    same: NDArray[np.bool_] = np.array([absent and key not in places for key in own], dtype=np.bool_)
+    compared = [*columns, *(i for i, name in enumerate(found.column_names) if name.startswith(HIDDEN))]
+    own, theirs = (_numbered_keys(table, keys, compared) for table in (found, other))
+    places, known = {key: place for place, key in enumerate(theirs)}, {key for key, *_ in theirs}
+    same: NDArray[np.bool_] = np.array([absent and key not in known for key, *_ in own], dtype=np.bool_)
     at = np.array([places.get(key, -1) for key in own], dtype=np.int64)
     there = at >= 0
-    compared = [*columns, *(i for i, name in enumerate(found.column_names) if name.startswith(HIDDEN))]
     here, beside = found.select(compared).filter(pa.array(there)), other.select(compared).take(at[there])
     equal = np.ones(here.num_rows, dtype=np.bool_)
     for one, two in zip(here.columns, beside.columns, strict=True):
@@ -333,10 +334,22 @@ def find_same_rows(
     return same
 
 
-def _keys(rows: pa.Table, keys: Sequence[int]) -> list[tuple[object, ...]]:
+def _numbered_keys(
+    rows: pa.Table, keys: Sequence[int], compared: Sequence[int]
+) -> list[tuple[tuple[object, ...], int, int]]:
+    """Return the key of each row, of how many rows it is, and the row's number among them by its values."""
     if not keys:
-        return [(place,) for place in range(rows.num_rows)]
-    return list(zip(*(rows.column(place).to_pylist() for place in keys), strict=True))
+        return [((place,), 1, 0) for place in range(rows.num_rows)]
+    found = list(zip(*(rows.column(place).to_pylist() for place in keys), strict=True))
+    times, order = Counter(found), [*range(len(found))]
+    if len(times) < len(found):
+        values = list(zip(*(rows.column(place).to_pylist() for place in compared), strict=True))
+        order.sort(key=lambda place: repr(values[place]))
+    numbers, passed = [0] * len(found), Counter[tuple[object, ...]]()
+    for place in order:
+        numbers[place] = passed[found[place]]
+        passed[found[place]] += 1
+    return [(key, times[key], number) for key, number in zip(found, numbers, strict=True)]
 
 
 def _equal(one: pa.Array, two: pa.Array) -> NDArray[np.bool_]:

@@ -283,6 +283,8 @@ _ADVICE: tuple[tuple[str, Callable[[RefusedStatement, exp.Expr, Obstacle], Advic
     ("the privacy unit cannot be a group key", group_keys.drop_key),
     (", and a threshold needs a public domain", lifted_parts.select_released),
     ("groups are not chosen by ", lifted_parts.select_released),
+    (" needs a public domain", group_keys.add_unit),
+    (" are not declared: say in how many groups ", group_keys.add_unit),
     ("a threshold selects groups and needs a GROUP BY", group_keys.group_by_items),
     ("HAVING needs a GROUP BY", group_keys.group_by_items),
     ("ORDER BY and LIMIT select groups and need a GROUP BY", group_keys.group_by_items),
@@ -326,12 +328,14 @@ _ADVICE: tuple[tuple[str, Callable[[RefusedStatement, exp.Expr, Obstacle], Advic
     ("two private tables are joined only", survey.advise_on_private_join),
 )
 """Words of a message, and what gives advice about it."""
+_BETTERED = ("there is no column ", " needs a public domain", " are not declared: say in how many groups ")
+"""Words of messages whose own fix gives way to one of advice."""
 
 
 def advise(of: RefusedStatement, refused: QueryRefused) -> None:
     """Give the obstacle of a refusal a better hint or a fix, where there is one."""
     one, node = refused.obstacles[0], refused.node
-    fixed = one.fix is not None and "there is no column " not in one.message
+    fixed = one.fix is not None and not any(words in one.message for words in _BETTERED)
     if fixed and "function" in one.message and isinstance(node, exp.Expr):  # a nearest name is a guess
         known = foreign_functions.write_alike(of, node, one)
         refused.obstacles = (

@@ -98,3 +98,33 @@ def drop_key(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | No
     )
     grouped = f"GROUP BY {', '.join(of.text[a:b] for a, b in left)} " if left else ""
     return one.hint, replace(fix, also=(Fix(grouped, clause.start, block.stop(clause)),))
+
+
+def add_unit(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
+    """Add the unit to the keys of a subquery by orders or the like, whose groups are aggregated around it."""
+    node = of.original(node)
+    select, block = node.find_ancestor(exp.Select), of.outline.block(of.query.source.position(node))
+    if not isinstance(node, exp.Group) or select is None or block is None or block == of.outline.block(0):
+        return None
+    clause, named = block.clause(TokenType.GROUP_BY), of.list_tables(select)
+    unit = next(((n.alias, n.unit, n.table) for n in named if n.unit is not None), None)
+    items = [select.expressions[int(k.name) - 1].unalias() if k.is_int else k for k in node.expressions]
+    keys = [key for key in items if isinstance(key, exp.Column) and _names_rows(of, key)]
+    if clause is None or block.from_ is None or unit is None or len(keys) != 1 or select.is_star:
+        return None
+    alias, column, table = unit
+    whom = f"{alias}.{column}" if len(named) > 1 else column
+    last = of.outline.items(clause.end + 1, block.stop(clause))[-1][1]
+    selected = of.outline.items(block.select.end + 1, block.from_.start)[-1][1]
+    fix = Fix(f", {whom}", last, last, also=(Fix(f", {whom}", selected, selected),))
+    name = keys[0].name
+    return f"GROUP BY {of.text[clause.end + 1 : last].strip()}, {whom}", replace(
+        fix, provided=f"each {name} of {table.name} belongs to one {column}; else it is a group of each"
+    )
+
+
+def _names_rows(of: RefusedStatement, key: exp.Column) -> bool:
+    """Return whether a key is called as the number of something, or as a unique column of a private table."""
+    private = (table for table in of.policy.tables.values() if not table.public)
+    unique = {fold(fact[0]) for table in private for fact in table.unique if len(fact) == 1}
+    return fold(key.name) in unique or re.search(r"(?i)(id|no|nr|key|number|uuid)\Z", key.name) is not None

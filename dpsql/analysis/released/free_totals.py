@@ -50,6 +50,19 @@ def is_quotient(call: AggregateCall, bounds: Bounds | None) -> bool:
     return any(name == "sum" and plain for name, plain in like) and not SPREADS & {name for name, _ in like}
 
 
+def is_moment_of_pairs(call: AggregateCall) -> bool:
+    """Return whether a call is on a product, and averages of both factors on the same rows are asked for.
+
+    A covariance is the difference of such moments: all of them are of values within the same bounds.
+    """
+    product = split_arguments(call.node)[1][0].unnest()
+    if not isinstance(product, exp.Mul):
+        return False
+    averages = [c for c in _others_of_rows(call) if (function_name(c) or "").lower() in AVERAGES]
+    averaged = [value.unnest() for each in averages for value in split_arguments(each)[1]]
+    return all(factor.unnest() in averaged for factor in (product.left, product.right))
+
+
 def _is_near_zero(bounds: Bounds) -> bool:
     """Return whether values are not further from 0 than they may be from each other."""
     width = bounds.high - bounds.low
@@ -58,12 +71,19 @@ def _is_near_zero(bounds: Bounds) -> bool:
 
 def _find_like(call: AggregateCall) -> Iterator[tuple[str, bool]]:
     """Yield the other calls on the same values of the same rows: the name, and whether it has no bounds."""
-    select = call.node.find_ancestor(exp.Select)
-    own = split_arguments(call.node)[1], _find_filter(call.node)
-    for each in () if select is None else select.find_all(exp.Anonymous):
+    own = split_arguments(call.node)[1]
+    for each in _others_of_rows(call):
         bounds, arguments = split_arguments(each)
-        if (arguments, _find_filter(each)) == own and each is not call.node:
+        if arguments == own:
             yield (function_name(each) or "").lower(), not bounds
+
+
+def _others_of_rows(call: AggregateCall) -> Iterator[exp.Expr]:
+    """Yield the other calls of a SELECT on the same rows of a group."""
+    select, own = call.node.find_ancestor(exp.Select), _find_filter(call.node)
+    for each in () if select is None else select.find_all(exp.Anonymous):
+        if _find_filter(each) == own and each is not call.node:
+            yield each
 
 
 def _find_filter(call: exp.Expr) -> exp.Expr | None:

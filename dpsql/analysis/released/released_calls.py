@@ -34,7 +34,13 @@ from dpsql.analysis.released import (
     write_bound,
 )
 from dpsql.analysis.released.first_rows import FirstNumber
-from dpsql.analysis.released.free_totals import AVERAGES, SPREADS, has_free_total, is_quotient
+from dpsql.analysis.released.free_totals import (
+    AVERAGES,
+    SPREADS,
+    has_free_total,
+    is_moment_of_pairs,
+    is_quotient,
+)
 from dpsql.analysis.released.quantiles import QUANTILES, CellRows, QuantileCall
 from dpsql.analysis.released.released_numbers import SEARCHED, AggregateCall, ReleasedAggregate, UnitNumber
 from dpsql.analysis.released.unit_counts import compile_approx_count_distinct, compile_count, compile_count_if
@@ -129,7 +135,7 @@ def _bound_as_declared(
     if statistic == "avg" and is_quotient(call, bounds):
         capped = free or _bound_by_ladder(call, value, "sum") is not None
         call.compiler.quotients += [(call.node, value.type == DOUBLE)] * capped
-    loose = bounds is not None and bounds.loose and bounds.declared
+    loose = bounds is not None and bounds.loose and bounds.declared and not is_moment_of_pairs(call)
     if auto and (bounds is None or (free if statistic == "sum" else loose)):
         found = _bound_by_search(call, value, statistic, sample=sample)
         return replace(found, argument=argument, origin=SEARCHED)

@@ -63,6 +63,8 @@ class Tables:
             self._domain(option)
         for declared, column, other, theirs in _list_shared_keys(self.declared):
             declared.same_unit[column] = f"{other.name}.{theirs}", False
+        for declared, column, other, theirs in _list_references(self.declared):
+            declared.references.setdefault(column, (other.name, theirs))
         if ask is not None:
             self._ask_more(ask, options)
             self._ask_shared_keys(ask)
@@ -183,12 +185,28 @@ def _list_shared_keys(
             (column, theirs) for column, source, theirs in table.found.parents if source == other.found.source
         }
         for column, theirs in product(table.found.columns, other.found.columns):
-            same = fold_name(theirs.name) in (fold_name(column.name), "id")
-            named = same and names_rows(column.name, other.name, theirs.name)
-            named = named or (column.name, theirs.name) in keys
+            named = _leads_to(column, other, theirs) or (column.name, theirs.name) in keys
             own = {table.unit.column if isinstance(table.unit, Via) else table.unit, root.unit}
             if named and not {column.name, theirs.name} & {*own, theirs_of.unit}:
                 yield table, column.name, other, theirs.name
+
+
+def _list_references(
+    tables: list[DeclaredTable],
+) -> Iterator[tuple[DeclaredTable, str, DeclaredTable, str]]:
+    """Yield the columns of private tables that name rows of a public table, as the names say."""
+    for table, other in product(tables, tables):
+        if table.unit is None or other.unit is not None:
+            continue
+        for column, theirs in product(table.found.columns, other.found.columns):
+            if _leads_to(column, other, theirs):
+                yield table, column.name, other, theirs.name
+
+
+def _leads_to(column: FoundColumn, other: DeclaredTable, theirs: FoundColumn) -> bool:
+    """Return whether a column names rows of another table by one of its columns, as the names say."""
+    same = fold_name(theirs.name) in (fold_name(column.name), "id")
+    return same and names_rows(column.name, other.name, theirs.name)
 
 
 def _find_root(table: DeclaredTable, tables: list[DeclaredTable]) -> DeclaredTable | None:

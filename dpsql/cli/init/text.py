@@ -63,6 +63,8 @@ class DeclaredTable:
     """Keys that are to be unique -> the table whose rows find their unit through them."""
     same_unit: dict[str, tuple[str, bool]] = field(default_factory=dict)
     """Columns that name rows of another table, TABLE.COLUMN -> whether these surely are of one unit."""
+    references: dict[str, tuple[str, str]] = field(default_factory=dict)
+    """Columns that may name rows of a public table -> the table and its column."""
 
     @property
     def name(self) -> str:
@@ -374,6 +376,9 @@ def _write_domains(table: DeclaredTable) -> Iterator[tuple[str, str]]:
             yield f"{name} = {table.domains[column.name]}", ""
         elif kind.name == "BOOLEAN":
             yield f'{name} = "BOOLEAN"', ""
+        elif column.name in table.references:
+            other, theirs = map(quote_toml, table.references[column.name])
+            yield f"# {name} = {{ table = {other}, column = {theirs} }}", "the values of a public table"
         elif kind.integer:
             yield f"# {name} = {{ from = ..., to = ... }}", ""
         elif kind.moment or kind.name == "DATE":

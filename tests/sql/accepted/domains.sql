@@ -141,3 +141,21 @@ ORDER BY n DESC LIMIT 2
 -- expect: itself
 SELECT COALESCE(g.k, 'none') AS x, COUNT(DISTINCT u.user_id) AS n FROM users u LEFT JOIN (SELECT user_id, CASE WHEN country = 'DE' THEN 'some' ELSE 'no' END AS k FROM visits) g ON g.user_id = u.user_id GROUP BY x
 ORDER BY n DESC LIMIT 2
+
+-- A5600 the names of days of undeclared days
+-- candidates: SELECT unnest(['Monday', 'Tuesday', 'Wednesday', 'Thursday', 'Friday', 'Saturday', 'Sunday', NULL])
+-- expect: itself
+SELECT dayname(day) AS d, COUNT(DISTINCT user_id) AS n FROM refunds GROUP BY d
+ORDER BY n DESC LIMIT 2
+
+-- A5601 texts of months of undeclared days that meet WHERE
+-- candidates: SELECT unnest(['01', '02', '03', '04', '05', '06', '07', '08', '09', '10', '11', '12', NULL])
+-- expect: itself
+SELECT strftime(day, '%m') AS m, COUNT(DISTINCT user_id) AS n FROM refunds WHERE day IS NOT NULL GROUP BY m
+ORDER BY n DESC LIMIT 2
+
+-- A5602 texts of minutes
+-- candidates: SELECT unnest(['00:00'])
+-- expect: itself
+SELECT strftime(day, '%H:%M') AS m, COUNT(DISTINCT user_id) AS n FROM refunds WHERE strftime(day, '%H:%M') IN ('00:00') GROUP BY m
+ORDER BY n DESC LIMIT 1

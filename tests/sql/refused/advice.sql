@@ -104,7 +104,7 @@ SELECT COUNT(DISTINCT user_id) FROM (SELECT user_id, LAG(page) OVER (PARTITION B
 SELECT upper(COUNT(DISTINCT user_id)) FROM visits
 
 -- R3429 a key of single units that is not shown
--- error: each value of the key belongs to one user_id, so no group has enough of them to be shown
+-- error: each value of basket_id belongs to one user_id, so no group has enough of them to be shown
 -- at: basket_id
--- hint: SELECT COUNT(DISTINCT user_id) AS n FROM baskets -- asks something else: all groups together
+-- hint: SELECT COUNT(DISTINCT user_id) AS n FROM baskets -- asks something else: all values of basket_id together
 SELECT COUNT(DISTINCT user_id) AS n FROM baskets GROUP BY basket_id

@@ -158,6 +158,20 @@ def test_domains_are_the_owners(run: Run) -> None:
     assert policy.tables["visits"].unit == UnitColumn("user_id", "person")
 
 
+def test_a_key_of_a_public_table_is_proposed_as_a_domain(run: Run) -> None:
+    with duckdb.connect() as made:
+        made.execute("COPY (SELECT 1 AS item_id, 2 AS user_id, 3 AS product_id) TO 'items.parquet'")
+        made.execute("COPY (SELECT 3 AS product_id, 'a' AS label) TO 'products.parquet'")
+    done = run("init", "items.parquet", "products.parquet", "--unit", "user_id", "--public", "products")
+    assert done.code == ExitCode.OK, done.err
+    line = '# product_id = { table = "products", column = "product_id" }'
+    text = Path("dpsql.toml").read_text("utf-8")
+    assert line in text
+    assert "# item_id = { from = ..., to = ... }" in text
+    Path("dpsql.toml").write_text(text.replace(line, line[2:]), "utf-8")
+    assert load("dpsql.toml").tables["items"].domain["product_id"] == TableDomain("products", "product_id")
+
+
 def test_a_domain_may_not_come_from_a_private_table(run: Run) -> None:
     done = run(
         *("init", "visits.parquet", "pages.parquet", "--unit", "pages=ROW", "--unit", "user_id"),

@@ -77,3 +77,21 @@ def test_which_averages_are_quotients(sales: NearlyExact, asked: str, quotient: 
     released = part.query.tree.sql().upper()
     assert ("COUNT(" in released) == quotient
     assert ("AVG(" in released) != quotient
+
+
+@pytest.mark.parametrize(
+    ("asked", "searched"),
+    [
+        ("AVG(price * weight)", True),
+        ("AVG(price * weight), AVG(price)", True),
+        ("AVG(price * weight) - AVG(price) * AVG(weight)", False),
+        ("CORR(price, weight)", False),
+    ],
+)
+def test_moments_of_pairs_keep_the_bounds_of_their_columns(
+    sales: NearlyExact, asked: str, searched: bool
+) -> None:
+    session: Session = sales.private._session
+    answer = session.run(f"SELECT {asked} FROM sales").release
+    assert answer is not None
+    assert ("outside 0 to 5,000 are cut" in str(answer.assumed)) != searched

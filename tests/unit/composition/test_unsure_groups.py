@@ -116,6 +116,14 @@ def test_rows_are_the_same_by_their_keys() -> None:
     assert find_same_rows(one, one, [], [1]).all()
 
 
+def test_rows_of_one_key_are_the_same_in_any_order() -> None:
+    one = pa.table({"region": ["a", "a", "b", "b", "c"], "x": [2.0, 1.0, 5.0, 6.0, 7.0]})
+    other = pa.table({"region": ["b", "a", "a", "b", "c", "c"], "x": [6.0, 1.0, 2.0, 4.0, 7.0, 7.0]})
+    for absent in (False, True):
+        same = find_same_rows(one, other, [0], [1], absent=absent)
+        assert same.tolist() == [True, True, False, True, False], "b has another row, and c one more"
+
+
 @pytest.mark.parametrize("block", [DAYS, "(SELECT d, SUM(u) AS n FROM t GROUP BY d)"])
 def test_a_sum_over_a_frame_of_rows_leaves_out_groups_without_rows(session: Session, block: str) -> None:
     frame = "SUM(n) OVER (ORDER BY d ROWS BETWEEN 1 PRECEDING AND CURRENT ROW)"
