@@ -21,7 +21,8 @@
                        the rows that count, ``where_ranges`` which values it leaves
 ``key_candidates``     which groups there can be; ``public_domains`` lists of values, ``public_values``
                        single values, ``stepped_values`` steps of a number, ``parts_of_times`` hours and
-                       names of days, ``count_keys`` numbers of a unit's rows, ``large_domains`` those of which not all groups are counted;
+                       names of days, ``count_keys`` numbers of a unit's rows, ``large_domains`` those of
+                       which not all groups are counted;
                        ``group_rules`` how many, and of which units, ``bounds_on_groups`` in how many
                        of them a unit counts
 ``part_guards``        conditions on the date of units, beside those from which they follow;

@@ -118,24 +118,16 @@ class Conditions:
 
 @dataclass(frozen=True, slots=True)
 class PartConditions(Conditions):
-    """Follows conditions over the date of units.
-
-    Attributes
-    ----------
-    calendar
-        Numbers the parts.
-    columns
-        The columns that hold the date, and whether each is padded.
-    dates
-        Whether the column is a DATE; else it is a TIMESTAMP.
-    evaluate
-        Evaluates constants.
-    """
+    """Follows conditions over the date of units."""
 
     calendar: Calendar
+    """Numbers the parts."""
     columns: Mapping[Column, bool]
+    """The columns that hold the date, and whether each is padded."""
     dates: bool
+    """Whether the column is a DATE; else it is a TIMESTAMP."""
     evaluate: Evaluate
+    """Evaluates constants."""
 
     def follow_leaf(self, condition: Expr) -> Truths:
         """Return the parts for which a comparison of a date with constants can be true, false and NULL."""

@@ -383,21 +383,14 @@ class KeptLadder:
 
 @dataclass(frozen=True, slots=True)
 class _Curve:
-    """The estimated numbers of units by size, in whole numbers.
-
-    Attributes
-    ----------
-    sizes
-        The size with which the units of a bin count, in 2^-20 steps; ascending.
-    above
-        Twice the number of units in this bin or beyond; it decreases, to 0 after the last bin.
-    total
-        Twice the total of these units, in 2^-20 steps.
-    """
+    """The estimated numbers of units by size, in whole numbers."""
 
     sizes: tuple[int, ...]
+    """The size with which the units of a bin count, in 2^-20 steps; ascending."""
     above: tuple[int, ...]
+    """Twice the number of units in this bin or beyond; it decreases, to 0 after the last bin."""
     total: tuple[int, ...]
+    """Twice the total of these units, in 2^-20 steps."""
 
     def cut(self, bound: int) -> int:
         """Return twice the estimated amount that a bound cuts from all units, in steps of 2^-20."""

@@ -87,37 +87,26 @@ class Hits(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class SparseVectorPlan(Mechanism[SparseVector]):
-    """The public facts of a run of the sparse vector family; tuples have one entry a branch, base first.
-
-    Attributes
-    ----------
-    groups, noise, limit, below
-        As given to `plan`.
-    share
-        The part of epsilon that pays for the threshold's noise.
-    hits
-        Base hits the budget pays for, at most the number of groups. A hit in branch j costs 1/2^j of one.
-    threshold_scale, scales
-        Noise scales in counts: of the threshold, and of the queries in each branch.
-    resolution
-        b, for a grid of 2^-b counts.
-    cutoffs
-        In grid steps: a branch passes if count + noise - threshold noise is at least this.
-    offsets
-        What is added to such a value, in counts, to get the gap: means of the noises, less the threshold.
-    """
+    """The public facts of a run of the sparse vector family; tuples have one entry a branch, base first."""
 
     groups: int
     noise: Noise
     limit: int | None
     below: bool
+    """As given to `plan`."""
     share: Fraction
+    """The part of epsilon that pays for the threshold's noise."""
     hits: int
+    """Base hits the budget pays for, at most the number of groups. A hit in branch j costs 1/2^j of one."""
     threshold_scale: Fraction
     scales: tuple[Fraction, ...]
+    """Noise scales in counts: of the threshold, and of the queries in each branch."""
     resolution: int
+    """b, for a grid of 2^-b counts."""
     cutoffs: tuple[int, ...]
+    """In grid steps: a branch passes if count + noise - threshold noise is at least this."""
     offsets: tuple[Fraction, ...]
+    """What is added to such a value, in counts, to get the gap: means of the noises, less the threshold."""
 
     @classmethod
     def _planned(
