@@ -22,7 +22,7 @@ from dpsql.analysis.released.quantiles import CellRows, Quantile
 from dpsql.analysis.released.released_calls import find_cells
 from dpsql.analysis.released.released_numbers import ReleasedAggregate
 from dpsql.analysis.released.unit_values import find_value_step
-from dpsql.errors import Fix, InternalError, QueryRefused
+from dpsql.errors import InternalError
 from dpsql.estimates import Formula, RowCount, SumOfRows
 from dpsql.kernel.check import Certificate, Change, Keys, NotCertified
 from dpsql.kernel.loss import Charge, Filter
@@ -290,12 +290,6 @@ class Plan:
                 raise ValueError("the policy's budget has no limit of costs")
             return EpsilonDivision(self.epsilon)
         return divide_epsilon(self.epsilon, *self.filters, accounting=accounting)
-
-    def refuse_option(
-        self, name: str, message: str, hint: str | None = None, fix: Fix | None = None
-    ) -> QueryRefused:
-        """Return the refusal of an option of the statement, at its place."""
-        return self.query.source.refuse(message, self.options.at.get(name), hint, fix)
 
     def with_share(self, share: Fraction, **options: object) -> Plan:
         """Return the plan of a part of the statement that gets this share of the divided amount."""

@@ -30,7 +30,7 @@ from dpsql.planning.mechanism_rules import (
 )
 from dpsql.planning.method import Considered, Method
 from dpsql.planning.noise_shares import is_counts_only
-from dpsql.planning.plan_requests import check_layout, check_options
+from dpsql.planning.plan_requests import check_layout, check_options, refuse_option
 from dpsql.planning.stable_selections import NAME, StableSelection
 from dpsql.planning.threshold_selection import SparseVectors
 from dpsql.planning.top_k_selection import LargestGroups
@@ -50,7 +50,8 @@ def choose(plan: Plan) -> Method:
     method = _plan_candidate(plan, chosen, compared)
     if plan_requests.is_simultaneous(plan) and isinstance(method, _SEVERAL_NOISES):
         box = "OPTIONS (mechanism = BOX), or " * _is_answered_by_box(plan)
-        raise plan.refuse_option(
+        raise refuse_option(
+            plan,
             "intervals",
             "intervals that cover all counts at once need one noise for all counts",
             f"{box}leave intervals out",
@@ -119,7 +120,7 @@ def _choose_candidate(plan: Plan, compared: dict[Candidate, Method] | None = Non
                 return LAPLACE_SELECTED, "Laplace noise on every group errs less"
             return each, fact
     over = f" over a domain of {plan.groups:,} groups" if plan.sparse else ""
-    raise plan.refuse_option("mechanism", f"mechanism {asked} cannot answer this{over}", "leave it out")
+    raise refuse_option(plan, "mechanism", f"mechanism {asked} cannot answer this{over}", "leave it out")
 
 
 def _plan_candidate(plan: Plan, candidate: Candidate, known: dict[Candidate, Method] | None = None) -> Method:
@@ -129,7 +130,7 @@ def _plan_candidate(plan: Plan, candidate: Candidate, known: dict[Candidate, Met
     except ValueError as error:
         raise _refuse_options(plan, error) from None
     if method.quote.scale > 2.0**40 and is_counts_only(plan):
-        raise plan.refuse_option("epsilon", "epsilon is too small: the noise would exceed every count")
+        raise refuse_option(plan, "epsilon", "epsilon is too small: the noise would exceed every count")
     return method
 
 

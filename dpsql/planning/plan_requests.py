@@ -9,13 +9,20 @@ from collections.abc import Iterable
 from fractions import Fraction
 
 from dpsql.analysis import OF_NUMBERS, Plan, count_candidates, is_selection_of_all
-from dpsql.errors import Fix
+from dpsql.errors import Fix, QueryRefused
 from dpsql.estimates import Strategy
 from dpsql.language import AboveThreshold, AllGroups, Scalar, TopK
 
 STRATEGIES: dict[str, Strategy] = {"AUTO": "BOX", "BOX": "BOX", "EACH": "EACH", "ANCHOR": "ANCHOR"}
 _LEAST_MISS = Fraction(1, 10**9)
 """The least probability with which an interval misses (see `estimates.closed_form.check_confidence`)."""
+
+
+def refuse_option(
+    plan: Plan, name: str, message: str, hint: str | None = None, fix: Fix | None = None
+) -> QueryRefused:
+    """Return the refusal of an option of a statement, at its place."""
+    return plan.query.source.refuse(message, plan.options.at.get(name), hint, fix)
 
 
 def confidence_of(plan: Plan) -> Fraction:
@@ -27,7 +34,8 @@ def strategy_of(plan: Plan) -> Strategy:
     """Return how the statement measures counts, and refuse intervals that this does not give."""
     strategy = STRATEGIES[plan.options.measure_strategy or "AUTO"]
     if is_simultaneous(plan) and strategy != "BOX":
-        raise plan.refuse_option(
+        raise refuse_option(
+            plan,
             "measure_strategy",
             f"simultaneous intervals need one noise for all counts, and {strategy} has several",
             "measure_strategy = BOX",
@@ -150,15 +158,19 @@ def check_layout(plan: Plan) -> None:
         order = plan.epsilon_division.order
     except ValueError:
         name = "layout" if options.layout else "noise" if options.noise == "GAUSSIAN" else "mechanism"
-        raise plan.refuse_option(
+        raise refuse_option(
+            plan,
             name,
             f"{name} {str(getattr(options, name)).upper()} divides costs, and here epsilons add: the policy "
             'says accounting = "pure", or a cap has no delta',
             f"leave {name} out",
         ) from None
     if order is None and options.noise == "GAUSSIAN":
-        raise plan.refuse_option(
-            "noise", "layout BASIC divides epsilon, and Gaussian noise has none", "leave layout out, or noise"
+        raise refuse_option(
+            plan,
+            "noise",
+            "layout BASIC divides epsilon, and Gaussian noise has none",
+            "leave layout out, or noise",
         )
 
 
@@ -176,9 +188,10 @@ def check_options(plan: Plan) -> None:
         ("candidates", plan.domain_size is None, "is for keys without a public domain"),
     ):
         if getattr(options, name) is not None and not meant:
-            raise plan.refuse_option(name, f"option {name} {said}", "leave it out")
+            raise refuse_option(plan, name, f"option {name} {said}", "leave it out")
     if options.order_share is not None and options.mechanism != "TOP_STABLE":
-        raise plan.refuse_option(
+        raise refuse_option(
+            plan,
             "order_share",
             "option order_share orders the set of Top Stable",
             "OPTIONS (.., mechanism = TOP_STABLE)" if plan.domain_size is None else "leave it out",
@@ -200,9 +213,10 @@ def check_options(plan: Plan) -> None:
 def _check_candidates(plan: Plan, selection: TopK) -> None:
     options = plan.options
     if options.candidates is not None and options.candidates < selection.k:
-        raise plan.refuse_option("candidates", "candidates must be at least k")
+        raise refuse_option(plan, "candidates", "candidates must be at least k")
     if count_candidates(selection.k, options) > MAX_CANDIDATES:
-        raise plan.refuse_option(
+        raise refuse_option(
+            plan,
             "candidates",
             f"over keys without a declared domain at most {MAX_CANDIDATES:,} groups can take part",
             "a smaller k, or fewer candidates",
@@ -221,14 +235,15 @@ def _check_outputs(plan: Plan) -> None:
         ):
             raise source.refuse("DP_PVALUE requires ORDER BY n DESC LIMIT k", output.at)
         if output.kind == "p_value" and options.noise not in (None, "EXPONENTIAL", "GAUSSIAN"):
-            raise plan.refuse_option("noise", "p-values are valid for exponential noise only")
+            raise refuse_option(plan, "noise", "p-values are valid for exponential noise only")
 
 
 def _check_every_group(plan: Plan, word: str) -> None:
     """Refuse what a release of the whole domain does not have."""
     options = plan.options
     if options.max_groups_contributed is not None and options.mechanism == "BOX":
-        raise plan.refuse_option(
+        raise refuse_option(
+            plan,
             "max_groups_contributed",
             "box noise on every group needs no bound on how many of them one unit may touch",
             "leave max_groups_contributed out, or mechanism",
@@ -236,8 +251,8 @@ def _check_every_group(plan: Plan, word: str) -> None:
     if isinstance(plan.selection, (TopK, AboveThreshold)):
         for asked in (needs_selecting(plan), wants_sparse_vector(plan)):
             if asked:
-                raise plan.refuse_option(
-                    "mechanism", f"{word} noise on every group has {asked}", "leave mechanism out"
+                raise refuse_option(
+                    plan, "mechanism", f"{word} noise on every group has {asked}", "leave mechanism out"
                 )
 
 

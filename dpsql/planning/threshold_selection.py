@@ -29,6 +29,7 @@ from dpsql.lazy_dataclass import dataclass
 from dpsql.planning import plan_requests
 from dpsql.planning.measuring import Measuring
 from dpsql.planning.method import AtDistance, NoisyResult, Quote
+from dpsql.planning.plan_requests import refuse_option
 from dpsql.planning.top_k_selection import NOISE
 
 _FAR = 60
@@ -70,7 +71,8 @@ class SparseVectors:
         if share is None:
             share = Fraction(1, 2) if others else Fraction(0)
         elif share == 0 and others:
-            raise plan.refuse_option(
+            raise refuse_option(
+                plan,
                 "measure",
                 "only the count compared with the threshold is free: measure = 0 pays for no other",
                 "leave measure out",

@@ -37,6 +37,7 @@ from dpsql.planning import plan_requests, unknown_keys
 from dpsql.planning.measuring import Measuring
 from dpsql.planning.method import NoisyResult, Quote
 from dpsql.planning.noise_shares import divide_among
+from dpsql.planning.plan_requests import refuse_option
 
 
 def plan_joint(plan: Plan, selection: TopK, epsilon: Fraction) -> Joint:
@@ -44,7 +45,7 @@ def plan_joint(plan: Plan, selection: TopK, epsilon: Fraction) -> Joint:
     options = plan.options
     _refuse_gaps(plan, "the joint exponential mechanism", "NOISY_TOP_K")
     if options.noise not in (None, "GAUSSIAN"):
-        raise plan.refuse_option("noise", "option noise has no meaning for mechanism JOINT", "leave it out")
+        raise refuse_option(plan, "noise", "option noise has no meaning for mechanism JOINT", "leave it out")
     ranged = EpsilonDivision(epsilon, plan.epsilon_division.order).ranged_epsilon()
     return Joint.plan(plan.groups, selection.k, ranged, **_moves(plan, selection))
 
@@ -226,7 +227,8 @@ def _share(plan: Plan, selection: TopK, shown: list[int]) -> Fraction:
     if not shown:
         return share or Fraction(0)
     if share == 0:
-        raise plan.refuse_option(
+        raise refuse_option(
+            plan,
             "measure",
             "measure = 0 pays for no count, and a count is selected",
             "leave measure out, or select the keys alone",

@@ -27,6 +27,7 @@ from dpsql.lazy_dataclass import dataclass
 from dpsql.planning import plan_requests
 from dpsql.planning.method import KeepsQuote, NoisyResult, Quote
 from dpsql.planning.noise_shares import LaplaceBlock, Values, divide_into_blocks, errors_of_blocks
+from dpsql.planning.plan_requests import refuse_option
 from dpsql.planning.result_table import order_by_terms
 
 NOTE = "fewer rows than asked for may come: a key is shown only when no single unit can have put it there"
@@ -47,18 +48,19 @@ def _check(plan: Plan, selection: TopK, name: str) -> None:
     ordered = _needs_order(plan, selection)
     orders = name == "TOP_STABLE" and selection.threshold is None
     if name != "LIMITED_DOMAIN" and ordered is not None and not (orders and _order_share(plan, selection)):
-        raise plan.refuse_option(
+        raise refuse_option(
+            plan,
             "mechanism",
             f"{ordered} needs groups in order, and {name} releases a set without order",
             "OPTIONS (.., order_share = 0.25)" if orders else "mechanism = LIMITED_DOMAIN",
         )
     if name != "TOP_STABLE" and options.noise == "LAPLACE":
-        raise plan.refuse_option(
-            "noise", "the limited domain mechanism supports exponential noise only", "leave noise out"
+        raise refuse_option(
+            plan, "noise", "the limited domain mechanism supports exponential noise only", "leave noise out"
         )
     if name == "LIMITED_THEN_STABLE" and selection.k == 1:
-        raise plan.refuse_option(
-            "mechanism", "a single group leaves no epsilon for Top Stable", "mechanism = LIMITED_DOMAIN"
+        raise refuse_option(
+            plan, "mechanism", "a single group leaves no epsilon for Top Stable", "mechanism = LIMITED_DOMAIN"
         )
     _delta(plan)
 
