@@ -335,23 +335,16 @@ class WholeTable:
 
 @dataclass(frozen=True, slots=True)
 class LeftOut:
-    """What a bound leaves out of a number, as a kept ladder knows it.
-
-    Attributes
-    ----------
-    kept
-        The ladder.
-    bound
-        The bound on each unit, in steps of the ladder.
-    lowest, highest
-        What 1 of the measure is worth at least, if that is below 0, and at most, if that is above: a row of a
-        sum has a value within its bounds.
-    """
+    """What a bound leaves out of a number, as a kept ladder knows it."""
 
     kept: Kept
+    """The ladder."""
     bound: int
+    """The bound on each unit, in steps of the ladder."""
     lowest: Fraction = Fraction(0)
     highest: Fraction = Fraction(1)
+    """What 1 of the measure is worth at least, if that is below 0, and at most, if that is above: a row of a
+    sum has a value within its bounds."""
 
     @property
     def signed(self) -> bool:
@@ -361,25 +354,17 @@ class LeftOut:
 
 @dataclass(frozen=True, slots=True)
 class CutValues:
-    """What bounds cut from the values of which a number is.
-
-    Attributes
-    ----------
-    text
-        What the number is of, as the statement writes it; "": rows.
-    low, high
-        The bounds.
-    per_group
-        Whether a unit's total, or average, in a group is cut; else each row's value.
-    kept
-        The ladder with which it was released what values have beyond these bounds; None: it was not.
-    """
+    """What bounds cut from the values of which a number is."""
 
     text: str
+    """What the number is of, as the statement writes it; "": rows."""
     low: Fraction
     high: Fraction
+    """The bounds."""
     per_group: bool
+    """Whether a unit's total, or average, in a group is cut; else each row's value."""
     kept: Kept | None = None
+    """The ladder with which it was released what values have beyond these bounds; None: it was not."""
 
     @property
     def beyond(self) -> ValuesBeyond | None:
@@ -389,18 +374,11 @@ class CutValues:
 
 @dataclass(frozen=True, slots=True)
 class ConstantCut:
-    """A constant that may cut what a unit has; nobody knows how much it leaves out.
-
-    Attributes
-    ----------
-    of
-        What of a unit is bounded, such as rows.
-    most
-        The constant.
-    option
-        The option of the statement that says it; "": a call or the policy does.
-    """
+    """A constant that may cut what a unit has; nobody knows how much it leaves out."""
 
     of: str
+    """What of a unit is bounded, such as rows."""
     most: int
+    """The constant."""
     option: str
+    """The option of the statement that says it; "": a call or the policy does."""

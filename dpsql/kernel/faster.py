@@ -98,21 +98,14 @@ class UnitFacts(Sealed):
 
 @dataclass(frozen=True, slots=True)
 class Room:
-    """What the bits of all groups may take.
-
-    Attributes
-    ----------
-    groups
-        How many groups the rows have at most, with those whose keys no domain has.
-    threads
-        How many threads the engine has: each has bits of its own.
-    memory
-        The bytes that they may take together.
-    """
+    """What the bits of all groups may take."""
 
     groups: int
+    """How many groups the rows have at most, with those whose keys no domain has."""
     threads: int
+    """How many threads the engine has: each has bits of its own."""
     memory: int
+    """The bytes that they may take together."""
 
     def has(self, rows: int, wide: int, numbers: int) -> bool:
         """Whether there is memory to count some numbers over a range of units by bits, and it is faster."""
