@@ -53,38 +53,26 @@ IN_A_GROUP = (Contribution.ROWS_IN_A_GROUP, Contribution.TOTAL_IN_A_GROUP)
 
 @dataclass(frozen=True, slots=True)
 class Ladder:
-    """The bounds among which one is found: powers of two of a step, from 2^0 to 2^`top`; for values also 0.
-
-    Attributes
-    ----------
-    of
-        What of a unit is bounded.
-    row
-        The value of a row, in steps or with decimals; NULL where the row has none. Of groups, the condition
-        on rows; None: all count.
-    scale
-        The decimals of the values; 0: they are whole steps.
-    step
-        What a step is worth.
-    top
-        The power of the largest bound.
-    by_row
-        Whether each row is a privacy unit.
-    ends
-        Whether no unit can have more than the largest bound, from the type of the values, or since somebody
-        says so. If that bound is found where it is not so, nobody knows how much is cut.
-    type
-        The type of the values.
-    """
+    """The bounds among which one is found: powers of two of a step, from 2^0 to 2^`top`; of values also 0."""
 
     of: Contribution
+    """What of a unit is bounded."""
     row: Expr | None
+    """The value of a row, in steps or with decimals; NULL where the row has none. Of groups, the condition on
+    rows; None: all count."""
     scale: int
+    """The decimals of the values; 0: they are whole steps."""
     step: Fraction
+    """What a step is worth."""
     top: int
+    """The power of the largest bound."""
     by_row: bool
+    """Whether each row is a privacy unit."""
     ends: bool = False
+    """Whether no unit can have more than the largest bound, from the type of the values, or since somebody
+    says so. If that bound is found where it is not so, nobody knows how much is cut."""
     type: SqlType = BIGINT
+    """The type of the values."""
     far: Expr | None = None
     """What is added to `row`, which is then a BIGINT: NULL for nearly all rows."""
 

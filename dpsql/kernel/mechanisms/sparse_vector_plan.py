@@ -47,22 +47,15 @@ _LARGEST_CUTOFF = 1 << 62
 
 @dataclass(frozen=True, eq=False, slots=True)
 class SparseVector(Result["SparseVectorPlan"]):
-    """The groups found above the threshold.
-
-    Attributes
-    ----------
-    index
-        int64, positions of the hits in the counts.
-    gap
-        float64, in counts: how far each hit is above the noisy threshold; never negative. Apart from
-        selection bias, gap plus threshold is an unbiased estimate of the count.
-    branch
-        int64, the branch in which each hit passed; 0 is the base branch.
-    """
+    """The groups found above the threshold."""
 
     index: NDArray[np.int64]
+    """int64, positions of the hits in the counts."""
     gap: NDArray[np.float64]
+    """float64, in counts: how far each hit is above the noisy threshold; never negative. Apart from selection
+    bias, gap plus threshold is an unbiased estimate of the count."""
     branch: NDArray[np.int64]
+    """int64, the branch in which each hit passed; 0 is the base branch."""
 
 
 class Hits(NamedTuple):

@@ -186,20 +186,14 @@ _LARGEST = 1 << 61
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Histograms:
-    """The rows of each group in each cell of a grid; cells without rows are left out.
-
-    Attributes
-    ----------
-    groups
-        Number of groups; those without rows have no entry.
-    group, cell, number
-        int64, an entry each: a group, a cell that has rows of it, and how many. No cell twice in a group.
-    """
+    """The rows of each group in each cell of a grid; cells without rows are left out."""
 
     groups: int
+    """Number of groups; those without rows have no entry."""
     group: NDArray[np.int64]
     cell: NDArray[np.int64]
     number: NDArray[np.int64]
+    """int64, an entry each: a group, a cell that has rows of it, and how many. No cell twice in a group."""
 
     def each(self) -> Iterator[Histogram]:
         """Return the histogram of each group, in order."""
