@@ -229,6 +229,8 @@ class Obstacle:
     fix: Fix | None = field(default=None, repr=False)
     unknown: Unknown = ""
     """What is named here and does not exist."""
+    others: tuple[tuple[str | None, Fix], ...] = field(default=(), repr=False)
+    """Other changes that may be meant, each with its hint."""
 
     def __str__(self) -> str:
         parts = [self.message]

@@ -7,7 +7,8 @@
                        ``unmatched_rows`` the rows no unit owns
 ``released``           the aggregates that may be released, from their calls to the numbers with noise
 ``select_blocks``      SELECTs in subqueries: ``window_functions``, ``block_groups`` and
-                       ``aggregate_functions`` their parts, ``nested_queries`` what is within them
+                       ``aggregate_functions`` their parts, ``nested_queries`` what is within them;
+                       ``set_operations`` of them
 ``from_tables``        items of FROM, ``from_joins`` their joins; ``lists_and_series``;
                        ``known_subqueries`` those that a statement has several times
 ``scalar_rules``       scalar expressions: ``casts``, ``call_rules`` and ``syntax_rules`` more of them,
@@ -18,13 +19,14 @@
                        ``compiled_relation`` are what it makes; ``schema_catalog`` what it asks of the
                        schema database
 ``facts_of_values``    bounds of an expression, its grain of time, NULL; ``row_conditions`` what holds on
-                       the rows that count, ``where_ranges`` which values it leaves
-``key_candidates``     which groups there can be; ``public_domains`` lists of values, ``public_values``
-                       single values, ``stepped_values`` steps of a number, ``parts_of_times`` hours and
-                       names of days, ``count_keys`` numbers of a unit's rows, ``large_domains`` those of
-                       which not all groups are counted;
-                       ``group_rules`` how many, and of which units, ``bounds_on_groups`` in how many
-                       of them a unit counts
+                       the rows that count, ``where_ranges`` which values it leaves, ``empty_conditions``
+                       where that is none, ``likely_mistakes`` what is hardly meant
+``key_candidates``     which groups there can be, from ``public_rows``, with the ``unit_order`` of dates;
+                       ``public_domains`` lists of values, ``public_values`` single values,
+                       ``stepped_values`` steps of a number, ``parts_of_times`` hours and names of days,
+                       ``count_keys`` numbers of a unit's rows, ``large_domains`` those of which not all
+                       groups are counted; ``group_rules`` how many, and of which units,
+                       ``bounds_on_groups`` in how many of them a unit counts
 ``part_guards``        conditions on the date of units, beside those from which they follow;
                        ``part_conditions`` which parts of units a condition leaves, ``value_conditions``
                        where each value of a column is a part

@@ -135,6 +135,9 @@ AGGREGATES: dict[str, AggregateRule] = {
 _WITHIN = frozenset({"min", "max", "any_value", "avg", "mean", "median"})
 """Aggregates whose result lies between the least and the greatest of their values."""
 
+CHOOSING = frozenset({"min", "max", "any_value"})
+"""Aggregates whose result is one of their values, which is NULL if all are."""
+
 ORDER_DEPENDENT = split_words(
     """
     first last list array_agg string_agg group_concat arg_max arg_min max_by min_by mode stddev variance
@@ -203,7 +206,7 @@ def compile_aggregate(compiler: StatementCompiler, node: exp.Expr, scope: Scope)
             f"the result of {name} depends on the order of rows", node, "use MIN, MAX, COUNT or SUM"
         )
     arguments = node.expressions
-    if name == "count" and (not arguments or isinstance(arguments[0], exp.Star)):
+    if name == "count" and (not arguments or (len(arguments) == 1 and isinstance(arguments[0], exp.Star))):
         return Typed(Aggregate("COUNT", filter=where), BIGINT)
     distinct = False
     if len(arguments) == 1 and isinstance(arguments[0], exp.Distinct):
@@ -216,7 +219,10 @@ def compile_aggregate(compiler: StatementCompiler, node: exp.Expr, scope: Scope)
         raise compiler.source.refuse(f"{name} does not take {value.type}", node)
     result = aggregate.form(value, distinct=distinct)
     bounds = bounds_of_cast(value, result.type) if name in _WITHIN else None
-    return replace(result, node=_add_filter(result.node, where), literal=None, domain=None, bounds=bounds)
+    made = replace(result, node=_add_filter(result.node, where), literal=None, domain=None, bounds=bounds)
+    if name in CHOOSING and scope.block is not None:
+        return scope.block.choose(made, value, sure=where is None)
+    return replace(made, span=None, nulls=True)
 
 
 ORDERED = {"first": "FIRST", "last": "LAST", "list": "LIST", "array_agg": "LIST"}
@@ -247,7 +253,8 @@ def compile_ordered(
             raise compiler.source.refuse(f"{name} of constants is a constant", node)
         there = Binary("AND", *(Paren(IsNull(v.node, negated=True)) for v in (x, y)))
         made = Aggregate("FIRST", (x.node,), order=order, filter=there)
-        return replace(x, node=made, unit=UnitRole.NONE, literal=None, domain=None)
+        chosen = replace(x, node=made, unit=UnitRole.NONE, literal=None, domain=None)
+        return chosen if scope.block is None else scope.block.choose(chosen, x, sure=False)
     if len(arguments) != 1 or not isinstance(arguments[0], exp.Order):
         raise compiler.source.refuse(
             f"the result of {name} depends on the order of rows", node, f"{name.upper()}(page ORDER BY day)"
@@ -271,8 +278,10 @@ def compile_ordered(
         raise compiler.source.refuse(f"lists of {value.type} are not collected", node)
     made = Aggregate(ORDERED[name], (value.node,), order=tuple(terms), filter=where)
     bounds = value.bounds if sql_type == value.type else None
-    value = replace(value, unit=UnitRole.NONE, literal=None, domain=None, bounds=bounds)
-    return replace(value, node=made, type=sql_type)
+    chosen = replace(value, node=made, type=sql_type, unit=UnitRole.NONE, literal=None, bounds=bounds)
+    if sql_type != value.type or scope.block is None:
+        return replace(chosen, domain=None, span=None, nulls=True)
+    return scope.block.choose(chosen, value, sure=where is None)
 
 
 def _check_order(compiler: StatementCompiler, node: exp.Expr, *values: Typed) -> None:

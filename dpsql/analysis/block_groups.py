@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import ChainMap
 from dataclasses import field, replace
+from functools import partial
 
 from sqlglot import exp
 
@@ -10,11 +12,17 @@ from dpsql.analysis.aggregate_functions import aggregate_name, compile_aggregate
 from dpsql.analysis.casts import make_canonical
 from dpsql.analysis.compiled_relation import Block, From, Item, Relation, RelationColumn, Scope, select_list
 from dpsql.analysis.compiler import StatementCompiler, check_arguments, read_whole_number
-from dpsql.analysis.facts_of_values import never_null
 from dpsql.analysis.key_candidates import add_domain
 from dpsql.analysis.period_refusals import refuse_totals
 from dpsql.analysis.released import find_default
-from dpsql.analysis.row_conditions import Names, find_known_rows, is_fact
+from dpsql.analysis.row_conditions import (
+    Condition,
+    KnownRows,
+    Names,
+    find_known_rows,
+    is_fact,
+    split_conjuncts,
+)
 from dpsql.analysis.scalar_rules import compile_condition
 from dpsql.analysis.typed_expression import UNKNOWN, Typed, UnitRole, make_column, tells_units
 from dpsql.errors import QueryRefused
@@ -77,8 +85,6 @@ class Group:
     """The compiled keys, each with its column in the grouped relation."""
     aggregates: list[Typed] = field(default_factory=list)
     windows: list[Typed] = field(default_factory=list)
-    numbers: set[str] = field(default_factory=set)
-    """The names of numbers of rows, which are never NULL."""
     most: int | None = None
     """How many rows of a unit count, as the policy says."""
     facts: Names = frozenset()
@@ -94,8 +100,7 @@ class Group:
         if isinstance(node, exp.Window) and self.around is not None:
             value = self.compiler.expression(node, self.around)
             self.windows.append(value)
-            made = make_column(self.alias, f"w{len(self.windows) - 1}", value.type)
-            return replace(made, link=value.owned_key, decimal=value.decimal)
+            return self.compiler.name_value(self.alias, f"w{len(self.windows) - 1}", value)
         if contains_aggregate(node) or isinstance(node, (exp.Literal, exp.Null, exp.Boolean, exp.Interval)):
             return None
         if (
@@ -114,8 +119,7 @@ class Group:
             return self.keys[make_canonical(value).node]
         if isinstance(node, exp.Column) and is_fact(value, self.facts):
             # All rows of a unit have one value, as the owner declares: any of them is that of the group.
-            made = self._compile_aggregate(make_call("any_value", copy_tree(node)))
-            return replace(made, domain=value.domain, span=value.column_span())
+            return self._compile_aggregate(make_call("any_value", copy_tree(node)))
         if isinstance(node, exp.Column):
             raise self.compiler.source.refuse(
                 f"{node.name} is neither a group key nor inside an aggregate", node
@@ -144,13 +148,14 @@ class Group:
 
     def _compile_aggregate(self, node: exp.Expr) -> Typed:
         value = compile_aggregate(self.compiler, node, self.inner)
+        for i, other in enumerate(self.aggregates):
+            if other.node == value.node:
+                return self.compiler.columns[f"{self.alias}.a{i}"]
         self.aggregates.append(value)
-        made = make_column(self.alias, f"a{len(self.aggregates) - 1}", value.type)
-        made = replace(made, link=value.owned_key, decimal=value.decimal)
-        if aggregate_name(node) != "count":
-            return replace(made, bounds=value.bounds)
-        self.numbers |= made.reads
-        return replace(made, bounds=value.bounds, most=self.most, nulls=False)
+        made = self.compiler.name_value(self.alias, f"a{len(self.aggregates) - 1}", value)
+        if aggregate_name(node) == "count":
+            made = self.compiler.columns[next(iter(made.reads))] = replace(made, nulls=False, most=self.most)
+        return made
 
 
 def compile_groups(
@@ -193,14 +198,17 @@ def compile_groups(
     for i, key in enumerate(keys):
         made = make_column(alias, f"k{i}", key.type)
         link = key.link if key.is_column else ""
-        made = replace(made, unit=key.unit, link=link, domain=key.domain, span=key.column_span())
+        made = replace(made, unit=key.unit, link=link, domain=key.domain, span=key.span)
         made = replace(made, bounds=key.bounds, nulls=key.nulls, decimal=key.decimal)
+        compiler.columns[f"{alias}.k{i}"] = made
         group.keys.setdefault(key.node, made)
     around = source.scope.block or Block(owner, source.unit)
     unit = tree.Column(alias, "u") if source.unit is not None else None
     cells = tree.columns(alias, "k", len(keys))
+    groups = KnownRows(ChainMap(compiler.columns))
     # With the unit, the keys identify a group.
-    block = replace(around, unit=unit, columns=cells, windows=False)
+    find_values = partial(add_domain, compiler.catalog, known=groups)
+    block = replace(around, unit=unit, columns=cells, windows=False, find_values=find_values)
     outer = Scope(compiler.source, intercept=group.lookup, block=block)
     group.around = Scope(compiler.source, intercept=group.inside, block=replace(block, windows=True))
     values: list[Typed] = []
@@ -220,25 +228,22 @@ def compile_groups(
     # Keys are written by place: the engine reads a key that is an integer constant as a place.
     places = tuple(Constant(i + 1, INTEGER) for i in range(len(by)))
     made_of = tree.items("a", (make_canonical(a).node for a in group.aggregates))
-    query = Select((*by, *made_of), source.source, where, group=places)
+    query = counted = Select((*by, *made_of), source.source, where, group=places)
     held = frozenset(name for k in keys if is_fact(k, facts) for name in group.keys[k.node].reads)
-    whole = {name for key in group.keys.values() if not key.nulls for name in key.reads} | group.numbers
+    kept = [Condition(each) for each in (*split_conjuncts(having), *split_conjuncts(qualify))]
+    groups = replace(groups, conditions=tuple(kept), source=Derived(counted, alias))
+    values = [add_domain(compiler.catalog, value, groups) for value in values]
     columns = tuple(
-        RelationColumn.of(
-            i.name,
-            v,
-            fact=owner is not None and v.reads <= held,
-            nulls=not never_null(v.guarded_node, whole.__contains__),
-        )
+        RelationColumn.of(i.name, v, fact=owner is not None and v.reads <= held, nulls=v.nulls)
         for i, v in zip(items, values, strict=True)
     )
     condition = having
     if group.windows or qualify is not None:
         # HAVING first, then the windows over what it left, then QUALIFY: the same alias names each level.
-        kept = select_list(unit, "k", cells)
-        kept += tree.items("a", tree.columns(alias, "a", len(group.aggregates)))
-        kept += tree.items("w", (make_canonical(w).node for w in group.windows))
-        query = Select(kept, Derived(query, alias), having)
+        inner = select_list(unit, "k", cells)
+        inner += tree.items("a", tree.columns(alias, "a", len(group.aggregates)))
+        inner += tree.items("w", (make_canonical(w).node for w in group.windows))
+        query = Select(inner, Derived(query, alias), having)
         condition = qualify
     listed = select_list(unit, "c", (v.guarded_node for v in values))
     query = Select(listed, Derived(query, alias), condition)

@@ -368,5 +368,5 @@ class ConstantCut:
     """What of a unit is bounded, such as rows."""
     most: int
     """The constant."""
-    option: str
-    """The option of the statement that says it; "": a call or the policy does."""
+    by: str
+    """In words which option of the statement says it, or may say another; "": a call or the policy does."""

@@ -97,16 +97,17 @@ class _PlanChecker:
         waiting = [plan]
         while waiting:
             node = waiting.pop()
-            values: Iterable[object] = ()
-            if isinstance(node, list):
-                values = node
-            elif isinstance(node, dict):
+            values: Iterable[object] = node  # type: ignore[assignment]  # else it is a list
+            if isinstance(node, dict):
                 if "expression_class" in node:
                     self.expression(node)
-                elif isinstance(node.get("type"), str) and str(node["type"]).startswith("LOGICAL_"):
+                elif str(node.get("type")).startswith("LOGICAL_"):
                     self.plan(node)
                 values = node.values()
-            waiting += [value for value in values if isinstance(value, (dict, list))]
+            for value in values:
+                kind = type(value)  # of what is read from JSON; isinstance() takes twice as long
+                if kind is dict or kind is list:
+                    waiting.append(value)
 
     def plan(self, node: dict[str, Any]) -> None:
         kind = node["type"]

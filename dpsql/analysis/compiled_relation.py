@@ -78,7 +78,7 @@ class RelationColumn:
     ) -> RelationColumn:
         """Return the column of a select list that holds an expression."""
         link = value.link if value.is_column else ""
-        span, bounds = value.column_span(), value.bounds
+        span, bounds = value.span, value.bounds
         most = value.most if value.is_column and not nulls else None
         known = name, value.type, value.unit, value.domain, link, span, fact, borrowed, bounds
         return cls(*known, nulls=nulls, most=most, not_negative=not_negative, decimal=value.decimal)
@@ -178,6 +178,16 @@ class Block:
     """The windows of the WINDOW clause, by folded name."""
     windows: bool = False
     """Whether window functions are allowed here."""
+    find_values: Callable[[Typed], Typed] | None = None
+    """Return an expression over the block's rows with its public values; None: nobody asks for them."""
+
+    def choose(self, made: Typed, value: Typed, *, sure: bool) -> Typed:
+        """Return what chooses one of the values that an expression has in several rows, or NULL.
+
+        Its public values are those of the expression. `sure` says that there always is a row to choose.
+        """
+        known = value if self.find_values is None else self.find_values(value)
+        return replace(made, domain=known.domain, span=known.span, nulls=known.nulls or not sure)
 
 
 @dataclass(slots=True)

@@ -13,13 +13,13 @@ from sqlglot import exp
 from dpsql.analysis.bound_ladders import Ladder, WholeTable
 from dpsql.analysis.compiled_relation import Cte, From, Relation, Scope
 from dpsql.analysis.schema_catalog import Catalog
-from dpsql.analysis.typed_expression import Typed
+from dpsql.analysis.typed_expression import Typed, make_column
 from dpsql.errors import InternalError, QueryRefused
 from dpsql.kernel.check import Proofs
 from dpsql.kernel.loss import exact
 from dpsql.kernel.tree import OPAQUE, Expr, OrderTerm
 from dpsql.language import MARK, StatementText, list_visible_ctes
-from dpsql.lazy_dataclass import dataclass
+from dpsql.lazy_dataclass import dataclass, replace
 from dpsql.policy import Assumed, Policy, fold
 
 MAX_LEVELS = 16
@@ -186,6 +186,14 @@ class StatementCompiler:
     def give_up(self) -> NoReturn:
         """Stop where a part is missing that was refused; only a survey can come here."""
         raise InternalError("this is a bug of dpsql, nothing was run or charged: a refused part was missed")
+
+    def name_value(self, table: str, name: str, value: Typed) -> Typed:
+        """Return an aggregate or a window as a column of a block, with what is known of its values."""
+        made = make_column(table, name, value.type)
+        made = replace(made, link=value.owned_key, decimal=value.decimal, bounds=value.bounds)
+        made = replace(made, domain=value.domain, span=value.span, nulls=value.nulls)
+        self.columns[f"{table}.{name}"] = made
+        return made
 
     def tentative(self, node: exp.Expr, scope: Scope) -> Typed:
         """Compile an expression that may also mean something else; its refusal is no obstacle."""

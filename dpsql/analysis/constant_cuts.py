@@ -35,12 +35,19 @@ def find_constant_cuts(
 ) -> tuple[ConstantCut, ...]:
     """Return the constants that may cut; `groups` is how many of them the query keeps of a unit, if any."""
     made = [each for count in counts for each in _cuts_of(compiler, count, options, domain_size)]
-    by = _GROUPS if options.max_groups_contributed is not None else ""
+    by = _by(options, _GROUPS)
     if groups is not None and not find_groups_left_out(compiler, selection, options):
         made.append(ConstantCut("groups", groups, by))
     if partitions is not None and partitions.bounded:
         made.append(ConstantCut("partitions", partitions.per_unit, by))
     return tuple(dict.fromkeys(made))
+
+
+def _by(options: Options, name: str) -> str:
+    """Return in words where a bound is from, if an option has it, that is written or that was chosen."""
+    if getattr(options, name) is None:
+        return ""
+    return f"as {name} says" if name in options.at else f"chosen for the least noise ({name} says another)"
 
 
 def _cuts_of(
@@ -51,8 +58,7 @@ def _cuts_of(
     searched = any(has_bound_of(count, ladder, compiler.bound(ladder)) for ladder in tuple(compiler.ladders))
     if searched or find_left_out(compiler, count) is not None:
         return
-    by_rows = _ROWS if options.max_rows_contributed is not None else ""
-    by_groups = _GROUPS if options.max_groups_contributed is not None else ""
+    by_rows, by_groups = _by(options, _ROWS), _by(options, _GROUPS)
     rows = bound_on_rows(count)
     if isinstance(part, CellRows) and not (part.single or part.extreme or Contribution.ROWS in of):
         rows = part.most

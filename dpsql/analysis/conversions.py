@@ -43,6 +43,8 @@ _DATE = r"[+-]?\d{1,6}[-/\\ ]\d{1,2}[-/\\ ]\d{1,2}(?:\s*\(BC\))?"
 _CLOCK = r"\d{1,2}:\d{1,2}(?::\d{1,2}(?:\.\d*)?)?"
 _WORD = lazy_pattern(r"\s*[+-]?(epoch|infinity|inf)\s*", re.IGNORECASE)
 _NAIVE = lazy_pattern(rf"\s*(?:{_DATE})?(?:(?:\s+|T)?{_CLOCK})?\s*", re.IGNORECASE)
+_SHORT = lazy_pattern(r"\s*\d{1,3}([-/ \\]\d\d?){2}(?!\d)")
+"""A day whose year has too few digits: '5/1/13' is one of the year 5, and meant as another."""
 _MOMENT = (
     rf"(?i:\s*(?P<naive>{_DATE}(?:(?:\s+|T)(?P<clock>{_CLOCK}))?)\s*(?P<zone>Z|[+-][\d:]+|[A-Z][\w/+-]*)?\s*)"
 )
@@ -208,9 +210,8 @@ def refuse_text(source: StatementText, text: str, sql_type: SqlType, at: exp.Exp
         )
     hint = "write it as '2024-07-02 00:00:00+02:00'" if sql_type == TIMESTAMPTZ else None
     hint = "write it as year, month, day: '2024-07-02'" if sql_type.name == "DATE" else hint
-    return source.refuse(
-        f"this text is not a valid {sql_type}", at, hint or f"write the text as {with_article(str(sql_type))}"
-    )
+    what = f"this text is not a valid {sql_type}" + ": its year has too few digits" * bool(_SHORT.match(text))
+    return source.refuse(what, at, hint or f"write the text as {with_article(str(sql_type))}")
 
 
 def _name_sides(at: exp.Expr) -> list[str]:
@@ -294,6 +295,8 @@ def convert_implicitly(catalog: Catalog, value: Typed, sql_type: SqlType) -> Typ
         return value
     if value.type.name == "NULL":
         return cast(value, sql_type)
+    if (sql_type.moment or sql_type.name == "DATE") and _SHORT.match(value.text or ""):
+        return None
     if sql_type == TIMESTAMPTZ:
         return convert_to_instant(catalog, value)
     if value.text is not None:
@@ -311,9 +314,7 @@ def convert_implicitly(catalog: Catalog, value: Typed, sql_type: SqlType) -> Typ
         return cast(value, sql_type, lossless=True)
     if sql_type == TIMESTAMP and value.type.name == "DATE":
         return cast(value, sql_type)
-    if sql_type == VARCHAR and value.type.name == "ENUM":
-        return cast(value, sql_type, lossless=True)
-    return None
+    return cast(value, sql_type, lossless=True) if (value.type.name, sql_type) == ("ENUM", VARCHAR) else None
 
 
 def _widen_to_hugeint(value: Typed) -> Typed:

@@ -167,7 +167,8 @@ def _compile_join(
     names = find_facts_of_join(kind, left, relation, origin, conditions, pairs, len(using or own))
     scope = mark_facts(_make_scope(compiler, left, relation, origin, kind, merged), names)
     repeats = left.repeats if kept else left.repeats_beside(relation, pairs)
-    return From(joined, scope, owner, unit, left.unique if kept else frozenset(), repeats)
+    unique = left.unique if kept else _unique_within_units(kind, left, relation, origin)
+    return From(joined, scope, owner, unit, unique, repeats)
 
 
 def _resolve_using(
@@ -370,6 +371,21 @@ def is_tied_by_units(pairs: Iterable[tuple[Typed, Typed]], owner: Owner | None =
 def _are_of_one_period(a: Typed, b: Typed) -> bool:
     """Return whether equal values are of units in one period."""
     return (a.is_period and b.is_period) or bool(a.unit.every and a.unit is b.unit and a.type == b.type)
+
+
+def _unique_within_units(
+    kind: str, left: From, right: Relation, origin: Origin
+) -> frozenset[frozenset[Expr]]:
+    """Return the sets of columns that are unique within a unit in rows of equal units that meet.
+
+    Where one side has one row of each unit, a unit's rows are as many as those of the other, or one.
+    """
+    if kind not in ("INNER", "LEFT") or left.owner is None or right.owner is None:
+        return frozenset()
+    one, found = frozenset[Expr](), frozenset[frozenset[Expr]]()
+    if frozenset() in right.unique:
+        found |= left.unique
+    return found | right.unique_in(origin) if one in left.unique else found
 
 
 def _has_single_match(right: Relation, origin: Origin, pairs: list[tuple[Typed, Typed]]) -> bool:

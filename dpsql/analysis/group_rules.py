@@ -218,7 +218,7 @@ def _refuse_whole_time(query: Query, block: OuterQuery, place: int, key: str) ->
     """Refuse a key over a column whose values in the declared range are too many for a list."""
     for origin in block.source.scope.origins:
         for name, column in zip(origin.names, origin.columns, strict=True):
-            if column.span is not None and column.reads <= block.keys[place].reads:
+            if column.span is not None and column.reads == block.keys[place].reads:
                 days = not column.type.integer
                 what = "days" if days else "integers"
                 raise query.source.refuse(

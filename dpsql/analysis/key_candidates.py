@@ -9,65 +9,53 @@ The counting query combines keys that share nothing. No candidate depends on pri
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import field
-from functools import cached_property
-from math import prod
+from collections.abc import Iterable, Mapping, Sequence
 
-from dpsql.analysis.facts_of_values import never_null
 from dpsql.analysis.public_domains import (
     BOOLEANS,
     Candidates,
     add_null,
     connect_names,
-    cross_join,
     equal_condition,
-    list_names,
 )
+from dpsql.analysis.public_rows import ConditionUse, PublicRows, find_equal_columns
 from dpsql.analysis.row_conditions import Condition, KnownRows, find_not_null, substitute_columns
 from dpsql.analysis.schema_catalog import Catalog
 from dpsql.analysis.stepped_values import find_stepped_values, join_steps
-from dpsql.analysis.typed_expression import GRAINS, MAX_LISTED, KeyDomain, Span, Typed
+from dpsql.analysis.typed_expression import MAX_LISTED, KeyDomain, Span, Typed, join_spans
 from dpsql.analysis.where_ranges import (
     ColumnValues,
-    Comparison,
-    find_equal_columns,
     find_integers,
     find_list,
     find_span,
     find_values_of_key,
     is_list_alone,
     list_comparisons,
-    list_day_casts,
-    read_comparison,
 )
 from dpsql.kernel.tree import (
     Binary,
+    Call,
     Case,
+    Cast,
     Column,
     Constant,
     Derived,
-    Exists,
     Expr,
     InQuery,
     IsNull,
     Item,
     Join,
-    Not,
     Paren,
-    Query,
-    Range,
+    ScalarQuery,
     Select,
-    SetOperation,
-    Source,
+    Try,
     conjunction,
-    duckdb_sql,
     facts,
     mapped,
 )
 from dpsql.kernel.tree.relations import in_range
-from dpsql.lazy_dataclass import dataclass, replace
-from dpsql.types import BOOLEAN, INTEGER, NULL, SqlType
+from dpsql.lazy_dataclass import replace
+from dpsql.types import BOOLEAN, INTEGER, SqlType
 
 
 def find_candidates(catalog: Catalog, keys: Sequence[Typed], known: KnownRows) -> tuple[Candidates, ...]:
@@ -81,7 +69,7 @@ def find_candidates(catalog: Catalog, keys: Sequence[Typed], known: KnownRows) -
 
 
 def add_domain(catalog: Catalog, value: Typed, known: KnownRows) -> Typed:
-    """Return an expression with its public domain, if it has one, or the range of a TIMESTAMP column.
+    """Return an expression with its public domain, if it has one, or the range of a TIMESTAMP.
 
     The domain lists NULL if the expression can be NULL.
     """
@@ -89,53 +77,49 @@ def add_domain(catalog: Catalog, value: Typed, known: KnownRows) -> Typed:
     if isinstance(node, Column) and node.table not in known.items:
         name = f"{node.table}.{node.name}"
         if not any(name in facts(c.expr).reads for c in known.conditions):
-            return replace(value, nulls=not known.never_null(node))  # nothing narrows it
+            return replace(
+                value, nulls=not (known.has_value(name) or node in known.sure)
+            )  # nothing narrows it
     found = find_candidates(catalog, [value], known)
-    span = find_integers(catalog, value, list_comparisons(known.conditions))
+    compared = list_comparisons(known.conditions)
+    span = find_integers(catalog, value, compared)
     value = replace(value, nulls=not known.never_null(substitute_columns(value.guarded_node, known.made_of)))
     if found and span is not None and span.last - span.first >= MAX_LISTED:
         return replace(value, span=span)
     if found:
         return replace(value, domain=found[0].domain, nulls=False)
-    if not value.is_column:
+    if isinstance(node, ScalarQuery):
         return value
-    return replace(value, span=find_span(catalog, value, list_comparisons(known.conditions)))
+    columns = [value] if value.is_column else _list_columns(node, known)
+    spans = [None if each is None else find_span(catalog, each, compared) for each in columns]
+    return replace(value, span=join_spans(spans))
 
 
-@dataclass(frozen=True, slots=True)
-class _Use:
-    """A condition over public rows: the items, columns and choices that it reads, and its comparison."""
-
-    condition: Condition
-    atoms: frozenset[str]
-    compared: Comparison | None
+def _list_columns(node: Expr, known: KnownRows) -> list[Typed | None]:
+    """Return the columns of which an expression is one, or NULL; None stands for anything else."""
+    match node:
+        case Paren(inner) | Try(inner):
+            return _list_columns(inner, known)
+        case Case(branches, default):
+            results = [then for _, then in branches] + ([] if default is None else [default])
+            return [column for each in results for column in _list_columns(each, known)]
+        case Call("coalesce" | "greatest" | "least", arguments):
+            return [column for each in arguments for column in _list_columns(each, known)]
+        case Constant(None) | Cast(Constant(None)):
+            return []
+    return [known.columns.get(f"{node.table}.{node.name}") if isinstance(node, Column) else None]
 
 
 @dataclasses.dataclass
-class _Finder:
-    catalog: Catalog
-    keys: Sequence[Typed]
-    known: KnownRows
-    nodes: list[Expr]
-    """The keys, with one column in the place of all that are equal to it on each row."""
-    conditions: list[Condition] = field(init=False)
-    compared: list[Comparison] = field(init=False)
-    matched: dict[str, list[Expr]] = field(init=False)
-    choices: dict[str, int] = field(default_factory=dict)
-    """The alias of each choice among the results of a CASE, with their number."""
-    values: ColumnValues = field(init=False)
-    sure: frozenset[Expr] = field(init=False)
-    """Expressions that are not NULL on any counted row, with the same columns in the place of others."""
-    reached: list[Expr] = field(default_factory=list)
-    """Conditions on columns of public items that stand for private ones: they have one of their values."""
-    partly: bool = False
-    """Whether such a private column may have other values: rows with one are in no group."""
+class _Finder(PublicRows):
+    """Finds the candidates of keys."""
 
     def __post_init__(self) -> None:
         always = [c.expr for c in self.known.conditions if not c.unless]
         self.values = ColumnValues(self.catalog, self.known, list_comparisons(self.known.conditions))
         one = find_equal_columns(self.known, always, lambda name: self.values.exact(name) is not None)
         self.reached = self._find_reached(one)
+        self.same = one
         self.nodes = [substitute_columns(node, one) for node in self.nodes]
         self.conditions = [replace(c, expr=substitute_columns(c.expr, one)) for c in self.known.conditions]
         self.compared = list_comparisons(self.conditions)
@@ -180,14 +164,6 @@ class _Finder:
         found += join_steps(self.catalog, self.nodes, own, self.known, self.compared)
         return tuple(sorted(found, key=lambda c: c.keys))
 
-    def _find_base(self, name: str) -> KeyDomain | None:
-        """Return the values of a private column, of a TIMESTAMP with a range at the grain of all keys."""
-        base = self.values.base(name)
-        if not isinstance(base, Span):
-            return base
-        grains = [GRAINS.index(key.grains[name]) for key in self.keys if name in key.grains]
-        return base.grid(GRAINS[max(grains)]) if grains else None
-
     def _add_null(self, name: str, base: KeyDomain) -> KeyDomain:
         """Return the values of a private column with NULL, if it can be NULL."""
         column = self.known.columns[name]
@@ -200,23 +176,12 @@ class _Finder:
         if values is None:
             return None
         nodes = self.keys[place].guarded_node, self.nodes[place]
-        if any(never_null(node, self.known.has_value, self.sure) for node in nodes):
+        if any(self.known.never_null(node, self.sure) for node in nodes):
             return values.without_null()
         made = add_null(values)
         # A part of a time that is infinite is NULL.
         parts = not self.keys[place].is_column and values.origin.startswith("the ")
         return replace(made, complete=made.complete or (parts and self.keys[place].domain is values))
-
-    def _find_atom(self, name: str) -> str | None:
-        """Return the item, column or choice that a generated name belongs to; None if it is not public."""
-        table = name.partition(".")[0]
-        if table in self.known.items or table in self.choices:
-            return table
-        return name if name in self.known.columns and self._find_base(name) is not None else None
-
-    def _find_atoms(self, node: Expr) -> frozenset[str] | None:
-        found = frozenset(self._find_atom(name) for name in facts(node).reads)
-        return None if None in found else frozenset(a for a in found if a is not None)
 
     def _is_ready(self, place: int, node: Expr) -> bool:
         """Return whether a key can be evaluated on public rows."""
@@ -236,32 +201,13 @@ class _Finder:
         which = [Binary("=", Column(alias, "i"), Constant(i, INTEGER)) for i in range(len(results))]
         return Case(tuple(zip(which, results, strict=True)), default)
 
-    @cached_property
-    def _usable_conditions(self) -> list[_Use]:
-        """The conditions that can be evaluated on public rows."""
-        found = []
-        for condition in self.conditions:
-            atoms = self._find_atoms(condition.expr)
-            if atoms and self._is_usable(condition.expr):
-                found.append(_Use(condition, atoms, read_comparison(condition.expr)))
-        for expr in self.reached:
-            operand = expr.operand if isinstance(expr, InQuery) else expr
-            found.append(_Use(Condition(expr), self._find_atoms(operand) or frozenset(), None))
-        return found
-
-    def _is_usable(self, expr: Expr) -> bool:
-        """Return whether a condition means the same on the starts of hours as on all times within them."""
-        spans = [n for n in facts(expr).reads if isinstance(self.values.bases.get(n), Span)]
-        if not spans:
-            return True
-        form = read_comparison(expr)
-        return form is not None and form.operand in list_day_casts(self.known.columns[spans[0]].node)
-
     def _group_keys(self, ready: Sequence[int]) -> list[tuple[list[int], frozenset[str]]]:
         """Return the keys that share public rows, with all items and columns that these are joined with."""
         read = {i: self._find_atoms_of_keys(i) for i in ready}
         used = frozenset[str]().union(*read.values(), self.known.items)
-        links = [*read.values(), *(use.atoms for use in self._usable_conditions if use.atoms <= used)]
+        linked = [use.atoms for use in self._usable_conditions]
+        linked += [self._find_atoms_of(each) for each in self._ordered] if len(ready) > 1 else []
+        links = [*read.values(), *(atoms for atoms in linked if atoms <= used)]
         groups = [([i for i in ready if read[i] & atoms], atoms) for atoms in connect_names(links)]
         found = [(places, atoms) for places, atoms in groups if places]
         return found + [([i], read[i]) for i in ready if not read[i]]
@@ -271,9 +217,10 @@ class _Finder:
         if len(places) == 1:
             own = self._evaluate_alone(places[0], atoms)
             return [Candidates((places[0],), own)] if own is not None else []
-        rows = self._choose_rows(atoms, self._find_atoms_of_keys(*places))
+        nodes = [self.nodes[i] for i in places]
+        rows = self._choose_rows(atoms, self._find_atoms_of_keys(*places), nodes)
         if rows is not None:
-            return [Candidates(tuple(places), self._evaluate_keys(places, rows))]
+            return [Candidates(tuple(places), self._describe(nodes, rows))]
         return [c for i in places for c in self._evaluate_together([i], self._find_atoms_of_keys(i))]
 
     def _find_atoms_of_keys(self, *places: int) -> frozenset[str]:
@@ -290,10 +237,10 @@ class _Finder:
             if listed is not None:
                 return listed
         own = BOOLEANS if key.type == BOOLEAN else None if key.is_column else key.domain
-        rows = self._choose_rows(atoms, self._find_atoms_of_keys(place))
+        rows = self._choose_rows(atoms, self._find_atoms_of_keys(place), [node])
         if rows is None:
             return self._add_null_of_key(place, own)
-        image = self._evaluate_keys([place], rows)
+        image = self._describe([node], rows)
         if own is None or not own.ordered:
             return image
         if key.type == BOOLEAN and not image.complete and not filters:
@@ -312,7 +259,7 @@ class _Finder:
         return self._add_null_of_key(place, values)
 
     def _narrow_values(
-        self, base: KeyDomain, sql_type: SqlType, column: Column, filters: Sequence[_Use]
+        self, base: KeyDomain, sql_type: SqlType, column: Column, filters: Sequence[ConditionUse]
     ) -> KeyDomain:
         """Return the values of a column that meet the conditions on it."""
         said = next((u for u in filters if is_list_alone(u.compared, column, sql_type)), None)
@@ -322,108 +269,9 @@ class _Finder:
         kept = conjunction(substitute_columns(u.condition.expr, replaced) for u in filters)
         return replace(base, query=Select(base.cells, Derived(base.query, "d"), kept))
 
-    def _choose_rows(self, joined: frozenset[str], read: frozenset[str]) -> Select | None:
-        """Return the public rows of all joined items, or only of those that keys read; None if too many."""
-        if len(joined) < 2 or prod(map(self._count_rows, sorted(joined))) <= MAX_LISTED:
-            return self._join_rows(joined)
-        linked = any(len(use.atoms) > 1 and use.atoms <= read for use in self._usable_conditions)
-        rows = self._join_rows(read)
-        if len(read) < 2 or prod(map(self._count_rows, sorted(read))) <= MAX_LISTED:
-            return rows
-        few = duckdb_sql(replace(rows, limit=MAX_LISTED + 1))
-        return rows if linked and self.catalog.count(few) <= MAX_LISTED else None
-
-    def _join_rows(self, atoms: frozenset[str]) -> Select:
-        filters = [self._make_filter(use, atoms) for use in self._usable_conditions if use.atoms <= atoms]
-        filters += [self._find_missing_condition(item, atoms) for item in sorted(atoms & self.matched.keys())]
-        filters += self.known.missing_columns(atoms)
-        where = conjunction(f for f in filters if f is not None)
-        return Select((Item(Constant(1, INTEGER), "x"),), self._make_source(atoms), where)
-
-    def _count_rows(self, atom: str) -> int:
-        if atom in self.choices or atom in self.known.items:
-            return self.choices.get(atom) or self.catalog.count(duckdb_sql(self.known.items[atom]))
-        base = self._find_base(atom)
-        return self.catalog.count(duckdb_sql(base.query)) + 1 if base is not None else 1
-
-    def _make_filter(self, use: _Use, atoms: Collection[str]) -> Expr | None:
-        """Return a condition that leaves out rows, also those from which an item is missing."""
-        absent: list[Expr] = []
-        for items in sorted(use.condition.unless, key=sorted):
-            seen = sorted(items & set(atoms))
-            if not seen:
-                return None
-            absent.append(Column(seen[0], "m"))
-        result = use.condition.expr
-        for there in absent:
-            result = Paren(Binary("OR", there, result))
-        return result
-
-    def _find_missing_condition(self, item: str, atoms: Collection[str]) -> Expr | None:
-        """Return the condition that `item` is its row of NULLs (`m`) only where LEFT JOIN finds no row of it.
-
-        In SQL: `m` is FALSE, or no public row of the item fulfils ON. None if the item can be missing in
-        several ways or together with others, or if ON reads more than `atoms`.
-        """
-        events = [items for items in self.known.missing if item in items]
-        on = self.matched[item]
-        known = all((self._find_atoms(e) or {""}) <= set(atoms) and self._is_usable(e) for e in on)
-        if len(events) != 1 or len(events[0]) > 1 or not known:
-            return None
-        other = f"x{item}"
-        names = (n for e in on for n in facts(e).reads if n.partition(".")[0] == item)
-        renamed = {n: Column(other, n.partition(".")[2]) for n in names}
-        where = conjunction(substitute_columns(e, renamed) for e in on)
-        rows = Select((Item(Constant(1, INTEGER)),), Derived(self.known.items[item], other), where)
-        return Paren(Binary("OR", Not(Column(item, "m")), Not(Exists(rows))))
-
-    def _make_source(self, atoms: frozenset[str]) -> Source | None:
-        sources: list[Source] = []
-        tables: dict[str, list[str]] = {}
-        for atom in sorted(atoms):
-            table, _, name = atom.partition(".")
-            if atom in self.choices:
-                sources.append(Range(0, self.choices[atom], alias=atom))
-            elif atom in self.known.items:
-                sources.append(Derived(self._read_item(atom), atom))
-            else:
-                tables.setdefault(table, []).append(name)
-        for table, names in tables.items():
-            ranges = [Derived(self._read_values(f"{table}.{name}", name), f"d_{name}") for name in names]
-            cells = tuple(Item(Column(f"d_{name}", name)) for name in names)
-            rows: Query = Select(cells, cross_join(ranges))
-            if table in self.known.weak and not any(Column(table, name) in self.sure for name in names):
-                null = Select(tuple(Item(Constant(None, NULL)) for _ in names))
-                rows = SetOperation(rows, "UNION ALL", null)
-            sources.append(Derived(rows, table))
-        return cross_join(sources) if sources else None
-
-    def _read_item(self, alias: str) -> Query:
-        """Return a public item's rows; if it can be missing, with `m`, TRUE in an added row of NULLs."""
-        query = self.known.items[alias]
-        if not any(alias in items for items in self.known.missing):
-            return query
-        names = list_names(query)
-        there = (*(Item(Column("r", n)) for n in names), Item(Constant(False, BOOLEAN), "m"))
-        null = (*(Item(Constant(None, NULL), n) for n in names), Item(Constant(True, BOOLEAN), "m"))
-        return SetOperation(Select(there, Derived(query, "r")), "UNION ALL", Select(null))
-
-    def _read_values(self, column: str, name: str) -> Query:
-        """Return the values of a private column in the rows of its item, with NULL if it can be NULL."""
-        base = self._find_base(column)
-        assert base is not None  # noqa: S101  it is among the atoms
-        nulls = not self.known.is_whole(column) and self.known.columns[column].node not in self.sure
-        own = base.without_null() if nulls else base
-        values = Select((Item(Column("", "v"), name),), Derived(own.query, "d"))
-        return SetOperation(values, "UNION ALL", Select((Item(Constant(None, NULL)),))) if nulls else values
-
-    def _evaluate_keys(self, places: Sequence[int], rows: Select) -> KeyDomain:
-        """Return the distinct values of keys, or combinations of values, on public rows."""
-        nodes = [self.nodes[i] for i in places]
-        names = ["v"] if len(places) == 1 else [f"v{i}" for i in range(len(places))]
-        items = tuple(Item(n, name) for n, name in zip(nodes, names, strict=True))
-        query = Select(items, rows.source, rows.where, distinct=True)
-        null = not all(never_null(node, self.known.has_value, self.sure) for node in nodes)
+    def _describe(self, nodes: Sequence[Expr], query: Select) -> KeyDomain:
+        """Return the distinct values of keys on public rows, or combinations of values, as a domain."""
+        null = not all(self.known.never_null(node, self.sure) for node in nodes)
         return KeyDomain(query, origin=self._name_origin(nodes), null=null, complete=self._is_complete(nodes))
 
     def _is_complete(self, nodes: Iterable[Expr]) -> bool:

@@ -1,12 +1,13 @@
-"""Queries within a block: IN, EXISTS and scalar subqueries; UNION, INTERSECT and EXCEPT.
+"""Queries within a block: IN, EXISTS and scalar subqueries.
 
 A subquery over private rows must be correlated with the outer row by the privacy unit.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import ChainMap
 from dataclasses import replace
+from functools import partial
 
 from sqlglot import exp
 
@@ -14,10 +15,9 @@ from dpsql.analysis import typed_expression
 from dpsql.analysis.aggregate_functions import contains_aggregate
 from dpsql.analysis.block_groups import Group
 from dpsql.analysis.casts import make_canonical
-from dpsql.analysis.compiled_relation import Block, From, Owner, Relation, RelationColumn, Scope, select_list
+from dpsql.analysis.compiled_relation import Block, From, Scope
 from dpsql.analysis.compiler import Rule, StatementCompiler, check_arguments, list_conjuncts
 from dpsql.analysis.conversions import unify
-from dpsql.analysis.facts_of_values import hull_of_bounds
 from dpsql.analysis.from_joins import (
     compile_from,
     find_equalities,
@@ -25,19 +25,20 @@ from dpsql.analysis.from_joins import (
     find_person,
     is_tied_by_units,
 )
+from dpsql.analysis.key_candidates import add_domain
 from dpsql.analysis.lists_and_series import compile_list_lookup, read_list_lookup
 from dpsql.analysis.period_refusals import refuse_join, refuse_standing
+from dpsql.analysis.public_domains import add_null
 from dpsql.analysis.public_values import read_public_row
 from dpsql.analysis.released_values import find_mark, relation_of_list
-from dpsql.analysis.scalar_rules import compile_condition, compile_in_list, convert_to_common
-from dpsql.analysis.typed_expression import Bounds, Typed, UnitRole, tells_units
-from dpsql.errors import QueryRefused, with_article
-from dpsql.kernel import tree
+from dpsql.analysis.row_conditions import KnownRows, find_known_rows
+from dpsql.analysis.scalar_rules import compile_condition, compile_in_list
+from dpsql.analysis.typed_expression import Typed, UnitRole
+from dpsql.errors import with_article
 from dpsql.kernel.tree import (
     OPAQUE,
     Binary,
     Case,
-    Cast,
     Column,
     Constant,
     Derived,
@@ -49,12 +50,10 @@ from dpsql.kernel.tree import (
     Paren,
     ScalarQuery,
     Select,
-    SetOperation,
     conjunction,
 )
 from dpsql.kernel.tree import items as items_of
-from dpsql.language import StatementText
-from dpsql.types import BOOLEAN, INTEGER, NULL
+from dpsql.types import BOOLEAN, INTEGER
 
 _HINT = "WHERE a.user_id = b.user_id"
 _IN_PERSON = "WHERE patient_id IN (SELECT patient_id FROM patients)"
@@ -237,6 +236,9 @@ def _compile_scalar(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -
             "SELECT MAX(..) or MIN(..)",
         )
     alias = compiler.alias()
+    known = find_known_rows(compiler, made, None)
+    of_rows = partial(add_domain, compiler.catalog, known=known)
+    inner.block = inner.block and replace(inner.block, find_values=of_rows)
     group = Group(compiler, inner, [], alias)
     outer = Scope(compiler.source, intercept=group.lookup, block=inner.block)
     value = compiler.expression(item, outer)
@@ -246,7 +248,10 @@ def _compile_scalar(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -
             raise compiler.source.refuse("this aggregate reads nothing of its own subquery", node)
     listed = items_of("a", (make_canonical(a).node for a in group.aggregates))
     query = Select((Item(value.guarded_node),), Derived(Select(listed, made.source, where), alias))
-    return replace(value, node=ScalarQuery(query), unit=UnitRole.NONE, literal=None, domain=None)
+    # Without a row there is no value.
+    value = replace(add_domain(compiler.catalog, value, KnownRows(ChainMap(compiler.columns))), nulls=True)
+    domain = None if value.domain is None else add_null(value.domain)
+    return replace(value, node=ScalarQuery(query), unit=UnitRole.NONE, literal=None, domain=domain)
 
 
 def _refuse_comparison(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> Typed:
@@ -268,156 +273,3 @@ SUBQUERY_RULES = (
     Rule(exp.All, _refuse_comparison, frozenset({"this"})),
     Rule(exp.Any, _refuse_comparison, frozenset({"this"})),
 )
-
-
-def combine_branches(
-    compiler: StatementCompiler, node: exp.Expr, left: Relation, right: Relation
-) -> Relation:
-    """Compile UNION, INTERSECT or EXCEPT (ALL or not) of two compiled branches."""
-    check_arguments(compiler.source, node, frozenset({"this", "expression", "distinct", "with_"}))
-    word = type(node).__name__.upper()
-    everything = node.args.get("distinct") is False
-    name = f"{word} ALL" if everything else word
-    if len(left.columns) != len(right.columns):
-        raise compiler.source.refuse(f"the branches of {name} have different numbers of columns", node)
-    owner = left.owner or right.owner
-    if owner is not None:
-        _check_branches(compiler, node, name, left, right, owner)
-    a, b = compiler.alias(), compiler.alias()
-    pairs = [
-        convert_to_common(
-            compiler,
-            [
-                replace(typed_expression.make_column(a, f"c{i}", x.type), bounds=x.bounds, decimal=x.decimal),
-                replace(typed_expression.make_column(b, f"c{i}", y.type), bounds=y.bounds, decimal=y.decimal),
-            ],
-            [node.this, node.expression],
-        )
-        for i, (x, y) in enumerate(zip(left.columns, right.columns, strict=True))
-    ]
-    columns = tuple(
-        RelationColumn(
-            x.name,
-            p[0].type,
-            _join_roles(x, y, word) if _is_unit_kept(x, y, p[0]) else UnitRole.NONE,
-            bounds=_join_bounds(x, y, p, word),
-            decimal=p[0].decimal,
-        )
-        for x, y, p in zip(left.columns, right.columns, pairs, strict=True)
-    )
-    branches = []
-    for alias, relation, side in ((a, left, 0), (b, right, 1)):
-        unit = None if owner is None else _make_unit(alias, relation, owner, name, left)
-        listed = select_list(unit, "c", (p[side].guarded_node for p in pairs))
-        branches.append(Select(listed, Derived(relation.query, alias)))
-    unique = frozenset[frozenset[int]]()
-    if not everything:
-        others = frozenset(i for i, c in enumerate(columns) if c.unit is not UnitRole.EXACT)
-        unique = frozenset({others})
-    return Relation(SetOperation(branches[0], name, branches[1]), columns, owner, unique, repeats=True)
-
-
-def _check_branches(
-    compiler: StatementCompiler, node: exp.Expr, name: str, left: Relation, right: Relation, owner: Owner
-) -> None:
-    if owner.row:
-        raise compiler.source.refuse(
-            f"each row is a privacy unit, and {name} could repeat or merge rows", node
-        )
-    kinds = {(side.owner.kind, side.owner.every) for side in (left, right) if side.owner is not None}
-    if len(kinds) > 1:
-        raise compiler.source.refuse(f"the branches of {name} have different privacy units", node)
-    if name == "UNION ALL":
-        return
-    if left.owner is None:
-        raise compiler.source.refuse(f"{name} of public and private rows has no owner", node)
-    if right.owner is None and name.startswith("UNION"):
-        raise compiler.source.refuse(f"{name} of private and public rows has no owner", node, "UNION ALL")
-    if owner.every:
-        _check_periods(compiler, node, name, left, right)
-        return
-    exact = [i for i, c in enumerate(left.columns) if c.unit is UnitRole.EXACT]
-    if right.owner is not None:
-        exact = [i for i in exact if right.columns[i].unit is UnitRole.EXACT]
-    if not exact:
-        raise compiler.source.refuse(
-            f"both branches of {name} must select the privacy unit at the same place",
-            node,
-            "SELECT user_id, page FROM .. EXCEPT SELECT user_id, page FROM ..",
-        )
-
-
-def _check_periods(
-    compiler: StatementCompiler, node: exp.Expr, name: str, left: Relation, right: Relation
-) -> None:
-    """Refuse branches that do not select the person and the period of their units at the same places."""
-    pairs = zip(left.columns, right.columns, strict=True)
-    if right.owner is None or not tells_units(
-        typed_expression.make_column("", "", a.type).with_unit(a.unit)
-        for a, b in pairs
-        if a.unit is b.unit and a.type == b.type
-    ):
-        raise compiler.source.refuse(
-            f"both branches of {name} must select the privacy unit, whose and of which period, at the same"
-            " places",
-            node,
-            "UNION ALL, where rows are not compared",
-        )
-
-
-def _make_unit(alias: str, relation: Relation, owner: Owner, name: str, left: Relation) -> Expr:
-    if relation.owner is not None:
-        return tree.Column(alias, "u")
-    assert owner.type is not None  # noqa: S101  no row of either branch is a unit
-    if name == "UNION ALL":
-        return Cast(Constant(None, NULL), owner.type, safe=False)
-    # The left unit equals its visible column, so matching that column matches the hidden unit too.
-    place = next(i for i, c in enumerate(left.columns) if c.unit is UnitRole.EXACT)
-    return Cast(tree.Column(alias, f"c{place}"), owner.type)
-
-
-def refuse_partial_unit(source: StatementText, at: exp.Expr) -> QueryRefused:
-    """Return the refusal of a group key that is the privacy unit in one branch of UNION alone."""
-    return source.refuse(
-        "a key is the privacy unit in one branch of UNION alone: its groups would name single units",
-        at,
-        "select the unit in all branches, or in none, at the place of the key",
-    )
-
-
-def _is_unit_kept(left: RelationColumn, right: RelationColumn, merged: Typed) -> bool:
-    """Return whether a set operation converts neither side's unit, except to a wider integer."""
-    return all(
-        c.type in (merged.type, NULL) or (c.type.integer and merged.type.integer) for c in (left, right)
-    )
-
-
-def _join_bounds(
-    left: RelationColumn, right: RelationColumn, pair: Sequence[Typed], word: str
-) -> Bounds | None:
-    """Return the bounds of a result column: from both branches for UNION, else from the left branch."""
-    sides = (left, right) if word == "UNION" else (left,)
-    return hull_of_bounds(p for p, c in zip(pair, sides, strict=False) if c.type != NULL)
-
-
-def _join_roles(left: RelationColumn, right: RelationColumn, word: str) -> UnitRole:
-    """Return the role of a result column: it is the unit if each branch has the unit or NULL there.
-
-    A UNION in which one branch alone has the unit holds it in part.
-
-    EXCEPT and INTERSECT return rows of the left branch.
-    """
-    if word != "UNION" and left.unit is UnitRole.EXACT:
-        return UnitRole.EXACT
-    if UnitRole.PERSON in (left.unit, right.unit):
-        return UnitRole.PERSON if left.unit is right.unit else UnitRole.PARTIAL
-    if left.unit is right.unit and not left.unit.names_units:
-        return left.unit
-    if not (left.unit.names_units or right.unit.names_units):
-        return UnitRole.NONE
-    roles = [UnitRole.NULLABLE if c.type == NULL else c.unit for c in (left, right)]
-    if UnitRole.NONE is left.unit is right.unit or (word != "UNION" and UnitRole.NONE in roles):
-        return UnitRole.NONE
-    if not all(role.held for role in roles):
-        return UnitRole.PARTIAL
-    return UnitRole.EXACT if roles == [UnitRole.EXACT, UnitRole.EXACT] else UnitRole.NULLABLE

@@ -30,7 +30,6 @@ from dpsql.analysis.counting_query import ProjectedRows
 from dpsql.analysis.from_joins import compile_from
 from dpsql.analysis.key_candidates import find_candidates
 from dpsql.analysis.large_domains import count_values
-from dpsql.analysis.nested_queries import refuse_partial_unit
 from dpsql.analysis.output_columns import SelectList, find_free_kind, has_measure, rewrite_selection
 from dpsql.analysis.part_guards import guard_parts
 from dpsql.analysis.public_domains import Candidates
@@ -202,8 +201,7 @@ class OuterQuery:
 
 def compile_outer_query(compiler: StatementCompiler, query: Query, *, combines: bool = False) -> OuterQuery:
     """Compile the outermost block of a private statement; `combines` says that its answer is added up."""
-    select = query.tree
-    source = compiler.source
+    select, source = query.tree, compiler.source
     if not isinstance(select, exp.Select):
         raise source.refuse("a private statement is one SELECT", select, "put set operations into a subquery")
     distinct = select.args.get("distinct")
@@ -219,6 +217,10 @@ def compile_outer_query(compiler: StatementCompiler, query: Query, *, combines: 
     spelled = rewrite_selection(source, select)
     select = read_as_counts(spelled.select, compiler.policy, compiler.catalog, query.options)
     check_arguments(source, select, _KNOWN | {"qualify"} | ({"distinct"} if distinct is not None else set()))
+    if select.args.get("joins") or select.find(exp.Or) or any(i.is_string for i in select.expressions):
+        from dpsql.analysis.likely_mistakes import note_likely_mistakes  # noqa: PLC0415  others have none
+
+        note_likely_mistakes(compiler, select)
     ctes = list_ctes(compiler, select, ())
     made = compile_from(compiler, select, ctes, 1)
     made.scope.block = Block(made.owner, made.unit, ctes, 1)
@@ -260,7 +262,7 @@ def compile_outer_query(compiler: StatementCompiler, query: Query, *, combines: 
     if not nodes and select.args.get("group") is None:
         compiler.give_up()
     known = find_known_rows(compiler, made, condition)
-    owner, before, made = made.owner, made, narrow_rows(compiler.catalog, made, known)
+    owner, before, made = made.owner, made, narrow_rows(compiler, made, known)
     lost = refuse_unmatched(compiler, query, select, before, condition, [node for _, node in nodes])
     compiler.public_items, compiler.keyed = frozenset(known.items), bool(keys)
     compiler.each_value &= is_one_number(parsed, [node for _, node in nodes]) and not lost
@@ -407,11 +409,12 @@ def _compile_key(compiler: StatementCompiler, node: exp.Expr, made: From) -> Typ
         raise compiler.source.refuse("a count cannot be a group key", node)
     key = compiler.expression(node, made.scope)
     if key.unit is UnitRole.PARTIAL:
+        from dpsql.analysis.set_operations import refuse_partial_unit  # noqa: PLC0415  few are refused
+
         raise refuse_partial_unit(compiler.source, node)
     if key.unit.names_units:
-        raise compiler.source.refuse(
-            "the privacy unit cannot be a group key: it would name single units", node
-        )
+        message = "the privacy unit cannot be a group key: it would name single units"
+        raise compiler.source.refuse(message, node)
     if key.type.name in UNSTORABLE:
         raise compiler.source.refuse(f"a group key cannot be {with_article(str(key.type))}", node)
     return key

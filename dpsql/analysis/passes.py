@@ -62,6 +62,7 @@ from dpsql.analysis.whole_tables import (
     find_cut_values,
     find_groups_left_out,
     find_left_out,
+    find_nobodys,
     find_units_at_least,
 )
 from dpsql.language import AboveThreshold, AllGroups, Options, Query, TopK, TopPerPartition
@@ -160,10 +161,12 @@ def check_unit_option(draft: Draft) -> None:
 def measure_domain(draft: Draft) -> None:
     """Find the number of groups in the domain of the keys; without one, groups are shown by their units."""
     draft.size = check_domain(draft.compiler, draft.query, draft.block, draft.options)
-    if draft.size is not None and draft.query.tree.meta.get(SORTED_AFTERWARDS):
-        draft.compiler.assume(Assumed(f"all {draft.size:,} groups are released, and then sorted"))
     if draft.size is None:
         draft.block = show_by_units(draft.compiler, draft.query, draft.block, draft.options)
+    elif draft.query.tree.meta.get(SORTED_AFTERWARDS):
+        draft.compiler.assume(Assumed(f"all {draft.size:,} groups are released, and then sorted"))
+    elif getattr(draft.block.selection, "lowest", False):
+        draft.compiler.assume(Assumed("the smallest of declared groups, also without rows: SQL has none"))
 
 
 def find_partitions(draft: Draft) -> None:
@@ -290,6 +293,7 @@ def state_plan(draft: Draft) -> Plan:
         () if compiler.places_found else _build_searches(compiler, block, kept, partitions, outside=outside),
         block.existence,
         outside=outside,
+        nobodys=find_nobodys(draft.policy, compiler),
         null_group=any(candidates.domain.null for candidates in block.domains),
         values=block.values,
         left_out=tuple(find_left_out(compiler, count) for count in block.counts),
@@ -322,8 +326,7 @@ def _list_shown(block: OuterQuery) -> list[ReleasedAggregate]:
 
 def _find_finest(options: Options) -> int:
     """Return the power of two of the largest bound in least steps, for which the noise still has a grid."""
-    epsilon = float(options.epsilon or 1) / 32
-    return max(8, min(_FINEST, 49 + math.floor(math.log2(epsilon))))
+    return max(8, min(_FINEST, 49 + math.floor(math.log2(float(options.epsilon or 1) / 32))))
 
 
 def _has_rows_outside(block: OuterQuery, size: int | None, partitions: Partitions | None) -> bool:

@@ -163,6 +163,21 @@ def make_domain(values: Sequence[Expr]) -> KeyDomain:
     )
 
 
+def join_domains(domains: Sequence[KeyDomain | None]) -> KeyDomain | None:
+    """Return the domain with the values of several domains; None if one is not known."""
+    known = [each for each in domains if each is not None]
+    if len(known) < len(domains) or len(known) == 1:
+        return domains[0] if len(known) == len(domains) else None
+    every = reduce(lambda a, b: SetOperation(a, "UNION", b), (_list_values(each) for each in known))
+    origin = " and ".join(dict.fromkeys(each.origin for each in known))
+    null, complete = any(d.null for d in known), all(d.complete for d in known)
+    return KeyDomain(every, origin=origin, null=null, complete=complete)
+
+
+def _list_values(domain: KeyDomain) -> Query:
+    return Select((Item(Column("d", "v"), "v"),), Derived(domain.query, "d"))
+
+
 def make_distinct_domain(value: Expr, source: Source, origin: str) -> KeyDomain:
     """Return the domain that consists of the values of an expression over public rows."""
     query = Select((Item(value, "v"),), source, IsNull(value, negated=True), distinct=True)

@@ -97,9 +97,14 @@ def _refuse_missing_from(query: Query, policy: Policy) -> None:
     select = query.tree
     last = select.expressions[-1] if isinstance(select, exp.Select) and not select.args.get("from_") else None
     named = last.args["alias"] if isinstance(last, exp.Alias) else None
-    if named is None or not named.name.isascii() or policy.table(named.name) is None:
+    if named is None or not named.name.isascii():
         return
-    at = named.meta.get("start", -1)
+    at, joined = named.meta.get("start", -1), named.name[4:]
+    if at >= 0 and named.name[:4].upper() == "FROM" and policy.table(joined) is not None:
+        said, fix = "a blank is missing behind FROM", Fix(" ", at + 4, at + 4)
+        raise query.source.refuse(said, at, f"FROM {joined}", fix)
+    if policy.table(named.name) is None:
+        return
     if at < 0 or re.search(r"(?i)\bAS\s*\Z", query.source.text[:at]):
         return
     said = f"FROM is missing before {named.name}"

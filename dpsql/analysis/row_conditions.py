@@ -17,6 +17,7 @@ values, has facts. Other steps keep no fact.
 
 from __future__ import annotations
 
+from collections import ChainMap
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field
 from typing import TypeVar
@@ -75,8 +76,8 @@ class Condition:
 class KnownRows:
     """The columns of a block, its public items by alias, and the conditions that its counted rows meet."""
 
-    columns: Mapping[str, Typed]
-    """The columns by their generated names (`t1.c0`)."""
+    columns: ChainMap[str, Typed]
+    """The columns by their generated names (`t1.c0`), also of what is named later."""
     items: Mapping[str, Query] = field(default_factory=dict)
     missing: Missing = _NEVER
     conditions: tuple[Condition, ...] = ()
@@ -90,6 +91,8 @@ class KnownRows:
     """Public items -> the private items that are missing wherever they are missing."""
     sure: frozenset[Expr] = frozenset()
     """Expressions that are not NULL on any counted row."""
+    source: Source | None = None
+    """The FROM clause; None: nobody asks for it."""
 
     def keep_present(self, aliases: Iterable[str]) -> KnownRows:
         """Return what is known of the rows from which these items are not missing."""
@@ -120,7 +123,7 @@ class KnownRows:
                     yield Paren(Binary("OR", Paren(Not(Column(item, "m"))), Paren(null)))
 
     def has_value(self, name: str) -> bool:
-        """Return whether a private column, by its generated name, is never NULL."""
+        """Return whether a private column is never NULL, beside a NULL that its domain lists."""
         return self.is_whole(name) and name.partition(".")[0] not in self.weak
 
     def is_whole(self, name: str) -> bool:
@@ -128,9 +131,10 @@ class KnownRows:
         column = self.columns.get(name)
         return column is not None and not column.nulls and name.partition(".")[0] not in self.items
 
-    def never_null(self, node: Expr) -> bool:
-        """Return whether an expression is not NULL on any counted row."""
-        return never_null(node, self.has_value, self.sure)
+    def never_null(self, node: Expr, sure: Collection[Expr] = ()) -> bool:
+        """Return whether an expression is not NULL on any counted row, nor is any that is `sure`."""
+        sure = sure or self.sure
+        return never_null(node, lambda n: self.has_value(n) and not self.columns[n].lists_null, sure)
 
     def find_item(self, node: Expr) -> str | None:
         """Return the public item that a bare column belongs to; None for other expressions."""
@@ -141,7 +145,7 @@ class KnownRows:
 def find_known_rows(compiler: StatementCompiler, made: From, where: Expr | None) -> KnownRows:
     """Return what is known of the counted rows of FROM and WHERE."""
     side = _read_side(compiler.policy, made.source)
-    columns = {**compiler.columns, **{name: c for c in made.scope.columns for name in c.reads}}
+    columns = ChainMap({name: c for c in made.scope.columns for name in c.reads}, compiler.columns)
     found = KnownRows(columns, side.items, frozenset(side.missing))
     made_of = {name: expr for name, expr in side.made_of.items() if found.is_public(expr)}
     kept = [*side.conditions, *map(Condition, split_conjuncts(where))]
@@ -156,6 +160,7 @@ def find_known_rows(compiler: StatementCompiler, made: From, where: Expr | None)
         weak=frozenset(side.weak),
         tied=side.tied,
         sure=sure,
+        source=made.source,
     )
     return found.keep_present(alias for node in sure if (alias := found.find_item(node)))
 

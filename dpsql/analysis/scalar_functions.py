@@ -20,7 +20,6 @@ from sqlglot import exp
 from dpsql.analysis.conversions import OF_UTC, cast, convert_implicitly, convert_to_instant, refuse_mixed
 from dpsql.analysis.decimals_of_integers import count_digits_of_call, is_decimal_in_sql, read_as_decimal
 from dpsql.analysis.facts_of_values import UTC_PARTS, bounds_of_call, find_call_grains
-from dpsql.analysis.parts_of_times import add_part_domain
 from dpsql.analysis.schema_catalog import Catalog
 from dpsql.analysis.total_forms import bound_search_text, compute_in_full, store_integer, widen_integer
 from dpsql.analysis.typed_expression import Typed, UnitRole, join_notes
@@ -194,7 +193,11 @@ def compile_call(
         # `strptime` with a time zone in its format returns a type that dpsql does not support.
         raise source.refuse(f"{form.name} does not take this literal", at) from None
     typed = replace(typed, decimal=is_decimal_in_sql(form, arguments)).with_unit(_find_role(form, fitted))
-    return typed if typed.domain else add_part_domain(form, fitted, typed)
+    if typed.domain or form.name not in UTC_PARTS:
+        return typed
+    from dpsql.analysis.parts_of_times import add_part_domain  # noqa: PLC0415  few calls are on times
+
+    return add_part_domain(form, fitted, typed)
 
 
 def _find_role(form: Form, arguments: Sequence[Typed]) -> UnitRole:
@@ -360,18 +363,12 @@ def _try_literals(
         raise source.refuse(f"{form.name} does not take this literal: it fails on some values", at)
 
 
-_AGGREGATES = (
-    "count",
-    "count_if",
-    "median",
-    "quantile_cont",
-    "stddev",
-    "variance",
-    "corr",
-    "covar_pop",
-    "covar_samp",
+_OTHERS: tuple[str, ...] = (
+    *("count", "count_if", "median", "quantile_cont", "stddev", "variance", "corr", "covar_pop"),
+    *("covar_samp", "average", "coalesce", "concat", "extract", "cast", "nullif", "ifnull", "greatest"),
+    *("least", "dateadd", "current_date"),
 )
-"""Aggregates that are found by a mistyped name."""
+"""Aggregates, and functions that are read as other forms, that are found by a mistyped name."""
 
 
 def _refuse_unlisted(source: StatementText, name: str, at: exp.Expr) -> Exception:
@@ -387,10 +384,11 @@ def _refuse_unlisted(source: StatementText, name: str, at: exp.Expr) -> Exceptio
 
 def find_nearest_function(name: str) -> str | None:
     """Return the known function whose name is most like an unknown one; None if none is."""
-    names = [n for n in (*listed_forms(), *_AGGREGATES, "average") if n.isidentifier() and len(n) > 3]
+    names = [n for n in (*listed_forms(), *_OTHERS) if n.isidentifier() and len(n) > 3]
     names += ["sum", "avg", "min", "max"]
-    known = name.lower() in names or len(name) < 4 or name.lower() == "quartile"
-    close = [] if known else difflib.get_close_matches(name.lower(), names, 1, 0.8)
+    known = name.lower() in names or len(name) < 3 or name.lower() == "quartile"
+    same = [each for each in names if sorted(each) == sorted(name.lower())]
+    close = [] if known else same or difflib.get_close_matches(name.lower(), names, 1, 0.8)
     return (close[0].upper() if name.isupper() else close[0]) if close else None
 
 

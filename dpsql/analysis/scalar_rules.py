@@ -14,7 +14,7 @@ from sqlglot import exp
 from dpsql.analysis import scalar_functions
 from dpsql.analysis.casts import compile_cast
 from dpsql.analysis.compiled_relation import Scope
-from dpsql.analysis.compiler import Rule, StatementCompiler, check_arguments
+from dpsql.analysis.compiler import Rule, StatementCompiler, check_arguments, function_name
 from dpsql.analysis.conversions import (
     cast,
     convert_implicitly,
@@ -29,28 +29,23 @@ from dpsql.analysis.facts_of_values import (
 )
 from dpsql.analysis.public_domains import make_literal_domain
 from dpsql.analysis.total_forms import COMPARISONS, LIKES, OPERATORS, widen_integer
-from dpsql.analysis.typed_expression import KeyDomain, Literal, Typed, make_constant
+from dpsql.analysis.typed_expression import Literal, Typed, make_constant
 from dpsql.kernel.tree import (
     Apply,
     Binary,
     Case,
-    Column,
-    Constant,
-    Derived,
     Expr,
     InList,
     IsNull,
     IsTruth,
-    Item,
     Not,
     Paren,
-    Select,
     Try,
     Unary,
-    duckdb_sql,
 )
 from dpsql.kernel.tree.forms import NEGATED
 from dpsql.language import copy_tree
+from dpsql.lazy_pattern import lazy_pattern
 from dpsql.policy import Assumed
 from dpsql.types import (
     BIGINT,
@@ -64,6 +59,7 @@ from dpsql.types import (
     VARCHAR,
 )
 
+_DAY = lazy_pattern(r"\d{4}-\d\d-\d\d")
 _ZERO = make_constant(0, INTEGER)
 
 
@@ -129,20 +125,33 @@ def _comparison(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> Ty
     _check_comparable(compiler, b, node.expression)
     if isinstance(node.this, exp.Null) or isinstance(node.expression, exp.Null):
         compiler.assume(Assumed("a comparison with NULL is never TRUE: IS NULL finds missing values"))
-    for column, other in ((a, b), (b, a)) if isinstance(node, exp.EQ) else ():
-        if column.is_column and column.type == VARCHAR and column.domain and other.text is not None:
-            _note_undeclared(compiler, node, column.domain, other.text)
+    if isinstance(node, (exp.EQ, exp.NEQ)):
+        _note_undeclared(compiler, node, a, [b])
+        _note_undeclared(compiler, node, b, [a])
+    for side, other in ((node.this, b), (node.expression, a)):
+        case = (function_name(side) or "").lower()
+        if (
+            case in ("lower", "upper")
+            and other.text is not None
+            and other.text != getattr(other.text, case)()
+        ):
+            compiler.assume(Assumed(f"{case}(..) is never '{other.text}', which has other letters"))
+    days = [v for v, other in ((a, b), (b, a)) if other.type.moment and v.text and _DAY.fullmatch(v.text)]
+    if days and isinstance(node, (exp.EQ, exp.LTE)):
+        compiler.assume(Assumed(f"'{days[0].text}' is the first moment of that day"))
     a, b = unify(compiler.source, compiler.catalog, a, b, node)
     return build_comparison(COMPARISONS[type(node)], a, b)
 
 
-def _note_undeclared(compiler: StatementCompiler, node: exp.Expr, domain: KeyDomain, text: str) -> None:
-    """Note that a text which a column is compared with is none of its public values."""
-    same = Binary("=", Column("d", "v"), Constant(text, VARCHAR))
-    found = Select((Item(Constant(1, INTEGER)),), Derived(domain.query, "d"), same)
-    names = [side.name for side in (node.this, node.expression) if isinstance(side, exp.Column)]
-    if names and not compiler.catalog.count(duckdb_sql(found)):
-        compiler.assume(Assumed(f"'{text}' is none of the public values of {names[0]}"))
+def _note_undeclared(
+    compiler: StatementCompiler, node: exp.Expr, column: Typed, others: Sequence[Typed]
+) -> None:
+    """Note which texts that a column is compared with are none of its public values."""
+    texts = [other.text for other in others if other.text is not None]
+    if column.is_column and column.type == VARCHAR and column.domain and texts:
+        from dpsql.analysis.empty_conditions import note_undeclared  # noqa: PLC0415  few columns have texts
+
+        note_undeclared(compiler, node, column.domain, texts)
 
 
 def _between(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> Typed:
@@ -154,6 +163,8 @@ def _between(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> Typed
         compiler.assume(
             Assumed(f"BETWEEN {ends[0]} AND {ends[1]} is never TRUE: the smaller end stands first")
         )
+    if value.type.moment and high.text and _DAY.fullmatch(high.text):
+        compiler.assume(Assumed(f"'{high.text}' is the first moment of that day"))
     a, low = unify(compiler.source, compiler.catalog, value, low, node)
     b, high = unify(compiler.source, compiler.catalog, value, high, node)
     return build_comparison("AND", build_comparison(">=", a, low), build_comparison("<=", b, high))
@@ -166,6 +177,7 @@ def compile_in_list(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -
     if not node.expressions:
         raise compiler.source.refuse("IN takes a list of values here", node)
     items = [compiler.expression(item, scope) for item in node.expressions]
+    _note_undeclared(compiler, node, value, items)
     parts = []
     if any(widen_integer(v) is not v for v in (value, *items)):
         return _compile_any_of(compiler, node, value, items)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from functools import partial
 
 from sqlglot import exp
 
@@ -32,7 +33,6 @@ from dpsql.analysis.compiler import (
 from dpsql.analysis.facts_of_values import is_never_negative
 from dpsql.analysis.from_joins import compile_from
 from dpsql.analysis.key_candidates import add_domain
-from dpsql.analysis.nested_queries import combine_branches
 from dpsql.analysis.public_domains import make_distinct_domain
 from dpsql.analysis.row_conditions import Names, find_fact_names, find_fixed_values, find_known_rows, is_fact
 from dpsql.analysis.scalar_rules import compile_condition
@@ -82,6 +82,8 @@ def compile_query(compiler: StatementCompiler, node: exp.Expr, ctes: tuple[Cte, 
             for side in (node.this, node.expression):
                 with compiler.part():
                     sides.append(compile_query(compiler, side, inner, depth + 1))
+            from dpsql.analysis.set_operations import combine_branches  # noqa: PLC0415  few have one
+
             return combine_branches(compiler, node, *sides) if len(sides) == 2 else compiler.give_up()
         case exp.Subquery():
             check_arguments(compiler.source, node, frozenset({"this"}))
@@ -159,7 +161,9 @@ def _compile_select(
     with compiler.part():
         where = _compile_where(compiler, node, source)
     known = find_known_rows(compiler, source, where)
-    source = narrow_rows(compiler.catalog, source, known)
+    source = narrow_rows(compiler, source, known)
+    find_values = partial(add_domain, compiler.catalog, known=known)
+    source.scope.block = replace(block, find_values=find_values)
     filters = list_conjuncts(node.args["where"].this) if where is not None else []
     facts = find_fact_names(source, find_fixed_values(compiler, filters, source.scope))
     items = expand_star(compiler, node, source.scope)
@@ -176,7 +180,9 @@ def _compile_select(
     windows = _count_windows(node)
     hoist = Hoist.over(compiler, source, where, windows, facts) if windows else None
     scope = hoist.scope if hoist is not None else source.scope.copy()
-    known = known if hoist is None else hoist.move_known(known)
+    if hoist is not None:
+        known = hoist.move_known(known)
+        hoist.find_values(partial(add_domain, compiler.catalog, known=known))
     values: list[Typed] = []
     for item in items:
         value = UNKNOWN

@@ -173,6 +173,8 @@ class Plan:
     """What the policy's scope and those of the analyst admit; none: epsilon itself is divided."""
     outside: bool = field(default=False, kw_only=True)
     """Whether the last group is that of the rows in no other group, which is shown beside the rows."""
+    nobodys: tuple[str, ...] = field(default=(), kw_only=True)
+    """The rows that have no unit, in words, of the tables that may have such: they are never counted."""
     null_group: bool = field(default=False, kw_only=True)
     """Whether NULL is a candidate of a key."""
     values: ValuesOfGroup | None = field(default=None, kw_only=True)

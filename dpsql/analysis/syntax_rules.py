@@ -93,6 +93,10 @@ def _bracket(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> Typed
         if found is None:
             raise compiler.source.refuse("an index is a whole number", node)
         place = found
+    if isinstance(node.this, (exp.Split, exp.Anonymous)) and literal is not None:
+        compiler.assume(
+            Assumed(f"element {literal + 1} of a list is counted from 1 (BigQuery, Spark: from 0)")
+        )
     element: Expr = Element(value.node, place.node)
     if value.type == VARCHAR:
         element = Try(element)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import field, replace
 from datetime import date
 from decimal import Decimal
@@ -136,7 +136,7 @@ GRAINS = tuple(_MICROSECONDS)
 """The grains of time from the coarsest to the finest; each is a multiple of the next."""
 
 MAX_LISTED = 1_000_000
-"""The largest number of values that a computed list has, and of combinations that it is computed from."""
+"""The largest number of values that a computed list has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,6 +186,16 @@ class Span:
         items = (Item(Call("epoch_ms", (i,)), "v"), Item(i, "o"))
         every = Range(start * step, max(start, stop) * step, step)
         return KeyDomain(Select(items, every), ordered=True, origin=self.origin, complete=self.complete)
+
+
+def join_spans(spans: Collection[Span | None]) -> Span | None:
+    """Return the range that has all of some ranges; None if one is not known, or if there is none."""
+    known = [each for each in spans if each is not None]
+    if not known or len(known) < len(spans):
+        return None
+    origin = " and ".join(dict.fromkeys(each.origin for each in known))
+    ends = min(each.first for each in known), max(each.last for each in known)
+    return Span(*ends, origin, all(each.complete for each in known))
 
 
 @dataclass(frozen=True, slots=True)
@@ -261,7 +271,7 @@ class Typed:
     span: Span | None = None
     """The public range of a TIMESTAMP column, or of a column of integers whose range is too long for a list.
 
-    It is set only for the column itself."""
+    It is of the column itself. `add_domain` also says it of what chooses one of several columns."""
     grains: Mapping[str, str] = field(default_factory=dict, hash=False)
     """The grain for each TIMESTAMP column on which the value depends at that grain only."""
     bounds: Bounds | None = None
@@ -339,6 +349,11 @@ class Typed:
     def is_period(self) -> bool:
         """Whether the expression holds the period of the unit."""
         return self.unit is UnitRole.PERIOD or (self.unit is UnitRole.IN_DAY and self.type == DATE)
+
+    @property
+    def lists_null(self) -> bool:
+        """Whether NULL may be among the public values of a column."""
+        return self.domain is not None and self.domain.null
 
     def column_span(self) -> Span | None:
         """Return the public range of the values if the expression is a column; else None."""

@@ -1,4 +1,4 @@
-"""The values that conditions of WHERE allow: lists of constants, ranges, narrower bounds, equal columns.
+"""The values that conditions of WHERE allow: lists of constants, ranges, narrower bounds.
 
 A condition counts if it compares an expression with constants of the statement. Whether it is about a key or
 a column is decided by the compiled expression, never by a name.
@@ -10,12 +10,13 @@ two is the cut. A condition that leaves nothing of the declared bounds changes n
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import field, replace
 from datetime import date
 from fractions import Fraction
 
 from dpsql.analysis.compiled_relation import From
+from dpsql.analysis.compiler import StatementCompiler
 from dpsql.analysis.facts_of_values import bounds_of
 from dpsql.analysis.public_domains import BOOLEANS, make_domain
 from dpsql.analysis.row_conditions import Condition, KnownRows, substitute_columns
@@ -287,6 +288,8 @@ class ColumnValues:
 
 
 _End = Fraction | None
+Excluded = tuple[Typed, _End, _End, Bounds | None]
+"""A column of which conditions leave nothing: the ends that they set, and its own bounds."""
 
 
 def narrow_expression(catalog: Catalog, value: Typed, known: KnownRows) -> Typed:
@@ -297,35 +300,48 @@ def narrow_expression(catalog: Catalog, value: Typed, known: KnownRows) -> Typed
     return _narrow_value(catalog, value, known, list_comparisons(known.conditions))
 
 
-def narrow_rows(catalog: Catalog, rows: From, known: KnownRows) -> From:
-    """Return FROM with each column narrowed, so that expressions over the columns are narrower, too."""
-    found = list_comparisons(known.conditions)
+def narrow_rows(compiler: StatementCompiler, rows: From, known: KnownRows) -> From:
+    """Return FROM with each column narrowed, so that expressions over the columns are narrower, too.
+
+    It is noted of which columns nothing is left.
+    """
+    found, catalog, empty = list_comparisons(known.conditions), compiler.catalog, list[Excluded]()
     if not found:
         return rows
     scope = rows.scope
-    origins = tuple(o.map_columns(lambda c: _narrow_value(catalog, c, known, found)) for o in scope.origins)
+    origins = tuple(
+        o.map_columns(lambda c: _narrow_value(catalog, c, known, found, empty)) for o in scope.origins
+    )
     merged = {name: _narrow_value(catalog, c, known, found) for name, c in scope.merged.items()}
+    if empty or len({one.operand for one in found if one.operator == "="}) < len(found):
+        from dpsql.analysis.empty_conditions import note_excluded  # noqa: PLC0415  these are rare
+
+        equal = [(one.operand, one.values) for one in found if one.operator == "="]
+        note_excluded(compiler, scope.origins, empty, equal)
     return replace(rows, scope=replace(scope, origins=origins, merged=merged))
 
 
-def _narrow_value(catalog: Catalog, value: Typed, known: KnownRows, found: Sequence[Comparison]) -> Typed:
+def _narrow_value(
+    catalog: Catalog,
+    value: Typed,
+    known: KnownRows,
+    found: Sequence[Comparison],
+    empty: list[Excluded] | None = None,
+) -> Typed:
     own = bounds_of(value)
     node = substitute_columns(value.guarded_node, known.made_of)
     reads = facts(node).reads
     about = [one for one in found if not reads.isdisjoint(facts(one.operand).reads)]
     low, high = _find_ends(catalog, replace(value, node=node), about) if about else (None, None)
-    if own is not None:
-        ends = (
-            own.low if low is None else max(own.low, low),
-            own.high if high is None else min(own.high, high),
-        )
-        if ends == (own.low, own.high) or ends[0] > ends[1]:
-            return value if value.bounds is own else replace(value, bounds=own)
-        origin = f"{own.origin} and {ORIGIN}" if own.origin else ORIGIN
-        return replace(value, bounds=Bounds(*ends, origin, own.step))
-    if low is None or high is None or low > high:
-        return value
-    return replace(value, bounds=Bounds(low, high, ORIGIN))
+    ends = ((), ()) if own is None else ((own.low,), (own.high,))
+    least = max((*ends[0], *(() if low is None else (low,))), default=None)
+    most = min((*ends[1], *(() if high is None else (high,))), default=None)
+    if least is not None and most is not None and least > most and empty is not None:
+        empty.append((value, low, high, own))
+    if least is None or most is None or least > most or (own and (least, most) == (own.low, own.high)):
+        return value if own is None or value.bounds is own else replace(value, bounds=own)
+    origin = f"{own.origin} and {ORIGIN}" if own is not None and own.origin else ORIGIN
+    return replace(value, bounds=Bounds(least, most, origin, own.step if own is not None else None))
 
 
 def _find_ends(catalog: Catalog, value: Typed, found: Sequence[Comparison]) -> tuple[_End, _End]:
@@ -392,57 +408,3 @@ def evaluate_number(catalog: Catalog, value: Expr) -> Fraction | None:
         return None
     found = bounds_of_constant(known)
     return None if found is None else found.low
-
-
-def find_equal_columns(
-    known: KnownRows, conditions: Iterable[Expr], listed: Callable[[str], bool]
-) -> Mapping[str, Expr]:
-    """Return a column for each private column that conditions equate with it.
-
-    It is one of a public item, else one whose values are public, as `listed` says.
-    """
-    found: dict[str, Expr] = {}
-    for names in _find_classes(known, conditions):
-        public = [n for n in names if n.partition(".")[0] in known.items]
-        sure = public or [n for n in names if not known.columns[n].type.moment and listed(n)]
-        for name in names if sure else ():
-            chosen, wanted = known.columns[sure[0]], known.columns[name]
-            if name in public or name == sure[0]:
-                continue
-            if chosen.type == wanted.type:
-                found[name] = chosen.node
-            elif public and chosen.type.integer and wanted.type.integer:
-                found[name] = Cast(chosen.node, wanted.type, bounded=True)
-    return found
-
-
-def _find_classes(known: KnownRows, conditions: Iterable[Expr]) -> list[list[str]]:
-    """Return the names of columns that are equal to each other, in order."""
-    found: list[set[str]] = []
-    for condition in conditions:
-        pair = _read_pair(known, condition)
-        if pair is not None:
-            touched = [s for s in found if s & pair]
-            found = [s for s in found if s not in touched]
-            found.append(pair.union(*touched))
-    return [sorted(names) for names in found]
-
-
-def _read_pair(known: KnownRows, condition: Expr) -> set[str] | None:
-    while isinstance(condition, Paren):
-        condition = condition.inner
-    if not isinstance(condition, Binary) or condition.operator != "=":
-        return None
-    names = [_find_name(known, side) for side in (condition.left, condition.right)]
-    if names[0] is None or names[1] is None:
-        return None
-    a, b = known.columns[names[0]].type, known.columns[names[1]].type
-    return {names[0], names[1]} if a == b or (a.integer and b.integer) else None
-
-
-def _find_name(known: KnownRows, node: Expr) -> str | None:
-    """Return the name of a column, also of an integer that is converted to a wider one."""
-    if isinstance(node, Cast) and node.type.integer and not node.safe:
-        node = node.operand
-    name = f"{node.table}.{node.name}" if isinstance(node, Column) else ""
-    return name if name in known.columns else None

@@ -11,6 +11,7 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from fractions import Fraction
+from functools import partial
 
 from sqlglot import exp
 
@@ -273,6 +274,16 @@ def find_cut_values(compiler: StatementCompiler, count: ReleasedAggregate) -> Cu
     if beyond is None or (beyond.low, beyond.high) != (of.low, of.high):
         return found
     return replace(found, kept=kept)
+
+
+def find_nobodys(policy: Policy, compiler: StatementCompiler) -> tuple[str, ...]:
+    """Return which rows of the statement's tables have no unit, in words; nothing of those that have none."""
+    tables = filter(None, map(policy.table, sorted(compiler.used)))
+    return tuple(
+        text
+        for table in tables
+        if (text := table.describe_nobodys(partial(compiler.catalog.not_null, table.name)))
+    )
 
 
 def find_units_at_least(policy: Policy, compiler: StatementCompiler) -> int | None:

@@ -8,11 +8,12 @@ refused.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import field, replace
 
 from sqlglot import exp
 
-from dpsql.analysis.aggregate_functions import AGGREGATES, contains_aggregate
+from dpsql.analysis.aggregate_functions import AGGREGATES, CHOOSING, contains_aggregate
 from dpsql.analysis.casts import make_canonical
 from dpsql.analysis.compiled_relation import Block, From, Scope, select_list
 from dpsql.analysis.compiler import (
@@ -27,7 +28,7 @@ from dpsql.analysis.compiler import (
 from dpsql.analysis.conversions import cast
 from dpsql.analysis.period_refusals import refuse_totals
 from dpsql.analysis.row_conditions import KnownRows, Names, is_fact, substitute_columns
-from dpsql.analysis.typed_expression import Typed, UnitRole, make_column, tells_units
+from dpsql.analysis.typed_expression import Typed, UnitRole, tells_units
 from dpsql.kernel import tree
 from dpsql.kernel.tree import (
     Aggregate,
@@ -57,6 +58,8 @@ from dpsql.types import BIGINT, DOUBLE, INTEGER
 
 _RANKS = {"rank": BIGINT, "dense_rank": BIGINT, "percent_rank": DOUBLE, "cume_dist": DOUBLE}
 _ORDERED = frozenset({"row_number", "ntile", "lag", "lead", "first_value", "last_value", "nth_value"})
+_BEYOND = frozenset({"lag", "lead", "nth_value"})
+"""Functions that may look for a row which is not there."""
 _HINT = "ROW_NUMBER() OVER (PARTITION BY user_id ORDER BY day): of the rows of one user_id"
 _OF_GROUPS = "PERCENTILE_DISC(x, 0.25) over these groups as a subquery: what a quarter are below"
 MAX_OFFSET = 1_000_000
@@ -72,7 +75,7 @@ def _compile_window(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -
     partition, order, spec = _compile_parts(compiler, node, scope, block)
     name = (function_name(node.this) or "").lower()
     frame = _compile_frame(compiler, spec)
-    call = _compile_function(compiler, node.this, name, scope)
+    call, value = _compile_function(compiler, node.this, name, scope)
     if name in _ORDERED or (frame is not None and frame.unit == "ROWS"):
         # A frame of rows counts rows, so the order of ties matters.
         order = [*order, *(OrderTerm(column, "ASC", "LAST") for column in block.columns)]
@@ -93,7 +96,15 @@ def _compile_window(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -
         there = Call(call.node.name, (Constant(1, INTEGER), *call.node.arguments[1:]))
         missing = IsNull(Paren(Window(there, tuple(partition), tuple(order), frame)))
         made = Paren(Case(((missing, other.guarded_node),), made))
-    return replace(call, node=made, unit=UnitRole.NONE, literal=None, domain=None, bounds=None)
+        if value is not None:
+            either = Case(((missing, other.guarded_node),), value.node)
+            value = replace(value, node=either, domain=None, bounds=None)
+    whole = replace(call, node=made, unit=UnitRole.NONE, literal=None, domain=None, bounds=None)
+    if value is None:
+        return replace(whole, span=None, nulls=True)
+    return block.choose(
+        replace(whole, bounds=value.bounds), value, sure=frame is None and name not in _BEYOND
+    )
 
 
 def _replace_name(compiler: StatementCompiler, node: exp.Expr, block: Block) -> exp.Expr:
@@ -199,8 +210,10 @@ def _read_offset(value: object) -> int | None:
     return number if number is not None and number <= MAX_OFFSET else None
 
 
-def _compile_function(compiler: StatementCompiler, node: exp.Expr, name: str, scope: Scope) -> Typed:
-    """Compile the call of a window function, without OVER."""
+def _compile_function(
+    compiler: StatementCompiler, node: exp.Expr, name: str, scope: Scope
+) -> tuple[Typed, Typed | None]:
+    """Compile the call of a window function, without OVER, and the expression of which it chooses a value."""
     if function_name(node) is None:
         raise compiler.source.refuse("this is not a window function", node)
     check_arguments(compiler.source, node, frozenset({"this", "expressions"}))
@@ -211,14 +224,14 @@ def _compile_function(compiler: StatementCompiler, node: exp.Expr, name: str, sc
         raise compiler.source.refuse(f"{name} is not supported in this form in a window", node)
     if name in _RANKS:
         _check_number(compiler, node, arguments, 0, 0)
-        return Typed(Call(name.upper(), ()), _RANKS[name])
+        return Typed(Call(name.upper(), ()), _RANKS[name]), None
     if name in _ORDERED:
         return _compile_ordered(compiler, node, name, arguments, inner)
     aggregate = AGGREGATES.get(name)
     if aggregate is None or name in ("any_value", "median"):
         raise compiler.source.refuse(f"{name} is not allowed in a window over private rows", node)
     if name == "count" and (not arguments or isinstance(arguments[0], exp.Star)):
-        return Typed(Aggregate("COUNT"), BIGINT)
+        return Typed(Aggregate("COUNT"), BIGINT), None
     _check_number(compiler, node, arguments, 1, 1)
     value = make_canonical(compiler.expression(arguments[0], inner)).guard()
     if not aggregate.accepts(value.type):
@@ -229,7 +242,7 @@ def _compile_function(compiler: StatementCompiler, node: exp.Expr, name: str, sc
             node,
             "CAST it to BIGINT or DECIMAL",
         )
-    return aggregate.form(value, distinct=False)
+    return aggregate.form(value, distinct=False), value if name in CHOOSING else None
 
 
 def _check_number(
@@ -253,16 +266,16 @@ def _compile_default(compiler: StatementCompiler, node: exp.Expr, scope: Scope, 
 
 def _compile_ordered(
     compiler: StatementCompiler, node: exp.Expr, name: str, arguments: list[exp.Expr], scope: Scope
-) -> Typed:
+) -> tuple[Typed, Typed | None]:
     if name == "row_number":
         _check_number(compiler, node, arguments, 0, 0)
-        return Typed(Call("ROW_NUMBER", ()), BIGINT)
+        return Typed(Call("ROW_NUMBER", ()), BIGINT), None
     if name == "ntile":
         _check_number(compiler, node, arguments, 1, 1)
         buckets = _read_offset(arguments[0])
         if not buckets:
             raise compiler.source.refuse("NTILE takes a positive whole number", node)
-        return Typed(Call("NTILE", (Constant(buckets, BIGINT),)), BIGINT)
+        return Typed(Call("NTILE", (Constant(buckets, BIGINT),)), BIGINT), None
     least = 2 if name == "nth_value" else 1
     _check_number(compiler, node, arguments, least, {"lag": 3, "lead": 3, "nth_value": 2}.get(name, 1))
     value = make_canonical(compiler.expression(arguments[0], scope)).guard()
@@ -272,7 +285,7 @@ def _compile_ordered(
         if offset is None or (name == "nth_value" and offset == 0):
             raise compiler.source.refuse(f"{name.upper()} takes a whole number here", arguments[1])
         passed.append(Constant(offset, BIGINT))
-    return replace(value, node=Call(name.upper(), tuple(passed)))
+    return replace(value, node=Call(name.upper(), tuple(passed))), value
 
 
 WINDOW_RULES = (
@@ -342,7 +355,7 @@ class Hoist:
     def move_known(self, known: KnownRows) -> KnownRows:
         """Return the known facts of the rows, written with the inner block's names of columns."""
         cells = tree.columns(self.alias, "x", len(self.columns))
-        columns = {**known.columns, **{name: c for c in self.scope.columns for name in c.reads}}
+        columns = known.columns.new_child({name: c for c in self.scope.columns for name in c.reads})
         made_of: dict[str, Expr] = {}
         renamed: dict[str, Expr] = {}
         for old, cell in zip(self.columns, cells, strict=True):
@@ -353,7 +366,7 @@ class Hoist:
                 renamed |= dict.fromkeys(old.reads, cell)
         conditions = tuple(replace(c, expr=substitute_columns(c.expr, renamed)) for c in known.conditions)
         sure = frozenset(substitute_columns(node, renamed) for node in known.sure)
-        return replace(known, columns=columns, conditions=conditions, made_of=made_of, sure=sure)
+        return replace(known, columns=columns, conditions=conditions, made_of=made_of, sure=sure, source=None)
 
     def lookup(self, node: exp.Expr) -> Typed | None:
         """Return a window as a column of the inner block."""
@@ -361,8 +374,12 @@ class Hoist:
             return None
         value = self.compiler.expression(node, self.inner)
         self.windows.append(value)
-        made = make_column(self.alias, f"w{len(self.windows) - 1}", value.type)
-        return replace(made, link=value.owned_key, decimal=value.decimal)
+        return self.compiler.name_value(self.alias, f"w{len(self.windows) - 1}", value)
+
+    def find_values(self, found: Callable[[Typed], Typed]) -> None:
+        """Let windows over the rows have the public values of what they choose from, as `found` says."""
+        if self.inner.block is not None:
+            self.inner.block = replace(self.inner.block, find_values=found)
 
     @property
     def unit(self) -> Expr | None:

@@ -35,6 +35,7 @@ def start() -> int:
     """Run the command line in a process of its own, and end the process, unless something follows it.
 
     All is written and closed by then. Freeing every module would take a tenth of the time until an answer.
+    Threads that wait for work of engines do not keep a process, so they are no reason to free anything.
     What numpy multiplies matrices with starts a thread for each core with it, which turns in circles until
     there is a matrix; no statement has one.
     """
@@ -43,7 +44,7 @@ def start() -> int:
     sys.meta_path.insert(0, _WithoutPandas())
     code = main()
     observed = sys.getprofile() or sys.gettrace()
-    if not observed and threading.active_count() == 1:
+    if not observed and all(thread.daemon for thread in threading.enumerate()[1:]):
         atexit._run_exitfuncs()  # noqa: SLF001  Python has no other name for it
         for stream in (sys.stdout, sys.stderr):
             with suppress(OSError):

@@ -41,8 +41,8 @@
 ``composed_statements``   binds and runs the outer query
 ``derived``               the errors of columns that are computed from released numbers: ``hidden_columns``
                           and ``tracing`` follow them to terms of these (``released_terms``) by
-                          ``expressions``, from which ``derived_columns`` computes intervals, with
-                          ``cut_shifts`` where bounds have cut several numbers
+                          ``expressions``, from which ``derived_columns`` computes intervals by the
+                          laws of ``answer_numbers``, with ``cut_shifts`` where bounds have cut several
 ``selected``              of which releases the outer query shows rows because of their noise;
                           ``selecting`` follows it through its tree
 ``explain``               EXPLAIN, in ``release_words``; ``show_describe`` SHOW, DESCRIBE, columns of

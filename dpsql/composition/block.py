@@ -27,16 +27,18 @@ from dpsql.composition.analysed_blocks import AnalysedBlocks
 from dpsql.composition.block_clauses import BlockClauses
 from dpsql.composition.block_columns import BlockNames, ReleasedColumns, is_measure, is_total, nodes
 from dpsql.composition.existence import (
+    BESIDE_TOTALS,
     EXISTENCE,
     HALF,
     counts_all,
     divides,
     exists_condition,
     has_windows,
+    limits_places,
     needs_existence,
     windows_need_existence,
-    windows_read_places,
 )
+from dpsql.composition.prepared import COUNTED
 from dpsql.errors import QueryRefused
 from dpsql.language import MARK, Clause, Query, copy_tree
 from dpsql.lazy_dataclass import dataclass, replace
@@ -85,28 +87,11 @@ def separate(
         raise query.source.refuse("HAVING has no window functions", window, f"QUALIFY {written}")
     plainly = [each for each in readers if not has_windows(each)]
     counted = any(counts_all(node, names.scope) for item in names.items for node in nodes(item.node))
-    placing = any(map(windows_read_places, [*readers, select])) and clauses.largest() is None
-    placing &= select.args.get("qualify") is None  # its ranks select the largest groups
     existing = asked or any(map(needs_existence, plainly)) or any(map(windows_need_existence, readers))
+    measures = [item.name for item in names.items if is_measure(item.node)]
+    existing |= any(limits_places(each, measures) for each in readers)
     existing |= counted and any(map(divides, plainly))
-    counts = placing and not counted and analysed is not None and select.args.get("group") is not None
-    if counts and analysed is not None:
-        plain = separate(query, policy, catalog, name, provenance=provenance)[0]
-        counts = analysed.is_declared(plain) and analysed.is_declared(_with_count(plain))
-    return _BlockSplit(
-        query, select, names, columns, clauses, tuple(readers), existing or counts, counts, analysed
-    ).separated()
-
-
-def _with_count(plain: Query) -> Query:
-    """Return a plain block that counts its rows besides."""
-    tree = copy_tree(plain.tree)
-    tree.append("expressions", exp.alias_(_count_rows(), "rows", quoted=True, copy=False))
-    return replace(plain, tree=tree)
-
-
-def _count_rows() -> exp.Expr:
-    return exp.Anonymous(this=f"{MARK}COUNT", expressions=[exp.Star()])
+    return _BlockSplit(query, select, names, columns, clauses, tuple(readers), existing, analysed).separated()
 
 
 def _aggregates(select: exp.Select) -> bool:
@@ -143,8 +128,6 @@ class _BlockSplit:
     readers: tuple[exp.Select, ...]
     existing: bool
     """Whether the meaning of what reads the rows depends on which groups exist."""
-    counts: bool = False
-    """Whether the rows of each group are counted to decide that, although nothing asks for their number."""
     analysed: AnalysedBlocks | None = None
 
     def separated(self) -> Separated:
@@ -165,11 +148,17 @@ class _BlockSplit:
         found = [name for node, name in self.columns.found if counts_all(node, self.names.scope)]
         over = [outer] if outer is not None else []
         windows = any(map(windows_need_existence, [*self.readers, *over]))
+        limits = outer is not None and self.clauses.limits_places
         needed = self.existing or any(needs_existence(each) or divides(each, found) for each in over)
-        if self._above_half or not (needed or windows):
+        if self._above_half or not (needed or windows or limits):
+            if self.select.meta.get(BESIDE_TOTALS):
+                items = self.names.items if outer is None else ()
+                found += [item.name for item in items if counts_all(item.node, self.names.scope)]
+                plain.tree.meta[EXISTENCE] = (tuple(found), True) if found else None
             return
         selected = any(plain.tree.args.get(name) is not None for name in ("qualify", "limit"))
-        kept = outer is not None and has_windows(outer) and (selected or not windows_need_existence(outer))
+        decided = limits or any(map(windows_need_existence, over))
+        kept = any(map(has_windows, over)) and (selected or not decided)
         if outer is None or kept or not found:  # counts decide on NULL alone
             plain.tree.meta[EXISTENCE] = (() if outer is None else tuple(found), bool(found))
             return
@@ -233,6 +222,8 @@ class _BlockSplit:
         downwards = bool(top.args.get("desc"))
         if clauses.having and not (threshold is not None and clauses.same(threshold, first) and downwards):
             return None
+        if not downwards and self._shows_all(first):
+            return None
         qualified = self.select.args.get("qualify") is not None
         sorted_by = clauses.terms if qualified and clauses.terms else [top, *more]
         by_keys = all(clauses.by_key(term) is not None for term in more)
@@ -266,6 +257,8 @@ class _BlockSplit:
         downwards = bool(top.args.get("desc"))
         if clauses.having and not (threshold is not None and clauses.same(threshold, first) and downwards):
             return None
+        if not downwards and self._shows_all(first):
+            return None
         window = copy_tree(found.window)
         keys = [names.as_row(key) for key in found.keys]
         best = copy_tree(top)
@@ -290,11 +283,25 @@ class _BlockSplit:
         plain.tree.set("qualify", exp.Qualify(this=kept))
         return plain, outer
 
+    def _shows_all(self, first: exp.Expr) -> bool:
+        """Return whether all groups are released to find the smallest: without rows are none of SQL's.
+
+        They are not where the block asks for a mechanism that selects, or for what only such a one has.
+        """
+        if self.query.options.mechanism not in (None, "AUTO") or self.clauses.shows_selection:
+            return False
+        return self._is_declared(self._counted(first))
+
+    def _counted(self, measure: exp.Expr) -> Query:
+        """Return the query of all groups with one measure."""
+        made = self._without_clauses(without=("expressions", "group"))
+        made.tree.set("expressions", [copy_tree(node) for node in (*self.names.keys, measure)])
+        made.tree.set("group", exp.Group(expressions=[copy_tree(key) for key in self.names.keys]))
+        return made
+
     def _of_all(self, best: exp.Expr, k: int) -> Query:
         """Return the query of the largest groups of all partitions together."""
-        made, keys = self._without_clauses(without=("expressions", "group")), self.names.keys
-        made.tree.set("expressions", [copy_tree(node) for node in (*keys, best.this)])
-        made.tree.set("group", exp.Group(expressions=[copy_tree(key) for key in keys]))
+        made = self._counted(best.this)
         made.tree.set("order", exp.Order(expressions=[copy_tree(best)]))
         made.tree.set("limit", exp.Limit(expression=exp.Literal.number(k)))
         return made
@@ -322,20 +329,25 @@ class _BlockSplit:
         filtered = clauses.having or self.select.args.get("qualify") is not None
         more = filtered or clauses.merges or clauses.offset
         by_keys = all(clauses.by_key(term) is not None for term in clauses.terms)
-        if clauses.plain_items and by_keys and not (more or self.existing):
+        plain = clauses.plain_items and by_keys and not (more or self.existing)
+        if plain and (clauses.limit is None or not self._is_declared(self._without_clauses())):
             return self._move_conditions(), None
         outer = self._outer(clauses.having, qualify=True)
         order = [clauses.released(term) for term in clauses.terms]
         self._add(outer, order, clauses.limit, clauses.offset)
-        plain = self._plain()
-        if clauses.limit is not None and any(map(self._is_ratio, clauses.terms)):
-            plain.tree.meta[SORTED_AFTERWARDS] = True
-        return plain, outer
+        if self.existing or windows_need_existence(outer) or self.clauses.limits_places:
+            rows = exp.Anonymous(this=f"{MARK}COUNT", expressions=[exp.Star()])
+            counted = any(counts_all(node, self.names.scope) for node, _ in self.columns.found)
+            if not counted and self._is_declared(self._counted(rows)):
+                self.columns.place(rows, COUNTED)
+        released = self._plain()
+        if clauses.limit is not None and any(map(clauses.is_by_ratio, clauses.terms)):
+            released.tree.meta[SORTED_AFTERWARDS] = True
+        return released, outer
 
-    def _is_ratio(self, term: exp.Expr) -> bool:
-        """Return whether a term of ORDER BY is an average or another number by which no groups are chosen."""
-        measure = self.columns.measure(term.this)
-        return measure is not None and is_ratio(measure)
+    def _is_declared(self, plain: Query) -> bool:
+        """Return whether a plain block releases the groups of declared keys, also those without rows."""
+        return self.analysed is not None and self.analysed.is_declared(plain)
 
     # -- the SELECT over the released rows
 
@@ -350,8 +362,6 @@ class _BlockSplit:
                 columns.place(names.keys[key], item.name)
             elif is_released(item.node) or (is_measure(item.node) and not columns.asks(item.node)):
                 columns.place(columns.argued(item.node), item.name)
-        if self.counts:
-            columns.place(_count_rows(), "rows")
         listed = [(columns.over(item.node), item.name) for item in names.items]
         made = exp.Select(
             expressions=[exp.alias_(node, name, quoted=True, copy=False) for node, name in listed]

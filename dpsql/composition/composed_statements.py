@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -23,7 +24,7 @@ from dpsql.composition.derived import (
     say_untold,
     with_details,
 )
-from dpsql.composition.existence import all_groups, describe_existence, sure_groups, with_groups
+from dpsql.composition.existence import describe_existence, other_groups, with_groups
 from dpsql.composition.found_values import put_least
 from dpsql.composition.half_way_thresholds import (
     ColumnSteps,
@@ -52,7 +53,7 @@ from dpsql.composition.unbound_statements import refuse_unbound
 from dpsql.engines import UnboundQuery
 from dpsql.engines.schema_database import SchemaDatabase
 from dpsql.kernel.loss import Charge
-from dpsql.language import AllGroups, Query, copy_tree, find_nodes, name_columns
+from dpsql.language import AllGroups, Query, copy_tree, find_nodes, list_titles, name_columns
 from dpsql.places import DETAILS, FREE, Places, lay_out, make_distinct
 from dpsql.planning import COVERS_LESS, choose, say_of_columns, to_doubles
 from dpsql.policy import Policy, fold
@@ -93,34 +94,44 @@ def compose(
     put_domains(outer, query.source, policy, database)
     sql = write_engine_sql(copy_tree(outer))
     values = tuple(_write_value(query, each, relations, distinct, policy, steps) for each in parts.values)
-    try:
-        of_outer, *of_values = database.describe_each_over(types, (sql, *(value.sql for value in values)))
-    except UnboundQuery as problem:
-        raise refuse_unbound(query, problem) from None
-    names = tuple(name for name, _ in of_outer)
-    for placed, columns in zip(parts.values, of_values, strict=True):
-        if len(columns) != 1 or not placed.has_type(columns[0][1]):
-            raise below(query.source, placed.at)
+
+    def describe(text: str) -> tuple[tuple[str, str], ...]:
+        """Return the names and types of a query's columns; check those of the values that releases read."""
+        found, *of_values = database.describe_each_over(types, (text, *(value.sql for value in values)))
+        for placed, columns in zip(parts.values, of_values, strict=True):
+            if len(columns) != 1 or not placed.has_type(columns[0][1]):
+                raise below(query.source, placed.at)
+        return found
+
     known = {relation.name: relation.release for relation in relations}
     decided = tuple(Existence(known[name], places, windows) for name, places, windows in parts.existence)
-    plain = PreparedComposed(
-        text, query, tuple(distinct), tuple(relations), sql, sql, names, (), (), (*values,)
-    )
     places = {
         (fold(r.name), fold(c)): (r.release, i) for r in relations for i, (c, _) in enumerate(r.columns)
     }
+    plain = PreparedComposed(text, query, tuple(distinct), tuple(relations), sql, sql, (), (), (), (*values,))
     plain = replace(plain, existence=decided, divisors=tuple(places[each] for each in divisors), notes=notes)
-    shown, why = _with_bars(plain, outer, database)
-    for made in (shown, replace(shown, traced=shown.barred, derived=())):
+
+    def bind(names: tuple[str, ...]) -> tuple[PreparedComposed, bool]:
+        """Return the statement with columns of these names, and whether it was bound with them."""
+        shown, why = _with_bars(replace(plain, columns=names), outer, database)
+        for made in (shown, replace(shown, traced=shown.barred, derived=())):
+            with suppress(UnboundQuery):
+                found = describe(made.traced)
+                if tuple(name for name, _ in found if not name.startswith(HIDDEN)) == names:
+                    untold = say_untold(made, found, why)
+                    detailed = with_details(query, parts.details, keep_numeric(made, found), why)
+                    return replace(detailed, notes=(*detailed.notes, *untold)), True
+        return with_details(query, parts.details, replace(plain, columns=names), why), False
+
+    written = list_titles(outer)
+    made, bound = bind(written) if written else (plain, False)
+    if not bound:  # the engine says what names the columns have, or why there are none
         try:
-            found = database.describe_over(types, made.traced)
-        except UnboundQuery:
-            continue
-        if tuple(name for name, _ in found if not name.startswith(HIDDEN)) == names:
-            untold = say_untold(made, found, why)
-            detailed = with_details(query, parts.details, keep_numeric(made, found), why)
-            return _note_intervals(replace(detailed, notes=(*detailed.notes, *untold)))
-    return _note_intervals(with_details(query, parts.details, plain, why))
+            columns = describe(sql)
+        except UnboundQuery as problem:
+            raise refuse_unbound(query, problem) from None
+        made, _ = bind(tuple(name for name, _ in columns))
+    return _note_intervals(made)
 
 
 def _put_least(outer: exp.Query, planned: Mapping[str, PreparedPrivate]) -> tuple[str, ...]:
@@ -250,11 +261,11 @@ def run_composed(prepared: PreparedComposed, releases: tuple[Release, ...]) -> R
     types = {relation.name: relation.columns for relation in prepared.relations}
     read = with_groups(prepared, dict(enumerate(releases)))
     released = {relation.name: read[relation.release].rows for relation in prepared.relations}
-    others = None
-    if prepared.everything:
-        every, sure = all_groups(prepared, dict(enumerate(releases))), sure_groups(prepared, read)
-        named = [(relation.name, relation.release) for relation in prepared.relations]
-        others = {name: every[place] for name, place in named}, {name: sure[place] for name, place in named}
+    named = [(relation.name, relation.release) for relation in prepared.relations]
+    others = (
+        {name: rows[place] for name, place in named}
+        for rows in (other_groups(prepared, dict(enumerate(releases))) if prepared.whole else ())
+    )
     found, errors = run_with_errors(prepared, [*read.values()], types, released, others)
     rows = found.select([i for i, name in enumerate(found.column_names) if not name.startswith(HIDDEN)])
     table, places = _add_details(prepared, [*read.values()], found, rows, errors)

@@ -8,7 +8,7 @@ column that it names.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import field, replace
 from typing import TYPE_CHECKING
 
@@ -20,9 +20,10 @@ from sqlglot import exp
 from dpsql.analysis import Plan, function_name, write_engine_sql
 from dpsql.analysis.aggregate_functions import is_aggregate
 from dpsql.analysis.compiler import read_whole_number
+from dpsql.composition.answer_numbers import AnswerNumbers
 from dpsql.composition.block_columns import DETAIL_FUNCTIONS
-from dpsql.composition.derived_columns import DerivedErrors
-from dpsql.composition.existence import find_same_rows, keep_all_groups
+from dpsql.composition.derived_columns import BY_NOISE, DerivedErrors
+from dpsql.composition.existence import find_same_rows
 from dpsql.composition.hidden_columns import HIDDEN, Columns, Hidden
 from dpsql.composition.prepared import AskedDetail, DerivedColumn, ErrorBar, OuterRelation, PreparedComposed
 from dpsql.composition.released_terms import Known, LinearTerm, Opaque, Term, map_sql_apart
@@ -104,8 +105,7 @@ def follow_derived(
     found = tuple(DerivedColumn(place, term) for place, term in terms.items())
     keys = plain.keys or _keys(rows, len(plain.columns))
     made = replace(plain, keys=keys, traced=write_engine_sql(tree), derived=found, numbers=tuple(numbers))
-    everything = write_engine_sql(keep_all_groups(tree)) if whole else ""
-    return replace(made, everything=everything, chosen=rows.filtered, repeated=repeated), why
+    return replace(made, whole=whole, chosen=rows.filtered, repeated=repeated), why
 
 
 def _keys(rows: FollowedSelect, shown: int) -> tuple[int, ...]:
@@ -158,14 +158,13 @@ def run_with_errors(
     releases: Sequence[Release],
     types: Mapping[str, Types],
     rows: Mapping[str, pa.Table],
-    others: tuple[Mapping[str, pa.Table], Mapping[str, pa.Table]] | None = None,
+    others: Iterable[Mapping[str, pa.Table]] = (),
 ) -> tuple[pa.Table, Errors]:
     """Run the outer query; return its rows with hidden columns, and the errors of the derived columns.
 
-    `others`, where it matters which groups exist, are the rows of all groups, also of those that do not exist
-    by their released numbers, and those of the groups that surely exist. Where something else is computed of
-    them, a row has no interval. What columns are made of may need more memory than the answer itself: then
-    they have no errors.
+    `others`, where it matters which groups exist, are the rows with others of the groups that may exist,
+    first with all. Where something else is computed of them, a row has no interval. What columns are made of
+    may need more memory than the answer itself: then they have no errors.
     """
     database = prepared.engines.schema_database
     found, same, notes = None, None, list[str]()
@@ -177,7 +176,7 @@ def run_with_errors(
     elif prepared.derived:
         try:
             found = database.over(types, rows, prepared.traced)
-            if others is not None:
+            if prepared.whole:
                 same = _find_steady(prepared, found, types, rows, others)
         except Cancelled:
             raise
@@ -191,14 +190,15 @@ def run_with_errors(
     confidence = float(min(release.confidence for release in releases))
     asked = len(prepared.derived) + len(prepared.bars)
     known = [each or 1 for each in families]
-    work = DerivedErrors(Hidden(found), releases, prepared.numbers, known, confidence, asked)
+    numbers = AnswerNumbers(releases, prepared.numbers, known, confidence)
+    work = DerivedErrors(Hidden(found), numbers, confidence, asked)
     of: dict[int, tuple[FloatArray, FloatArray, FloatArray]] = {}
     bounds: dict[tuple[int, str], FloatArray] = {}
     unsure = np.zeros(found.num_rows, dtype=np.bool_) if same is None else ~same
     if unsure.any():
         some = f" in {np.sum(unsure):,} of {found.num_rows:,} rows" if not unsure.all() else ""
         notes.append(
-            f"which groups exist is not sure: what is computed of them together has no interval{some}"
+            f"it is not sure which groups have rows: what is computed of several has no interval{some}"
         )
     for each in prepared.derived:
         try:
@@ -208,12 +208,25 @@ def run_with_errors(
         for ends in of[each.place]:
             ends[unsure] = np.nan
         name = prepared.columns[each.place]
-        for why, times in work.missing.items():
-            some = f" in {times:,} of {found.num_rows:,} rows" if found.num_rows > 1 else ""
-            notes += [f"no interval of {name}{some}: {why}"] if why else []
+        for why, at in work.missing.items():
+            some = f" in {len(at):,} of {found.num_rows:,} rows" if found.num_rows > 1 else ""
+            if why == BY_NOISE:
+                notes.append(f"{name} is NULL{some}: {why}")
+                found = _without(found, each.place, at)
+            elif why:
+                notes.append(f"no interval of {name}{some}: {why}")
         for kind in {d.kind for d in prepared.details if d.of == each.place} - {*DETAILS}:
             bounds[each.place, kind] = work.of_bounds(each.place, each.term, kind)
     return found, Errors(of, bounds, tuple(notes))
+
+
+def _without(found: pa.Table, place: int, rows: Sequence[int]) -> pa.Table:
+    """Return rows with NULL in some of a column."""
+    column = found.column(place)
+    values = column.to_pylist()
+    for row in rows:
+        values[row] = None
+    return found.set_column(place, found.column_names[place], pa.array(values, column.type))
 
 
 def _find_steady(
@@ -221,15 +234,15 @@ def _find_steady(
     found: pa.Table,
     types: Mapping[str, Types],
     rows: Mapping[str, pa.Table],
-    others: tuple[Mapping[str, pa.Table], Mapping[str, pa.Table]],
+    others: Iterable[Mapping[str, pa.Table]],
 ) -> NDArray[np.bool_]:
     """Return which rows are computed of the same released numbers, whichever of the unsure groups exist."""
     database, shown = prepared.engines.schema_database, [each.place for each in prepared.derived]
     same: NDArray[np.bool_] = np.ones(found.num_rows, dtype=np.bool_)
-    for of, sql, absent in zip(others, (prepared.everything, prepared.traced), (False, True), strict=True):
-        if sql != prepared.traced or any(not of[name].equals(rows[name]) for name in rows):
-            other = database.over(types, of, sql)
-            same &= find_same_rows(found, other, prepared.keys, shown, absent=absent)
+    for place, of in enumerate(others):
+        if any(not of[name].equals(rows[name]) for name in rows):
+            other = database.over(types, of, prepared.traced)
+            same &= find_same_rows(found, other, prepared.keys, shown, absent=place > 0)
     return same
 
 

@@ -8,16 +8,16 @@ else by draws of the noise, if it is smooth.
 from __future__ import annotations
 
 import math
-from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import field, replace
-from typing import TYPE_CHECKING
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from dataclasses import field
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dpsql.composition.answer_numbers import NO_LAW, AnswerNumbers
 from dpsql.composition.cut_shifts import MOST_CUT, list_shifts
-from dpsql.composition.hidden_columns import Hidden, SumOfNumbers, floats, leaves_of
+from dpsql.composition.hidden_columns import Hidden, SumOfNumbers, leaves_of
 from dpsql.composition.released_terms import (
     NULLED,
     CallTerm,
@@ -28,27 +28,9 @@ from dpsql.composition.released_terms import (
     range_over,
     value_of,
 )
-from dpsql.estimates.noise_laws import Linear, NoiseDraw, Weighted
-from dpsql.estimates.noise_terms import (
-    LEAST_TAIL,
-    CutSides,
-    Key,
-    RatioIntervals,
-    TermWeights,
-    add_weights,
-    count_draws,
-    errors,
-    half_width,
-    join_terms,
-    stddev,
-)
-from dpsql.estimates.number_noises import Dispersion, Quotient
+from dpsql.estimates.noise_draws import LEAST_TAIL, count_draws
+from dpsql.estimates.noise_terms import RatioIntervals, TermWeights, half_width, stddev
 from dpsql.lazy_dataclass import dataclass
-from dpsql.release import places_of
-
-if TYPE_CHECKING:
-    from dpsql.estimates.number_noises import NumberNoise
-    from dpsql.release import Release
 
 FloatArray = NDArray[np.float64]
 Interval = tuple[float, float, float]
@@ -58,25 +40,10 @@ MOST = 1_000_000
 """Most released numbers that the values of a column with intervals are made of, all rows together."""
 _SMOOTH_DRAWS = 2_000
 _NO_NUMBER = "for other noise that is likely it is NULL"
-_NO_LAW = "how its noise is distributed is not known"
+BY_NOISE = "what it is divided by may be 0 within its noise"
+"""Why a quotient may be any number."""
 _TOO_MANY = f"its values are made of more than {MOST:,} released numbers together"
 _FAMILY = "noise chose it among too many groups"
-_SAME = 1.02
-"""By how much a half-width may exceed that of one number alone, to be taken as it."""
-
-
-@dataclass(slots=True, eq=False)
-class _ReleasedNumber:
-    """The values of a released number in all rows of an answer."""
-
-    value: FloatArray
-    stddev: FloatArray
-    low: FloatArray
-    high: FloatArray
-    noise: NumberNoise | None
-    release: int
-    family: int
-    """Among how many groups the outer query chooses because of noise; 1: it does not."""
 
 
 @dataclass(slots=True, eq=False)
@@ -84,17 +51,12 @@ class DerivedErrors:
     """Computes the errors of columns of one answer."""
 
     hidden: Hidden
-    releases: Sequence[Release]
-    numbers: Sequence[tuple[int, int]]
-    """The release and the number of each released number."""
-    families: Sequence[int]
-    """Among how many groups of each release noise chooses what is shown; 1: it does not."""
+    numbers: AnswerNumbers
     confidence: float
     columns: int = 1
     """How many columns have intervals."""
-    missing: Counter[str] = field(default_factory=Counter)
-    """Why numbers of the last column have no interval, with the number of rows."""
-    _numbers: dict[int, _ReleasedNumber] = field(default_factory=dict)
+    missing: defaultdict[str, list[int]] = field(default_factory=lambda: defaultdict(list))
+    """Why numbers of the last column have no interval, with their rows."""
     _widths: dict[tuple[object, ...], tuple[float, float]] = field(default_factory=dict)
     _known: dict[tuple[object, ...], Interval] = field(default_factory=dict)
     """Intervals of smooth functions, which rows may have in common."""
@@ -105,14 +67,14 @@ class DerivedErrors:
         out = np.full((3, len(values)), np.nan)
         self.missing.clear()
         if self.hidden.numbers(term) > MOST:
-            self.missing[_TOO_MANY] = len(values)
+            self.missing[_TOO_MANY] = [*range(len(values))]
             return out[0], out[1], out[2]
         with np.errstate(all="ignore"):
             for row in np.flatnonzero(np.isfinite(values)).tolist():
                 try:
                     made = self._interval(term, row, float(values[row]))
                 except NoIntervalError as problem:
-                    self.missing[str(problem)] += 1
+                    self.missing[str(problem)].append(row)
                     continue
                 low, high = min(made[1], values[row]), max(made[2], values[row])
                 if math.isfinite(low) and math.isfinite(high):
@@ -133,7 +95,7 @@ class DerivedErrors:
                 weights = self.hidden.form(term, row, float(values[row])).weights
             except NoIntervalError:
                 continue
-            noises = [(weight, *self._number(name)) for name, weight in weights.items()]
+            noises = [(weight, *self.numbers.find(name)) for name, weight in weights.items()]
             if kind == "bound":
                 bounds = {None if each.noise is None else each.noise.bound for _, each, _ in noises}
                 out[row] = next(iter(bounds)) if len(bounds) == 1 else np.nan
@@ -154,7 +116,7 @@ class DerivedErrors:
             return self._cut(term, row, value)
         ratio = self.hidden.ratio(term, row)
         if ratio is not None:
-            return self._ratio_interval(*ratio, value)
+            return self._ratio(*ratio)
         return self._smooth(term, row)
 
     def _cut(self, term: CallTerm, row: int, value: float) -> Interval:
@@ -173,12 +135,12 @@ class DerivedErrors:
             return 0.0, form.value, form.value
         if len(form.weights) == 1:
             return self._multiple(form)
-        terms, computed = self._terms([form])
-        if computed:
+        if self.numbers.list_computed([form]):
             return self._smooth_of([form], lambda leaves: leaves[0])
-        below, above = self._sides([form]).of(1.0)
-        centre = self._centre(form)
-        family = self._family([form])
+        terms = self.numbers.list_terms([form])
+        below, above = self.numbers.find_sides([form]).of(1.0)
+        centre = self.numbers.find_centre(form)
+        family = self.numbers.find_family([form])
         exact = {source.law.kind for source in terms.sources} in ({"laplace"}, {"gaussian"})
         level = self._level(family, exact=exact)
         deviation, width = self._of_noise(terms, level)
@@ -198,7 +160,7 @@ class DerivedErrors:
     def _multiple(self, form: SumOfNumbers) -> Interval:
         """Return the interval of a multiple of one number plus a constant, from the number's interval."""
         ((name, weight),) = form.weights.items()
-        number, at = self._number(name)
+        number, at = self.numbers.find(name)
         ends = [form.value + weight * (end[at] - number.value[at]) for end in (number.low, number.high)]
         if not all(map(math.isfinite, ends)):
             raise NoIntervalError
@@ -208,7 +170,7 @@ class DerivedErrors:
         """Return ends of a sum that hold where the intervals of all its numbers hold."""
         low = high = form.value
         for name, weight in form.weights.items():
-            number, at = self._number(name)
+            number, at = self.numbers.find(name)
             ends = sorted(weight * (end[at] - number.value[at]) for end in (number.low, number.high))
             low, high = low + ends[0], high + ends[1]
         return (low, high) if math.isfinite(low) and math.isfinite(high) else (-math.inf, math.inf)
@@ -227,25 +189,22 @@ class DerivedErrors:
 
     # -- ratios
 
-    def _ratio_interval(
-        self, above: SumOfNumbers, below: SumOfNumbers, factor: float, more: float, value: float
-    ) -> Interval:
+    def _ratio(self, above: SumOfNumbers, below: SumOfNumbers, factor: float, more: float) -> Interval:
         forms = [above, below]
-        terms, computed = self._terms(forms)
-        if computed:
+        if self.numbers.list_computed(forms):
             return self._smooth_of(forms, lambda leaves: leaves[0] / leaves[1] * factor + more)
-        sides = self._sides(forms)
-        level = self._level(self._family(forms))
+        terms = self.numbers.list_terms(forms)
+        sides = self.numbers.find_sides(forms)
+        level = self._level(self.numbers.find_family(forms))
         if not level:
             raise NoIntervalError(_FAMILY)
-        x, y = self._centre(above), self._centre(below)
+        x, y = self.numbers.find_centre(above), self.numbers.find_centre(below)
         bounded = sides if sides.below.any() or sides.above.any() else None
         ends = RatioIntervals(level).find(x, y, terms, bounded)
         if ends is None:
-            raise NoIntervalError("what it is divided by may be 0 within its noise")
+            raise NoIntervalError(BY_NOISE)
         low, high = sorted(factor * end + more for end in ends)
         slope = terms.combine(1 / y, -x / y**2)
-        del value
         return abs(factor) * stddev(slope), low, high
 
     # -- smooth functions
@@ -278,25 +237,13 @@ class DerivedErrors:
 
     def _smooth_of(self, forms: list[SumOfNumbers], f: Callable[[list[FloatArray]], FloatArray]) -> Interval:
         """Return the deviation and the interval of f from draws of the values that the forms may have."""
-        level = self._level(self._family(forms))
+        level = self._level(self.numbers.find_family(forms))
         tail = (1 - level) / 2
         few = level == self.confidence and tail * _SMOOTH_DRAWS >= LEAST_TAIL
         draws = _SMOOTH_DRAWS if few else count_draws(tail)
         if not level or not draws:
             raise NoIntervalError(_FAMILY)
-        terms, computed = self._terms(forms)
-        drawn = errors(terms, draws)
-        made: dict[int, FloatArray] = {}
-        sizes = [len(self._find_formula(name).parts) for name in computed]
-        ends = [len(forms) + sum(sizes[:place]) for place in range(len(sizes) + 1)]
-        for place, name in enumerate(computed):
-            made[name] = self._compute(name, [*drawn[ends[place] : ends[place + 1]]])
-        leaves = []
-        for form, error in zip(forms, drawn, strict=False):
-            more = sum((weight * made[n] for n, weight in form.weights.items() if n in made), np.zeros(draws))
-            leaves.append(self._centre(form) - error + more)
-            if form.nulled:
-                leaves[-1][0] = 0.0  # so it is not passed over as a value that is NULL for all noise
+        leaves = self.numbers.draw(forms, draws)
         found = self._range_of_one(forms, leaves, f, tail)
         if found is not None and all(map(math.isfinite, found)):
             return float(np.nanstd(f(leaves))), *found
@@ -321,14 +268,17 @@ class DerivedErrors:
         first = forms[noisy[0]] if noisy else SumOfNumbers(math.nan, {})
         if not noisy or any(form.nulled or form.weights not in ({}, first.weights) for form in forms):
             return None
-        apart = [self._centre(form) - self._centre(first) if form.weights else None for form in forms]
+        apart = [
+            self.numbers.find_centre(form) - self.numbers.find_centre(first) if form.weights else None
+            for form in forms
+        ]
 
         def of(x: FloatArray) -> FloatArray:
             pairs = zip(forms, apart, strict=True)
             same = [np.full(len(x), form.value) if by is None else x + by for form, by in pairs]
             return np.asarray(f(same), dtype=np.float64)
 
-        return range_over(of, leaves[noisy[0]], tail, self._sides([first]).of(1.0))
+        return range_over(of, leaves[noisy[0]], tail, self.numbers.find_sides([first]).of(1.0))
 
     def _shift_leaves(
         self,
@@ -338,79 +288,14 @@ class DerivedErrors:
     ) -> Iterator[list[FloatArray]]:
         """Yield the draws, and with what bounds left out where that makes f least and largest."""
         yield leaves
-        sides = [self._sides([form]).of(1.0) for form in forms]
-        if sum(map(any, sides)) > MOST_CUT:
-            raise NoIntervalError(_NO_LAW)
+        sides = [self.numbers.find_sides([form]).of(1.0) for form in forms]
+        cut = sum(map(any, sides))
+        if cut > MOST_CUT:
+            raise NoIntervalError(NO_LAW)
+        if not cut:
+            return
         for shift in list_shifts(f, [float(np.median(leaf)) for leaf in leaves], sides):
             yield [leaf + by for leaf, by in zip(leaves, shift, strict=True)]
-
-    def _compute(self, name: int, drawn: Sequence[FloatArray]) -> FloatArray:
-        """Return draws of a number that is a function of sums, from draws of the noise of these."""
-        made, (_, at) = self._find_formula(name), self._number(name)
-        return made.compute([part.value[at] - noise for part, noise in zip(made.parts, drawn, strict=True)])
-
-    def _find_formula(self, name: int) -> Quotient | Dispersion:
-        """Return of which sums a number is computed, and how; `_terms` has found that it is."""
-        noise = self._number(name)[0].noise
-        made = None if noise is None else noise.made
-        assert isinstance(made, Quotient | Dispersion)  # noqa: S101  as said
-        return made
-
-    # -- what a form is made of
-
-    def _terms(self, forms: list[SumOfNumbers]) -> tuple[TermWeights, list[int]]:
-        """Return the forms, and what numbers in them are computed from, as sums of measured numbers."""
-        listed: list[dict[Key, tuple[NoiseDraw, float]]] = []
-        computed: dict[int, None] = {}
-        for form in forms:
-            parts = list[tuple[int, Linear | Weighted, int, float]]()
-            for name, weight in form.weights.items():
-                number, at = self._number(name)
-                made = None if number.noise is None else number.noise.made
-                if isinstance(made, Linear | Weighted):
-                    parts.append((number.release, made, at, weight))
-                elif isinstance(made, Quotient | Dispersion):
-                    computed[name] = None
-                else:
-                    raise NoIntervalError(_NO_LAW)
-            listed.append(add_weights(parts))
-        for name in computed:
-            number, at = self._number(name)
-            listed += (
-                add_weights([(number.release, part, at, 1.0)]) for part in self._find_formula(name).parts
-            )
-        return join_terms(listed), list(computed)
-
-    def _centre(self, form: SumOfNumbers) -> float:
-        """Return the value of a form as it was measured, without what was given back and computed numbers."""
-        found = form.value
-        for name, weight in form.weights.items():
-            number, at = self._number(name)
-            found -= weight * float(number.value[at])
-            made = None if number.noise is None else number.noise.made
-            if isinstance(made, Linear | Weighted):
-                found += weight * float(made.value[at])
-        return found
-
-    def _sides(self, forms: list[SumOfNumbers]) -> CutSides:
-        names = list(dict.fromkeys(name for form in forms for name in form.weights))
-        weights = np.array([[form.weights.get(name, 0.0) for name in names] for form in forms])
-        below, above = np.zeros(len(names)), np.zeros(len(names))
-        together: dict[int, tuple[list[int], float]] = {}
-        for place, name in enumerate(names):
-            number, at = self._number(name)
-            most = None if number.noise is None else number.noise.most_left_out
-            if most is not None:
-                together.setdefault(name % len(self.numbers), ([], most))[0].append(place)
-            for array, side in ((below, "below"), (above, "above")):
-                known = None if number.noise is None else getattr(number.noise, side)
-                array[place] = 0.0 if known is None else float(known[at])
-        limits = [(np.array(places), most) for places, most in together.values() if len(places) > 1]
-        return CutSides(weights, below, above, limits)
-
-    def _family(self, forms: list[SumOfNumbers]) -> int:
-        """Return among how many values noise may have chosen these."""
-        return max((self._number(name)[0].family for form in forms for name in form.weights), default=1)
 
     def _level(self, family: int, *, exact: bool = False) -> float:
         """Return the level of an interval that holds for so many at once; 0 if the draws are too few."""
@@ -418,33 +303,3 @@ class DerivedErrors:
             return self.confidence
         tail = (1 - self.confidence) / (family * self.columns)
         return 1 - tail if exact or count_draws(tail) else 0.0
-
-    def _number(self, name: int) -> tuple[_ReleasedNumber, int]:
-        at, column = divmod(name, len(self.numbers))
-        if column not in self._numbers:
-            self._numbers[column] = self._made(column)
-        return self._numbers[column], at
-
-    def _made(self, column: int) -> _ReleasedNumber:
-        index, number = self.numbers[column]
-        release = self.releases[index]
-        place = places_of(release).numbers[number]
-        size = release.table.num_rows
-        ends = [
-            np.full(size, np.nan) if at is None else floats(release.table.column(at))
-            for at in (place.stddev, place.low, place.high)
-        ]
-        noise = None if release.noises is None else release.noises[number]
-        value = floats(release.table.column(place.place))
-        made = _ReleasedNumber(value, ends[0], ends[1], ends[2], noise, index, self.families[index])
-        return replace(made, family=1) if made.family > 1 and self._is_single(made) else made
-
-    def _is_single(self, number: _ReleasedNumber) -> bool:
-        """Whether a number's intervals hold for one number alone, although noise chooses what is shown."""
-        made = None if number.noise is None else number.noise.made
-        if not isinstance(made, Linear | Weighted) or not len(number.value):
-            return False
-        own = add_weights([(number.release, made, 0, 1.0)])
-        wider = [getattr(number.noise, side) for side in ("below", "above")]
-        half = (number.high[0] - number.low[0] - sum(0.0 if w is None else w[0] for w in wider)) / 2
-        return bool(half <= _SAME * half_width(join_terms([own]), self.confidence))

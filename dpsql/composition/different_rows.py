@@ -29,8 +29,8 @@ def with_different_rows(query: Query, provenance: Provenance) -> Query:
     found = _read_different_rows(query.tree, provenance) if query.clause == Clause() else None
     if found is None or not isinstance(query.tree, exp.Select):
         return query
-    inner = dict(query.inner)
-    return replace(query, tree=_write_different_rows(query.tree, found, inner), inner=inner)
+    inner, most = dict(query.inner), query.options.max_groups_contributed
+    return replace(query, tree=_write_different_rows(query.tree, found, inner, most), inner=inner)
 
 
 def _read_different_rows(root: exp.Expr, of: Provenance) -> tuple[exp.Column, bool] | None:
@@ -96,10 +96,10 @@ def _is_all(term: exp.Expr) -> bool:
 
 
 def _write_different_rows(
-    root: exp.Select, speakers: tuple[exp.Column, bool], inner: dict[int, Clauses]
+    root: exp.Select, speakers: tuple[exp.Column, bool], inner: dict[int, Clauses], most: int | None
 ) -> exp.Select:
     """Return the SELECT of the rows that are found, in the place of the different rows of a statement."""
-    made = with_titles(list_found_values(root, *speakers, inner, nulls=True), root)
+    made = with_titles(list_found_values(root, *speakers, inner, nulls=True, most=most), root)
     values = [item.unalias().sql() for item in root.expressions]
     for name in ("with_", "order", "limit", "offset"):
         part = root.args.get(name)

@@ -2,12 +2,12 @@
 
 A release has every group of a declared domain, and SQL only those with rows. A released number does not tell
 them apart: a sum or an average of any value may be of many rows or of none. So a group exists for the SQL
-around, unless the statement itself asks for the number of all its rows or units, and that number rounds to 0.
-This is decided only where the meaning of SQL needs it: where groups are counted, averaged or numbered as
-rows, or looked for, where a window reads the row before or after, and where what is computed of them divides
-by such numbers, since noise by noise would say nothing. Nothing else leaves a group out. The answer says what
-was decided, and of how many groups. A window by places of rows whose block asks for no number of its rows
-has it counted besides: LAG over a month without rows would compare a month with noise.
+around, unless the number of all its rows or units rounds to 0. This is decided only where the meaning of SQL
+needs it: where groups are counted, averaged or numbered as rows, or looked for, where a window goes over
+them otherwise than by SUM, where LIMIT or OFFSET counts them by another order than of the largest first, and
+where what is computed of them divides by such numbers, since noise by noise would say nothing. Nothing else
+leaves a group out. The answer says what was decided, and of how many groups. Without a count asked for,
+rows are counted besides: LAG over a month without rows would compare a month with noise.
 
 NULL is a candidate of every key that can be NULL, though it rarely is one. Where existence is decided, a
 group of NULL is there only if its own count exceeds the half-width of its interval; without a count it is
@@ -32,12 +32,12 @@ from sqlglot import exp
 
 from dpsql.analysis.aggregate_functions import aggregate_name, is_aggregate
 from dpsql.analysis.compiled_relation import Scope
-from dpsql.analysis.compiler import function_name, split_arguments
+from dpsql.analysis.compiler import function_name, read_whole_number, split_arguments
 from dpsql.analysis.typed_expression import UnitRole
 from dpsql.composition.prepared import Existence, PreparedComposed
 from dpsql.errors import QueryRefused
 from dpsql.estimates.number_noises import take_noises
-from dpsql.language import copy_tree, find_nodes, walk_tree
+from dpsql.language import find_nodes, walk_tree
 from dpsql.policy import fold
 from dpsql.release import Release, places_of
 
@@ -47,11 +47,10 @@ EXISTS = "exists"
 """In the meta of a condition that a group exists."""
 EXISTENCE = "existence"
 """The meta of a release block's tree: the counts that decide which groups exist, and if windows hinder it."""
-_PLACES = frozenset(
-    {"lag", "lead", "first_value", "last_value", "nth_value", "row_number", "ntile"}
-    | {"rank", "dense_rank", "percent_rank", "cume_dist"}
-)
-"""Window functions whose values depend on which groups there are."""
+Place = tuple[int, int]
+"""A column of a release: the places of both."""
+BESIDE_TOTALS = "beside totals"
+"""In the meta of a block beside which another one has totals over a key: there the key is NULL."""
 _COMPARED = (exp.In, exp.Exists, exp.Except, exp.Intersect)
 """What asks whether a group is there."""
 
@@ -93,12 +92,20 @@ def windows_need_existence(select: exp.Select) -> bool:
     return any(name != "sum" for name in _window_functions(select)) or _frames_count_rows(select)
 
 
-def windows_read_places(select: exp.Select) -> bool:
-    """Return whether a window of a SELECT numbers groups, or reads the one before or after.
+def limits_places(select: exp.Select, measures: Sequence[str]) -> bool:
+    """Return whether LIMIT or OFFSET of a SELECT over groups shows others where some without rows are there.
 
-    A frame that goes back or ahead by a number of rows reads them so.
+    Of the largest by a measure, those are the last.
     """
-    return any(name in _PLACES for name in _window_functions(select)) or _frames_count_rows(select)
+    if select.args.get("limit") is None and select.args.get("offset") is None:
+        return False
+    order = select.args.get("order")
+    if order is None or not order.expressions[0].args.get("desc"):
+        return True
+    by, named = order.expressions[0].this.unnest(), [item.alias_or_name for item in select.expressions]
+    place = read_whole_number(by)
+    name = by.name if place is None else named[place - 1] if place <= len(named) else ""
+    return fold(name) not in map(fold, measures)
 
 
 def _frames_count_rows(select: exp.Select) -> bool:
@@ -210,14 +217,6 @@ def without_existence(condition: exp.Expr) -> tuple[list[exp.Expr], bool]:
     return ([], True) if found else ([condition], False)
 
 
-def keep_all_groups(tree: exp.Expr) -> exp.Expr:
-    """Return a copy of a query that keeps the groups that do not exist by their released numbers."""
-    made = copy_tree(tree)
-    for test in [node for node in walk_tree(made) if node.meta.get(EXISTS)]:
-        test.replace(exp.true())
-    return made
-
-
 def _parts(node: exp.Expr) -> list[exp.Expr]:
     if isinstance(node, exp.Or):
         return [node.left, node.right]
@@ -235,27 +234,37 @@ def with_groups(prepared: PreparedComposed, releases: Mapping[int, Release]) -> 
     return found
 
 
-def all_groups(prepared: PreparedComposed, releases: Mapping[int, Release]) -> dict[int, pa.Table]:
-    """Return the rows of releases, by their places: those of `with_groups`, and behind them all others."""
-    gone = _gone_groups(prepared, releases)
-    rows = {place: release.rows for place, release in releases.items()}
-    return {
-        place: of.take(np.argsort(gone[place], kind="stable")) if place in gone else of
-        for place, of in rows.items()
-    }
+def other_groups(
+    prepared: PreparedComposed, releases: Mapping[int, Release]
+) -> Iterator[dict[int, pa.Table]]:
+    """Yield the rows of releases, by their places, with other groups: all that may exist, then fewer.
 
-
-def sure_groups(prepared: PreparedComposed, releases: Mapping[int, Release]) -> dict[int, pa.Table]:
-    """Return the rows of releases of `with_groups`, by their places, with 0 for counts that may be 0."""
-    rows = {place: release.rows for place, release in releases.items()}
+    It is not sure whether a group exists where no count exceeds its half-width, but one may be above 0. Of
+    any two such groups each is there without the other in one of the later tables, and none in the second.
+    """
+    gone, unsure, places = _gone_groups(prepared, releases), dict[int, NDArray[np.bool_]](), set[Place]()
     for each in prepared.existence:
-        unsure = _within_error(each, releases[each.release])
-        for place in each.criteria if unsure.any() else ():
-            of = rows[each.release]
-            counts = pa.array(np.where(unsure, 0, _column(releases[each.release], place)))
-            column = counts.cast(of.column(place).type)
-            rows[each.release] = of.set_column(place, of.column_names[place], column)
-    return rows
+        within = _within_error(each, releases[each.release])
+        may = within & _may_exist(each, releases[each.release])
+        unsure[each.release] = unsure.get(each.release, False) | may
+        places |= {(each.release, place) for place in each.criteria}
+    numbers = {place: np.cumsum(found) for place, found in unsure.items()}
+    most = max((int(found[-1]) for found in numbers.values() if len(found)), default=0)
+    parts = [(bit, value) for bit in range(most.bit_length()) for value in (0, 1)] if most > 1 else []
+    for bit, value in [(-1, 1), *([(most.bit_length(), 1)] if most else []), *parts]:
+        made = {place: release.rows for place, release in releases.items()}
+        for of, found in unsure.items():
+            kept = found & (((numbers[of] >> bit) & 1) == value) if bit >= 0 else found
+            for place in sorted(place for release, place in places if release == of):
+                counts = _column(releases[of], place)
+                counts = np.where(kept, np.maximum(counts, 1), np.where(found, 0, counts))
+                name, column = made[of].column_names[place], made[of].column(place)
+                made[of] = made[of].set_column(place, name, pa.array(counts).cast(column.type, safe=False))
+            out = gone.get(of)
+            if out is not None:
+                order = np.argsort(out, kind="stable")
+                made[of] = made[of].take(order[(~out | (kept if bit < 0 else False))[order]])
+        yield made
 
 
 def _gone_groups(prepared: PreparedComposed, releases: Mapping[int, Release]) -> dict[int, NDArray[np.bool_]]:
@@ -294,6 +303,16 @@ def _within_error(decided: Existence, release: Release) -> NDArray[np.bool_]:
                 width = (_column(release, number.high) - _column(release, number.low)) / 2
                 half = np.maximum(half, np.nan_to_num(width, nan=np.inf))
             found &= ~(count > half)
+    return found
+
+
+def _may_exist(decided: Existence, release: Release) -> NDArray[np.bool_]:
+    """Return which groups may have rows: the interval of a count of rows or units has numbers above 0."""
+    found: NDArray[np.bool_] = np.full(release.rows.num_rows, not decided.columns)
+    for number in places_of(release).numbers:
+        if number.place in decided.columns:
+            high = None if number.high is None else _column(release, number.high)
+            found |= True if high is None else ~(high <= float(HALF))
     return found
 
 
@@ -381,23 +400,25 @@ def describe_existence(prepared: PreparedComposed, releases: Sequence[Release]) 
     asked = releases
     releases = [*with_groups(prepared, dict(enumerate(asked))).values()]
 
-    def empty(release: int, *columns: int) -> tuple[int, int]:
-        rows = releases[release].rows
-        counts = [rows.column(place).to_numpy().astype(np.float64) for place in columns]
-        return int((np.max(counts, axis=0) <= float(HALF)).sum()) if counts else 0, rows.num_rows
+    def empty(release: int, *columns: int) -> NDArray[np.bool_]:
+        counts = [_column(releases[release], place) for place in columns]
+        number = releases[release].rows.num_rows
+        return np.max(counts, axis=0) <= float(HALF) if counts else np.zeros(number, dtype=np.bool_)
 
     found = []
     for each in prepared.existence:
-        plan = prepared.parts[each.release].plan
-        found.append(each.words(plan, empty(each.release, *each.criteria)))
-        gone = asked[each.release].rows.num_rows - releases[each.release].rows.num_rows
+        plan, out = prepared.parts[each.release].plan, empty(each.release, *each.criteria)
+        unsure = _within_error(each, releases[each.release]) & ~out
+        found.append(each.words(plan, (int(out.sum()), len(out), int(unsure.sum()))))
+        gone = asked[each.release].rows.num_rows - len(out)
         if gone:
-            names = " and ".join(plan.outputs[place].name for place in each.columns)
+            names = each.named(plan)
             why = f"whose {names} is within its error of 0" if names else "of which no count is asked for"
             found.append(f"{gone:,} {'group' if gone == 1 else 'groups'} of NULL {why}: left out here")
     decided = {(each.release, column) for each in prepared.existence for column in each.criteria}
     for release, column in dict.fromkeys(each for each in prepared.divisors if each not in decided):
-        gone, number = empty(release, column)
+        out = empty(release, column)
+        gone, number = int(out.sum()), len(out)
         name = prepared.parts[release].plan.outputs[column].name
         what = f"divided by {name}: NULL where it rounds to 0, in {gone:,} of {number:,} groups"
         found.append(what if gone and number > 1 else "")

@@ -50,7 +50,7 @@ def _facts_left_out(plan: Plan) -> dict[str, object]:
     found = left_out_sentences(plan)
     assumes = found.pop("assumes", None)
     cut = plan.options.cut if any(plan.left_out) or plan.ladders else None
-    said = [*found.values(), *describe_bounds_to_find(plan)]
+    said = [*found.values(), *describe_bounds_to_find(plan), *plan.nobodys]
     return {"left_out": said or None, "assumes": assumes, "cut": cut}
 
 

@@ -108,11 +108,13 @@ def list_found_values(
     *,
     negated: bool = False,
     nulls: bool = False,
+    most: int | None = None,
 ) -> exp.Select:
     """Return the SELECT of the values of rows for which enough units speak; of several columns, the rows.
 
     Of one column values are no NULL, unless `nulls` says so; of several NULL is a value like any other.
-    The clauses of its release are added to `inner`, at a position that no SELECT of the text has.
+    The clauses of its release are added to `inner`, at a position that no SELECT of the text has. Each unit
+    speaks for one value, so that the fewest units make it known, or for the `most` that is written.
     """
     values = [item.unalias() for item in select.expressions]
     count = exp.Anonymous(this=f"{MARK}COUNT", expressions=[exp.Distinct(expressions=[unit])])
@@ -133,7 +135,9 @@ def list_found_values(
     counted.set("group", exp.Group(expressions=places if len(values) > 1 else [copy_tree(values[0])]))
     mechanism = "LAPLACE" if declared else None
     position = counted.meta["select"] = -2 - len(inner)
-    inner[position] = Clauses(Options(max_groups_contributed=1, mechanism=mechanism), has_options=True)
+    inner[position] = Clauses(
+        Options(max_groups_contributed=most or 1, mechanism=mechanism), has_options=True
+    )
     outer = exp.Select(expressions=[exp.column(name, quoted=True) for name in names])
     least = exp.Literal.number(1)
     words = [word_of(value) for value in values]

@@ -22,6 +22,7 @@ from dpsql.analysis.compiled_relation import Cte, Scope
 from dpsql.analysis.compiler import function_name, list_conjuncts, read_item, read_whole_number
 from dpsql.analysis.released.released_calls import is_released
 from dpsql.analysis.statement_shapes import Provenance
+from dpsql.composition.existence import BESIDE_TOTALS
 from dpsql.language import copy_tree, find_nodes, name_query, title_of, walk_tree
 from dpsql.lazy_pattern import lazy_pattern
 from dpsql.policy import Policy, Table, fold
@@ -269,6 +270,7 @@ class _Names:
         if there:
             made.set("group", exp.Group(expressions=[copy_tree(key) for key in there]))
         made.meta.update(select.meta)
+        made.meta[BESIDE_TOTALS] = any(key not in other for other in self.sets for key in there)
         return made
 
 

@@ -13,6 +13,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import field
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -285,6 +286,8 @@ class Hidden:
 
     found: pa.Table
     _read: dict[str, _Lists] = field(default_factory=dict)
+    _last: dict[str, tuple[int, Any]] = field(default_factory=dict)
+    """Of each column the cell that was read last, with its row: a list is read once for its elements."""
 
     def shown(self, place: int) -> FloatArray:
         """Return the values of a column that is shown, NaN for NULL."""
@@ -297,7 +300,7 @@ class Hidden:
 
     def values(self, term: Term, row: int) -> dict[str, object]:
         """Return the values without noise that a term reads in a row."""
-        return {name: self.found.column(name)[row].as_py() for name in _known_of(term)}
+        return {name: self._cell(name, row) for name in _known_of(term)}
 
     def scalar(self, term: Term, row: int) -> float:
         """Return a value without noise; raise if it is NULL."""
@@ -309,12 +312,12 @@ class Hidden:
     def end(self, term: Term, row: int) -> float | None:
         """Return the value of a noiseless term in a row; None for NULL."""
         assert isinstance(term, Known)  # noqa: S101  the caller has looked
-        found = self.found.column(term.sql)[row].as_py()
+        found = self._cell(term.sql, row)
         return None if found is None else float(found)
 
     def size(self, leaf: LinearTerm, row: int) -> int:
         """Return how many elements a list of forms has."""
-        values = self.found.column(leaf.value)[row].as_py()
+        values = self._cell(leaf.value, row)
         return 0 if values is None else len(values)
 
     def leaf(self, term: Term, row: int, at: int | None = None) -> SumOfNumbers:
@@ -322,15 +325,15 @@ class Hidden:
         if isinstance(term, Known):
             return SumOfNumbers(self.scalar(term, row), {})
         assert isinstance(term, LinearTerm)  # noqa: S101  the caller has looked
-        found = self.found.column(term.value)[row].as_py()
+        found = self._cell(term.value, row)
         found = found if at is None or found is None else found[at]
         if found is None:
-            value = self.found.column(term.parts[0][1])[row].as_py() if at is not None else None
+            value = self._cell(term.parts[0][1], row) if at is not None else None
             made = self.form(term, row, math.nan).weights if at is None else value and value[at]
             raise NoIntervalError(*([NULLED] if made else []))
         if at is None:
             return self.form(term, row, float(found))
-        listed = self.found.column(term.parts[0][1])[row].as_py()[at] or []
+        listed = self._cell(term.parts[0][1], row)[at] or []
         weights: dict[int, float] = {}
         for each in listed:
             weights[each["p"]] = weights.get(each["p"], 0.0) + each["w"]
@@ -340,7 +343,7 @@ class Hidden:
         """Return a form of which the value is known."""
         weights: dict[int, float] = {}
         for factor, form in term.parts:
-            by = 1.0 if factor == "1" else self.found.column(factor)[row].as_py()
+            by = 1.0 if factor == "1" else self._cell(factor, row)
             if by is None:
                 raise NoIntervalError
             ends, names, own = self._lists(form)
@@ -378,6 +381,12 @@ class Hidden:
             raise NoIntervalError
         by = other if term.op == "mul" else 1 / other
         return above, below, factor * by, more * by
+
+    def _cell(self, name: str, row: int) -> Any:  # noqa: ANN401  a value of the engine
+        known = self._last.get(name)
+        if known is None or known[0] != row:
+            known = self._last[name] = row, self.found.column(name)[row].as_py()
+        return known[1]
 
     def _lists(self, name: str) -> _Lists:
         """Return where the lists of a hidden column begin and end, and what they hold."""

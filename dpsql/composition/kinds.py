@@ -16,7 +16,6 @@ from sqlglot import exp
 from dpsql.analysis.aggregate_functions import contains_aggregate, is_aggregate
 from dpsql.analysis.compiled_relation import Cte, find_cte
 from dpsql.analysis.compiler import read_whole_number
-from dpsql.analysis.nested_queries import refuse_partial_unit
 from dpsql.analysis.period_refusals import refuse_person
 from dpsql.analysis.statement_shapes import Provenance
 from dpsql.analysis.typed_expression import UnitRole
@@ -282,6 +281,8 @@ class Kinds:
                 self._doubts.append(refused)
             releasing, kind = UnitRole.EXACT not in roles, BlockKind.OWNED
             if releasing and UnitRole.PARTIAL in roles:
+                from dpsql.analysis.set_operations import refuse_partial_unit  # noqa: PLC0415  few statements are refused
+
                 raise refuse_partial_unit(self.query.source, group)
             if releasing and UnitRole.PERSON in roles:
                 raise refuse_person(self.query.source, group)

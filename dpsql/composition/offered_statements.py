@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 from dpsql.composition.prepared import PreparedComposed, PreparedPrivate
-from dpsql.composition.refusals import Amounts, is_paid, keep_tried, rewrite, with_beside, with_own_hints
+from dpsql.composition.refusals import Amounts, is_paid, keep_tried, with_beside, with_own_hints
+from dpsql.composition.rewrites import rewrite
 from dpsql.errors import QueryRefused, QuerySyntaxError
 from dpsql.kernel.unit_parts import NO_PARTS
 from dpsql.lazy_dataclass import dataclass
@@ -78,7 +79,13 @@ def offer_statements(
     refused.obstacles = amounts.put_into(refused.obstacles)
     refused.obstacles = with_beside(text, refused, offering)
     refused.obstacles = with_own_hints(text, refused, offering)
-    offer, accepted = rewrite(text, refused, offering), None
+
+    def read_words(question: str) -> tuple[str, str] | None:
+        from dpsql.composition.asked_words import read_words  # noqa: PLC0415  most statements are SQL
+
+        return read_words(question, planner.policy, planner.database.engines().schema_database)
+
+    offer, accepted = rewrite(text, refused, offering, read_words), None
     if offer is not None:
         refused.rewrite, refused.obstacles, accepted = offer
     if refused.rewrite is None:  # else the changes were tried together

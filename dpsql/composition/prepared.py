@@ -144,8 +144,8 @@ class PreparedComposed:
     """The release and the number in it of each released number that hidden columns name."""
     details: tuple[AskedDetail, ...] = ()
     """The columns that ask for a detail of another column, which is filled in afterwards."""
-    everything: str = ""
-    """`traced` over the groups that do not exist, too, where derived columns are of all groups together."""
+    whole: bool = False
+    """Whether derived columns are of several groups together."""
     chosen: bool = False
     """Whether noise chooses rows of the outer query, beside groups that do not exist."""
     repeated: bool = False
@@ -188,6 +188,10 @@ class OuterRelation:
     columns: tuple[tuple[str, SqlType], ...]
 
 
+COUNTED = "rows"
+"""The name of a number of rows that nothing shows: it is counted to decide which groups exist."""
+
+
 @dataclass(frozen=True, slots=True)
 class Existence:
     """Which groups of a release exist for the SQL over them, where its meaning depends on that."""
@@ -201,29 +205,38 @@ class Existence:
     but none of NULL.
     """
     windows: bool = False
-    """Whether windows go over the groups: then the columns decide on groups of NULL alone."""
+    """Whether windows go over the groups, or other sets of GROUP BY have totals: then the columns decide on
+    groups of NULL alone."""
 
     @property
     def criteria(self) -> tuple[int, ...]:
         """The columns by which groups of all keys are left out."""
         return () if self.windows else self.columns
 
-    def words(self, plan: Plan, left_out: tuple[int, int] | None = None) -> str:
-        """Describe which groups without rows are left out of an answer, and how many.
+    def named(self, plan: Plan) -> str:
+        """Return the names of its columns; "number of rows" for what is counted for this alone."""
+        names = (plan.outputs[place].name for place in self.columns)
+        return " and ".join("number of rows" if name == COUNTED else name for name in names)
 
-        "" where none was left out, or nothing decided: groups of undeclared keys are found by their units.
+    def words(self, plan: Plan, left_out: tuple[int, int, int] | None = None) -> str:
+        """Describe which groups without rows are left out of an answer: how many, of how many.
+
+        The third number is that of the others that may have no rows. "" where none was left out and all are
+        sure, or nothing decided: groups of undeclared keys are found by their units.
         """
         if self.criteria:
-            names = " and ".join(plan.outputs[place].name for place in self.criteria)
-            what = f"SQL has no groups without rows: those where {names} rounds to 0 are left out here"
+            what, names = "SQL has no groups without rows:", self.named(plan)
             if left_out is None:
-                return what
-            return f"{what}, {left_out[0]:,} of {left_out[1]:,}" if left_out[0] else ""
-        if plan.candidates is None:
+                return f"{what} those whose {names} rounds to 0 are left out"
+            gone, of, unsure = left_out
+            words = [f"{gone:,} of {of:,}, whose {names} rounds to 0, left out"] if gone else []
+            words += [f"{unsure:,} kept whose {names} is within its error of 0"] if unsure else []
+            return f"{what} {'; '.join(words)}" if words else ""
+        if plan.candidates is None or self.windows:
             return ""
         size = plan.candidates if left_out is None else left_out[1]
         what = f"SQL has no groups without rows, but each of the {size:,} groups of declared keys counts here"
-        return what if self.windows else f"{what}: COUNT(*) beside the keys leaves out where it rounds to 0"
+        return f"{what}: COUNT(*) beside the keys leaves out where it rounds to 0"
 
 
 @dataclass(frozen=True, slots=True)

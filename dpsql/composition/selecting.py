@@ -2,6 +2,10 @@
 
 `composition.selected` asks for it, to find the releases whose intervals must hold at once. What is not
 understood depends on all releases.
+
+Conditions that groups exist choose no rows here. A group with rows is left out only by noise below -1/2, and
+noise has either sign alike: what misses its interval by an excess is shown in at least half of all runs, and
+what misses it by a lack is left out first. So intervals cover what is shown of groups with rows as often.
 """
 
 from __future__ import annotations
@@ -14,6 +18,7 @@ from sqlglot import exp
 from dpsql.analysis.aggregate_functions import contains_aggregate
 from dpsql.analysis.compiler import function_name, read_whole_number
 from dpsql.analysis.public_domains import is_domain_table
+from dpsql.composition.existence import without_existence
 from dpsql.composition.tracing import (
     CLEAN,
     NONE,
@@ -167,8 +172,8 @@ class DependenceReader:
                 scope.aliases.setdefault(name, []).append(value)
         for name in ("where", "having", "qualify"):
             clause = node.args.get(name)
-            if clause is not None:
-                present |= self._value(clause.this, inner).noise
+            for condition in without_existence(clause.this)[0] if clause is not None else ():
+                present |= self._value(condition, inner).noise
         group = node.args.get("group")
         if group is not None:
             present |= self._grouping(group, node, listed, inner)

@@ -42,6 +42,8 @@ def refuse_unbound(query: Query, problem: UnboundQuery) -> QueryRefused:
         )
     if (found := _ORDERED.search(problem.message)) is not None:
         return _refuse_order_by(query, found[1])
+    if "same number of result columns" in problem.message:
+        return _different_widths(query, problem)
     if "WHERE clause cannot contain aggregates" in problem.message:
         return _compared_with_all(query)
     if "cannot contain window functions" in problem.message:
@@ -58,6 +60,20 @@ def refuse_unbound(query: Query, problem: UnboundQuery) -> QueryRefused:
         return quoted
     named = re.search(r'"([^"]+)"', problem.message)
     return query.source.refuse(problem.message, _last(query, named[1]) if named else None)
+
+
+def _different_widths(query: Query, problem: UnboundQuery) -> QueryRefused:
+    """Return the refusal of a set operation of which one SELECT has more columns than the one before."""
+    for node in walk_tree(query.tree):
+        if isinstance(node, exp.SetOperation):
+            first, second = len(node.this.selects), len(node.expression.selects)
+            if first != second and second:
+                said = f"the SELECT before this one has another number of columns: {first}, not {second}"
+                hint = (
+                    f"as many in each: {'NULL AS name' if second < first else 'NULL'} stands for one it lacks"
+                )
+                return query.source.refuse(said, node.expression.selects[0].unalias(), hint)
+    return query.source.refuse(problem.message)
 
 
 def _find_meant(query: Query, name: str, at: int | None) -> tuple[str | None, Fix | None]:

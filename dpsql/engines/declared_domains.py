@@ -300,6 +300,11 @@ class OwnedRows:
             yield beyond
         yield from map(self.select_outside, self._table.complete)
         yield from map(self.select_negative, self._table.not_negative)
+        sure = set(map(fold, self._table.not_null))
+        for column in (
+            self._column(self._table.name, c) for c in self._table.unit_columns if fold(c) in sure
+        ):
+            yield Select((Item(column, "v"),), Scan(self._table.name, "b"), IsNull(column))
 
     def _reader(self, table: str) -> Reader:
         return self._readers[fold(table)]

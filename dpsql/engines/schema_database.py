@@ -19,6 +19,7 @@ from dpsql.engines.duckdb import duckdb_settings
 from dpsql.engines.public_queries import (
     Columns,
     ReopenedDatabase,
+    bind_text,
     check_plan,
     fetch_rows,
     load_released,
@@ -28,7 +29,7 @@ from dpsql.engines.public_queries import (
 from dpsql.engines.worker import KEPT, UnboundQuery, running_statement
 from dpsql.errors import EngineNotTested, InternalError, OperationalError, ResultTooLarge
 from dpsql.kernel.charged_work import CANCELLED, FAILED, UNCHARGED
-from dpsql.kernel.tree import DOMAIN_SCHEMA, DomainScan, Scan, duckdb_sql, literal_sql
+from dpsql.kernel.tree import DOMAIN_SCHEMA, DomainScan, Scan, duckdb_sql
 from dpsql.lazy_pattern import lazy_pattern
 from dpsql.policy import fold
 from dpsql.policy.model import facts_of
@@ -183,8 +184,7 @@ class SchemaDatabase:
 
     def _bind(self, sql: str) -> dict[str, Any]:
         """Return what the engine's binder says of a query: its plans, or the error and its place."""
-        found = self._database.fetch(f"SELECT json_serialize_plan({literal_sql(sql)}, optimize := false)")
-        return parse_json(found[0][0])
+        return parse_json(self._database.fetch(bind_text(sql))[0][0])
 
     def _position(self, sql: str) -> int | None:
         """Return the byte of a query that the binder's error is about; None if it does not say."""
@@ -218,12 +218,10 @@ class SchemaDatabase:
 
     def places_of_domains(self) -> dict[str, int]:
         """Return for each table of a listed domain a number that all its places are less than."""
-        for name in self.domains.list_tables():
-            if name not in self._places:
-                ((most,),) = self._database.fetch(
-                    f"SELECT COALESCE(MAX(o) + 1, 0) FROM {DOMAIN_SCHEMA}.{name}"
-                )
-                self._places[name] = int(most)
+        new = [name for name in self.domains.list_tables() if name not in self._places]
+        if new:
+            each = (f"SELECT '{name}', COALESCE(MAX(o) + 1, 0) FROM {DOMAIN_SCHEMA}.{name}" for name in new)
+            self._places |= {name: int(most) for name, most in self._database.fetch(" UNION ALL ".join(each))}
         return self._places
 
     def facts(self, policy: Policy, tables: tuple[str, ...]) -> Facts:

@@ -9,7 +9,7 @@ Pure functions of released values or public parameters; nothing here reads priva
 * `noise_laws`: measurements, the laws of their noises, and variances of noises on their grid;
 * `number_noises`: what released numbers are made of: sums of measured values, and functions of them;
 * `noise_quantiles`, `box_law`: intervals that cover Laplace, Gaussian and box noise, and sums of noises;
-* `noise_terms`: the errors of sums and ratios of measured numbers;
+* `noise_terms`: the errors of sums and ratios of measured numbers; `noise_draws` draws of their noises;
 * `value_sets`: sets of values of a column, as conditions and groups take them in;
 * `moments`: averages, sums and variances from the noisy moments of a column;
 * `kept_ladder`: bounds on what a unit contributes, and intervals that cover what they cut, from noisy numbers

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+_Points = NDArray[np.float64]
 _POINTS = 400
 _REACH = 10
 
@@ -64,7 +65,7 @@ def box_half_width(counts: int, pads: int, confidence: float) -> float:
         far = 2**m * (1 - s) ** (m + 1) / (m + 1)
         return float(weight @ np.where(s <= 0.5, near, far))
 
-    return _bisect_width(beyond, 1 - confidence, float(side[-1]))
+    return _find_width(beyond, 1 - confidence, float(side[-1]))
 
 
 @lru_cache(maxsize=1024)
@@ -78,22 +79,21 @@ def simultaneous_half_width(counts: int, pads: int, confidence: float) -> float:
         return box_half_width(counts, pads, confidence)
     side, weight = _sides(counts + pads)
     side, weight = side[::4], weight[::4] / weight[::4].sum()
-    # Half of the points for the midrange: its law is symmetric.
-    centre = (np.arange(_POINTS // 2) + 0.5) / _POINTS
-    mass = np.diff((np.arange(_POINTS // 2 + 1) * 2 / _POINTS) ** pads)
-    # Memory that is taken anew for each evaluation costs more than what is computed in it.
-    inside, below = np.empty((2, len(side), len(centre)))
 
     def beyond(width: float) -> float:
-        s = width / side[:, None]
-        np.minimum(1.0, np.add(centre, s, out=inside), out=inside)
-        np.maximum(0.0, np.subtract(centre, s, out=below), out=below)
-        np.power(np.subtract(inside, below, out=inside), counts, out=inside)
-        return float(1 - weight @ (inside @ mass))
+        # The midrange is at v with the distribution (2 v)^pads up to 1/2, and symmetric. A count is covered
+        # with probability v + s up to `near`, and with that of `widest` further inside.
+        s = np.minimum(width / side, 1.0)
+        near, widest = np.minimum(s, 1 - s), np.minimum(2 * s, 1.0)
+        inside = (1 - (2 * near) ** pads) * widest**counts
+        # The integral of (v + s)^counts v^(pads - 1) from 0 to `near`, by parts.
+        integral = s ** (counts + pads)
+        for i in range(pads):
+            power = counts + pads - i
+            integral = (near**i * widest**power - max(i, 1) * integral) / power
+        return float(1 - weight @ (inside + pads * 2.0**pads * integral))
 
-    # It lies between the half-width of one count and the one by the union bound.
-    ends = (box_half_width(counts, pads, 1 - (1 - confidence) / n) for n in (1, counts))
-    return _find_width(beyond, 1 - confidence, *ends)
+    return _find_width(beyond, 1 - confidence, float(side[-1]))
 
 
 @lru_cache(maxsize=1024)
@@ -109,7 +109,7 @@ def cube_half_width(counts: int, confidence: float, *, simultaneous: bool = Fals
     def beyond(width: float) -> float:
         return float(1 - weight @ np.minimum(1.0, width / reach) ** power)
 
-    return _bisect_width(beyond, 1 - confidence, float(reach[-1]))
+    return _find_width(beyond, 1 - confidence, float(reach[-1]))
 
 
 @lru_cache(maxsize=1024)
@@ -127,7 +127,7 @@ def difference_half_width(dimension: int, confidence: float) -> float:
     def beyond(width: float) -> float:
         return float(weight @ (1 - np.minimum(width / side, 1.0)) ** 2)
 
-    return _bisect_width(beyond, 1 - confidence, float(side[-1]))
+    return _find_width(beyond, 1 - confidence, float(side[-1]))
 
 
 @lru_cache(maxsize=1024)
@@ -146,24 +146,29 @@ def pair_half_width(counts: int, pads: int, confidence: float) -> float:
         def outside(width: float) -> float:
             return float(weight @ np.square(1 - np.minimum(width / side / 2, 1.0)))
 
-        return _bisect_width(outside, 1 - confidence, 2 * float(side[-1]))
+        return _find_width(outside, 1 - confidence, 2 * float(side[-1]))
     side, weight = side[::4], weight[::4] / weight[::4].sum()
-    # Half of the points for the midrange: its law is symmetric, and so is that of U + U' - 2 V.
-    centre = (np.arange(_POINTS // 2) + 0.5) / _POINTS
-    mass = np.diff((np.arange(_POINTS // 2 + 1) * 2 / _POINTS) ** pads)
 
-    def below(sum_of_two: NDArray[np.float64]) -> NDArray[np.float64]:
-        sums = np.clip(sum_of_two, 0, 2)
-        return np.where(sums <= 1, sums**2 / 2, 1 - (2 - sums) ** 2 / 2)
+    # Twice the midrange is x with the distribution x^pads up to 1, and symmetric.
+    def half_squares(root: _Points, low: _Points, high: _Points) -> _Points:
+        """Return the integral of (x - root)^2 / 2 over a range of x."""
+        squares, sums, mass = (
+            pads * (high ** (pads + power) - low ** (pads + power)) / (pads + power) for power in (2, 1, 0)
+        )
+        return (squares - 2 * root * sums + root**2 * mass) / 2
 
     def beyond(width: float) -> float:
-        s = width / side[:, None]
-        return float(weight @ ((1 - below(2 * centre + s) + below(2 * centre - s)) @ mass))
+        s = np.minimum(width / side, 2.0)
+        none, one = np.zeros_like(s), np.ones_like(s)
+        bend, end = np.maximum(1 - s, none), np.minimum(2 - s, one)
+        above = bend**pads - half_squares(-s, none, bend) + half_squares(2 - s, bend, end)
+        below = half_squares(s, np.minimum(s, one), one)
+        return float(weight @ (above + below))
 
-    return _bisect_width(beyond, 1 - confidence, 2 * float(side[-1]))
+    return _find_width(beyond, 1 - confidence, 2 * float(side[-1]))
 
 
-def _sides(dimension: int) -> tuple[NDArray[np.float64], NDArray[Any]]:
+def _sides(dimension: int) -> tuple[_Points, NDArray[Any]]:
     """Return points of Gamma(dimension + 1) with their probabilities."""
     shape = dimension + 1
     reach = _REACH * math.sqrt(shape)
@@ -175,32 +180,24 @@ def _sides(dimension: int) -> tuple[NDArray[np.float64], NDArray[Any]]:
     return points, weight / weight.sum()
 
 
-def _find_width(beyond: Callable[[float], float], tail: float, low: float, high: float) -> float:
-    """Return the width beyond which the probability is `tail`, by false position (Illinois).
+def _find_width(beyond: Callable[[float], float], tail: float, high: float) -> float:
+    """Return the width below `high` beyond which the probability is `tail`: never less, and hardly more.
 
-    It is never less, and hardly more. An evaluation takes about a millisecond, and bisection has 40.
+    By false position (Illinois), whose every third step halves what is left where the tail is very small.
     """
-    below, above, side = beyond(low) - tail, beyond(high) - tail, 0
-    if below <= 0 or above > 0:
-        return _bisect_width(beyond, tail, 2 * high)
-    for _ in range(40):
+    low, below, above, side = 0.0, beyond(0.0) - tail, min(beyond(high) - tail, 0.0), 0
+    for step in range(1, 121):
         if high - low <= 1e-9 * high:
             break
-        middle = (low * above - high * below) / (above - below)
+        halves = step % 3 == 0
+        middle = (low + high) / 2 if halves else (low * above - high * below) / (above - below)
         found = beyond(middle) - tail
+        if abs(found) <= 1e-12 * tail:
+            return middle
         if found > 0:
-            low, below, above = middle, found, above / 2 if side > 0 else above
-            side = 1
+            low, below, above = middle, found, above / 2 if side > 0 and not halves else above
+            side = 0 if halves else 1
         else:
-            high, above, below = middle, found, below / 2 if side < 0 else below
-            side = -1
-    return high
-
-
-def _bisect_width(beyond: Callable[[float], float], tail: float, high: float) -> float:
-    """Return the width beyond which the probability is `tail`, by bisection."""
-    low = 0.0
-    for _ in range(40):
-        middle = (low + high) / 2
-        low, high = (middle, high) if beyond(middle) > tail else (low, middle)
+            high, above, below = middle, found, below / 2 if side < 0 and not halves else below
+            side = 0 if halves else -1
     return high

@@ -1,8 +1,7 @@
 """The errors of sums of measured numbers with weights, and intervals of ratios of them.
 
 Laplace noise has an exact law of its sums (`linear`), Gaussian noise a closed one. The sum of box noises is
-R (sum of w_i U_i - V sum of w_i): its law is that of 20,000 draws of R, U and V, which are the same in every
-process. They are draws of a public law, and read no data.
+R (sum of w_i U_i - V sum of w_i): its law is that of draws of R, U and V (`noise_draws`).
 
 For the true ratio p, X - p Y has no part of the data: it is noise, and what bounds left out. So the set
 covers p at the level, for any law of the noise. If Y may be 0, the set has no end: there is no interval.
@@ -18,26 +17,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpsql.estimates.box_law import box_half_width, cube_half_width
+from dpsql.estimates.noise_draws import MOST_DRAWS, Key, count_draws, draw_errors
 from dpsql.estimates.noise_laws import Law, Linear, NoiseDraw, Weighted
 from dpsql.estimates.noise_quantiles import NoiseTerm, count_offset, gaussian_half_width, quantiles
 from dpsql.lazy_dataclass import dataclass
 
 FloatArray = NDArray[np.float64]
 
-DRAWS = 20_000
-"""Draws of a law for the quantile of a linear term, where that leaves enough of them beyond it."""
-MOST_DRAWS = 160_000
-LEAST_TAIL = 20
-"""Draws beyond a quantile that must be there at least."""
-_ALONE = 32
-"""Of more coordinates than these, those with the least weight are drawn as one normal number."""
-_SEED = 20_231_207
 _MANY = 48
 """Of more different weights than these, near ones are taken as equal."""
 _NEAR = 0.02
-
-Key = tuple[int, int, int]
-"""What names a measured number: its release, its place and its row."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -80,6 +69,14 @@ class TermWeights:
             )
             for key, places in found.items()
         }
+
+
+def errors(terms: TermWeights, draws: int) -> FloatArray:
+    """Return draws of the errors of several terms together, float64[terms, draws]."""
+    total = np.zeros((terms.terms, draws))
+    for stream, (law, weights, _) in enumerate(terms.by_law().values()):
+        total += draw_errors(law, weights, weights.sum(axis=1), draws, stream)
+    return total
 
 
 def stddev(term: TermWeights) -> float:
@@ -128,90 +125,8 @@ def _draw_half_width(
     total = np.zeros(draws)
     for stream, (kind, size, pads, shared, weights, whole) in enumerate(pattern):
         law = Law(kind, size, pads, shared)  # type: ignore[arg-type]  # a kind of a law
-        total += _errors(law, np.array([weights]), np.array([whole]), draws, stream)[0]
+        total += draw_errors(law, np.array([weights]), np.array([whole]), draws, stream)[0]
     return float(np.quantile(np.abs(total), confidence))
-
-
-def count_draws(tail: float) -> int:
-    """Return how many draws leave enough of them in a tail of this probability; 0 if these are too many.
-
-    >>> count_draws(0.05), count_draws(0.0005), count_draws(1e-6)
-    (20000, 40000, 0)
-    """
-    draws = DRAWS
-    while tail * draws < LEAST_TAIL and draws <= MOST_DRAWS:
-        draws *= 2
-    return draws if draws <= MOST_DRAWS else 0
-
-
-def errors(terms: TermWeights, draws: int) -> FloatArray:
-    """Return draws of the errors of several terms together, float64[terms, draws]."""
-    total = np.zeros((terms.terms, draws))
-    for stream, (law, weights, _) in enumerate(terms.by_law().values()):
-        total += _errors(law, weights, weights.sum(axis=1), draws, stream)
-    return total
-
-
-def _errors(law: Law, weights: FloatArray, whole: FloatArray, draws: int, stream: int) -> FloatArray:
-    """Return draws of sums with these weights, [terms, numbers]; `whole` are what shared parts weigh."""
-    order = np.argsort(-np.abs(weights).max(axis=0), kind="stable")
-    first, rest = weights[:, order[:_ALONE]], weights[:, order[_ALONE:]]
-    own = first @ _draw_own(law.kind, draws, stream)[: first.shape[1]]
-    if rest.shape[1]:
-        normal = _normal(draws, stream, len(rest))
-        own = own + _root(rest @ rest.T * _OWN_VARIANCE[law.kind]) @ normal
-    if law.kind == "laplace":
-        return np.asarray(own)
-    if law.kind == "gaussian":
-        return np.asarray(own + np.outer(whole * math.sqrt(law.shared), _normal(draws, stream, 1, 1)[0]))
-    side, middle = _box(law.size + law.pads, law.pads, draws, stream)
-    if law.kind == "cube":
-        return np.asarray(2 * side * own)
-    return np.asarray(side * (own - np.outer(whole, middle)))
-
-
-_OWN_VARIANCE = {"laplace": 2.0, "gaussian": 1.0, "box": 1 / 12, "cube": 1 / 12}
-"""Of the own part of a number of weight 1; in a box before it is multiplied by its side."""
-
-
-def _root(covariance: FloatArray) -> FloatArray:
-    """Return a matrix whose product with its transpose is the covariance."""
-    values, vectors = np.linalg.eigh(covariance)
-    return np.asarray(vectors * np.sqrt(np.maximum(values, 0)))
-
-
-def _generator(*place: int) -> np.random.Generator:
-    return np.random.Generator(np.random.PCG64([_SEED, *place]))
-
-
-@lru_cache(maxsize=6)
-def _draw_own(kind: str, draws: int, stream: int) -> FloatArray:
-    """Return draws of the own parts of the numbers of a draw: uniform ones centred at 0."""
-    made = _generator(1, stream)
-    if kind == "laplace":
-        return made.laplace(size=(_ALONE, draws))
-    if kind == "gaussian":
-        return made.normal(size=(_ALONE, draws))
-    return made.random((_ALONE, draws)) - 0.5
-
-
-@lru_cache(maxsize=16)
-def _normal(draws: int, stream: int, rows: int, use: int = 0) -> FloatArray:
-    return _generator(2, stream, use).normal(size=(rows, draws))
-
-
-@lru_cache(maxsize=64)
-def _box(dimension: int, pads: int, draws: int, stream: int) -> tuple[FloatArray, FloatArray]:
-    """Return draws of the side of a box, and of the midrange of its pads less 1/2."""
-    made = _generator(3, stream, dimension, pads)
-    side = made.gamma(dimension + 1, size=draws)
-    if not pads:
-        return side, np.zeros(draws)
-    uniform = made.random((2, draws))
-    # The largest of m uniform numbers, and the least of the others, which are uniform below it.
-    largest = uniform[0] ** (1 / pads)
-    least = largest if pads == 1 else largest * (1 - uniform[1] ** (1 / (pads - 1)))
-    return side, (largest + least) / 2 - 0.5
 
 
 def _alone(source: NoiseDraw, confidence: float) -> float:
@@ -315,11 +230,39 @@ def join_terms(terms: Sequence[dict[Key, tuple[NoiseDraw, float]]]) -> TermWeigh
     return TermWeights(tuple(sources), weights)
 
 
-_ANGLES = 65
+_ANGLES = np.linspace(-math.pi / 2, math.pi / 2, 65)
 _HALVINGS = 45
-_KEPT = 512
-"""Tables of quantiles that are kept in a process."""
-_TABLES: dict[object, tuple[float, float, NDArray[np.float64]]] = {}
+_KEPT = 32
+"""Pairs of terms of which the draws are kept in a process."""
+
+
+class _DrawnPair:
+    """Draws of two terms, and the quantiles of their sums at some angles, each found when it is needed."""
+
+    def __init__(self, terms: TermWeights, confidence: float) -> None:
+        drawn = errors(terms, count_draws(1 - confidence) or MOST_DRAWS)
+        self.wide, self.high = (float(each.std()) for each in drawn)
+        self._one = drawn[0] / self.wide if self.wide else drawn[0]
+        self._other = drawn[1] / self.high if self.high else drawn[1]
+        self._confidence = confidence
+        self._found: dict[int, float] = {}
+
+    def quantile(self, angle: float) -> float:
+        """Return a quantile at an angle from those at the nearest two of 65 angles."""
+        place = min(int(np.searchsorted(_ANGLES, angle, "right")) - 1, len(_ANGLES) - 2)
+        ends = [self._quantile_at(place), self._quantile_at(place + 1)]
+        return float(np.interp(angle, _ANGLES[place : place + 2], ends))
+
+    def _quantile_at(self, place: int) -> float:
+        found = self._found.get(place)
+        if found is None:
+            cos, sin = math.cos(_ANGLES[place]), math.sin(_ANGLES[place])
+            found = float(np.quantile(np.abs(cos * self._one - sin * self._other), self._confidence))
+            self._found[place] = found
+        return found
+
+
+_PAIRS: dict[object, _DrawnPair] = {}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -344,28 +287,19 @@ class CutSides:
     def of(self, *factors: float) -> tuple[float, float]:
         """Return how far a weighted sum of the terms may lie below and above, beyond its noise."""
         weights = np.asarray(factors) @ self.weights
-        up, size = weights > 0, np.abs(weights)
-        down = self._farthest(size, np.where(up, self.below, self.above))
-        return down, self._farthest(size, np.where(up, self.above, self.below))
-
-    def _farthest(self, size: FloatArray, each: FloatArray) -> float:
-        """Return how far a sum moves at most if each number moves by at most `each`, and 1 of it by `size`.
-
-        Where there is a limit on some of them together, those that count most are moved first.
-        """
-        if not self.together:
-            return float(size @ each)
-        each = each.copy()
-        for places, most in self.together:
+        size, both = np.abs(weights), np.array((self.below, self.above))
+        each = np.where(weights > 0, both, both[::-1])
+        for places, most in self.together:  # those that count most are moved first
             first = places[np.argsort(-size[places], kind="stable")]
-            before = np.cumsum(each[first]) - each[first]
-            each[first] = np.clip(most - before, 0, each[first])
-        return float(size @ each)
+            alone = each[:, first]
+            before = np.cumsum(alone, axis=1) - alone
+            each[:, first] = np.minimum(np.maximum(most - before, 0), alone)
+        return float(size @ each[0]), float(size @ each[1])
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RatioIntervals:
-    """Finds intervals of ratios; terms of equal weights share a table of quantiles."""
+    """Finds intervals of ratios; terms of equal weights share their draws."""
 
     confidence: float
 
@@ -382,15 +316,15 @@ class RatioIntervals:
         """
         if not y:
             return None
-        wide, high, table = self._table(terms)
+        drawn = self._draw(terms)
+        wide, high = drawn.wide, drawn.high
         if not high:
             return None
         wide = wide or abs(x) or 1.0
-        grid = np.linspace(-math.pi / 2, math.pi / 2, _ANGLES)
 
         def within(angle: float) -> bool:
             cos, sin = math.cos(angle) / wide, math.sin(angle) / high
-            quantile = float(np.interp(angle, grid, table))
+            quantile = drawn.quantile(angle)
             below, above = (0.0, 0.0) if sides is None else sides.of(cos, -sin)
             distance = x * cos - y * sin
             return distance - quantile - below <= 0 <= distance + quantile + above
@@ -407,27 +341,15 @@ class RatioIntervals:
             ends.append(math.tan(outside) * wide / high)
         return ends[0], ends[1]
 
-    def _table(self, terms: TermWeights) -> tuple[float, float, FloatArray]:
+    def _draw(self, terms: TermWeights) -> _DrawnPair:
         laws = tuple(
             (law.kind, law.size, law.pads, law.shared, weights.round(9).tobytes())
             for law, weights, _ in terms.by_law().values()
         )
         key = (self.confidence, laws)
-        found = _TABLES.get(key)
+        found = _PAIRS.get(key)
         if found is None:
-            if len(_TABLES) >= _KEPT:
-                _TABLES.clear()
-            found = _TABLES[key] = self._make_table(terms)
+            if len(_PAIRS) >= _KEPT:
+                _PAIRS.clear()
+            found = _PAIRS[key] = _DrawnPair(terms, self.confidence)
         return found
-
-    def _make_table(self, terms: TermWeights) -> tuple[float, float, FloatArray]:
-        drawn = errors(terms, count_draws(1 - self.confidence) or MOST_DRAWS)
-        wide, high = drawn.std(axis=1).tolist()
-        one = drawn[0] / wide if wide else drawn[0]
-        other = drawn[1] / high if high else drawn[1]
-        angles = np.linspace(-math.pi / 2, math.pi / 2, _ANGLES)
-        table = [
-            float(np.quantile(np.abs(math.cos(angle) * one - math.sin(angle) * other), self.confidence))
-            for angle in angles
-        ]
-        return wide, high, np.array(table)

@@ -15,8 +15,9 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from dpsql.estimates.noise_draws import Key
 from dpsql.estimates.noise_laws import Linear, MeasuredNumber, NoiseDraw, Weighted
-from dpsql.estimates.noise_terms import FloatArray, Key, half_width, join_terms, stddev
+from dpsql.estimates.noise_terms import FloatArray, half_width, join_terms, stddev
 from dpsql.lazy_dataclass import dataclass
 
 

@@ -26,7 +26,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import date
-from functools import partial, reduce
+from functools import cached_property, partial, reduce
 from math import prod
 from typing import TYPE_CHECKING, Any
 
@@ -80,27 +80,12 @@ _EPOCH = date(1970, 1, 1)
 
 
 class FilledDomain:
-    """A certified query of a domain's groups, and the text that counts only the groups with rows.
+    """A certified query of a domain's groups, and the text that counts only the groups with rows."""
 
-    Attributes
-    ----------
-    text
-        The text, in the engine's SQL.
-    by_place
-        The query `counts` with the place of a group as its key; None if it is none of single rows.
-    """
-
-    __slots__ = ("_certificate", "_node", "_parts", "by_place", "text")
+    __slots__ = ("__dict__", "_certificate", "_node", "_parts")
 
     def __init__(self, certificate: Certificate, node: OnDomain, parts: tuple[_Part, ...]) -> None:
         self._certificate, self._node, self._parts = certificate, node, parts
-        place, numbers = self._place("g"), items("n", columns("g", "n", node.numbers))
-        if node.outside:
-            place = Case(((Column("g", f"k{node.keys}"), whole(self.size - 1)),), place)
-        self.text = duckdb_sql(
-            Select((Item(place, "k0"), *numbers), Derived(node.counts, "g"), self._there("g"))
-        )
-        self.by_place = self._query_by_place()
 
     @classmethod
     def of(cls, certificate: Certificate, other: OnDomain | None = None) -> FilledDomain | None:
@@ -122,6 +107,15 @@ class FilledDomain:
         """How many groups there are."""
         return prod(part.size for part in self._parts) + self._node.outside
 
+    @cached_property
+    def text(self) -> str:
+        """The text, in the engine's SQL."""
+        node, place = self._node, self._place("g")
+        if node.outside:
+            place = Case(((Column("g", f"k{node.keys}"), whole(self.size - 1)),), place)
+        shown = (Item(place, "k0"), *items("n", columns("g", "n", node.numbers)))
+        return duckdb_sql(Select(shown, Derived(node.counts, "g"), self._there("g")))
+
     def _there(self, table: str) -> Expr | None:
         """Return whether keys are candidates; None with `outside`, where groups of other keys are left."""
         parts = () if self._node.outside else self._parts
@@ -135,7 +129,9 @@ class FilledDomain:
             place = Binary("+", Paren(Binary("*", Paren(place), whole(size))), Paren(digit))
         return place
 
-    def _query_by_place(self) -> Weighted | None:
+    @cached_property
+    def by_place(self) -> Weighted | None:
+        """The query `counts` with the place of a group as its key; None if it is none of single rows."""
         node, key, there = self._node.counts, self._place("x"), self._there("x")
         if not isinstance(node, Weighted) or not node.by_rows:
             return None

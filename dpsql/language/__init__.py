@@ -18,7 +18,7 @@ pandas and dplyr, ``pasted_text`` statements with what was copied around them:
 ``syntax_trees`` searches and copies the parser's trees;
 ``duckdb_dialect`` is DuckDB's dialect of the parser. ``text_outline`` says where words, calls and clauses of
 a text stand, and ``repair`` changes a text that does not parse, by ``mistaken_forms`` and
-``mistaken_options``.
+``mistaken_options``; ``other_dialects`` reads it as these.
 """
 
 from dpsql.language.all_statements import Explain, ExplainForm, Statement
@@ -32,7 +32,7 @@ from dpsql.language.parameters import (
     read_first_words,
     write_parameters,
 )
-from dpsql.language.parse import keep_title, name_columns, parse, title_of
+from dpsql.language.parse import keep_title, list_titles, name_columns, parse, title_of
 from dpsql.language.repair import repairs
 from dpsql.language.statement import (
     CUTS,

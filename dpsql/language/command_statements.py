@@ -104,6 +104,9 @@ _COMMANDS = frozenset(
 
 def refuse_several(source: StatementText, at: int) -> Exception:
     """Return the refusal of several statements in one text; the first one can be asked."""
+    meant = read_other_text(source.text)
+    if meant is not None:
+        return source.refuse(_AROUND, 0, BARE, Fix(meant, 0, len(source.text)))
     opened = source.text[:at].count("(") - source.text[:at].count(")")
     if opened > 0:
         return source.syntax("found `;` inside of parentheses", at, "`,`", Fix(",", at, at + 1))

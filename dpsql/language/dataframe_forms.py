@@ -183,6 +183,8 @@ def _take_step(asked: _Question, name: str, given: str | None) -> bool:
         return True
     named = dict(part.split("=", 1) for part in _split(given) if re.match(r"\w+\s*=(?!=)", part))
     named = {key.strip(): value.strip() for key, value in named.items()}
+    if name not in _NAMING and set(named) - _KNOWN:  # what they ask for is not known
+        return False
     if not name and (re.search(r"[=<>]|\.\w+\(", given) or given.startswith("~")):
         condition, *columns = _split(given)
         asked.conditions.append(_read_condition(condition, asked.table))
@@ -208,7 +210,9 @@ def _take_step(asked: _Question, name: str, given: str | None) -> bool:
         call = named.get("aggfunc", "mean").split(".")[-1].strip("'\"")
         return bool(asked.keys) and asked.add_numbers(call, _list_names(named.get("values", "")))
     elif name == "value_counts" and len(asked.columns) == 1 and not asked.numbers:
-        asked.keys, asked.numbers = asked.columns, [("COUNT(*)", "")]
+        share = named.get("normalize", "False") == "True"
+        number = "COUNT(*) / SUM(COUNT(*)) OVER ()" if share else "COUNT(*)"
+        asked.keys, asked.numbers = asked.columns, [(number, "share" if share else "")]
         asked.order_by("", falling=True)
     elif name in ("agg", "aggregate"):
         return _add_listed(asked, given)
@@ -221,7 +225,8 @@ def _take_step(asked: _Question, name: str, given: str | None) -> bool:
         asked.order_by(next(iter(_list_names(given)), ""), falling=falling)
         asked.limit = given.split(",")[0] if name != "sort_values" else asked.limit
     elif name == "merge" and (by := re.match(r"(\w+)\s*,.*\bon=\[?['\"](\w+)['\"]", given)):
-        asked.joins += f" JOIN {by[1]} USING ({by[2]})"
+        how = named.get("how", "").strip("'\"").upper()
+        asked.joins += f" {how + ' ' * bool(how)}JOIN {by[1]} USING ({by[2]})"
     elif name == "head":
         asked.limit = given or "5"
     elif name not in _NO_MATTER:
@@ -248,6 +253,11 @@ def _add_listed(asked: _Question, given: str) -> bool:
     return known
 
 
+_NAMING = frozenset({"", "agg", "aggregate", "query", "filter"})
+"""Steps whose arguments have names of the analyst."""
+_KNOWN = frozenset({"ascending", "as_index", "inplace", "dropna", "observed", "sort", "axis", "numeric_only"})
+_KNOWN |= {"index", "columns", "values", "aggfunc", "on", "how", "by", "normalize", "n", "name", "drop", "q"}
+"""Named arguments of other steps: those that are read, and those that change how an answer is shown."""
 _ALSO = {"groupBy": "groupby", "group_by": "groupby", "where": "filter", "sort": "orderBy", "limit": "head"}
 """Steps of polars and PySpark, by those of pandas that ask the same or nearly so."""
 _CALLED = lazy_pattern(
@@ -303,6 +313,10 @@ def _read_dplyr(text: str) -> _Question | None:
 
 
 _KUSTO = {
+    r"\bbin\((\w+),\s*(\d+)d\)": r"time_bucket(INTERVAL \2 DAY, \1)",
+    r"\bbin\((\w+),\s*(\d+)\)": r"FLOOR(\1 / \2) * \2",
+    r"\bstartof(week|month|year|day)\((\w+)\)": r"date_trunc('\1', \2)",
+    r"\bavg\(": "AVG(",
     r"\bcount\(\)": "COUNT(*)",
     r"\bdcount\((\w+)\)": r"COUNT(DISTINCT \1)",
     r"\bcountif\(": "COUNT_IF(",
@@ -320,7 +334,7 @@ def _read_kql(text: str) -> _Question | None:
             asked.conditions.append(_read_condition(rest, asked.table))
         elif word == "summarize":
             numbers, _, keys = re.sub(r"(?i)\bby\b", "\0", rest, count=1).partition("\0")
-            asked.keys = _split(keys)
+            asked.keys = _split(_replace_all(keys, _KUSTO))
             for part in _split(numbers):
                 new, _, value = part.rpartition("=")
                 asked.numbers.append((_replace_all(value.strip(), _KUSTO), new.strip()))

@@ -14,6 +14,25 @@ _NO_CLAUSE = r"(?:(?!\b(?:SELECT|FROM|WHERE|GROUP|ORDER|HAVING|LIMIT|QUALIFY)\b)
 _NAMED = r'AS "\1"'
 _FORMS = (
     (r"(?<![\w.])(\d{1,3})\.(\d{3}),(\d{1,2})(?!\d)", r"\1\2.\3"),
+    (r"#\s*(\d{4}-\d\d-\d\d)\s*#", r"DATE '\1'"),
+    (r"#\s*(\d{1,2}/\d{1,2}/\d{4})\s*#", r"'\1'"),
+    (
+        r"\bHAVING\s+COUNT\s*\(\s*\*\s*\)\s*(>=?|<=?)\s*(\d+)\s*%",
+        r"QUALIFY COUNT(*) \1 \2 / 100 * SUM(COUNT(*)) OVER ()",
+    ),
+    (r"\bCOUNT\s*\(\s*(?:\*\s*)?WHERE\s+((?:[^()]|\([^()]*\))*)\)", r"COUNT(*) FILTER (WHERE \1)"),
+    (
+        r"\s+CLAMPED\s+BETWEEN\s+(-?[\d.]+)\s+AND\s+(-?[\d.]+)",
+        r", contribution_bounds_per_group => (\1, \2)",
+    ),
+    (r"(?<=[<>=])\s*\$(\d+(?:\.\d+)|\d{2,})", r" \1"),
+    (r"\bCAST\s*\(\s*([^(),]+?)\s*,\s*'?(\w+)'?\s*\)", r"CAST(\1 AS \2)"),
+    (r"\bWHEN\s+((?:(?!\b(?:THEN|WHEN|CASE|END)\b)[^,()]|\([^()]*\))+?)\s*,\s*", r"WHEN \1 THEN "),
+    (r"\bIF\s+((?:(?!\b(?:IF|SELECT)\b)[^()])+?\bTHEN\b.*?)\s+END\s+IF\b", r"CASE WHEN \1 END"),
+    (r"\s\\\s", " / "),
+    (r"\{\{\s*(?:ref|source)\s*\((?:[^()]*,)?\s*['\"](\w+)['\"]\s*\)\s*\}\}", r"\1"),
+    (r"(['\"]?)(?:\{\{\s*(\w+)\s*\}\}|%\((\w+)\)s|\$\{(\w+)\}|@(\w+))\1", r"$\2\3\4\5"),
+    (rf"(?<!\w){_NAME}\s*%(?=\s*[),])", r"\1 / 100"),
     (rf"{_NAME}\s+(?:CONTAINS|HAS|INCLUDES)\s+('[^']*')", r"contains(\1, \2)"),
     (rf"{_NAME}\s+STARTS\s+WITH\s+('[^']*')", r"starts_with(\1, \2)"),
     (rf"{_NAME}\s+ENDS\s+WITH\s+('[^']*')", r"ends_with(\1, \2)"),

@@ -14,7 +14,7 @@ from dpsql.language.tokens import find_closing_parenthesis
 from dpsql.lazy_pattern import lazy_pattern
 
 _AT_END = lazy_pattern(
-    r"(?is)\s+(?:(?:WITH|USING|PRIVACY|SET|AT)\s+)*\(?\s*(epsilon|delta|error)\s*[=:]?\s*([\d.]+(?:e-?\d+)?)\s*\)?\s*;?\s*\Z"
+    r"(?is)\s+(?:(?:WITH|USING|PRIVACY|SET|AT|OPTIONS?)\s+)*\(?\s*(epsilon|delta|error)\s*[=:]?\s*([\d.]+(?:e-?\d+)?)\s*\)?\s*;?\s*\Z"
 )
 _CLAUSE = lazy_pattern(r"(?i)\bSELECT\s+WITH\s+((?:\w+\s+){0,2}?\w+)\s*(?=\()")
 """The words of a private clause before its options."""

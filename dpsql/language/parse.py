@@ -103,6 +103,18 @@ def name_columns(tree: exp.Expr) -> None:
         tree.set("expressions", [_set_title(node) for node in tree.expressions])
 
 
+def list_titles(tree: exp.Expr) -> tuple[str, ...]:
+    """Return the names of the columns of a query; none if one has no name, or another's, so that they change.
+
+    >>> [list_titles(parse(f"SELECT {items} FROM t").tree) for items in ("a, b + 1 AS c", "*", "a, 1 AS A")]
+    [('a', 'c'), (), ()]
+    """
+    items = tree.expressions if isinstance(tree, exp.Select) else []
+    names = [item.alias_or_name for item in items if isinstance(item, (exp.Alias, exp.Column))]
+    unlike = {name.lower() for name in names} - {"*"}
+    return tuple(names) if len(unlike) == len(items) else ()
+
+
 def _set_title(node: exp.Expr) -> exp.Expr:
     if _is_named(node) or any(isinstance(each, _SEVERAL) for each in walk_tree(node)):
         return node

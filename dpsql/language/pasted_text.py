@@ -35,6 +35,12 @@ _QUOTED = lazy_pattern(
     [rfb]?(\"\"\"|\'\'\'|["'])\s*({_STATEMENT}.*?)\s*;?\s*\1"""
 )
 """A statement in quotes, as an argument of a call or of a command of a shell."""
+_NAMED = (
+    r"(?:DECLARE|SET|DEFINE|LET|\\set)\s+(@?\w+)(?:\s+[A-Z]\w*(?:\s*\([^()]*\))?)?\s*(?::?=|\bDEFAULT\b)?"
+)
+_VARIABLE = lazy_pattern(rf"(?i){_NAMED}\s*('[^']*'|[^\s;']+)\s*(?:;|\n)")
+_VARIABLES = lazy_pattern(rf"(?i)\s*(?:{_NAMED}\s*(?:'[^']*'|[^\s;']+)\s*(?:;|\n)\s*)+")
+"""Variables that a script sets, each to a constant, before its statement."""
 _COMMANDS = {
     r"\\dt?\+?|\.tables|\\l|ls|dir|LIST\s+TABLES|HELP": "SHOW TABLES",
     r"(?:\\d\+?|\.schema|(?:EXEC(?:UTE)?\s+)?sp_(?:help|columns))\s+'?(?:\w+\.)?(\w+)'?": r"DESCRIBE \1",
@@ -59,6 +65,12 @@ def unwrap(text: str) -> str | None:
         match = re.fullmatch(rf"(?i)\s*(?:{meant})\s*;?\s*", text)
         if match is not None:
             return match.expand(written)
+    bound = _VARIABLES.match(text)
+    if bound is not None and re.match(rf"(?i){_STATEMENT}", text[bound.end() :]):
+        rest = text[bound.end() :]
+        for each in _VARIABLE.finditer(bound[0]):
+            rest = re.sub(rf"(?i){re.escape(each[1])}\b", each[2].replace("\\", r"\\"), rest)
+        return rest.strip().rstrip(";")
     quoted = _QUOTED.match(text)
     if quoted is not None:
         return quoted[2].strip()

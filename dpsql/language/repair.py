@@ -6,7 +6,7 @@ import difflib
 import re
 from collections.abc import Iterator
 from dataclasses import replace
-from itertools import pairwise
+from itertools import chain, pairwise
 
 from sqlglot.tokenizer_core import Token, TokenType
 
@@ -54,6 +54,8 @@ def repairs(text: str, error: QuerySyntaxError) -> Iterator[tuple[str, Fix]]:
     at = _find_place(text, error)
     outline = Outline.of(text)
     found = _find_repairs(text, outline.tokens, at) if outline.tokens else _close_quote(text, at)
+    if error.message.startswith("syntax error: "):  # others say what they lack
+        found = chain(found, _change_tokens(outline.tokens, at))
     furthest, best, parsed = len(text) - at, None, False
     stop = at + max(len(re.compile(r"\w*").match(text, at)[0]), 1)  # type: ignore[index]  # it matches anything
     for fix, hint in found:
@@ -90,6 +92,8 @@ def _find_place(text: str, error: QuerySyntaxError) -> int:
 def _show_change(text: str, fix: Fix) -> str:
     """Return the part of a changed text that a fix has changed, with one token on either side."""
     tokens = Outline.of(text).tokens
+    if not tokens:
+        return fix.text.strip()
     i = next((i for i, t in enumerate(tokens) if t.end >= fix.start), len(tokens) - 1)
     j = next((j for j, t in enumerate(tokens) if t.end + 1 >= fix.start + len(fix.text)), i)
     return text[tokens[max(i - 1, 0)].start : tokens[min(j + 1, len(tokens) - 1)].end + 1]
@@ -107,6 +111,9 @@ def _close_quote(text: str, at: int) -> Iterator[_Repair]:
     mixed = [m for m in re.finditer(r"""(["'])([\w .-]*)(["'])""", text) if m[1] != m[3]]
     for match in mixed:
         yield Fix(f"'{match[2]}'", *match.span()), f"'{match[2]}'"
+    if text.count("'") % 2:
+        for match in re.finditer(r"(?<=\w)'(?=\w)", text):  # kid's
+            yield _make_insertion("'", match.end()), "''"
     quote = text[at : at + 1]
     if quote in ("'", '"'):
         for match in _NEXT.finditer(text, at + 1):
@@ -128,6 +135,9 @@ def _find_repairs(text: str, tokens: list[Token], at: int) -> Iterator[_Repair]:
     for n in (i, i - 1, i + 1, i - 2):
         if 0 <= n < len(tokens) and tokens[n].token_type not in _NO_WORDS:
             yield from _find_spellings(tokens[n])
+    for token, after in pairwise(tokens):
+        if _lacks_by(token, after) and len(after.text) == len("BY") and {*after.text.upper()} & {*"BY"}:
+            yield Fix("BY", after.start, after.end + 1), "did you mean BY?"
     lacking = [t for t, n in pairwise(tokens) if _lacks_by(t, n)]
     if lacking:
         added = tuple(_make_insertion(" BY", t.end + 1) for t in lacking)
@@ -153,13 +163,40 @@ def _find_repairs(text: str, tokens: list[Token], at: int) -> Iterator[_Repair]:
     for word in (")", " END") if "CASE" in words else (")",):
         for end in ends:
             yield _make_insertion(word, end), ""
+    yield from _quote_words(text, tokens, i)
     rest = tokens[i:]
     parts = any(_is_keyword(t) or t.token_type in (TokenType.L_PAREN, TokenType.EQ) for t in rest)
     parts = parts or any(True for token in rest for _ in _find_spellings(token))
-    if not parts and here.text.upper() not in ("TOP", "ARGMAX", "ABOVE"):
+    if not parts and here.text.upper() not in ("TOP", "ARGMAX", "ABOVE", "%"):
         left = text[here.start : tokens[-1].end + 1]
         guess = f"that `{left}` asks nothing"
         yield Fix("", before.end + 1, tokens[-1].end + 1, guess=guess), f"leave `{left}` out"
+
+
+def _change_tokens(tokens: list[Token], at: int) -> Iterator[_Repair]:
+    """Yield a token more or less around the one that could not be read."""
+    i = next((n for n, t in enumerate(tokens) if t.start <= at <= t.end), len(tokens) - 1)
+    for token in tokens[i : i + 2] + tokens[max(i - 1, 0) : i]:
+        for word in ("=", "AND", ",") if token.text != "," else ():
+            yield replace(_make_insertion(f"{word} ", token.start), guess=word), ""
+        if token.text in (",", "(", ")", ";", "."):  # a word may ask something
+            guess = f"that `{token.text}` asks nothing"
+            yield Fix("", token.start, token.end + 1, guess=guess), f"leave `{token.text}` out"
+
+
+def _quote_words(text: str, tokens: list[Token], i: int) -> Iterator[_Repair]:
+    """Yield the quotes of a text of several words: `clinic = Lake View`, `IN (Lake View, Summit)`."""
+    plain = [t.text.replace("_", "").isalnum() and t.token_type not in _NO_WORDS for t in tokens]
+    words = [is_word and not _is_keyword(t) for is_word, t in zip(plain, tokens, strict=True)]
+    first, last = i, i
+    while first and words[first - 1]:
+        first -= 1
+    while last + 1 < len(tokens) and words[last + 1]:
+        last += 1
+    before = tokens[first - 1].text.upper() if first else ""
+    if words[i] and last > first and before in (*_COMPARISONS, "LIKE", "(", ","):
+        start, end = tokens[first].start, tokens[last].end + 1
+        yield Fix(f"'{text[start:end]}'", start, end), ""
 
 
 def _lacks_by(token: Token, after: Token) -> bool:

@@ -16,6 +16,7 @@ from sqlglot.dialects import Dialect
 from sqlglot.errors import TokenError
 from sqlglot.tokenizer_core import Token, TokenType
 
+from dpsql.errors import Fix
 from dpsql.language.duckdb_dialect import DuckDBText
 from dpsql.language.statement import StatementText
 from dpsql.language.syntax_trees import MARK
@@ -153,7 +154,10 @@ def tokenize(source: StatementText) -> list[Token]:
             raise source.refuse(f"a number has more than {MAX_DIGITS} characters", token.start)
     for before, token in pairwise(tokens):
         if before.token_type == token.token_type == TokenType.COMMA:
-            raise source.syntax("an item is missing between two commas", token.start)
+            dropped = Fix("", token.start, token.end + 1)
+            raise source.syntax(
+                "an item is missing between two commas", token.start, "leave one `,` out", dropped
+            )
     depth = 0
     for token in tokens:
         if token.token_type in (TokenType.L_PAREN, TokenType.L_BRACKET):

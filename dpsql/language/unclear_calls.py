@@ -75,6 +75,10 @@ def explain_unclear(node: exp.Expr) -> Unclear | None:
             if capitals is not None:
                 what = "TO_CHAR writes this name in capitals in PostgreSQL, and as Jan in Snowflake"
                 written = f"strftime({write_node(value)}, '{capitals}')"
+                beside = node.parent.args.get("expression") if isinstance(node.parent, exp.Binary) else None
+                others = [beside, *(node.parent.expressions if isinstance(node.parent, exp.In) else [])]
+                if any(isinstance(each, exp.Literal) and each.name.isupper() for each in others):
+                    return Unclear(what, f"UPPER({written})", True)
                 return Unclear(what, written, True, "Jan rather than JAN, which is UPPER of it,")
             unpadded = FORMATS["TO_CHAR"](re.sub("(?<!FM)(Month|Day)", r"FM\1", arguments[-1].name))
             if name == "to_char" and unpadded is not None and unpadded != arguments[-1].name:

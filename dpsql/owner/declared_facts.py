@@ -124,8 +124,13 @@ def _verify_fact(
 
 def _verify_not_null(report: Report, inspector: ExactQueries, table: Table) -> None:
     nulls = inspector.count_nulls(table.name, table.not_null)[0] if table.not_null else {}
+    unit = {fold(each) for each in table.unit_columns}
     for i, (column, number) in enumerate(nulls.items()):
         place = f"{key_path('tables', table.name)}.not_null[{i}]"
+        if fold(column) in unit and (nobody := inspector.count_ownerless(table.name)):
+            text = f"{number_of(nobody, 'row')} have no unit: leave it out, answers then say that none counts"
+            report.add("wrong", place, text)
+            continue
         found = f"{column} is NULL in {number_of(number, 'row')} that have a unit"
         text = f"{found}: leave it out, NULL is then a group"
         report.conclude(number, place, text, f"{column} has no NULL")

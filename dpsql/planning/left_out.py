@@ -350,7 +350,7 @@ def left_out_sentences(plan: Plan) -> dict[str, str]:
         if each is not None:
             places.setdefault(each, set()).add(place)
     for constant in plan.constant_cuts:
-        by = f", as {constant.option} says" if constant.option else ""
+        by = f", {constant.by}" if constant.by else ""
         what = f"{constant.of} of {with_article(plan.unit)} beyond {constant.most:,}{by}"
         said = put_in_slots({"cut": [f"{what}: {NOT_KNOWN}{NOT_IN_THE_RANGE}"]}, [])
         found = merge_properties(found, said)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import field
 from datetime import date
 
+from dpsql.errors import with_article
 from dpsql.kernel.facts import fold
 from dpsql.language import CUTS, Cut
 from dpsql.lazy_dataclass import dataclass
@@ -125,6 +126,27 @@ class Table:
     def complete(self) -> tuple[str, ...]:
         """The columns whose declared values are all that rows with a unit have."""
         return tuple(c for c, domain in self.domain.items() if getattr(domain, "complete", False))
+
+    @property
+    def unit_columns(self) -> tuple[str, ...]:
+        """The columns of the table without which a row has no unit."""
+        if not isinstance(self.unit, UnitColumn):
+            return ()
+        date_of_period = getattr(self.unit, "date", "")
+        return (self.unit.column, *([date_of_period] if date_of_period else []))
+
+    def describe_nobodys(self, not_null: Callable[[str], bool]) -> str:
+        """Return which rows are never counted, in words: those without a unit; "" if there are none.
+
+        `not_null` says of a column whether no row that has a unit has NULL in it. A complete domain says no
+        more, but `not_null` of the policy is tested of all rows for the columns of the unit.
+        """
+        if isinstance(self.unit, UnitVia):
+            return f"rows of {self.name} that lead to no {self.unit.kind}"
+        said, complete = set(map(fold, self.not_null)), set(map(fold, self.complete))
+        known = (fold(c) in said or (fold(c) not in complete and not_null(c)) for c in self.unit_columns)
+        found = [with_article(c) for c, sure in zip(self.unit_columns, known, strict=True) if not sure]
+        return f"rows of {self.name} without {' or '.join(found)}" if found else ""
 
     @property
     def stable(self) -> bool:

@@ -113,8 +113,10 @@ TABLE_KEYS: dict[str, Key] = {
         COLUMNS,
         "none",
         "columns without NULL in rows that have a unit, as the owner declares: as keys they have no "
-        "group of NULL. A column that the database itself declares NOT NULL needs no mention, unless its "
-        "values may not fit the declared type or, texts without a declared length, `longest_value`",
+        "group of NULL. With the unit's column, that no row is without a unit: else answers say `left out: "
+        "rows of visits without a patient_id, if any`. A column that the database itself declares NOT NULL "
+        "needs no mention, unless its values may not fit the declared type or, texts without a declared "
+        "length, `longest_value`",
     ),
     "not_negative": Key(
         COLUMNS,

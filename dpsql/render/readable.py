@@ -27,9 +27,9 @@ if TYPE_CHECKING:
     from dpsql.places import NumberPlace
     from dpsql.render.grid import Style
 
-SLOTS = ("outside", "cut", "bound", "zone")
+SLOTS = ("outside", "cut", "bound", "nobody", "zone")
 """What a sentence is about: rows in no shown group, what was cut and is not in the intervals, the bound and
-the size of the cut, the time zone."""
+the size of the cut, rows that have no unit, the time zone."""
 
 LEFT_OUT = "left out: "
 """How sentences on what bounds leave out begin."""

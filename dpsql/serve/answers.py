@@ -61,10 +61,12 @@ class Notice:
 class Encoded:
     """The rows of an answer as a protocol sends them, kept with the answer up to a number of bytes.
 
-    Only the thread of the event loop uses it.
+    Only the thread of the event loop uses it. `held` is what the rows themselves take, which takes time to
+    find out.
     """
 
-    def __init__(self, most_bytes: int) -> None:
+    def __init__(self, most_bytes: int, held: int = 0) -> None:
+        self.held = held
         self._left = most_bytes
         self._kept: dict[tuple[object, ...], bytes] = {}
 
@@ -319,7 +321,7 @@ class StoredAnswers:
             entry = _KeptAnswer(answer, weakref.ref(engines), keys, numbers)
             self._large.put((*key, analyst), entry, analyst, size)
             return answer
-        kept = replace(answer, encoded=Encoded(room))
+        kept = replace(answer, encoded=Encoded(room, answer.table.nbytes))
         entry = _KeptAnswer(kept, weakref.ref(engines), keys, numbers)
         self._kept.put((*key, analyst), entry, analyst, size + room)
         return kept

@@ -14,7 +14,6 @@ import weakref
 from collections.abc import Callable, Sequence
 from contextlib import contextmanager, suppress
 from copy import copy
-from dataclasses import replace
 from datetime import UTC, datetime
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Final, Generic, Literal, TypeVar
@@ -23,7 +22,7 @@ from dpsql.composition.explain import explain
 from dpsql.composition.prepared import question_key
 from dpsql.engines import Cancelled
 from dpsql.errors import InterfaceError, OperationalError
-from dpsql.lazy_dataclass import dataclass
+from dpsql.lazy_dataclass import dataclass, replace
 from dpsql.serve.answers import DESCRIPTIONS, PLANS, RELOADED, Answer, DataCache, Described, StoredAnswers
 from dpsql.serve.catalog import ConnectionRow, CursorRow, Encryption, PreparedRow, SessionFacts
 from dpsql.serve.limits import PolicyReloaded, ShuttingDown, locate
@@ -40,8 +39,10 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from dpsql.kernel.loss import Charge
+    from dpsql.language import Options
     from dpsql.ledger import Budget
     from dpsql.policy import Policy
+    from dpsql.policy.budget import BudgetPolicy
     from dpsql.serve.gate import Login
     from dpsql.serve.settings import Settings
     from dpsql.serve.shared import Generation, SharedByClients
@@ -150,6 +151,7 @@ class Client(StatementService):
         self._uploads = ClientUploads(login.user.analyst)
         self._generation = shared.generation
         """The policy of the last statement."""
+        self._completed: tuple[Options, BudgetPolicy, Options] | None = None
         self._generation.database.ledger.check_analyst(login.analyst)
 
     @property
@@ -373,14 +375,8 @@ class Client(StatementService):
         # Statements of a session wait for each other, in threads that others need; so each has its own.
         own_generation = self._uploads.of(generation)
         session = Session(own_generation.database, self.user.analyst)
-        budget = generation.policy.budget
         own = self.settings.defaults
-        session.defaults = replace(
-            own,
-            epsilon=budget.default_epsilon if own.epsilon is None else own.epsilon,
-            delta=budget.default_delta if own.delta is None else own.delta,
-            confidence=Fraction(95, 100) if own.confidence is None else own.confidence,
-        )
+        session.defaults = self._complete(own, generation.policy.budget)
         active.run = StatementRun(
             own_generation,
             session,
@@ -396,6 +392,18 @@ class Client(StatementService):
             signal=lambda signal: self._shared.signal(self.user.analyst, signal),
         )
         return active.run
+
+    def _complete(self, own: Options, budget: BudgetPolicy) -> Options:
+        """Return the connection's options with those of the policy: the same object while neither changes."""
+        if self._completed is None or self._completed[0] is not own or self._completed[1] is not budget:
+            whole = replace(
+                own,
+                epsilon=budget.default_epsilon if own.epsilon is None else own.epsilon,
+                delta=budget.default_delta if own.delta is None else own.delta,
+                confidence=Fraction(95, 100) if own.confidence is None else own.confidence,
+            )
+            self._completed = own, budget, whole
+        return self._completed[2]
 
     # -- the catalogue
 

@@ -8,6 +8,7 @@ for at its start, else to the default.
 from __future__ import annotations
 
 import difflib
+import operator
 import re
 from collections.abc import Mapping
 from typing import Literal
@@ -77,6 +78,8 @@ class Settings:
         self._local: dict[str, str] = {}
         self._before: dict[str, str] | None = None
         """The values at the begin of the transaction; None outside one."""
+        self._parsed: tuple[Values, Options] | None = None
+        """The options of the values of which they were parsed last."""
 
     # -- show
 
@@ -180,14 +183,17 @@ class Settings:
     def defaults(self) -> Options:
         """The options of statements that do not write them, as `dp_epsilon` and the like were set here.
 
-        Each use parses them. Whoever sets an epsilon or an error has agreed to the price of statements
-        without one.
+        They are the same object until a setting changes. Whoever sets an epsilon or an error has agreed to
+        the price of statements without one.
         """
+        if self._parsed is not None and all(map(operator.is_, self._parsed[0], self.values)):
+            return self._parsed[1]
         found = Options()
         for name in _OPTIONS:
             value = self._value(f"dp_{name}")
             if value:
                 found = parse_option(name, value).apply(found)
+        self._parsed = self.values, found
         return found
 
     @property

@@ -108,6 +108,7 @@ class StatementRun:
         self._facts = facts
         self._signal = signal
         self._filters = scopes(generation.policy, user.analyst)
+        self._own = plan_key(self.text, self._values, session.defaults, self._filters)
 
     # -- what was found out before
 
@@ -125,7 +126,8 @@ class StatementRun:
 
     def _key(self, values: tuple[object, ...]) -> PlanKey:
         """Return the key of the statement among the plans."""
-        return plan_key(self.text, values, self.session.defaults, self._filters)
+        own = values is self._values
+        return self._own if own else plan_key(self.text, values, self.session.defaults, self._filters)
 
     def _description_key(self) -> PlanKey:
         return *self._key(()), self._intervals, str(self._types)

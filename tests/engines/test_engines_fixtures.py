@@ -52,6 +52,7 @@ BOTH = {
     "A5212": "strftime is translated with",
     "A5214": "does not run concat_ws",
     "A5301": "does not run floor",
+    "A5402": "FIRST and LAST",
 }
 REFUSED = {
     "PostgreSQL": {

@@ -1753,3 +1753,169 @@ SELECT COUNT(*) FROM visits WHERE patient_id IN (SELECT * FROM patients WHERE se
 -- M436 a number without a name
 -- meant: SELECT SUM(n) FROM (SELECT clinic, COUNT(*) AS n FROM visits GROUP BY clinic)
 SELECT SUM(n) FROM (SELECT clinic, COUNT(*) FROM visits GROUP BY clinic)
+
+-- M437 a name of several words without quotes
+-- meant: SELECT COUNT(*) FROM visits WHERE clinic = 'Lake View'
+SELECT COUNT(*) FROM visits WHERE clinic = Lake View
+
+-- M438 GROUP BY by a number that no item has
+-- meant: SELECT clinic, COUNT(*) FROM visits GROUP BY 1
+SELECT clinic, COUNT(*) FROM visits GROUP BY 3
+
+-- M439 texts in double quotes within a function of Access
+-- meant: SELECT IIf("sex"='F','Women','Men') AS g, Count(*) AS n FROM patients GROUP BY IIf("sex"='F','Women','Men');
+SELECT IIf([sex]="F","Women","Men") AS g, Count(*) AS n FROM patients GROUP BY IIf([sex]="F","Women","Men");
+
+-- M440 a day of Access
+-- meant: SELECT Count(*) FROM visits WHERE visit_date >= DATE '2024-01-01'
+SELECT Count(*) FROM visits WHERE visit_date >= #2024-01-01#
+
+-- M441 epsilon among the arguments of COUNT
+-- meant: SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 0.5) COUNT(*) FROM visits
+SELECT COUNT(*, epsilon=0.5) FROM visits
+
+-- M442 a condition of a join without its sign
+-- meant: SELECT p.sex, COUNT(*) FROM patients p JOIN visits v ON p.patient_id = v.patient_id GROUP BY p.sex
+SELECT p.sex, COUNT(*) FROM patients p JOIN visits v ON p.patient_id v.patient_id GROUP BY p.sex
+
+-- M443 a per cent sign behind a column
+-- meant: SELECT clinic, SUM(cost * minutes / 100) FROM visits GROUP BY clinic
+SELECT clinic, SUM(cost * minutes%) FROM visits GROUP BY clinic
+
+-- M444 a function of Presto
+-- meant: SELECT STRPTIME('2024-01-01', '%Y-%m-%d') < visit_date AS recent, COUNT(*) FROM visits GROUP BY 1
+SELECT date_parse('2024-01-01', '%Y-%m-%d') < visit_date AS recent, COUNT(*) FROM visits GROUP BY 1
+
+-- M445 a remark as of MySQL
+-- meant: SELECT clinic, COUNT(*) FROM visits GROUP BY clinic
+SELECT clinic, COUNT(*) # visits of each
+FROM visits GROUP BY clinic
+
+-- M446 ON with one name twice
+-- meant: SELECT sex, COUNT(*) FROM patients JOIN visits ON patients.patient_id = visits.patient_id GROUP BY sex
+SELECT sex, COUNT(*) FROM patients JOIN visits ON patient_id = patient_id GROUP BY sex
+
+-- M447 months as the ends of a range
+-- meant: SELECT COUNT(*) FROM visits WHERE visit_date BETWEEN '2024-01-01' AND '2024-03-31'
+SELECT COUNT(*) FROM visits WHERE visit_date BETWEEN 'Jan 2024' AND 'Mar 2024'
+
+-- M448 letters of a function in another order
+-- meant: SELECT YEAR(visit_date), COUNT(*) FROM visits GROUP BY 1
+SELECT YAER(visit_date), COUNT(*) FROM visits GROUP BY 1
+
+-- M449 groups by the only number
+-- meant: SELECT COUNT(*) AS visits_n FROM visits
+SELECT COUNT(*) AS visits_n FROM visits GROUP BY visits_n
+
+-- M450 a window over all rows, of which one is shown
+-- meant: SELECT PERCENTILE_CONT(cost, 0.5) FROM visits
+SELECT PERCENTILE_CONT(cost, 0.5) OVER() FROM visits LIMIT 1
+
+-- M451 options at the end
+-- meant: SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 0.1) COUNT(*) FROM visits
+SELECT COUNT(*) FROM visits OPTIONS (epsilon = 0.1)
+
+-- M452 a function for the budget
+-- meant: SHOW PRIVACY BUDGET
+SELECT remaining_budget()
+
+-- M453 shares of pandas
+-- meant: SELECT sex, COUNT(*) / SUM(COUNT(*)) OVER () AS share FROM patients GROUP BY sex ORDER BY share DESC
+patients['sex'].value_counts(normalize=True)
+
+-- M454 numbers and texts with +
+-- meant: SELECT YEAR(visit_date) || '-Q' || QUARTER(visit_date) AS q, COUNT(*) FROM visits GROUP BY YEAR(visit_date) || '-Q' || QUARTER(visit_date)
+SELECT YEAR(visit_date) + '-Q' + QUARTER(visit_date) AS q, COUNT(*) FROM visits GROUP BY YEAR(visit_date) + '-Q' + QUARTER(visit_date)
+
+-- M455 an apostrophe within a text
+-- meant: SELECT COUNT(*) FROM visits WHERE note = 'patient''s choice'
+SELECT COUNT(*) FROM visits WHERE note = 'patient's choice'
+
+-- M456 a remark behind two slashes
+-- meant: SELECT clinic, SUM(cost) FROM visits GROUP BY clinic
+SELECT clinic, SUM(cost) // takings
+FROM visits GROUP BY clinic
+
+-- M457 a variable of a script
+-- meant: SELECT COUNT(*) FROM visits WHERE visit_date >= '2024-01-01'
+DECLARE @start DATE = '2024-01-01'; SELECT COUNT(*) FROM visits WHERE visit_date >= @start
+
+-- M458 digits as an argument of AVG
+-- meant: SELECT clinic, ROUND(AVG(cost), 2) FROM visits GROUP BY clinic
+SELECT clinic, AVG(cost, 2) FROM visits GROUP BY clinic
+
+-- M459 years from a year of birth
+-- meant: SELECT (YEAR(now()) - birth_year) AS age, COUNT(*) FROM patients GROUP BY age
+SELECT DATEDIFF(YEAR, birth_year, GETDATE()) AS age, COUNT(*) FROM patients GROUP BY age
+
+-- M460 no blank behind FROM
+-- meant: SELECT clinic,COUNT(*) FROM visits GROUP BY clinic
+SELECT clinic,COUNT(*) FROMvisits GROUP BY clinic
+
+-- M461 two commas
+-- meant: SELECT clinic, COUNT(*) FROM visits GROUP BY clinic
+SELECT clinic,, COUNT(*) FROM visits GROUP BY clinic
+
+-- M462 a name of a month in capitals
+-- meant: SELECT COUNT(*) FROM visits WHERE UPPER(strftime(visit_date, '%b')) = 'JAN'
+SELECT COUNT(*) FROM visits WHERE TO_CHAR(visit_date, 'MON') = 'JAN'
+
+-- M463 bins of Kusto
+-- meant: SELECT time_bucket(INTERVAL 30 DAY, visit_date), AVG(cost) FROM visits WHERE clinic = 'Summit' GROUP BY time_bucket(INTERVAL 30 DAY, visit_date)
+visits | where clinic == "Summit" | summarize avg(cost) by bin(visit_date, 30d)
+
+-- M464 a comma for THEN
+-- meant: SELECT CASE WHEN minutes > 30 THEN 'long' ELSE 'short' END AS size, COUNT(*) FROM visits GROUP BY size
+SELECT CASE WHEN minutes > 30, 'long' ELSE 'short' END AS size, COUNT(*) FROM visits GROUP BY size
+
+-- M465 END IF
+-- meant: SELECT CASE WHEN minutes > 30 THEN 'long' ELSE 'short' END AS size, COUNT(*) FROM visits GROUP BY 1
+SELECT IF minutes > 30 THEN 'long' ELSE 'short' END IF AS size, COUNT(*) FROM visits GROUP BY 1
+
+-- M466 CAST with a comma
+-- meant: SELECT CAST(visit_date AS VARCHAR) AS d, COUNT(*) FROM visits GROUP BY d
+SELECT CAST(visit_date, VARCHAR) AS d, COUNT(*) FROM visits GROUP BY d
+
+-- M467 a type by a mistyped name
+-- meant: SELECT CAST(minutes AS INTEGER) AS t, COUNT(*) FROM visits GROUP BY t
+SELECT CAST(minutes AS INTERGER) AS t, COUNT(*) FROM visits GROUP BY t
+
+-- M468 the other slash
+-- meant: SELECT SUM(cost) / COUNT(*) FROM visits
+SELECT SUM(cost) \ COUNT(*) FROM visits
+
+-- M469 LPAD of a number
+-- meant: SELECT LPAD(CAST(MONTH(visit_date) AS VARCHAR), 2, '0') AS m, COUNT(*) FROM visits GROUP BY m
+SELECT LPAD(MONTH(visit_date), 2, '0') AS m, COUNT(*) FROM visits GROUP BY m
+
+-- M470 texts with + within a call
+-- meant: SELECT RIGHT('0' || CAST(MONTH(visit_date) AS VARCHAR(2)), 2) m, COUNT(*) FROM visits GROUP BY RIGHT('0' || CAST(MONTH(visit_date) AS VARCHAR(2)), 2)
+SELECT RIGHT('0' + CAST(MONTH(visit_date) AS VARCHAR(2)), 2) m, COUNT(*) FROM visits GROUP BY RIGHT('0' + CAST(MONTH(visit_date) AS VARCHAR(2)), 2)
+
+-- M471 a table of a template
+-- meant: SELECT clinic, COUNT(*) FROM visits GROUP BY 1
+SELECT clinic, COUNT(*) FROM {{ ref('visits') }} GROUP BY 1
+
+-- M472 a question in English
+-- meant: SELECT region, COUNT(*) FROM patients GROUP BY region
+How many patients are there per region?
+
+-- M473 a formula of a spreadsheet
+-- meant: SELECT AVG(cost) FROM visits WHERE clinic = 'Summit'
+=AVERAGEIFS(cost, clinic, "Summit")
+
+-- M474 an expression of a level in Tableau
+-- meant: SELECT clinic, AVG(cost) FROM visits GROUP BY clinic
+{ FIXED [clinic] : AVG([cost]) }
+
+-- M475 DAX
+-- meant: SELECT clinic, COUNT(*) FROM visits GROUP BY clinic
+EVALUATE SUMMARIZECOLUMNS(visits[clinic], "n", COUNTROWS(visits))
+
+-- M476 a function of Access over a table by its name
+-- meant: SELECT COUNT(*) FROM patients WHERE sex = 'F'
+SELECT DCount("*", "patients", "sex='F'")
+
+-- M477 a question with a join
+-- meant: SELECT sex, AVG(cost) FROM visits JOIN patients USING (patient_id) WHERE clinic = 'Lake View' GROUP BY sex
+what is the mean cost of visits at Lake View by sex

@@ -129,7 +129,7 @@ ORDERED = {
     "the whole domain above a threshold, by key": (f"{BY_PAGE} HAVING n >= 9 ORDER BY page DESC", ""),
     "all groups with one noise": (BY_PAGE, ""),
     "all groups": (BY_PAGE, "mechanism = LAPLACE, max_groups_contributed = 2"),
-    "all groups, cut": (f"{BY_BOTH} ORDER BY hall DESC LIMIT 5", "max_groups_contributed = 2"),
+    "all groups, sorted": (f"{BY_BOTH} ORDER BY hall DESC", "max_groups_contributed = 2"),
     "one count": (f"{N} AS n FROM visits WHERE page = 'a'", ""),
 }
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from dpsql.composition import refusals
+from dpsql.composition import refusals, rewrites
 from dpsql.composition.refusals import with_own_hints
 from dpsql.errors import Fix, QueryRefused, QuerySyntaxError
 from dpsql.language import Outline
@@ -30,7 +30,7 @@ def accepting(*texts: str, error: QueryRefused | None = None) -> Callable[[str],
 def rewrite(
     text: str, error: QueryRefused | QuerySyntaxError, prepare: Callable[[str], object]
 ) -> str | None:
-    found = refusals.rewrite(text, error, prepare)
+    found = rewrites.rewrite(text, error, prepare)
     return None if found is None else found.text
 
 
@@ -159,7 +159,7 @@ def test_a_hint_that_is_an_accepted_statement_is_not_tried_again() -> None:
         return accepting("SELECT page FROM t")(text)
 
     error = refused(Fix("page", 7, 11, asks="another page"))
-    found = refusals.rewrite("SELECT pgae FROM t", error, prepare)
+    found = rewrites.rewrite("SELECT pgae FROM t", error, prepare)
     assert found is not None
     assert found.text is None
     assert found.hint is not None

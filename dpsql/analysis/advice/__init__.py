@@ -164,12 +164,18 @@ _ADVICE: tuple[tuple[str, Callable[[RefusedStatement, exp.Expr, Obstacle], Advic
     ("there is no column ", joined_tables.advise_on_using),
     ("there is no column ", unknown_names.advise_on_column),
     ("there is no column ", written_values.advise_on_clock),
+    ("there is no column ", joined_tables.join_on_shared_key),
     ("names outside ASCII are not supported", unknown_names.advise_on_renamed_column),
     (" is not allowed with (", foreign_forms.concatenate_texts),
+    ("date_diff is not allowed with (", argument_types.subtract_years),
     (" is not allowed with (", foreign_functions.join_conditions),
     ("`*` is not supported", foreign_functions.count_different_rows),
     ("a count's bounds are", foreign_functions.move_epsilon),
     (" has no argument ", foreign_functions.move_epsilon),
+    (" takes one argument", foreign_functions.move_epsilon),
+    (" takes one argument", foreign_functions.round_number),
+    (" takes one expression", foreign_functions.round_number),
+    ("GROUP BY ", group_keys.number_items),
     (" is not among the functions allowed", misplaced_parts.move_numbers_to_having),
     (" is not allowed in this form", misplaced_parts.move_numbers_to_having),
     (" is not allowed with (", suggested_changes.advise_on_date_part),
@@ -180,6 +186,7 @@ _ADVICE: tuple[tuple[str, Callable[[RefusedStatement, exp.Expr, Obstacle], Advic
     (" is not allowed with (", argument_types.advise_on_types),
     (" is not among the functions allowed", foreign_functions.write_alike),
     ("the function ", foreign_functions.write_alike),
+    ("the function ", foreign_functions.show_budget),
     (" is not allowed with (", foreign_functions.write_alike),
     (" over many units is not released", foreign_functions.write_alike),
     ("this function is not allowed", foreign_functions.choose_part),
@@ -217,6 +224,7 @@ _ADVICE: tuple[tuple[str, Callable[[RefusedStatement, exp.Expr, Obstacle], Advic
     ("a private table is only counted", wrong_level.advise_on_windowed_count),
     ("a private table is only counted", row_windows.advise_on_window),
     ("a private table is only counted", listed_rows.count_rows),
+    ("ORDER BY and LIMIT select groups", row_windows.take_whole_windows),
     ("ORDER BY and LIMIT select groups", listed_rows.count_rows),
     ("this is neither a group key nor a count", wrong_level.advise_on_row_condition),
     ("this is neither a group key nor a count", misplaced_parts.count_shown_unit),
@@ -248,6 +256,8 @@ _ADVICE: tuple[tuple[str, Callable[[RefusedStatement, exp.Expr, Obstacle], Advic
     ("this text is not a valid BOOLEAN", foreign_forms.write_or),
     ("if takes a condition and one or two results", foreign_forms.write_results),
     (" takes one expression", foreign_forms.count_all_rows),
+    ("STRUCT is not supported here", written_values.name_parameter),
+    ("there is no table ", written_values.drop_dual),
     ("there is no table ", foreign_forms.list_texts),
     ("there is no table ", foreign_forms.write_as),
     ("LIMIT as a percentage", foreign_forms.drop_percent),
@@ -303,6 +313,7 @@ _ADVICE: tuple[tuple[str, Callable[[RefusedStatement, exp.Expr, Obstacle], Advic
     ("this text is not a valid ", foreign_forms.compare_with_null),
     ("this text is not a valid BIGINT", suggested_changes.write_month_number),
     ("this text is not a valid DATE", written_values.compare_month),
+    ("this text is not a valid DATE", written_values.bound_month),
     ("this text is not a valid DATE", written_values.advise_on_date),
     ("this text is not a valid TIMESTAMP", written_values.advise_on_date),
     ("this text is not a valid ", written_values.advise_on_number),
@@ -349,14 +360,15 @@ def advise(of: RefusedStatement, refused: QueryRefused) -> None:
         hint = one.hint and f"in the policy, {one.hint}"
         refused.obstacles = (replace(one, message=f"{one.message}, in the view {view[1]}", hint=hint),)
         return
-    for words, advice in _ADVICE:
-        found = advice(of, node, one) if words in one.message else None
-        if found is not None:
-            hint, fix, *message = found
-            fix = _change_all_uses(of, node, fix) if one.unknown == "column" else fix
-            told = message[0] if message else one.message
-            refused.obstacles = (replace(one, message=told, hint=hint, fix=fix),)
-            return
+    given = [found for words, advice in _ADVICE if words in one.message and (found := advice(of, node, one))]
+    changes = [fix if one.unknown != "column" else _change_all_uses(of, node, fix) for _, fix, *_ in given]
+    others = tuple(
+        (found[0], fix) for found, fix in [*zip(given, changes, strict=True)][1:] if fix is not None
+    )
+    for hint, _, *message in given[:1]:
+        told = message[0] if message else one.message
+        refused.obstacles = (replace(one, message=told, hint=hint, fix=changes[0], others=others),)
+        return
     if one.unknown == "column":
         refused.obstacles = (replace(one, fix=_change_all_uses(of, node, one.fix)),)
 

@@ -10,6 +10,7 @@ from dpsql.lazy_pattern import lazy_pattern
 _POSITIVE = "all {0} are above 0"
 _ALIKE: dict[str, tuple[tuple[int, str, str, str], ...]] = {
     "unix_timestamp": ((1, "epoch({0})", "", "times are of UTC"),),
+    "date": ((2, "CAST({0} AT TIME ZONE 'UTC' AT TIME ZONE {1} AS DATE)", "", "times are of UTC"),),
     "add_months": ((2, "({0} + INTERVAL ({1}) MONTH)", "", "no day is the last of its month"),),
     "months_between": ((2, "date_diff('month', {1}, {0})", "how many months begin between the days", ""),),
     "date_add": ((2, "({0} + {1})", "", ""), (3, "({2} + INTERVAL ({1}) {0})", "", "")),

@@ -19,7 +19,8 @@ _NUMBERS = frozenset({"TINYINT", "SMALLINT", "INTEGER", "BIGINT", "DOUBLE"})
 
 def _is_fitting(given: str, wanted: str) -> bool:
     """Return whether an argument fits as it is; a word in small letters is a literal text."""
-    return given == wanted or wanted.islower() or {given, wanted} <= _NUMBERS
+    literal = wanted.islower() or wanted.startswith("literal ")
+    return given == wanted or literal or {given, wanted} <= _NUMBERS
 
 
 def _read_types(call: str) -> list[str]:
@@ -59,6 +60,21 @@ def advise_on_types(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advi
             return None
         casts.append(Fix(f"CAST({text[span[0] : span[1]]} AS {form[i]})", *span))
     return ", ".join(c.text for c in casts), replace(casts[0], also=tuple(casts[1:]))
+
+
+def subtract_years(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
+    """Subtract a year that is a number: `DATEDIFF(YEAR, birth_year, now())`."""
+    call, kinds = of.call(node), _read_types(one.message.partition(" with ")[2])
+    if call is None or len(call[2]) != 3 or len(kinds) != 3 or "year" not in call[2][0].lower():
+        return None
+    if not {"INTEGER", "BIGINT", "SMALLINT"} & {*kinds[1:]}:
+        return None
+    first, second = (
+        each if kind in _NUMBERS else f"YEAR({each})"
+        for each, kind in zip(call[2][1:], kinds[1:], strict=True)
+    )
+    written = f"({second} - {first})"
+    return written, Fix(written, call[0], call[1])
 
 
 def advise_on_comparison(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
@@ -109,6 +125,11 @@ def average_otherwise(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Ad
     if call is None or found is None or len(call[2]) != 1:
         return None
     start, end, (value,) = call
+    select = node.find_ancestor(exp.Select)
+    quoted = value[1:-1] if value[:1] == "'" and select is not None else ""
+    for named in of.list_tables(select) if quoted and select is not None else ():
+        if (column := named.column(quoted)) is not None:  # texts stand in single quotes, columns do not
+            return column, Fix(f"{found[1]}({column})", start, end)
     if found[2] in ("DATE", "TIMESTAMP") and found[1].upper() in ("AVG", "MEAN"):
         written = f"MEDIAN({value})"
         return written, Fix(written, start, end, asks=f"the {value} that half of the rows are below")

@@ -52,16 +52,21 @@ def write_equal(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice |
 def concatenate_texts(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
     """Write || for + between texts."""
     whole = of.original(node)
-    if not one.message.startswith("+ is not allowed with (VARCHAR, VARCHAR") or not isinstance(
-        whole, exp.Add
-    ):
+    if not re.match(r"\+ is not allowed with \(.*VARCHAR", one.message) or not isinstance(whole, exp.Add):
         return None
     while isinstance(whole.parent, exp.Add):
         whole = whole.parent
     span = of.outline.span(whole)
     same = [] if span is None else [*re.finditer(re.escape(of.text[slice(*span)]), of.text)]
+    tokens = of.outline.tokens
     signs = [
-        t for t in of.outline.tokens if t.text == "+" and any(m.start() < t.start < m.end() for m in same)
+        token
+        for n, token in enumerate(tokens)
+        if token.text == "+"
+        and (
+            any(m.start() < token.start < m.end() for m in same)
+            or (span is None and TokenType.STRING in (t.token_type for t in tokens[max(n - 1, 0) : n + 2]))
+        )
     ]
     if not signs:
         return None
@@ -167,7 +172,7 @@ def write_second(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice 
 def quote_date(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
     """Quote a day: 2024-01-01 is a number, 2022."""
     found = list(re.finditer(r"(?<![\w'/-])\d{4}([-/])\d\d?\1\d\d?(?![\w'/-])", of.text))
-    if not found or "DATE" not in one.message:
+    if not found or not {"DATE", "TIMESTAMP"} & {*one.message.split()}:
         return None
     fixes = [Fix(f"DATE '{m[0].replace('/', '-')}'", *m.span()) for m in found]
     return fixes[0].text, Fix(fixes[0].text, fixes[0].start, fixes[0].end, also=tuple(fixes[1:]))

@@ -217,6 +217,8 @@ def write_type(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | 
     """Write a type of another system as DuckDB has it."""
     found = re.search(r"of type (\w+) are not supported", one.message)
     known = _TYPES.get(found[1].upper()) if found is not None else None
+    close = difflib.get_close_matches(found[1].upper(), _NAMES, 1, 0.7) if found is not None else []
+    known = known or next(iter(close), None)
     if found is None or known is None:
         return None
     form = rf"(?i)(?<=\bAS )\s*{found[1]}\b(\s+(?:INTEGER|INT))?|(?<=::)\s*{found[1]}\b"
@@ -225,6 +227,18 @@ def write_type(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | 
     return (known, replace(fixes[0], also=tuple(fixes[1:]))) if fixes else None
 
 
+_NAMES = (
+    "BOOLEAN",
+    "INTEGER",
+    "BIGINT",
+    "DOUBLE",
+    "DECIMAL",
+    "VARCHAR",
+    "DATE",
+    "TIMESTAMP",
+    "TIME",
+    "FLOAT",
+)
 _TYPES = {
     "MONEY": "DECIMAL(19,4)",
     "SMALLMONEY": "DECIMAL(10,4)",
@@ -255,6 +269,25 @@ def _move_epsilon(of: RefusedStatement, written: str, span: tuple[int, int], eps
     clause = f"WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = {epsilon})"
     added = Fix(f" {clause}", block.select.end + 1, block.select.end + 1)
     return f"SELECT {clause} ..", Fix(written, *span, also=(added,))
+
+
+def show_budget(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
+    """Show the budget where a function or a table is asked for it."""
+    if "budget" not in of.text.lower() or one.unknown == "column":
+        return None
+    return "SHOW PRIVACY BUDGET", Fix("SHOW PRIVACY BUDGET", 0, len(of.text))
+
+
+def round_number(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
+    """Write `ROUND(AVG(x), 2)` for `AVG(x, 2)`, also within ROUND."""
+    call = of.call(node)
+    if call is None or len(call[2]) != 2 or call[2][0] == "*" or not re.fullmatch(r"\d", call[2][1]):
+        return None
+    start, end, (value, digits) = call
+    written = f"{of.text[start : of.text.index('(', start)]}({value})"
+    around = re.search(r"(?i)\bROUND\s*\(\s*\Z", of.text[:start])
+    made = f"{written}, {digits}" if around is not None else f"ROUND({written}, {digits})"
+    return made, Fix(made, start, end, guess=f"that {digits} is a number of digits")
 
 
 def join_conditions(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:

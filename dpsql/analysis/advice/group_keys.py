@@ -57,6 +57,23 @@ def group_by_items(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advic
     return f"GROUP BY {text[last[0] : last[1]]}, {keys}", Fix(f", {keys}", last[1], last[1])
 
 
+def number_items(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
+    """Write the numbers of the items besides counts where GROUP BY has one that no item has."""
+    key = of.original(node)
+    select, group = key.find_ancestor(exp.Select), key.find_ancestor(exp.Group)
+    at = of.query.source.position(node)
+    if select is None or group is None or not isinstance(key, exp.Literal):
+        return None
+    given = {each.name for each in group.expressions if each is not key}
+    plain = [
+        str(i)
+        for i, item in enumerate(select.expressions, 1)
+        if not any(aggregate_name(n) for n in walk_tree(item)) and str(i) not in given
+    ]
+    keys = ", ".join(plain)
+    return (f"GROUP BY {keys}", Fix(keys, at, at + len(key.name))) if plain else None
+
+
 def group_rolled_items(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
     """Add to the groups of ROLLUP what the select list has besides counts."""
     select = node if isinstance(node, exp.Select) else node.find_ancestor(exp.Select)

@@ -100,12 +100,37 @@ def advise_on_outer_join(of: RefusedStatement, node: exp.Expr, one: Obstacle) ->
     return made, Fix(f" {made}{condition}", block.from_.end + 1, block.stop(where))
 
 
+def join_on_shared_key(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
+    """`p.name = i.product_name`, where both tables have a `product_id` that is a key of one of them."""
+    equal, select = node.parent, node.find_ancestor(exp.Select)
+    span = of.outline.span(equal) if isinstance(equal, exp.EQ) else None
+    if span is None or select is None or node.find_ancestor(exp.Join) is None:
+        return None
+    sides = {fold(c.table) for c in equal.find_all(exp.Column)} if equal is not None else set()
+    both = [n for n in of.list_tables(select) if fold(n.alias) in sides]
+    keys = {fold(key[0]) for n in both for key in n.table.unique if len(key) == 1}
+    shared = (
+        [c for c in both[0].columns if fold(c) in keys and all(n.column(c) for n in both)] if both else []
+    )
+    if len(both) != len(sides) or len(both) != 2 or len(shared) != 1:
+        return None
+    written = " = ".join(f"{n.alias}.{shared[0]}" for n in both)
+    return written, Fix(written, *span, guess=f"{shared[0]} for the key")
+
+
 def advise_on_ambiguous_column(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
     """Name the table of a column that several have: where they are joined on it, either is the same."""
     select = node.find_ancestor(exp.Select)
     if not isinstance(node, exp.Column) or select is None or "start" not in node.this.meta:
         return None
     having = [n for n in of.list_tables(select) if n.column(node.name) is not None]
+    join, same = node.find_ancestor(exp.Join), node.parent
+    if join is not None and isinstance(same, exp.EQ) and same.this == same.expression:  # ON id = id
+        right = next((n for n in having if n.node == join.this), None)
+        left, span = next((n for n in having if n is not right), None), of.outline.span(same)
+        if right is not None and left is not None and span is not None:
+            written = f"{left.alias}.{node.name} = {right.alias}.{node.name}"
+            return written, Fix(written, *span)
     joins = select.args.get("joins") or ()
     parts = [part for join in joins for part in list_conjuncts(join.args.get("on"))]
     where = select.args.get("where")

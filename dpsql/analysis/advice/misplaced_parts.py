@@ -116,7 +116,11 @@ def limit_groups(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice 
     if not isinstance(number, exp.Literal) or where is None:
         return None
     if select.args.get("group") is None:
-        return f"no row has a number before it is shown: ORDER BY .. DESC LIMIT {number.name}", None
+        if len(list_conjuncts(select.args["where"].this)) > 1 or any(
+            any(aggregate_calls(item.unalias())) for item in select.expressions
+        ):
+            return f"no row has a number before it is shown: ORDER BY .. DESC LIMIT {number.name}", None
+        return f"LIMIT {number.name}", Fix(f"LIMIT {number.name}", where.start, block.stop(where))
     parts = [part.unnest() for part in list_conjuncts(select.args["where"].this)]
     spans = [of.outline.span(part) for part in parts if part is not parent]
     numbers = [item for item in select.expressions if any(aggregate_calls(item.unalias()))]
@@ -188,6 +192,9 @@ def drop_number_of_key(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> A
         kept = [of.text[slice(*span)] for span in spans if span is not None]
         end = len(of.text[: block.stop(clause)].rstrip())
         return f"GROUP BY {', '.join(kept)}", Fix(f"GROUP BY {', '.join(kept)}", clause.start, end)
+    if not kept and keys and not spans and select.args.get("limit") is None:  # there are numbers alone
+        end = len(of.text[: block.stop(clause)].rstrip())
+        return "leave GROUP BY out", Fix("", len(of.text[: clause.start].rstrip()), end)
     if not kept or len(kept) == len(keys):
         return None
     end = len(of.text[: block.stop(clause)].rstrip())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 from sqlglot import exp
 from sqlglot.tokenizer_core import TokenType
@@ -42,6 +43,25 @@ def advise_on_window(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Adv
         if is_released(window.this) and aggregate_name(window.this)
         else None
     )
+
+
+def take_whole_windows(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
+    """Take the aggregates of `AVG(x) OVER ()`, each the same on every row, of which LIMIT shows some."""
+    select = of.query.tree
+    items = select.expressions if isinstance(select, exp.Select) else []
+    windows = [item.unalias() for item in items]
+    plain = all(
+        isinstance(w, exp.Window)
+        and is_released(w.this)
+        and not (w.args.get("partition_by") or w.args.get("order"))
+        for w in windows
+    )
+    found = [*re.finditer(r"(?i)\s*\bOVER\s*\(\s*\)", of.text)]
+    if not windows or not plain or len(found) != len(windows):
+        return None
+    found += re.finditer(r"(?i)\s+(?:ORDER BY [^()]*?)?\bLIMIT\s+\d+(?=\s*;?\s*\Z)", of.text)
+    fixes = [Fix("", *match.span()) for match in found]
+    return "leave OVER () out", replace(fixes[0], also=tuple(fixes[1:]))
 
 
 def _replace_statement(of: RefusedStatement, one: Obstacle, statement: str, asks: str) -> Advice:

@@ -79,7 +79,8 @@ def advise_on_column(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Adv
     if any(n.column(node.name) for n in here if not node.table):
         return None  # it exists, but not in this place
     return (
-        advise_on_renamed_column(of, node, one)
+        _drop_remark(of, node)
+        or advise_on_renamed_column(of, node, one)
         or _name_list(of, node, select)
         or _quote_text(of, node)
         or _copy_other_side(of, node, here)
@@ -334,10 +335,19 @@ def _name_list(of: RefusedStatement, node: exp.Column, select: exp.Select) -> Ad
     return (f"AS t({node.name})", Fix(f" AS t({node.name})", end + 1, end + 1)) if end >= 0 else None
 
 
+def _drop_remark(of: RefusedStatement, node: exp.Column) -> Advice | None:
+    """Leave out what stands behind `//` to the end of a line: it is a remark in other languages."""
+    at = node.this.meta.get("start", 0)
+    found = re.search(r"[ \t]*//[ \t]*\Z", of.text[:at])
+    end = of.text.find("\n", at)
+    if found is None or end < 0:
+        return None
+    return "-- begins a remark", Fix("", found.start(), end, guess=f"that `{of.text[at:end]}` is a remark")
+
+
 def _quote_text(of: RefusedStatement, node: exp.Column) -> Advice | None:
     """Advise to write a value in single quotes: double quotes stand around names."""
-    compared = isinstance(node.parent, (exp.EQ, exp.NEQ, exp.In, exp.Like, exp.ILike))
-    if node.table or not node.this.args.get("quoted") or not compared or "start" not in node.this.meta:
+    if node.table or not node.this.args.get("quoted") or "start" not in node.this.meta:
         return None
     text = "'" + node.name.replace("'", "''") + "'"
     return f"{text} is a text", Fix(text, node.this.meta["start"], node.this.meta["end"] + 1)

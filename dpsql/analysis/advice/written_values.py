@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from contextlib import suppress
 from dataclasses import replace
-from datetime import date, datetime
+from datetime import date, datetime, timedelta
 
 from sqlglot import exp
 from sqlglot.tokenizer_core import Token, TokenType
@@ -26,7 +26,19 @@ _CLOCKS = {
 _DATES = (
     *("%Y-%m-%d", "%Y/%m/%d", "%Y.%m.%d", "%Y%m%d", "%Y-%d-%m", "%Y-%m", "%d-%b-%Y", "%d-%b-%y", "%d %b %Y"),
     *("%b %d %Y", "%B %d %Y", "%d/%b/%Y", "%Y %b %d", "%A, %B %d, %Y", "%d-%B-%Y"),
-    *("%d %B %Y", "%B %d, %Y", "%b %d, %Y", "%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y", "%d-%m-%Y", "%m-%d-%Y"),
+    *(
+        "%y-%m-%d",
+        "%m/%d/%y",
+        "%d/%m/%y",
+        "%d %B %Y",
+        "%B %d, %Y",
+        "%b %d, %Y",
+        "%d.%m.%Y",
+        "%d/%m/%Y",
+        "%m/%d/%Y",
+        "%d-%m-%Y",
+        "%m-%d-%Y",
+    ),
 )
 """How people write a day."""
 
@@ -40,6 +52,18 @@ def advise_on_clock(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advi
         return None
     asks = "the day, without its time" if node.name.lower() == "sysdate" else ""
     return made, Fix(made, node.this.meta["start"], node.this.meta["end"] + 1, asks=asks)
+
+
+def name_parameter(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
+    """Write a name in braces, of a template of another language, as a parameter."""
+    found = re.search(r"\{\s*(\w+)\s*\}", of.text)
+    return None if found is None else (f"a parameter is written ${found[1]}, without quotes", None)
+
+
+def drop_dual(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
+    """Leave out the table of one row from which Oracle selects constants."""
+    found = re.search(r"(?i)\s+FROM\s+(?:sys\.)?(?:dual|sysibm\.sysdummy1)\b", of.text)
+    return None if found is None else ("leave FROM out", Fix("", *found.span()))
 
 
 def _find_text(of: RefusedStatement, node: exp.Expr) -> Token | None:
@@ -144,6 +168,28 @@ def _compare_part(day: str, sign: str, text: str) -> str:
             month = datetime.strptime(text, form)
             return f"(YEAR({day}) = {month.year} AND MONTH({day}) = {month.month})"
     return ""
+
+
+def bound_month(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
+    """Write a month that is an end of a range as its first day, or its last where the range ends."""
+    fixes, tokens = list[Fix](), of.outline.tokens
+    for i, token in enumerate(tokens):
+        month = _read_month(token.text) if token.token_type == TokenType.STRING else None
+        before = tokens[max(i - 1, 0)].text.upper()
+        if month is not None:
+            ends = before in ("<=", ">") or (
+                before == "AND" and "BETWEEN" in (t.text.upper() for t in tokens[i - 4 : i])
+            )
+            day = (month + timedelta(days=31)).replace(day=1) - timedelta(days=1) if ends else month
+            fixes.append(Fix(f"'{day}'", token.start, token.end + 1))
+    return (fixes[0].text, replace(fixes[0], also=tuple(fixes[1:]))) if fixes else None
+
+
+def _read_month(text: str) -> date | None:
+    for form in _MONTHS:
+        with suppress(ValueError):
+            return datetime.strptime(text.strip(), form).date()
+    return None
 
 
 _NAMED_DAYS = {"today": "current_date", "now": "current_date", "yesterday": "(current_date - INTERVAL 1 DAY)"}

@@ -36,7 +36,7 @@ from dpsql.kernel.tree.exact import whole
 from dpsql.language import Options, Selection, TopPerPartition
 from dpsql.lazy_dataclass import dataclass
 from dpsql.policy import MOST_ROWS, Assumed, fold
-from dpsql.types import BOOLEAN
+from dpsql.types import BOOLEAN, NULL
 
 GUESS = 20
 """The bound that a rewrite proposes."""
@@ -249,10 +249,12 @@ def compile_count(call: AggregateCall) -> UnitNumber:
         return _count_units(call, distinct.expressions[0]) or _count_values(
             call, distinct.expressions[0], bound
         )
+    if len(arguments) > 1:
+        raise call.refuse("COUNT takes one argument", call.node)
     if arguments and not isinstance(arguments[0], exp.Star):
-        if len(arguments) != 1:
-            raise call.refuse("COUNT takes one argument", call.node)
         counted = call.expression(arguments[0])
+        if counted.type == NULL:
+            call.compiler.assume(Assumed("COUNT(NULL) counts no row: COUNT(*) counts all"))
         if counted.type == BOOLEAN and not counted.is_column:
             call.compiler.assume(
                 Assumed("COUNT(condition) counts rows where it is FALSE, too: COUNT_IF does not")

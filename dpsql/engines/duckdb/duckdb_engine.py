@@ -176,11 +176,13 @@ class DuckDBEngine:
 
         if len(self._incomplete) > _INCOMPLETE:
             self._incomplete.clear()
-        filled = self._write_filled(compiled)
+        filled = FilledDomain.of(compiled.certificate) if FILLS_DOMAINS else None
         rows: pa.Table | dict[str, NDArray[np.int64]] | Counts | None
         rows = self._bits.count(compiled, self._attempt, fetch, filled, counts_only=counts_only)
         if rows is None:
             rows = self._rows.count(compiled, self._attempt, fetch)
+        if rows is None and filled is not None and not self._binds(filled):
+            filled = None
         texts = [(sql, cell) for sql, cell in compiled.faster if sql not in self._incomplete]
         if rows is None and (texts or filled is not None):
             rows = self._attempt(try_texts, counts_only=counts_only)
@@ -190,16 +192,13 @@ class DuckDBEngine:
             raise OperationalError(FAILED)
         return rows if isinstance(rows, Counts) else _seal_counts(rows, compiled)
 
-    def _write_filled(self, compiled: CompiledQuery) -> FilledDomain | None:
-        """Write the text of the groups with rows of a domain; None if there is none, or it does not bind."""
-        filled = FilledDomain.of(compiled.certificate) if FILLS_DOMAINS else None
-        if filled is None:
-            return None
+    def _binds(self, filled: FilledDomain) -> bool:
+        """Whether the engine's binder understands the text of a domain's groups as it is meant."""
         try:
             confirm(self.schema_database, filled.text, self._policy)
-        except (EngineNotTested, InternalError):  # the engine's binder does not understand it as it is meant
-            return None
-        return filled
+        except (EngineNotTested, InternalError):
+            return False
+        return True
 
     def count_few(
         self, compiled: CompiledQuery, check: Callable[[], None], kept: KeptFew | None = None

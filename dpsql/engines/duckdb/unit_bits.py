@@ -62,7 +62,7 @@ class UnitBits:
         self, policy: Policy, readers: dict[str, Reader], schema: SchemaDatabase, memory: int | None
     ) -> None:
         """Know nothing yet; `memory` is the most bytes that a database takes, None: most of the machine's."""
-        self._memory = memory
+        self._memory = available_memory() if memory is None else memory
         self._policy = policy
         self._readers = readers
         self._schema = schema
@@ -147,8 +147,7 @@ class UnitBits:
         if len(known) < len(facts):
             return None
         kind = HUGEINT if any(kind.name == "UBIGINT" for _, kind in columns.values()) else BIGINT
-        memory = available_memory() if self._memory is None else self._memory
-        room = Room(groups, os.cpu_count() or 1, memory // 4)
+        room = Room(groups, os.cpu_count() or 1, self._memory // 4)
         text = FasterText.of(query, known, room, kind)
         if text is not None:
             # The engine's binder understands it as it is meant, with a range of 0 and 1; else this raises.

@@ -131,6 +131,8 @@ def check_box(rate: Fraction, dimension: int) -> int:
         cells *= 2
     if dimension * cells / rate > _LARGEST_SUM or cells / rate > _LARGEST_SCALE:
         raise ValueError("the noise's scale is too large for so many counts")
+    if rate > dimension + 8:  # nearly every draw would be rejected
+        raise ValueError("epsilon is too large for the steps of this noise")
     return cells
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 import struct
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -114,6 +114,13 @@ class WireResult:
     """Where the rows are kept as they were sent."""
     binary: bool = False
     """Whether the rows are those of a binary cursor, sent binary if the client chose no format."""
+
+    @property
+    def held_bytes(self) -> int:
+        """The bytes that the rows take."""
+        if self.encoded is not None:
+            return self.encoded.held
+        return 0 if self.table is None else self.table.nbytes
 
     def complete(self, rows: int) -> str:
         """Return the text of CommandComplete behind that many rows."""
@@ -292,16 +299,24 @@ class ResultRows:
             codes = (1,)
         self._codes = format_codes(codes, len(result.columns))
         self._columns = result.columns
+        self._table = result.table
         self._encoded = result.encoded
         self._digits = settings.extra_float_digits
         self._release = result.release
-        with tell_opening(self._release):
-            self._encoder = RowEncoder(
-                result.columns, result.table, self._codes, extra_float_digits=settings.extra_float_digits
-            )
         self._sent = 0
         self._total: int = result.table.num_rows
-        self._part = rows_of_part(result.table, _PART)
+        self._whole = None if self._encoded is None else self._encoded.get(self._form)
+        if self._whole is None:
+            with tell_opening(self._release):
+                self._encoder  # noqa: B018  what cannot be encoded is refused before its columns are sent
+
+    @property
+    def _form(self) -> tuple[object, ...]:
+        return "rows", self._codes, self._digits
+
+    @cached_property
+    def _encoder(self) -> RowEncoder:
+        return RowEncoder(self._columns, self._table, self._codes, extra_float_digits=self._digits)
 
     @property
     def left(self) -> int:
@@ -310,14 +325,19 @@ class ResultRows:
 
     def describe(self) -> bytes:
         """Return the message that describes the rows."""
-        return self._once(("columns", self._codes), lambda: row_description(self._columns, self._codes))
+        form = "columns", self._codes
+        return _once(self._encoded, form, lambda: row_description(self._columns, self._codes))
 
     async def send(self, channel: Channel, check: Check, limit: int = 0) -> int:
         """Send up to `limit` rows, or all if it is 0; return how many were sent."""
         end = self._total if limit <= 0 else min(self._total, self._sent + limit)
         begin = self._sent
+        if self._whole is not None and end - begin == self._total:
+            channel.write(self._whole)
+            self._sent = end
+        part = rows_of_part(self._table, _PART) if self._sent < end else 0
         while self._sent < end:
-            stop = min(self._sent + self._part, end)
+            stop = min(self._sent + part, end)
             if self._sent > begin:
                 await channel.drain()
                 check()
@@ -330,17 +350,18 @@ class ResultRows:
         with tell_opening(self._release):
             if stop - start < self._total:
                 return self._encoder.rows(start, stop)
-            return self._once(("rows", self._codes, self._digits), lambda: self._encoder.rows(start, stop))
+            return _once(self._encoded, self._form, lambda: self._encoder.rows(start, stop))
 
-    def _once(self, form: tuple[object, ...], encode: Callable[[], bytes]) -> bytes:
-        """Return messages in a form, which are kept if the answer is one that is given again."""
-        if self._encoded is None:
-            return encode()
-        found = self._encoded.get(form)
-        if found is None:
-            found = encode()
-            self._encoded.put(form, found)
-        return found
+
+def _once(encoded: Encoded | None, form: tuple[object, ...], encode: Callable[[], bytes]) -> bytes:
+    """Return messages in a form, which are kept if the answer is one that is given again."""
+    if encoded is None:
+        return encode()
+    found = encoded.get(form)
+    if found is None:
+        found = encode()
+        encoded.put(form, found)
+    return found
 
 
 async def send_result(channel: Channel, result: WireResult, settings: Settings, check: Check) -> None:
@@ -355,6 +376,12 @@ async def send_result(channel: Channel, result: WireResult, settings: Settings, 
         channel.write(rows.describe())
         count = await rows.send(channel, check)
     channel.write(messages.complete(result.complete(count)))
+
+
+def _write_notices(notices: Iterable[Notice], least: int) -> Iterator[bytes]:
+    for notice in notices:
+        if _LEVELS.index(notice.severity.lower()) >= least:
+            yield messages.notice_response(notice.severity, _CODES[notice.severity], notice.text, notice.hint)
 
 
 async def send_copy(channel: Channel, result: WireResult, settings: Settings, check: Check) -> None:
@@ -385,11 +412,9 @@ def send_remarks(channel: Channel, result: WireResult, settings: Settings) -> No
     """Send the notices of a result that the client wants to see, and the settings that it changed."""
     wanted = settings.client_min_messages
     least = _LEVELS.index(wanted) if wanted in _LEVELS else 0
-    for notice in result.notices:
-        if _LEVELS.index(notice.severity.lower()) >= least:
-            channel.write(
-                messages.notice_response(notice.severity, _CODES[notice.severity], notice.text, notice.hint)
-            )
+    if result.notices:
+        form = "notices", result.notices, least
+        channel.write(_once(result.encoded, form, lambda: b"".join(_write_notices(result.notices, least))))
     for sqlstate, text in result.warnings:
         if least <= _LEVELS.index("warning"):
             channel.write(messages.notice_response("WARNING", sqlstate, text))

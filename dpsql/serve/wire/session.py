@@ -315,7 +315,7 @@ class WireSession:
 
         Nothing that was charged is given back.
         """
-        self._sending = 0 if result is None or result.table is None else result.table.nbytes
+        self._sending = 0 if result is None else result.held_bytes
         self._stoppable = True
         try:
             yield self._check_stopped

@@ -176,7 +176,7 @@ MUTANTS = (
         "UNION ALL keeps rows single",
         (
             (
-                "analysis.nested_queries",
+                "analysis.set_operations",
                 "combine_branches",
                 "unique = frozenset[frozenset[int]]()",
                 "unique = left.unique",
@@ -187,7 +187,7 @@ MUTANTS = (
     ),
     Mutant(
         "EXCEPT ALL makes rows single",
-        (("analysis.nested_queries", "combine_branches", "if not everything:", "if True:"),),
+        (("analysis.set_operations", "combine_branches", "if not everything:", "if True:"),),
         ("UNION ALL", "set operation", "subquery", *ROWS),
         statement="SELECT page, COUNT(*) AS n FROM (SELECT user_id, page FROM visits UNION ALL SELECT user_id, page FROM orders) x GROUP BY page ORDER BY n DESC LIMIT 2",
     ),
@@ -299,7 +299,7 @@ MUTANTS = (
         "a fact of both branches of UNION ALL",
         (
             (
-                "analysis.nested_queries",
+                "analysis.set_operations",
                 "combine_branches",
                 "bounds=_join_bounds(x, y, p, word),",
                 "bounds=_join_bounds(x, y, p, word), fact=True,",
@@ -355,13 +355,13 @@ MUTANTS = (
         "the unit of one branch is the unit of both",
         (
             (
-                "analysis.nested_queries",
+                "analysis.set_operations",
                 "_join_roles",
                 "if not all(role.held for role in roles):",
                 "if False:",
             ),
             (
-                "analysis.nested_queries",
+                "analysis.set_operations",
                 "_join_roles",
                 "if roles == [UnitRole.EXACT, UnitRole.EXACT] else UnitRole.NULLABLE",
                 "if True else None",
@@ -382,7 +382,7 @@ MUTANTS = (
         "public rows of UNION ALL have an owner",
         (
             (
-                "analysis.nested_queries",
+                "analysis.set_operations",
                 "_make_unit",
                 "Cast(Constant(None, NULL), owner.type, safe=False)",
                 'Cast(Constant("1", NULL), owner.type)',

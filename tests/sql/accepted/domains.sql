@@ -142,6 +142,126 @@ ORDER BY n DESC LIMIT 2
 SELECT COALESCE(g.k, 'none') AS x, COUNT(DISTINCT u.user_id) AS n FROM users u LEFT JOIN (SELECT user_id, CASE WHEN country = 'DE' THEN 'some' ELSE 'no' END AS k FROM visits) g ON g.user_id = u.user_id GROUP BY x
 ORDER BY n DESC LIMIT 2
 
+-- A5400 the first day of a unit has the declared days
+-- candidates: SELECT DISTINCT date_trunc('month', d)::DATE FROM day_domain UNION ALL SELECT NULL
+-- expect: SELECT m, COUNT(*) FROM (SELECT date_trunc('month', MIN(day))::DATE AS m FROM visits WHERE user_id IS NOT NULL GROUP BY user_id) WHERE m IS NULL OR year(m) = 2024 GROUP BY m
+-- groups: 1
+SELECT m, COUNT(*) AS n FROM (SELECT user_id, date_trunc('month', MIN(day)) AS m FROM visits GROUP BY user_id) GROUP BY m
+ORDER BY n DESC LIMIT 2
+
+-- A5401 the least of an expression, with the unit's other rows
+-- candidates: SELECT DISTINCT date_trunc('quarter', d)::DATE, country FROM day_domain, (FROM country_domain UNION ALL SELECT NULL) WHERE d IS NOT NULL
+-- expect: WITH f AS (SELECT user_id, MIN(date_trunc('quarter', day))::DATE AS q FROM visits WHERE day < DATE '2100-01-01' GROUP BY user_id) SELECT q, country, COUNT(DISTINCT user_id) FROM visits JOIN f USING (user_id) WHERE (q IS NULL OR year(q) = 2024) AND (country IS NULL OR country <> 'XX') GROUP BY ALL
+WITH f AS (SELECT user_id, MIN(date_trunc('quarter', day)) AS q FROM visits WHERE day < '2100-01-01' GROUP BY user_id) SELECT q, country, COUNT(DISTINCT user_id) AS n FROM visits JOIN f USING (user_id) GROUP BY ALL
+ORDER BY n DESC LIMIT 2
+
+-- A5402 the country of the last visit
+-- candidates: FROM country_domain UNION ALL SELECT NULL
+-- expect: SELECT k, COUNT(*) FROM (SELECT arg_max(country, ms) FILTER (WHERE country IS NOT NULL) AS k FROM (SELECT DISTINCT user_id, country, ms FROM visits WHERE country <> 'XX') WHERE user_id IS NOT NULL GROUP BY user_id) GROUP BY k
+-- groups: 1
+SELECT k, COUNT(*) AS n FROM (SELECT user_id, arg_max(country, ms) AS k FROM visits WHERE country <> 'XX' GROUP BY user_id) GROUP BY k
+ORDER BY n DESC LIMIT 1
+
+-- A5403 with FILTER it may be NULL
+-- candidates: FROM country_domain UNION ALL SELECT NULL
+-- expect: SELECT k, COUNT(*) FROM (SELECT MAX(country) FILTER (WHERE ms > 100) AS k FROM visits WHERE user_id IS NOT NULL AND country IN ('DE', 'FR', 'US') GROUP BY user_id) GROUP BY k
+-- groups: 1
+SELECT k, COUNT(*) AS n FROM (SELECT user_id, MAX(country) FILTER (WHERE ms > 100) AS k FROM visits WHERE country IN ('DE', 'FR', 'US') GROUP BY user_id) GROUP BY k
+ORDER BY n DESC LIMIT 1
+
+-- A5404 what WHERE lists, without NULL
+-- candidates: SELECT unnest(['DE', 'FR'])
+-- expect: itself
+-- groups: 1
+SELECT k, COUNT(DISTINCT user_id) AS n FROM (SELECT user_id, MIN(country) AS k FROM visits WHERE country IN ('DE', 'FR') GROUP BY user_id) GROUP BY k
+ORDER BY n DESC LIMIT 1
+
+-- A5405 a window chooses a declared value
+-- candidates: SELECT a.country, b.country FROM country_domain a, country_domain b UNION ALL SELECT country, NULL FROM country_domain UNION ALL SELECT NULL, country FROM country_domain UNION ALL SELECT NULL, NULL
+-- expect: SELECT k, country, COUNT(DISTINCT user_id) FROM (SELECT user_id, country, MIN(country) OVER (PARTITION BY user_id) AS k FROM visits WHERE user_id IS NOT NULL) WHERE (country IS NULL OR country <> 'XX') AND (k IS NULL OR k <> 'XX') GROUP BY ALL
+SELECT k, country, COUNT(DISTINCT user_id) AS n FROM (SELECT user_id, country, MIN(country) OVER (PARTITION BY user_id) AS k FROM visits) GROUP BY ALL
+ORDER BY n DESC LIMIT 2
+
+-- A5406 a value of its own where there is no row before
+-- candidates: FROM country_domain UNION ALL SELECT unnest(['none', NULL])
+-- expect: SELECT k, COUNT(DISTINCT user_id) FROM (SELECT user_id, LAG(country, 1, 'none') OVER (PARTITION BY user_id ORDER BY day, page, country, ms, note) AS k FROM visits WHERE user_id IS NOT NULL) WHERE k IS NULL OR k <> 'XX' GROUP BY ALL
+SELECT k, COUNT(DISTINCT user_id) AS n FROM (SELECT user_id, LAG(country, 1, 'none') OVER (PARTITION BY user_id ORDER BY day, page, country, ms, note) AS k FROM visits) GROUP BY k
+ORDER BY n DESC LIMIT 2
+
+-- A5407 the least of an own subquery, NULL without a row
+-- candidates: SELECT DISTINCT date_trunc('quarter', d)::DATE FROM day_domain UNION ALL SELECT NULL
+-- expect: SELECT date_trunc('quarter', d)::DATE, COUNT(DISTINCT user_id) FROM (SELECT user_id, (SELECT MIN(v.day) FROM visits v WHERE v.user_id = u.user_id AND v.ms > 60) AS d FROM users u) WHERE d IS NULL OR year(d) = 2024 GROUP BY ALL
+SELECT date_trunc('quarter', d) AS q, COUNT(DISTINCT user_id) AS n FROM (SELECT user_id, (SELECT MIN(v.day) FROM visits v WHERE v.user_id = u.user_id AND v.ms > 60) AS d FROM users u) GROUP BY q
+ORDER BY n DESC LIMIT 2
+
+-- A5408 windows over groups choose, too
+-- candidates: FROM country_domain UNION ALL SELECT NULL
+-- expect: SELECT k, COUNT(DISTINCT user_id) FROM (SELECT user_id, FIRST_VALUE(MIN(country)) OVER (PARTITION BY user_id ORDER BY page NULLS LAST) AS k FROM visits WHERE user_id IS NOT NULL GROUP BY user_id, page) WHERE k IS NULL OR k <> 'XX' GROUP BY k
+SELECT k, COUNT(DISTINCT user_id) AS n FROM (SELECT user_id, FIRST_VALUE(MIN(country)) OVER (PARTITION BY user_id ORDER BY page NULLS LAST) AS k FROM visits GROUP BY user_id, page) GROUP BY k
+ORDER BY n DESC LIMIT 2
+
+-- A5409 HAVING narrows what is chosen
+-- candidates: SELECT DISTINCT month(d) FROM day_domain WHERE d >= DATE '2024-03-10'
+-- expect: SELECT month(d), COUNT(*) FROM (SELECT MIN(day) AS d FROM visits WHERE user_id IS NOT NULL GROUP BY user_id HAVING MIN(day) BETWEEN '2024-03-10' AND '2024-12-31') GROUP BY ALL
+-- groups: 1
+SELECT month(d) AS m, COUNT(*) AS n FROM (SELECT user_id, MIN(day) AS d FROM visits GROUP BY user_id HAVING MIN(day) >= DATE '2024-03-10') GROUP BY m
+ORDER BY n DESC LIMIT 2
+
+-- A5410 months since the first visit: none is before it
+-- candidates: SELECT DISTINCT date_trunc('quarter', a.d)::DATE, date_diff('month', a.d, b.d) FROM day_domain a, day_domain b WHERE (a.d > b.d) IS NOT TRUE
+-- expect: WITH f AS (SELECT user_id, MIN(day) AS d FROM visits GROUP BY user_id) SELECT date_trunc('quarter', d)::DATE, date_diff('month', d, day), COUNT(DISTINCT user_id) FROM visits JOIN f USING (user_id) WHERE (d IS NULL OR year(d) = 2024) AND (day IS NULL OR year(day) = 2024) GROUP BY ALL
+WITH f AS (SELECT user_id, MIN(day) AS d FROM visits GROUP BY user_id) SELECT date_trunc('quarter', f.d) AS q, date_diff('month', f.d, v.day) AS m, COUNT(DISTINCT v.user_id) AS n FROM visits v JOIN f USING (user_id) GROUP BY ALL
+ORDER BY n DESC LIMIT 2
+
+-- A5411 the first of some visits may be after others
+-- candidates: SELECT DISTINCT date_diff('month', a.d, b.d) FROM day_domain a, day_domain b
+-- expect: WITH f AS (SELECT user_id, MIN(day) AS d FROM visits WHERE ms > 60 GROUP BY user_id) SELECT date_diff('month', d, day), COUNT(DISTINCT user_id) FROM visits JOIN f USING (user_id) WHERE (d IS NULL OR year(d) = 2024) AND (day IS NULL OR year(day) = 2024) GROUP BY ALL
+WITH f AS (SELECT user_id, MIN(day) AS d FROM visits WHERE ms > 60 GROUP BY user_id) SELECT date_diff('month', f.d, v.day) AS m, COUNT(DISTINCT v.user_id) AS n FROM visits v JOIN f USING (user_id) GROUP BY m
+ORDER BY n DESC LIMIT 2
+
+-- A5412 a window's last visit, of the visits that meet WHERE
+-- candidates: SELECT DISTINCT date_diff('month', a.d, b.d) FROM day_domain a, day_domain b WHERE (a.d > b.d) IS NOT TRUE
+-- expect: SELECT date_diff('month', day, d), COUNT(DISTINCT user_id) FROM (SELECT user_id, day, MAX(day) OVER (PARTITION BY user_id) AS d FROM visits WHERE ms > 60 AND user_id IS NOT NULL) WHERE date_diff('month', day, d) < 12 OR d IS NULL OR day IS NULL GROUP BY ALL
+SELECT date_diff('month', day, d) AS m, COUNT(DISTINCT user_id) AS n FROM (SELECT user_id, day, MAX(day) OVER (PARTITION BY user_id) AS d FROM visits WHERE ms > 60) GROUP BY m
+ORDER BY n DESC LIMIT 2
+
+-- A5413 the row with the first day
+-- candidates: SELECT DISTINCT date_diff('quarter', a.d, b.d) FROM day_domain a, day_domain b WHERE (a.d > b.d) IS NOT TRUE
+-- expect: WITH f AS (SELECT user_id, day AS d FROM visits WHERE user_id IS NOT NULL QUALIFY ROW_NUMBER() OVER (PARTITION BY user_id ORDER BY day) = 1) SELECT date_diff('quarter', d, day), COUNT(DISTINCT user_id) FROM visits JOIN f USING (user_id) WHERE date_diff('quarter', d, day) < 4 OR d IS NULL OR day IS NULL GROUP BY ALL
+WITH r AS (SELECT user_id, day, ROW_NUMBER() OVER (PARTITION BY user_id ORDER BY day) AS i FROM visits), f AS (SELECT user_id, day AS d FROM r WHERE i = 1) SELECT date_diff('quarter', f.d, v.day) AS q, COUNT(DISTINCT v.user_id) AS n FROM visits v JOIN f USING (user_id) GROUP BY q
+ORDER BY n DESC LIMIT 2
+
+-- A5414 the second row's day may be after others
+-- candidates: SELECT DISTINCT date_diff('quarter', a.d, b.d) FROM day_domain a, day_domain b
+-- expect: WITH f AS (SELECT user_id, day AS d FROM visits WHERE user_id IS NOT NULL QUALIFY ROW_NUMBER() OVER (PARTITION BY user_id ORDER BY day, page, country, ms, note) = 2) SELECT date_diff('quarter', d, day), COUNT(DISTINCT user_id) FROM visits JOIN f USING (user_id) WHERE (d IS NULL OR year(d) = 2024) AND (day IS NULL OR year(day) = 2024) GROUP BY ALL
+WITH r AS (SELECT user_id, day, ROW_NUMBER() OVER (PARTITION BY user_id ORDER BY day, page, country, ms, note) AS i FROM visits), f AS (SELECT user_id, day AS d FROM r WHERE i = 2) SELECT date_diff('quarter', f.d, v.day) AS q, COUNT(DISTINCT v.user_id) AS n FROM visits v JOIN f USING (user_id) GROUP BY q
+ORDER BY n DESC LIMIT 2
+
+-- A5415 months between the first and the last day of a unit, by a year and a month
+-- candidates: SELECT DISTINCT (year(b.d) - year(a.d)) * 12 + month(b.d) - month(a.d) FROM day_domain a, day_domain b WHERE (a.d > b.d) IS NOT TRUE
+-- expect: SELECT (year(b) - year(a)) * 12 + month(b) - month(a), COUNT(*) FROM (SELECT MIN(day) AS a, MAX(day) AS b FROM visits WHERE user_id IS NOT NULL GROUP BY user_id) WHERE a IS NULL OR b IS NULL OR date_diff('month', a, b) < 12 GROUP BY ALL
+-- groups: 1
+SELECT m, COUNT(*) AS n FROM (SELECT user_id, (year(MAX(day)) - year(MIN(day))) * 12 + month(MAX(day)) - month(MIN(day)) AS m FROM visits GROUP BY user_id) GROUP BY m
+ORDER BY n DESC LIMIT 2
+
+-- A5416 days within the first week: the same pairs as the condition leaves
+-- candidates: SELECT DISTINCT month(a.d), b.d - a.d FROM day_domain a, day_domain b WHERE b.d - a.d BETWEEN 0 AND 6
+-- expect: WITH f AS (SELECT user_id, MIN(day) AS d FROM visits GROUP BY user_id) SELECT month(d), day - d, COUNT(DISTINCT user_id) FROM visits JOIN f USING (user_id) WHERE day - d <= 6 GROUP BY ALL
+WITH f AS (SELECT user_id, MIN(day) AS d FROM visits GROUP BY user_id) SELECT month(f.d) AS m, v.day - f.d AS i, COUNT(DISTINCT v.user_id) AS n FROM visits v JOIN f USING (user_id) WHERE v.day - f.d BETWEEN 0 AND 6 GROUP BY ALL
+ORDER BY n DESC LIMIT 2
+
+-- A5417 branches of UNION have the values of both
+-- candidates: FROM country_domain UNION ALL FROM city_domain UNION ALL SELECT NULL
+-- expect: SELECT k, COUNT(DISTINCT user_id) FROM (SELECT user_id, country AS k FROM visits UNION ALL SELECT user_id, city FROM users) WHERE k IS NULL OR k NOT IN ('XX', 'Z') GROUP BY k
+SELECT k, COUNT(DISTINCT user_id) AS n FROM (SELECT user_id, country AS k FROM visits UNION ALL SELECT user_id, city FROM users) GROUP BY k
+ORDER BY n DESC LIMIT 2
+
+-- A5418 EXCEPT has values of the first branch
+-- candidates: FROM country_domain UNION ALL SELECT NULL
+-- expect: SELECT k, COUNT(DISTINCT user_id) FROM (SELECT user_id, country AS k FROM visits EXCEPT SELECT user_id, note FROM visits) WHERE k IS NULL OR k <> 'XX' GROUP BY k
+SELECT k, COUNT(DISTINCT user_id) AS n FROM (SELECT user_id, country AS k FROM visits EXCEPT SELECT user_id, note FROM visits) GROUP BY k
+ORDER BY n DESC LIMIT 2
+
 -- A5600 the names of days of undeclared days
 -- candidates: SELECT unnest(['Monday', 'Tuesday', 'Wednesday', 'Thursday', 'Friday', 'Saturday', 'Sunday', NULL])
 -- expect: itself

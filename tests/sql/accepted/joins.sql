@@ -207,3 +207,11 @@ ORDER BY n DESC LIMIT 2
 -- A5209 LEFT JOIN with the items of a list: a row without items stays, with NULL
 -- expect: SELECT COUNT(DISTINCT user_id) FROM visits v LEFT JOIN UNNEST(string_split(v.note, ' ')) AS t(w) ON TRUE WHERE t.w IS NULL OR t.w = 'b'
 SELECT COUNT(DISTINCT user_id) FROM visits v LEFT JOIN UNNEST(string_split(v.note, ' ')) AS t(w) ON TRUE WHERE t.w IS NULL OR t.w = 'b'
+
+-- A5450 rows of units of which both sides have one
+-- expect: SELECT COUNT(*) FROM users u JOIN (SELECT DISTINCT user_id FROM visits) v ON u.user_id = v.user_id
+SELECT COUNT(*) FROM users u JOIN (SELECT DISTINCT user_id FROM visits) v ON u.user_id = v.user_id
+
+-- A5451 rows of a unit beside its one row are as many as they were
+-- expect: SELECT COUNT(*) FROM users u LEFT JOIN (SELECT user_id, COUNT(*) AS c FROM visits WHERE user_id IS NOT NULL GROUP BY user_id) v ON u.user_id = v.user_id WHERE u.user_id IS NOT NULL
+SELECT COUNT(*) FROM users u LEFT JOIN (SELECT user_id, COUNT(*) AS c FROM visits GROUP BY user_id) v ON u.user_id = v.user_id

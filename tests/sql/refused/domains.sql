@@ -89,3 +89,31 @@ SELECT basket_id, COUNT(*, contribution_bounds_per_group => (0, 9)) AS n FROM ba
 -- hint: OPTIONS (max_groups_contributed = 16)
 -- rewrite: SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (max_groups_contributed = 16) LEAST(9 - floor(ms / 50), 3) AS b, COUNT(DISTINCT user_id) AS n FROM visits WHERE ms >= 0 GROUP BY b -- 16 is a guess
 SELECT LEAST(9 - floor(ms / 50), 3) AS b, COUNT(DISTINCT user_id) AS n FROM visits WHERE ms >= 0 GROUP BY b
+
+-- R6000 what is chosen from an undeclared column
+-- error: the values of k are not declared
+-- at: k #3
+-- hint: OPTIONS (max_groups_contributed = 16)
+-- rewrite: WITH f AS (SELECT user_id, MIN(note) AS k FROM visits GROUP BY user_id) SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (max_groups_contributed = 16) k, country, COUNT(DISTINCT user_id) AS n FROM visits JOIN f USING (user_id) GROUP BY k, country -- 16 is a guess
+WITH f AS (SELECT user_id, MIN(note) AS k FROM visits GROUP BY user_id) SELECT k, country, COUNT(DISTINCT user_id) AS n FROM visits JOIN f USING (user_id) GROUP BY k, country
+
+-- R6001 a window that chooses from an undeclared column
+-- error: the values of k are not declared
+-- at: k #3
+-- hint: OPTIONS (max_groups_contributed = 16)
+-- rewrite: SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (max_groups_contributed = 16) k, COUNT(DISTINCT user_id) AS n FROM (SELECT user_id, LAG(note) OVER (PARTITION BY user_id ORDER BY day) AS k FROM visits) GROUP BY k -- 16 is a guess
+SELECT k, COUNT(DISTINCT user_id) AS n FROM (SELECT user_id, LAG(note) OVER (PARTITION BY user_id ORDER BY day) AS k FROM visits) GROUP BY k
+
+-- R6002 a sum of declared values is none of them
+-- error: the values of k are not declared
+-- at: k #3
+-- hint: OPTIONS (max_groups_contributed = 16)
+-- rewrite: SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (max_groups_contributed = 16) k, COUNT(DISTINCT user_id) AS n FROM (SELECT user_id, page, SUM(month(day)) AS k FROM visits GROUP BY user_id, page) GROUP BY k -- 16 is a guess
+SELECT k, COUNT(DISTINCT user_id) AS n FROM (SELECT user_id, page, SUM(month(day)) AS k FROM visits GROUP BY user_id, page) GROUP BY k
+
+-- R6003 a branch of UNION without declared values
+-- error: the values of k are not declared
+-- at: k #3
+-- hint: OPTIONS (max_groups_contributed = 16)
+-- rewrite: SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (max_groups_contributed = 16) k, COUNT(DISTINCT user_id) AS n FROM (SELECT user_id, country AS k FROM visits UNION ALL SELECT user_id, note FROM visits) GROUP BY k -- 16 is a guess
+SELECT k, COUNT(DISTINCT user_id) AS n FROM (SELECT user_id, country AS k FROM visits UNION ALL SELECT user_id, note FROM visits) GROUP BY k

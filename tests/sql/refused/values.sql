@@ -89,6 +89,8 @@ SELECT STDDEV(age, contribution_bounds_per_group => (0, 100)) FROM users
 -- R2520 an unknown argument
 -- error: SUM takes one expression
 -- at: SUM
+-- hint: ROUND(SUM(ms), 3)
+-- rewrite: SELECT ROUND(SUM(ms, contribution_bounds_per_group => (0, 100)), 3) FROM visits -- that 3 is a number of digits and 100 are guesses
 SELECT SUM(ms, 3) FROM visits
 
 -- R2521 the policy allows no bounds that are found privately
@@ -117,3 +119,10 @@ SELECT COUNT(DISTINCT user_id) FROM visits WHERE CAST(day AS INTEGER) > 5
 -- hint: ((YEAR(day) = 2024 AND MONTH(day) = 1) OR
 -- rewrite: SELECT COUNT(DISTINCT user_id) FROM visits WHERE ((YEAR(day) = 2024 AND MONTH(day) = 1) OR (YEAR(day) = 2024 AND MONTH(day) = 2))
 SELECT COUNT(DISTINCT user_id) FROM visits WHERE day IN ('2024-01', '2024-02')
+
+-- R6050 a day whose year has two digits
+-- error: this text is not a valid DATE: its year has too few digits
+-- at: day
+-- hint: '2024-01-02'
+-- rewrite: SELECT COUNT(DISTINCT user_id) FROM visits WHERE day > '2024-01-02' -- 2 January 2024 is a guess
+SELECT COUNT(DISTINCT user_id) FROM visits WHERE day > '24-1-2'

@@ -30,6 +30,7 @@ country = ["DE", "FR"]
 
 N = "COUNT(DISTINCT user_id)"
 G = f"SELECT page, {N} AS n FROM visits GROUP BY page"
+KNOWN = G.replace("SELECT", "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (mechanism = NOISY_TOP_K)")
 TWO = f"SELECT page, {N} AS n, {N} FILTER (WHERE ms > 5) AS m FROM visits GROUP BY page"
 
 
@@ -90,9 +91,9 @@ SAME: dict[str, tuple[Selection, list[str]]] = {
     "lowest": (
         TopK(k=2, count=0, lowest=True),
         [
-            f"{G} ORDER BY n LIMIT 2",
-            f"{G} ORDER BY n ASC, page LIMIT 2",
-            f"{G} ORDER BY 2 FETCH FIRST 2 ROWS ONLY",
+            f"{KNOWN} ORDER BY n LIMIT 2",
+            f"{KNOWN} ORDER BY n ASC, page LIMIT 2",
+            f"{KNOWN} ORDER BY 2 FETCH FIRST 2 ROWS ONLY",
         ],
     ),
     "above threshold": (
@@ -208,8 +209,9 @@ def test_all_groups(session: Session) -> None:
     options = "WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 1, max_groups_contributed = 2)"
     text = G.replace("SELECT", f"SELECT {options}")
     assert selection(session, text) == AllGroups()
-    found = of_type(selection(session, f"{text} ORDER BY page DESC LIMIT 2"), AllGroups)
-    assert (found.order, found.limit) == (((0, True),), 2)
+    assert not hasattr(session.prepare(f"{text} ORDER BY page DESC LIMIT 2"), "plan"), (
+        "SQL has no empty groups"
+    )
 
 
 def test_base_hits_stand_for_the_limit(session: Session) -> None:

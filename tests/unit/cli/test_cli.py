@@ -531,6 +531,22 @@ def test_help_loads_nothing_heavy() -> None:
     assert "dpsql.cli" in loaded
 
 
+@pytest.mark.parametrize("daemon", [True, False])
+def test_a_process_frees_nothing_at_its_end_but_for_a_thread_that_keeps_it(daemon: bool) -> None:
+    code = f"""
+import threading, time
+from dpsql.cli import __main__ as started
+def main():
+    work = (lambda: time.sleep(60)) if {daemon} else (lambda: print("done"))
+    threading.Thread(target=lambda: time.sleep(.1) or work(), daemon={daemon}).start()
+    return 3
+started.main = main
+print(started.start(), "goes on", flush=True)
+"""
+    done = process("-c", code)
+    assert (done.returncode, done.stdout) == ((3, "") if daemon else (0, "3 goes on\ndone\n"))
+
+
 @pytest.mark.parametrize("module", ["dpsql", "dpsql.cli"])
 @pytest.mark.sampled(2, rest="longer")
 def test_the_module_runs(module: str) -> None:

@@ -128,7 +128,7 @@ def test_lines_and_errors_name_columns_as_the_statement_does(session: Session) -
         "FROM sales WHERE city <> 'Z' OR item = 'c' GROUP BY ROLLUP (city)"
     )
     (line,) = [n for n in present(session.run(ranked).release).warnings if "rounds to 0" in n]
-    assert "those where COUNT(*) rounds to 0" in line
+    assert "whose COUNT(*) rounds to 0" in line
     with pytest.raises(QueryRefused, match="the values of price % 7 are not declared"):
         session.run("SELECT price % 7 AS p, MAX(price) FROM sales GROUP BY ROLLUP (price % 7)")
 

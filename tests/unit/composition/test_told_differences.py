@@ -61,13 +61,26 @@ def test_a_sum_that_is_tested_for_null_is_told(asked: NearlyExact, items: str, t
     assert [note for note in notes if note == SUM] == told
 
 
+UNDECLARED = "'{}' is none of the public values of house: did you mean 'North'?"
+EXCLUDED = "no row has house = 'North' and 'South' at once: OR takes the rows of either"
+
+
 @pytest.mark.parametrize(
     ("condition", "told"),
     [
         ("house = NULL", NULL),
         ("NULL <> nights", NULL),
-        ("house = 'Nroth'", "'Nroth' is none of the public values of house"),
-        ("'Nroth' = house", "'Nroth' is none of the public values of house"),
+        ("house = 'Nroth'", UNDECLARED.format("Nroth")),
+        ("'Nroth' <> house", UNDECLARED.format("Nroth")),
+        (
+            "house IN ('North', 'north')",
+            UNDECLARED.format("north"),
+        ),
+        (
+            "house = 'North' AND house = 'South'",
+            EXCLUDED,
+        ),
+        ("nights > 5 AND nights < 3", "the conditions on nights exclude each other: no row has both"),
         ("house = 'North'", None),
         ("house IS NULL", None),
     ],

@@ -71,7 +71,7 @@ def test_change_from_the_day_before(session: Session, epsilon: float) -> None:
         assert high - low < 40, "the law of two counts of units"
         assert low - 20 < exact < high + 20
     assert np.isnan(told[5]).all(), "the fourth day may exist: then it is the one before"
-    assert any("which groups exist" in text for text in found.warnings)
+    assert any("not sure which groups have rows" in text for text in found.warnings)
 
 
 def test_average_of_groups_needs_all_of_them(session: Session) -> None:
@@ -131,5 +131,4 @@ def test_a_sum_over_a_frame_of_rows_leaves_out_groups_without_rows(session: Sess
     release = present(session.run(f"{words} d, {frame} AS s FROM {block} ORDER BY d").release)
     assert [day.day for day in release.rows.column(0).to_pylist()] == [1, 2, 3, 5, 6, 7]
     found = intervals(release, "s")
-    assert math.isnan(found[5][0])
-    assert not math.isnan(found[3][0])
+    assert not any(math.isnan(low) for low, _ in found.values()), "the fourth day is surely without rows"

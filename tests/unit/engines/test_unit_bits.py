@@ -617,7 +617,7 @@ def test_groups_that_no_domain_has_take_no_bits(
     assert seen.complete == [True]
 
 
-@pytest.mark.parametrize("where", ["by_bits", "confirm", "available_memory"])
+@pytest.mark.parametrize("where", ["by_bits", "confirm"])
 def test_an_error_before_the_text_runs_is_no_failure(
     where: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seen: Seen
 ) -> None:

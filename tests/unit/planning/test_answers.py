@@ -112,7 +112,12 @@ def test_more_than_there_are(session: Session) -> None:
 
 def test_the_lowest(session: Session) -> None:
     rows, _ = ask(session, f"page, {N} AS n FROM visits GROUP BY page ORDER BY n LIMIT 2")
+    assert rows == seen("ed", USERS), "none has z"
+    rows, release = ask(
+        session, f"page, {N} AS n FROM visits GROUP BY page ORDER BY n LIMIT 2", "mechanism = NOISY_TOP_K"
+    )
     assert rows == seen("ze", USERS)
+    assert any("also without rows" in str(each) for each in release.assumed)
 
 
 @pytest.mark.parametrize("mechanism", ["AUTO", "NOISY_TOP_K", "NOISY_MAX", "EXPONENTIAL"])
@@ -240,7 +245,7 @@ def test_counts_of_everything(session: Session) -> None:
 def test_all_groups(session: Session) -> None:
     rest = f"page, {N} AS n, {M} AS m FROM visits GROUP BY page"
     rows, release = ask(session, f"{rest} ORDER BY page DESC LIMIT 4", "max_groups_contributed = 6")
-    assert rows == seen("zedc", USERS, LONG)
+    assert rows == seen("edcb", USERS, LONG)
     assert release.charge.epsilon == 100_000
     assert [row[0] for row in ask(session, rest, "max_groups_contributed = 6")[0]] == list("edcbaz")
     assert ask(session, rest)[0] == seen("edcbaz", USERS, LONG)

@@ -94,3 +94,18 @@ def test_a_constant_that_cannot_cut_has_none(session: Session, options: str, res
     for said in _text_of(session, options, rest):
         assert "beyond 3" not in said
         assert "beyond 2," not in said
+
+
+def test_what_was_chosen_for_different_rows_is_told(session: Session) -> None:
+    """Each unit speaks for one row, or for as many as the statement writes."""
+    said = "groups of a user beyond 1, chosen for the least noise (max_groups_contributed says another)"
+    assert said in _text_of(session, "fresh = true", "DISTINCT k FROM t")[0]
+    assert GROUPS in _text_of(session, "max_groups_contributed = 2", "DISTINCT k FROM t")[0]
+
+
+@pytest.mark.parametrize("rows", ["SELECT DISTINCT user_id FROM t", "SELECT user_id FROM t GROUP BY 1"])
+def test_no_bound_is_searched_beside_one_row_of_a_unit(session: Session, rows: str) -> None:
+    joined = f"COUNT(*) FROM one JOIN ({rows}) AS v ON v.user_id = one.user_id"
+    assert "rows of a user beyond" not in _text_of(session, "fresh = true", joined)[0]
+    several = "COUNT(*) FROM one JOIN t USING (user_id)"
+    assert "rows of a user beyond" in _text_of(session, "fresh = true", several)[0]

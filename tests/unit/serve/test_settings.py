@@ -188,6 +188,19 @@ def test_what_the_server_uses() -> None:
     assert one.defaults.epsilon is None
 
 
+def test_defaults_are_parsed_when_a_value_has_changed() -> None:
+    one = settings(dp_epsilon="0.5")
+    before = one.defaults
+    assert one.defaults is before
+    one.begin()
+    one.set("dp_epsilon", "2", local=True)
+    assert one.defaults.epsilon == 2
+    one.set("dp_delta", "1e-6")
+    assert (one.defaults.epsilon, one.defaults.delta) == (Fraction(2), Fraction(1, 10**6))
+    one.end(committed=False)
+    assert one.defaults == before
+
+
 def test_reset_goes_back_to_the_start() -> None:
     one = settings(application_name="psql", dp_epsilon="0.5")
     one.set("application_name", "x")

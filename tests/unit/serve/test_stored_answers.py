@@ -6,17 +6,18 @@ import os
 from collections.abc import Iterator
 from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 import duckdb
 import pyarrow as pa
 import pytest
 
 from dpsql.kernel.loss import Charge
-from dpsql.serve.answers import Answer, Encoded, columns_of
+from dpsql.serve.answers import Answer, Encoded, Notice, columns_of
 from dpsql.serve.client import Client
 from dpsql.serve.service import Service
 from dpsql.serve.settings import Settings
-from dpsql.serve.wire.results import ResultRows, WireResult
+from dpsql.serve.wire.results import ResultRows, WireResult, send_result
 from tests.served import ALICE, BOB, client_of, run, serving
 
 POLICY = """
@@ -207,6 +208,48 @@ def test_rows_are_encoded_once_for_each_form(monkeypatch: pytest.MonkeyPatch) ->
     assert [rows(table, encoded, digits, codes) for digits, codes in forms] == wanted
     with pytest.raises(TypeError):
         rows(table, None)
+
+
+class Gathered:
+    """A channel that keeps what is sent."""
+
+    def __init__(self) -> None:
+        self.sent = b""
+
+    def write(self, data: bytes) -> None:
+        self.sent += data
+
+    async def drain(self) -> None:
+        """Wait for nobody."""
+
+
+def test_a_kept_answer_is_sent_again_without_being_encoded(monkeypatch: pytest.MonkeyPatch) -> None:
+    table, encoded = pa.table({"x": [1.1, 2.0, 3.0]}), Encoded(1000, 77)
+    notices = Notice("NOTICE", "it cost nothing", "ask again"), Notice("WARNING", "few rows")
+    settings = Settings("alice", "shop", statement_timeout=1000)
+
+    def sent(encoded: Encoded | None, limits: tuple[int, ...] = ()) -> bytes:
+        result = WireResult("SELECT", columns_of(table.schema), table, notices, encoded=encoded)
+        assert result.held_bytes == (table.nbytes if encoded is None else 77)
+        channel: Any = Gathered()
+        if not limits:
+            run(send_result(channel, result, settings, lambda: None))
+            return bytes(channel.sent)
+        made = ResultRows(result, (), settings)
+        assert [run(made.send(channel, lambda: None, limit)) for limit in limits] == [2, 1]
+        return bytes(channel.sent)
+
+    first, parts = sent(None), sent(None, (2, 5))
+    assert sent(encoded) == first
+    settings.set("client_min_messages", "warning")
+    fewer = sent(encoded)
+    assert len(fewer) < len(first)
+    assert sent(encoded, (2, 5)) == parts
+    monkeypatch.setattr("dpsql.serve.wire.results.RowEncoder", None)
+    monkeypatch.setattr("dpsql.serve.wire.messages.notice_response", None)
+    assert sent(encoded) == fewer
+    settings.set("client_min_messages", "notice")
+    assert sent(encoded) == first
 
 
 def test_what_has_no_room_is_not_kept() -> None:

@@ -21,7 +21,7 @@ BANNED_ATTRIBUTES = {
 
 KEYS = {"login/__init__.py"}
 """The modules that draw keys, salts, tokens and nonces of logins; none of it reaches an answer."""
-FIXED = {"estimates/noise_terms.py"}
+FIXED = {"estimates/noise_draws.py"}
 """The modules that know a public law by draws of it from a fixed seed; they give intervals, never numbers."""
 
 

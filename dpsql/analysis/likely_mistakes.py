@@ -1,0 +1,98 @@
+"""Tell of forms that are answered as SQL says, and that are mostly mistakes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from sqlglot import exp
+
+from dpsql.analysis.aggregate_functions import aggregate_name
+from dpsql.analysis.compiler import StatementCompiler, list_conjuncts
+from dpsql.language import find_nodes, walk_tree
+from dpsql.policy import Assumed, Table, fold
+
+_REPEATED = frozenset({"sum", "count", "avg"})
+"""Aggregates that a repeated row changes."""
+
+
+def note_likely_mistakes(compiler: StatementCompiler, select: exp.Select) -> None:
+    """Note what a block asks and hardly means, to be shown with the answer."""
+    for told in (
+        *_texts_for_columns(compiler, select),
+        *_repeated_rows(compiler, select),
+        *_lost_rows(select),
+        *_always_true(select),
+    ):
+        compiler.assume(Assumed(told))
+
+
+def _tables(compiler: StatementCompiler, select: exp.Select) -> dict[str, Table]:
+    """Return the tables of FROM, by their folded aliases."""
+    first, joins = select.args.get("from_"), select.args.get("joins") or ()
+    nodes = [*([] if first is None else [first.this]), *(join.this for join in joins)]
+    named = [
+        (n, compiler.policy.table(n.name)) for n in nodes if isinstance(n, exp.Table) and n.name.isascii()
+    ]
+    return {fold(node.alias_or_name): table for node, table in named if table is not None}
+
+
+def _equated(select: exp.Select) -> Iterator[tuple[exp.Column, exp.Column]]:
+    """Yield the columns with a table that the conditions of joins equate, both ways."""
+    for join in select.args.get("joins") or ():
+        for part in list_conjuncts(join.args.get("on")):
+            sides = (part.this, part.expression) if isinstance(part, exp.EQ) else ()
+            if sides and all(isinstance(side, exp.Column) and side.table for side in sides):
+                yield sides
+                yield sides[::-1]
+
+
+def _texts_for_columns(compiler: StatementCompiler, select: exp.Select) -> Iterator[str]:
+    """Yield the texts of the select list that are names of columns: `SELECT 'clinic', COUNT(*)`."""
+    names = {name for t in _tables(compiler, select).values() for name, _ in compiler.catalog.columns(t.name)}
+    for item in select.expressions:
+        if isinstance(item, exp.Literal) and item.is_string and item.name in names:
+            yield f"'{item.name}' is a text, the same in each row: without quotes it is the column"
+
+
+def _repeated_rows(compiler: StatementCompiler, select: exp.Select) -> Iterator[str]:
+    """Yield which aggregates read rows that a join repeats: `SUM(o.total)` beside the items of orders."""
+    tables = _tables(compiler, select) if select.args.get("joins") else {}
+    for mine, other in _equated(select) if tables else ():
+        one, many = tables.get(fold(mine.table)), tables.get(fold(other.table))
+        if one is None or many is None or not _is_unique(one, mine) or _is_unique(many, other):
+            continue
+        for item in select.expressions:
+            for call in walk_tree(item):
+                name = (aggregate_name(call) or "").lower()
+                columns = [*find_nodes(call, exp.Column)] if name in _REPEATED else []
+                own = columns and all(fold(c.table) == fold(mine.table) for c in columns)
+                if own and not call.find(exp.Distinct) and not all(_is_unique(one, c) for c in columns):
+                    read = f"{name.upper()}({columns[0].sql('duckdb')})"
+                    yield f"{read} has a row of {one.name} once for each of its rows of {many.name}"
+
+
+def _is_unique(table: Table, column: exp.Column) -> bool:
+    return any([fold(name) for name in key] == [fold(column.name)] for key in table.unique)
+
+
+def _lost_rows(select: exp.Select) -> Iterator[str]:
+    """Yield the columns by which WHERE leaves out what LEFT JOIN has kept."""
+    where = select.args.get("where")
+    outer = {fold(j.this.alias_or_name) for j in select.args.get("joins") or () if j.side.upper() == "LEFT"}
+    for part in list_conjuncts(where.this) if where is not None and outer else ():
+        compared = isinstance(part, (exp.EQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.In, exp.Between, exp.Like))
+        if compared and isinstance(part.this, exp.Column) and fold(part.this.table) in outer:
+            name = part.this.sql("duckdb")
+            yield f"the condition on {name} leaves out what LEFT JOIN has kept: in ON it does not"
+
+
+def _always_true(select: exp.Select) -> Iterator[str]:
+    """Yield columns that are to differ from one value or another, which each value does."""
+    where = select.args.get("where")
+    for part in find_nodes(where, exp.Or) if where is not None else ():
+        sides = (part.this.unnest(), part.expression.unnest())
+        if not all(isinstance(s, exp.NEQ) and isinstance(s.expression, exp.Literal) for s in sides):
+            continue
+        if sides[0].this == sides[1].this and sides[0].expression != sides[1].expression:
+            name = sides[0].this.sql("duckdb")
+            yield f"each {name} differs from one of both values: AND leaves both out"

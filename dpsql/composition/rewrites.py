@@ -1,0 +1,323 @@
+"""Search a statement that is accepted, by the changes that the obstacles of a refused one propose.
+
+Each obstacle proposes a change, and perhaps others in its place. First the first change of each is made, and
+so on with the obstacles that this brings to light; then, as long as candidates are left, one change is
+replaced by another one of its obstacle, then two. At last the text is read as other dialects read it. Every
+candidate is prepared like any statement before it is offered: parsed, analysed and priced, with the policy
+and public tables alone.
+"""
+
+from __future__ import annotations
+
+import heapq
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from itertools import count, islice
+from typing import NamedTuple
+
+from dpsql.engines import Cancelled
+from dpsql.errors import (
+    Fix,
+    Obstacle,
+    OperationalError,
+    ProgrammingError,
+    QueryRefused,
+    QuerySyntaxError,
+)
+from dpsql.language import Outline, repairs
+from dpsql.lazy_pattern import lazy_pattern
+
+_ReadWords = Callable[[str], tuple[str, str] | None]
+_Refusal = QueryRefused | QuerySyntaxError
+_ROUNDS = 6
+"""How many times obstacles are changed of what the changes before have brought to light."""
+_CANDIDATES = 20
+"""How many candidates are tried, beside those of other dialects."""
+_DIALECTS = 4
+"""How many readings of other dialects are tried."""
+LONGEST = 10_000
+"""The most characters of a statement for which a rewrite is searched."""
+_REPAIRS = 8
+"""How many changes are tried of a statement that does not parse."""
+_OTHER = lazy_pattern(r"\bfunctions?\b|\bis not supported\b|\bis not allowed (?:with|in this form)\b")
+"""Words of messages about what another dialect may have."""
+_NO_SQL = lazy_pattern(
+    r"^(?:this is not SQL|SHOW does not support this|cannot read `|the function |syntax error: )"
+)
+_RELATION = lazy_pattern(r"(?i)\bFROM\s+\w")
+"""What a statement has that is a SELECT, if it means one."""
+_CLAUSES = ("WHERE", "GROUP", "HAVING", "ORDER", "LIMIT")
+"""Clauses in the order in which they stand; others stand before them."""
+
+
+class Rewrite(NamedTuple):
+    """A statement that is accepted, and all obstacles of the refused one, with those its search showed.
+
+    A statement that asks something else, or the same only on a condition that nobody has declared, is no
+    rewrite: it is the hint of the obstacles that force it.
+    """
+
+    text: str | None
+    obstacles: tuple[Obstacle, ...]
+    hint: str | None = None
+    """The accepted statement, if it is no rewrite."""
+
+
+class Edit(NamedTuple):
+    """A part of a text, and what is written in its place."""
+
+    start: int
+    end: int
+    text: str
+
+
+class _State(NamedTuple):
+    """A candidate that is refused, or None in the place of its error; and how it was made."""
+
+    text: str
+    error: _Refusal | None
+    fixes: tuple[Fix, ...] = ()
+    later: tuple[Obstacle, ...] = ()
+    """The obstacles that were found on the way, at their places in the analyst's text."""
+    made: tuple[Sequence[Edit], ...] = ()
+
+
+def rewrite(
+    text: str,
+    refused: _Refusal,
+    prepare: Callable[[str], object],
+    read_words: _ReadWords = lambda _: None,
+) -> Rewrite | None:
+    """Return a statement that `prepare` accepts, made by changing the obstacles; None if none was found.
+
+    `read_words` reads a text that is no SQL.
+    """
+    if len(text) > LONGEST:
+        return None
+    spelled = [Edit(*edit) for edit in Outline.of(text).respellings()]
+    candidate = apply_edits(text, spelled)
+    error = refusal(candidate, prepare) if spelled else refused
+    found = _search(text, _State(candidate, error, made=(spelled,)), prepare, _CANDIDATES)
+    if found is not None:
+        whole = found.text.strip() + _remark(found.fixes)
+        return _offered(whole, refused, found.later, found.fixes) if found.text != text else None
+    for written, guess in _readings(text, refused, read_words):
+        read = Fix(written, 0, len(text), guess=guess)
+        found = _search(text, _State(written, refusal(written, prepare), (read,)), prepare, _ROUNDS)
+        if found is not None:
+            whole = found.text.strip() + _remark(found.fixes)
+            return _offered(whole, refused, (), found.fixes)
+    return None
+
+
+def _readings(text: str, refused: _Refusal, read_words: _ReadWords) -> Iterator[tuple[str, str]]:
+    """Yield what a text is in other dialects, or by its words, each with what is guessed."""
+    if isinstance(refused, QuerySyntaxError) or any(_OTHER.search(o.message) for o in refused.obstacles):
+        from dpsql.language.other_dialects import read_as_others  # noqa: PLC0415  it loads all dialects
+
+        for written, dialect in islice(read_as_others(text), _DIALECTS):
+            yield written, f"that it is {dialect}'s SQL"
+    words = None if _RELATION.search(text) or not _NO_SQL.search(refused.message) else read_words(text)
+    if words is not None:
+        yield words
+
+
+def _search(text: str, start: _State, prepare: Callable[[str], object], candidates: int) -> _State | None:
+    """Return the first candidate that is accepted; those with the fewest other changes come first."""
+    seen, order, waiting = {start.text}, count(), list[tuple[int, int, int, _State, list[Fix]]]()
+
+    def add(state: _State, others: int) -> None:
+        for i, fixes in enumerate(_choices(state.error) if len(state.made) <= 2 * _ROUNDS else ()):
+            heapq.heappush(waiting, (others + (i > 0), -len(state.made), next(order), state, fixes))
+
+    if start.error is None:
+        return start
+    add(start, 0)
+    while waiting and candidates:
+        others, _, _, state, fixes = heapq.heappop(waiting)
+        made, used = edits(state.text, fixes)
+        changed = apply_edits(state.text, made)
+        spelled = [Edit(*edit) for edit in Outline.of(changed).respellings()]
+        candidate = apply_edits(changed, spelled)
+        if candidate in seen:
+            continue
+        seen.add(candidate)
+        candidates -= 1
+        error, all_made = refusal(candidate, prepare), (*state.made, made, spelled)
+        new = () if error is None else error.obstacles
+        later = (o for one in new if (o := _move_back(one, candidate, text, all_made)))
+        found = _State(candidate, error, (*state.fixes, *used), (*state.later, *later), all_made)
+        if error is None:
+            return found
+        add(found, others)
+    return None
+
+
+def _choices(error: _Refusal | None) -> Iterator[list[Fix]]:
+    """Yield the first changes of all obstacles, those with another change of one of them, and each alone."""
+    obstacles = () if error is None else error.obstacles
+    first = [one.fix for one in obstacles if one.fix is not None]
+    if first:
+        yield first
+    for one in obstacles:
+        for _, other in one.others:
+            yield [fix for fix in first if fix is not one.fix] + [other]
+    if len(first) > 1:  # one alone, of those that replace each other
+        yield from ([fix] for fix in first)
+
+
+def _offered(
+    whole: str,
+    refused: _Refusal,
+    later: Sequence[Obstacle],
+    fixes: Sequence[Fix],
+) -> Rewrite:
+    """Return an accepted statement as the rewrite; as a hint, if it asks the same on a condition or never."""
+    obstacles = tuple(_take_used(one, fixes) for one in _merge_obstacles(refused, later))
+    found = tuple(
+        # What another change replaces has no change of its own.
+        o if o.fix is None or not fixes or o.fix in fixes else replace(o, hint=None)
+        for o in obstacles
+    )
+    if not any(f.asks or f.provided for f in fixes):
+        return Rewrite(whole, found)
+    forced = [o.fix is not None and bool(o.fix.asks or o.fix.provided) for o in found]
+    if not any(forced) and found[0].unknown in ("", "function"):
+        forced[0] = True  # what forces it came to light at the place of another one
+    hinted = tuple(replace(o, hint=whole) if is_so else o for o, is_so in zip(found, forced, strict=True))
+    return Rewrite(None, hinted, whole)
+
+
+def refusal(text: str, prepare: Callable[[str], object]) -> _Refusal | None:
+    """Return the error of a candidate; None if it is accepted."""
+    try:
+        prepare(text)
+    except (QueryRefused, QuerySyntaxError) as error:
+        return repair(text, error, prepare)
+    except Cancelled:
+        raise
+    except (ProgrammingError, OperationalError) as error:  # it took a parameter's marker away, or fails
+        return QueryRefused(str(error))
+    return None
+
+
+def repair(text: str, error: _Refusal, prepare: Callable[[str], object]) -> _Refusal:
+    """Return the error; of a text that does not parse, with the change after which the least is wrong."""
+    if isinstance(error, QuerySyntaxError) and error.obstacles[0].fix is None:
+        found = [*islice(repairs(text, error), _REPAIRS)]
+        if found[1:]:
+            found.sort(key=lambda each: _count_left(text, each[1], prepare))
+        for hint, fix in found[:1]:
+            first, others = error.obstacles[0], tuple(found[1:])
+            changed = replace(first, hint=first.hint or hint, fix=fix, others=others)
+            error.obstacles = (changed, *error.obstacles[1:])
+    return error
+
+
+def _take_used(one: Obstacle, fixes: Sequence[Fix]) -> Obstacle:
+    """Return an obstacle with the change that was made of it, if that is one of its others."""
+    used = next(((hint, fix) for hint, fix in one.others if fix in fixes), None)
+    return one if used is None or one.fix in fixes else replace(one, hint=used[0], fix=used[1])
+
+
+def _count_left(text: str, fix: Fix, prepare: Callable[[str], object]) -> int:
+    """Return how many obstacles without a change of their own are left after a change."""
+    try:
+        prepare(apply_edits(text, edits(text, [fix])[0]))
+    except QuerySyntaxError:
+        return len(text)
+    except QueryRefused as error:
+        return 1 + sum(2 for one in error.obstacles if one.fix is None)
+    except Cancelled:
+        raise
+    except (ProgrammingError, OperationalError):
+        return len(text)
+    return 0
+
+
+def edits(text: str, fixes: Sequence[Fix]) -> tuple[list[Edit], list[Fix]]:
+    """Return the changes of the fixes, and the fixes that are made: of those that overlap, the largest."""
+    outline = Outline.of(text)
+    end = outline.end() if outline.tokens else len(text)
+    kept, used = list[Edit](), list[Fix]()
+    groups = [([_edit(f, end) for f in (fix, *fix.also)], fix) for fix in fixes if not fix.option]
+    for group, fix in sorted(groups, key=lambda g: -max(e.end - e.start for e in g[0])):
+        if not any(_overlap(new, old) for new in group for old in kept):
+            kept += [edit for edit in group if edit not in kept]
+            used.append(fix)
+    options = {f.option: f.text for f in fixes if f.option}
+    added = outline.with_options(", ".join(f"{name} = {value}" for name, value in options.items()))
+    if options and added is not None and not any(e.start < added[0] < e.end for e in kept):
+        kept.append(Edit(added[0], added[0], added[1]))
+        used += [f for f in fixes if f.option]
+    used.sort(key=fixes.index)
+    return sorted(kept, key=lambda e: (e.start, e.end, _rank(e.text))), used
+
+
+def _edit(fix: Fix, end: int) -> Edit:
+    return Edit(end, end, f" {fix.text}") if fix.start < 0 else Edit(fix.start, fix.end, fix.text)
+
+
+def _overlap(a: Edit, b: Edit) -> bool:
+    """Return whether two changes exclude each other; two insertions at one place do not."""
+    return a != b and a.start < b.end and b.start < a.end
+
+
+def _rank(text: str) -> int:
+    word = text.split(maxsplit=1)[0] if text.split() else ""
+    return _CLAUSES.index(word) + 1 if word in _CLAUSES else 0
+
+
+def apply_edits(text: str, made: Sequence[Edit]) -> str:
+    """Return a text with changes, which are in the order of their places."""
+    for start, end, new in reversed(made):
+        text = text[:start] + new + text[end:]
+    return text
+
+
+def _merge_obstacles(refused: _Refusal, later: Sequence[Obstacle]) -> tuple[Obstacle, ...]:
+    """Return the obstacles with later ones, in reading order; what does not exist is named alone."""
+    first = refused.obstacles
+    if isinstance(refused, QuerySyntaxError) or first[0].message.startswith("there is no table "):
+        return first
+    known = {one.message for one in first} | {(one.line, one.col) for one in first}
+    new = {o.message: o for o in later if o.message not in known and (o.line, o.col) not in known}
+    return tuple(sorted((*first, *new.values()), key=lambda o: (o.line or 0, o.col or 0)))
+
+
+def offset(one: Obstacle, text: str) -> int:
+    """Return the place of an obstacle in a text; -1 if it has none there."""
+    lines = [0, *(match.end() for match in re.finditer("\n", text))]
+    if one.line is None or one.col is None or one.line > len(lines):
+        return -1
+    return lines[one.line - 1] + one.col - 1
+
+
+def _move_back(one: Obstacle, candidate: str, text: str, made: Sequence[Sequence[Edit]]) -> Obstacle | None:
+    """Return an obstacle of a candidate at its place in the analyst's text; None if it is about a change."""
+    at = offset(one, candidate)
+    for edits in reversed(made):
+        shift = 0
+        for start, end, new in edits:
+            if at < start + shift:
+                break
+            if at < start + shift + len(new):
+                return None
+            shift += len(new) - (end - start)
+        at -= shift
+    if at < 0:
+        return None
+    line = text.count("\n", 0, at) + 1
+    col = at - (text.rfind("\n", 0, at) + 1) + 1
+    return replace(one, line=line, col=col, source=text.split("\n")[line - 1], fix=None)
+
+
+def _remark(fixes: Sequence[Fix]) -> str:
+    """Return the comment that names the numbers nobody said, and what is asked instead or on a condition."""
+    guesses = list(dict.fromkeys(f.guess for f in fixes if f.guess))
+    parts = list(dict.fromkeys(f"asks something else: {f.asks}" for f in fixes if f.asks))
+    parts += dict.fromkeys(f"the same if {f.provided}" for f in fixes if f.provided)
+    if guesses:
+        parts.append(f"{' and '.join(guesses)} {'is a guess' if len(guesses) == 1 else 'are guesses'}")
+    return f" -- {'; '.join(parts)}" if parts else ""

@@ -1,0 +1,76 @@
+"""Answers say that rows without a unit are never counted, unless the policy or the database excludes them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import duckdb
+import pytest
+
+import dpsql
+from dpsql.errors import Error
+from tests.nearly_exact import NearlyExact, nearly_exact
+
+DATA = """
+CREATE TABLE open_ (u INTEGER, x INTEGER, d DATE);
+CREATE TABLE sure (u INTEGER NOT NULL, x INTEGER);
+CREATE TABLE said (u INTEGER, x INTEGER);
+CREATE TABLE child (x_id INTEGER, y INTEGER);
+INSERT INTO open_ SELECT i % 40, i, DATE '2024-01-01' FROM range(100) AS r(i);
+INSERT INTO open_ VALUES (NULL, 1, DATE '2024-01-01');
+INSERT INTO sure SELECT i % 40, i FROM range(100) AS r(i);
+INSERT INTO said SELECT i % 40, i FROM range(100) AS r(i);
+INSERT INTO child SELECT i, i FROM range(200) AS r(i);
+"""
+POLICY = """
+[tables.open_]
+source = "open_"
+unit = "u"
+[tables.sure]
+source = "sure"
+unit = "u"
+[tables.said]
+source = "said"
+unit = "u"
+unique = [["x"]]
+not_null = ["u"]
+[tables.child]
+source = "child"
+unit = { via = "x_id", table = "said", column = "x" }
+"""
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NearlyExact]:
+    found = nearly_exact(tmp_path_factory.mktemp("nobody"), DATA, POLICY)
+    yield found
+    found.private.close()
+
+
+def line(small: NearlyExact, statement: str) -> str:
+    return str(small.private.execute(statement).release.line)
+
+
+def test_the_line_stands_whether_there_are_such_rows_or_not(small: NearlyExact) -> None:
+    assert line(small, "SELECT COUNT(*) FROM open_").endswith("left out: rows of open_ without a u, if any")
+    both = "SELECT (SELECT COUNT(*) FROM open_) / (SELECT COUNT(*) FROM sure) AS q"
+    assert line(small, both).count("without a u, if any") == 1
+    assert "rows of child that lead to no unit, if any" in line(small, "SELECT COUNT(*) FROM child")
+    explained = dict(small.rows("EXPLAIN SELECT COUNT(*) FROM open_"))
+    assert "rows of open_ without a u" in explained["left_out"]
+
+
+@pytest.mark.parametrize("table", ["sure", "said"])
+def test_what_has_no_null_has_no_line(small: NearlyExact, table: str) -> None:
+    assert "without a u" not in line(small, f"SELECT COUNT(*), SUM(x) FROM {table}")
+
+
+def test_a_false_declaration_opens_nothing(tmp_path_factory: pytest.TempPathFactory) -> None:
+    folder = tmp_path_factory.mktemp("false")
+    policy = POLICY.replace('source = "open_"\n', 'source = "open_"\nnot_null = ["u"]\n')
+    with pytest.raises(Error):
+        nearly_exact(folder, DATA, policy).rows("SELECT COUNT(*) FROM open_")
+    with duckdb.connect(str(folder / "data.duckdb")) as made:
+        made.execute("DELETE FROM open_ WHERE u IS NULL")
+    with dpsql.connect(str(folder / "dpsql.toml"), analyst="anna") as private:
+        assert "without a u" not in str(private.execute("SELECT COUNT(*) FROM open_").release)
