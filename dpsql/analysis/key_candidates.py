@@ -9,7 +9,7 @@ The counting query combines keys that share nothing. No candidate depends on pri
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from dpsql.analysis.public_domains import (
     BOOLEANS,
@@ -18,7 +18,7 @@ from dpsql.analysis.public_domains import (
     connect_names,
     equal_condition,
 )
-from dpsql.analysis.public_rows import ConditionUse, PublicRows, find_equal_columns
+from dpsql.analysis.public_rows import ConditionUse, PublicRows
 from dpsql.analysis.row_conditions import Condition, KnownRows, find_not_null, substitute_columns
 from dpsql.analysis.schema_catalog import Catalog
 from dpsql.analysis.stepped_values import find_stepped_values, join_steps
@@ -117,7 +117,7 @@ class _Finder(PublicRows):
     def __post_init__(self) -> None:
         always = [c.expr for c in self.known.conditions if not c.unless]
         self.values = ColumnValues(self.catalog, self.known, list_comparisons(self.known.conditions))
-        one = find_equal_columns(self.known, always, lambda name: self.values.exact(name) is not None)
+        one = _find_equal_columns(self.known, always, lambda name: self.values.exact(name) is not None)
         self.reached = self._find_reached(one)
         self.same = one
         self.nodes = [substitute_columns(node, one) for node in self.nodes]
@@ -294,3 +294,57 @@ class _Finder(PublicRows):
         if len(nodes) > 1:
             return f"combinations of {listed}"
         return listed if isinstance(nodes[0], Column) else f"computed from {listed}"
+
+
+def _find_equal_columns(
+    known: KnownRows, conditions: Iterable[Expr], listed: Callable[[str], bool]
+) -> Mapping[str, Expr]:
+    """Return a column for each private column that conditions equate with it.
+
+    It is one of a public item, else one whose values are public, as `listed` says.
+    """
+    found: dict[str, Expr] = {}
+    for names in _find_classes(known, conditions):
+        public = [n for n in names if n.partition(".")[0] in known.items]
+        sure = public or [n for n in names if not known.columns[n].type.moment and listed(n)]
+        for name in names if sure else ():
+            chosen, wanted = known.columns[sure[0]], known.columns[name]
+            if name in public or name == sure[0]:
+                continue
+            if chosen.type == wanted.type:
+                found[name] = chosen.node
+            elif public and chosen.type.integer and wanted.type.integer:
+                found[name] = Cast(chosen.node, wanted.type, bounded=True)
+    return found
+
+
+def _find_classes(known: KnownRows, conditions: Iterable[Expr]) -> list[list[str]]:
+    """Return the names of columns that are equal to each other, in order."""
+    found: list[set[str]] = []
+    for condition in conditions:
+        pair = _read_pair(known, condition)
+        if pair is not None:
+            touched = [s for s in found if s & pair]
+            found = [s for s in found if s not in touched]
+            found.append(pair.union(*touched))
+    return [sorted(names) for names in found]
+
+
+def _read_pair(known: KnownRows, condition: Expr) -> set[str] | None:
+    while isinstance(condition, Paren):
+        condition = condition.inner
+    if not isinstance(condition, Binary) or condition.operator != "=":
+        return None
+    names = [_find_name(known, side) for side in (condition.left, condition.right)]
+    if names[0] is None or names[1] is None:
+        return None
+    a, b = known.columns[names[0]].type, known.columns[names[1]].type
+    return {names[0], names[1]} if a == b or (a.integer and b.integer) else None
+
+
+def _find_name(known: KnownRows, node: Expr) -> str | None:
+    """Return the name of a column, also of an integer that is converted to a wider one."""
+    if isinstance(node, Cast) and node.type.integer and not node.safe:
+        node = node.operand
+    name = f"{node.table}.{node.name}" if isinstance(node, Column) else ""
+    return name if name in known.columns else None

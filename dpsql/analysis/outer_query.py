@@ -211,9 +211,8 @@ def compile_outer_query(compiler: StatementCompiler, query: Query, *, combines: 
                 "SELECT DISTINCT would release exact groups", select, "GROUP BY the key and select a count"
             )
         )
-    if query.inner:
-        at = min(clauses.at for clauses in query.inner.values())
-        compiler.report(source.refuse("this clause belongs into the outermost SELECT", at))
+    for first in sorted(clauses.at for clauses in query.inner.values())[:1]:
+        compiler.report(source.refuse("this clause belongs into the outermost SELECT", first))
     spelled = rewrite_selection(source, select)
     select = read_as_counts(spelled.select, compiler.policy, compiler.catalog, query.options)
     check_arguments(source, select, _KNOWN | {"qualify"} | ({"distinct"} if distinct is not None else set()))
