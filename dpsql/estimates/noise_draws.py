@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 if TYPE_CHECKING:
-    from dpsql.estimates.noise_laws import Law, NoiseDraw
+    from dpsql.estimates.noise_laws import Key, Law, NoiseDraw
 
 FloatArray = NDArray[np.float64]
 DRAWS = 20_000
@@ -25,9 +25,6 @@ LEAST_TAIL = 20
 ALONE = 32
 """Of more coordinates than these, those with the least weight are drawn as one normal number."""
 _SEED = 20_231_207
-
-Key = tuple[int, int, int]
-"""What names a measured number: its release, its place and its row."""
 
 
 def count_draws(tail: float) -> int:
