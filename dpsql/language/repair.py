@@ -243,7 +243,8 @@ def _close_calls(tokens: list[Token], i: int) -> Iterator[_Repair]:
     for n in range(i - 1):  # ROUND(AVG(x)), 2)
         called = kinds[n : n + 2] == [TokenType.R_PAREN, TokenType.COMMA] and kinds[n + 2] == TokenType.NUMBER
         if opened < 0 and called and kinds[n + 3 : n + 4] == [TokenType.R_PAREN]:
-            yield Fix("", tokens[n].start, tokens[n].end + 1), ""
+            kept = "".join(token.text for token in (*tokens[max(n - 2, 0) : n], tokens[n + 1]))
+            yield Fix("", tokens[n].start, tokens[n].end + 1), f"{kept} {tokens[n + 2].text})"
     for token in reversed(tokens[: i + 1]) if opened < 0 else ():
         if token.token_type == TokenType.R_PAREN:
             yield Fix("", token.start, token.end + 1), ""
