@@ -133,18 +133,20 @@ def test_it_has_noise_of_its_own_as_one_more_group(session: Session) -> None:
 
 CUT = "left out: groups of a person beyond 1: what is cut is not known (not in the range)"
 """What an answer says of `groups = 1` of the policy."""
+NOBODY = "left out: rows of t without a u, if any"
+"""What it says of rows without a unit, of which the policy does not say that there are none."""
 
 
 def test_it_is_shown_everywhere(session: Session) -> None:
     release = released(session, "k, COUNT(DISTINCT u) AS c FROM t GROUP BY k")
-    outside, cut = release.line.split("; ")
+    outside, cut, nobody = release.line.split("; ")
     assert re.fullmatch(r"in no group shown: (60|59\.9|60\.0)\S* ± \S+ persons", outside)
-    assert cut == CUT
+    assert (cut, nobody) == (CUT, NOBODY)
     assert release.null_group
     for shown in (repr(release), release.to_markdown(), release.to_html()):
         assert release.line in shown
     facts = json.loads(write_cell(release).column(0)[0].as_py())
-    assert facts["line"] == [outside, cut]
+    assert facts["line"] == [outside, cut, nobody]
     assert round(facts["outside"]["value"]) == 60
     assert facts["null_group"] is True
     metadata = add_metadata(release.rows, release).schema.metadata
@@ -161,9 +163,10 @@ def test_it_is_stored_and_sent_with_the_release(session: Session) -> None:
 def test_groups_below_the_bar_are_told(session: Session) -> None:
     assert (
         released(session, "w, COUNT(DISTINCT u) AS c FROM t GROUP BY w").line
-        == f"groups below the bar are not shown; {CUT}"
+        == f"groups below the bar are not shown; {CUT}; {NOBODY}"
     )
-    assert not released(session, "w, COUNT(DISTINCT u) AS c FROM t GROUP BY w ORDER BY c DESC LIMIT 2").line
+    largest = released(session, "w, COUNT(DISTINCT u) AS c FROM t GROUP BY w ORDER BY c DESC LIMIT 2")
+    assert largest.line == NOBODY
 
 
 # -- one group for every bound
@@ -292,9 +295,9 @@ def test_the_sentences_of_a_line_have_one_order() -> None:
     said = Said(**{name: f"on {name}" for name in reversed(SLOTS)})
     assert sentences(said) == [f"on {name}" for name in SLOTS]
     said.outside = Outside("rows", 1714.2, 15.0, 1684.0, 1744.0)
-    assert line(said, pm="+-") == "in no group shown: 1,714 +- 31 rows; on cut; on bound; on zone"
+    assert line(said, pm="+-") == "in no group shown: 1,714 +- 31 rows; on cut; on bound; on nobody; on zone"
     whole = Said()
     whole.parts = (said, Said(zone="on zone"), Said(cut="on more"))
-    assert sentences(whole)[1:] == ["on cut", "on more", "on bound", "on zone"]
+    assert sentences(whole)[1:] == ["on cut", "on more", "on bound", "on nobody", "on zone"]
     with pytest.raises(ValueError, match="no sentence"):
         slot("weather")
