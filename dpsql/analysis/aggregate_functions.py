@@ -149,6 +149,12 @@ ORDER_DEPENDENT = split_words(
 """Aggregates whose result depends on the order of rows, or is not computed exactly."""
 
 
+_MOST_FREQUENT = (
+    "GROUP BY user_id, page QUALIFY ROW_NUMBER() OVER (PARTITION BY user_id ORDER BY COUNT(*) DESC, page) = 1"
+    ": of several that are the most frequent, the first one"
+)
+
+
 def aggregate_name(node: exp.Expr) -> str | None:
     """Return the name of the aggregate that a node calls (with or without FILTER); None for other nodes."""
     inner = node.this if isinstance(node, exp.Filter) else node
@@ -163,6 +169,12 @@ def aggregate_calls(node: exp.Expr) -> Iterator[exp.Expr]:
     for n in walk_tree(node, lambda n: isinstance(n, (exp.Query, exp.Subquery))):
         if isinstance(n, exp.Expr) and is_aggregate(n):
             yield n
+
+
+def is_row_count(node: exp.Expr) -> bool:
+    """Return whether a node is COUNT(*)."""
+    arguments = getattr(node, "expressions", [])
+    return aggregate_name(node) == "count" and len(arguments) == 1 and isinstance(arguments[0], exp.Star)
 
 
 def is_aggregate(node: exp.Expr) -> bool:
@@ -196,9 +208,8 @@ def compile_aggregate(compiler: StatementCompiler, node: exp.Expr, scope: Scope)
     if name in ORDERED or name in EXTREME:
         return compile_ordered(compiler, node, name, scope, where)
     if aggregate is None:
-        raise compiler.source.refuse(
-            f"the result of {name} depends on the order of rows", node, "use MIN, MAX, COUNT or SUM"
-        )
+        hint = _MOST_FREQUENT if name == "mode" else "use MIN, MAX, COUNT or SUM"
+        raise compiler.source.refuse(f"the result of {name} depends on the order of rows", node, hint)
     arguments = node.expressions
     if name == "count" and (not arguments or (len(arguments) == 1 and isinstance(arguments[0], exp.Star))):
         return Typed(Aggregate("COUNT", filter=where), BIGINT)

@@ -37,17 +37,22 @@ def note_undeclared(
     names = [side.name for side in sides if isinstance(side, exp.Column)]
     if not names or compiler.catalog.count(duckdb_sql(found)) >= len(listed):
         return
-    public = {str(value) for value in compiler.catalog.run(duckdb_sql(found)).column(0).to_pylist()}
-    every = _select(domain, None)
+    public, every = set(_list(compiler, found)), _select(domain, None)
     few = compiler.catalog.count(duckdb_sql(every)) <= _SEARCHED
-    values = compiler.catalog.run(duckdb_sql(every)).column(0).to_pylist() if few else []
+    values = _list(compiler, every) if few else []
     for text in dict.fromkeys(t for t in texts if t not in public):
-        meant = _propose(text, [str(value) for value in values if value is not None])
+        meant = _propose(text, values)
         compiler.assume(Assumed(f"'{text}' is none of the public values of {names[0]}{meant}"))
 
 
 def _select(domain: KeyDomain, where: InList | None) -> Select:
     return Select((Item(Column("d", "v"), "v"),), Derived(domain.query, "d"), where)
+
+
+def _list(compiler: StatementCompiler, values: Select) -> list[str]:
+    """Return public values but NULL, which the catalog reads once."""
+    listed = compiler.catalog.evaluate(f"(SELECT list(d.v) FROM ({duckdb_sql(values)}) AS d)")
+    return [str(value) for value in listed if value is not None] if isinstance(listed, list) else []
 
 
 def _propose(text: str, values: list[str]) -> str:

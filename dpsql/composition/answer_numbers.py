@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 
 from dpsql.composition.hidden_columns import SumOfNumbers, floats
 from dpsql.composition.released_terms import NoIntervalError
-from dpsql.estimates.noise_draws import ALONE, Key, NoiseSample, errors
-from dpsql.estimates.noise_laws import Linear, NoiseDraw, Weighted
-from dpsql.estimates.noise_terms import CutSides, TermWeights, add_weights, half_width, join_terms
+from dpsql.estimates.noise_draws import ALONE, NoiseSample
+from dpsql.estimates.noise_laws import Key, Linear, NoiseDraw, Weighted
+from dpsql.estimates.noise_terms import CutSides, TermWeights, add_weights, errors, half_width, join_terms
 from dpsql.estimates.number_noises import Dispersion, Quotient
 from dpsql.lazy_dataclass import dataclass
 from dpsql.release import places_of

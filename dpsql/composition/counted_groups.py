@@ -31,7 +31,7 @@ from dpsql.policy import fold
 _LARGEST = 1 << 40
 """The largest absolute value of what a group adds to a sum."""
 _OUTER = frozenset({"expressions", "from_", "where", "with_", "kind"})
-_INNER = frozenset({"expressions", "from_", "joins", "where", "group", "having", "kind"})
+_INNER = frozenset({"expressions", "from_", "joins", "where", "group", "having", "kind", "order"})
 
 
 def with_few_groups(query: Query, provenance: Provenance) -> exp.Query:

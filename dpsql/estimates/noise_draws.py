@@ -14,8 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 if TYPE_CHECKING:
-    from dpsql.estimates.noise_laws import Law, NoiseDraw
-    from dpsql.estimates.noise_terms import TermWeights
+    from dpsql.estimates.noise_laws import Key, Law, NoiseDraw
 
 FloatArray = NDArray[np.float64]
 DRAWS = 20_000
@@ -26,9 +25,6 @@ LEAST_TAIL = 20
 ALONE = 32
 """Of more coordinates than these, those with the least weight are drawn as one normal number."""
 _SEED = 20_231_207
-
-Key = tuple[int, int, int]
-"""What names a measured number: its release, its place and its row."""
 
 
 def count_draws(tail: float) -> int:
@@ -41,14 +37,6 @@ def count_draws(tail: float) -> int:
     while tail * draws < LEAST_TAIL and draws <= MOST_DRAWS:
         draws *= 2
     return draws if draws <= MOST_DRAWS else 0
-
-
-def errors(terms: TermWeights, draws: int) -> FloatArray:
-    """Return draws of the errors of several terms together, float64[terms, draws]."""
-    total = np.zeros((terms.terms, draws))
-    for stream, (law, weights, _) in enumerate(terms.by_law().values()):
-        total += draw_errors(law, weights, weights.sum(axis=1), draws, stream)
-    return total
 
 
 class NoiseSample:

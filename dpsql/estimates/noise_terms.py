@@ -17,8 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpsql.estimates.box_law import box_half_width, cube_half_width
-from dpsql.estimates.noise_draws import MOST_DRAWS, Key, count_draws, draw_errors, errors
-from dpsql.estimates.noise_laws import Law, Linear, NoiseDraw, Weighted
+from dpsql.estimates.noise_laws import Key, Law, Linear, NoiseDraw, Weighted
 from dpsql.estimates.noise_quantiles import NoiseTerm, count_offset, gaussian_half_width, quantiles
 from dpsql.lazy_dataclass import dataclass
 
@@ -31,18 +30,12 @@ _NEAR = 0.02
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TermWeights:
-    """The weights of measured numbers in one or several terms, over the draws that they are from.
-
-    Attributes
-    ----------
-    sources
-        The draw of each measured number.
-    weights
-        float64[terms, numbers].
-    """
+    """The weights of measured numbers in one or several terms, over the draws that they are from."""
 
     sources: tuple[NoiseDraw, ...]
+    """The draw of each measured number."""
     weights: FloatArray
+    """float64[terms, numbers]."""
 
     @property
     def terms(self) -> int:
@@ -113,12 +106,24 @@ def _draw_half_width(
 
     The own noises are symmetric, so that signs matter for what a draw shares alone.
     """
+    from dpsql.estimates.noise_draws import MOST_DRAWS, count_draws, draw_errors  # noqa: PLC0415  few need draws
+
     draws = count_draws(1 - confidence) or MOST_DRAWS
     total = np.zeros(draws)
     for stream, (kind, size, pads, shared, weights, whole) in enumerate(pattern):
         law = Law(kind, size, pads, shared)  # type: ignore[arg-type]  # a kind of a law
         total += draw_errors(law, np.array([weights]), np.array([whole]), draws, stream)[0]
     return float(np.quantile(np.abs(total), confidence))
+
+
+def errors(terms: TermWeights, draws: int) -> FloatArray:
+    """Return draws of the errors of several terms together, float64[terms, draws]."""
+    from dpsql.estimates.noise_draws import draw_errors  # noqa: PLC0415  as above
+
+    total = np.zeros((terms.terms, draws))
+    for stream, (law, weights, _) in enumerate(terms.by_law().values()):
+        total += draw_errors(law, weights, weights.sum(axis=1), draws, stream)
+    return total
 
 
 def _alone(source: NoiseDraw, confidence: float) -> float:
@@ -232,6 +237,8 @@ class _DrawnPair:
     """Draws of two terms, and the quantiles of their sums at some angles, each found when it is needed."""
 
     def __init__(self, terms: TermWeights, confidence: float) -> None:
+        from dpsql.estimates.noise_draws import MOST_DRAWS, count_draws  # noqa: PLC0415  as above
+
         drawn = errors(terms, count_draws(1 - confidence) or MOST_DRAWS)
         self.wide, self.high = (float(each.std()) for each in drawn)
         self._one = drawn[0] / self.wide if self.wide else drawn[0]
@@ -259,22 +266,15 @@ _PAIRS: dict[object, _DrawnPair] = {}
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CutSides:
-    """What may be beyond the noise, of numbers with weights in both terms.
-
-    Attributes
-    ----------
-    weights
-        float64[2, numbers].
-    below, above
-        By how much the truth of each number may lie below and above the interval of its noise.
-    together
-        Places of numbers, and how far these may lie outside together; each place is in one of them at most.
-    """
+    """What may be beyond the noise, of numbers with weights in both terms."""
 
     weights: FloatArray
+    """float64[2, numbers]."""
     below: FloatArray
     above: FloatArray
+    """By how much the truth of each number may lie below and above the interval of its noise."""
     together: Sequence[tuple[NDArray[np.int64], float]] = ()
+    """Places of numbers, and how far these may lie outside together; each place is in one of them at most."""
 
     def of(self, *factors: float) -> tuple[float, float]:
         """Return how far a weighted sum of the terms may lie below and above, beyond its noise."""

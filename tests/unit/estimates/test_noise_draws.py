@@ -3,9 +3,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dpsql.estimates.noise_draws import NoiseSample, errors
+from dpsql.estimates.noise_draws import NoiseSample
 from dpsql.estimates.noise_laws import Law, NoiseDraw
-from dpsql.estimates.noise_terms import TermWeights
+from dpsql.estimates.noise_terms import TermWeights, errors
 
 LAWS = [Law("laplace"), Law("gaussian", shared=0.25), Law("box", 30, 4), Law("cube", 30)]
 KEY, OTHER = (0, 0, 0), (0, 0, 1)
