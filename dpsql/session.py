@@ -49,7 +49,7 @@ from dpsql.composition.prepared import (
 )
 from dpsql.database import Database
 from dpsql.engines import RunningStatement, running_statement
-from dpsql.errors import InterfaceError, InternalError, OperationalError
+from dpsql.errors import InterfaceError, InternalError, OperationalError, QueryRefused
 from dpsql.kernel.loss import Charge
 from dpsql.language import (
     Describe,
@@ -275,7 +275,11 @@ class Session:
             case PreparedPrivate() | PreparedComposed():
                 return self._private(prepared, most)
             case PreparedPublic():
-                return StatementResult(prepared.engines.schema_database.run(prepared.sql, prepared.text))
+                try:
+                    return StatementResult(prepared.engines.schema_database.run(prepared.sql, prepared.text))
+                except QueryRefused as error:
+                    refused = error
+                raise self.planner.with_offer(prepared.text, refused)
             case PreparedCommand(command=Show(what="release") as show):
                 release = self.release(show.number)
                 return StatementResult(write_cell(release), release)

@@ -20,8 +20,7 @@
                        schema database
 ``facts_of_values``    bounds of an expression, its grain of time, NULL; ``row_conditions`` what holds on
                        the rows that count, ``where_ranges`` which values it leaves, ``empty_conditions``
-                       where that is none, ``equal_columns`` which columns are equal,
-                       ``likely_mistakes`` what is hardly meant
+                       where that is none, ``likely_mistakes`` what is hardly meant
 ``key_candidates``     which groups there can be, from ``public_rows``, with the ``unit_order`` of dates;
                        ``public_domains`` lists of values, ``public_values`` single values,
                        ``stepped_values`` steps of a number, ``parts_of_times`` hours and names of days,

@@ -259,7 +259,7 @@ def _complete(catalog: Catalog, made: From, reader: ColumnReader) -> dict[str, V
         elif column.domain is not None and column.domain.complete and kind:
             values = _list_values(catalog, column.domain.without_null().sql, kind)
         if values is not None:
-            null = column.nulls or (column.domain is not None and column.domain.null)
+            null = column.nulls or column.lists_null
             found[name] = replace(values, null=null)
     return found
 

@@ -149,6 +149,12 @@ ORDER_DEPENDENT = split_words(
 """Aggregates whose result depends on the order of rows, or is not computed exactly."""
 
 
+_MOST_FREQUENT = (
+    "GROUP BY user_id, page QUALIFY ROW_NUMBER() OVER (PARTITION BY user_id ORDER BY COUNT(*) DESC, page) = 1"
+    ": of several that are the most frequent, the first one"
+)
+
+
 def aggregate_name(node: exp.Expr) -> str | None:
     """Return the name of the aggregate that a node calls (with or without FILTER); None for other nodes."""
     inner = node.this if isinstance(node, exp.Filter) else node
@@ -196,9 +202,8 @@ def compile_aggregate(compiler: StatementCompiler, node: exp.Expr, scope: Scope)
     if name in ORDERED or name in EXTREME:
         return compile_ordered(compiler, node, name, scope, where)
     if aggregate is None:
-        raise compiler.source.refuse(
-            f"the result of {name} depends on the order of rows", node, "use MIN, MAX, COUNT or SUM"
-        )
+        hint = _MOST_FREQUENT if name == "mode" else "use MIN, MAX, COUNT or SUM"
+        raise compiler.source.refuse(f"the result of {name} depends on the order of rows", node, hint)
     arguments = node.expressions
     if name == "count" and (not arguments or (len(arguments) == 1 and isinstance(arguments[0], exp.Star))):
         return Typed(Aggregate("COUNT", filter=where), BIGINT)

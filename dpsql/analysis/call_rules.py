@@ -194,6 +194,8 @@ def _call(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> Typed:
         return special(compiler, node, scope)
     arguments = [compiler.expression(argument, scope) for argument in node.expressions]
     made = scalar_functions.compile_call(compiler.source, compiler.catalog, name, arguments, node)
+    if name.lower() in ("hour", "minute", "second") and arguments and arguments[0].type.name == "DATE":
+        made = replace(made, notes=(*made.notes, Assumed(f"a DATE has no time: each {name.lower()} is 0")))
     reading = None if node.meta.get(READ) else READINGS.get(name.lower())
     return made if reading is None else replace(made, notes=(*made.notes, Assumed(reading)))
 

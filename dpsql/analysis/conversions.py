@@ -2,8 +2,7 @@
 
 A TIMESTAMP has no zone, so it means no instant. The engines' conversions between the two read it in the zone
 of a session, and drop the offset of a text. Here a constant with an offset or a zone is converted at once,
-one without is read in the policy's `time_zone`, and two columns are compared only where the statement says
-how.
+one without is read in the policy's `time_zone`, and two columns are compared only as the statement says.
 
 An implicit conversion raises an error on the first value that does not fit, and the engine's message quotes
 that value. dpsql adds a conversion itself only if it cannot fail; for any other, the analyst writes a CAST.
@@ -21,7 +20,7 @@ from dpsql.analysis.facts_of_values import bounds_of_cast
 from dpsql.analysis.schema_catalog import Catalog
 from dpsql.analysis.total_forms import widen_integer
 from dpsql.analysis.type_rules import common_type
-from dpsql.analysis.typed_expression import Literal, Typed
+from dpsql.analysis.typed_expression import Literal, Typed, read_truth
 from dpsql.errors import with_article
 from dpsql.kernel.tree import (
     OPAQUE,
@@ -343,6 +342,7 @@ def unify(
         full = widen_integer(left), widen_integer(right)
         if any(value.type == HUGEINT for value in full):
             return _widen_to_hugeint(full[0]), _widen_to_hugeint(full[1])
+    left, right = (read_truth(left, right.type), read_truth(right, left.type)) if compare else (left, right)
     if left.type == right.type:
         return left, right
     sql_type = _common_type(left, right, compare=compare)

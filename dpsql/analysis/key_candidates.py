@@ -9,10 +9,8 @@ The counting query combines keys that share nothing. No candidate depends on pri
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from dpsql.analysis.equal_columns import find_equal_columns
-from dpsql.analysis.facts_of_values import never_null
 from dpsql.analysis.public_domains import (
     BOOLEANS,
     Candidates,
@@ -79,7 +77,9 @@ def add_domain(catalog: Catalog, value: Typed, known: KnownRows) -> Typed:
     if isinstance(node, Column) and node.table not in known.items:
         name = f"{node.table}.{node.name}"
         if not any(name in facts(c.expr).reads for c in known.conditions):
-            return replace(value, nulls=not known.never_null(node))  # nothing narrows it
+            return replace(
+                value, nulls=not (known.has_value(name) or node in known.sure)
+            )  # nothing narrows it
     found = find_candidates(catalog, [value], known)
     compared = list_comparisons(known.conditions)
     span = find_integers(catalog, value, compared)
@@ -117,7 +117,7 @@ class _Finder(PublicRows):
     def __post_init__(self) -> None:
         always = [c.expr for c in self.known.conditions if not c.unless]
         self.values = ColumnValues(self.catalog, self.known, list_comparisons(self.known.conditions))
-        one = find_equal_columns(self.known, always, lambda name: self.values.exact(name) is not None)
+        one = _find_equal_columns(self.known, always, lambda name: self.values.exact(name) is not None)
         self.reached = self._find_reached(one)
         self.same = one
         self.nodes = [substitute_columns(node, one) for node in self.nodes]
@@ -176,7 +176,7 @@ class _Finder(PublicRows):
         if values is None:
             return None
         nodes = self.keys[place].guarded_node, self.nodes[place]
-        if any(never_null(node, self.known.has_value, self.sure) for node in nodes):
+        if any(self.known.never_null(node, self.sure) for node in nodes):
             return values.without_null()
         made = add_null(values)
         # A part of a time that is infinite is NULL.
@@ -271,7 +271,7 @@ class _Finder(PublicRows):
 
     def _describe(self, nodes: Sequence[Expr], query: Select) -> KeyDomain:
         """Return the distinct values of keys on public rows, or combinations of values, as a domain."""
-        null = not all(never_null(node, self.known.has_value, self.sure) for node in nodes)
+        null = not all(self.known.never_null(node, self.sure) for node in nodes)
         return KeyDomain(query, origin=self._name_origin(nodes), null=null, complete=self._is_complete(nodes))
 
     def _is_complete(self, nodes: Iterable[Expr]) -> bool:
@@ -294,3 +294,57 @@ class _Finder(PublicRows):
         if len(nodes) > 1:
             return f"combinations of {listed}"
         return listed if isinstance(nodes[0], Column) else f"computed from {listed}"
+
+
+def _find_equal_columns(
+    known: KnownRows, conditions: Iterable[Expr], listed: Callable[[str], bool]
+) -> Mapping[str, Expr]:
+    """Return a column for each private column that conditions equate with it.
+
+    It is one of a public item, else one whose values are public, as `listed` says.
+    """
+    found: dict[str, Expr] = {}
+    for names in _find_classes(known, conditions):
+        public = [n for n in names if n.partition(".")[0] in known.items]
+        sure = public or [n for n in names if not known.columns[n].type.moment and listed(n)]
+        for name in names if sure else ():
+            chosen, wanted = known.columns[sure[0]], known.columns[name]
+            if name in public or name == sure[0]:
+                continue
+            if chosen.type == wanted.type:
+                found[name] = chosen.node
+            elif public and chosen.type.integer and wanted.type.integer:
+                found[name] = Cast(chosen.node, wanted.type, bounded=True)
+    return found
+
+
+def _find_classes(known: KnownRows, conditions: Iterable[Expr]) -> list[list[str]]:
+    """Return the names of columns that are equal to each other, in order."""
+    found: list[set[str]] = []
+    for condition in conditions:
+        pair = _read_pair(known, condition)
+        if pair is not None:
+            touched = [s for s in found if s & pair]
+            found = [s for s in found if s not in touched]
+            found.append(pair.union(*touched))
+    return [sorted(names) for names in found]
+
+
+def _read_pair(known: KnownRows, condition: Expr) -> set[str] | None:
+    while isinstance(condition, Paren):
+        condition = condition.inner
+    if not isinstance(condition, Binary) or condition.operator != "=":
+        return None
+    names = [_find_name(known, side) for side in (condition.left, condition.right)]
+    if names[0] is None or names[1] is None:
+        return None
+    a, b = known.columns[names[0]].type, known.columns[names[1]].type
+    return {names[0], names[1]} if a == b or (a.integer and b.integer) else None
+
+
+def _find_name(known: KnownRows, node: Expr) -> str | None:
+    """Return the name of a column, also of an integer that is converted to a wider one."""
+    if isinstance(node, Cast) and node.type.integer and not node.safe:
+        node = node.operand
+    name = f"{node.table}.{node.name}" if isinstance(node, Column) else ""
+    return name if name in known.columns else None

@@ -20,6 +20,7 @@ def note_likely_mistakes(compiler: StatementCompiler, select: exp.Select) -> Non
     for told in (
         *_texts_for_columns(compiler, select),
         *_repeated_rows(compiler, select),
+        *_joined_with_all(select),
         *_lost_rows(select),
         *_always_true(select),
     ):
@@ -69,6 +70,17 @@ def _repeated_rows(compiler: StatementCompiler, select: exp.Select) -> Iterator[
                 if own and not call.find(exp.Distinct) and not all(_is_unique(one, c) for c in columns):
                     read = f"{name.upper()}({columns[0].sql('duckdb')})"
                     yield f"{read} has a row of {one.name} once for each of its rows of {many.name}"
+
+
+def _joined_with_all(select: exp.Select) -> Iterator[str]:
+    """Yield the tables of FROM that a comma joins and no condition names."""
+    where = select.args.get("where")
+    for join in select.args.get("joins") or ():
+        plain = not (join.args.get("on") or join.args.get("using") or join.args.get("kind") or join.method)
+        alias = fold(join.this.alias_or_name)
+        named = {fold(c.table) for c in find_nodes(where, exp.Column)} if where is not None else set()
+        if plain and isinstance(join.this, exp.Table) and alias not in named and "" not in named:
+            yield f"{join.this.name} is joined without a condition: each row with each of its rows"
 
 
 def _is_unique(table: Table, column: exp.Column) -> bool:

@@ -211,9 +211,8 @@ def compile_outer_query(compiler: StatementCompiler, query: Query, *, combines: 
                 "SELECT DISTINCT would release exact groups", select, "GROUP BY the key and select a count"
             )
         )
-    if query.inner:
-        at = min(clauses.at for clauses in query.inner.values())
-        compiler.report(source.refuse("this clause belongs into the outermost SELECT", at))
+    for first in sorted(clauses.at for clauses in query.inner.values())[:1]:
+        compiler.report(source.refuse("this clause belongs into the outermost SELECT", first))
     spelled = rewrite_selection(source, select)
     select = read_as_counts(spelled.select, compiler.policy, compiler.catalog, query.options)
     check_arguments(source, select, _KNOWN | {"qualify"} | ({"distinct"} if distinct is not None else set()))
@@ -409,13 +408,12 @@ def _compile_key(compiler: StatementCompiler, node: exp.Expr, made: From) -> Typ
         raise compiler.source.refuse("a count cannot be a group key", node)
     key = compiler.expression(node, made.scope)
     if key.unit is UnitRole.PARTIAL:
-        from dpsql.analysis.set_operations import refuse_partial_unit  # noqa: PLC0415  few statements are refused
+        from dpsql.analysis.set_operations import refuse_partial_unit  # noqa: PLC0415  few are refused
 
         raise refuse_partial_unit(compiler.source, node)
     if key.unit.names_units:
-        raise compiler.source.refuse(
-            "the privacy unit cannot be a group key: it would name single units", node
-        )
+        message = "the privacy unit cannot be a group key: it would name single units"
+        raise compiler.source.refuse(message, node)
     if key.type.name in UNSTORABLE:
         raise compiler.source.refuse(f"a group key cannot be {with_article(str(key.type))}", node)
     return key

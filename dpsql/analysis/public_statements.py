@@ -19,6 +19,7 @@ from dpsql.analysis.compiler import MAX_NODES, find_cte, function_name, split_wo
 from dpsql.analysis.from_tables import NODES_PER_TABLE, find_declared_table
 from dpsql.analysis.public_domains import DP_DOMAIN, put_domains
 from dpsql.analysis.public_limits import check_times, limit_texts
+from dpsql.analysis.scalar_rules import repeat_comparison
 from dpsql.analysis.schema_catalog import Catalog
 from dpsql.errors import Fix, QueryRefused
 from dpsql.kernel.tree import listed_forms, literal_sql
@@ -37,7 +38,7 @@ from dpsql.language import (
     refuse_unclear,
     walk_tree,
 )
-from dpsql.policy import Policy, Table, View, fold
+from dpsql.policy import DatabaseSource, Policy, Table, View, fold
 from dpsql.types import TIMESTAMPTZ
 
 _NODES = split_words(
@@ -164,6 +165,11 @@ def _check_nodes(
         if type(node).__name__ not in _NODES:
             what = "in a public statement" if released is None else "over released numbers"
             raise source.refuse(f"this is not supported {what}", node)
+        if isinstance(node, (exp.And, exp.Or)) and isinstance(node.expression, exp.Literal):
+            what = "a condition must be BOOLEAN, this is a text or a number"
+            written, at = repeat_comparison(node.expression), source.position(node.expression)
+            fix = None if written is None else Fix(written, at, at + len(node.expression.sql("duckdb")))
+            raise source.refuse(what, node.expression, written, fix)
         if isinstance(node, exp.CTE) and not isinstance(node.this, exp.Query):
             raise source.refuse("a common table expression holds a SELECT: dpsql only reads", node)
         if isinstance(node, exp.With) and node.args.get("recursive"):
@@ -285,6 +291,8 @@ _Statement = TypeVar("_Statement")
 def put_views(statement: _Statement, policy: Policy) -> _Statement:
     """Return a statement with the SELECTs of the views that it reads as its first common table expressions.
 
+    A table that is named as in the owner's database, with its schema, gets the policy's name.
+
     There they see none of the statement's own common table expressions. Where the statement, or a view, has
     one of a view's name, the view gets another name.
     """
@@ -298,10 +306,53 @@ def put_views(statement: _Statement, policy: Policy) -> _Statement:
     if isinstance(statement, Check):
         query, statistics = (put_views(each, policy) for each in (statement.query, statement.statistics))
         return replace(statement, query=query, statistics=statistics)
-    if not policy.views or not isinstance(statement, Query):
+    if not isinstance(statement, Query):
+        return statement
+    statement = _name_stored_tables(statement, policy)  # type: ignore[assignment]  # a query, as was given
+    if not policy.views:
         return statement
     made = _Expansion(statement, policy)
     return made.query if made.names else statement  # type: ignore[return-value]  # a query, as was given
+
+
+def _name_stored_tables(query: Query, policy: Policy) -> Query:
+    """Return a query that names tables as the policy does, not by a schema of the owner's database."""
+    if not any(
+        node.args.get("db") is not None and _find_stored(node, policy) is not None
+        for node in find_nodes(query.tree, exp.Table)
+    ):
+        return query
+    tree = copy_tree(query.tree)
+    for node in find_nodes(tree, exp.Table):
+        name = _find_stored(node, policy) if node.args.get("db") is not None else None
+        if name is None:
+            continue
+        stored = [fold(part.name) for part in node.parts[-2:]]
+        if fold(name) != fold(node.name) and node.args.get("alias") is None:
+            node.set("alias", exp.TableAlias(this=copy_tree(node.this)))
+        for column in find_nodes(tree, exp.Column):
+            if [fold(part.name) for part in column.parts[-3:-1]] == stored:
+                column.set("db", None)
+                column.set("catalog", None)
+        node.this.set("this", name)
+        node.args["db"].set("this", "main")
+        node.set("catalog", None)
+    return replace(query, tree=tree)
+
+
+def _find_stored(node: exp.Table, policy: Policy) -> str | None:
+    """Return the policy's name of the table that the owner's database has by the names of a node."""
+    catalog, schema, database = node.args.get("catalog"), fold(node.args["db"].name), policy.database
+    if catalog is not None and database is not None and fold(catalog.name) != fold(database.stem):
+        return None
+    found = [
+        table.name
+        for table in policy.tables.values()
+        if isinstance(table.source, DatabaseSource)
+        and schema == fold(table.source.schema or "")
+        and fold(node.name) == fold(table.source.table)
+    ]
+    return found[0] if len(found) == 1 else None
 
 
 class _Expansion:

@@ -123,7 +123,7 @@ class KnownRows:
                     yield Paren(Binary("OR", Paren(Not(Column(item, "m"))), Paren(null)))
 
     def has_value(self, name: str) -> bool:
-        """Return whether a private column, by its generated name, is never NULL."""
+        """Return whether a private column is never NULL, beside a NULL that its domain lists."""
         return self.is_whole(name) and name.partition(".")[0] not in self.weak
 
     def is_whole(self, name: str) -> bool:
@@ -131,9 +131,10 @@ class KnownRows:
         column = self.columns.get(name)
         return column is not None and not column.nulls and name.partition(".")[0] not in self.items
 
-    def never_null(self, node: Expr) -> bool:
-        """Return whether an expression is not NULL on any counted row."""
-        return never_null(node, self.has_value, self.sure)
+    def never_null(self, node: Expr, sure: Collection[Expr] = ()) -> bool:
+        """Return whether an expression is not NULL on any counted row, nor is any that is `sure`."""
+        sure = sure or self.sure
+        return never_null(node, lambda n: self.has_value(n) and not self.columns[n].lists_null, sure)
 
     def find_item(self, node: Expr) -> str | None:
         """Return the public item that a bare column belongs to; None for other expressions."""

@@ -20,7 +20,6 @@ from sqlglot import exp
 from dpsql.analysis.conversions import OF_UTC, cast, convert_implicitly, convert_to_instant, refuse_mixed
 from dpsql.analysis.decimals_of_integers import count_digits_of_call, is_decimal_in_sql, read_as_decimal
 from dpsql.analysis.facts_of_values import UTC_PARTS, bounds_of_call, find_call_grains
-from dpsql.analysis.parts_of_times import add_part_domain
 from dpsql.analysis.schema_catalog import Catalog
 from dpsql.analysis.total_forms import bound_search_text, compute_in_full, store_integer, widen_integer
 from dpsql.analysis.typed_expression import Typed, UnitRole, join_notes
@@ -194,7 +193,11 @@ def compile_call(
         # `strptime` with a time zone in its format returns a type that dpsql does not support.
         raise source.refuse(f"{form.name} does not take this literal", at) from None
     typed = replace(typed, decimal=is_decimal_in_sql(form, arguments)).with_unit(_find_role(form, fitted))
-    return typed if typed.domain else add_part_domain(form, fitted, typed)
+    if typed.domain or form.name not in UTC_PARTS:
+        return typed
+    from dpsql.analysis.parts_of_times import add_part_domain  # noqa: PLC0415  few calls are on times
+
+    return add_part_domain(form, fitted, typed)
 
 
 def _find_role(form: Form, arguments: Sequence[Typed]) -> UnitRole:

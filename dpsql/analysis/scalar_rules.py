@@ -71,12 +71,12 @@ def compile_condition(compiler: StatementCompiler, node: exp.Expr, scope: Scope)
     if value.type.integer:
         return build_comparison("<>", *unify(compiler.source, compiler.catalog, value, _ZERO, node))
     if value.type != BOOLEAN:
-        hint = _repeat_comparison(node) or "compare it with something"
+        hint = repeat_comparison(node) or "compare it with something"
         raise compiler.source.refuse(f"a condition must be BOOLEAN, this is {value.type}", node, hint)
     return value
 
 
-def _repeat_comparison(node: exp.Expr) -> str | None:
+def repeat_comparison(node: exp.Expr) -> str | None:
     """Return the comparison that is meant by the second text of `x LIKE 'a' OR 'b'`; None for others."""
     around = node.parent
     other = around.this if isinstance(around, (exp.Or, exp.And)) and around.expression is node else None
@@ -123,7 +123,8 @@ def _comparison(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> Ty
     a, b = compiler.expression(node.this, scope), compiler.expression(node.expression, scope)
     _check_comparable(compiler, a, node.this)
     _check_comparable(compiler, b, node.expression)
-    if isinstance(node.this, exp.Null) or isinstance(node.expression, exp.Null):
+    null = isinstance(node.this, exp.Null) or isinstance(node.expression, exp.Null)
+    if null and not isinstance(node, (exp.NullSafeEQ, exp.NullSafeNEQ)):
         compiler.assume(Assumed("a comparison with NULL is never TRUE: IS NULL finds missing values"))
     if isinstance(node, (exp.EQ, exp.NEQ)):
         _note_undeclared(compiler, node, a, [b])
@@ -178,6 +179,8 @@ def compile_in_list(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -
         raise compiler.source.refuse("IN takes a list of values here", node)
     items = [compiler.expression(item, scope) for item in node.expressions]
     _note_undeclared(compiler, node, value, items)
+    if any(isinstance(item, exp.Null) for item in node.expressions):
+        compiler.assume(Assumed("a list with NULL: IN never finds NULL, and NOT IN is never TRUE"))
     parts = []
     if any(widen_integer(v) is not v for v in (value, *items)):
         return _compile_any_of(compiler, node, value, items)
@@ -242,6 +245,8 @@ def _case(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> Typed:
             conditions.append(compile_condition(compiler, branch.this, scope))
         else:
             value = compiler.expression(branch.this, scope)
+            if isinstance(branch.this, exp.Null):
+                compiler.assume(Assumed("a comparison with NULL is never TRUE: IS NULL finds missing values"))
             a, b = unify(compiler.source, compiler.catalog, operand, value, branch.this)
             conditions.append(build_comparison("=", a, b))
     nodes = [branch.args["true"] for branch in node.args["ifs"]]

@@ -34,7 +34,7 @@ from dpsql.kernel.unit_parts import EVERY
 from dpsql.lazy_dataclass import dataclass
 from dpsql.policy import Assumed
 from dpsql.policy.zones import Steps
-from dpsql.types import DATE, NULL, SqlType
+from dpsql.types import BOOLEAN, DATE, NULL, SqlType
 
 UNSTORABLE = frozenset({"INTERVAL", "JSON", "HUGEINT", "LIST", "STRUCT"})
 """Types whose values are no group keys and not told apart: equal ones may differ, or are no column."""
@@ -350,6 +350,11 @@ class Typed:
         """Whether the expression holds the period of the unit."""
         return self.unit is UnitRole.PERIOD or (self.unit is UnitRole.IN_DAY and self.type == DATE)
 
+    @property
+    def lists_null(self) -> bool:
+        """Whether NULL may be among the public values of a column."""
+        return self.domain is not None and self.domain.null
+
     def column_span(self) -> Span | None:
         """Return the public range of the values if the expression is a column; else None."""
         return self.span if self.is_column else None
@@ -402,6 +407,18 @@ def make_constant(value: object, sql_type: SqlType) -> Typed:
     return Typed(
         Constant(value, sql_type), sql_type, literal=Literal(value), bounds=bounds_of_constant(value)
     )
+
+
+def read_truth(value: Typed, other: SqlType) -> Typed:
+    """Return a constant 1 or 0 that is compared with a BOOLEAN as TRUE or FALSE, other values as they are."""
+    if (
+        other != BOOLEAN
+        or value.literal is None
+        or not value.type.integer
+        or value.literal.value not in (0, 1)
+    ):
+        return value
+    return make_constant(value.literal.value == 1, BOOLEAN)
 
 
 def bounds_of_constant(value: object) -> Bounds | None:

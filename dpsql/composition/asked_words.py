@@ -75,7 +75,7 @@ def read_words(text: str, policy: Policy, catalog: Catalog) -> tuple[str, str] |
 def _tell_unread(text: str, read: set[str]) -> str:
     """Return what is guessed of a question: what its words ask, but for those that have not been read."""
     taken = {word.rstrip("s") for each in read for word in re.findall(r"[a-z]+", each.lower())}
-    words = [w for w in re.findall(r"[A-Za-z]{3,}", text) if w.lower().rstrip("s") not in taken | _EMPTY]
+    words = [w for w in re.findall(r"[A-Za-z]{3,}|\d+", text) if w.lower().rstrip("s") not in taken | _EMPTY]
     return f"what the words ask without `{' '.join(words)}`" if words else "what the words ask"
 
 

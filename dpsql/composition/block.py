@@ -18,7 +18,6 @@ from dpsql.analysis import Catalog
 from dpsql.analysis.block_groups import list_group_nodes
 from dpsql.analysis.compiled_relation import Scope
 from dpsql.analysis.compiler import read_whole_number
-from dpsql.analysis.output_columns import find_free_kind
 from dpsql.analysis.released.conditional_counts import cut_ratios, read_as_counts
 from dpsql.analysis.released.released_calls import SORTED_AFTERWARDS, is_ratio, is_released
 from dpsql.analysis.select_blocks import expand_star, list_ctes
@@ -223,8 +222,8 @@ class _BlockSplit:
         downwards = bool(top.args.get("desc"))
         if clauses.having and not (threshold is not None and clauses.same(threshold, first) and downwards):
             return None
-        if not downwards and self._is_declared(self._counted(first)) and not self._asks_to_select:
-            return None  # the smallest would be those without rows, which SQL has not
+        if not downwards and self._shows_all(first):
+            return None
         qualified = self.select.args.get("qualify") is not None
         sorted_by = clauses.terms if qualified and clauses.terms else [top, *more]
         by_keys = all(clauses.by_key(term) is not None for term in more)
@@ -258,6 +257,8 @@ class _BlockSplit:
         downwards = bool(top.args.get("desc"))
         if clauses.having and not (threshold is not None and clauses.same(threshold, first) and downwards):
             return None
+        if not downwards and self._shows_all(first):
+            return None
         window = copy_tree(found.window)
         keys = [names.as_row(key) for key in found.keys]
         best = copy_tree(top)
@@ -282,11 +283,14 @@ class _BlockSplit:
         plain.tree.set("qualify", exp.Qualify(this=kept))
         return plain, outer
 
-    @property
-    def _asks_to_select(self) -> bool:
-        """Return whether the block asks for a mechanism that selects groups, or what only such a one has."""
-        kinds = {find_free_kind(node) for item in self.names.items for node in nodes(item.node)}
-        return self.query.options.mechanism not in (None, "AUTO") or bool(kinds & {"rank", "gap", "p_value"})
+    def _shows_all(self, first: exp.Expr) -> bool:
+        """Return whether all groups are released to find the smallest: without rows are none of SQL's.
+
+        They are not where the block asks for a mechanism that selects, or for what only such a one has.
+        """
+        if self.query.options.mechanism not in (None, "AUTO") or self.clauses.shows_selection:
+            return False
+        return self._is_declared(self._counted(first))
 
     def _counted(self, measure: exp.Expr) -> Query:
         """Return the query of all groups with one measure."""
@@ -337,18 +341,13 @@ class _BlockSplit:
             if not counted and self._is_declared(self._counted(rows)):
                 self.columns.place(rows, COUNTED)
         released = self._plain()
-        if clauses.limit is not None and any(map(self._is_ratio, clauses.terms)):
+        if clauses.limit is not None and any(map(clauses.is_by_ratio, clauses.terms)):
             released.tree.meta[SORTED_AFTERWARDS] = True
         return released, outer
 
     def _is_declared(self, plain: Query) -> bool:
         """Return whether a plain block releases the groups of declared keys, also those without rows."""
         return self.analysed is not None and self.analysed.is_declared(plain)
-
-    def _is_ratio(self, term: exp.Expr) -> bool:
-        """Return whether a term of ORDER BY is an average or another number by which no groups are chosen."""
-        measure = self.columns.measure(term.this)
-        return measure is not None and is_ratio(measure)
 
     # -- the SELECT over the released rows
 

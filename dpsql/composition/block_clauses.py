@@ -285,11 +285,22 @@ class BlockClauses:
         return [node for node in found if isinstance(node, exp.Window)]
 
     @property
+    def shows_selection(self) -> bool:
+        """Whether the select list has what only a selection has: ranks, gaps, p-values."""
+        kinds = {find_free_kind(node) for item in self.names.items for node in nodes(item.node)}
+        return bool(kinds & {"rank", "gap", "p_value"})
+
+    @property
     def limits_places(self) -> bool:
         """Whether LIMIT or OFFSET, but of the largest, shows other groups where some without rows are."""
         first = self.terms[0] if self.terms else None
         largest = first is not None and first.args.get("desc") and self.measure(first.this) is not None
         return bool(self.limit is not None or self.offset) and not largest
+
+    def is_by_ratio(self, term: exp.Expr) -> bool:
+        """Return whether a term of ORDER BY is an average or another number by which no groups are chosen."""
+        measure = self.columns.measure(term.this)
+        return measure is not None and is_ratio(measure)
 
     # -- measures in conditions and orders
 

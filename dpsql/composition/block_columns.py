@@ -30,12 +30,15 @@ DETAIL_FUNCTIONS = {
 
 
 def is_total(measure: exp.Expr) -> bool:
-    """Return whether a measure is a sum whose bound is on what a unit has in all groups together.
+    """Return whether a measure is a sum, or a number of rows, that is bounded in all groups together.
 
     Noise for all groups at once is then less than that of partitions, each of which has a part of epsilon.
     """
     bounded = any(each.name == "contribution_bounds_per_group" for each in measure.find_all(exp.Kwarg))
-    return aggregate_name(measure) == "sum" and not isinstance(measure, exp.Filter) and not bounded
+    if isinstance(measure, exp.Filter) or bounded:
+        return False
+    rows = aggregate_name(measure) == "count" and measure.find(exp.Distinct) is None
+    return rows or aggregate_name(measure) == "sum"
 
 
 def is_measure(node: exp.Expr) -> bool:

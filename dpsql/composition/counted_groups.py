@@ -12,6 +12,7 @@ numbers, and `AVG` of it: the sum divided by the number of groups, each a releas
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import partial
 
 from sqlglot import exp
@@ -30,7 +31,7 @@ from dpsql.policy import fold
 _LARGEST = 1 << 40
 """The largest absolute value of what a group adds to a sum."""
 _OUTER = frozenset({"expressions", "from_", "where", "with_", "kind"})
-_INNER = frozenset({"expressions", "from_", "joins", "where", "group", "having", "kind"})
+_INNER = frozenset({"expressions", "from_", "joins", "where", "group", "having", "kind", "order"})
 
 
 def with_few_groups(query: Query, provenance: Provenance) -> exp.Query:
@@ -151,20 +152,30 @@ def _read_value(call: exp.Anonymous, inner: exp.Select) -> CountedValue | None:
 
 def divide(select: exp.Select, call: exp.Anonymous, counted: exp.Expr) -> list[exp.Select]:
     """Put a sum divided by the number of what it is over in the place of an average; return their blocks."""
-    parts, named = list[exp.Select](), list[exp.Expr]()
-    for name, argument in (("SUM", call.expressions[0]), ("COUNT", counted)):
-        made = copy_tree(select, "expressions", "with_")
-        one = exp.Anonymous(this=f"{MARK}{name}", expressions=[copy_tree(argument)])
-        made.set("expressions", [exp.alias_(one, "number")])
-        parts.append(made)
-        named.append(name_query(made, f"of {name}", quoted=True))
-    total, number = (exp.column("number", f"of {name}", quoted=True) for name in ("SUM", "COUNT"))
+    of = {"SUM": call.expressions[0], "COUNT": counted}
+    calls = {n: exp.Anonymous(this=f"{MARK}{n}", expressions=[copy_tree(each)]) for n, each in of.items()}
+    parts, (total, number) = take_apart(select, calls)
     some = exp.Anonymous(this=f"{MARK}NULLIF", expressions=[number, exp.Literal.number(0)])
     call.replace(keep_title(call, exp.Paren(this=exp.Div(this=total, expression=some))))
-    select.set("from_", exp.From(this=named[0]))
-    select.set("joins", [exp.Join(this=named[1], kind="CROSS")])
-    select.set("where", None)
     return parts
+
+
+def take_apart(
+    select: exp.Select, calls: Mapping[str, exp.Expr]
+) -> tuple[list[exp.Select], list[exp.Column]]:
+    """Put blocks of one number each beside each other in FROM of a block; return them, and their numbers."""
+    parts = []
+    for call in calls.values():
+        made = copy_tree(select, "expressions", "with_")
+        made.set("expressions", [exp.alias_(call, "number")])
+        parts.append(made)
+    first, *more = (
+        name_query(made, f"of {name}", quoted=True) for name, made in zip(calls, parts, strict=True)
+    )
+    select.set("from_", exp.From(this=first))
+    select.set("joins", [exp.Join(this=each, kind="CROSS") for each in more])
+    select.set("where", None)
+    return parts, [exp.column("number", f"of {name}", quoted=True) for name in calls]
 
 
 def _find_most(

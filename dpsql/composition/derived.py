@@ -82,7 +82,8 @@ def follow_derived(
     plain = replace(plain, barred=plain.barred or plain.traced)
     plans = [part.plan for part in plain.parts]
     released, numbers = _number_releases(plain.relations, plans)
-    traced = trace_rows(tree, columns, released, max(len(numbers), 1)) if numbers else None
+    barred = any(plan.existence is not None for plan in plans)
+    traced = trace_rows(tree, columns, released, max(len(numbers), 1), barred=barred) if numbers else None
     if traced is None:
         return plain, {}
     rows, whole, repeated = traced

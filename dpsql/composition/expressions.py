@@ -360,7 +360,7 @@ class ExpressionReader:
     def _pick(self, node: exp.Window, function: exp.Anonymous, name: str) -> Term:
         first, *rest = function.expressions
         inner, more = self.term(first), [self.term(each) for each in rest]
-        if self.filtered:
+        if self.filtered or self.tracer.barred:
             return Opaque(f"{name} over rows that noise chose")
         settled = self._without_noise([inner, *more], node)
         if settled is not None:
@@ -384,7 +384,7 @@ class ExpressionReader:
         """Return an aggregate of rows, or of the rows of a window."""
         whole = window or function
         args = function.expressions
-        if self.filtered:
+        if self.filtered or self.tracer.barred:
             return Opaque(f"{name} over rows that noise chose")
         inner = [Known("") if isinstance(each, exp.Star) else self.term(each) for each in args]
         settled = self._without_noise(inner, whole)

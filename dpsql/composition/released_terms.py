@@ -427,6 +427,7 @@ class QueryFollower(Protocol):
 
     released: Mapping[str, Mapping[int, int | str]]
     width: int
+    barred: bool
     whole: list[bool]
     aggregating: list[exp.Select | None]
 

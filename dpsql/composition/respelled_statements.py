@@ -124,7 +124,7 @@ def respell_statement(query: Query, provenance: Provenance) -> Query:
         tree = with_values_by_key(replace(query, tree=tree), provenance)
     distinct = find_nodes(tree, exp.Distinct) if nested else [n for n in nodes if isinstance(n, exp.Distinct)]
     values = [value for each in distinct for value in each.expressions]
-    if (nested and distinct) or not all(isinstance(value, exp.Column) for value in values):
+    if nested or not all(isinstance(value, exp.Column) for value in values):
         tree = with_distinct_rows(replace(query, tree=tree), provenance)
     if nested and find_nodes(tree, exp.Group, exp.SetOperation):
         from dpsql.composition.counted_groups import with_few_groups  # noqa: PLC0415  as above

@@ -43,7 +43,7 @@ _REPAIRS = 8
 _OTHER = lazy_pattern(r"\bfunctions?\b|\bis not supported\b|\bis not allowed (?:with|in this form)\b")
 """Words of messages about what another dialect may have."""
 _NO_SQL = lazy_pattern(
-    r"^(?:this is not SQL|SHOW does not support this|cannot read `|the function |syntax error: )"
+    r"^(?:this is not SQL|one statement|SHOW does not support|cannot read `|the function |syntax error: )"
 )
 _RELATION = lazy_pattern(r"(?i)\bFROM\s+\w")
 """What a statement has that is a SELECT, if it means one."""

@@ -292,7 +292,10 @@ class _Splitter:
     def _separate(self, release: ReleaseBlock, name: str) -> tuple[list[Query], exp.Select | None]:
         """Return the releases of a release block as plain blocks, and the SELECT over their released rows."""
         whole = self._fuse(release) or self._query(release)
-        selects, asked = readers(release.select, self.query.tree)
+        # Equal blocks are one release: which groups exist is decided for all readers of one of them.
+        alike = [each.select for each in self.kinds.releases if each.select == release.select]
+        found = [readers(each, self.query.tree) for each in alike or [release.select]]
+        selects, asked = [each for own, _ in found for each in own], any(asked for _, asked in found)
         query, rest = separate_closer(
             whole, self.analysed, name, readers=selects, asked=asked, provenance=self.provenance
         )

@@ -13,9 +13,9 @@ from dpsql.analysis.compiled_relation import Cte
 from dpsql.analysis.compiler import function_name, read_whole_number
 from dpsql.analysis.released.first_rows import FIRST, SumOfFirst
 from dpsql.analysis.statement_shapes import Provenance
-from dpsql.composition.counted_groups import divide, put_items
+from dpsql.composition.counted_groups import divide, put_items, take_apart
 from dpsql.composition.found_values import list_ctes_of
-from dpsql.language import MARK, Query, copy_tree, find_nodes, keep_title, list_given
+from dpsql.language import MARK, Query, copy_tree, find_nodes, keep_title, list_given, title_of
 from dpsql.policy import fold
 
 _OUTER = frozenset({"expressions", "from_", "where", "with_", "kind"})
@@ -38,18 +38,26 @@ def _put_number(select: exp.Select, of: Provenance, ctes: tuple[Cte, ...]) -> li
     """Put one number into the place of first rows that a block adds up; return blocks for an average."""
     first = select.args.get("from_")
     item = None if first is None else first.this
-    if list_given(select) - _OUTER or len(select.expressions) != 1:
-        return []
-    call = select.expressions[0].unalias()
-    name = (function_name(call) or "").lower()
     inner = item.this if isinstance(item, exp.Subquery) and not item.args.get("joins") else None
-    if name not in ("count", "sum", "avg") or len(call.expressions) != 1 or not isinstance(inner, exp.Select):
-        return []
-    argument = _name_items(call.expressions[0], inner, item.alias) if isinstance(item, exp.Subquery) else None
-    plain = not isinstance(argument, (exp.Star, exp.Distinct, exp.Kwarg)) and isinstance(call, exp.Anonymous)
-    if argument is None or not plain or list_given(inner) - _INNER:
+    if list_given(select) - _OUTER or not isinstance(inner, exp.Select) or list_given(inner) - _INNER:
         return []
     found = _read_limit(select, inner) or _read_number(select, inner)
+    calls = [each.unalias() for each in select.expressions]
+    if found is not None and len(calls) > 1 and all(map(_is_number, calls)):
+        titled = [(each, title_of(each)) for each in select.expressions]
+        parts, numbers = take_apart(select, {str(i): copy_tree(call) for i, call in enumerate(calls)})
+        listed = zip(numbers, titled, strict=True)
+        made_of = [exp.alias_(n, each.alias or title, quoted=True) for n, (each, title) in listed]
+        select.set("expressions", made_of)
+        return parts
+    call = calls[0]
+    if len(calls) != 1 or not _is_number(call) or not isinstance(item, exp.Subquery):
+        return []
+    name, of_rows = (function_name(call) or "").lower(), isinstance(call.expressions[0], exp.Star)
+    one = exp.Literal.number(1) if of_rows else call.expressions[0]
+    argument = _name_items(one, inner, item.alias)
+    if argument is None:
+        return []
     if found is None or of.find_unit(inner, ctes) is None or of.find_outer_column(inner, ctes) is not None:
         return []
     if name == "avg":
@@ -65,6 +73,16 @@ def _put_number(select: exp.Select, of: Provenance, ctes: tuple[Cte, ...]) -> li
     for part in ("from_", "joins", "where"):
         select.set(part, inner.args.get(part))
     return []
+
+
+def _is_number(call: exp.Expr) -> bool:
+    """Return whether a call is a number of first rows: COUNT, SUM or AVG of a value of each, or COUNT(*)."""
+    name = (function_name(call) or "").lower()
+    if not isinstance(call, exp.Anonymous) or len(call.expressions) != 1:
+        return False
+    star = isinstance(call.expressions[0], exp.Star)
+    plain = not isinstance(call.expressions[0], (exp.Distinct, exp.Kwarg))
+    return plain and (name == "count" or (name in ("sum", "avg") and not star))
 
 
 def _name_items(argument: exp.Expr, inner: exp.Select, alias: str) -> exp.Expr | None:

@@ -218,6 +218,8 @@ class TermTracer(Tracer):
     them, "" for a value without noise, else what a column without a known error is."""
     width: int = 1
     """How many released columns there are."""
+    barred: bool = False
+    """Whether groups of a release may be below its bar: which there are is not known."""
     whole: list[bool] = field(default_factory=list)
     """For each aggregate and window over released numbers whether it is of the groups that exist alone."""
     aggregating: list[exp.Select | None] = field(default_factory=list)
@@ -336,7 +338,12 @@ def _united_term(place: int, terms: Sequence[Term]) -> Term:
 
 
 def trace_rows(
-    tree: exp.Expr, columns: Columns, released: Mapping[str, Mapping[int, int | str]], width: int
+    tree: exp.Expr,
+    columns: Columns,
+    released: Mapping[str, Mapping[int, int | str]],
+    width: int,
+    *,
+    barred: bool = False,
 ) -> tuple[FollowedSelect, bool, bool] | None:
     """Follow a query, whose tree is changed; None if its columns are not known.
 
@@ -347,7 +354,7 @@ def trace_rows(
     if drawn:
         return None
     try:
-        tracer = TermTracer(columns, itertools.count(), released, width)
+        tracer = TermTracer(columns, itertools.count(), released, width, barred)
         rows = tracer.query(tree, {})
         return rows, any(tracer.whole), any(select is not rows.node for select in tracer.aggregating)
     except (UnknownColumnsError, *_NOT_FOLLOWED):

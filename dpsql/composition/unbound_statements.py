@@ -83,6 +83,10 @@ def _find_meant(query: Query, name: str, at: int | None) -> tuple[str | None, Fi
     if first is not None and fold(name) == "rownum":
         limit = f" LIMIT {int(first[2]) - (first[1] == '<')}"
         return limit.strip(), Fix("", *first.span(), also=(Fix(limit, len(text), len(text)),))
+    unnamed = [*re.finditer(rf"(?i)\b\w+\(\s*(?:\w+\.)?{re.escape(name)}\s*\)(?=\s*,|\s+FROM\b)", text)]
+    if len(unnamed) == 1:
+        written = f"{unnamed[0][0]} AS {name}"
+        return written, Fix(f" AS {name}", unnamed[0].end(), unnamed[0].end())
     known = {n.alias for n in walk_tree(query.tree) if isinstance(n, exp.Alias)}
     known |= {n.name for n in walk_tree(query.tree) if isinstance(n, exp.Column)} - {name}
     close = difflib.get_close_matches(name, sorted(known - {name}), 1, 0.7)
@@ -187,7 +191,7 @@ def _windows_in_having(query: Query) -> QueryRefused:
 
 
 _ROW_WINDOWS = lazy_pattern(
-    r"(?i)\b(?:LAG|LEAD|RANK|DENSE_RANK|ROW_NUMBER|FIRST_VALUE|LAST_VALUE|NTILE)\s*\((?:[^()]|\([^()]*\))*\)(?!\s*OVER\b)"
+    r"(?i)\b(?:LAG|LEAD|(?:DENSE_|PERCENT_)?RANK|CUME_DIST|ROW_NUMBER|FIRST_VALUE|LAST_VALUE|NTILE)\s*\((?:[^()]|\([^()]*\))*\)(?!\s*OVER\b)"
 )
 
 
@@ -200,7 +204,9 @@ def _window_without_over(query: Query) -> QueryRefused:
     calls = [*_ROW_WINDOWS.finditer(text)]
     if span is None or not calls:
         return query.source.refuse(said, None, "LAG(n) OVER (ORDER BY ..)")
-    ranked = re.fullmatch(r"(?is)((?:DENSE_)?RANK|ROW_NUMBER)\s*\(\s*(\S.*)\)", calls[0][0])
+    ranked = re.fullmatch(
+        r"(?is)((?:DENSE_|PERCENT_)?RANK|ROW_NUMBER|CUME_DIST)\s*\(\s*(\S.*)\)", calls[0][0]
+    )
     if ranked is not None:
         written = f"{ranked[1]}() OVER (ORDER BY {ranked[2].strip()} DESC)"
         return query.source.refuse(

@@ -305,7 +305,10 @@ def with_distinct_rows(query: Query, provenance: Provenance) -> exp.Query:
 
 
 def _read(select: exp.Select) -> exp.Select | None:
-    """Return the SELECT DISTINCT whose rows a block counts, if it does nothing else; None for others."""
+    """Return the SELECT whose different rows a block counts, if it does nothing else; None for others.
+
+    They are those of DISTINCT, or of GROUP BY all that it selects.
+    """
     first = select.args.get("from_")
     item = None if first is None else first.this
     if list_given(select) - _OUTER or len(select.expressions) != 1 or not isinstance(item, exp.Subquery):
@@ -317,12 +320,12 @@ def _read(select: exp.Select) -> exp.Select | None:
         return None
     if not all(isinstance(each, exp.Kwarg) for each in arguments[1:]):
         return None
-    if not isinstance(inner, exp.Select) or list_given(inner) - _INNER - {"order"}:
+    if not isinstance(inner, exp.Select) or list_given(inner) - _INNER - {"order", "group"}:
         return None
-    distinct = inner.args.get("distinct")
-    if distinct is None:
+    distinct, group = inner.args.get("distinct"), inner.args.get("group")
+    if (distinct is None) == (group is None) or (group is not None and not _is_of_items(group, inner)):
         return None
-    on = distinct.args.get("on")
+    on = distinct.args.get("on") if distinct is not None else None
     if on is not None:  # each row of DISTINCT ON is that of one value, whichever row it is
         listed = on.expressions if isinstance(on, exp.Tuple) else [on.unnest()]
         renamed = {i.alias for i in inner.expressions if isinstance(i, exp.Alias)} - {""}
@@ -334,14 +337,30 @@ def _read(select: exp.Select) -> exp.Select | None:
     return inner if plain else None
 
 
+def _is_of_items(group: exp.Group, select: exp.Select) -> bool:
+    """Return whether the keys of a GROUP BY are what its SELECT selects, and nothing else."""
+    if list_given(group) - {"expressions"}:
+        return False
+    named = {item.alias: item.this for item in select.expressions if isinstance(item, exp.Alias)}
+    keys = [
+        named.get(k.name, k) if isinstance(k, exp.Column) and not k.table else k for k in group.expressions
+    ]
+    return {key.sql() for key in keys} == {item.unalias().sql() for item in select.expressions}
+
+
 def _is_of_units(inner: exp.Select, provenance: Provenance) -> bool:
-    """Return whether different rows are those of several units: none of their columns is one unit's."""
+    """Return whether different rows are those of several units: none of their columns is one unit's.
+
+    Groups of keys without declared values are counted another way (see `counted_groups`).
+    """
     if provenance.find_unit(inner, ()) is None:
         return False
     try:
-        return not any(provenance.read_values(inner, item.unalias(), ())[0] for item in inner.expressions)
+        judged = [provenance.read_values(inner, item.unalias(), ()) for item in inner.expressions]
     except QueryRefused:
         return False
+    declared = inner.args.get("group") is None or all(known for _, known in judged)
+    return declared and not any(owned for owned, _ in judged)
 
 
 def text_of_row(values: list[exp.Expr]) -> exp.Expr:

@@ -28,7 +28,7 @@ from sqlglot.tokenizer_core import Token, TokenType
 from dpsql.analysis.public_limits import find_fault
 from dpsql.engines.duckdb import duckdb_settings
 from dpsql.engines.worker import UnboundQuery, running_statement
-from dpsql.errors import UNKNOWN_STATES, ProgrammingError, QueryRefused, ResultTooLarge
+from dpsql.errors import UNKNOWN_STATES, Fix, ProgrammingError, QueryRefused, ResultTooLarge
 from dpsql.kernel.charged_work import UNCHARGED, Cancelled
 from dpsql.kernel.key_columns import clear_nulls
 from dpsql.kernel.tree import DOMAIN_SCHEMA, literal_sql, quote
@@ -176,7 +176,9 @@ def unbound_error(
     at = None if text is None else _find_place(name, position, sql, text)
     if at is not None and text is not None:
         hint = _hint_columns(name, text, tables) if what == "column" else None
-        return StatementText(text).refuse(message, at, hint, unknown=what)
+        close = re.fullmatch(r"did you mean (\w+)\?", hint or "")
+        fix = None if close is None else Fix(close[1], at, at + len(name))
+        return StatementText(text).refuse(message, at, hint, fix, unknown=what)
     error = ProgrammingError(f"{message}, so the engine cannot bind this public statement")
     error.sqlstate = UNKNOWN_STATES[what]
     return error

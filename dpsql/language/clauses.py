@@ -17,8 +17,9 @@ from dpsql.errors import Fix
 from dpsql.kernel.loss import exact
 from dpsql.language.options import MAX_INTEGER, parse_options
 from dpsql.language.statement import Clause, Clauses, Options, StatementText
-from dpsql.language.tokens import Cursor, find_closing_parenthesis
+from dpsql.language.tokens import Cursor, find_closing_parenthesis, has_kinds
 from dpsql.lazy_dataclass import dataclass
+from dpsql.lazy_pattern import lazy_pattern
 
 _PER_ROW = ("PERCENTILE_CONT", "QUANTILES", "VAR_POP", "STDDEV_POP")
 """Aggregates whose bounds hold for each row; those of the others hold for each group."""
@@ -64,6 +65,40 @@ def standardize_tokens(source: StatementText, tokens: Sequence[Token]) -> list[T
         out.append(token)
         i += 1
     return out
+
+
+def join_names(source: StatementText, tokens: Sequence[Token], dialect: str) -> list[Token]:
+    """Return tokens of which a name in brackets (T-SQL, SQLite), or with dashes (BigQuery), is one.
+
+    >>> from dpsql.language.tokens import tokenize
+    >>> source = StatementText("SELECT [the key], a - b FROM my-project.shop.t")
+    >>> [t.text for t in join_names(source, tokenize(source), "TSQL")][1:4]
+    ['the key', ',', 'a']
+    >>> [t.text for t in join_names(source, tokenize(source), "BIGQUERY")][-6:]
+    ['FROM', 'my-project', '.', 'shop', '.', 't']
+    """
+    brackets = dialect in {"TSQL", "SQLITE"} and has_kinds(tokens, TokenType.L_BRACKET)
+    dashes = dialect == "BIGQUERY" and has_kinds(tokens, TokenType.DASH)
+    if not brackets and not dashes:
+        return list(tokens)
+    out: list[Token] = []
+    for token in tokens:
+        if out and token.start <= out[-1].end:
+            continue  # a part of the name before it
+        end = -1
+        if brackets and token.token_type == TokenType.L_BRACKET:
+            end = source.text.find("]", token.start)
+        elif dashes and out and out[-1].token_type in {TokenType.FROM, TokenType.JOIN}:
+            found = _DASHED.match(source.text, token.start)
+            end = found.end() - 1 if found else -1
+        if end > token.start:
+            text = source.text[token.start : end + 1].strip("[]")
+            token = Token(TokenType.IDENTIFIER, text, token.line, token.col, token.start, end)  # noqa: PLW2901
+        out.append(token)
+    return out
+
+
+_DASHED = lazy_pattern(r"[A-Za-z_]\w*(-\w+)+(?=\.)")
 
 
 def _retype(token: Token, text: str, kind: TokenType = TokenType.VAR) -> Token:

@@ -56,6 +56,7 @@ def refuse_unknown(source: StatementText, token: Token) -> Exception:
         said, hint = ("this is not SQL", meant) if unwrap(source.text) is None else (_AROUND, BARE)
         return source.refuse(said, token.start, hint, Fix(meant, 0, len(source.text)))
     close = difflib.get_close_matches(word.upper(), _STATEMENTS, 1, 0.7)
+    close = ["SELECT"] if word.upper() == "SEL" else close  # Teradata
     if close and not (word.upper() in _ASKING or source.text.rstrip().endswith("?")):
         fix = Fix(close[0], token.start, token.start + len(word))
         said = f"cannot read `{word[:40]}`"

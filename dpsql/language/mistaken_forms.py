@@ -43,7 +43,7 @@ _FORMS = (
     (r"\s+(?:IS\s+)?NOT\s+EQUALS?(?:\s+TO)?\b", " <>"),
     (r"\s+(?:IS\s+)?EQUALS?(?:\s+TO)?\b", " ="),
     (r"!==|=!(?!=)|<\s+>|!\s+=|\bNOT\s*=", "<>"),
-    (r"===", "="),
+    (r"===|:=", "="),
     (r">\s+=", ">="),
     (r"<\s+=|=<", "<="),
     (r"\s+NOT\s+(?=['\d])", " <> "),
@@ -116,6 +116,10 @@ _FORMS = (
     (
         r"STUFF\s*\(\s*\(\s*SELECT\s+(?:DISTINCT\s+)?(?:'[^']*'\s*\+\s*)?(.*?)\s+FROM\s.*?FOR\s+XML\s+PATH.*?,\s*''\s*\)",
         r"STRING_AGG(\1, ',')",
+    ),
+    (
+        r"\A(\s*WITH\b(?:(?!\)\s*SELECT\b).)*?\b(\w+)\s+AS\s*\((?:(?!\bAS\s*\().)*\))\s*;?\s*\Z",
+        r"\1 SELECT * FROM \2",
     ),
     (r"\s+INTO\s+(?:OUTFILE|DUMPFILE)\s.*\Z", ""),
 )

@@ -13,7 +13,7 @@ from dpsql.errors import Fix
 from dpsql.language import parameters as params
 from dpsql.language.all_statements import Explain, ExplainForm, Statement
 from dpsql.language.check_statements import parse_stream_statement
-from dpsql.language.clauses import lift_clauses, standardize_tokens
+from dpsql.language.clauses import join_names, lift_clauses, standardize_tokens
 from dpsql.language.command_statements import (
     STREAMS,
     parse_describe,
@@ -26,11 +26,12 @@ from dpsql.language.command_statements import (
 from dpsql.language.dialect_forms import drop_limit_casts, standardize_forms
 from dpsql.language.duckdb_dialect import DuckDBText
 from dpsql.language.parameters import Parameters
-from dpsql.language.statement import Clauses, Query, Refine, StatementText
+from dpsql.language.statement import Clause, Clauses, Query, Refine, StatementText
 from dpsql.language.stream_statements import Ask, Check, FirstStable, OpenChecks, StreamCommand
 from dpsql.language.syntax_trees import (
     MARK,
     copy_tree,
+    find_nodes,
     rename_public_schema,
     separate_distinct_arguments,
     walk_tree,
@@ -46,6 +47,7 @@ from dpsql.language.tokens import (
     quote_aliases,
     tokenize,
 )
+from dpsql.lazy_dataclass import replace
 from dpsql.lazy_pattern import lazy_pattern
 
 TITLE = "title"
@@ -63,6 +65,7 @@ _OPENS = frozenset({TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.L_BRACE})
 _CLOSES = frozenset({TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.R_BRACE})
 _SEVERAL = (exp.Columns, exp.Explode, exp.Unnest)
 """What may be several columns."""
+_CALL = lazy_pattern(r"(?i)(?:(?:CAST\s*)?\(\s*)*(\w+)\s*\(")
 _GAP = lazy_pattern(rf"{OPAQUE}|\s+", re.DOTALL)
 
 
@@ -321,17 +324,58 @@ def _parse_bound(
     if len(written) > 1:
         raise source.syntax("a statement has one dialect", max(written.values()))
     named = next(iter(written), dialect) or ""
-    tokens = move_named_first(mark_functions(close_conditions(lifted.tokens)))
+    named_tokens = join_names(source, lifted.tokens, named)
+    tokens = move_named_first(mark_functions(close_conditions(named_tokens)))
     tree, *nodes = _parse_tree(source, tokens, named)
     if not isinstance(tree, exp.Query):
         raise source.refuse("only SELECT statements are run", bound[0].start)
     selects = [node for node in (tree, *nodes) if isinstance(node, exp.Select)]
     for select in selects:
         _set_place(select)
-    write_titles(source, lifted.tokens, selects)
-    inner = dict(lifted.clauses)
+    select_at = {select.meta["select"]: select for select in selects}
+    write_titles(source, named_tokens, selects)
+    if named == "POSTGRES":
+        for select in selects:
+            _name_calls(select)
+    inner = {place: _limit_ordered(select_at.get(place), c) for place, c in lifted.clauses.items()}
     own = inner.pop(tree.meta["select"], Clauses()) if isinstance(tree, exp.Select) else Clauses()
     return Query(source, tree, own.options, own.clause, own.has_options, used, inner)
+
+
+def _limit_ordered(select: exp.Select | None, clauses: Clauses) -> Clauses:
+    """Write `SELECT TOP k .. ORDER BY ..` as the LIMIT that it is; return the clauses that stay."""
+    clause = clauses.clause
+    if select is None or clause.top is None or clause.threshold is not None:
+        return clauses
+    starts = [n.meta["start"] for n in find_nodes(select, exp.Identifier) if "start" in n.meta]
+    first = bool(starts) and clause.at < min(starts)
+    if not first or not select.args.get("order") or select.args.get("limit"):
+        return clauses
+    select.set("limit", exp.Limit(expression=exp.Literal.number(clause.top)))
+    return replace(clauses, clause=Clause())
+
+
+def _name_calls(select: exp.Select) -> None:
+    """Name the calls of a subquery that have no alias as PostgreSQL does: `RANK() OVER (..)` is `rank`."""
+    subquery = select.parent
+    place = getattr(subquery, "parent", None)
+    if not isinstance(subquery, exp.CTE) and not isinstance(place, (exp.From, exp.Join)):
+        return
+    items = select.expressions
+    names = [item.output_name.lower() if _is_named(item) else _name_call(item) for item in items]
+    for item, name in zip(items, names, strict=True):
+        if name and not _is_named(item) and names.count(name) == 1:
+            item.replace(exp.alias_(copy_tree(item), name, quoted=True, copy=False))
+
+
+def _name_call(item: exp.Expr) -> str:
+    node, written = item, _CALL.match(title_of(item))
+    while isinstance(node, (exp.Window, exp.Filter, exp.WithinGroup, exp.Cast, exp.Paren)):
+        node = node.this
+    if isinstance(node, exp.Column):
+        return str(node.name).lower()
+    called = written is not None and isinstance(node, exp.Func) and not isinstance(node, exp.Binary)
+    return written[1].lower() if written is not None and called else ""
 
 
 def _set_place(select: exp.Select) -> None:

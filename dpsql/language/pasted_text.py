@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import re
 
 from dpsql.lazy_pattern import lazy_pattern
@@ -32,7 +33,7 @@ _BEHIND = lazy_pattern(
 )
 _QUOTED = lazy_pattern(
     rf"""(?isx)\s*(?:[\w.]+\s*=\s*)?(?:[\w.]+\(\s*|(?:[\w./$-]+\s+)+(?:--?\w+[=\s]\s*)?)
-    [rfb]?(\"\"\"|\'\'\'|["'])\s*({_STATEMENT}.*?)\s*;?\s*\1"""
+    [rfbn]?(\"\"\"|\'\'\'|["'])\s*({_STATEMENT}.*?)\s*;?\s*\1"""
 )
 """A statement in quotes, as an argument of a call or of a command of a shell."""
 _NAMED = (
@@ -65,6 +66,9 @@ def unwrap(text: str) -> str | None:
         match = re.fullmatch(rf"(?i)\s*(?:{meant})\s*;?\s*", text)
         if match is not None:
             return match.expand(written)
+    if re.search(r"&(?:gt|lt|amp|quot|apos|nbsp|#39);", text):
+        plain = html.unescape(text)
+        return unwrap(plain) or plain
     bound = _VARIABLES.match(text)
     if bound is not None and re.match(rf"(?i){_STATEMENT}", text[bound.end() :]):
         rest = text[bound.end() :]

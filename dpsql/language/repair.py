@@ -155,6 +155,10 @@ def _find_repairs(text: str, tokens: list[Token], at: int) -> Iterator[_Repair]:
     listed = _clause_of(tokens, i) in _LISTS and not _is_keyword(here)
     for token in [each for each in near if listed and not _is_keyword(each)]:
         yield replace(_make_insertion(",", token.end + 1), guess="the comma"), ""
+    lacking_ends = [t.token_type for t in tokens]
+    opened = lacking_ends.count(TokenType.L_PAREN) - lacking_ends.count(TokenType.R_PAREN)
+    if here is tokens[-1] and opened > 0:
+        yield _make_insertion(")" * opened, tokens[-1].end + 1), ""
     yield from _close_calls(tokens, i)
     words = {token.text.upper() for token in tokens}
     ends = (
@@ -167,6 +171,7 @@ def _find_repairs(text: str, tokens: list[Token], at: int) -> Iterator[_Repair]:
     rest = tokens[i:]
     parts = any(_is_keyword(t) or t.token_type in (TokenType.L_PAREN, TokenType.EQ) for t in rest)
     parts = parts or any(True for token in rest for _ in _find_spellings(token))
+    parts = parts or any(t.token_type in (TokenType.STRING, TokenType.NUMBER) for t in rest)
     if not parts and here.text.upper() not in ("TOP", "ARGMAX", "ABOVE", "%"):
         left = text[here.start : tokens[-1].end + 1]
         guess = f"that `{left}` asks nothing"

@@ -396,3 +396,6 @@ SELECT COUNT(DISTINCT user_id) FROM visits v WHERE EXISTS (SELECT 1 FROM visits 
 
 -- R5902
 WITH v(user_id, day, current_date) AS (SELECT user_id, day, DATE '2024-01-02' FROM visits) SELECT COUNT(DISTINCT user_id) FROM v WHERE day > "current_date"
+
+-- R513
+SELECT COUNT(DISTINCT user_id) FROM (SELECT user_id, page FROM visits GROUP BY user_id, page QUALIFY ROW_NUMBER() OVER (PARTITION BY user_id ORDER BY COUNT(*) DESC, page) = 1)

@@ -1919,3 +1919,87 @@ SELECT DCount("*", "patients", "sex='F'")
 -- M477 a question with a join
 -- meant: SELECT sex, AVG(cost) FROM visits JOIN patients USING (patient_id) WHERE clinic = 'Lake View' GROUP BY sex
 what is the mean cost of visits at Lake View by sex
+
+-- M478 typing errors in each word
+-- meant: SELECT clinic, AVG(cost) FROM visits GROUP BY clinic
+SELCT clinc, AVG(cots) FORM visits GROUP BT clinc
+
+-- M479 WHERE alone in COUNT
+-- meant: SELECT COUNT(*) FILTER (WHERE YEAR(visit_date)=2023) AS y23, COUNT(*) FILTER (WHERE YEAR(visit_date)=2024) AS y24 FROM visits
+SELECT COUNT(WHERE YEAR(visit_date)=2023) AS y23, COUNT(WHERE YEAR(visit_date)=2024) AS y24 FROM visits
+
+-- M480 a column in single quotes
+-- meant: SELECT SUM(cost) FROM visits
+SELECT SUM('cost') FROM visits
+
+-- M481 a dollar sign
+-- meant: SELECT COUNT(*) FROM visits WHERE cost > 100
+SELECT COUNT(*) FROM visits WHERE cost > $100
+
+-- M482 groups of at least a share of all
+-- meant: SELECT clinic, COUNT(*) FROM visits GROUP BY clinic QUALIFY COUNT(*) > 5 / 100 * SUM(COUNT(*)) OVER ()
+SELECT clinic, COUNT(*) FROM visits GROUP BY clinic HAVING COUNT(*) > 5%
+
+-- M483 bounds as of BigQuery
+-- meant: SELECT SUM(cost, contribution_bounds_per_group => (0, 200)) FROM visits
+SELECT SUM(cost CLAMPED BETWEEN 0 AND 200) FROM visits
+
+-- M484 rows by their number
+-- meant: SELECT COUNT(DISTINCT patient_id) FROM visits
+SELECT * FROM visits WHERE ROWNUM < 10
+
+-- M485 an ordinal number of a day
+-- meant: SELECT COUNT(*) FROM visits WHERE visit_date > '2024-01-01'
+SELECT COUNT(*) FROM visits WHERE visit_date > '1st Jan 2024'
+
+-- M486 a moment with a zone for a day
+-- meant: SELECT COUNT(*) FROM visits WHERE visit_date >= '2024-01-01'
+SELECT COUNT(*) FROM visits WHERE visit_date >= '2024-01-01T00:00:00Z'
+
+-- M487 a day in words
+-- meant: SELECT COUNT(*) FROM visits WHERE visit_date >= (date_trunc('month', current_date) - INTERVAL 1 month)
+SELECT COUNT(*) FROM visits WHERE visit_date >= 'last month'
+
+-- M488 a formula of aggregates in another aggregate
+-- meant: SELECT AVG(n) FROM (SELECT DATEDIFF(MAX(visit_date), MIN(visit_date)) AS n FROM visits GROUP BY patient_id)
+SELECT AVG(DATEDIFF(MAX(visit_date), MIN(visit_date))) FROM visits GROUP BY patient_id
+
+-- M489 a rank without OVER
+-- meant: SELECT clinic, PERCENT_RANK() OVER (ORDER BY AVG(cost) DESC) FROM visits GROUP BY clinic
+SELECT clinic, PERCENT_RANK(AVG(cost)) FROM visits GROUP BY clinic
+
+-- M490 a procedure that runs a statement
+-- meant: SELECT COUNT(*) FROM visits
+EXEC sp_executesql N'SELECT COUNT(*) FROM visits'
+
+-- M491 WITH without a SELECT
+-- meant: WITH x AS (SELECT clinic, SUM(cost) s FROM visits GROUP BY clinic) SELECT * FROM x
+WITH x AS (SELECT clinic, SUM(cost) s FROM visits GROUP BY clinic)
+
+-- M492 a number without a name in WITH
+-- meant: WITH x AS (SELECT clinic, SUM(cost) AS cost FROM visits GROUP BY clinic) SELECT clinic, cost FROM x
+WITH x AS (SELECT clinic, SUM(cost) FROM visits GROUP BY clinic) SELECT clinic, cost FROM x
+
+-- M493 a subquery without parentheses
+-- meant: SELECT AVG(s) FROM (SELECT patient_id, SUM(cost) AS s FROM visits GROUP BY patient_id)
+SELECT AVG(s) FROM SELECT patient_id, SUM(cost) AS s FROM visits GROUP BY patient_id
+
+-- M494 the label of the largest value
+-- meant: SELECT clinic FROM visits GROUP BY clinic ORDER BY SUM(cost) DESC LIMIT 1
+SELECT MAX_BY(clinic, cost) FROM visits
+
+-- M495 buckets without their ends
+-- meant: SELECT WIDTH_BUCKET(cost, 0, 100, 10) b, COUNT(*) FROM visits GROUP BY b
+SELECT WIDTH_BUCKET(cost, 10) b, COUNT(*) FROM visits GROUP BY b
+
+-- M496 ALL for NOT IN
+-- meant: SELECT COUNT(*) FROM visits WHERE clinic NOT IN ('Summit', 'Orchard')
+SELECT COUNT(*) FROM visits WHERE clinic != ALL ('Summit', 'Orchard')
+
+-- M497 signs as of HTML
+-- meant: SELECT COUNT(*) FROM visits WHERE cost > 100 AND minutes < 50
+SELECT COUNT(*) FROM visits WHERE cost &gt; 100 AND minutes &lt; 50
+
+-- M498 patterns of a public column without the column
+-- meant: SELECT COUNT(*) FROM diagnoses WHERE diagnosis LIKE '%asthma%' OR diagnosis LIKE '%copd%'
+SELECT COUNT(*) FROM diagnoses WHERE diagnosis LIKE '%asthma%' OR '%copd%'

@@ -73,4 +73,4 @@ def test_a_false_declaration_opens_nothing(tmp_path_factory: pytest.TempPathFact
     with duckdb.connect(str(folder / "data.duckdb")) as made:
         made.execute("DELETE FROM open_ WHERE u IS NULL")
     with dpsql.connect(str(folder / "dpsql.toml"), analyst="anna") as private:
-        assert "without a u" not in private.execute("SELECT COUNT(*) FROM open_").release.line
+        assert "without a u" not in str(private.execute("SELECT COUNT(*) FROM open_").release)

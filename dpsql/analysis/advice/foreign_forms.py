@@ -169,6 +169,22 @@ def write_second(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice 
     return f"{name}(y, x)", None, f"{name} takes two expressions, y and x"
 
 
+def enclose_subquery(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
+    """Write the parentheses of `FROM SELECT ..`, to the end of the statement."""
+    found = re.search(r"(?is)\bFROM\s+(SELECT\b[^;]*?)\s*;?\s*\Z", of.text)
+    written = "" if found is None else f"({found[1]})"
+    return None if found is None else ("FROM (SELECT ..)", Fix(written, *found.span(1)))
+
+
+def write_in(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
+    """Write `= ANY ('a', 'b')` and `<> ALL ('a', 'b')` with IN."""
+    found = re.search(r"(?i)(=\s*(?:ANY|SOME)|(?:<>|!=)\s*ALL)\s*(?=\(\s*['\d])", of.text)
+    if found is None:
+        return None
+    written = "IN " if found[1][0] == "=" else "NOT IN "
+    return written.strip(), Fix(written, *found.span())
+
+
 def quote_date(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
     """Quote a day: 2024-01-01 is a number, 2022."""
     found = list(re.finditer(r"(?<![\w'/-])\d{4}([-/])\d\d?\1\d\d?(?![\w'/-])", of.text))

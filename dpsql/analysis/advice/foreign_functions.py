@@ -271,6 +271,15 @@ def _move_epsilon(of: RefusedStatement, written: str, span: tuple[int, int], eps
     return f"SELECT {clause} ..", Fix(written, *span, also=(added,))
 
 
+def bound_buckets(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
+    """Write the ends that `WIDTH_BUCKET(x, 10)` lacks."""
+    call = of.call(node)
+    if call is None or len(call[2]) != 2:
+        return None
+    written = f"WIDTH_BUCKET({call[2][0]}, 0, 100, {call[2][1]})"
+    return written, Fix(written, call[0], call[1], guess="from 0 to 100")
+
+
 def show_budget(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
     """Show the budget where a function or a table is asked for it."""
     if "budget" not in of.text.lower() or one.unknown == "column":

@@ -57,6 +57,16 @@ def group_by_items(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advic
     return f"GROUP BY {text[last[0] : last[1]]}, {keys}", Fix(f", {keys}", last[1], last[1])
 
 
+def order_by_last(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
+    """Write the number of the last item where ORDER BY has one that no item has."""
+    at, select = of.query.source.position(node), node.find_ancestor(exp.Select)
+    number = re.match(r"\d+\b", of.text[at:])
+    if number is None or select is None or int(number[0]) <= len(select.expressions):
+        return None
+    last = str(len(select.expressions))
+    return f"ORDER BY {last}", Fix(last, at, at + number.end(), guess=f"ORDER BY {last}")
+
+
 def number_items(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
     """Write the numbers of the items besides counts where GROUP BY has one that no item has."""
     key = of.original(node)

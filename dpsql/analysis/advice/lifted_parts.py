@@ -352,6 +352,21 @@ def join_lookup(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice |
     return join, Fix(of.text[slice(*span)], *around, also=(Fix(f" {join}", at, at),))
 
 
+def order_for_argument(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
+    """Order groups by a sum for `MAX_BY(label, x)`, which would name one row's label."""
+    call = of.call(node)
+    block = of.outline.block(0 if call is None else call[0])
+    if call is None or len(call[2]) != 2 or block is None or block.from_ is None:
+        return None
+    label, value = call[2]
+    way = "" if of.text[call[0] :].upper().startswith(("MIN_BY", "ARG_MIN", "ARGMIN")) else " DESC"
+    stop = min((t.start for t in block.clauses if t.token_type != TokenType.WHERE), default=block.end)
+    rows = of.text[block.from_.start : stop].strip()
+    made = f"SELECT {label} {rows} GROUP BY {label} ORDER BY SUM({value}){way} LIMIT 1"
+    asks = f"the {label} with the {'largest' if way else 'smallest'} sum of {value}"
+    return made, Fix(made, block.select.start, len(of.text), asks=asks)
+
+
 def order_for_largest(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
     """Order groups and take the first, where MAX_BY names the key with the largest number."""
     select, block = of.query.tree, of.outline.block(0)

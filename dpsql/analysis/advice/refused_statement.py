@@ -22,7 +22,7 @@ from dpsql.language import (
     write_name,
 )
 from dpsql.lazy_dataclass import dataclass
-from dpsql.policy import Policy, Table, TableDomain, UnitColumn, fold
+from dpsql.policy import Policy, Table, TableDomain, UnitColumn, fold, path_of
 
 _SET_OPERATIONS = (TokenType.UNION, TokenType.EXCEPT, TokenType.INTERSECT)
 
@@ -146,14 +146,18 @@ def join_clause(of: RefusedStatement, table: Table, to: FromTable) -> tuple[str,
         return None
     if to.table.unit is not None and table.unit is not None:
         mine = table.unit.column if isinstance(table.unit, UnitColumn) else None
-        if mine is None or to.unit is None:
+        path = path_of(of.policy.tables, to.table)  # of the table that has the unit, if it is another one
+        via = path[-1].unit if path else None
+        unit = via.column if isinstance(via, UnitColumn) else to.unit
+        if mine is None or unit is None:
             return None
-        same = fold(mine) == fold(to.unit)
-        on = f"USING ({mine})" if same else f"ON {to.alias}.{to.unit} = {table.name}.{mine}"
+        same = fold(mine) == fold(unit) and to.unit is not None
+        on = f"USING ({mine})" if same else f"ON {to.alias}.{unit} = {table.name}.{mine}"
         return f"JOIN {table.name} {on}", max(ends)
     for column, domain in to.table.domain.items():
         if isinstance(domain, TableDomain) and fold(domain.table) == fold(table.name):
             if fold(column) == fold(domain.column):
                 return f"JOIN {table.name} USING ({column})", max(ends)
             return f"JOIN {table.name} ON {to.alias}.{column} = {table.name}.{domain.column}", max(ends)
-    return None
+    keys = [key[0] for key in table.unique if len(key) == 1 and to.column(key[0]) is not None]
+    return (f"JOIN {table.name} USING ({keys[0]})", max(ends)) if table.public and len(keys) == 1 else None

@@ -224,7 +224,7 @@ def _map_examples(query: Query, policy: Policy, catalog: Catalog) -> dict[str, s
             tables.append(table)
     tables = tables or [t for t in policy.tables.values() if not t.public]
     known = {fold(t.name) for t in policy.tables.values()}
-    known |= {fold(name) for t in tables for name, _ in catalog.columns(t.name)}
+    known |= {fold(name) for t in policy.tables.values() for name, _ in catalog.columns(t.name)}
     examples: tuple[str, ...] = ("visits", "page", "country", "day")
     own = {word: word for word in examples if word in known}
     if not tables:

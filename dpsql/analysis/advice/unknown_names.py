@@ -80,6 +80,7 @@ def advise_on_column(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Adv
         return None  # it exists, but not in this place
     return (
         _drop_remark(of, node)
+        or _join_words(of, node, named)
         or advise_on_renamed_column(of, node, one)
         or _name_list(of, node, select)
         or _quote_text(of, node)
@@ -343,6 +344,16 @@ def _drop_remark(of: RefusedStatement, node: exp.Column) -> Advice | None:
     if found is None or end < 0:
         return None
     return "-- begins a remark", Fix("", found.start(), end, guess=f"that `{of.text[at:end]}` is a remark")
+
+
+def _join_words(of: RefusedStatement, node: exp.Column, named: list[FromTable]) -> Advice | None:
+    """`order-id`, which is a difference, where there is a column `order_id`."""
+    whole = node.parent
+    sides = (whole.this, whole.expression) if isinstance(whole, exp.Sub) else ()
+    span = of.outline.span(whole) if whole is not None and sides else None
+    written = "_".join(side.name for side in sides if isinstance(side, exp.Column))
+    column = next((c for n in named if (c := n.column(written)) is not None), None)
+    return (column, Fix(column, *span)) if column is not None and span is not None else None
 
 
 def _quote_text(of: RefusedStatement, node: exp.Column) -> Advice | None:

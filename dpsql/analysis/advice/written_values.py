@@ -193,6 +193,11 @@ def _read_month(text: str) -> date | None:
 
 
 _NAMED_DAYS = {"today": "current_date", "now": "current_date", "yesterday": "(current_date - INTERVAL 1 DAY)"}
+_NAMED_DAYS |= {
+    f"{which} {part}": f"(date_trunc('{part}', current_date){back.format(part)})"
+    for part in ("week", "month", "quarter", "year")
+    for which, back in (("this", ""), ("last", " - INTERVAL 1 {}"), ("previous", " - INTERVAL 1 {}"))
+}
 _NAMED_DAYS |= {"tomorrow": "(current_date + INTERVAL 1 DAY)"}
 
 
@@ -206,6 +211,16 @@ def compare_year(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice 
         return None
     written = f"YEAR({of.text[slice(*span)]})"
     return one.hint, Fix(written, *span)
+
+
+def drop_offset(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
+    """Leave the offset of a moment out, and its time where a DATE has none."""
+    found = re.search(r"'(\d{4}-\d\d-\d\d)([T ][\d:.]+)?\s*(Z|[+-]\d\d:?\d*)'", of.text)
+    if found is None:
+        return None
+    day = one.message.endswith("a DATE has none")
+    written = f"'{found[1]}'" if day else f"'{found[1]}{(found[2] or '').replace('T', ' ')}'"
+    return written, Fix(written, *found.span(), provided="times are of that zone")
 
 
 def write_series(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
@@ -241,7 +256,8 @@ def _read_days(texts: list[str]) -> list[list[date]]:
     found = []
     for form in _DATES:
         try:
-            found.append([datetime.strptime(text.strip(), form).date() for text in texts])
+            plain = [re.sub(r"(?<=\d)(?:st|nd|rd|th)\b(?: of)?", "", text.strip()) for text in texts]
+            found.append([datetime.strptime(text, form).date() for text in plain])
         except ValueError:
             continue
     return found

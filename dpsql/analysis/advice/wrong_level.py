@@ -77,6 +77,11 @@ def advise_on_nested_aggregate(of: RefusedStatement, node: exp.Expr, one: Obstac
     if select is None or outer is None or block is None or block.from_ is None:
         return None
     options = split_options(of, block)[0]
+    inner: exp.Expr = node
+    while inner.parent is not None and inner.parent is not select and aggregate_name(inner.parent) is None:
+        inner = inner.parent
+    if inner is not node and inner.parent not in (None, select) and not inner.find(exp.Ordered, exp.Window):
+        node, outer = inner, inner.parent or outer  # a formula: AVG(DATEDIFF(MAX(day), MIN(day)))
     name = aggregate_name(outer)
     own, text = of.call(node), of.text
     if own is not None and isinstance(outer, (exp.Ordered, exp.Order, exp.WithinGroup)):

@@ -135,7 +135,8 @@ def compile_first_rows(call: AggregateCall, asked: SumOfFirst) -> FirstNumber:
         )
     row = tuple(dict.fromkeys((*(term.expr for term in terms), number)))
     order = tuple((row.index(t.expr), t.direction == "DESC", t.nulls == "FIRST") for t in terms)
-    if number not in (term.expr for term in terms) and value.guarded_node not in (t.expr for t in terms):
+    ordered = {*(term.expr for term in terms)}
+    if value.literal is None and not ordered & {number, value.guarded_node}:
         compiler.assume(
             Assumed(f"of rows that are equal in the order, those with less {text} are first", "", "")
         )

@@ -257,3 +257,7 @@ SELECT COUNT(DISTINCT user_id) FROM visits WHERE WIDTH_BUCKET(ms, 0, 130, 1400) 
 -- A5102 the time between two points, compared with INTERVALs, and its parts
 -- expect: SELECT COUNT(DISTINCT user_id) FROM visits WHERE day BETWEEN DATE '2024-01-08' AND DATE '2024-02-04'
 SELECT COUNT(DISTINCT user_id) FROM visits WHERE CAST(day AS TIMESTAMP) - TIMESTAMP '2024-01-05 12:00:00' BETWEEN INTERVAL '2 days' AND INTERVAL 1 MONTH AND EXTRACT(HOUR FROM CAST(day AS TIMESTAMP) - TIMESTAMP '2024-01-01 22:30:00') = 1 AND DATE_PART('minute', TIMESTAMP '2024-01-01 22:30:00' - CAST(day AS TIMESTAMP)) = -30
+
+-- A5525 a BOOLEAN is compared with 1 and 0, as databases with bits write it
+-- expect: SELECT COUNT(DISTINCT user_id) FROM baskets WHERE late OR NOT late
+SELECT COUNT(DISTINCT user_id) FROM baskets WHERE late = 1 OR 0 = late AND late <> 1

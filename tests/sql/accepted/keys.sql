@@ -176,3 +176,15 @@ SELECT COUNT(DISTINCT user_id) AS n FROM visits WHERE CAST(ms - 0.5 AS BIGINT) %
 -- candidates: VALUES (0.0::DOUBLE), (1), (2), (3)
 -- expect: SELECT LEAST(floor(ms / 50), 3) AS b, COUNT(DISTINCT user_id) FROM visits WHERE ms >= 0 GROUP BY 1
 SELECT LEAST(floor(ms / 50), 3) AS b, COUNT(DISTINCT user_id) AS n FROM visits WHERE ms >= 0 GROUP BY b
+
+-- A5522 the month of a unit's first day has the declared months
+-- candidates: SELECT unnest([DATE '2024-01-01' + to_months(i::INT) FOR i IN range(12)])::DATE UNION ALL SELECT NULL
+-- expect: SELECT m, COUNT(*) FROM (SELECT user_id, DATE_TRUNC('month', MIN(day))::DATE AS m FROM visits WHERE user_id IS NOT NULL GROUP BY user_id) GROUP BY m
+SELECT m, COUNT(*) AS n FROM (SELECT user_id, DATE_TRUNC('month', MIN(day)) AS m FROM visits GROUP BY user_id) GROUP BY m
+ORDER BY n DESC LIMIT 2
+
+-- A5523 the same of a window, and of a largest text
+-- candidates: SELECT m, page FROM (SELECT unnest([DATE '2024-01-01' + to_months(i::INT) FOR i IN range(12)])::DATE AS m), page_domain WHERE page IS NOT NULL
+-- expect: SELECT DATE_TRUNC('month', f)::DATE, p, COUNT(DISTINCT user_id) FROM (SELECT user_id, MIN(day) OVER w AS f, MAX(page) OVER w AS p FROM visits WHERE day IS NOT NULL AND page IS NOT NULL WINDOW w AS (PARTITION BY user_id)) GROUP BY ALL
+SELECT DATE_TRUNC('month', f) AS m, p, COUNT(DISTINCT user_id) AS n FROM (SELECT user_id, MIN(day) OVER (PARTITION BY user_id) AS f, MAX(page) OVER (PARTITION BY user_id) AS p FROM visits WHERE day IS NOT NULL AND page IS NOT NULL) WHERE f IS NOT NULL AND p IS NOT NULL GROUP BY m, p
+ORDER BY n DESC LIMIT 2

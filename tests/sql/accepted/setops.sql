@@ -30,3 +30,15 @@ SELECT COUNT(*) FROM (SELECT user_id FROM visits UNION SELECT user_id FROM users
 -- A234 EXCEPT ALL takes one row for each
 -- expect: SELECT COUNT(DISTINCT user_id) FROM (SELECT user_id, page FROM visits EXCEPT ALL SELECT user_id, page FROM visits WHERE ms > 20)
 SELECT COUNT(DISTINCT user_id) FROM (SELECT user_id, page FROM visits EXCEPT ALL SELECT user_id, page FROM visits WHERE ms > 20)
+
+-- A5520 the constants of the branches of a UNION are the values of its column
+-- candidates: VALUES ('slow'), ('late'), ('any')
+-- expect: SELECT k, COUNT(DISTINCT user_id) FROM (SELECT 'slow' AS k, user_id FROM visits WHERE ms > 20 UNION ALL SELECT 'late', user_id FROM visits WHERE day > DATE '2024-01-20' UNION ALL SELECT 'any', user_id FROM users) GROUP BY k
+SELECT k, COUNT(DISTINCT user_id) AS n FROM (SELECT 'slow' AS k, user_id FROM visits WHERE ms > 20 UNION ALL SELECT 'late', user_id FROM visits WHERE day > DATE '2024-01-20' UNION ALL SELECT 'any', user_id FROM users) GROUP BY k
+ORDER BY n DESC LIMIT 2
+
+-- A5521 the declared values of both branches, which can be NULL
+-- candidates: SELECT unnest(['DE', 'FR', 'US', 'X', 'Y', NULL])
+-- expect: SELECT k, COUNT(DISTINCT user_id) FROM (SELECT country AS k, user_id FROM visits UNION SELECT city, user_id FROM users) WHERE k IS NULL OR k IN ('DE', 'FR', 'US', 'X', 'Y') GROUP BY k
+SELECT k, COUNT(DISTINCT user_id) AS n FROM (SELECT country AS k, user_id FROM visits UNION SELECT city, user_id FROM users) GROUP BY k
+ORDER BY n DESC LIMIT 2

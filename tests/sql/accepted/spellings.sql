@@ -249,3 +249,12 @@ SELECT COUNT(DISTINCT user_id) FROM visits WHERE julian(day) - julian(DATE '2024
 -- A5212 hours of a clock of twelve
 -- expect: SELECT COUNT(DISTINCT user_id) FROM visits WHERE TRY(strftime(CAST(day AS TIMESTAMP) + INTERVAL 13 HOUR, '%I:%M')) = '01:00'
 SELECT COUNT(DISTINCT user_id) FROM visits WHERE TO_CHAR(CAST(day AS TIMESTAMP) + INTERVAL 13 HOUR, 'HH:MI') = '01:00'
+
+-- A5526 T-SQL's names in brackets, and TOP with ORDER BY, which is LIMIT
+-- candidates: FROM page_domain
+-- expect: SELECT page, COUNT(DISTINCT user_id) FROM visits GROUP BY page
+SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (dialect = 'TSQL') TOP 2 [page] AS [the page], COUNT(DISTINCT v.[user_id]) AS n FROM visits v GROUP BY [page] ORDER BY n DESC
+
+-- A5527 PostgreSQL's names of calls without an alias, and of casts of columns
+-- expect: SELECT COUNT(*) FROM (SELECT user_id FROM (SELECT user_id, ms FROM visits WHERE day > DATE '2024-01-05') GROUP BY user_id HAVING COUNT(*) > 1 AND MAX(ms) > 20)
+WITH late AS (SELECT user_id, day::date, ms FROM visits) SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (dialect = 'POSTGRES') COUNT(*) AS n FROM (SELECT user_id, COUNT(*), MAX(ms) FROM late WHERE day > DATE '2024-01-05' GROUP BY user_id) t WHERE count > 1 AND max > 20

@@ -203,3 +203,21 @@ SELECT SUM(CASE WHEN ms > 50 THEN 1 ELSE 0 END) FROM visits
 -- error: different values of type INTERVAL are not counted
 -- at: COUNT
 SELECT COUNT(DISTINCT INTERVAL 1 DAY) FROM users
+
+-- R6200 COUNT of a star and of something else
+-- error: COUNT takes one argument
+-- at: COUNT
+SELECT COUNT(*, ms) FROM visits
+
+-- R6201 a set operation of SELECTs with different numbers of columns
+-- error: the SELECT before this one has another number of columns: 2, not 1
+-- at: COUNT #2
+-- hint: as many in each: NULL AS name stands for one it lacks
+SELECT 'a' AS p, COUNT(DISTINCT user_id) FROM visits UNION ALL SELECT COUNT(DISTINCT user_id) FROM visits
+
+-- R6202 a group key by a number that no item has
+-- error: GROUP BY 3: the select list has 2 items
+-- at: 3
+-- hint: GROUP BY 1
+-- rewrite: SELECT page, COUNT(DISTINCT user_id) FROM visits GROUP BY 1
+SELECT page, COUNT(DISTINCT user_id) FROM visits GROUP BY 3

@@ -83,11 +83,11 @@ SELECT TOP 2 page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page TOP 3
 -- at: 2
 SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page TOP 3 LIMIT 2
 
--- R321 TOP and ORDER BY upwards
+-- R321 TOP k BY and ORDER BY
 -- error: TOP k already orders: leave ORDER BY out
--- at: n #2
+-- at: page #3
 -- hint: TOP 10 BY n
-SELECT TOP 3 page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page ORDER BY n
+SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page TOP 3 BY n ORDER BY page
 
 -- R322 TOP 0
 -- error: TOP needs a positive whole number

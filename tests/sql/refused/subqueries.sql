@@ -127,7 +127,7 @@ SELECT COUNT(*) FROM (SELECT user_id, STRING_AGG(page, ',') AS f FROM visits GRO
 -- R513 MODE
 -- error: the result of mode depends on the order of rows
 -- at: MODE
--- hint: use MIN, MAX, COUNT or SUM
+-- hint: GROUP BY user_id, page QUALIFY ROW_NUMBER() OVER (PARTITION BY user_id ORDER BY COUNT(*) DESC, page) = 1
 SELECT COUNT(*) FROM (SELECT user_id, MODE(page) AS f FROM visits GROUP BY user_id)
 
 -- R515 SUM of text

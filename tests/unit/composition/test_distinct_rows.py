@@ -28,6 +28,7 @@ trust_source = true
 unique = [["visit"]]
 [tables.visits.domain]
 page.values = ["a", "b", "c", "d"]
+day = { from = 2024-01-01, to = 2024-01-31 }
 """
 VISITS = (
     "SELECT i // 4 AS user_id, ['a', 'b', NULL, 'c', '1:a', '1:a1:b', '-', ''][1 + i % 8] AS page, "
@@ -42,6 +43,7 @@ COUNTED = [
     "COUNT(*) AS n FROM (SELECT DISTINCT ON (page) page, ms FROM visits)",
     "COUNT(*) AS n FROM (SELECT DISTINCT ON (page, ms) note FROM visits ORDER BY page, ms, day DESC)",
     "COUNT(*) AS n FROM (SELECT DISTINCT v.day, v.ms + 1 AS m FROM visits v JOIN visits w USING (visit) WHERE w.ms < 5)",
+    "COUNT(*) AS n FROM (SELECT page AS p, day FROM visits GROUP BY p, day ORDER BY p)",
     "COUNT(DISTINCT (page, note)) AS n FROM visits",
     "COUNT(DISTINCT ROW(page, ms)) AS n FROM visits WHERE day > DATE '2024-01-01'",
 ]

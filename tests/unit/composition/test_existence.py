@@ -28,7 +28,7 @@ POLICY = """
 source = "profits"
 unit = "u"
 unique = [["u"]]
-domain = { k = ["a", "b", "c", "d", "e"] }
+domain = { k = ["a", "b", "c", "d", "e"], f = { from = 0, to = 3 } }
 not_null = ["k"]
 bounds = { s = { from = -5000, to = 5000 } }
 [tables.t]
@@ -375,6 +375,21 @@ def test_rows_are_counted_for_frames_of_rows(small: NearlyExact) -> None:
     said = "SQL has no groups without rows: "
     assert any(note.startswith(said) for note in small.notes(statement.format("1 PRECEDING")))
     assert not any(said in note for note in small.notes(statement.format("UNBOUNDED PRECEDING")))
+
+
+def test_the_largest_group_of_a_partition_by_rows_is_found_among_all(small: NearlyExact) -> None:
+    """A part of epsilon for each partition would be less accurate; one without rows has no row."""
+    ranked = "ROW_NUMBER() OVER (PARTITION BY k ORDER BY COUNT(*) DESC) = 1"
+    statement = (
+        f"SELECT k, COUNT(*) AS n FROM profits WHERE f < 1 + ascii(k) % 3 GROUP BY k, f QUALIFY {ranked}"
+    )
+    small.agrees(statement)
+    assert dict(small.rows(f"EXPLAIN {statement}"))["selection"] == "all groups"
+
+
+def test_equal_blocks_are_one_release_whoever_reads_them(small: NearlyExact) -> None:
+    block = "(SELECT k, AVG(s) AS a FROM profits GROUP BY k)"
+    small.agrees(f"SELECT k FROM {block} x WHERE a = (SELECT MAX(a) FROM {block} y)")
 
 
 def test_beside_totals_no_empty_group_of_null(nulls: NearlyExact) -> None:

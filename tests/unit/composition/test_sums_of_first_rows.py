@@ -55,6 +55,8 @@ def sales(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NearlyExact]:
         "SELECT SUM(p) AS s FROM (SELECT price * 2 AS p FROM sales ORDER BY 1 DESC LIMIT 25)",
         "SELECT AVG(born) AS s FROM (SELECT * FROM buyers ORDER BY born LIMIT 30)",
         "SELECT SUM(price) AS s FROM (SELECT price FROM sales ORDER BY price LIMIT 5000)",
+        "SELECT COUNT(*) AS s FROM (SELECT price FROM sales ORDER BY price LIMIT 5000)",
+        f"SELECT SUM(price), AVG(price) AS a, COUNT(*) AS n {ROWS.format('price', 'price DESC')}",
     ],
 )
 def test_the_answer_is_that_of_duckdb(sales: NearlyExact, statement: str) -> None:
