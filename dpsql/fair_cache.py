@@ -43,11 +43,6 @@ class FairCache(Generic[_Key, _Value]):
     def __contains__(self, key: _Key) -> bool:
         return key in self._kept
 
-    @property
-    def bytes(self) -> int:
-        """The bytes of all entries, as they were told."""
-        return self._sizes.total()
-
     def get(self, key: _Key) -> _Value | None:
         """Return the value that is kept under a key; None if there is none."""
         with self._lock:

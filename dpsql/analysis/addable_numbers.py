@@ -21,6 +21,7 @@ from typing import Any
 from dpsql.analysis.cell_conditions import CellKey, ColumnReader
 from dpsql.analysis.compiled_relation import From
 from dpsql.analysis.compiler import StatementCompiler
+from dpsql.analysis.part_conditions import evaluate_in
 from dpsql.analysis.released.quantiles import QuantileCall
 from dpsql.analysis.released.released_numbers import ReleasedAggregate
 from dpsql.analysis.released.unit_counts import DistinctValues, OwnedValues, SingleRows, Units
@@ -58,36 +59,25 @@ _EPOCH = datetime(1970, 1, 1)
 
 @dataclass(frozen=True, slots=True)
 class AddableNumbers:
-    """The rows of a statement's numbers, as far as they are told apart by values of single columns.
-
-    Attributes
-    ----------
-    rows
-        A digest of the FROM clause and of all other conditions.
-    where
-        The values of columns that the conditions leave.
-    keys
-        The keys of the groups, in the order of the columns that show them.
-    measures
-        For each number that is shown, along what it adds up and what is equal of numbers that add up; None:
-        nothing does.
-    facts
-        The columns that have one value for each unit.
-    complete
-        Columns whose values the policy lists, with these; like the next ones only of a statement that is
-        itself to be added up.
-    titles, kinds
-        The names of columns in the statement, and what their values are.
-    """
+    """The rows of a statement's numbers, as far as they are told apart by values of single columns."""
 
     rows: str
+    """A digest of the FROM clause and of all other conditions."""
     where: Cell
+    """The values of columns that the conditions leave."""
     keys: tuple[CellKey, ...]
+    """The keys of the groups, in the order of the columns that show them."""
     measures: tuple[tuple[str, str] | None, ...]
+    """For each number that is shown, along what it adds up and what is equal of numbers that add up; None:
+    nothing does."""
     facts: frozenset[str]
+    """The columns that have one value for each unit."""
     complete: Cell = field(default_factory=dict)
+    """Columns whose values the policy lists, with these; like the next ones only of a statement that is
+    itself to be added up."""
     titles: Mapping[str, str] = field(default_factory=dict)
     kinds: Mapping[str, str] = field(default_factory=dict)
+    """The names of columns in the statement, and what their values are."""
 
     def kind(self, column: str) -> str:
         """Return how the values of a column are told apart: as `CellKey.kind`; "" if they are not."""
@@ -147,13 +137,9 @@ def find_addable(
     if made.unit is None or not all(_is_plain(node) for node in (made.source, *conditions)):
         return None
 
-    def evaluate(expr: Expr) -> object:
-        try:
-            return catalog.evaluate(duckdb_sql(expr))
-        except ValueError:
-            return None
-
-    reader = ColumnReader({name: column for column in made.scope.columns for name in column.reads}, evaluate)
+    reader = ColumnReader(
+        {name: column for column in made.scope.columns for name in column.reads}, evaluate_in(catalog)
+    )
     where, others = dict[str, ValueSet](), list[str]()
     found = [reader.read(each) for each in conditions]
     if compiler.read_before is not None:

@@ -171,6 +171,12 @@ def aggregate_calls(node: exp.Expr) -> Iterator[exp.Expr]:
             yield n
 
 
+def is_row_count(node: exp.Expr) -> bool:
+    """Return whether a node is COUNT(*)."""
+    arguments = getattr(node, "expressions", [])
+    return aggregate_name(node) == "count" and len(arguments) == 1 and isinstance(arguments[0], exp.Star)
+
+
 def is_aggregate(node: exp.Expr) -> bool:
     """Return whether a node calls an aggregate of its block, not one of a window."""
     return aggregate_name(node) is not None and not _is_windowed(node)

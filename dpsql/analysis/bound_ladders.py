@@ -53,38 +53,26 @@ IN_A_GROUP = (Contribution.ROWS_IN_A_GROUP, Contribution.TOTAL_IN_A_GROUP)
 
 @dataclass(frozen=True, slots=True)
 class Ladder:
-    """The bounds among which one is found: powers of two of a step, from 2^0 to 2^`top`; for values also 0.
-
-    Attributes
-    ----------
-    of
-        What of a unit is bounded.
-    row
-        The value of a row, in steps or with decimals; NULL where the row has none. Of groups, the condition
-        on rows; None: all count.
-    scale
-        The decimals of the values; 0: they are whole steps.
-    step
-        What a step is worth.
-    top
-        The power of the largest bound.
-    by_row
-        Whether each row is a privacy unit.
-    ends
-        Whether no unit can have more than the largest bound, from the type of the values, or since somebody
-        says so. If that bound is found where it is not so, nobody knows how much is cut.
-    type
-        The type of the values.
-    """
+    """The bounds among which one is found: powers of two of a step, from 2^0 to 2^`top`; of values also 0."""
 
     of: Contribution
+    """What of a unit is bounded."""
     row: Expr | None
+    """The value of a row, in steps or with decimals; NULL where the row has none. Of groups, the condition on
+    rows; None: all count."""
     scale: int
+    """The decimals of the values; 0: they are whole steps."""
     step: Fraction
+    """What a step is worth."""
     top: int
+    """The power of the largest bound."""
     by_row: bool
+    """Whether each row is a privacy unit."""
     ends: bool = False
+    """Whether no unit can have more than the largest bound, from the type of the values, or since somebody
+    says so. If that bound is found where it is not so, nobody knows how much is cut."""
     type: SqlType = BIGINT
+    """The type of the values."""
     far: Expr | None = None
     """What is added to `row`, which is then a BIGINT: NULL for nearly all rows."""
 
@@ -335,23 +323,16 @@ class WholeTable:
 
 @dataclass(frozen=True, slots=True)
 class LeftOut:
-    """What a bound leaves out of a number, as a kept ladder knows it.
-
-    Attributes
-    ----------
-    kept
-        The ladder.
-    bound
-        The bound on each unit, in steps of the ladder.
-    lowest, highest
-        What 1 of the measure is worth at least, if that is below 0, and at most, if that is above: a row of a
-        sum has a value within its bounds.
-    """
+    """What a bound leaves out of a number, as a kept ladder knows it."""
 
     kept: Kept
+    """The ladder."""
     bound: int
+    """The bound on each unit, in steps of the ladder."""
     lowest: Fraction = Fraction(0)
     highest: Fraction = Fraction(1)
+    """What 1 of the measure is worth at least, if that is below 0, and at most, if that is above: a row of a
+    sum has a value within its bounds."""
 
     @property
     def signed(self) -> bool:
@@ -361,25 +342,17 @@ class LeftOut:
 
 @dataclass(frozen=True, slots=True)
 class CutValues:
-    """What bounds cut from the values of which a number is.
-
-    Attributes
-    ----------
-    text
-        What the number is of, as the statement writes it; "": rows.
-    low, high
-        The bounds.
-    per_group
-        Whether a unit's total, or average, in a group is cut; else each row's value.
-    kept
-        The ladder with which it was released what values have beyond these bounds; None: it was not.
-    """
+    """What bounds cut from the values of which a number is."""
 
     text: str
+    """What the number is of, as the statement writes it; "": rows."""
     low: Fraction
     high: Fraction
+    """The bounds."""
     per_group: bool
+    """Whether a unit's total, or average, in a group is cut; else each row's value."""
     kept: Kept | None = None
+    """The ladder with which it was released what values have beyond these bounds; None: it was not."""
 
     @property
     def beyond(self) -> ValuesBeyond | None:
@@ -389,18 +362,11 @@ class CutValues:
 
 @dataclass(frozen=True, slots=True)
 class ConstantCut:
-    """A constant that may cut what a unit has; nobody knows how much it leaves out.
-
-    Attributes
-    ----------
-    of
-        What of a unit is bounded, such as rows.
-    most
-        The constant.
-    by
-        In words which option of the statement says it, or may say another; "": a call or the policy does.
-    """
+    """A constant that may cut what a unit has; nobody knows how much it leaves out."""
 
     of: str
+    """What of a unit is bounded, such as rows."""
     most: int
+    """The constant."""
     by: str
+    """In words which option of the statement says it, or may say another; "": a call or the policy does."""

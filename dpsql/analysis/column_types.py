@@ -24,7 +24,7 @@ from dpsql.analysis.type_rules import (
 )
 from dpsql.kernel.tree import expressions as e
 from dpsql.kernel.tree import relations as r
-from dpsql.kernel.tree.node import Expr, Node, Query, Source, parts, plain, replaced
+from dpsql.kernel.tree.node import Expr, Node, Query, Source, parts, plain, replace_nodes
 from dpsql.policy import fold
 from dpsql.types import BIGINT, BOOLEAN, DOUBLE, HUGEINT, INTERVAL, TIMESTAMP, SqlType
 
@@ -64,7 +64,7 @@ def give_types(query: Query, stored: Stored) -> Query:
     try:
         ColumnTyping(stored).query(query, None)
     except _TwoTypesError:
-        query = replaced(query, _copy_column)
+        query = replace_nodes(query, _copy_column)
         ColumnTyping(stored).query(query, None)
     return query
 

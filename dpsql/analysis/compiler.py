@@ -325,6 +325,23 @@ def read_whole_number(node: object) -> int | None:
     return None
 
 
+def read_item(
+    select: exp.Select, node: exp.Expr, has_column: Callable[[str], bool] = lambda name: False
+) -> exp.Expr:
+    """Return the expression of the select list that a place or an alias means; any other expression itself.
+
+    In GROUP BY a name is that of a column of FROM, if there is one: `has_column` says so.
+    """
+    items, place = select.expressions, read_whole_number(node)
+    found: exp.Expr | None = None
+    if place is not None:
+        found = items[place - 1].unalias() if 1 <= place <= len(items) else None
+    elif isinstance(node, exp.Column) and not node.table and not has_column(node.name):
+        named = (i.this for i in items if isinstance(i, exp.Alias) and fold(i.alias) == fold(node.name))
+        found = next(named, None)
+    return node if found is None else found
+
+
 def read_number(node: exp.Expr) -> Fraction | None:
     """Return the value of a literal number, perhaps with a sign; None for other nodes."""
     sign = 1

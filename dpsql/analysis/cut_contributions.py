@@ -210,31 +210,22 @@ class Excess:
     It is a whole number of steps. *Claim:* one unit more moves it by 0 to `most` steps and never down, since
     (c - B)+ of a unit is a function of its own rows. Where nothing that is measured is below 0, the number
     that the bound cuts moves up, too: both are in one box.
-
-    Attributes
-    ----------
-    search
-        The place of the search among those of the plan.
-    places
-        The places of the numbers whose units it bounds, among the counts of the plan.
-    bound
-        B, the place of the bound among those of the search.
-    times
-        t: 1 or 3; 0: nothing is known of what B cuts, since it is the largest bound, or nearly.
-    size
-        What a step of it is worth, in steps of the search.
-    along
-        Whether all numbers that it is beside are what the bound leaves of what the search measures: then a
-        unit moves 2 E - A by at most the bound, E with the sign of what it has (`RungBins.lead`).
     """
 
     search: int
+    """The place of the search among those of the plan."""
     of: BoundSearch
     places: tuple[int, ...]
+    """The places of the numbers whose units it bounds, among the counts of the plan."""
     bound: int
+    """B, the place of the bound among those of the search."""
     times: int
+    """t: 1 or 3; 0: nothing is known of what B cuts, since it is the largest bound, or nearly."""
     size: Fraction
+    """What a step of it is worth, in steps of the search."""
     along: bool = False
+    """Whether all numbers that it is beside are what the bound leaves of what the search measures: then a
+    unit moves 2 E - A by at most the bound, E with the sign of what it has (`RungBins.lead`)."""
 
     def __post_init__(self) -> None:
         if self.times not in (0, IN_FEW_GROUPS, IN_MANY_GROUPS):

@@ -21,18 +21,12 @@ Accounting = Literal["basic", "order"]
 
 @dataclass(frozen=True, slots=True)
 class EpsilonDivision:
-    """How a statement's epsilon is divided: the epsilon itself, or its cost at one order.
-
-    Attributes
-    ----------
-    epsilon
-        As the statement says.
-    order
-        The order at which costs are divided; None if the epsilon itself is.
-    """
+    """How a statement's epsilon is divided: the epsilon itself, or its cost at one order."""
 
     epsilon: Fraction
+    """As the statement says."""
     order: Fraction | None = None
+    """The order at which costs are divided; None if the epsilon itself is."""
 
     @property
     def accounting(self) -> Accounting:

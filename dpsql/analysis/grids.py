@@ -53,22 +53,15 @@ SMALL = 1 << 53
 
 @dataclass(frozen=True, slots=True)
 class Grid:
-    """A grid for the values of one type: whole multiples of `step`, cut to `low` .. `high` steps.
-
-    Attributes
-    ----------
-    type
-        The type of the values: an integer, DECIMAL or DOUBLE.
-    step
-        The step, in the unit of the values.
-    low, high
-        The bounds in steps, rounded outwards.
-    """
+    """A grid for the values of one type: whole multiples of `step`, cut to `low` .. `high` steps."""
 
     type: SqlType
+    """The type of the values: an integer, DECIMAL or DOUBLE."""
     step: Fraction
+    """The step, in the unit of the values."""
     low: int
     high: int
+    """The bounds in steps, rounded outwards."""
 
     def __hash__(self) -> int:
         """Hash the bounds alone: grids are parts of many keys, and the hash of a fraction takes long."""

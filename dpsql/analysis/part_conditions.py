@@ -15,6 +15,7 @@ from dataclasses import replace
 from datetime import MAXYEAR, MINYEAR, date, datetime, timedelta
 from typing import Final
 
+from dpsql.analysis.schema_catalog import Catalog
 from dpsql.kernel.tree import (
     Apply,
     Between,
@@ -28,6 +29,7 @@ from dpsql.kernel.tree import (
     Not,
     Paren,
     Try,
+    duckdb_sql,
     facts,
 )
 from dpsql.kernel.unit_parts import (
@@ -50,6 +52,18 @@ _ENDS: Final = PartSet.of((EARLIER, EARLIER), (LATER, LATER))
 
 Evaluate = Callable[[Expr], object]
 """Returns the value of an expression without columns; None if it has none, or fails."""
+
+
+def evaluate_in(catalog: Catalog) -> Evaluate:
+    """Return a function that evaluates constants; of one that raises the value is None."""
+
+    def evaluate(expr: Expr) -> object:
+        try:
+            return catalog.evaluate(duckdb_sql(expr))
+        except ValueError:
+            return None
+
+    return evaluate
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,24 +118,16 @@ class Conditions:
 
 @dataclass(frozen=True, slots=True)
 class PartConditions(Conditions):
-    """Follows conditions over the date of units.
-
-    Attributes
-    ----------
-    calendar
-        Numbers the parts.
-    columns
-        The columns that hold the date, and whether each is padded.
-    dates
-        Whether the column is a DATE; else it is a TIMESTAMP.
-    evaluate
-        Evaluates constants.
-    """
+    """Follows conditions over the date of units."""
 
     calendar: Calendar
+    """Numbers the parts."""
     columns: Mapping[Column, bool]
+    """The columns that hold the date, and whether each is padded."""
     dates: bool
+    """Whether the column is a DATE; else it is a TIMESTAMP."""
     evaluate: Evaluate
+    """Evaluates constants."""
 
     def follow_leaf(self, condition: Expr) -> Truths:
         """Return the parts for which a comparison of a date with constants can be true, false and NULL."""

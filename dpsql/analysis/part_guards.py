@@ -20,7 +20,7 @@ import pyarrow as pa
 from sqlglot import exp
 
 from dpsql.analysis.compiler import StatementCompiler
-from dpsql.analysis.part_conditions import NULLS, VALUES, Conditions, Evaluate, PartConditions
+from dpsql.analysis.part_conditions import NULLS, VALUES, Conditions, Evaluate, PartConditions, evaluate_in
 from dpsql.analysis.value_conditions import MOST_VALUES, ValueConditions, select_values, write_guard
 from dpsql.errors import with_article
 from dpsql.kernel.facts import Home, fold
@@ -46,7 +46,7 @@ from dpsql.kernel.tree import (
     conjunction,
     duckdb_sql,
     parts,
-    replaced,
+    replace_nodes,
 )
 from dpsql.kernel.unit_parts import (
     ALL_PARTS,
@@ -121,15 +121,9 @@ def guard_parts(compiler: StatementCompiler, query: Query, select: exp.Select) -
     if home is None or declared is None:
         return query
 
-    def evaluate(expr: Expr) -> object:
-        try:
-            return compiler.catalog.evaluate(duckdb_sql(expr))
-        except ValueError:
-            return None
-
     public = (fold(table.name) for table in compiler.policy.tables.values() if table.public)
     now = compiler.now.date() if declared.reads_until_now else None
-    rules = Rules(evaluate, compiler.catalog.run, _list_values(compiler, home, declared))
+    rules = Rules(evaluate_in(compiler.catalog), compiler.catalog.run, _list_values(compiler, home, declared))
     found = guard_rows(query, home, public, rules, now)
     if not found.found:
         where = select.args.get("where")
@@ -241,7 +235,9 @@ class _Guards:
         if query.where is not None and where is not None:
             asked, held = self._subqueries(query.where)
             where = (
-                asked if where is query.where else replaced(where, lambda n: asked if n is query.where else n)
+                asked
+                if where is query.where
+                else replace_nodes(where, lambda n: asked if n is query.where else n)
             )
             known = replace(known, parts=known.parts & held)
             known, guard = self._narrow(query.where, known)

@@ -31,7 +31,7 @@ from dpsql.kernel.tree import (
     ScalarQuery,
     Select,
     Values,
-    replaced,
+    replace_nodes,
 )
 from dpsql.language import find_nodes
 from dpsql.lazy_dataclass import dataclass
@@ -101,7 +101,7 @@ def put_values(plan: Plan, values: Mapping[int, Known], policy: Policy, catalog:
                 known[_unknown_value(mark)] = _scalar_query(_constant_of(mark.type, value))
 
     def filled(compiled: CompiledQuery) -> CompiledQuery:
-        query = replaced(
+        query = replace_nodes(
             compiled.query, lambda n: known.get(n, n) if isinstance(n, (ScalarQuery, Select)) else n
         )
         return with_query(compiled, query, catalog, policy)

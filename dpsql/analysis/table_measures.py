@@ -66,25 +66,17 @@ _IN_A_QUERY = 8
 
 @dataclass(frozen=True, slots=True)
 class UnitMeasure:
-    """A measure of the units of a private table, and the query that has it for each unit.
-
-    Attributes
-    ----------
-    table, text
-        The table, and the measure in words: `rows`, or as `total_of` or `groups_by` says.
-    step
-        What 1 is worth: 1 row, or a step of the column's values.
-    top
-        The power of two of the largest bound that is searched.
-    wide
-        Whether the measure is a HUGEINT; else it is a BIGINT.
-    """
+    """A measure of the units of a private table, and the query that has it for each unit."""
 
     table: str
     text: str
+    """The table, and the measure in words: `rows`, or as `total_of` or `groups_by` says."""
     step: Fraction
+    """What 1 is worth: 1 row, or a step of the column's values."""
     top: int
+    """The power of two of the largest bound that is searched."""
     wide: bool
+    """Whether the measure is a HUGEINT; else it is a BIGINT."""
     _units: Select
     """Column `a`: the measure of each unit that has a row."""
     _used: tuple[str, ...]
@@ -201,19 +193,6 @@ _LARGEST = 1 << 200
 class ValueMeasure:
     """What values of a column have beyond its bounds, in three whole numbers of all units together.
 
-    Attributes
-    ----------
-    compiled
-        The query of the three numbers, of one row: what is above, what is below, and what is left.
-    rows
-        B, how many rows of a unit count.
-    width
-        w, the most by which a value counts, in steps.
-    step
-        What a step is worth.
-    low, high
-        The declared bounds.
-
     Notes
     -----
     A value adds its distance above or below, at most w, to one of the first two numbers, and w less that to
@@ -224,11 +203,16 @@ class ValueMeasure:
     """
 
     compiled: CompiledQuery
+    """The query of the three numbers, of one row: what is above, what is below, and what is left."""
     rows: int
+    """B, how many rows of a unit count."""
     width: int
+    """w, the most by which a value counts, in steps."""
     step: Fraction
+    """What a step is worth."""
     low: Fraction
     high: Fraction
+    """The declared bounds."""
 
     @property
     def unit_change(self) -> int:

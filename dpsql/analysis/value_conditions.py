@@ -51,27 +51,18 @@ Compute = Callable[[Expr, Column], Sequence[object]]
 
 @dataclass(frozen=True, slots=True)
 class ValueConditions(Conditions):
-    """Follows conditions over a column whose values are the parts of units.
-
-    Attributes
-    ----------
-    numbering
-        Numbers the parts.
-    columns
-        The columns that hold the value, and whether each is padded.
-    evaluate
-        Evaluates constants.
-    compute
-        Computes a condition for each of the listed values.
-    listed
-        The parts of these values, in order.
-    """
+    """Follows conditions over a column whose values are the parts of units."""
 
     numbering: ListedValues | WholeNumbers
+    """Numbers the parts."""
     columns: Mapping[Column, bool]
+    """The columns that hold the value, and whether each is padded."""
     evaluate: Evaluate
+    """Evaluates constants."""
     compute: Compute
+    """Computes a condition for each of the listed values."""
     listed: Sequence[int]
+    """The parts of these values, in order."""
 
     def follow_leaf(self, condition: Expr) -> Truths:
         """Return the parts for which a condition on a listed value can be true, false and NULL."""

@@ -36,29 +36,20 @@ _LEAST_CLAIM = 0.05
 
 @dataclass(frozen=True, slots=True)
 class SelectedEvent:
-    """An event selected as a possible counterexample.
-
-    Attributes
-    ----------
-    score
-        How far its log-ratio of probabilities exceeds the claim, less `caution` standard deviations,
-        relative to the claim.
-    caution
-        Standard deviations subtracted in the score.
-    event
-        The event.
-    swapped
-        Whether the event is likelier on the second input.
-    epsilon, delta
-        What is claimed for it.
-    """
+    """An event selected as a possible counterexample."""
 
     score: float
+    """How far its log-ratio of probabilities exceeds the claim, less `caution` standard deviations, relative
+    to the claim."""
     caution: float
+    """Standard deviations subtracted in the score."""
     event: OutputEvent
+    """The event."""
     swapped: bool
+    """Whether the event is likelier on the second input."""
     epsilon: float
     delta: float
+    """What is claimed for it."""
 
 
 def evidence(
@@ -175,21 +166,15 @@ SMALL_EPSILON = Fraction(1, 2)
 
 @dataclass(frozen=True, slots=True)
 class _Plan:
-    """The rounds of a search.
-
-    Attributes
-    ----------
-    first
-        Points of the first round; the second round has as many neighbours of the best of them.
-    later
-        For each later round: the divisor of the trials for its runs, to find events and as many again to
-        compare them; the number of points; and the standard deviations subtracted in the comparison, which
-        are many in the last one only. All rounds have about the same number of runs, as in sequential
-        halving (Karnin, Koren and Somekh, 2013).
-    """
+    """The rounds of a search."""
 
     first: int
+    """Points of the first round; the second round has as many neighbours of the best of them."""
     later: tuple[tuple[int, int, float], ...]
+    """For each later round: the divisor of the trials for its runs, to find events and as many again to
+    compare them; the number of points; and the standard deviations subtracted in the comparison, which are
+    many in the last one only. All rounds have about the same number of runs, as in sequential halving
+    (Karnin, Koren and Somekh, 2013)."""
 
 
 _PLAN = _Plan(48, ((150, 16, 1.0), (50, 5, 1.5), (15, 2, 3.5)))

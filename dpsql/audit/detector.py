@@ -298,46 +298,31 @@ Kind = Literal["dpsql", "reference", "incorrect", "statement"]
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Subject:
-    """A mechanism to audit, with its claim.
-
-    Attributes
-    ----------
-    name
-        Name of the subject.
-    kind
-        Where the mechanism comes from; decides the expected verdict.
-    about
-        What the mechanism does; for an incorrect one, the mistake and its source.
-    mechanism
-        The mechanism, called as `detect` calls it, with `epsilon=` in addition.
-    adjacency
-        How one unit changes the input.
-    delta
-        Delta of the claim.
-    arguments
-        Given epsilon, the values to try for each argument.
-    inputs
-        Given epsilon, the inputs to try instead of generated counts.
-    tight
-        Whether the privacy loss reaches the claim on events that are not rare, so that with enough runs the
-        lower bound is close to the claim.
-    effort
-        Runs of the search, as in `detect`, for small epsilon, where events differ least.
-    wrong_at
-        Epsilon below which the claim of an incorrect one is false; None: for every epsilon.
-    """
+    """A mechanism to audit, with its claim."""
 
     name: str
+    """Name of the subject."""
     kind: Kind
+    """Where the mechanism comes from; decides the expected verdict."""
     about: str
+    """What the mechanism does; for an incorrect one, the mistake and its source."""
     mechanism: Callable[..., object]
+    """The mechanism, called as `detect` calls it, with `epsilon=` in addition."""
     adjacency: Adjacency = "general"
+    """How one unit changes the input."""
     delta: float = 0.0
+    """Delta of the claim."""
     arguments: Callable[[Fraction], Mapping[str, Sequence[Any]]] = field(default=lambda _: {})
+    """Given epsilon, the values to try for each argument."""
     inputs: Callable[[Fraction], Sequence[Pair]] | None = None
+    """Given epsilon, the inputs to try instead of generated counts."""
     tight: bool = True
+    """Whether the privacy loss reaches the claim on events that are not rare, so that with enough runs the
+    lower bound is close to the claim."""
     effort: float = 1.0
+    """Runs of the search, as in `detect`, for small epsilon, where events differ least."""
     wrong_at: float | None = None
+    """Epsilon below which the claim of an incorrect one is false; None: for every epsilon."""
 
     def is_wrong(self, epsilon: float) -> bool:
         """Return whether the claim at this epsilon is false."""

@@ -235,19 +235,13 @@ _STEPS = 4096
 
 @dataclass(frozen=True, slots=True)
 class Combination:
-    """A linear combination of numbers of an output, of any parts.
-
-    Attributes
-    ----------
-    terms
-        The numbers and their weights.
-    quantum
-        The sum is rounded to a multiple of this power of two, which is far below the spread of the terms.
-        Noise that cancels in floating point leaves a residue, which would hide that sums are equal.
-    """
+    """A linear combination of numbers of an output, of any parts."""
 
     terms: tuple[tuple[float, NumberValue], ...]
+    """The numbers and their weights."""
     quantum: float
+    """The sum is rounded to a multiple of this power of two, which is far below the spread of the terms.
+    Noise that cancels in floating point leaves a residue, which would hide that sums are equal."""
 
     @property
     def name(self) -> str:
@@ -268,18 +262,12 @@ class Combination:
 
 @dataclass(frozen=True, slots=True)
 class Corner:
-    """The greatest of several numbers, each shifted and scaled; at most 0 if all are in an orthant.
-
-    Attributes
-    ----------
-    sides
-        For each number its offset, which is subtracted, and its divisor; a negative divisor turns the side.
-    least
-        Whether to take the least instead of the greatest.
-    """
+    """The greatest of several numbers, each shifted and scaled; at most 0 if all are in an orthant."""
 
     sides: tuple[tuple[NumberValue, float, float], ...]
+    """For each number its offset, which is subtracted, and its divisor; a negative divisor turns the side."""
     least: bool = False
+    """Whether to take the least instead of the greatest."""
 
     @property
     def name(self) -> str:

@@ -184,20 +184,14 @@ class GroupSequentialTest:
 
     There are at most two stages. Each p-value is twice the smallest of the stages' (Bonferroni), so the
     decision to run the second stage may depend on the first.
-
-    Attributes
-    ----------
-    counts
-        For each stage: the count on the first input, on the second, and the number of runs on each.
-    at
-        The numbers of `draw_strata` used for thinning.
-    delta
-        The delta of the claim.
     """
 
     counts: tuple[tuple[int, int, int], ...]
+    """For each stage: the count on the first input, on the second, and the number of runs on each."""
     at: NDArray[np.float64]
+    """The numbers of `draw_strata` used for thinning."""
     delta: float
+    """The delta of the claim."""
 
     def p_value(self, epsilon: float) -> float:
         """Return the p-value of P(event on first input) <= e^epsilon P(event on second) + delta."""

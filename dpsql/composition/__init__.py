@@ -47,7 +47,8 @@
                           ``selecting`` follows it through its tree
 ``explain``               EXPLAIN, in ``release_words``; ``show_describe`` SHOW, DESCRIBE, columns of
                           answers
-``refusals``              what a refused statement is told, for which ``offered_statements`` tries others,
+``refusals``              what a refused statement is told; ``rewrites`` searches what would be accepted, for
+                          ``offered_statements``, also by the words of a question (``asked_words``),
                           ``unbound_statements`` why one does not bind; ``open_parameters`` the types of a
                           statement's parameters;
                           ``refused_with_periods`` what is refused where units are of one period each

@@ -21,8 +21,8 @@ from dataclasses import field, replace
 from sqlglot import exp
 
 from dpsql.analysis import Catalog, Plan, check_outer, put_domains, write_engine_sql, write_public_sql
-from dpsql.analysis.aggregate_functions import aggregate_name
-from dpsql.analysis.compiler import find_cte, function_name, list_conjuncts, read_whole_number
+from dpsql.analysis.aggregate_functions import aggregate_name, is_row_count
+from dpsql.analysis.compiler import find_cte, function_name, list_conjuncts, read_item, read_whole_number
 from dpsql.analysis.released_values import TYPES
 from dpsql.analysis.statement_shapes import Provenance
 from dpsql.composition.kinds import Kinds, ReadValue, below
@@ -158,15 +158,6 @@ def _copy_rows(found: _Chosen, into: exp.Select) -> None:
         into.set("where", exp.Where(this=exp.and_(*(copy_tree(each) for each in found.rest), copy=False)))
 
 
-def _is_count(node: exp.Expr) -> bool:
-    arguments = getattr(node, "expressions", [])
-    return (
-        (function_name(node) or "").lower() == "count"
-        and len(arguments) == 1
-        and isinstance(arguments[0], exp.Star)
-    )
-
-
 def _write(found: _Chosen) -> exp.Select | None:
     """Return the SELECT over a release of the rows that are found, and over all public rows."""
     select, group = found.select, found.select.args.get("group")
@@ -174,12 +165,12 @@ def _write(found: _Chosen) -> exp.Select | None:
     if group is not None and list_given(group) - {"expressions"}:
         return None
     items = select.expressions
-    keys = [_item_at(items, key) or key for key in keys]
+    keys = [read_item(select, key) for key in keys]
     texts = [key.sql() for key in keys]
     shown = list[exp.Expr]()
     for item in items:
         node, name = item.unalias(), item.alias_or_name
-        if _is_count(node):
+        if is_row_count(node):
             title = name if isinstance(item, exp.Alias) else title_of(node)
             shown.append(exp.alias_(exp.column("n", table="b"), title, quoted=True))
         elif node.sql() in texts:
@@ -211,15 +202,6 @@ def _write(found: _Chosen) -> exp.Select | None:
     made.set("limit", select.args.get("limit"))
     made.meta["select"] = select.meta.get("select", -1)
     return made
-
-
-def _item_at(items: list[exp.Expr], key: exp.Expr) -> exp.Expr | None:
-    """Return the item of the select list that a key names by its place or its alias."""
-    place = read_whole_number(key)
-    if place is not None:
-        return items[place - 1].unalias() if place <= len(items) else None
-    named = (i.unalias() for i in items if isinstance(i, exp.Alias) and fold(i.alias) == fold(key.name))
-    return next(named, None) if isinstance(key, exp.Column) and not key.table else None
 
 
 def _place_of(items: list[exp.Expr], term: exp.Expr) -> int | None:

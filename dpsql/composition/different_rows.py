@@ -16,14 +16,12 @@ from sqlglot import exp
 from dpsql.analysis.compiled_relation import Cte
 from dpsql.analysis.compiler import read_whole_number
 from dpsql.analysis.statement_shapes import Provenance
-from dpsql.composition.found_values import clauses_of_found, find_speakers, list_found_values, with_titles
+from dpsql.composition.found_values import find_speakers, list_found_values, with_titles
 from dpsql.errors import QueryRefused
-from dpsql.language import Clause, Query, copy_tree, find_nodes, list_given
+from dpsql.language import Clause, Clauses, Query, copy_tree, find_nodes, list_given
 from dpsql.policy import fold
 
 _READ = {"expressions", "from_", "joins", "where", "with_", "kind", "order", "limit", "offset"}
-_POSITION = -20_000
-"""The position that the SELECT of speakers has: that of no SELECT in the text."""
 
 
 def with_different_rows(query: Query, provenance: Provenance) -> Query:
@@ -31,8 +29,8 @@ def with_different_rows(query: Query, provenance: Provenance) -> Query:
     found = _read_different_rows(query.tree, provenance) if query.clause == Clause() else None
     if found is None or not isinstance(query.tree, exp.Select):
         return query
-    inner = {**query.inner, _POSITION: clauses_of_found(found[1], query.options.max_groups_contributed)}
-    return replace(query, tree=_write_different_rows(query.tree, found[0]), inner=inner)
+    inner, most = dict(query.inner), query.options.max_groups_contributed
+    return replace(query, tree=_write_different_rows(query.tree, found, inner, most), inner=inner)
 
 
 def _read_different_rows(root: exp.Expr, of: Provenance) -> tuple[exp.Column, bool] | None:
@@ -97,9 +95,11 @@ def _is_all(term: exp.Expr) -> bool:
     return str(term.this.sql()).upper() == "ALL"
 
 
-def _write_different_rows(root: exp.Select, unit: exp.Column) -> exp.Select:
+def _write_different_rows(
+    root: exp.Select, speakers: tuple[exp.Column, bool], inner: dict[int, Clauses], most: int | None
+) -> exp.Select:
     """Return the SELECT of the rows that are found, in the place of the different rows of a statement."""
-    made = with_titles(list_found_values(root, unit, _POSITION, nulls=True), root)
+    made = with_titles(list_found_values(root, *speakers, inner, nulls=True, most=most), root)
     values = [item.unalias().sql() for item in root.expressions]
     for name in ("with_", "order", "limit", "offset"):
         part = root.args.get(name)

@@ -247,7 +247,7 @@ def other_groups(
         within = _within_error(each, releases[each.release])
         may = within & _may_exist(each, releases[each.release])
         unsure[each.release] = unsure.get(each.release, False) | may
-        places |= {(each.release, place) for place in each.deciding}
+        places |= {(each.release, place) for place in each.criteria}
     numbers = {place: np.cumsum(found) for place, found in unsure.items()}
     most = max((int(found[-1]) for found in numbers.values() if len(found)), default=0)
     parts = [(bit, value) for bit in range(most.bit_length()) for value in (0, 1)] if most > 1 else []
@@ -407,7 +407,7 @@ def describe_existence(prepared: PreparedComposed, releases: Sequence[Release]) 
 
     found = []
     for each in prepared.existence:
-        plan, out = prepared.parts[each.release].plan, empty(each.release, *each.deciding)
+        plan, out = prepared.parts[each.release].plan, empty(each.release, *each.criteria)
         unsure = _within_error(each, releases[each.release]) & ~out
         found.append(each.words(plan, (int(out.sum()), len(out), int(unsure.sum()))))
         gone = asked[each.release].rows.num_rows - len(out)
@@ -415,7 +415,7 @@ def describe_existence(prepared: PreparedComposed, releases: Sequence[Release]) 
             names = each.named(plan)
             why = f"whose {names} is within its error of 0" if names else "of which no count is asked for"
             found.append(f"{gone:,} {'group' if gone == 1 else 'groups'} of NULL {why}: left out here")
-    decided = {(each.release, column) for each in prepared.existence for column in each.deciding}
+    decided = {(each.release, column) for each in prepared.existence for column in each.criteria}
     for release, column in dict.fromkeys(each for each in prepared.divisors if each not in decided):
         out = empty(release, column)
         gone, number = int(out.sum()), len(out)

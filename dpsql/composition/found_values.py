@@ -45,8 +45,6 @@ ABSENT = "absent"
 OF_NO_ROWS = "of no rows is some value of its domain, where SQL has NULL: COUNT beside it tells"
 """What an answer says of MODE, if the values are declared: which rows there are is not known."""
 _READ = frozenset({"expressions", "from_", "joins", "where", "distinct", "group", "kind"})
-_FIRST = -100
-"""The position that the first SELECT of speakers has: that of no SELECT in the text."""
 
 
 def with_found_values(query: Query, provenance: Provenance) -> Query:
@@ -65,13 +63,8 @@ def with_found_values(query: Query, provenance: Provenance) -> Query:
         except QueryRefused:
             continue
         if unit is not None and listed is not None:
-            number = _FIRST - len(inner)
-            inner[number] = clauses_of_found(unit[1])
-            listed.replace(
-                exp.Subquery(
-                    this=list_found_values(select, unit[0], number, negated=isinstance(node.parent, exp.Not))
-                )
-            )
+            values = list_found_values(select, *unit, inner, negated=isinstance(node.parent, exp.Not))
+            listed.replace(exp.Subquery(this=values))
     return query if inner == query.inner else replace(query, inner=inner)
 
 
@@ -108,11 +101,20 @@ def _find_choosing_speakers(
 
 
 def list_found_values(
-    select: exp.Select, unit: exp.Column, number: int, *, negated: bool = False, nulls: bool = False
+    select: exp.Select,
+    unit: exp.Column,
+    declared: bool,
+    inner: dict[int, Clauses],
+    *,
+    negated: bool = False,
+    nulls: bool = False,
+    most: int | None = None,
 ) -> exp.Select:
     """Return the SELECT of the values of rows for which enough units speak; of several columns, the rows.
 
     Of one column values are no NULL, unless `nulls` says so; of several NULL is a value like any other.
+    The clauses of its release are added to `inner`, at a position that no SELECT of the text has. Each unit
+    speaks for one value, so that the fewest units make it known, or for the `most` that is written.
     """
     values = [item.unalias() for item in select.expressions]
     count = exp.Anonymous(this=f"{MARK}COUNT", expressions=[exp.Distinct(expressions=[unit])])
@@ -131,7 +133,11 @@ def list_found_values(
         counted.set("where", exp.Where(this=exp.and_(*kept, copy=False)))
     places: list[exp.Expr] = [exp.Literal.number(i + 1) for i in range(len(values))]
     counted.set("group", exp.Group(expressions=places if len(values) > 1 else [copy_tree(values[0])]))
-    counted.meta["select"] = number
+    mechanism = "LAPLACE" if declared else None
+    position = counted.meta["select"] = -2 - len(inner)
+    inner[position] = Clauses(
+        Options(max_groups_contributed=most or 1, mechanism=mechanism), has_options=True
+    )
     outer = exp.Select(expressions=[exp.column(name, quoted=True) for name in names])
     least = exp.Literal.number(1)
     words = [word_of(value) for value in values]
@@ -144,15 +150,6 @@ def list_found_values(
     outer.set("where", exp.Where(this=exp.GTE(this=exp.column("n", quoted=True), expression=least)))
     outer.meta["select"] = -1
     return outer
-
-
-def clauses_of_found(declared: bool, most: int | None = None) -> Clauses:
-    """Return the clauses of the release of values for which units speak, which are declared or not.
-
-    Each unit speaks for one, so that the fewest units make a value known, or for the `most` that is written.
-    """
-    mechanism = "LAPLACE" if declared else None
-    return Clauses(Options(max_groups_contributed=most or 1, mechanism=mechanism), has_options=True)
 
 
 def with_titles(listed: exp.Select, of: exp.Select) -> exp.Select:

@@ -19,7 +19,7 @@ from sqlglot import exp
 
 from dpsql.analysis.aggregate_functions import aggregate_calls, is_aggregate
 from dpsql.analysis.compiled_relation import Cte, Scope
-from dpsql.analysis.compiler import function_name, list_conjuncts, read_whole_number
+from dpsql.analysis.compiler import function_name, list_conjuncts, read_item, read_whole_number
 from dpsql.analysis.released.released_calls import is_released
 from dpsql.analysis.statement_shapes import Provenance
 from dpsql.composition.existence import BESIDE_TOTALS
@@ -53,16 +53,16 @@ def divide_grouping_sets(select: exp.Select, ctes: tuple[Cte, ...], of: Provenan
         return None
     keys = list(dict.fromkeys(key for keys in sets for key in keys))
     names = _Names(keys, sets)
-    items = [_name_item(item, names.replaced(item)) for item in select.expressions]
+    items = [_name_item(item, names.replace_columns(item)) for item in select.expressions]
     made = exp.Select(expressions=items)
     having = select.args.get("having")
     if having is not None:
-        made.set("where", exp.Where(this=names.replaced(having.this)))
+        made.set("where", exp.Where(this=names.replace_columns(having.this)))
     for name in _BEHIND:
         part = select.args.get(name)
         if part is not None and name != "with_":
             parts = part if isinstance(part, list) else [part]
-            found = [names.replaced(each) for each in parts]
+            found = [names.replace_columns(each) for each in parts]
             made.set(name, found if isinstance(part, list) else found[0])
     made.set("with_", select.args.get("with_"))
     if names.left(made):
@@ -165,21 +165,10 @@ def _read_keys(
 
     A name is that of a column of FROM, if there is one, else the alias of an item.
     """
-    found = []
-    for each in node.expressions if isinstance(node, exp.Tuple) else [node.unnest()]:
-        place = read_whole_number(each)
-        if place is not None:
-            if not 1 <= place <= len(select.expressions):
-                return None
-            found.append(select.expressions[place - 1].unalias())
-            continue
-        named = [i for i in select.expressions if isinstance(i, exp.Alias) and _is_alias(each, i)]
-        found.append(named[0].this if named and not has_column(each.name) else each)
-    return tuple(found)
-
-
-def _is_alias(node: exp.Expr, item: exp.Alias) -> bool:
-    return isinstance(node, exp.Column) and not node.table and fold(node.name) == fold(item.alias)
+    terms = node.expressions if isinstance(node, exp.Tuple) else [node.unnest()]
+    found = tuple(read_item(select, each, has_column) for each in terms)
+    places = (read_whole_number(each) for item, each in zip(found, terms, strict=True) if item is each)
+    return None if any(place is not None for place in places) else found
 
 
 class _Names:
@@ -200,7 +189,7 @@ class _Names:
             self._given[place] = place if unclear else title
         return self._given[place]
 
-    def replaced(self, node: exp.Expr) -> exp.Expr:
+    def replace_columns(self, node: exp.Expr) -> exp.Expr:
         """Return an expression of the statement, written over the united releases."""
         whole = exp.Paren(this=copy_tree(node))
         self._replace(whole.this)

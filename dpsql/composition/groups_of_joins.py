@@ -17,7 +17,7 @@ from sqlglot import exp
 
 from dpsql.analysis.aggregate_functions import contains_aggregate, is_aggregate
 from dpsql.analysis.compiled_relation import Cte
-from dpsql.analysis.compiler import list_conjuncts, read_whole_number
+from dpsql.analysis.compiler import list_conjuncts, read_item, read_whole_number
 from dpsql.analysis.statement_shapes import Provenance
 from dpsql.language import MARK, copy_tree, find_nodes, name_query, transform_tree, walk_tree
 from dpsql.lazy_dataclass import dataclass
@@ -236,17 +236,10 @@ def list_keys(inner: exp.Select, has_column: Callable[[str], bool]) -> list[exp.
     group = inner.args.get("group")
     if group is None or {name for name, value in group.args.items() if value} - {"expressions"}:
         return None
-    named = {fold(i.alias): i.this for i in inner.expressions if isinstance(i, exp.Alias)}
-    found = list[exp.Expr]()
-    for key in group.expressions:
-        place = read_whole_number(key)
-        if place is not None:
-            if not 1 <= place <= len(inner.expressions):
-                return None
-            found.append(inner.expressions[place - 1].unalias())
-        else:
-            plain = isinstance(key, exp.Column) and not key.table and fold(key.name) in named
-            found.append(named[fold(key.name)] if plain and not has_column(key.name) else key)
+    found = [read_item(inner, key, has_column) for key in group.expressions]
+    places = (read_whole_number(k) for item, k in zip(found, group.expressions, strict=True) if item is k)
+    if any(place is not None for place in places):
+        return None
     parts = [node for key in found for node in walk_tree(key)]
     grouped = any(isinstance(node, (exp.Query, exp.Window, exp.Star)) for node in parts)
     return None if not found or grouped or any(map(contains_aggregate, found)) else found

@@ -10,7 +10,7 @@ from __future__ import annotations
 from sqlglot import exp
 
 from dpsql.analysis.aggregate_functions import is_aggregate
-from dpsql.analysis.compiler import function_name
+from dpsql.analysis.compiler import function_name, read_item
 from dpsql.language import copy_tree, find_nodes
 from dpsql.policy.table_parts import Assumed
 
@@ -27,11 +27,11 @@ def with_largest_groups(tree: exp.Query) -> exp.Query:
         if compared is None or any(select.args.get(name) for name in _OTHERS[1:]):
             continue
         number, groups, other, lowest = compared
-        number, other = _find_item(select, number), _find_item(groups, other)
+        number, other = read_item(select, number), read_item(groups, other)
         if not is_aggregate(number) or number != other or not _has_same_groups(select, groups):
             continue
         for key in select.args["group"].expressions:
-            _find_item(select, key).meta["assumed"] = _ONE
+            read_item(select, key).meta["assumed"] = _ONE
         by = copy_tree(number)
         select.set("having", None)
         select.set("order", exp.Order(expressions=[exp.Ordered(this=by, desc=not lowest)]))
@@ -74,23 +74,12 @@ def _read_extreme(inner: exp.Select) -> tuple[exp.Select, exp.Expr, bool] | None
         return None
     by, lowest = order.expressions[0], not order.expressions[0].args.get("desc")
     first_item = isinstance(by.this, exp.Literal) and by.this.name == "1"
-    same = first_item or _find_item(inner, by.this) == value
+    same = first_item or read_item(inner, by.this) == value
     return None if not same or _has_more(inner, "order", "limit") else (inner, value, lowest)
 
 
 def _has_more(select: exp.Select, *but: str) -> bool:
     return any(select.args.get(name) for name in _OTHERS if name not in but)
-
-
-def _find_item(select: exp.Select, node: exp.Expr) -> exp.Expr:
-    """Return the expression of the select list that a name or a position stands for; else itself."""
-    items = select.expressions
-    if isinstance(node, exp.Literal) and node.is_int and 0 < int(node.name) <= len(items):
-        found: exp.Expr = items[int(node.name) - 1].unalias()
-        return found
-    if isinstance(node, exp.Column) and not node.table:
-        return next((i.unalias() for i in items if i.alias.lower() == node.name.lower()), node)
-    return node
 
 
 def _has_same_groups(one: exp.Select, other: exp.Select) -> bool:
@@ -106,4 +95,4 @@ def _list_keys(select: exp.Select) -> set[exp.Expr] | None:
     group = select.args.get("group")
     if group is None or any(value for name, value in group.args.items() if name != "expressions"):
         return None
-    return {_find_item(select, key) for key in group.expressions}
+    return {read_item(select, key) for key in group.expressions}

@@ -30,7 +30,6 @@ from dpsql.analysis.compiler import find_cte, function_name, read_number, read_w
 from dpsql.analysis.statement_shapes import Provenance
 from dpsql.composition.found_values import (
     OF_NO_ROWS,
-    clauses_of_found,
     find_speakers,
     list_ctes_of,
     list_found_values,
@@ -66,8 +65,6 @@ MOST_QUANTILES = 20
 """The most quantiles of a list."""
 MOST_LISTED = 1_000
 """The most groups of APPROX_TOP_K."""
-_NUMBER = -10_000
-"""The position that the first SELECT of a list has: that of no SELECT in the text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,11 +102,9 @@ def with_lists(query: Query, provenance: Provenance) -> Query:
             continue
         for branch, values in zip(branches, read, strict=True):
             assert values is not None  # noqa: S101  as seen
-            number = _NUMBER - len(inner)
-            listed = with_titles(list_found_values(branch, values[0], number), branch)
+            listed = with_titles(list_found_values(branch, *values, inner), branch)
             if len(listed.expressions) == 1:
                 say_absent(listed, f"Rows without {with_article(listed.expressions[0].alias)} are left out")
-            inner[number] = clauses_of_found(values[1])
             branch.replace(listed)
     for select in walk_tree(root) if sets else nodes:
         if not isinstance(select, exp.Select) or list_given(select) - _BESIDE:
@@ -120,10 +115,7 @@ def with_lists(query: Query, provenance: Provenance) -> Query:
             continue
         rows = copy_tree(select, "expressions", "with_")
         for one in found:
-            number = _NUMBER - len(inner)
-            listed, clauses = _write(one, rows, number, provenance, _list_ctes(select, provenance))
-            if clauses is not None:
-                inner[number] = clauses
+            listed = _write(one, rows, inner, provenance, _list_ctes(select, provenance))
             one.node.replace(keep_title(one.node, exp.Subquery(this=listed)))
         if len(found) == len(calls):  # the rows are read by the releases alone
             for name in ("from_", "joins", "where"):
@@ -236,9 +228,9 @@ def _is_of_units(select: exp.Select, calls: list[_Call], of: Provenance) -> bool
 
 
 def _write(
-    call: _Call, rows: exp.Select, number: int, of: Provenance, ctes: tuple[Cte, ...]
-) -> tuple[exp.Select, Clauses | None]:
-    """Return the SELECT of a list, or of the most frequent value, and the clauses of its release."""
+    call: _Call, rows: exp.Select, inner: dict[int, Clauses], of: Provenance, ctes: tuple[Cte, ...]
+) -> exp.Select:
+    """Return the SELECT of a list, or of the most frequent value; `inner` gets the clauses of its release."""
     made = copy_tree(rows)
     if call.where is not None:
         where = made.args.get("where")
@@ -250,11 +242,11 @@ def _write(
         largest = _largest(call, made)
         if call.name == "mode" and (selects or rows.args.get("joins")):
             largest.meta["note"] = f"{title_of(call.node)} {OF_NO_ROWS}"
-        return largest, None
+        return largest
     unit = of.find_unit(rows, ctes)
     assert unit is not None  # noqa: S101  it was found
     declared = of.read_values(rows, call.value, ctes)[1]
-    listed = list_found_values(made, unit, number)
+    listed = list_found_values(made, unit, declared, inner)
     if call.name in _LISTS:
         say_absent(
             listed,
@@ -269,7 +261,7 @@ def _write(
     arguments[-1] = exp.Order(this=arguments[-1], expressions=[ordered])
     name = "STRING_AGG" if call.name in _TEXTS else "LIST"
     listed.set("expressions", [make_call(name, *arguments)])
-    return listed, clauses_of_found(declared)
+    return listed
 
 
 def _largest(call: _Call, rows: exp.Select) -> exp.Select:

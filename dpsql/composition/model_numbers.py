@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from dpsql.estimates import ModelWeights
 from dpsql.kernel.tree import Scan, duckdb_sql
-from dpsql.kernel.tree.node import Node, replaced
+from dpsql.kernel.tree.node import Node, replace_nodes
 from dpsql.lazy_dataclass import dataclass
 from dpsql.policy import fold
 
@@ -101,7 +101,7 @@ def _count_model(counting: PlannedCount, model: str, keys: int) -> list[tuple[tu
         return node if instead is None or not isinstance(node, Scan) else Scan(instead, node.alias)
 
     plan = counting.plan
-    rows = catalog.run(duckdb_sql(replaced(plan.compiled.query, stand_in)))
+    rows = catalog.run(duckdb_sql(replace_nodes(plan.compiled.query, stand_in)))
     places = [f"k{i}" for i in range(keys)] + ["n0"] + ([f"o{keys}"] if plan.outside else [])
     listed = zip(*(rows.column(name).to_pylist() for name in places), strict=True)
     return [(row[:keys], row[keys]) for row in listed if not (plan.outside and row[-1])]

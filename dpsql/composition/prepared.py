@@ -6,7 +6,7 @@ import hashlib
 import json
 from dataclasses import field
 from functools import reduce
-from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
 import pyarrow as pa
 
@@ -34,9 +34,6 @@ from dpsql.places import Own
 from dpsql.planning import WIDE, Method
 from dpsql.release import Release
 from dpsql.types import SqlType
-
-if TYPE_CHECKING:
-    pass
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,7 +209,7 @@ class Existence:
     groups of NULL alone."""
 
     @property
-    def deciding(self) -> tuple[int, ...]:
+    def criteria(self) -> tuple[int, ...]:
         """The columns by which groups of all keys are left out."""
         return () if self.windows else self.columns
 
@@ -227,7 +224,7 @@ class Existence:
         The third number is that of the others that may have no rows. "" where none was left out and all are
         sure, or nothing decided: groups of undeclared keys are found by their units.
         """
-        if self.deciding:
+        if self.criteria:
             what, names = "SQL has no groups without rows:", self.named(plan)
             if left_out is None:
                 return f"{what} those whose {names} rounds to 0 are left out"

@@ -27,7 +27,7 @@ from fractions import Fraction
 
 from sqlglot import exp
 
-from dpsql.analysis.aggregate_functions import aggregate_name
+from dpsql.analysis.aggregate_functions import aggregate_name, is_row_count
 from dpsql.analysis.compiler import find_cte, function_name, list_conjuncts, read_number, read_whole_number
 from dpsql.language import (
     Query,
@@ -106,7 +106,7 @@ def _read(outer: exp.Select, tree: exp.Query) -> _RankedRows | None:
         if isinstance(node, exp.Window):
             if (rank := _read_rank(node)) is not None:
                 rows.ranks[name] = rank
-            elif _is_count(node.this) and not (list_given(node) - {"this", "partition_by", "over"}):
+            elif is_row_count(node.this) and not (list_given(node) - {"this", "partition_by", "over"}):
                 rows.counts[name] = tuple(node.args.get("partition_by") or ())
         elif isinstance(node, exp.Subquery) and _counts_same(node.this, inner, ()):
             rows.counts[name] = ()
@@ -145,12 +145,6 @@ def _read_rank(window: exp.Window) -> _Rank | None:
     return _Rank(name, terms[0].this, tuple(window.args.get("partition_by") or ()), tiles)
 
 
-def _is_count(node: exp.Expr) -> bool:
-    """Return whether a node is COUNT(*)."""
-    name, arguments = (function_name(node) or "").lower(), getattr(node, "expressions", [])
-    return name == "count" and len(arguments) == 1 and isinstance(arguments[0], exp.Star)
-
-
 def _counts_same(node: exp.Expr, rows: exp.Select, keys: Sequence[exp.Expr]) -> bool:
     """Return whether a query counts the rows of a block, all or for each value of keys."""
     if not isinstance(node, exp.Select) or list_given(node) - {
@@ -163,7 +157,7 @@ def _counts_same(node: exp.Expr, rows: exp.Select, keys: Sequence[exp.Expr]) -> 
         return False
     if rows.args.get("group") is not None:
         return False
-    counts = [item for item in node.expressions if _is_count(item.unalias())]
+    counts = [item for item in node.expressions if is_row_count(item.unalias())]
     others = [item.unalias() for item in node.expressions if item not in counts]
     group = node.args.get("group")
     by = [] if group is None else list(group.expressions)
@@ -191,10 +185,10 @@ def _read_sizes(rows: _RankedRows, join: exp.Expr, tree: exp.Query) -> dict[str,
         if fold(part.this.name) != fold(part.expression.name):
             return None
     joined = {*using, *equal}
-    keys = {name for name, node in names.items() if not _is_count(node)}
+    keys = {name for name, node in names.items() if not is_row_count(node)}
     if joined != keys or not keys <= rows.columns.keys():
         return None
-    return {name: within for name, node in names.items() if _is_count(node)}
+    return {name: within for name, node in names.items() if is_row_count(node)}
 
 
 def _rewrite(rows: _RankedRows) -> None:

@@ -18,7 +18,13 @@ from typing import Any
 
 from sqlglot import exp
 
-from dpsql.analysis.compiler import function_name, list_conjuncts, read_whole_number, split_arguments
+from dpsql.analysis.compiler import (
+    function_name,
+    list_conjuncts,
+    read_item,
+    read_whole_number,
+    split_arguments,
+)
 from dpsql.analysis.output_columns import find_free_kind, rewrite_selection
 from dpsql.analysis.released.released_calls import is_quantile, is_released
 from dpsql.composition.block_columns import is_measure
@@ -391,11 +397,7 @@ def _first(outer: exp.Select, measures: dict[str, exp.Expr]) -> exp.Expr | None:
     if order is None:
         return None
     term = order.expressions[0]
-    place = read_whole_number(term.this)
-    node = outer.expressions[place - 1].unalias() if place and place <= len(outer.expressions) else term.this
-    renamed = {fold(i.alias): i.this for i in outer.expressions if isinstance(i, exp.Alias)}
-    if isinstance(node, exp.Column) and not node.table and fold(node.name) in renamed:
-        node = renamed[fold(node.name)]
+    node = read_item(outer, term.this)
     measure = _measure(node, measures)
     if measure is None:
         return None

@@ -101,27 +101,8 @@ def respell_statement(query: Query, provenance: Provenance) -> Query:
 
         tree = with_groups_of_windows(tree, provenance)
     nested = len(selects) > 1
-    if nested and find_nodes(tree, exp.Having):
-        from dpsql.composition.largest_groups import with_largest_groups  # noqa: PLC0415  few have such a HAVING
-
-        tree = with_largest_groups(tree)
-    if nested and any(table.covers for table in policy.tables.values()):
-        tree = with_covered(tree, policy)
     if nested:
-        tree = with_constants(tree)
-    if nested and find_nodes(tree, exp.Window):
-        from dpsql.composition.rank_quantiles import with_quantiles  # noqa: PLC0415  few statements have ranks
-        from dpsql.composition.tiles_of_rows import with_tiles  # noqa: PLC0415  few have tiles
-
-        tree = with_tiles(replace(query, tree=with_quantiles(replace(query, tree=tree))), provenance)
-    if nested and find_nodes(tree, exp.Window, exp.Limit):
-        from dpsql.composition.sums_of_first_rows import with_first_rows  # noqa: PLC0415  as above
-
-        tree = with_first_rows(replace(query, tree=tree), provenance)
-    if nested:
-        from dpsql.composition.values_by_key import with_values_by_key  # noqa: PLC0415  most have one SELECT
-
-        tree = with_values_by_key(replace(query, tree=tree), provenance)
+        tree = _respell_nested(replace(query, tree=tree), provenance)
     distinct = find_nodes(tree, exp.Distinct) if nested else [n for n in nodes if isinstance(n, exp.Distinct)]
     values = [value for each in distinct for value in each.expressions]
     if nested or not all(isinstance(value, exp.Column) for value in values):
@@ -139,3 +120,27 @@ def respell_statement(query: Query, provenance: Provenance) -> Query:
     if listing:
         query = with_found_values(query, provenance)
     return query
+
+
+def _respell_nested(query: Query, provenance: Provenance) -> exp.Query:
+    """Return a statement with releases in the place of spellings that take several SELECTs; it is changed."""
+    tree: exp.Query = query.tree
+    if find_nodes(tree, exp.Having):
+        from dpsql.composition.largest_groups import with_largest_groups  # noqa: PLC0415  few have such a HAVING
+
+        tree = with_largest_groups(tree)
+    if any(table.covers for table in provenance.policy.tables.values()):
+        tree = with_covered(tree, provenance.policy)
+    tree = with_constants(tree)
+    if find_nodes(tree, exp.Window):
+        from dpsql.composition.rank_quantiles import with_quantiles  # noqa: PLC0415  few statements have ranks
+        from dpsql.composition.tiles_of_rows import with_tiles  # noqa: PLC0415  few have tiles
+
+        tree = with_tiles(replace(query, tree=with_quantiles(replace(query, tree=tree))), provenance)
+    if find_nodes(tree, exp.Window, exp.Limit):
+        from dpsql.composition.sums_of_first_rows import with_first_rows  # noqa: PLC0415  as above
+
+        tree = with_first_rows(replace(query, tree=tree), provenance)
+    from dpsql.composition.values_by_key import with_values_by_key  # noqa: PLC0415  most have one SELECT
+
+    return with_values_by_key(replace(query, tree=tree), provenance)

@@ -42,6 +42,8 @@ _REPAIRS = 8
 """How many changes are tried of a statement that does not parse."""
 _OTHER = lazy_pattern(r"\bfunctions?\b|\bis not supported\b|\bis not allowed (?:with|in this form)\b")
 """Words of messages about what another dialect may have."""
+_SIGNS = frozenset({"=", "AND", ",", "the comma"})
+"""Guesses of a sign that a text lacks: with several other changes it would hardly be the one meant."""
 _NO_SQL = lazy_pattern(
     r"^(?:this is not SQL|one statement|SHOW does not support|cannot read `|the function |syntax error: )"
 )
@@ -148,7 +150,7 @@ def _search(text: str, start: _State, prepare: Callable[[str], object], candidat
         new = () if error is None else error.obstacles
         later = (o for one in new if (o := _move_back(one, candidate, text, all_made)))
         found = _State(candidate, error, (*state.fixes, *used), (*state.later, *later), all_made)
-        if error is None:
+        if error is None and not (len(found.fixes) > 2 and any(f.guess in _SIGNS for f in found.fixes)):
             return found
         add(found, others)
     return None

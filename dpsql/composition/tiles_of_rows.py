@@ -27,7 +27,7 @@ from sqlglot import exp
 from dpsql.analysis.aggregate_functions import contains_aggregate
 from dpsql.analysis.call_rules import TIE, TIES
 from dpsql.analysis.compiled_relation import Cte, RelationColumn
-from dpsql.analysis.compiler import find_cte, function_name, read_whole_number
+from dpsql.analysis.compiler import find_cte, function_name, read_item, read_whole_number
 from dpsql.analysis.statement_shapes import Provenance
 from dpsql.composition.found_values import list_ctes_of
 from dpsql.errors import QueryRefused
@@ -235,16 +235,8 @@ def _list_telling(select: exp.Select, unit: exp.Column, policy: Policy) -> list[
         return [unit, *(exp.column(c, table=first.alias_or_name, quoted=True) for c in unique)]
     if group.args.get("all"):
         return [item.unalias() for item in items if not contains_aggregate(item)]
-    keys = list[exp.Expr]()
-    for key in group.expressions:
-        place = read_whole_number(key)
-        named = (i.unalias() for i in items if isinstance(i, exp.Alias) and fold(i.alias) == fold(key.name))
-        if place is not None and 1 <= place <= len(items):
-            keys.append(items[place - 1].unalias())
-        else:
-            alias = next(named, None) if isinstance(key, exp.Column) and not key.table else None
-            keys.append(key if alias is None or contains_aggregate(alias) else alias)
-    return keys
+    keys = ((key, read_item(select, key)) for key in group.expressions)
+    return [key if contains_aggregate(item) else item for key, item in keys]
 
 
 def _number_of(

@@ -84,6 +84,7 @@ def _find_meant(query: Query, name: str, at: int | None) -> tuple[str | None, Fi
         limit = f" LIMIT {int(first[2]) - (first[1] == '<')}"
         return limit.strip(), Fix("", *first.span(), also=(Fix(limit, len(text), len(text)),))
     unnamed = [*re.finditer(rf"(?i)\b\w+\(\s*(?:\w+\.)?{re.escape(name)}\s*\)(?=\s*,|\s+FROM\b)", text)]
+    unnamed = [m for m in unnamed if at is None or not m.start() < at < m.end()]
     if len(unnamed) == 1:
         written = f"{unnamed[0][0]} AS {name}"
         return written, Fix(f" AS {name}", unnamed[0].end(), unnamed[0].end())

@@ -9,7 +9,7 @@ The number of rows is all that is measured for it. Its error is multiplied by ho
 edge, so a small share of the budget is enough. With K improvements, the share a of answers and a score that
 is better than the edge by d bounds of a row, the noise of a check has the variance (2 K / (1 - a))^2 in
 bounds, and that of the rows, which is Laplace noise times d, 2 (K d / a)^2. Their sum is least where
-(a / (1 - a))^3 = d^2 / 2 (`best_answer_share`).
+(a / (1 - a))^3 = d^2 / 2: for d of 1/19 at a tenth.
 """
 
 from __future__ import annotations
@@ -25,18 +25,6 @@ ROWS_CONFIDENCE = Fraction(99, 100)
 """How often the interval of the number of rows covers it; what is left of 95% is of the gap."""
 _CHECK_MISSED = 0.03
 _THRESHOLD_MISSED = 0.01
-
-
-def best_answer_share(distance: float) -> float:
-    """Return the share of a miss's budget for counting rows that makes the variance of a score least.
-
-    `distance` is how far the score is better than the edge, in bounds of one row.
-
-    >>> round(best_answer_share(1 / 19), 3)
-    0.1
-    """
-    ratio = math.cbrt(distance**2 / 2)
-    return ratio / (1 + ratio)
 
 
 def find_sum(plan: CheckStreamPlan, gap: float, bound: float) -> tuple[float | None, float]:

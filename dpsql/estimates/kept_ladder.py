@@ -41,21 +41,6 @@ class Side(NamedTuple):
 class ValuesBeyond:
     """Three noisy numbers of the values of a column: above its bounds, below, and what these leave.
 
-    Attributes
-    ----------
-    low, high
-        The bounds.
-    rows
-        B, how many rows of a unit counted in full; rows beyond were weighted down.
-    width
-        w, the most by which one value counted, in steps, and what it added to all three numbers.
-    step
-        What a step is worth.
-    epsilon
-        Of the release: each number has noise of scale B w/epsilon, in steps.
-    above, below, left
-        The numbers, in steps.
-
     Notes
     -----
     One unit adds at most B w to the three numbers together (`analysis.value_measures`), so independent noise
@@ -66,13 +51,19 @@ class ValuesBeyond:
 
     low: Fraction
     high: Fraction
+    """The bounds."""
     rows: int
+    """B, how many rows of a unit counted in full; rows beyond were weighted down."""
     width: int
+    """w, the most by which one value counted, in steps, and what it added to all three numbers."""
     step: Fraction
+    """What a step is worth."""
     epsilon: Fraction
+    """Of the release: each number has noise of scale B w/epsilon, in steps."""
     above: int
     below: int
     left: int
+    """The numbers, in steps."""
 
     def __post_init__(self) -> None:
         whole = (self.rows, self.width, self.above, self.below, self.left)
@@ -134,27 +125,6 @@ class KeptLadder:
     Sizes and bounds are whole numbers of steps. What is computed is in the unit of the measure: a step is
     worth `step` of it.
 
-    Attributes
-    ----------
-    number
-        The number of the release.
-    table, measure
-        What of a unit is measured: its rows, or a total of a column, in a table.
-    step
-        What a step is worth.
-    version
-        Fingerprint of the version of the data.
-    made
-        When it was released, with a time zone.
-    epsilon
-        Of M and the bins: a half chose M, the other half is for the noise of the bins.
-    most
-        M: the upper end of the bins, in steps; beyond 2M is no unit, as every interval assumes.
-    bins
-        Noisy numbers of units with sizes up to each of `thresholds(most)`, and last of those above M.
-    beyond
-        What the values of the column have beyond their bounds; None: that was not released.
-
     Notes
     -----
     The numbers of units above each threshold are sums of bins. They are made to decrease: half the sum of
@@ -170,15 +140,24 @@ class KeptLadder:
     """
 
     number: int
+    """The number of the release."""
     table: str
     measure: str
+    """What of a unit is measured: its rows, or a total of a column, in a table."""
     step: Fraction
+    """What a step is worth."""
     version: str
+    """Fingerprint of the version of the data."""
     made: datetime
+    """When it was released, with a time zone."""
     epsilon: Fraction
+    """Of M and the bins: a half chose M, the other half is for the noise of the bins."""
     most: int
+    """M: the upper end of the bins, in steps; beyond 2M is no unit, as every interval assumes."""
     bins: tuple[int, ...]
+    """Noisy numbers of units with sizes up to each of `thresholds(most)`, and last of those above M."""
     beyond: ValuesBeyond | None = None
+    """What the values of the column have beyond their bounds; None: that was not released."""
 
     @property
     def price(self) -> Fraction:
@@ -383,21 +362,14 @@ class KeptLadder:
 
 @dataclass(frozen=True, slots=True)
 class _Curve:
-    """The estimated numbers of units by size, in whole numbers.
-
-    Attributes
-    ----------
-    sizes
-        The size with which the units of a bin count, in 2^-20 steps; ascending.
-    above
-        Twice the number of units in this bin or beyond; it decreases, to 0 after the last bin.
-    total
-        Twice the total of these units, in 2^-20 steps.
-    """
+    """The estimated numbers of units by size, in whole numbers."""
 
     sizes: tuple[int, ...]
+    """The size with which the units of a bin count, in 2^-20 steps; ascending."""
     above: tuple[int, ...]
+    """Twice the number of units in this bin or beyond; it decreases, to 0 after the last bin."""
     total: tuple[int, ...]
+    """Twice the total of these units, in 2^-20 steps."""
 
     def cut(self, bound: int) -> int:
         """Return twice the estimated amount that a bound cuts from all units, in steps of 2^-20."""

@@ -25,67 +25,44 @@ Key = tuple[int, int, int]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Law:
-    """The joint law of the noises of one draw; two draws are independent, also of equal figures.
-
-    Attributes
-    ----------
-    kind
-        Laplace noises are independent. Box noises are R (U_i - V), cube noises R U_i, as in `box`; Gaussian
-        ones have a part of their own and one that all share.
-    size
-        How many numbers were measured together.
-    pads
-        The public zeros of a box.
-    shared
-        Of Gaussian noise, the variance of the shared part over that of a number's own.
-    """
+    """The joint law of the noises of one draw; two draws are independent, also of equal figures."""
 
     kind: LawName
+    """Laplace noises are independent. Box noises are R (U_i - V), cube noises R U_i, as in `box`; Gaussian
+    ones have a part of their own and one that all share."""
     size: int = 1
+    """How many numbers were measured together."""
     pads: int = 0
+    """The public zeros of a box."""
     shared: float = 0.0
+    """Of Gaussian noise, the variance of the shared part over that of a number's own."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class NoiseDraw:
-    """A draw, and the size of its noise on some numbers.
-
-    Attributes
-    ----------
-    law
-        The draw.
-    scale
-        The scale of Laplace noise, bound over epsilon of box and cube noise, the standard deviation of a
-        number's own Gaussian noise.
-    grid
-        The step of the grid that the noise is on, in the unit of the number.
-    """
+    """A draw, and the size of its noise on some numbers."""
 
     law: Law
+    """The draw."""
     scale: float
+    """The scale of Laplace noise, bound over epsilon of box and cube noise, the standard deviation of a
+    number's own Gaussian noise."""
     grid: float = 0.0
+    """The step of the grid that the noise is on, in the unit of the number."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MeasuredNumber:
-    """One measured number of each row of a release.
-
-    Attributes
-    ----------
-    place
-        Its place among the measured numbers: equal places in two numbers are one measured value.
-    value
-        The noisy values, a row each.
-    sources
-        The draws that they are from.
-    source
-        Which of them each row is from.
-    """
+    """One measured number of each row of a release."""
 
     place: int
+    """Its place among the measured numbers: equal places in two numbers are one measured value."""
     value: NDArray[np.float64]
+    """The noisy values, a row each."""
     sources: tuple[NoiseDraw, ...]
+    """The draws that they are from."""
     source: NDArray[np.int64]
+    """Which of them each row is from."""
 
     @classmethod
     def of(cls, place: int, value: NDArray[np.float64], source: NoiseDraw) -> MeasuredNumber:
@@ -143,22 +120,15 @@ class Linear:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Weighted:
-    """A number that is a sum of many measured values, with other weights in each row: an estimate.
-
-    Attributes
-    ----------
-    value
-        The number of each row.
-    names, sources
-        Of each measured value its release and its place there, and the draw of its noise.
-    weights
-        float64[rows, measured values].
-    """
+    """A number that is a sum of many measured values, with other weights in each row: an estimate."""
 
     value: NDArray[np.float64]
+    """The number of each row."""
     names: tuple[tuple[int, int], ...]
     sources: tuple[NoiseDraw, ...]
+    """Of each measured value its release and its place there, and the draw of its noise."""
     weights: NDArray[np.float64]
+    """float64[rows, measured values]."""
 
     def scale(self, factor: float) -> Weighted:
         """Return a multiple of the number."""

@@ -30,18 +30,12 @@ _NEAR = 0.02
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TermWeights:
-    """The weights of measured numbers in one or several terms, over the draws that they are from.
-
-    Attributes
-    ----------
-    sources
-        The draw of each measured number.
-    weights
-        float64[terms, numbers].
-    """
+    """The weights of measured numbers in one or several terms, over the draws that they are from."""
 
     sources: tuple[NoiseDraw, ...]
+    """The draw of each measured number."""
     weights: FloatArray
+    """float64[terms, numbers]."""
 
     @property
     def terms(self) -> int:
@@ -272,22 +266,15 @@ _PAIRS: dict[object, _DrawnPair] = {}
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CutSides:
-    """What may be beyond the noise, of numbers with weights in both terms.
-
-    Attributes
-    ----------
-    weights
-        float64[2, numbers].
-    below, above
-        By how much the truth of each number may lie below and above the interval of its noise.
-    together
-        Places of numbers, and how far these may lie outside together; each place is in one of them at most.
-    """
+    """What may be beyond the noise, of numbers with weights in both terms."""
 
     weights: FloatArray
+    """float64[2, numbers]."""
     below: FloatArray
     above: FloatArray
+    """By how much the truth of each number may lie below and above the interval of its noise."""
     together: Sequence[tuple[NDArray[np.int64], float]] = ()
+    """Places of numbers, and how far these may lie outside together; each place is in one of them at most."""
 
     def of(self, *factors: float) -> tuple[float, float]:
         """Return how far a weighted sum of the terms may lie below and above, beyond its noise."""

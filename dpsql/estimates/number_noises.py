@@ -57,24 +57,16 @@ class Quotient:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Dispersion:
-    """A number that is the variance of values, or its root, computed as in `moments.Variance`.
-
-    Attributes
-    ----------
-    parts
-        The moments of degree 2, in rows.
-    width
-        That of the bounds of the values.
-    sample
-        Whether it is the statistic of a sample.
-    root
-        Whether it is the standard deviation.
-    """
+    """A number that is the variance of values, or its root, computed as in `moments.Variance`."""
 
     parts: tuple[Linear, ...]
+    """The moments of degree 2, in rows."""
     width: float
+    """That of the bounds of the values."""
     sample: bool
+    """Whether it is the statistic of a sample."""
     root: bool
+    """Whether it is the standard deviation."""
 
     def compute(self, parts: Sequence[NDArray[np.float64]]) -> NDArray[np.float64]:
         """Return the statistics for other moments; NaN where the rows are too few."""
@@ -107,29 +99,20 @@ Made = Linear | Quotient | Dispersion | Weighted
 
 @dataclass(frozen=True, slots=True, eq=False)
 class NumberNoise:
-    """The noise of a released number: its measurement or formula, and standard deviation, one value a row.
-
-    Attributes
-    ----------
-    made
-        What it is made of; None if that is not known.
-    below, above
-        By how much its interval is wider than that of its noise, on either side; None: it is not.
-    left_out
-        An estimate of what its bound left out; None: that is not known.
-    bound
-        The bound on each unit in force; None: that is not known, or there is none.
-    most_left_out
-        By how much the truth of all rows together may lie outside the intervals of the noise; None: by all of
-        `below` or `above`.
-    """
+    """The noise of a released number: its measurement or formula, and standard deviation, one value a row."""
 
     made: Made | None = None
+    """What it is made of; None if that is not known."""
     below: NDArray[np.float64] | None = None
     above: NDArray[np.float64] | None = None
+    """By how much its interval is wider than that of its noise, on either side; None: it is not."""
     left_out: NDArray[np.float64] | None = None
+    """An estimate of what its bound left out; None: that is not known."""
     bound: float | None = None
+    """The bound on each unit in force; None: that is not known, or there is none."""
     most_left_out: float | None = None
+    """By how much the truth of all rows together may lie outside the intervals of the noise; None: by all of
+    `below` or `above`."""
 
     def take(self, rows: NDArray[np.int64]) -> NumberNoise:
         """Return the noise of the number in some of the groups, in the given order."""
@@ -166,21 +149,14 @@ def is_measured(noise: NumberNoise) -> bool:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ReleasedNumber:
-    """A number of one group of a release.
-
-    Attributes
-    ----------
-    release
-        What tells the release from others.
-    noise
-        What the numbers of its groups are made of.
-    row
-        The place of the group.
-    """
+    """A number of one group of a release."""
 
     release: int
+    """What tells the release from others."""
     noise: NumberNoise
+    """What the numbers of its groups are made of."""
     row: int
+    """The place of the group."""
 
     def list_measured(self) -> Iterator[tuple[Key, NoiseDraw, float, float]]:
         """Yield key, noise, weight and value of each measured number of which this one is a sum."""
@@ -211,27 +187,19 @@ def _detail(numbers: Sum, name: Detail) -> float:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SumEstimates:
-    """One sum for each group, with standard deviation and interval.
-
-    Attributes
-    ----------
-    half
-        Half the width of the interval of the noise.
-    below, above
-        By how much the interval is wider than that on either side.
-    left_out
-        An estimate of what bounds left out; NaN where that is not known.
-    bound
-        The bound on each unit in force; None if it is not one for all numbers.
-    """
+    """One sum for each group, with standard deviation and interval."""
 
     value: FloatArray
     stddev: FloatArray
     half: FloatArray
+    """Half the width of the interval of the noise."""
     below: FloatArray
     above: FloatArray
+    """By how much the interval is wider than that on either side."""
     left_out: FloatArray
+    """An estimate of what bounds left out; NaN where that is not known."""
     bound: float | None
+    """The bound on each unit in force; None if it is not one for all numbers."""
 
     @classmethod
     def of(cls, sums: Sequence[Sum], confidence: float) -> SumEstimates:

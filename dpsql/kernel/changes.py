@@ -12,19 +12,13 @@ from dpsql.lazy_dataclass import dataclass
 
 @dataclass(frozen=True, slots=True)
 class NumberChange:
-    """How far one unit more can change a number.
-
-    Attributes
-    ----------
-    low, high
-        In each group by at least `low`, at most 0, and by at most `high`, at least 0.
-    total
-        In all groups together by at most this, without signs; None: that has no bound.
-    """
+    """How far one unit more can change a number."""
 
     low: int
     high: int
+    """In each group by at least `low`, at most 0, and by at most `high`, at least 0."""
     total: int | None = None
+    """In all groups together by at most this, without signs; None: that has no bound."""
 
     def __post_init__(self) -> None:
         if not self.low <= 0 <= self.high:
@@ -38,57 +32,39 @@ class NumberChange:
 
 @dataclass(frozen=True, slots=True)
 class UnitChanges:
-    """What is proved of how one unit changes the groups of a counting query.
-
-    Attributes
-    ----------
-    numbers
-        Its numbers, in order; None for a column that is the cell of a row.
-    public
-        Whether the groups are those of a public domain, of which one that is missing counts 0. Else they are
-        those that have rows.
-    declared
-        Whether all groups of a public domain are there, once.
-    decides
-        Which number is more than 0 in the groups that are there, where they are not public.
-    listed
-        So many of these are there at most, those with the largest numbers; None: all are.
-    groups
-        In at most how many groups a unit changes anything; None: that has no bound.
-    grouped
-        For sets of key columns, in how many combinations of their values one unit is at most.
-    one_row
-        Whether a unit changes one row alone.
-    one_cell
-        Whether it changes one cell of each group.
-    every_group
-        Whether all groups of a public domain are there, with cells in at least one row each.
-    cells
-        The least and the greatest cell of a row, whatever the rows are; None: nothing is known.
-    together
-        Numbers of which all changes in a group add up to at most so much, without signs; and the same in all
-        groups, None: that has no bound.
-    bounds, fine
-        Of a search of bounds: as its certificate has them.
-    parts
-        The parts of units that change anything; None: all.
-    """
+    """What is proved of how one unit changes the groups of a counting query."""
 
     numbers: tuple[NumberChange | None, ...]
+    """Its numbers, in order; None for a column that is the cell of a row."""
     public: bool = True
+    """Whether the groups are those of a public domain, of which one that is missing counts 0. Else they are
+    those that have rows."""
     declared: bool = True
+    """Whether all groups of a public domain are there, once."""
     decides: int | None = None
+    """Which number is more than 0 in the groups that are there, where they are not public."""
     listed: int | None = None
+    """So many of these are there at most, those with the largest numbers; None: all are."""
     groups: int | None = None
+    """In at most how many groups a unit changes anything; None: that has no bound."""
     grouped: tuple[tuple[frozenset[str], int], ...] = ()
+    """For sets of key columns, in how many combinations of their values one unit is at most."""
     one_row: bool = False
+    """Whether a unit changes one row alone."""
     one_cell: bool = False
+    """Whether it changes one cell of each group."""
     every_group: bool = False
+    """Whether all groups of a public domain are there, with cells in at least one row each."""
     cells: tuple[int, int] | None = None
+    """The least and the greatest cell of a row, whatever the rows are; None: nothing is known."""
     together: tuple[tuple[frozenset[int], int, int | None], ...] = ()
+    """Numbers of which all changes in a group add up to at most so much, without signs; and the same in all
+    groups, None: that has no bound."""
     bounds: tuple[int, ...] = ()
     fine: int | None = None
+    """Of a search of bounds: as its certificate has them."""
     parts: PartSet | None = None
+    """The parts of units that change anything; None: all."""
 
     def number(self, place: int) -> NumberChange:
         """Return how one unit changes the number at a place; `InternalError` if nothing is proved of it."""

@@ -79,30 +79,20 @@ Unit = ByColumn | ByRow | ByParent | ByPeriod
 
 @dataclass(frozen=True, slots=True)
 class TableFacts:
-    """What is declared of one table; all names are folded.
-
-    Attributes
-    ----------
-    name
-        Its name.
-    unit
-        How rows belong to units; None: the table is public.
-    columns
-        Its columns and their types, in order. An instant of a private table is read as a TIMESTAMP of UTC.
-    unique
-        Sets of columns in which no two rows of the table are equal, where NULL is a value like any other.
-    not_null
-        Columns that are not NULL in any row that belongs to a unit.
-    kind
-        What one unit is, such as `person`. Units of different kinds are never compared.
-    """
+    """What is declared of one table; all names are folded."""
 
     name: str
+    """Its name."""
     unit: Unit | None
+    """How rows belong to units; None: the table is public."""
     columns: tuple[tuple[str, SqlType], ...]
+    """Its columns and their types, in order. An instant of a private table is read as a TIMESTAMP of UTC."""
     unique: frozenset[frozenset[str]] = frozenset()
+    """Sets of columns in which no two rows of the table are equal, where NULL is a value like any other."""
     not_null: frozenset[str] = frozenset()
+    """Columns that are not NULL in any row that belongs to a unit."""
     kind: str = ""
+    """What one unit is, such as `person`. Units of different kinds are never compared."""
     types: dict[str, SqlType] = field(init=False, repr=False, compare=False, default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -120,36 +110,26 @@ class Home:
 
     All rows of a unit in `table` have one value in `column`, or NULL in all of them. The owner declares that,
     and it is tested for each version of the data.
-
-    Attributes
-    ----------
-    kind
-        The kind of the units.
-    table, column
-        The table that has the unit in a column of its own, or each row of which is one; both folded.
-    every
-        How long a part is: from the date, which is cut to the day, week, month, quarter or year. Or that each
-        value is a part: of an integer type, or those of `values`, all others being one more part.
-    type
-        The type of the column in the source: DATE, TIMESTAMP or TIMESTAMPTZ, which is read as one of UTC.
-        Of several tables with periods their types, with commas. Where each value is a part, VARCHAR, BOOLEAN
-        or an integer type.
-    others
-        Where a unit is what one did in one period, the further tables with periods, and their dates.
-    periods
-        Whether the part of a unit is its period: `ByPeriod`.
-    values
-        The values that are parts, with the numbers that the ledger has for them.
     """
 
     kind: str
+    """The kind of the units."""
     table: str
     column: str
+    """The table that has the unit in a column of its own, or each row of which is one; both folded."""
     every: PartIs
+    """How long a part is: from the date, which is cut to the day, week, month, quarter or year. Or that each
+    value is a part: of an integer type, or those of `values`, all others being one more part."""
     type: str
+    """The type of the column in the source: DATE, TIMESTAMP or TIMESTAMPTZ, which is read as one of UTC. Of
+    several tables with periods their types, with commas. Where each value is a part, VARCHAR, BOOLEAN or
+    an integer type."""
     others: tuple[tuple[str, str], ...] = ()
+    """Where a unit is what one did in one period, the further tables with periods, and their dates."""
     periods: bool = False
+    """Whether the part of a unit is its period: `ByPeriod`."""
     values: tuple[tuple[str | bool, int], ...] = ()
+    """The values that are parts, with the numbers that the ledger has for them."""
 
     @property
     def numbering(self) -> Calendar | ListedValues | WholeNumbers:

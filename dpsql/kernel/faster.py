@@ -45,7 +45,7 @@ from dpsql.kernel.tree import (
     conjunction,
     duckdb_sql,
     quote,
-    replaced,
+    replace_nodes,
     walk,
 )
 from dpsql.kernel.tree.exact import whole
@@ -99,21 +99,14 @@ class UnitFacts(Sealed):
 
 @dataclass(frozen=True, slots=True)
 class Room:
-    """What the bits of all groups may take.
-
-    Attributes
-    ----------
-    groups
-        How many groups the rows have at most, with those whose keys no domain has.
-    threads
-        How many threads the engine has: each has bits of its own.
-    memory
-        The bytes that they may take together.
-    """
+    """What the bits of all groups may take."""
 
     groups: int
+    """How many groups the rows have at most, with those whose keys no domain has."""
     threads: int
+    """How many threads the engine has: each has bits of its own."""
     memory: int
+    """The bytes that they may take together."""
 
     def has(self, rows: int, wide: int, numbers: int) -> bool:
         """Whether there is memory to count some numbers over a range of units by bits, and it is faster."""
@@ -212,7 +205,7 @@ def by_bits(query: Query, least: int, greatest: int, kind: SqlType) -> Query | N
         return Call("COALESCE", (Call("bit_count", (bits,)), whole(0)))
 
     def changed(item: Item) -> Item:
-        made = replaced(Paren(item.expr), change).inner
+        made = replace_nodes(Paren(item.expr), change).inner
         cell = Case(((every, made),), Constant(MISSING, BIGINT))
         return item if made is item.expr else replace(item, expr=cell)
 

@@ -67,31 +67,21 @@ class Of(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """A number of a search.
-
-    Attributes
-    ----------
-    of
-        What it is the sum of.
-    search
-        The place of the search.
-    bounds, place
-        The bounds of the search, and the place of B among them.
-    times
-        Of an excess; 0: nothing is known of it, and it is 0.
-    size
-        What a step of it is, in steps of the search: B is a whole number of them.
-    fine
-        As `RungBins.clipped` takes it.
-    """
+    """A number of a search."""
 
     of: Of
+    """What it is the sum of."""
     search: int
+    """The place of the search."""
     bounds: tuple[int, ...]
     place: int
+    """The bounds of the search, and the place of B among them."""
     times: int = 1
+    """Of an excess; 0: nothing is known of it, and it is 0."""
     size: Fraction = Fraction(1)
+    """What a step of it is, in steps of the search: B is a whole number of them."""
     fine: int | None = None
+    """As `RungBins.clipped` takes it."""
 
     def change(self, search: UnitChanges, *, signed: bool) -> NumberChange:
         """Return how far one unit more moves it, by the bounds of the search (`RungBins`)."""
@@ -186,20 +176,14 @@ def run_bins(mechanism: Bins, above: Sequence[Counts], spending: Spending) -> Bi
 
 
 class Parted(Sealed):
-    """The partitions of the groups of a run.
-
-    Attributes
-    ----------
-    runs
-        The steps of each.
-    sizes
-        The number of groups of each; None where that is private.
-    """
+    """The partitions of the groups of a run."""
 
     __slots__ = ("run", "runs", "sizes")
     run: Run
     runs: tuple[Run, ...]
+    """The steps of each."""
     sizes: tuple[int | None, ...]
+    """The number of groups of each; None where that is private."""
 
     @classmethod
     def of(

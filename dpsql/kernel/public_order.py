@@ -44,19 +44,13 @@ def in_public_order(values: ArrayLike) -> OrderedCounts:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class SparseCounts:
-    """The counts of a public domain of `size` groups: those listed, and 0 for every other group.
-
-    Attributes
-    ----------
-    values
-        int64 counts of the listed groups; of shape (trials, n), independent trials.
-    positions
-        int64, their positions in the domain, ascending. The domain and its order are public; which groups are
-        listed is private.
-    """
+    """The counts of a public domain of `size` groups: those listed, and 0 for every other group."""
 
     values: NDArray[np.int64]
+    """int64 counts of the listed groups; of shape (trials, n), independent trials."""
     positions: NDArray[np.int64]
+    """int64, their positions in the domain, ascending. The domain and its order are public; which groups are
+    listed is private."""
     size: int
 
     def __repr__(self) -> str:
@@ -86,22 +80,15 @@ class SparseCounts:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class BoundedCounts:
-    """Counts of all groups of a domain that are known from above, and exactly where one asks for them.
-
-    Attributes
-    ----------
-    upper
-        int64, one a group: at least its count; of shape (trials, n), independent trials.
-    exact
-        Returns the counts of the groups at some positions; of trials, at those in the flat array. What it is
-        asked for is private: it follows from the numbers and from noise.
-    likely
-        int64, one a group: what its count may be expected to be. It decides on the work alone.
-    """
+    """Counts of all groups of a domain that are known from above, and exactly where one asks for them."""
 
     upper: NDArray[np.int64]
+    """int64, one a group: at least its count; of shape (trials, n), independent trials."""
     exact: Callable[[NDArray[np.int64]], NDArray[np.int64]]
+    """Returns the counts of the groups at some positions; of trials, at those in the flat array. What it is
+    asked for is private: it follows from the numbers and from noise."""
     likely: NDArray[np.int64]
+    """int64, one a group: what its count may be expected to be. It decides on the work alone."""
 
     def __repr__(self) -> str:
         return "BoundedCounts(...)"  # as above

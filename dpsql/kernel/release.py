@@ -24,7 +24,7 @@ import numpy as np
 
 from dpsql.errors import InternalError
 from dpsql.kernel.changes import NumberChange, Taken, UnitChanges
-from dpsql.kernel.counts import Counts, Exact, exact, groups_of, numbers_at
+from dpsql.kernel.counts import Counts, exact, groups_of, numbers_at
 from dpsql.kernel.levels import Level, level_of, steps_before
 from dpsql.kernel.loss import PrivacyLoss
 from dpsql.kernel.loss.composing import Spending
@@ -393,11 +393,6 @@ def positions_of(rows: Rows, counts: Counts) -> NDArray[np.int64]:
     if found.counts is not counts:
         raise InternalError("these groups were not released of these counts")
     return found.positions
-
-
-def _one(own: Exact) -> int:
-    """Return the number of a query whose result is a single number."""
-    return int(own.n[0][0])
 
 
 def _numbers(

@@ -79,19 +79,13 @@ _PLACE = "j"
 
 @dataclass(frozen=True, slots=True)
 class RowsFirst:
-    """The queries by which few groups are counted in the place of a certified one of all, or of the largest.
-
-    Attributes
-    ----------
-    upper
-        The groups as the certified query has them, with rows in the place of each number; of the largest
-        groups half as many more, and one.
-    rows
-        What counts the groups that have rows in the certified query.
-    """
+    """The queries that count few groups in the place of a certified one of all, or of the largest."""
 
     upper: OnDomain | Decided
+    """The groups as the certified query has them, with rows in the place of each number; of the largest
+    groups half as many more, and one."""
     rows: Select
+    """What counts the groups that have rows in the certified query."""
     most: int | None = None
     """How many of the largest groups the certified query has; None: it has all of a domain."""
 

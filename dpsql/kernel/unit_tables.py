@@ -42,7 +42,7 @@ from dpsql.kernel.tree import (
     duckdb_sql,
     items,
     parts,
-    replaced,
+    replace_nodes,
     walk,
 )
 from dpsql.kernel.tree.bounding import LINEAR
@@ -176,10 +176,10 @@ def with_tables(query: Query, read: Callable[[Select], tuple[Source, Sequence[bo
         def put(part: Node) -> Node:
             return read_of.get(part, part) if isinstance(part, Expr) else part
 
-        return Select(tuple(replaced(item, put) for item in node.items), source)
+        return Select(tuple(replace_nodes(item, put) for item in node.items), source)
 
     made = change(written)
-    made = replaced(written, change) if made is written else made
+    made = replace_nodes(written, change) if made is written else made
     return made if found and isinstance(made, Query) else None
 
 
@@ -231,7 +231,7 @@ def _table_of(node: Select) -> tuple[Select, tuple[Aggregate, ...]] | None:
 
     shown = (Item(own["u"], "u"), *(Item(own[name], short) for name, short in names.items()))
     projected = Derived(replace(rows, items=shown), "s")
-    aggregates = (replaced(aggregate, rename) for aggregate in found)
+    aggregates = (replace_nodes(aggregate, rename) for aggregate in found)
     return Select((Item(UNIT, "u"), *items("t", aggregates)), projected, there, group=(UNIT,)), tuple(found)
 
 

@@ -94,6 +94,7 @@ _FORMS = (
     (r"(?<=\))\s+KEEP\s*\([^()]*\)", ""),
     (r"==?\s*'?([A-Za-z_]\w*)[*%]'?(?=\s|\Z)", r"LIKE '\1%'"),
     (r"\bSORT\s+BY\b", "ORDER BY"),
+    (r"\b(?:FIRST|MAX|ROWS?)\s+(\d+)\s*;?\s*\Z", r"LIMIT \1"),
     (r"\bCALCULATED\s+", ""),
     (r"\s+AGO\b", ""),
     (r"\bLIMIT\s*(?:=|TO)\s*(?=\d)", "LIMIT "),

@@ -69,6 +69,8 @@ def unwrap(text: str) -> str | None:
     if re.search(r"&(?:gt|lt|amp|quot|apos|nbsp|#39);", text):
         plain = html.unescape(text)
         return unwrap(plain) or plain
+    if re.match(r"(?is)\s*[A-Za-z_]\w*\s+AS\s*\(\s*SELECT\b.*\)\s*SELECT\b", text):
+        return f"WITH {text.strip().rstrip(';')}"
     bound = _VARIABLES.match(text)
     if bound is not None and re.match(rf"(?i){_STATEMENT}", text[bound.end() :]):
         rest = text[bound.end() :]

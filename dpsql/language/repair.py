@@ -114,6 +114,8 @@ def _close_quote(text: str, at: int) -> Iterator[_Repair]:
     if text.count("'") % 2:
         for match in re.finditer(r"(?<=\w)'(?=\w)", text):  # kid's
             yield _make_insertion("'", match.end()), "''"
+    if text.rfind("/*") > text.rfind("*/"):
+        yield replace(_make_insertion(" */", len(text)), guess="where the remark ends"), "*/"
     quote = text[at : at + 1]
     if quote in ("'", '"'):
         for match in _NEXT.finditer(text, at + 1):

@@ -26,100 +26,70 @@ SCALES: tuple[Fraction, ...] = tuple(Fraction(tenths, 10) for tenths in range(8,
 
 @dataclass(frozen=True, slots=True)
 class OpenChecks:
-    """OPEN CHECKS name OPTIONS (..): begins a stream, whose whole epsilon is charged.
-
-    Attributes
-    ----------
-    epsilon, misses
-        What the stream costs, and how many checks may be off.
-    answers
-        The share of a miss's budget for a fresh answer; 0: none.
-    sides
-        What its checks may ask.
-    tolerance
-        That of checks which say none; None: they have to.
-    at_once
-        After so many that are off in one statement, the rest of it is not checked.
-    models, scales
-        The models of the policy that its checks may expect, and what their numbers are multiplied by.
-    parts
-        The first and the last day of the parts of units that it may ask about; None: all parts.
-    rows
-        A public lower bound of each group's rows, for intervals of averages; None: these have none.
-    """
+    """OPEN CHECKS name OPTIONS (..): begins a stream, whose whole epsilon is charged."""
 
     source: StatementText
     name: str
     epsilon: Fraction
     misses: int
+    """What the stream costs, and how many checks may be off."""
     answers: Fraction = Fraction(1, 3)
+    """The share of a miss's budget for a fresh answer; 0: none."""
     sides: Sides = "BOTH"
+    """What its checks may ask."""
     tolerance: Fraction | None = None
+    """That of checks which say none; None: they have to."""
     at_once: int = 2
+    """After so many that are off in one statement, the rest of it is not checked."""
     models: tuple[str, ...] = ()
     scales: tuple[Fraction, ...] = SCALES
+    """The models of the policy that its checks may expect, and what their numbers are multiplied by."""
     parts: tuple[date, date] | None = None
+    """The first and the last day of the parts of units that it may ask about; None: all parts."""
     rows: Fraction | None = None
+    """A public lower bound of each group's rows, for intervals of averages; None: these have none."""
 
 
 @dataclass(frozen=True, slots=True)
 class Expectation:
-    """What is expected of a column.
-
-    Attributes
-    ----------
-    low, high
-        The number is at least `low` - tolerance and at most `high` + tolerance; None: that side is open.
-    tolerance
-        None: that of the stream.
-    table
-        The public table that has the expectations of groups, beside their keys; "" if there is none.
-    last
-        The number is what the stream last accepted or answered of the same SELECT, or of the same name (PER).
-    models
-        The number is the weighted median of what the stream's models have.
-    share
-        The tolerance as a share of that number; None: it is `tolerance`.
-    """
+    """What is expected of a column."""
 
     low: Fraction | None = None
     high: Fraction | None = None
+    """The number is at least `low` - tolerance and at most `high` + tolerance; None: that side is open."""
     tolerance: Fraction | None = None
+    """None: that of the stream."""
     table: str = ""
+    """The public table that has the expectations of groups, beside their keys; "" if there is none."""
     at: int = 0
     last: bool = False
+    """The number is what the stream last accepted or answered of the same SELECT, or of the same name
+    (PER)."""
     share: Fraction | None = None
+    """The tolerance as a share of that number; None: it is `tolerance`."""
     models: bool = False
+    """The number is the weighted median of what the stream's models have."""
 
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """CHECK name SELECT .. EXPECT column ..: compares numbers with what is expected of them.
-
-    Attributes
-    ----------
-    query
-        The SELECT as written.
-    statistics
-        The SELECT that counts how far its column is from what is expected: on the low side and, behind it, on
-        the high one, as far as there are such sides. The same as `query` for counts and sums, which are
-        compared themselves.
-    kind
-        Of the column: a count or sum, an average, or a quantile.
-    column
-        Its name.
-    series
-        What finds its results for later checks that expect LAST: its SELECT and column, or the name of PER.
-    """
+    """CHECK name SELECT .. EXPECT column ..: compares numbers with what is expected of them."""
 
     source: StatementText
     name: str
     query: Query
+    """The SELECT as written."""
     statistics: Query
+    """The SELECT that counts how far its column is from what is expected: on the low side and, behind it, on
+    the high one, as far as there are such sides. The same as `query` for counts and sums, which are
+    compared themselves."""
     kind: Literal["sum", "average", "quantile"]
+    """Of the column: a count or sum, an average, or a quantile."""
     column: str
+    """Its name."""
     expected: Expectation
     series: str
+    """What finds its results for later checks that expect LAST: its SELECT and column, or the name of PER."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -347,7 +347,7 @@ _CURLED_TEXT = lazy_pattern("[\u2018\u201c]([^'\u2018-\u201d]*)[\u2019\u201d]")
 def _end_of_list(tokens: Sequence[Token], i: int) -> int | None:
     """Return where the texts or numbers end that a list without parentheses has; None if there is none."""
     end, values = None, (TokenType.STRING, TokenType.NUMBER)
-    while i < len(tokens) and tokens[i].token_type in values:
+    while i < len(tokens) and tokens[i].token_type in values and tokens[i].text[-1:] != ".":
         end = tokens[i].end + 1
         if i + 1 >= len(tokens) or tokens[i + 1].token_type != TokenType.COMMA:
             break

@@ -118,11 +118,8 @@ def _verify_fact(
 ) -> None:
     place = f"{key_path('tables', table.name)}.unique[{i}]"
     values, rows = inspector.count_repeated(table.name, fact)
-    if values:
-        text = f"{number_of(values, 'value')} of {', '.join(fact)} stand in more than one row ({rows:,} rows)"
-        report.add("wrong", place, text)
-    else:
-        report.add("ok", place, f"{', '.join(fact)} is unique")
+    text = f"{number_of(values, 'value')} of {', '.join(fact)} stand in more than one row ({rows:,} rows)"
+    report.conclude(values, place, text, f"{', '.join(fact)} is unique")
 
 
 def _verify_not_null(report: Report, inspector: ExactQueries, table: Table) -> None:
@@ -134,32 +131,25 @@ def _verify_not_null(report: Report, inspector: ExactQueries, table: Table) -> N
             text = f"{number_of(nobody, 'row')} have no unit: leave it out, answers then say that none counts"
             report.add("wrong", place, text)
             continue
-        if number:
-            found = f"{column} is NULL in {number_of(number, 'row')} that have a unit"
-            report.add("wrong", place, f"{found}: leave it out, NULL is then a group")
-        else:
-            report.add("ok", place, f"{column} has no NULL")
+        found = f"{column} is NULL in {number_of(number, 'row')} that have a unit"
+        text = f"{found}: leave it out, NULL is then a group"
+        report.conclude(number, place, text, f"{column} has no NULL")
 
 
 def _verify_not_negative(report: Report, inspector: ExactQueries, table: Table) -> None:
     for i, column in enumerate(table.not_negative):
         place = f"{key_path('tables', table.name)}.not_negative[{i}]"
         number = inspector.count_negative(table.name, column)
-        if number:
-            report.add("wrong", place, f"{column} is below 0 in {number_of(number, 'row')}: leave it out")
-        else:
-            report.add("ok", place, f"{column} is never below 0")
+        text = f"{column} is below 0 in {number_of(number, 'row')}: leave it out"
+        report.conclude(number, place, text, f"{column} is never below 0")
 
 
 def _verify_complete(report: Report, inspector: ExactQueries, table: Table, column: str) -> None:
     place = table.place("domain", column)
     _, rows, nulls = inspector.count_outside(table.name, column)
-    if rows or nulls:
-        beyond, null = number_of(rows, "row"), number_of(nulls, "row")
-        text = f"is not complete: {beyond} outside, {null} with NULL: leave that out"
-        report.add("wrong", place, text)
-    else:
-        report.add("ok", place, "is complete")
+    beyond, null = number_of(rows, "row"), number_of(nulls, "row")
+    text = f"is not complete: {beyond} outside, {null} with NULL: leave that out"
+    report.conclude(rows or nulls, place, text, "is complete")
 
 
 def _verify_domain(report: Report, inspector: ExactQueries, table: Table, column: str, total: int) -> None:
@@ -218,24 +208,19 @@ def _verify_owned(report: Report, inspector: ExactQueries, table: Table) -> None
             continue  # the other table, which is reported as such
         kind = "unit" if table.unit is None else table.unit.kind
         named = " and ".join(f"{name}.{column}" for name, column in columns)
-        if values:
-            text = (
-                f"{number_of(values, 'value')} of {named} belong to several units of kind {kind} "
-                f"({rows:,} rows): joins leave the pairs of different ones out"
-            )
-            report.add("wrong", place, text)
-        else:
-            report.add("ok", place, f"each value of {named} belongs to one {kind}")
+        text = (
+            f"{number_of(values, 'value')} of {named} belong to several units of kind {kind} "
+            f"({rows:,} rows): joins leave the pairs of different ones out"
+        )
+        report.conclude(values, place, text, f"each value of {named} belongs to one {kind}")
 
 
 def _verify_constant(report: Report, inspector: ExactQueries, table: Table, parts: UnitParts) -> None:
     """Report the units whose rows have several dates, by which they would be in several parts."""
     varying = inspector.count_varying(table.name, parts.column)
-    if varying:
-        text = f"{number_of(varying, parts.kind)} of {table.name} have several values of {parts.column}"
-        report.add("wrong", parts.place("constant"), text)
-    else:
-        report.add("ok", parts.place("constant"), f"each {parts.kind} has one {parts.column}")
+    text = f"{number_of(varying, parts.kind)} of {table.name} have several values of {parts.column}"
+    fine = f"each {parts.kind} has one {parts.column}"
+    report.conclude(varying, parts.place("constant"), text, fine)
 
 
 def _verify_covers(report: Report, inspector: ExactQueries, table: Table) -> None:
@@ -244,12 +229,10 @@ def _verify_covers(report: Report, inspector: ExactQueries, table: Table) -> Non
         place = table.place("covers", column)
         first, last, beyond = inspector.count_at_days(table.name, column, *(day.isoformat() for day in days))
         missing = [str(day) for day, rows in zip(days, (first, last), strict=True) if not rows]
-        if missing or beyond:
-            said = [f"no row on {' and '.join(missing)}"] if missing else []
-            said += [f"{number_of(beyond, 'row')} beyond"] if beyond else []
-            report.add("wrong", place, f"is not so: {', '.join(said)}")
-        else:
-            report.add("ok", place, "there are rows on both days, and none beyond")
+        said = [f"no row on {' and '.join(missing)}"] if missing else []
+        said += [f"{number_of(beyond, 'row')} beyond"] if beyond else []
+        fine = "there are rows on both days, and none beyond"
+        report.conclude(said, place, f"is not so: {', '.join(said)}", fine)
 
 
 def _verify_determines(report: Report, inspector: ExactQueries, table: Table) -> None:
@@ -257,12 +240,9 @@ def _verify_determines(report: Report, inspector: ExactQueries, table: Table) ->
     for column, others in table.determines.items():
         for other in others:
             varying = inspector.count_undetermined(table.name, column, other)
-            if varying:
-                text = f"{number_of(varying, 'value')} of {column} have several values of {other}"
-                report.add("wrong", table.place("determines", column), f"{text}: groups are of both")
-            else:
-                text = f"each {column} has one {other}"
-                report.add("ok", table.place("determines", column), text)
+            text = f"{number_of(varying, 'value')} of {column} have several values of {other}"
+            place, fine = table.place("determines", column), f"each {column} has one {other}"
+            report.conclude(varying, place, f"{text}: groups are of both", fine)
 
 
 def _report_single(report: Report, inspector: ExactQueries, policy: Policy, table: Table, unit: str) -> None:
@@ -317,11 +297,9 @@ def _report_groups(
     column: str,
 ) -> None:
     beyond, whole = inspector.count_beyond(table.name, most, column)
-    if beyond:
-        what = f"{most:,} leaves out {beyond / whole:.2%} of the rows of {table.name}, grouped by {column}"
-        report.add("note", place, f"{what}, where groups are cut: {_suggest_instead(policy, 'groups')}")
-    else:
-        report.add("ok", place, f"no unit of {table.name} is cut by {column}")
+    share = f"{beyond / max(whole, 1):.2%} of the rows of {table.name}, grouped by {column}"
+    text = f"{most:,} leaves out {share}, where groups are cut: {_suggest_instead(policy, 'groups')}"
+    report.conclude(beyond, place, text, f"no unit of {table.name} is cut by {column}", "note")
 
 
 def _suggest_instead(policy: Policy, name: str) -> str:
@@ -391,8 +369,5 @@ def _offer_ladder(policy: Policy, name: str) -> str:
 
 def _report_cut(report: Report, inspector: ExactQueries, table: Table, column: str) -> None:
     beyond, whole = inspector.count_cut(table.name, column)
-    place = table.place("bounds", column)
-    if beyond:
-        report.add("note", place, f"{beyond / whole:.2%} of the values are cut: {_ADVICE}")
-    else:
-        report.add("ok", place, "no value is cut")
+    text = f"{beyond / max(whole, 1):.2%} of the values are cut: {_ADVICE}"
+    report.conclude(beyond, table.place("bounds", column), text, "no value is cut", "note")

@@ -50,6 +50,10 @@ class Report:
         """Add a finding about the policy or its data to the list."""
         self.findings.append(Finding(level, place, text))
 
+    def conclude(self, found: object, place: str, text: str, fine: str, level: str = "wrong") -> None:
+        """Add what a check has found, or that all is fine if it has found nothing."""
+        self.add(*((level, place, text) if found else ("ok", place, fine)))
+
     def locate(self, text: str) -> None:
         """Add to each finding that is not ok the line of the policy's text that it is about."""
         self.findings = [

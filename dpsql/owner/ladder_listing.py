@@ -35,23 +35,16 @@ that the policy no longer declares so."""
 
 @dataclass(frozen=True, slots=True)
 class Bin:
-    """A noisy number of units whose measure lies in a range.
-
-    Attributes
-    ----------
-    text
-        The range in words.
-    above, to
-        The measure is more than the one and at most the other; None: there is no upper end.
-    units, half_width
-        Their noisy number, and how far the noise may have moved it, at 95%.
-    """
+    """A noisy number of units whose measure lies in a range."""
 
     text: str
+    """The range in words."""
     above: Fraction
     to: Fraction | None
+    """The measure is more than the one and at most the other; None: there is no upper end."""
     units: int
     half_width: float
+    """Their noisy number, and how far the noise may have moved it, at 95%."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -128,16 +128,12 @@ def _report_ownerless(
     else:
         path = ", ".join(parent.name for parent in path_of(policy.tables, table))
         every, how = f"every row finds its unit through {path}", f"no unit through {path}"
-    if nobody:
-        report.add(
-            "note", place, f"{number_of(nobody, 'row')} of {rows:,} have {how}: they are never counted"
-        )
-    else:
-        never = inspector.readers[table.name].never_null
-        if isinstance(unit, UnitColumn) and table.describe_nobodys(lambda column: fold(column) in never):
-            listed = json.dumps([*table.unit_columns])
-            every += f": not_null = {listed}, if that is so by construction, spares answers a line on others"
-        report.add("ok", place, every)
+    never, named = inspector.readers[table.name].never_null, isinstance(unit, UnitColumn)
+    if not nobody and named and table.describe_nobodys(lambda column: fold(column) in never):
+        listed = json.dumps([*table.unit_columns])
+        every += f": not_null = {listed}, if that is so by construction, spares answers a line on others"
+    text = f"{number_of(nobody, 'row')} of {rows:,} have {how}: they are never counted"
+    report.conclude(nobody, place, text, every, "note")
 
 
 def _report_periods(report: Report, inspector: ExactQueries, table: Table, unit: UnitPeriod) -> None:

@@ -316,15 +316,12 @@ def _verify_moves(
     if rows is None:
         return
     moved = units.count_moved(rows, parts.every)
-    if moved:
-        text = (
-            f"of {number_of(moved, parts.kind)} the {parts.noun} has changed since the data were read last,"
-            " or the row is gone, so statements wait: bring the dates back, or `dpsql budget --moved` spends"
-            f" the largest total of any {parts.every or 'value'} in every {parts.every or 'value'}"
-        )
-        report.add("wrong", parts.place("moves"), text)
-    else:
-        report.add("ok", parts.place("moves"), f"no {parts.kind} has moved to another {parts.noun}")
+    text = (
+        f"of {number_of(moved, parts.kind)} the {parts.noun} has changed since the data were read last,"
+        " or the row is gone, so statements wait: bring the dates back, or `dpsql budget --moved` spends"
+        f" the largest total of any {parts.every or 'value'} in every {parts.every or 'value'}"
+    )
+    report.conclude(moved, parts.place("moves"), text, f"no {parts.kind} has moved to another {parts.noun}")
 
 
 def _report_unreadable(report: Report, inspector: Inspector, table: Table, words: str) -> None:

@@ -37,6 +37,7 @@ from dpsql.planning.noise_shares import (
     law_of_difference,
     source_of,
 )
+from dpsql.planning.plan_requests import refuse_option
 from dpsql.planning.shown_groups import measure_all_groups, notes, places_to_release, selects_by_noise
 
 
@@ -383,9 +384,10 @@ def _total(plan: Plan, place: int) -> int:
     """Return the most by which a unit changes a count in all groups; refuse one of too many groups."""
     total = plan.l1_over_groups(place)
     if total is None or not takes_all(plan, place):
-        raise plan.query.source.refuse(
+        raise refuse_option(
+            plan,
+            "mechanism",
             "Laplace noise on all groups needs a bound on how many of them one unit may touch",
-            plan.options.at.get("mechanism"),
             "OPTIONS (max_groups_contributed = 3), or leave mechanism out",
         )
     return total

@@ -28,6 +28,7 @@ from dpsql.planning import plan_requests
 from dpsql.planning.all_groups import EveryCount, GaussianDomain, WholeDomain, needs_laplace, takes_all
 from dpsql.planning.method import Method, NoisyResult, Quote
 from dpsql.planning.noise_shares import asks_for_gaussian, gaussian_cost
+from dpsql.planning.plan_requests import refuse_option
 from dpsql.planning.shown_groups import divide_released, measure_all_groups, notes, places_to_release
 
 OneShare = WholeDomain | EveryCount
@@ -272,17 +273,19 @@ def _details(parts: list[NDArray[np.float64] | None], sizes: list[int]) -> NDArr
 
 def _check(plan: Plan, partitions: Partitions) -> None:
     """Refuse options that mean nothing where each partition has its own largest groups."""
-    source, options = plan.query.source, plan.options
+    options = plan.options
     if options.intervals == "SIMULTANEOUS":
-        raise source.refuse(
+        raise refuse_option(
+            plan,
+            "intervals",
             "intervals that cover all counts of all partitions at once are not computed",
-            options.at.get("intervals"),
             "leave intervals out",
         )
     if options.max_groups_contributed is not None and partitions.fact:
-        raise source.refuse(
+        raise refuse_option(
+            plan,
+            "max_groups_contributed",
             f"each {plan.unit} is in one partition, so that no bound is needed",
-            options.at.get("max_groups_contributed"),
             "leave max_groups_contributed out",
         )
 

@@ -203,21 +203,14 @@ def choose_with_excess(
 
 @dataclass(frozen=True, slots=True)
 class Pairs:
-    """Numbers that share a part of epsilon, with the excesses beyond some bounds, under one noise.
-
-    Attributes
-    ----------
-    places
-        The places of the numbers.
-    excesses
-        The places of the excesses among those of the statement, measured after the numbers.
-    noise
-        The noise.
-    """
+    """Numbers that share a part of epsilon, with the excesses beyond some bounds, under one noise."""
 
     places: tuple[int, ...]
+    """The places of the numbers."""
     excesses: tuple[int, ...]
+    """The places of the excesses among those of the statement, measured after the numbers."""
     noise: NoiseOfAll
+    """The noise."""
 
 
 @dataclass(frozen=True, slots=True)

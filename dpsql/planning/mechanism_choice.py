@@ -30,7 +30,7 @@ from dpsql.planning.mechanism_rules import (
 )
 from dpsql.planning.method import Considered, Method
 from dpsql.planning.noise_shares import is_counts_only
-from dpsql.planning.plan_requests import check_layout, check_options
+from dpsql.planning.plan_requests import check_layout, check_options, refuse_option
 from dpsql.planning.stable_selections import NAME, StableSelection
 from dpsql.planning.threshold_selection import SparseVectors
 from dpsql.planning.top_k_selection import LargestGroups
@@ -50,9 +50,10 @@ def choose(plan: Plan) -> Method:
     method = _plan_candidate(plan, chosen, compared)
     if plan_requests.is_simultaneous(plan) and isinstance(method, _SEVERAL_NOISES):
         box = "OPTIONS (mechanism = BOX), or " * _is_answered_by_box(plan)
-        raise plan.query.source.refuse(
+        raise refuse_option(
+            plan,
+            "intervals",
             "intervals that cover all counts at once need one noise for all counts",
-            plan.options.at.get("intervals"),
             f"{box}leave intervals out",
         )
     return method
@@ -119,22 +120,17 @@ def _choose_candidate(plan: Plan, compared: dict[Candidate, Method] | None = Non
                 return LAPLACE_SELECTED, "Laplace noise on every group errs less"
             return each, fact
     over = f" over a domain of {plan.groups:,} groups" if plan.sparse else ""
-    raise plan.query.source.refuse(
-        f"mechanism {asked} cannot answer this{over}", plan.options.at.get("mechanism"), "leave it out"
-    )
+    raise refuse_option(plan, "mechanism", f"mechanism {asked} cannot answer this{over}", "leave it out")
 
 
 def _plan_candidate(plan: Plan, candidate: Candidate, known: dict[Candidate, Method] | None = None) -> Method:
     """Return the method of a candidate, from `known` if it is there; refuse one whose noise is too large."""
-    source = plan.query.source
     try:
         method = (known or {}).get(candidate) or candidate.of(plan)
     except ValueError as error:
         raise _refuse_options(plan, error) from None
     if method.quote.scale > 2.0**40 and is_counts_only(plan):
-        raise source.refuse(
-            "epsilon is too small: the noise would exceed every count", plan.options.at.get("epsilon")
-        )
+        raise refuse_option(plan, "epsilon", "epsilon is too small: the noise would exceed every count")
     return method
 
 

@@ -112,21 +112,14 @@ _PLACES = 40
 
 @dataclass(frozen=True, slots=True)
 class LaplaceShare:
-    """The Laplace noise of one number of every group, or of several that have one noise.
-
-    Attributes
-    ----------
-    epsilon
-        Of each mechanism.
-    sensitivity
-        The most by which one unit changes what a mechanism measures.
-    times
-        How many there are at most: a unit changes all groups together by so many sensitivities.
-    """
+    """The Laplace noise of one number of every group, or of several that have one noise."""
 
     epsilon: Fraction
+    """Of each mechanism."""
     sensitivity: int
+    """The most by which one unit changes what a mechanism measures."""
     times: int = 1
+    """How many there are at most: a unit changes all groups together by so many sensitivities."""
 
     @property
     def scale(self) -> Fraction:
@@ -272,27 +265,18 @@ def _divide_counts(plan: Plan, places: list[int], groups: int) -> list[list[int]
 
 @dataclass(frozen=True, slots=True)
 class LaplaceBlock:
-    """Numbers of each group with independent Laplace noise of one scale: a count, or moments of one column.
-
-    Attributes
-    ----------
-    plan
-        The plan of the statement.
-    places
-        The places of the numbers among its counts.
-    share
-        Their noise.
-    resolution
-        The grid of the noise, as `mechanisms.Laplace` takes it; None: the usual one.
-    planned
-        The noise for each number of groups that was asked for.
-    """
+    """Numbers of each group with independent Laplace noise of one scale: a count, or moments of a column."""
 
     plan: Plan
+    """The plan of the statement."""
     places: tuple[int, ...]
+    """The places of the numbers among its counts."""
     share: LaplaceShare
+    """Their noise."""
     resolution: int | None = None
+    """The grid of the noise, as `mechanisms.Laplace` takes it; None: the usual one."""
     planned: dict[int, mechanisms.Laplace] = field(default_factory=dict, compare=False, repr=False)
+    """The noise for each number of groups that was asked for."""
 
     def noise(self, groups: int) -> mechanisms.Laplace:
         """Return the noise of a block of numbers for a number of groups."""

@@ -5,17 +5,24 @@ The options are checked against the selection before a mechanism is chosen.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from fractions import Fraction
 
 from dpsql.analysis import OF_NUMBERS, Plan, count_candidates, is_selection_of_all
-from dpsql.errors import Fix
+from dpsql.errors import Fix, QueryRefused
 from dpsql.estimates import Strategy
-from dpsql.language import AboveThreshold, AllGroups, Scalar, Selection, TopK
+from dpsql.language import AboveThreshold, AllGroups, Scalar, TopK
 
 STRATEGIES: dict[str, Strategy] = {"AUTO": "BOX", "BOX": "BOX", "EACH": "EACH", "ANCHOR": "ANCHOR"}
 _LEAST_MISS = Fraction(1, 10**9)
 """The least probability with which an interval misses (see `estimates.closed_form.check_confidence`)."""
+
+
+def refuse_option(
+    plan: Plan, name: str, message: str, hint: str | None = None, fix: Fix | None = None
+) -> QueryRefused:
+    """Return the refusal of an option of a statement, at its place."""
+    return plan.query.source.refuse(message, plan.options.at.get(name), hint, fix)
 
 
 def confidence_of(plan: Plan) -> Fraction:
@@ -27,9 +34,10 @@ def strategy_of(plan: Plan) -> Strategy:
     """Return how the statement measures counts, and refuse intervals that this does not give."""
     strategy = STRATEGIES[plan.options.measure_strategy or "AUTO"]
     if is_simultaneous(plan) and strategy != "BOX":
-        raise plan.query.source.refuse(
+        raise refuse_option(
+            plan,
+            "measure_strategy",
             f"simultaneous intervals need one noise for all counts, and {strategy} has several",
-            plan.options.at.get("measure_strategy"),
             "measure_strategy = BOX",
         )
     return strategy
@@ -112,10 +120,6 @@ def box_level(plan: Plan, *, together: bool) -> Fraction:
 
 MAX_CANDIDATES = 1_000_000
 
-_USES: dict[str, Callable[[Selection], bool]] = {
-    "base_hits": lambda selection: isinstance(selection, AboveThreshold),
-    "max_groups_contributed": is_selection_of_all,
-}
 _EVERY_GROUP = {"BOX": "box", "LAPLACE": "laplace", "GAUSSIAN": "Gaussian"}
 """Mechanisms that release every group, and their noise; a selection then only shows some of them."""
 _FUNCTIONS = {"gap": "DP_GAP", "p_value": "DP_PVALUE"}
@@ -149,64 +153,47 @@ def wants_sparse_vector(plan: Plan) -> str:
 
 def check_layout(plan: Plan) -> None:
     """Refuse a layout, or Gaussian noise, that the budget does not have."""
-    options, source = plan.options, plan.query.source
+    options = plan.options
     try:
         order = plan.epsilon_division.order
     except ValueError:
         name = "layout" if options.layout else "noise" if options.noise == "GAUSSIAN" else "mechanism"
-        raise source.refuse(
+        raise refuse_option(
+            plan,
+            name,
             f"{name} {str(getattr(options, name)).upper()} divides costs, and here epsilons add: the policy "
             'says accounting = "pure", or a cap has no delta',
-            options.at.get(name),
             f"leave {name} out",
         ) from None
     if order is None and options.noise == "GAUSSIAN":
-        raise source.refuse(
+        raise refuse_option(
+            plan,
+            "noise",
             "layout BASIC divides epsilon, and Gaussian noise has none",
-            options.at.get("noise"),
             "leave layout out, or noise",
         )
 
 
 def check_options(plan: Plan) -> None:
     """Refuse options that would have no effect, and outputs that the selection does not have."""
-    source, options, selection = plan.query.source, plan.options, plan.selection
-    for name, uses in _USES.items():
-        if getattr(options, name) is not None and not uses(selection):
-            raise source.refuse(
-                f"option {name} has no meaning for this selection", options.at.get(name), "leave it out"
-            )
-    if options.max_rows_contributed is not None and all(
-        count.l1_over_groups is None for count in plan.counts
+    options, selection, above = plan.options, plan.selection, isinstance(plan.selection, AboveThreshold)
+    by_rows = any(count.l1_over_groups is not None for count in plan.counts)
+    unless = "has no meaning for this selection"
+    for name, meant, said in (
+        ("base_hits", above, unless),
+        ("max_groups_contributed", is_selection_of_all(selection), unless),
+        ("max_rows_contributed", by_rows, "is for counts of rows that have no bound of their own"),
+        ("bound_share", False, "has no meaning here: no bound is searched"),
+        ("threshold_share", above or options.mechanism == "HYBRID_SPARSE_VECTOR", unless),
+        ("candidates", plan.domain_size is None, "is for keys without a public domain"),
     ):
-        raise source.refuse(
-            "option max_rows_contributed is for counts of rows that have no bound of their own",
-            options.at.get("max_rows_contributed"),
-            "leave it out",
-        )
-    if options.bound_share is not None:
-        raise source.refuse(
-            "option bound_share has no meaning here: no bound is searched",
-            options.at.get("bound_share"),
-            "leave it out",
-        )
-    above = isinstance(selection, AboveThreshold) or options.mechanism == "HYBRID_SPARSE_VECTOR"
-    if options.threshold_share is not None and not above:
-        raise source.refuse(
-            "option threshold_share has no meaning for this selection",
-            options.at.get("threshold_share"),
-            "leave it out",
-        )
-    if options.candidates is not None and plan.domain_size is not None:
-        raise source.refuse(
-            "option candidates is for keys without a public domain",
-            options.at.get("candidates"),
-            "leave it out",
-        )
+        if getattr(options, name) is not None and not meant:
+            raise refuse_option(plan, name, f"option {name} {said}", "leave it out")
     if options.order_share is not None and options.mechanism != "TOP_STABLE":
-        raise source.refuse(
+        raise refuse_option(
+            plan,
+            "order_share",
             "option order_share orders the set of Top Stable",
-            options.at.get("order_share"),
             "OPTIONS (.., mechanism = TOP_STABLE)" if plan.domain_size is None else "leave it out",
         )
     if isinstance(selection, TopK) and plan.domain_size is None:
@@ -216,7 +203,7 @@ def check_options(plan: Plan) -> None:
         _check_every_group(plan, _EVERY_GROUP[options.mechanism])
     _check_limit(plan)
     if isinstance(selection, (AllGroups, Scalar)) and not plan.counts:
-        raise source.refuse(
+        raise plan.query.source.refuse(
             "every group of the domain would be shown: select a count",
             plan.query.tree,
             "add a count: COUNT(DISTINCT user_id) AS n",
@@ -224,13 +211,14 @@ def check_options(plan: Plan) -> None:
 
 
 def _check_candidates(plan: Plan, selection: TopK) -> None:
-    source, options = plan.query.source, plan.options
+    options = plan.options
     if options.candidates is not None and options.candidates < selection.k:
-        raise source.refuse("candidates must be at least k", options.at.get("candidates"))
+        raise refuse_option(plan, "candidates", "candidates must be at least k")
     if count_candidates(selection.k, options) > MAX_CANDIDATES:
-        raise source.refuse(
+        raise refuse_option(
+            plan,
+            "candidates",
             f"over keys without a declared domain at most {MAX_CANDIDATES:,} groups can take part",
-            options.at.get("candidates"),
             "a smaller k, or fewer candidates",
         )
 
@@ -247,25 +235,24 @@ def _check_outputs(plan: Plan) -> None:
         ):
             raise source.refuse("DP_PVALUE requires ORDER BY n DESC LIMIT k", output.at)
         if output.kind == "p_value" and options.noise not in (None, "EXPONENTIAL", "GAUSSIAN"):
-            raise source.refuse("p-values are valid for exponential noise only", options.at.get("noise"))
+            raise refuse_option(plan, "noise", "p-values are valid for exponential noise only")
 
 
 def _check_every_group(plan: Plan, word: str) -> None:
     """Refuse what a release of the whole domain does not have."""
-    source, options = plan.query.source, plan.options
+    options = plan.options
     if options.max_groups_contributed is not None and options.mechanism == "BOX":
-        raise source.refuse(
+        raise refuse_option(
+            plan,
+            "max_groups_contributed",
             "box noise on every group needs no bound on how many of them one unit may touch",
-            options.at.get("max_groups_contributed"),
             "leave max_groups_contributed out, or mechanism",
         )
     if isinstance(plan.selection, (TopK, AboveThreshold)):
         for asked in (needs_selecting(plan), wants_sparse_vector(plan)):
             if asked:
-                raise source.refuse(
-                    f"{word} noise on every group has {asked}",
-                    options.at.get("mechanism"),
-                    "leave mechanism out",
+                raise refuse_option(
+                    plan, "mechanism", f"{word} noise on every group has {asked}", "leave mechanism out"
                 )
 
 

@@ -33,6 +33,7 @@ from dpsql.language import AboveThreshold, Scalar, TopK
 from dpsql.lazy_dataclass import dataclass
 from dpsql.planning import plan_requests
 from dpsql.planning.method import KeepsQuote, NoisyResult, Quote
+from dpsql.planning.plan_requests import refuse_option
 
 NAME = "FIRST_STABLE"
 BOUNDS = ("max_rows_contributed", "max_groups_contributed")
@@ -143,9 +144,10 @@ def notes_of(plan: Plan, place: int, question: StableQuestion) -> tuple[str, ...
 def delta_of(plan: Plan) -> Fraction:
     """Return the delta of a statement; refuse a statement without a delta."""
     if plan.options.delta is None:
-        raise plan.query.source.refuse(
+        raise refuse_option(
+            plan,
+            "mechanism",
             "an exact answer needs a delta: the chance that one is shown which a unit could change",
-            plan.options.at.get("mechanism"),
             "OPTIONS (.., delta = 1e-6)",
             Fix("1e-6", option="delta", guess="1e-6"),
         )
@@ -171,10 +173,8 @@ class StableSelection(KeepsQuote):
                     f"option {name} has no meaning for an exact answer", plan.options.at[name], "leave it out"
                 )
         if plan.options.noise not in (None, "LAPLACE"):
-            raise plan.query.source.refuse(
-                "the noise of stability tests is one-sided, or LAPLACE",
-                plan.options.at.get("noise"),
-                "leave noise out",
+            raise refuse_option(
+                plan, "noise", "the noise of stability tests is one-sided, or LAPLACE", "leave noise out"
             )
         mechanism = FirstStable.plan(
             queries,

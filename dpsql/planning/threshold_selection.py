@@ -29,6 +29,7 @@ from dpsql.lazy_dataclass import dataclass
 from dpsql.planning import plan_requests
 from dpsql.planning.measuring import Measuring
 from dpsql.planning.method import AtDistance, NoisyResult, Quote
+from dpsql.planning.plan_requests import refuse_option
 from dpsql.planning.top_k_selection import NOISE
 
 _FAR = 60
@@ -70,9 +71,10 @@ class SparseVectors:
         if share is None:
             share = Fraction(1, 2) if others else Fraction(0)
         elif share == 0 and others:
-            raise plan.query.source.refuse(
+            raise refuse_option(
+                plan,
+                "measure",
                 "only the count compared with the threshold is free: measure = 0 pays for no other",
-                plan.options.at.get("measure"),
                 "leave measure out",
             )
         asked = plan.options.measure not in (None, "AUTO")

@@ -37,70 +37,43 @@ from dpsql.planning import plan_requests, unknown_keys
 from dpsql.planning.measuring import Measuring
 from dpsql.planning.method import NoisyResult, Quote
 from dpsql.planning.noise_shares import divide_among
+from dpsql.planning.plan_requests import refuse_option
 
 
 def plan_joint(plan: Plan, selection: TopK, epsilon: Fraction) -> Joint:
     """Plan the mechanism; refuse outputs that it does not have, and an option that would have no effect."""
-    source, options = plan.query.source, plan.options
+    options = plan.options
+    _refuse_gaps(plan, "the joint exponential mechanism", "NOISY_TOP_K")
+    if options.noise not in (None, "GAUSSIAN"):
+        raise refuse_option(plan, "noise", "option noise has no meaning for mechanism JOINT", "leave it out")
+    ranged = EpsilonDivision(epsilon, plan.epsilon_division.order).ranged_epsilon()
+    return Joint.plan(plan.groups, selection.k, ranged, **_moves(plan, selection))
+
+
+def _refuse_gaps(plan: Plan, words: str, other: str) -> None:
+    """Refuse gaps and p-values of a mechanism that has none."""
     for output in plan.outputs:
         if output.kind in ("gap", "p_value"):
-            raise source.refuse(
-                f"{output.name}: the joint exponential mechanism has no gaps",
-                options.at.get("mechanism"),
-                "mechanism = NOISY_TOP_K",
-            )
-    if options.noise not in (None, "GAUSSIAN"):
-        raise source.refuse(
-            "option noise has no meaning for mechanism JOINT", options.at.get("noise"), "leave it out"
-        )
+            said, at = f"{output.name}: {words} has no gaps", plan.options.at.get("mechanism")
+            raise plan.query.source.refuse(said, at, f"mechanism = {other}")
+
+
+def _moves(plan: Plan, selection: TopK) -> dict[str, Any]:
+    """Return how a unit moves the counts by which groups are selected, and which are, as plans take it."""
     sensitivity, monotone = plan.counts[selection.count].difference
-    return Joint.plan(
-        plan.groups,
-        selection.k,
-        EpsilonDivision(epsilon, plan.epsilon_division.order).ranged_epsilon(),
-        sensitivity=sensitivity,
-        monotone=monotone,
-        lowest=selection.lowest,
-    )
+    return {"sensitivity": sensitivity, "monotone": monotone, "lowest": selection.lowest}
 
 
 def plan_rounds(plan: Plan, selection: TopK, groups: int, epsilon: Fraction) -> PeeledTopK | GumbelTopK:
     """Plan a top-k by rounds at the cost of an epsilon; refuse outputs that it does not have."""
-    sensitivity, monotone = plan.counts[selection.count].difference
-    layout, rounds, options = (
-        EpsilonDivision(epsilon, plan.epsilon_division.order),
-        max(1, min(selection.k, groups - 1)),
-        plan.options,
-    )
-    if options.mechanism == "PEELED_TOP_K":
-        return PeeledTopK.plan(
-            groups,
-            selection.k,
-            rounds * layout.pure_epsilon(times=rounds),
-            sensitivity=sensitivity,
-            monotone=monotone,
-            noise="laplace"
-            if options.noise == "LAPLACE"
-            else "geometric"
-            if options.noise == "GEOMETRIC"
-            else "exponential",
-            lowest=selection.lowest,
-        )
-    for output in plan.outputs:
-        if output.kind in ("gap", "p_value"):
-            raise plan.query.source.refuse(
-                f"{output.name}: Gumbel top-k has no gaps",
-                options.at.get("mechanism"),
-                "mechanism = PEELED_TOP_K",
-            )
-    return GumbelTopK.plan(
-        groups,
-        selection.k,
-        rounds * layout.ranged_epsilon(times=rounds),
-        sensitivity=sensitivity,
-        monotone=monotone,
-        lowest=selection.lowest,
-    )
+    layout = EpsilonDivision(epsilon, plan.epsilon_division.order)
+    rounds = max(1, min(selection.k, groups - 1))
+    moves, noise = _moves(plan, selection), NOISE[plan.options.noise or "EXPONENTIAL"]
+    if plan.options.mechanism == "PEELED_TOP_K":
+        total = rounds * layout.pure_epsilon(times=rounds)
+        return PeeledTopK.plan(groups, selection.k, total, noise=noise, **moves)
+    _refuse_gaps(plan, "Gumbel top-k", "PEELED_TOP_K")
+    return GumbelTopK.plan(groups, selection.k, rounds * layout.ranged_epsilon(times=rounds), **moves)
 
 
 Noise = Literal["exponential", "laplace", "geometric"]
@@ -207,39 +180,18 @@ def _gap_noise(mechanism: Selecting) -> GapNoise | None:
 
 
 def _mechanism(plan: Plan, selection: TopK, groups: int, epsilon: Fraction) -> Selecting:
-    sensitivity, monotone = plan.counts[selection.count].difference
+    moves, most = _moves(plan, selection), _most(plan, selection)
     noise = NOISE[plan.options.noise or "EXPONENTIAL"]
     if plan.options.mechanism == "JOINT":
         return plan_joint(plan, selection, epsilon)
     if plan.options.mechanism == "EXPONENTIAL":
-        return mechanisms.Exponential.plan(
-            groups,
-            epsilon,
-            sensitivity=sensitivity,
-            monotone=monotone,
-            lowest=selection.lowest,
-        )
+        return mechanisms.Exponential.plan(groups, epsilon, **moves)
     if plan.options.mechanism in {"GUMBEL_TOP_K", "PEELED_TOP_K"}:
         return plan_rounds(plan, selection, groups, epsilon)
     if selection.threshold is None:
-        return mechanisms.NoisyTopK.plan(
-            groups,
-            _most(plan, selection),
-            epsilon,
-            sensitivity=sensitivity,
-            monotone=monotone,
-            noise=noise,
-            lowest=selection.lowest,
-        )
-    return mechanisms.HybridTopK.plan(
-        groups,
-        selection.threshold,
-        _most(plan, selection),
-        epsilon,
-        sensitivity=sensitivity,
-        monotone=monotone,
-        noise=noise,
-    )
+        return mechanisms.NoisyTopK.plan(groups, most, epsilon, noise=noise, **moves)
+    del moves["lowest"]  # a threshold has groups above it alone
+    return mechanisms.HybridTopK.plan(groups, selection.threshold, most, epsilon, noise=noise, **moves)
 
 
 def _p_values(mechanism: Selecting, gap: NDArray[np.float64]) -> NDArray[np.float64] | None:
@@ -275,9 +227,10 @@ def _share(plan: Plan, selection: TopK, shown: list[int]) -> Fraction:
     if not shown:
         return share or Fraction(0)
     if share == 0:
-        raise plan.query.source.refuse(
+        raise refuse_option(
+            plan,
+            "measure",
             "measure = 0 pays for no count, and a count is selected",
-            options.at.get("measure"),
             "leave measure out, or select the keys alone",
         )
     if share is not None:

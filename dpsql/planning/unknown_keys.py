@@ -27,6 +27,7 @@ from dpsql.lazy_dataclass import dataclass
 from dpsql.planning import plan_requests
 from dpsql.planning.method import KeepsQuote, NoisyResult, Quote
 from dpsql.planning.noise_shares import LaplaceBlock, Values, divide_into_blocks, errors_of_blocks
+from dpsql.planning.plan_requests import refuse_option
 from dpsql.planning.result_table import order_by_terms
 
 NOTE = "fewer rows than asked for may come: a key is shown only when no single unit can have put it there"
@@ -43,26 +44,23 @@ Unknown = LimitedDomain | LimitedThenStable | TopStable
 
 def _check(plan: Plan, selection: TopK, name: str) -> None:
     """Refuse options and outputs that the mechanism does not support, and a statement without a delta."""
-    source, options = plan.query.source, plan.options
+    options = plan.options
     ordered = _needs_order(plan, selection)
     orders = name == "TOP_STABLE" and selection.threshold is None
     if name != "LIMITED_DOMAIN" and ordered is not None and not (orders and _order_share(plan, selection)):
-        raise source.refuse(
+        raise refuse_option(
+            plan,
+            "mechanism",
             f"{ordered} needs groups in order, and {name} releases a set without order",
-            options.at.get("mechanism"),
             "OPTIONS (.., order_share = 0.25)" if orders else "mechanism = LIMITED_DOMAIN",
         )
     if name != "TOP_STABLE" and options.noise == "LAPLACE":
-        raise source.refuse(
-            "the limited domain mechanism supports exponential noise only",
-            options.at.get("noise"),
-            "leave noise out",
+        raise refuse_option(
+            plan, "noise", "the limited domain mechanism supports exponential noise only", "leave noise out"
         )
     if name == "LIMITED_THEN_STABLE" and selection.k == 1:
-        raise source.refuse(
-            "a single group leaves no epsilon for Top Stable",
-            options.at.get("mechanism"),
-            "mechanism = LIMITED_DOMAIN",
+        raise refuse_option(
+            plan, "mechanism", "a single group leaves no epsilon for Top Stable", "mechanism = LIMITED_DOMAIN"
         )
     _delta(plan)
 

@@ -43,37 +43,26 @@ class UnitPeriod(UnitColumn):
 
 @dataclass(frozen=True, slots=True)
 class UnitParts:
-    """How units of a kind are divided into parts: by the period of a date, or a value, that each unit has.
-
-    Attributes
-    ----------
-    kind
-        The kind of the unit.
-    table, column
-        The table and its column with the date or value: each unit has one there, or none.
-    every
-        The length of a part: `day`, `week`, `month`, `quarter` or `year`. None: each value is a part, of a
-        column of listed values, truth values or whole numbers.
-    constant
-        Whether a unit may have several rows in the table, all with one value in the column, or NULL in all.
-    until
-        `now`: statements that may read later parts read the table up to the present one. False: all rows.
-    moves
-        `refuse`: versions of the data are compared, and units that moved to another part are refused.
-        `trusted`: they are not compared, the owner says that the date of a unit never changes.
-    closed_after
-        `14 days`: so long after its end, a part counts as one whose rows change no more. None: it never does.
-        No guarantee depends on it.
-    """
+    """How units of a kind are divided into parts: by the period of a date, or a value, that each unit has."""
 
     kind: str
+    """The kind of the unit."""
     table: str
     column: str
+    """The table and its column with the date or value: each unit has one there, or none."""
     every: str | None = None
+    """The length of a part: `day`, `week`, `month`, `quarter` or `year`. None: each value is a part, of a
+    column of listed values, truth values or whole numbers."""
     constant: bool = False
+    """Whether a unit may have several rows in the table, all with one value in the column, or NULL in all."""
     until: str | bool = "now"
+    """`now`: statements that may read later parts read the table up to the present one. False: all rows."""
     moves: str = "refuse"
+    """`refuse`: versions of the data are compared, and units that moved to another part are refused.
+    `trusted`: they are not compared, the owner says that the date of a unit never changes."""
     closed_after: str | None = None
+    """`14 days`: so long after its end, a part counts as one whose rows change no more. None: it never does.
+    No guarantee depends on it."""
 
     def place(self, name: str = "") -> str:
         """Return the key path of the section, or of a key in it."""

@@ -36,71 +36,49 @@ from dpsql.types import TIMESTAMPTZ, SqlType
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A declared table. Analysts cannot use tables that are not declared.
-
-    Attributes
-    ----------
-    name
-        As declared; compared without case.
-    source
-        Where its rows are.
-    public, unit
-        A private table has a unit, a public one has none.
-    units_at_least
-        Public lower bound on how many units the table has. No guarantee depends on it.
-    rows_per_unit, groups
-        The table's own `Defaults`; AUTO: none, whatever those of the policy are.
-    cut
-        How intervals of statements over the table have what bounds cut, if they do not say it.
-    columns
-        Names and types in order; None: they are taken from the source's schema. A STRUCT of a private table
-        stands for its fields, which are columns named `address.city`.
-    unique
-        Sets of columns that the owner declares unique over the whole table.
-    domain
-        Public domains of columns.
-    bounds
-        The intervals to which the values of columns are cut.
-    not_null
-        Columns that the owner declares to have no NULL in rows that have a unit; as keys they have no group
-        of NULL.
-    not_negative
-        Columns that the owner declares to have no value below 0 in rows that have a unit.
-    same_unit
-        Columns with columns of other tables, as (table, column): the owner declares that all rows of both
-        tables with one value of them belong to one unit.
-    owned
-        Columns each value of which the owner declares to belong to one unit.
-    covers
-        Columns of dates with the first and the last day that rows have, as the owner declares.
-    determines
-        Columns with others of which the owner declares that rows with one value of them have one value.
-    trust_source
-        Skip reading the source once through its declared types.
-    zone
-        The time zones of columns whose source has times without a zone: their values are instants.
-    """
+    """A declared table. Analysts cannot use tables that are not declared."""
 
     name: str
+    """As declared; compared without case."""
     source: Source
+    """Where its rows are."""
     public: bool = False
     unit: Unit | None = None
+    """A private table has a unit, a public one has none."""
     columns: Mapping[str, SqlType] | None = None
+    """Names and types in order; None: they are taken from the source's schema. A STRUCT of a private table
+    stands for its fields, which are columns named `address.city`."""
     unique: tuple[tuple[str, ...], ...] = ()
+    """Sets of columns that the owner declares unique over the whole table."""
     domain: Mapping[str, Domain] = field(default_factory=Names)
+    """Public domains of columns."""
     trust_source: bool = False
+    """Skip reading the source once through its declared types."""
     units_at_least: int | None = None
+    """Public lower bound on how many units the table has. No guarantee depends on it."""
     rows_per_unit: Most | None = None
     groups: Most | None = None
+    """The table's own `Defaults`; AUTO: none, whatever those of the policy are."""
     bounds: Mapping[str, ColumnBounds] = field(default_factory=Names)
+    """The intervals to which the values of columns are cut."""
     not_null: tuple[str, ...] = ()
+    """Columns that the owner declares to have no NULL in rows that have a unit; as keys they have no group of
+    NULL."""
     not_negative: tuple[str, ...] = ()
+    """Columns that the owner declares to have no value below 0 in rows that have a unit."""
     zone: Mapping[str, str] = field(default_factory=Names)
+    """The time zones of columns whose source has times without a zone: their values are instants."""
     cut: Cut | None = None
+    """How intervals of statements over the table have what bounds cut, if they do not say it."""
     same_unit: Mapping[str, tuple[str, str]] = field(default_factory=Names)
+    """Columns with columns of other tables, as (table, column): the owner declares that all rows of both
+    tables with one value of them belong to one unit."""
     owned: tuple[str, ...] = ()
+    """Columns each value of which the owner declares to belong to one unit."""
     covers: Mapping[str, tuple[date, date]] = field(default_factory=Names)
+    """Columns of dates with the first and the last day that rows have, as the owner declares."""
     determines: Mapping[str, tuple[str, ...]] = field(default_factory=Names)
+    """Columns with others of which the owner declares that rows with one value of them have one value."""
 
     def __post_init__(self) -> None:
         if problem := name_problem(self.name):

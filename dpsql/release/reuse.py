@@ -68,6 +68,8 @@ class Versions:
         self._ledger = ledger
         self._on_read = on_read
         self._known: dict[Path, tuple[tuple[int, ...], str]] = {}
+        self._unchanging: dict[tuple[str, ...], list[Path]] = {}
+        """The files of tables, none of which has a list of files that may change."""
 
     def stamps(self, tables: Iterable[Table] | None = None) -> Stamps:
         """Return the stamps of the files of these tables (None: of all), without reading the files.
@@ -84,15 +86,22 @@ class Versions:
 
     def _list_files(self, tables: Iterable[Table]) -> tuple[list[Path], list[str]]:
         """Return the files of these tables in order, each once, and a text of each list that may change."""
+        chosen = list(tables)
+        names_of_tables = tuple(table.name for table in chosen)
+        if (known := self._unchanging.get(names_of_tables)) is not None:
+            return known, []
         files: dict[str, Path] = {}
         listed: set[str] = set()
-        for table in tables:
+        for table in chosen:
             found = self._files(table)
             files.update((os.fspath(file), file) for file in found)
             if isinstance(table.source, FileSource) and table.source.parts is not None:
                 names = json.dumps(names_below(table.source, found))
                 listed.add(f"{table.name}: {hashlib.sha256(names.encode()).hexdigest()}")
-        return [file for _, file in sorted(files.items())], sorted(listed)
+        in_order = [file for _, file in sorted(files.items())]
+        if not listed:
+            self._unchanging[names_of_tables] = in_order
+        return in_order, sorted(listed)
 
     def held_stamps(self) -> Stamps:
         """Return the stamps of the files that a session keeps open, in memory, copied, or in a list."""

@@ -17,7 +17,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from dpsql.analysis import Catalog, Plan
-from dpsql.analysis.part_conditions import PartConditions, Truths
+from dpsql.analysis.part_conditions import PartConditions, Truths, evaluate_in
 from dpsql.estimates.reports.marginals import Axis, Marginal
 from dpsql.estimates.value_sets import ValueSet, unite
 from dpsql.kernel.tree import Column, Expr, duckdb_sql
@@ -29,7 +29,6 @@ from dpsql.reports.column_sets import (
     MOST_VALUES,
     Followed,
     KeyValues,
-    evaluate_in,
     find_on,
     follow_column,
     over_values,

@@ -16,6 +16,7 @@ from typing import Any, Final
 
 from dpsql.analysis import Catalog
 from dpsql.analysis.cell_conditions import ColumnReader
+from dpsql.analysis.part_conditions import evaluate_in
 from dpsql.analysis.typed_expression import Typed
 from dpsql.estimates.value_sets import ValueSet, unite
 from dpsql.kernel.tree import (
@@ -135,18 +136,6 @@ def read_column(table: str, column: str, catalog: Catalog) -> ColumnReader:
     """Return what reads conditions on a column of a table, and the kind of its values."""
     kinds = {name.lower(): kind for name, kind in catalog.columns(table)}
     return ColumnReader({f".{column}": Typed(Column("", column), kinds[column])}, evaluate_in(catalog))
-
-
-def evaluate_in(catalog: Catalog) -> Any:  # noqa: ANN401  as `part_conditions.Evaluate` has it
-    """Return a function that evaluates constants; of one that raises the value is None."""
-
-    def evaluate(expr: Expr) -> object:
-        try:
-            return catalog.evaluate(duckdb_sql(expr))
-        except ValueError:
-            return None
-
-    return evaluate
 
 
 _COMPARED: dict[str, Callable[[int, int], bool]] = {

@@ -51,29 +51,20 @@ class ZerosAndOnes:
 
 @dataclass(frozen=True, slots=True)
 class CellSums:
-    """The numbers of a release as sums over cells of one table.
-
-    Attributes
-    ----------
-    table
-        The table whose rows are counted.
-    keys
-        For each key of the release, an expression of one column.
-    where
-        The conditions on the rows of all numbers, each of one column.
-    own
-        For each number, the conditions on its rows alone: for the counts of the plan, then for what formulas
-        are of.
-    formulas
-        For each sum or average of zeros and ones, what the plan calls it, and the places of the number of its
-        rows and of its ones.
-    """
+    """The numbers of a release as sums over cells of one table."""
 
     table: str
+    """The table whose rows are counted."""
     keys: tuple[Expr, ...]
+    """For each key of the release, an expression of one column."""
     where: tuple[Expr, ...]
+    """The conditions on the rows of all numbers, each of one column."""
     own: tuple[tuple[Expr, ...], ...]
+    """For each number, the conditions on its rows alone: for the counts of the plan, then for what formulas
+    are of."""
     formulas: tuple[ZerosAndOnes, ...] = ()
+    """For each sum or average of zeros and ones, what the plan calls it, and the places of the number of its
+    rows and of its ones."""
 
     @property
     def columns(self) -> tuple[str, ...]:

@@ -57,21 +57,14 @@ _DECIMALS = 10**9
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """What is measured of each block of parts, when it is over.
-
-    Attributes
-    ----------
-    length
-        How many parts a block has.
-    first
-        The first part of one of them.
-    measured
-        The marginals, each with its share of the whole report.
-    """
+    """What is measured of each block of parts, when it is over."""
 
     length: int
+    """How many parts a block has."""
     first: int
+    """The first part of one of them."""
     measured: tuple[tuple[Marginal, Fraction], ...]
+    """The marginals, each with its share of the whole report."""
 
     def list_within(self, parts: PartSet | None) -> list[PartSet]:
         """Return the blocks that lie wholly within a set of parts.
@@ -91,34 +84,24 @@ class Block:
 
 @dataclass(frozen=True, slots=True)
 class TablePlan:
-    """What is measured of one table for a report.
-
-    Attributes
-    ----------
-    table
-        The name of the table.
-    way
-        How amounts are divided.
-    measured
-        The marginals, each with its share of the whole report; within a part of units, if the report has one.
-    blocks
-        What is measured of blocks of parts; a part is in one block of each length.
-    added
-        The predicted error of a number that statements only add up, such as a day of running totals; None:
-        there are none.
-    deviation
-        The predicted root of the mean over statements of the mean variance of their numbers.
-    even
-        The same if each statement had its share alone.
-    """
+    """What is measured of one table for a report."""
 
     table: str
+    """The name of the table."""
     way: Way
+    """How amounts are divided."""
     measured: tuple[tuple[Marginal, Fraction], ...]
+    """The marginals, each with its share of the whole report; within a part of units, if the report has
+    one."""
     deviation: float
+    """The predicted root of the mean over statements of the mean variance of their numbers."""
     even: float
+    """The same if each statement had its share alone."""
     blocks: tuple[Block, ...] = ()
+    """What is measured of blocks of parts; a part is in one block of each length."""
     added: float | None = None
+    """The predicted error of a number that statements only add up, such as a day of running totals; None:
+    there are none."""
 
     def words(self, every: str | None = None) -> str:
         """Say what is measured, and what errors are predicted; `every` is how long parts of a report are."""

@@ -23,7 +23,7 @@ from dpsql.estimates.reports.marginals import Marginal, ReleasedMarginal
 from dpsql.kernel.loss import Charge
 from dpsql.kernel.unit_parts import NO_PARTS, Calendar, PartSet
 from dpsql.lazy_dataclass import dataclass
-from dpsql.ledger import StoredReport
+from dpsql.ledger import Ledger, StoredReport
 from dpsql.ledger.listing import ReportRelease
 from dpsql.policy import Policy
 from dpsql.release.reuse import data_of, find_same_data
@@ -97,12 +97,9 @@ def plan_run(
         made.add_parts(plan, needed, theirs, same, stored.number)
         for name, (of, block) in text.blocks.items():
             if of is plan and name in registered and needed is not None:
-                found = [
-                    (each, each.place - 1)
-                    for each in _list_until(ledger.report_releases(registered[name]), at_release)
-                ]
+                found = _list_until(ledger.report_releases(registered[name]), at_release)
                 number = registered[name].number if with_blocks and at_release is None else None
-                made.add_blocks(plan, block, needed, found, same, number)
+                made.add_blocks(plan, block, needed, [(each, each.place - 1) for each in found], same, number)
         before = after
     measured = [each for each, _ in made.measured]
     if measured:
@@ -117,16 +114,8 @@ def plan_run(
     )
     numbers = [number for _, number in made.measured]
     if at_release is not None:
-        newest = max((each.number for each in ledger.releases(stored.analyst)), default=0)
-        if at_release > newest:
-            raise ProgrammingError(f"your newest release is {newest}")
-    if at_release is not None and prepared is not None:
-        there = ledger.numbers([each.key for each in prepared.parts], stored.analyst)
-        if measured or there is None or max(there) > at_release:
-            missing = calendar.words(made.parts) if calendar is not None and made.parts else "a statement"
-            raise OperationalError(
-                f"not told by releases up to {at_release}: {missing} was not measured then"
-            )
+        missing = calendar.words(made.parts) if calendar is not None and made.parts else "a statement"
+        _check_told_by(ledger, stored.analyst, prepared, at_release, missing if measured else "")
     number = stored.number if stored.number in numbers or anew else None
     more = 0 if prepared is None else len(prepared.parts) - len(numbers)
     return PlannedRun(
@@ -141,6 +130,19 @@ def plan_run(
         prepared,
         bool(made.of_blocks),
     )
+
+
+def _check_told_by(
+    ledger: Ledger, analyst: str, prepared: PreparedComposed | None, newest: int, missing: str
+) -> None:
+    """Raise unless releases up to a number tell all that a run needs; `missing` says what is not measured."""
+    last = max((each.number for each in ledger.releases(analyst)), default=0)
+    if newest > last:
+        raise ProgrammingError(f"your newest release is {last}")
+    there = None if prepared is None else ledger.numbers([each.key for each in prepared.parts], analyst)
+    if prepared is not None and (missing or there is None or max(there) > newest):
+        missing = missing or "a statement"
+        raise OperationalError(f"not told by releases up to {newest}: {missing} was not measured then")
 
 
 def _list_until(releases: Sequence[ReportRelease], newest: int | None) -> list[ReportRelease]:

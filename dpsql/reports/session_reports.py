@@ -345,27 +345,19 @@ MOST_PARTS = 26
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ReportHistory:
-    """What the page of a report shows.
-
-    Attributes
-    ----------
-    name, texts
-        The report and its statements.
-    part, answers
-        The newest part that was measured, by name, and the answers of its run; None: none was.
-    next_part, price
-        The part after it, and what its run costs; None: it is not over yet, or cannot run.
-    lines
-        For each statement with one row, its numbers from part to part; None for the others.
-    """
+    """What the page of a report shows."""
 
     name: str
     texts: tuple[str, ...]
+    """The report and its statements."""
     part: str | None
     answers: tuple[StatementResult, ...]
+    """The newest part that was measured, by name, and the answers of its run; None: none was."""
     next_part: str | None
     price: Charge | None
+    """The part after it, and what its run costs; None: it is not over yet, or cannot run."""
     lines: tuple[Release | None, ...]
+    """For each statement with one row, its numbers from part to part; None for the others."""
 
 
 def newest_parts(measured: PartSet, calendar: Calendar) -> list[int]:

@@ -24,7 +24,7 @@ from dpsql.errors import QueryRefused
 from dpsql.kernel.check import NotCertified, certify, part_sets, periods
 from dpsql.kernel.check.certificate import Certificate, Relation
 from dpsql.kernel.facts import Facts
-from dpsql.kernel.tree import Binary, Column, Expr, Join, Node, Query, duckdb_sql, period_units, replaced
+from dpsql.kernel.tree import Binary, Column, Expr, Join, Node, Query, duckdb_sql, period_units, replace_nodes
 from dpsql.kernel.unit_parts import NULL_PART, Calendar, PartSet
 from dpsql.policy import load
 from dpsql.session import Session
@@ -490,7 +490,7 @@ def test_an_edited_tree_is_refused_and_a_wrong_rule_is_found(
     session: Session, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rows, change, wrong = EDITED[name]
-    edited, facts = replaced(tree(session, rows), change), facts_of_periods(session)
+    edited, facts = replace_nodes(tree(session, rows), change), facts_of_periods(session)
     with pytest.raises(NotCertified):
         certify(edited, facts)
     if not wrong:

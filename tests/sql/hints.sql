@@ -399,3 +399,7 @@ WITH v(user_id, day, current_date) AS (SELECT user_id, day, DATE '2024-01-02' FR
 
 -- R513
 SELECT COUNT(DISTINCT user_id) FROM (SELECT user_id, page FROM visits GROUP BY user_id, page QUALIFY ROW_NUMBER() OVER (PARTITION BY user_id ORDER BY COUNT(*) DESC, page) = 1)
+
+
+-- R6201
+SELECT 'a' AS p, COUNT(DISTINCT user_id) FROM visits UNION ALL SELECT NULL AS name, COUNT(DISTINCT user_id) FROM visits

@@ -38,13 +38,13 @@ def test_bytes_are_limited_too() -> None:
     cache: FairCache[str, str] = FairCache(10, 100)
     filled(cache, "ann", "a", size=40)
     filled(cache, "eve", "x", "y", size=30)
-    assert (kept(cache, "axy"), cache.bytes) == ("axy", 100)
+    assert (kept(cache, "axy"), cache._sizes.total()) == ("axy", 100)
     filled(cache, "eve", "z", size=30)
-    assert (kept(cache, "axyz"), cache.bytes) == ("ayz", 100)
+    assert (kept(cache, "axyz"), cache._sizes.total()) == ("ayz", 100)
     filled(cache, "eve", "w", size=101)  # alone it is larger than all may be
-    assert (kept(cache, "ayzw"), cache.bytes) == ("ayz", 100)
+    assert (kept(cache, "ayzw"), cache._sizes.total()) == ("ayz", 100)
     filled(cache, "ann", "a", size=10)
-    assert cache.bytes == 70
+    assert cache._sizes.total() == 70
 
 
 def test_a_value_is_forgotten_unless_another_took_its_place() -> None:
@@ -54,4 +54,4 @@ def test_a_value_is_forgotten_unless_another_took_its_place() -> None:
     cache.forget("a", old)
     assert cache.get("a") == "new"
     cache.forget("a", "new")
-    assert (cache.get("a"), cache.bytes, len(cache)) == (None, 0, 0)
+    assert (cache.get("a"), cache._sizes.total(), len(cache)) == (None, 0, 0)

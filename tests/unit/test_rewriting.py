@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
@@ -169,3 +170,12 @@ def test_a_hint_that_is_an_accepted_statement_is_not_tried_again() -> None:
     assert [one.hint for one in kept] == [found.hint]
     assert tried == ["SELECT page FROM t"]
     assert refusals.keep_tried("SELECT pgae FROM t", error, prepare, prepare)[0].hint is None
+
+
+def test_another_change_of_an_obstacle_is_tried() -> None:
+    other = Fix("side", 7, 11)
+    error = refused(NAME, NAME)
+    error.obstacles = (replace(error.obstacles[0], others=(("did you mean side?", other),)),)
+    found = rewrites.rewrite("SELECT pgae FROM t", error, accepting("SELECT side FROM t"))
+    assert found is not None
+    assert (found.text, found.obstacles[0].hint) == ("SELECT side FROM t", "did you mean side?")

@@ -309,6 +309,7 @@ _ADVICE: tuple[tuple[str, Callable[[RefusedStatement, exp.Expr, Obstacle], Advic
     (" takes constants: two ends, and a step", written_values.write_series),
     ("the share of rows below a quantile", suggested_changes.advise_on_share),
     ("the share of rows below a quantile", suggested_changes.exchange_share),
+    ("IN takes a list", foreign_forms.write_between),
     ("IN takes a list", foreign_forms.write_contains),
     ("IN takes a list", suggested_changes.select_units_of_table),
     ("is compared with a year", written_values.compare_year),

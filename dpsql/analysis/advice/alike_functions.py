@@ -11,6 +11,9 @@ _POSITIVE = "all {0} are above 0"
 _ALIKE: dict[str, tuple[tuple[int, str, str, str], ...]] = {
     "unix_timestamp": ((1, "epoch({0})", "", "times are of UTC"),),
     "date": ((2, "CAST({0} AT TIME ZONE 'UTC' AT TIME ZONE {1} AS DATE)", "", "times are of UTC"),),
+    "sumproduct": ((2, "SUM({0} * {1})", "", ""),),
+    "correlation": ((2, "CORR({0}, {1})", "", ""),),
+    "med": ((1, "MEDIAN({0})", "", ""),),
     "add_months": ((2, "({0} + INTERVAL ({1}) MONTH)", "", "no day is the last of its month"),),
     "months_between": ((2, "date_diff('month', {1}, {0})", "how many months begin between the days", ""),),
     "date_add": ((2, "({0} + {1})", "", ""), (3, "({2} + INTERVAL ({1}) {0})", "", "")),
@@ -183,6 +186,8 @@ def find_alike(name: str, arguments: tuple[str, ...]) -> Alike | None:
         return Alike(f"{name}({', '.join(arguments[:-1])})")
     if _DIFFERENT.fullmatch(name) and first and not others:
         return Alike(f"COUNT(DISTINCT {first})")
+    if (percent := re.fullmatch(r"(?:p|percentile_?|pct_?)(\d\d)", name)) is not None and not others:
+        return Alike(f"QUANTILE_CONT({first}, 0.{percent[1]})")
     if (pair := _find_of_pair(name, arguments)) is not None:
         return pair
     form = next((form for form in _ALIKE.get(name, ()) if form[0] == len(arguments)), None)

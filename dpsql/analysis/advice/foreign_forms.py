@@ -52,7 +52,10 @@ def write_equal(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice |
 def concatenate_texts(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
     """Write || for + between texts."""
     whole = of.original(node)
+    texts = "(VARCHAR, VARCHAR" in one.message or any(n.is_string for n in whole.find_all(exp.Literal))
     if not re.match(r"\+ is not allowed with \(.*VARCHAR", one.message) or not isinstance(whole, exp.Add):
+        return None
+    if not texts:  # numbers, perhaps
         return None
     while isinstance(whole.parent, exp.Add):
         whole = whole.parent
@@ -174,6 +177,13 @@ def enclose_subquery(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Adv
     found = re.search(r"(?is)\bFROM\s+(SELECT\b[^;]*?)\s*;?\s*\Z", of.text)
     written = "" if found is None else f"({found[1]})"
     return None if found is None else ("FROM (SELECT ..)", Fix(written, *found.span(1)))
+
+
+def write_between(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
+    """Write `IN 2023..2024` with BETWEEN."""
+    found = re.search(r"(?i)\bIN\s+(\d+)\s*(?:\.\.+|-|:|\bTO\b)\s*(\d+)", of.text)
+    written = "" if found is None else f"BETWEEN {found[1]} AND {found[2]}"
+    return None if found is None else (written, Fix(written, *found.span()))
 
 
 def write_in(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:

@@ -186,7 +186,12 @@ def count_units_by_number(of: RefusedStatement, node: exp.Expr, one: Obstacle) -
     if of.has_options and not options:
         return None
     text, before, cut = of.text, of.text[: block.select.start], _cut(block)
-    named = [i for i in select.expressions if any(aggregate_calls(i.unalias()))]
+    last = len(text) if block.from_ is None else block.from_.start  # behind it HAVING has others
+    named = [
+        i
+        for i in select.expressions
+        if any(aggregate_calls(i.unalias())) and (of.outline.span(i.unalias()) or (0, 0))[0] < last
+    ]
     units = {n.unit for n in of.list_tables(select)}
     group = select.args.get("group")
     several = group is not None and len(group.expressions) > 1 and select.args.get("having") is None

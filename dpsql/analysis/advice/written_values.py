@@ -214,12 +214,11 @@ def compare_year(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice 
 
 
 def drop_offset(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
-    """Leave the offset of a moment out, and its time where a DATE has none."""
+    """Leave the time and the offset of a moment out, where a DATE has none."""
     found = re.search(r"'(\d{4}-\d\d-\d\d)([T ][\d:.]+)?\s*(Z|[+-]\d\d:?\d*)'", of.text)
-    if found is None:
+    if found is None or not one.message.endswith("a DATE has none"):
         return None
-    day = one.message.endswith("a DATE has none")
-    written = f"'{found[1]}'" if day else f"'{found[1]}{(found[2] or '').replace('T', ' ')}'"
+    written = f"'{found[1]}'"
     return written, Fix(written, *found.span(), provided="times are of that zone")
 
 

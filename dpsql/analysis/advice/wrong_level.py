@@ -18,7 +18,7 @@ from dpsql.policy import fold
 
 Call = tuple[int, int, tuple[str, ...]]
 """Where a call stands in the text, and its arguments."""
-_AVERAGES = frozenset({"avg", "median", "min", "max"})
+_AVERAGES = frozenset({"avg", "median", "min", "max", "stddev", "std", "variance"})
 """Aggregates with which people compare the rows of a table in WHERE."""
 
 

@@ -32,7 +32,7 @@ from dpsql.kernel.tree import (
     Node,
     Query,
     Select,
-    replaced,
+    replace_nodes,
     walk,
 )
 from dpsql.kernel.tree.exact import saturate, whole
@@ -161,6 +161,6 @@ def compile_few_groups(call: AggregateCall, counted: CountedKeys) -> FewGroups:
     compiler.assume(
         Assumed(f"{words} of {with_article(name_unit(source))}", f"at most {counted.most:,}", counted.where)
     )
-    made = tuple(replaced(each, find_column) for each in aggregates)
+    made = tuple(replace_nodes(each, find_column) for each in aggregates)
     places = tuple(row.index(key.guarded_node) for key in keys)
     return FewGroups(row, places, made, condition, counted.most, value, ends)

@@ -47,18 +47,12 @@ Extreme = Literal["", "least", "greatest"]
 
 @dataclass(frozen=True, slots=True)
 class Cells:
-    """The cells of the values of one type: whole steps between public bounds. Each row is in one cell.
-
-    Attributes
-    ----------
-    type
-        The type of the values.
-    grid
-        The grid of their numbers: of dates the days since 1970, of timestamps the seconds.
-    """
+    """The cells of the values of one type: whole steps between public bounds. Each row is in one cell."""
 
     type: SqlType
+    """The type of the values."""
     grid: Grid
+    """The grid of their numbers: of dates the days since 1970, of timestamps the seconds."""
 
     @classmethod
     def of(cls, sql_type: SqlType, bounds: Bounds) -> Cells:
@@ -111,24 +105,16 @@ class Cells:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CellRows(UnitNumber):
-    """The rows of each cell; `row` is the place of a row's cell, NULL where the row does not count.
-
-    Attributes
-    ----------
-    cells
-        The cells of the values.
-    most
-        C, how many rows of a unit are kept in all groups together.
-    extreme
-        Of which value of a unit one row is kept in each group; then there is no C.
-    single
-        Whether each unit has at most one row: in a group for an extreme, else in all groups together.
-    """
+    """The rows of each cell; `row` is the place of a row's cell, NULL where the row does not count."""
 
     cells: Cells
+    """The cells of the values."""
     most: int
+    """C, how many rows of a unit are kept in all groups together."""
     extreme: Extreme
+    """Of which value of a unit one row is kept in each group; then there is no C."""
     single: bool
+    """Whether each unit has at most one row: in a group for an extreme, else in all groups together."""
 
     @property
     def unit_change(self) -> tuple[int, int]:
@@ -147,28 +133,19 @@ class CellRows(UnitNumber):
 
 @dataclass(frozen=True, slots=True)
 class Quantile:
-    """What a column shows of the cells: a quantile, or an extreme of a group.
-
-    Attributes
-    ----------
-    q
-        The share of the rows below it; of extremes 0 or 1.
-    type
-        The type of the result.
-    ends
-        The bounds of the values, in the unit of the grid: no result lies beyond.
-    cells
-        The cells of the values.
-    argument, origin
-        The argument as the statement writes it, and the origin of the bounds, for EXPLAIN.
-    """
+    """What a column shows of the cells: a quantile, or an extreme of a group."""
 
     q: Fraction
+    """The share of the rows below it; of extremes 0 or 1."""
     type: SqlType
+    """The type of the result."""
     ends: tuple[Fraction, Fraction]
+    """The bounds of the values, in the unit of the grid: no result lies beyond."""
     cells: Cells
+    """The cells of the values."""
     argument: str = field(default="", compare=False)
     origin: str = field(default="", compare=False)
+    """The argument as the statement writes it, and the origin of the bounds, for EXPLAIN."""
 
     @property
     def cut(self) -> bool:

@@ -33,39 +33,24 @@ DEGREES = {"sum": 1, "avg": 1, "variance": 2, "deviation": 2}
 
 @dataclass(frozen=True, slots=True)
 class ValueCall:
-    """A call of SUM, AVG, VARIANCE or STDDEV, with the bounds on what one unit contributes.
-
-    Attributes
-    ----------
-    statistic
-        A key of `DEGREES`.
-    value
-        The argument.
-    condition
-        The condition on the rows, if there is one.
-    low, high
-        The bounds: of each row's value, or (`per_group`) of a unit's total, or average, in a group.
-    most
-        C, how many rows of a unit count in all groups together; without meaning `per_group`.
-    single
-        Whether each unit has at most one row: in a group (`per_group`), else in all groups together.
-    sample
-        Whether a variance is that of a sample.
-    argument
-        The argument as the statement writes it, for EXPLAIN.
-    origin
-        The origin of the bounds, in words; "" if the statement says them.
-    """
+    """A call of SUM, AVG, VARIANCE or STDDEV, with the bounds on what one unit contributes."""
 
     statistic: str
+    """A key of `DEGREES`."""
     value: Typed
+    """The argument."""
     condition: tuple[Expr, ...]
+    """The condition on the rows, if there is one."""
     low: Fraction
     high: Fraction
+    """The bounds: of each row's value, or (`per_group`) of a unit's total, or average, in a group."""
     per_group: bool
     most: int
+    """C, how many rows of a unit count in all groups together; without meaning `per_group`."""
     single: bool
+    """Whether each unit has at most one row: in a group (`per_group`), else in all groups together."""
     sample: bool = False
+    """Whether a variance is that of a sample."""
     capped: int | None = None
     """B, the bound on the sum of a unit's absolute totals, in least steps, for a SUM that has no other."""
     finest: int = 40
@@ -75,7 +60,9 @@ class ValueCall:
     signed: bool = field(default=False, compare=False)
     """Whether what it cuts may be of either sign."""
     argument: str = field(default="", compare=False)
+    """The argument as the statement writes it, for EXPLAIN."""
     origin: str = field(default="", compare=False)
+    """The origin of the bounds, in words; "" if the statement says them."""
     cut: bool = field(default=False, compare=False)
     """Whether values may lie beyond the bounds, as in `CallArgument`."""
     source_column: str = field(default="", compare=False)

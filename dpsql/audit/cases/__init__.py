@@ -33,45 +33,31 @@ Arguments = Callable[[Fraction], Mapping[str, Sequence[Any]]]
 
 @dataclass(frozen=True, eq=False, slots=True)
 class AuditCase:
-    """A mechanism with options for which an audit searches a counterexample.
-
-    Attributes
-    ----------
-    name, about
-        Name of the case, and what the mechanism does.
-    plan
-        Called as `plan(groups, epsilon=epsilon, **arguments)`.
-    adjacency
-        How one unit changes the counts that are tried.
-    arguments
-        The values to try for each further argument of `plan`.
-    inputs
-        Given epsilon, adjacent inputs to try instead of generated counts: a name and both inputs.
-    delta
-        Delta of the claim.
-    tight
-        Whether the privacy loss reaches the claim on events that are not rare.
-    answer
-        Given a result and exact answers, what is released of the answers; an input then has two rows, the
-        counts that the mechanism takes and the answers.
-    sparse
-        Whether it is audited over sparse counts: those of 0 are not listed.
-    bounded
-        Whether it is audited over counts that are known from above: an input then has two rows, the counts
-        and what they are at most, which a unit may change by any amount.
-    """
+    """A mechanism with options for which an audit searches a counterexample."""
 
     name: str
     about: str
+    """Name of the case, and what the mechanism does."""
     plan: Callable[..., Mechanism[Any]]
+    """Called as `plan(groups, epsilon=epsilon, **arguments)`."""
     adjacency: Adjacency = "general"
+    """How one unit changes the counts that are tried."""
     arguments: Arguments = lambda _: {}
+    """The values to try for each further argument of `plan`."""
     inputs: Callable[[Fraction], Sequence[tuple[str, Any, Any]]] | None = None
+    """Given epsilon, adjacent inputs to try instead of generated counts: a name and both inputs."""
     delta: float = 0.0
+    """Delta of the claim."""
     tight: bool = True
+    """Whether the privacy loss reaches the claim on events that are not rare."""
     answer: Callable[[Any, NDArray[np.int64]], NDArray[np.int64]] | None = None
+    """Given a result and exact answers, what is released of the answers; an input then has two rows, the
+    counts that the mechanism takes and the answers."""
     sparse: bool = False
+    """Whether it is audited over sparse counts: those of 0 are not listed."""
     bounded: bool = False
+    """Whether it is audited over counts that are known from above: an input then has two rows, the counts and
+    what they are at most, which a unit may change by any amount."""
 
     def run(self, plan: Mechanism[Any], counts: NDArray[np.int64], source: NoiseSource = SYSTEM) -> Any:  # noqa: ANN401  of the plan
         """Run the mechanism on counts, of one run or as rows of trials, in the form that it takes."""

@@ -154,48 +154,32 @@ class Skipped:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """One table of a source.
-
-    Attributes
-    ----------
-    name
-        A plain name, derived from the name of the file or table.
-    source
-        The source as a policy names it: a file's path, or `schema.table` of the database.
-    database
-        The database of the table; None for files.
-    columns
-        In the source's order.
-    unique
-        Sets of columns that the database enforces to be unique and not NULL.
-    not_null
-        Columns that the database enforces to be not NULL.
-    parents
-        Foreign keys of one column, each as column, parent's `source` and parent's column.
-    csv
-        How a CSV file is written; None for other sources.
-    unnamed
-        How many columns of a CSV file have no name; they are not among the others.
-    folders
-        The columns that are in the names of folders.
-    engine
-        The address of the engine that holds the table, as a policy names it; empty for DuckDB.
-    stable
-        Whether it is a view that the owner has named.
-    """
+    """One table of a source."""
 
     name: str
+    """A plain name, derived from the name of the file or table."""
     source: str
+    """The source as a policy names it: a file's path, or `schema.table` of the database."""
     database: Path | None
+    """The database of the table; None for files."""
     columns: tuple[FoundColumn, ...]
+    """In the source's order."""
     unique: tuple[tuple[str, ...], ...] = ()
+    """Sets of columns that the database enforces to be unique and not NULL."""
     not_null: tuple[str, ...] = ()
+    """Columns that the database enforces to be not NULL."""
     parents: tuple[tuple[str, str, str], ...] = ()
+    """Foreign keys of one column, each as column, parent's `source` and parent's column."""
     csv: CsvFormat | None = None
+    """How a CSV file is written; None for other sources."""
     unnamed: int = 0
+    """How many columns of a CSV file have no name; they are not among the others."""
     folders: tuple[str, ...] = ()
+    """The columns that are in the names of folders."""
     engine: str = ""
+    """The address of the engine that holds the table, as a policy names it; empty for DuckDB."""
     stable: bool = False
+    """Whether it is a view that the owner has named."""
 
     @property
     def in_database(self) -> bool:

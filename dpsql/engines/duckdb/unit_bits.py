@@ -13,7 +13,7 @@ time are no errors of a text. They end it.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import duckdb
@@ -21,6 +21,7 @@ import duckdb
 from dpsql.analysis import CompiledQuery
 from dpsql.analysis.compiled_query import confirm
 from dpsql.engines.process_storage import available_memory
+from dpsql.kernel import faster
 from dpsql.kernel.charged_work import Cancelled
 from dpsql.kernel.faster import FEWEST, FasterText, Room, UnitFacts, bits_form, units_counted
 from dpsql.policy import DatabaseSource, ParquetSource, UnitColumn, UnitPeriod, fold
@@ -139,8 +140,8 @@ class UnitBits:
     def _write(
         self, compiled: CompiledQuery, query: Query, form: Query, groups: int, attempt: Attempt
     ) -> FasterText | None:
-        columns = self.columns(compiled) if units_counted(query) else None
-        if columns is None:
+        columns = self.columns(compiled)
+        if columns is None or self._are_small(columns) or not units_counted(query):
             return None
         facts = [self._read(table, column, attempt) for table, (column, _) in columns.items()]
         known = [each for each in facts if each is not None]
@@ -153,6 +154,11 @@ class UnitBits:
             # The engine's binder understands it as it is meant, with a range of 0 and 1; else this raises.
             confirm(self._schema, bits_form(form, kind), self._policy)
         return text
+
+    def _are_small(self, tables: Iterable[str]) -> bool:
+        """Whether all of these tables are known to have too few rows for a faster text."""
+        known = [self._facts.get(table) for table in tables]
+        return all(facts is not None and not facts.has_rows(faster.FEWEST) for facts in known)
 
     def facts_of_many_rows(self, compiled: CompiledQuery, attempt: Attempt) -> list[UnitFacts] | None:
         """Return what is known of the private tables of a query.

@@ -136,28 +136,19 @@ class TargetColumn:
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """An expression in the engine's SQL, with its range and what it costs to compute.
-
-    Attributes
-    ----------
-    sql
-        The SQL of the engine; it may stand wherever an operand may.
-    type
-        The type in DuckDB. In the engine, integers of up to 64 bits (except UBIGINT) are BIGINT.
-    value_range
-        For DOUBLE the least and largest magnitude of a value that is not zero, or None if the value may be
-        infinite or NaN. For DATE and TIMESTAMP the first and last year. None for other types.
-    constant
-        The value if it is the same in every row, else `NOT_CONSTANT`.
-    one_zero
-        Whether a DOUBLE is never -0.0: a stored value, a converted one, a canonical one, or a constant.
-    """
+    """An expression in the engine's SQL, with its range and what it costs to compute."""
 
     sql: str
+    """The SQL of the engine; it may stand wherever an operand may."""
     type: SqlType
+    """The type in DuckDB. In the engine, integers of up to 64 bits (except UBIGINT) are BIGINT."""
     value_range: tuple[float, float] | None = None
+    """For DOUBLE the least and largest magnitude of a value that is not zero, or None if the value may be
+    infinite or NaN. For DATE and TIMESTAMP the first and last year. None for other types."""
     constant: object = field(default=NOT_CONSTANT)
+    """The value if it is the same in every row, else `NOT_CONSTANT`."""
     one_zero: bool = False
+    """Whether a DOUBLE is never -0.0: a stored value, a converted one, a canonical one, or a constant."""
 
     def as_column(self, name: str, cost: Cost = NAME) -> TargetColumn:
         """Return the column of a query that selects this value under a name."""

@@ -30,21 +30,14 @@ _LEAST = 1e-4
 
 @dataclass(frozen=True, slots=True, eq=False)
 class BoxTerm:
-    """What one draw of box or cube noise is in several errors.
-
-    Attributes
-    ----------
-    law
-        The law of the draw.
-    weights
-        float64[errors, numbers], of noise of scale 1.
-    variance
-        float64[errors].
-    """
+    """What one draw of box or cube noise is in several errors."""
 
     law: Law
+    """The law of the draw."""
     weights: FloatArray
+    """float64[errors, numbers], of noise of scale 1."""
     variance: FloatArray
+    """float64[errors]."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -54,23 +47,16 @@ class ErrorTerms:
     Of each error the eight Laplace noises with the largest weights have their exact law; the rest, and
     Gaussian noise, are one normal noise of their variance. Box noise has its law where most of the variance
     is its own, else it is normal too.
-
-    Attributes
-    ----------
-    laplace
-        float64[errors, at most 8]: scales of Laplace noises.
-    normal
-        float64[errors]: the variance of what is normal.
-    boxes
-        The draws of box and cube noise.
-    grid
-        float64[errors]: by how much the grids of the noises can move an error.
     """
 
     laplace: FloatArray
+    """float64[errors, at most 8]: scales of Laplace noises."""
     normal: FloatArray
+    """float64[errors]: the variance of what is normal."""
     boxes: tuple[BoxTerm, ...]
+    """The draws of box and cube noise."""
     grid: FloatArray
+    """float64[errors]: by how much the grids of the noises can move an error."""
 
     @classmethod
     def add(cls, terms: Sequence[ErrorTerms]) -> ErrorTerms:
@@ -174,19 +160,13 @@ _NOTHING = 1e-12
 
 @dataclass(frozen=True, slots=True, eq=False)
 class BlockAnswer:
-    """The numbers of a marginal, in the order of a system's columns.
-
-    Attributes
-    ----------
-    values, variances
-        float64[rows of each column].
-    determined
-        Whether each number follows from what was released.
-    """
+    """The numbers of a marginal, in the order of a system's columns."""
 
     values: FloatArray
     variances: FloatArray
+    """float64[rows of each column]."""
     determined: Bools
+    """Whether each number follows from what was released."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -102,24 +102,16 @@ def _find_pieces_with_rows(universe: ValueSet, cuts: tuple[Cut, ...]) -> Bools:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class AxisMap:
-    """An axis over the atoms of a column: what it says of sums over classes, and within classes.
-
-    Attributes
-    ----------
-    order
-        Of an axis with all values, each by itself, the atom of each row.
-    between
-        float64[kinds, classes]: the weights of the classes' sums in a row of each kind.
-    kind
-        The kind of each row: rows of a kind differ within classes alone.
-    inside
-        float64[rows, atoms]: weights of deviations within classes; None: `order` tells, or there are none.
-    """
+    """An axis over the atoms of a column: what it says of sums over classes, and within classes."""
 
     order: Ints | None
+    """Of an axis with all values, each by itself, the atom of each row."""
     between: FloatArray
+    """float64[kinds, classes]: the weights of the classes' sums in a row of each kind."""
     kind: Ints
+    """The kind of each row: rows of a kind differ within classes alone."""
     inside: FloatArray | None = None
+    """float64[rows, atoms]: weights of deviations within classes; None: `order` tells, or there are none."""
 
     @property
     def rows(self) -> int:
@@ -143,24 +135,16 @@ class AxisMap:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ColumnClasses:
-    """The classes of a column's atoms under the axes of several marginals, and each axis over them.
-
-    Attributes
-    ----------
-    atoms
-        The atoms.
-    place
-        The class of each atom.
-    sizes
-        How many atoms each class has.
-    values
-        bool[atoms]: the atoms that the axes with all values list.
-    """
+    """The classes of a column's atoms under the axes of several marginals, and each axis over them."""
 
     atoms: ColumnAtoms
+    """The atoms."""
     place: Ints
+    """The class of each atom."""
     sizes: FloatArray
+    """How many atoms each class has."""
     values: Bools
+    """bool[atoms]: the atoms that the axes with all values list."""
     maps: dict[Axis, tuple[AxisMap, Bools]]
     """The axes that were mapped before."""
 

@@ -56,27 +56,18 @@ def find_variances(law: Law) -> tuple[float, float]:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MeasuredMarginal:
-    """A released marginal over the atoms of a system's columns, in units of its noise's scale.
-
-    Attributes
-    ----------
-    released
-        What was released.
-    maps
-        Its axis on each of the columns; of one that it does not name, the sum.
-    places
-        For each of its own axes, the column.
-    inside
-        The columns of which it tells deviations within classes.
-    draw
-        The place of its draw among those of the system.
-    """
+    """A released marginal over the atoms of a system's columns, in units of its noise's scale."""
 
     released: ReleasedMarginal
+    """What was released."""
     maps: tuple[AxisMap, ...]
+    """Its axis on each of the columns; of one that it does not name, the sum."""
     places: tuple[int, ...]
+    """For each of its own axes, the column."""
     inside: frozenset[int]
+    """The columns of which it tells deviations within classes."""
     draw: int
+    """The place of its draw among those of the system."""
 
     @property
     def scale(self) -> float:
@@ -181,21 +172,14 @@ class Solver:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Block:
-    """The normal equations of the deviations on one set of columns.
-
-    Attributes
-    ----------
-    inside
-        The columns of the set, in order.
-    solver
-        Solves M_s.
-    right
-        float64[atoms of each column of the set .., product of the classes of the others]: A' V^-1 y.
-    """
+    """The normal equations of the deviations on one set of columns."""
 
     inside: tuple[int, ...]
+    """The columns of the set, in order."""
     solver: Solver
+    """Solves M_s."""
     right: FloatArray
+    """float64[atoms of each column of the set .., product of the classes of the others]: A' V^-1 y."""
 
 
 class BlockSystem:

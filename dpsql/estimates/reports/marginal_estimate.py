@@ -39,21 +39,15 @@ class LeftOut:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MarginalAnswer:
-    """The numbers of a wanted marginal with their intervals, in its shape.
-
-    Attributes
-    ----------
-    values, low, high, stddev
-        float64 in the marginal's shape.
-    releases
-        The numbers of the releases that it was computed from, in order.
-    """
+    """The numbers of a wanted marginal with their intervals, in its shape."""
 
     values: FloatArray
     low: FloatArray
     high: FloatArray
     stddev: FloatArray
+    """float64 in the marginal's shape."""
     releases: tuple[int, ...]
+    """The numbers of the releases that it was computed from, in order."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -123,19 +123,6 @@ def _read_axis(data: Mapping[str, Any]) -> Axis:
 class ReleasedMarginal:
     """The numbers of a marginal as they were measured, with the draw of their noise.
 
-    Attributes
-    ----------
-    release
-        The number of the release that showed them.
-    marginal
-        What they are sums of.
-    values
-        float64 in the marginal's shape or flat: before any shift, cut or rounding.
-    draw
-        The draw of the noise. Marginals of one draw have the same `draw.law`.
-    report
-        The report that they belong to; one estimate is of one report.
-
     Raises
     ------
     ValueError
@@ -143,10 +130,15 @@ class ReleasedMarginal:
     """
 
     release: int
+    """The number of the release that showed them."""
     marginal: Marginal
+    """What they are sums of."""
     values: NDArray[np.float64]
+    """float64 in the marginal's shape or flat: before any shift, cut or rounding."""
     draw: NoiseDraw
+    """The draw of the noise. Marginals of one draw have the same `draw.law`."""
     report: str = ""
+    """The report that they belong to; one estimate is of one report."""
 
     def __post_init__(self) -> None:
         if np.size(self.values) != self.marginal.size:

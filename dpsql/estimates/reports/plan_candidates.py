@@ -28,25 +28,17 @@ MOST_CANDIDATES = 256
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """One statement of a report: its numbers, and the parts of the data that it sums.
-
-    Attributes
-    ----------
-    marginal
-        The numbers: in a report by parts, without the condition on the part.
-    window
-        How many parts it sums, counted from the last one; None: all since the beginning.
-    weight
-        How much its mean variance counts.
-    shown
-        Whether the statement shows its numbers; else it shows only what SQL adds up of them, and they count
-        for little.
-    """
+    """One statement of a report: its numbers, and the parts of the data that it sums."""
 
     marginal: Marginal
+    """The numbers: in a report by parts, without the condition on the part."""
     window: int | None = 1
+    """How many parts it sums, counted from the last one; None: all since the beginning."""
     weight: Fraction = Fraction(1)
+    """How much its mean variance counts."""
     shown: bool = True
+    """Whether the statement shows its numbers; else it shows only what SQL adds up of them, and they count
+    for little."""
 
     def __post_init__(self) -> None:
         if (self.window is not None and self.window < 1) or self.weight <= 0:

@@ -35,18 +35,12 @@ _OUTSIDE = 1e-7
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PlanBlock:
-    """What candidates tell of a block, and what statements want of it.
-
-    Attributes
-    ----------
-    tells
-        float64[candidates, n, n]: the part of M that a candidate adds at precision 1.
-    wanted
-        float64[statements, n, n].
-    """
+    """What candidates tell of a block, and what statements want of it."""
 
     tells: FloatArray
+    """float64[candidates, n, n]: the part of M that a candidate adds at precision 1."""
     wanted: FloatArray
+    """float64[statements, n, n]."""
 
     def reduce(self) -> PlanBlock:
         """Return the block reduced to the subspace that the candidates together determine.

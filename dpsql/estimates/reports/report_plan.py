@@ -34,24 +34,16 @@ _STEPS = 10_000
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Plan:
-    """What a report measures of each part, and how well its statements are answered.
-
-    Attributes
-    ----------
-    shares
-        The marginals that are measured, with their shares of the report's budget. They add up to 1.
-    deviations
-        For each statement, the root of the mean variance of its numbers, at a budget and a bound of 1.
-    even
-        The same where each statement is measured by itself with an equal share.
-    shown
-        For each statement, whether it shows its numbers, or only sums of them.
-    """
+    """What a report measures of each part, and how well its statements are answered."""
 
     shares: tuple[tuple[Candidate, Fraction], ...]
+    """The marginals that are measured, with their shares of the report's budget. They add up to 1."""
     deviations: tuple[float, ...]
+    """For each statement, the root of the mean variance of its numbers, at a budget and a bound of 1."""
     even: tuple[float, ...]
+    """The same where each statement is measured by itself with an equal share."""
     shown: tuple[bool, ...]
+    """For each statement, whether it shows its numbers, or only sums of them."""
 
     @property
     def mean_variance(self) -> float:

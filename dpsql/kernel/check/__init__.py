@@ -42,7 +42,7 @@ from dpsql.kernel.check.queries import relation_of_query
 from dpsql.kernel.check.totality import Known, check_total
 from dpsql.kernel.check.words import has_known_words
 from dpsql.kernel.facts import ByPeriod, Facts, fold
-from dpsql.kernel.tree import Column, Node, Query, list_tables, parts, replaced
+from dpsql.kernel.tree import Column, Node, Query, list_tables, parts, replace_nodes
 
 
 class Proofs:
@@ -79,7 +79,7 @@ def certify(query: Query, facts: Facts, proofs: Proofs | None = None) -> Certifi
     known.begin(facts)
     _read_words(query, known)
     # A column is known by its name in lower case.
-    folded = replaced(query, _fold_name, known.folded) if known.folds else query
+    folded = replace_nodes(query, _fold_name, known.folded) if known.folds else query
     proof = Proof(facts, check_total(folded, facts, known.total), relation_of_query, known=known.relations)
     tables = [table for name in list_tables(query) if (table := facts.table(name)) is not None]
     if len({table.kind for table in tables if not table.public}) > 1:

@@ -69,61 +69,41 @@ class Keys(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """How far adding one unit to the data can change a number.
-
-    Attributes
-    ----------
-    column
-        The name of the number's column.
-    low, high
-        In each group the number changes by at least `low`, at most 0, and by at most `high`, at least 0. A
-        group that is missing counts 0.
-    total
-        The sum of the changes of all groups, each without its sign, is at most this; None: that has no bound.
-    """
+    """How far adding one unit to the data can change a number."""
 
     column: str
+    """The name of the number's column."""
     low: int
     high: int
+    """In each group the number changes by at least `low`, at most 0, and by at most `high`, at least 0. A
+    group that is missing counts 0."""
     total: int | None = None
+    """The sum of the changes of all groups, each without its sign, is at most this; None: that has no
+    bound."""
 
 
 @dataclass(frozen=True, slots=True)
 class Together:
-    """How far adding one unit can change several numbers: it decreases none of them.
-
-    Attributes
-    ----------
-    columns
-        The names of the numbers' columns.
-    each
-        All their changes in one group add up to at most this.
-    total
-        Those in all groups add up to at most this; None: that has no bound.
-    """
+    """How far adding one unit can change several numbers: it decreases none of them."""
 
     columns: frozenset[str]
+    """The names of the numbers' columns."""
     each: int
+    """All their changes in one group add up to at most this."""
     total: int | None = None
+    """Those in all groups add up to at most this; None: that has no bound."""
 
 
 @dataclass(frozen=True, slots=True)
 class Most:
-    """Only a given number of the groups that have rows is there: those with the largest numbers.
-
-    Attributes
-    ----------
-    column
-        The name of the number.
-    most
-        How many groups there are at most.
-    within
-        The keys of which each combination has so many groups; empty: so many in all.
-    """
+    """Only a given number of the groups that have rows is there: those with the largest numbers."""
 
     column: str
+    """The name of the number."""
     most: int
+    """How many groups there are at most."""
     within: frozenset[str]
+    """The keys of which each combination has so many groups; empty: so many in all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,68 +123,49 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Certificate:
-    """What is proved of a counting query; only `certify` makes one.
-
-    Attributes
-    ----------
-    query
-        The query itself: nothing is proved of any other one.
-    numbers
-        The numbers of each group, in the order of their columns.
-    keys
-        Which groups the query has.
-    columns
-        The public or private columns that tell groups apart.
-    distinct
-        Sets of columns in which no two groups are equal. If the groups are declared, these are public, so
-        their order is public, too.
-    most_groups
-        In at most how many groups adding one unit changes any number; None: that has no bound. Groups that
-        come into being by one unit are among them.
-    decides
-        Of groups that are not declared: the number that is more than 0 in those that are there. Where it
-        changes by at most 1, a group that comes into being by a unit has this unit alone.
-    largest
-        If only the largest of them are there.
-    grouped_by
-        For sets of key columns, in at most how many different values of them one unit is.
-    cells
-        Keys of cells that are whole numbers, with the least and the greatest.
-    one_cell
-        Whether a unit is in at most one cell of all groups that are equal in the other keys; if `n0` is a
-        key of cells, it tells these apart alone.
-    every_group
-        Whether all groups of a public domain are there, whatever the rows are; with cells in at least a row.
-    together
-        Numbers of which it is known how far a unit changes all of them together.
-    bounds, fine
-        Of a search (`tree.Scores`): its bounds, and `fine` where its totals are in steps. Its numbers are
-        those of the node, and what a unit adds to them in its row is what the node claims.
-    derivation
-        The steps of the proof, each after those on which it rests.
-    rows_of
-        A private table: each unit has at most as many rows among those that are counted as it has there.
-        None: no such table is known.
-    """
+    """What is proved of a counting query; only `certify` makes one."""
 
     query: Query = field(repr=False)
+    """The query itself: nothing is proved of any other one."""
     numbers: tuple[Change, ...]
+    """The numbers of each group, in the order of their columns."""
     keys: Keys
+    """Which groups the query has."""
     columns: tuple[str, ...]
+    """The public or private columns that tell groups apart."""
     distinct: tuple[frozenset[str], ...]
+    """Sets of columns in which no two groups are equal. If the groups are declared, these are public, so
+    their order is public, too."""
     most_groups: int | None
+    """In at most how many groups adding one unit changes any number; None: that has no bound. Groups that
+    come into being by one unit are among them."""
     decides: str | None
+    """Of groups that are not declared: the number that is more than 0 in those that are there. Where it
+    changes by at most 1, a group that comes into being by a unit has this unit alone."""
     largest: Most | None
+    """If only the largest of them are there."""
     grouped_by: tuple[tuple[frozenset[str], int], ...]
+    """For sets of key columns, in at most how many different values of them one unit is."""
     cells: tuple[tuple[str, tuple[int, int]], ...]
+    """Keys of cells that are whole numbers, with the least and the greatest."""
     one_cell: bool
+    """Whether a unit is in at most one cell of all groups that are equal in the other keys; if `n0` is a key
+    of cells, it tells these apart alone."""
     every_group: bool
+    """Whether all groups of a public domain are there, whatever the rows are; with cells in at least a
+    row."""
     together: tuple[Together, ...]
+    """Numbers of which it is known how far a unit changes all of them together."""
     bounds: tuple[int, ...]
     fine: int | None
+    """Of a search (`tree.Scores`): its bounds, and `fine` where its totals are in steps. Its numbers are
+    those of the node, and what a unit adds to them in its row is what the node claims."""
     derivation: tuple[Step, ...]
+    """The steps of the proof, each after those on which it rests."""
     seal: InitVar[object]
     rows_of: str | None = field(default=None, kw_only=True)
+    """A private table: each unit has at most as many rows among those that are counted as it has there. None:
+    no such table is known."""
     parts: PartSet | None = field(default=None, kw_only=True)
     """The part set: what is counted does not depend on units of other parts; None: nothing is known."""
     periods: bool = field(default=False, kw_only=True)
@@ -250,22 +211,15 @@ class Kind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Number:
-    """A number of each group, and what adding a unit changes.
-
-    Attributes
-    ----------
-    low, high
-        In each group it changes by at least `low` and at most `high`; 0 is between them.
-    total
-        The changes of all groups add up to at most this, without their signs; None: no such bound.
-    null
-        Whether it can be NULL, which then stands for 0: there is no value.
-    """
+    """A number of each group, and what adding a unit changes."""
 
     low: int
     high: int
+    """In each group it changes by at least `low` and at most `high`; 0 is between them."""
     total: int | None = None
+    """The changes of all groups add up to at most this, without their signs; None: no such bound."""
     null: bool = False
+    """Whether it can be NULL, which then stands for 0: there is no value."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -279,110 +233,77 @@ class Largest:
 
 @dataclass(frozen=True, slots=True)
 class Groups:
-    """What is known of groups of rows of many units.
-
-    Attributes
-    ----------
-    keys
-        The columns that tell groups apart.
-    numbers
-        The numbers of each group.
-    declared
-        Whether each group is there whatever the rows are.
-    decides
-        Of groups that are not declared: the number that is more than 0 in those that are left.
-    largest
-        Which of them are left.
-    cells
-        Integer keys with their least and largest value.
-    most
-        In at most how many groups a unit is; None: any number.
-    one_cell
-        Whether a unit is in at most one cell of all groups that are equal in the keys that are no cells, or
-        in all keys but `n0`, if that is one.
-    public
-        Whether all keys that are no cells are values of a public domain.
-    together
-        Numbers of which it is known what a unit changes all of them by.
-    every
-        Whether each group of a public domain is there: with cells in at least one row.
-    bounds, fine, rows_of
-        As in `Certificate`.
-    """
+    """What is known of groups of rows of many units."""
 
     keys: tuple[str, ...]
+    """The columns that tell groups apart."""
     numbers: dict[str, Number]
+    """The numbers of each group."""
     declared: bool = False
+    """Whether each group is there whatever the rows are."""
     decides: str | None = None
+    """Of groups that are not declared: the number that is more than 0 in those that are left."""
     largest: Largest | None = None
+    """Which of them are left."""
     cells: dict[str, tuple[int, int]] = field(default_factory=dict)
+    """Integer keys with their least and largest value."""
     most: int | None = None
+    """In at most how many groups a unit is; None: any number."""
     one_cell: bool = False
+    """Whether a unit is in at most one cell of all groups that are equal in the keys that are no cells, or in
+    all keys but `n0`, if that is one."""
     public: bool = False
+    """Whether all keys that are no cells are values of a public domain."""
     together: tuple[Together, ...] = ()
+    """Numbers of which it is known what a unit changes all of them by."""
     every: bool = False
+    """Whether each group of a public domain is there: with cells in at least one row."""
     bounds: tuple[int, ...] = ()
     fine: int | None = None
     rows_of: str | None = None
+    """As in `Certificate`."""
 
 
 class Relation(NamedTuple):
-    """What is known of the rows of an item of FROM, or of the result of a query.
-
-    Attributes
-    ----------
-    kind
-        What the rows are.
-    columns
-        All columns.
-    unit
-        Expressions that are the unit of the row; of tied rows, while they are read, of the outer one.
-    by_row
-        Whether no column tells units apart: each row has one, as where each row of a table is a unit.
-    strays
-        Whether rows without a unit may depend on rows of units.
-    unique
-        Sets of columns in which no two rows are equal; of owned rows, no two of one unit. NULL is a value.
-    depends
-        (A, B): rows (of one unit) that are equal in A are equal in B. A may be empty.
-    few
-        (A, m): the rows of one unit have at most m different values of A together.
-    groups
-        Of groups: what is known of them. `unique` then speaks of all groups, `few` of those with rows of a
-        unit.
-    table
-        The declared table whose rows these are, all of them, and its alias; of parents the table and its key,
-        whose column is unique.
-    rows_of
-        Of owned rows: a declared table in which each unit has at least as many rows; None: none is known.
-    parts
-        A part set (`part_sets`): no unit of another part owns a row; of groups, changes one. None: all parts.
-    home, padded
-        Columns that hold the date of the row's unit, and those that hold it or NULL.
-    periods, person
-        Whether a unit is what a person did in one period (`periods`); then expressions that are the person.
-    changes, alters
-        Of few rows: how many one unit changes at most; and whether it may delete or alter some, not only add.
-    """
+    """What is known of the rows of an item of FROM, or of the result of a query."""
 
     kind: Kind
+    """What the rows are."""
     columns: tuple[str, ...] = ()
+    """All columns."""
     unit: frozenset[Expr] = frozenset()
+    """Expressions that are the unit of the row; of tied rows, while they are read, of the outer one."""
     by_row: bool = False
+    """Whether no column tells units apart: each row has one, as where each row of a table is a unit."""
     strays: bool = False
+    """Whether rows without a unit may depend on rows of units."""
     unique: frozenset[Names] = frozenset()
+    """Sets of columns in which no two rows are equal; of owned rows, no two of one unit. NULL is a value."""
     depends: tuple[tuple[Names, Names], ...] = ()
+    """(A, B): rows (of one unit) that are equal in A are equal in B. A may be empty."""
     few: tuple[tuple[Names, int], ...] = ()
+    """(A, m): the rows of one unit have at most m different values of A together."""
     groups: Groups | None = None
+    """Of groups: what is known of them. `unique` then speaks of all groups, `few` of those with rows of a
+    unit."""
     table: tuple[str, str] | None = None
+    """The declared table whose rows these are, all of them, and its alias; of parents the table and its key,
+    whose column is unique."""
     rows_of: str | None = None
+    """Of owned rows: a declared table in which each unit has at least as many rows; None: none is known."""
     parts: PartSet | None = None
+    """A part set (`part_sets`): no unit of another part owns a row; of groups, changes one. None: all
+    parts."""
     home: Names = NONE
     padded: Names = NONE
+    """Columns that hold the date of the row's unit, and those that hold it or NULL."""
     periods: bool = False
     person: frozenset[Expr] = frozenset()
+    """Whether a unit is what a person did in one period (`periods`); then expressions that are the person."""
     changes: int = 0
     alters: bool = False
+    """Of few rows: how many one unit changes at most; and whether it may delete or alter some, not only
+    add."""
 
     @property
     def outside(self) -> bool:

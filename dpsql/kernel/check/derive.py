@@ -32,32 +32,22 @@ Number = int | Fraction | float
 
 
 class Value(NamedTuple):
-    """What is known of an expression, for all data.
-
-    Attributes
-    ----------
-    type
-        Its type as the engine has it: an instant in a query is a TIMESTAMP, a bare NULL has the type NULL.
-    low, high
-        Where it is neither NULL nor NaN, a number is between them, TRUE and FALSE as 1 and 0; `low` exceeds
-        `high` if it is always NULL. Of what is no number they are infinite.
-    nullable
-        Whether it can be NULL.
-    canonical
-        Whether equal values are the same: a DOUBLE has one zero and one NaN. True of what has no DOUBLE.
-    literal
-        Whether it is a whole number or a text as it is written, which takes the type of what it meets.
-    settled
-        Whether rows decide it up to the sign of a zero or NaN. If not, no function may read it.
-    """
+    """What is known of an expression, for all data."""
 
     type: SqlType
+    """Its type as the engine has it: an instant in a query is a TIMESTAMP, a bare NULL has the type NULL."""
     low: Number = -INFINITY
     high: Number = INFINITY
+    """Where it is neither NULL nor NaN, a number is between them, TRUE and FALSE as 1 and 0; `low` exceeds
+    `high` if it is always NULL. Of what is no number they are infinite."""
     nullable: bool = True
+    """Whether it can be NULL."""
     canonical: bool = True
+    """Whether equal values are the same: a DOUBLE has one zero and one NaN. True of what has no DOUBLE."""
     literal: bool = False
+    """Whether it is a whole number or a text as it is written, which takes the type of what it meets."""
     settled: bool = True
+    """Whether rows decide it up to the sign of a zero or NaN. If not, no function may read it."""
 
 
 def size(x: Value) -> Number:
@@ -216,25 +206,17 @@ It is what sums of whole numbers rest on: values up to 2^85 in absolute value th
 
 
 class Rows(NamedTuple):
-    """What is known of the rows of a query or of an item of FROM.
-
-    Attributes
-    ----------
-    columns
-        Its columns by name, in order.
-    unique
-        Sets of column names in which no two rows are equal; NULL is a value like any other.
-    single
-        Whether it has one row at most.
-    loose
-        Columns that an order of rows decides, and other columns for each: the rows of these and of the column
-        are the same in every order.
-    """
+    """What is known of the rows of a query or of an item of FROM."""
 
     columns: dict[str, Value]
+    """Its columns by name, in order."""
     unique: frozenset[frozenset[str]] = frozenset()
+    """Sets of column names in which no two rows are equal; NULL is a value like any other."""
     single: bool = False
+    """Whether it has one row at most."""
     loose: Mapping[str, frozenset[str]] = MappingProxyType({})
+    """Columns that an order of rows decides, and other columns for each: the rows of these and of the column
+    are the same in every order."""
 
 
 class Checks(Protocol):
@@ -249,31 +231,21 @@ class Checks(Protocol):
 
 @dataclass(slots=True, eq=False)
 class Scope:
-    """The columns that expressions of one query can read.
-
-    Attributes
-    ----------
-    items
-        The items of FROM by alias.
-    walk
-        What checks the queries in expressions.
-    outer
-        The scope of the query around a subquery.
-    padded
-        Aliases of items whose rows an outer join can replace by NULL.
-    present
-        Columns that WHERE says are not NULL, by alias and name.
-    known
-        What is known of expressions, wherever in the query they stand, by their identity: an equal one may
-        have columns of other types.
-    """
+    """The columns that expressions of one query can read."""
 
     items: dict[str, Rows]
+    """The items of FROM by alias."""
     walk: Checks
+    """What checks the queries in expressions."""
     outer: Scope | None = None
+    """The scope of the query around a subquery."""
     padded: frozenset[str] = frozenset()
+    """Aliases of items whose rows an outer join can replace by NULL."""
     present: frozenset[tuple[str, str]] = frozenset()
+    """Columns that WHERE says are not NULL, by alias and name."""
     known: dict[int, tuple[Expr, Value]] = field(default_factory=dict)
+    """What is known of expressions, wherever in the query they stand, by their identity: an equal one may
+    have columns of other types."""
 
 
 class Around(NamedTuple):

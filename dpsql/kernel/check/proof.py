@@ -58,36 +58,25 @@ class Proved(NamedTuple):
 
 @dataclass(slots=True)
 class Proof:
-    """The state of a proof: what is known of a query so far, and by which steps it was concluded.
-
-    Attributes
-    ----------
-    facts
-        What the owner declares.
-    values
-        The types and intervals of all expressions of the query.
-    prove
-        Derives the relation of a query.
-    outer
-        The relations of the queries around a subquery, the outermost first.
-    selects
-        The SELECTs around the node that is looked at, the outermost first.
-    fitting
-        Sums that do not overflow, since a unit adds little to each.
-    path
-        The names of the parts of the tree that lead to the node.
-    """
+    """The state of a proof: what is known of a query so far, and by which steps it was concluded."""
 
     facts: Facts
+    """What the owner declares."""
     values: Checked
+    """The types and intervals of all expressions of the query."""
     prove: Callable[[Proof, Query], Relation]
+    """Derives the relation of a query."""
     outer: list[Relation] = field(default_factory=list)
+    """The relations of the queries around a subquery, the outermost first."""
     selects: list[Select] = field(default_factory=list)
+    """The SELECTs around the node that is looked at, the outermost first."""
     path: list[str] = field(default_factory=list)
+    """The names of the parts of the tree that lead to the node."""
     known: dict[int, Proved] = field(default_factory=dict)
     """By the identity of the query: an equal one may have columns of other types."""
     steps: list[Step | tuple[str, Proved]] = field(default_factory=list)
     fitting: list[tuple[Scope, Node]] = field(default_factory=list)
+    """Sums that do not overflow, since a unit adds little to each."""
 
     def sums_fit(self, expr: Expr, select: Select, low: Number, high: Number) -> None:
         """Record that all sums in an expression are of values between two ends, so that none overflows.

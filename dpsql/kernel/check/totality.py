@@ -78,26 +78,18 @@ from dpsql.types import BIGINT, BOOLEAN, DOUBLE
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Checked:
-    """A query that was proved total: it fails on no rows, and depends on no order of rows.
-
-    Attributes
-    ----------
-    rows
-        What is known of its result.
-    scopes
-        Each SELECT in it, by its identity, with the scope of its items; of one that is in several subqueries,
-        that of the last.
-    large
-        Sums of whole numbers, with their scopes, of which only what they count of one unit can show that they
-        do not overflow.
-    found
-        What is known of the result of each query in it, as it is written.
-    """
+    """A query that was proved total: it fails on no rows, and depends on no order of rows."""
 
     rows: Rows
+    """What is known of its result."""
     scopes: dict[int, tuple[Select, Scope]]
+    """Each SELECT in it, by its identity, with the scope of its items; of one that is in several subqueries,
+    that of the last."""
     large: tuple[tuple[Scope, Node], ...] = ()
+    """Sums of whole numbers, with their scopes, of which only what they count of one unit can show that they
+    do not overflow."""
     found: dict[int, Rows] = field(default_factory=dict)
+    """What is known of the result of each query in it, as it is written."""
 
     def scope_of(self, select: Select) -> Scope:
         """Return the scope of the items of a SELECT of the query, or of an equal one."""

@@ -30,26 +30,19 @@ _FIXED: Final = ("number", "name", "analyst", "at", "digest", "statements", "pla
 
 @dataclass(frozen=True, slots=True)
 class StoredReport:
-    """A report that is registered.
-
-    Attributes
-    ----------
-    number, name, analyst, at, digest
-        Its number and name, whose it is, since when, and what tells its text from every other.
-    statements, plan
-        Its statements, and what is measured for them with the predicted errors, as texts.
-    kept
-        The loss that is kept for it in each part that it has not measured yet; none: nothing is.
-    """
+    """A report that is registered."""
 
     number: int
     name: str
     analyst: str
     at: str
     digest: str
+    """Its number and name, whose it is, since when, and what tells its text from every other."""
     statements: str
     plan: str
+    """Its statements, and what is measured for them with the predicted errors, as texts."""
     kept: PrivacyLoss | None
+    """The loss that is kept for it in each part that it has not measured yet; none: nothing is."""
 
 
 def register(connection: sqlite3.Connection, caps: Caps, report: StoredReport) -> StoredReport:

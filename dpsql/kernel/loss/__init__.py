@@ -46,22 +46,15 @@ _PLACES = 10**30
 
 @dataclass(frozen=True, slots=True)
 class OrderLimit:
-    """The order at which a budget limits costs, the limit, and what its odometer adds to a cost.
-
-    Attributes
-    ----------
-    order
-        Above 1, a multiple of 1/64.
-    limit
-        Costs may add up to this; rounded down to 30 decimals.
-    margin
-        But for the delta of the conversion, the loss is at any moment at most the cost plus this;
-        rounded up to 12 decimals.
-    """
+    """The order at which a budget limits costs, the limit, and what its odometer adds to a cost."""
 
     order: Fraction
+    """Above 1, a multiple of 1/64."""
     limit: Fraction
+    """Costs may add up to this; rounded down to 30 decimals."""
     margin: Fraction
+    """But for the delta of the conversion, the loss is at any moment at most the cost plus this; rounded up
+    to 12 decimals."""
 
 
 @lru_cache(maxsize=256)
@@ -138,21 +131,14 @@ _ZERO = Fraction(0)
 
 @dataclass(frozen=True, slots=True)
 class Totals:
-    """The sums of a scope over everything charged to it, reserved losses of what is running included.
-
-    Attributes
-    ----------
-    epsilon
-        By basic composition; None from the first part on that has no epsilon, whatever is settled later.
-    delta
-        Of mechanisms.
-    cost
-        At the scope's order; 0 if it has none.
-    """
+    """The sums of a scope over everything charged to it, reserved losses of what is running included."""
 
     epsilon: Fraction | None = _ZERO
+    """By basic composition; None from the first part on that has no epsilon, whatever is settled later."""
     delta: Fraction = _ZERO
+    """Of mechanisms."""
     cost: Fraction = _ZERO
+    """At the scope's order; 0 if it has none."""
 
     def __post_init__(self) -> None:
         negative = self.delta.numerator < 0 or self.cost.numerator < 0
@@ -179,16 +165,6 @@ class Filter:
     coalition asks depending on the answers. It is not said that the privacy loss itself is at most epsilon
     but for a chance of delta.
 
-    Attributes
-    ----------
-    epsilon, delta
-        The budget.
-    conversion_delta
-        The part of delta that pays for the conversion of costs; mechanisms share the rest. It is fixed in
-        advance: what mechanisms leave over may not serve for the conversion.
-    order_way
-        The order and the limit of costs; None if there is only basic composition.
-
     Notes
     -----
     *Private.* Let P, Q be the laws of everything released on neighbours, L their log-ratio, b = order - 1,
@@ -208,8 +184,12 @@ class Filter:
 
     epsilon: Fraction
     delta: Fraction
+    """The budget."""
     conversion_delta: Fraction
+    """The part of delta that pays for the conversion of costs; mechanisms share the rest. It is fixed in
+    advance: what mechanisms leave over may not serve for the conversion."""
     order_way: OrderLimit | None
+    """The order and the limit of costs; None if there is only basic composition."""
 
     @classmethod
     def of(

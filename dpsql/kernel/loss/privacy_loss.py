@@ -92,13 +92,6 @@ class Gaussian:
 class Realised:
     """What a run of a pure mechanism cost by its outcome: the outcome's probabilities differ by e^epsilon.
 
-    Attributes
-    ----------
-    epsilon
-        Of the outcome.
-    reserved
-        The epsilon of the mechanism; None: not known.
-
     Notes
     -----
     The cost is the smaller one of the outcome's epsilon and of the mechanism's cost. *Never* the cost of a
@@ -117,7 +110,9 @@ class Realised:
     """
 
     epsilon: Fraction
+    """Of the outcome."""
     reserved: Fraction | None = None
+    """The epsilon of the mechanism; None: not known."""
     times: int = 1
 
     def __post_init__(self) -> None:

@@ -65,24 +65,6 @@ class CheckStreamPlan(Mechanism[Off]):
     moves it by at most its bound c, and it is given as x = s/c. So all checks have one threshold, whatever
     their bounds and tolerances are, and the noise in the measure of a check is c times that of the stream.
 
-    Attributes
-    ----------
-    misses, noise, direction
-        As given to `plan`.
-    threshold_epsilon
-        Charge of the threshold's noise.
-    check_epsilon, answer_epsilon
-        Charge of the check of a miss, and of the release that answers it.
-    threshold_scale, scale
-        Noise scales in bounds: of the threshold, which is drawn once and shared by all checks and gaps; and
-        of a check.
-    resolution
-        b, for a grid of 2^-b bounds.
-    cutoff
-        A check is off if its statistic + noise - threshold noise, in grid steps, is at least this.
-    offset
-        What is added to such a value, in bounds, to get the gap.
-
     Notes
     -----
     A sparse vector with gap over the statistics, in the order in which they are asked.
@@ -110,14 +92,22 @@ class CheckStreamPlan(Mechanism[Off]):
     misses: int
     noise: Noise
     direction: Direction
+    """As given to `plan`."""
     threshold_epsilon: Fraction
+    """Charge of the threshold's noise."""
     check_epsilon: Fraction
     answer_epsilon: Fraction
+    """Charge of the check of a miss, and of the release that answers it."""
     threshold_scale: Fraction
     scale: Fraction
+    """Noise scales in bounds: of the threshold, which is drawn once and shared by all checks and gaps; and of
+    a check."""
     resolution: int
+    """b, for a grid of 2^-b bounds."""
     cutoff: int
+    """A check is off if its statistic + noise - threshold noise, in grid steps, is at least this."""
     offset: Fraction
+    """What is added to such a value, in bounds, to get the gap."""
 
     @classmethod
     def plan(

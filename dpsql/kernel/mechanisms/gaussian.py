@@ -139,20 +139,6 @@ class Gaussian(Mechanism["Measured[Gaussian]"]):
 
     It is private at an order of Renyi divergence, and for no epsilon alone: `loss` is a `Gaussian` part.
 
-    Attributes
-    ----------
-    bounds
-        How much one unit can change each count.
-    repeats
-        How often the bounds repeat: with those of the m counts of one group, the number of groups.
-    unit
-        Grid steps in the largest change of any count: one of count a is `unit // bounds[a]` steps.
-    own, shared
-        Variances of the noise of each count, and of that of all counts, in squared grid steps; `shared` is 0
-        if there is none.
-    places
-        Counts are rounded to multiples of 2^`places` first: 0 unless the variance would be beyond its limit.
-
     Notes
     -----
     Discrete Gaussian noise, P(x) proportional to e^(-x^2/(2 variance)) on whole grid steps. Released are the
@@ -176,11 +162,18 @@ class Gaussian(Mechanism["Measured[Gaussian]"]):
     losses = (loss.Gaussian,)
 
     bounds: tuple[int, ...]
+    """How much one unit can change each count."""
     unit: int
+    """Grid steps in the largest change of any count: one of count a is `unit // bounds[a]` steps."""
     own: int
     shared: int
+    """Variances of the noise of each count, and of that of all counts, in squared grid steps; `shared` is 0
+    if there is none."""
     repeats: int = 1
+    """How often the bounds repeat: with those of the m counts of one group, the number of groups."""
     places: int = 0
+    """Counts are rounded to multiples of 2^`places` first: 0 unless the variance would be beyond its
+    limit."""
 
     @property
     def size(self) -> int:

@@ -239,33 +239,22 @@ LIMIT = 1 << 60
 
 @dataclass(frozen=True, eq=False, slots=True)
 class RungBins:
-    """Figures of all units that exceed equally many bounds; each bound is at least twice the one before.
-
-    Attributes
-    ----------
-    exceeded
-        How many bounds the units of a row exceed. Each number occurs once, or not at all.
-    units
-        How many units there are.
-    partial
-        The sum of their scores at the last bound that they exceed (`excess_score`).
-    totals
-        The sum of what they have, with its sign; None: it is not known, nor are the next.
-    beyond
-        The sum of how far they are beyond the last bound that they exceed, if that is at most `LIMIT`.
-    negative
-        How many of them have less than 0; None: no unit can.
-    net
-        As `beyond`, of each unit with the sign of what it has; None: no unit can have less than 0.
-    """
+    """Figures of all units that exceed equally many bounds; each bound is at least twice the one before."""
 
     exceeded: NDArray[np.int64]
+    """How many bounds the units of a row exceed. Each number occurs once, or not at all."""
     units: NDArray[np.int64]
+    """How many units there are."""
     partial: NDArray[np.int64]
+    """The sum of their scores at the last bound that they exceed (`excess_score`)."""
     totals: NDArray[np.int64] | None = None
+    """The sum of what they have, with its sign; None: it is not known, nor are the next."""
     beyond: NDArray[np.int64] | None = None
+    """The sum of how far they are beyond the last bound that they exceed, if that is at most `LIMIT`."""
     negative: NDArray[np.int64] | None = None
+    """How many of them have less than 0; None: no unit can."""
     net: NDArray[np.int64] | None = None
+    """As `beyond`, of each unit with the sign of what it has; None: no unit can have less than 0."""
 
     def scores(self, size: int) -> NDArray[np.int64]:
         """Return the scores of `size` bounds. The last one has the score 0.
@@ -379,11 +368,6 @@ class Binned(Result["Bins"]):
 class Bins(Mechanism[Binned]):
     """Two-sided geometric noise on the number of units in each bin of sizes.
 
-    Attributes
-    ----------
-    ends
-        Upper ends of the bins, ascending, in steps: `thresholds` of the largest one, M.
-
     Notes
     -----
     Bin i holds the units whose size, a whole number of steps, is above the end before it, the first those
@@ -395,6 +379,7 @@ class Bins(Mechanism[Binned]):
     """
 
     ends: tuple[int, ...]
+    """Upper ends of the bins, ascending, in steps: `thresholds` of the largest one, M."""
     scale: Fraction
     resolution: int
 

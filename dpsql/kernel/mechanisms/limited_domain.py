@@ -33,24 +33,17 @@ from dpsql.lazy_dataclass import dataclass
 
 @dataclass(frozen=True, eq=False, slots=True)
 class LimitedTopK(Result["LimitedDomain"]):
-    """The groups found by the limited domain mechanism, best first, and the gaps between them.
-
-    Attributes
-    ----------
-    index
-        int64, positions of the groups in the counts, best first; k or fewer.
-    gap
-        float64, one a group, in counts: to the next item in the noisy order, which for the last group
-        may be the cutoff or a group not released. Floored to the grid; valid for p-values.
-    reached_threshold
-        Whether the cutoff was placed: fewer than k groups came before it. The value of the cutoff is
-        private, so the gaps do not estimate counts. As it is never below the larger of `plan.threshold` and
-        `plan.clearance`, that plus the gaps from a group to the cutoff estimates a lower bound of its count.
-    """
+    """The groups found by the limited domain mechanism, best first, and the gaps between them."""
 
     index: NDArray[np.int64]
+    """int64, positions of the groups in the counts, best first; k or fewer."""
     gap: NDArray[np.float64]
+    """float64, one a group, in counts: to the next item in the noisy order, which for the last group may be
+    the cutoff or a group not released. Floored to the grid; valid for p-values."""
     reached_threshold: NDArray[np.bool_]
+    """Whether the cutoff was placed: fewer than k groups came before it. The value of the cutoff is private,
+    so the gaps do not estimate counts. As it is never below the larger of `plan.threshold` and
+    `plan.clearance`, that plus the gaps from a group to the cutoff estimates a lower bound of its count."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,34 +189,20 @@ LEAST = Fraction(1, 4)
 
 @dataclass(frozen=True, eq=False, slots=True)
 class OrderedThenSet(Result["LimitedThenStable"]):
-    """The groups of both mechanisms: first those in order, then a set.
-
-    Attributes
-    ----------
-    index
-        int64, positions of the groups in the counts; k or fewer. After the first `ordered` they ascend, and
-        only their *set* is private: as in `StableSet`, sort them by key before anything is released.
-    gap
-        float64, one a group: as in `LimitedTopK` for those in order, NaN for those of the set.
-    ordered
-        How many groups are in order.
-    """
+    """The groups of both mechanisms: first those in order, then a set."""
 
     index: NDArray[np.int64]
+    """int64, positions of the groups in the counts; k or fewer. After the first `ordered` they ascend, and
+    only their *set* is private: as in `StableSet`, sort them by key before anything is released."""
     gap: NDArray[np.float64]
+    """float64, one a group: as in `LimitedTopK` for those in order, NaN for those of the set."""
     ordered: NDArray[np.int64]
+    """How many groups are in order."""
 
 
 @dataclass(frozen=True, slots=True)
 class LimitedThenStable(Mechanism[OrderedThenSet]):
     """The limited domain mechanism, then Top Stable on the groups not released, at the epsilon not spent.
-
-    Attributes
-    ----------
-    limited
-        The first mechanism. It may spend all of epsilon, and half of delta.
-    resolution
-        b of the grid of Top Stable's noise, the same whatever the first mechanism spends.
 
     Notes
     -----
@@ -249,8 +228,10 @@ class LimitedThenStable(Mechanism[OrderedThenSet]):
 
     k: int
     limited: LimitedDomain
+    """The first mechanism. It may spend all of epsilon, and half of delta."""
     sensitivity: Fraction
     resolution: int
+    """b of the grid of Top Stable's noise, the same whatever the first mechanism spends."""
 
     @classmethod
     def plan(

@@ -122,15 +122,6 @@ class Refinement(Mechanism["Measured[Refinement]"]):
 
     One privacy unit changes one of the counts.
 
-    Attributes
-    ----------
-    groups
-        Number of counts.
-    scales
-        Scale of the noise at each level, bound / epsilon, decreasing.
-    resolution
-        b: all levels are on the grid of 2^-b counts.
-
     Notes
     -----
     In grid steps, noise at rate l is the difference of two independent geometric variables at rate l:
@@ -155,8 +146,11 @@ class Refinement(Mechanism["Measured[Refinement]"]):
     """
 
     groups: int
+    """Number of counts."""
     scales: tuple[Fraction, ...]
+    """Scale of the noise at each level, bound / epsilon, decreasing."""
     resolution: int
+    """b: all levels are on the grid of 2^-b counts."""
 
     @classmethod
     def plan(
@@ -255,19 +249,6 @@ def pads(counts: int) -> int:
 class Box(Mechanism["Measured[Box]"]):
     """One noise for several counts that a unit moves in the same direction; or (`cube`) in any directions.
 
-    Attributes
-    ----------
-    bounds
-        How much one unit can change each count.
-    repeats
-        How often the bounds repeat: with those of the m counts of one group, the number of groups.
-    unit
-        Grid steps in the largest change of any count: one of count a is `unit // bounds[a]` steps.
-    rate
-        Rate of the noise on a grid step, epsilon / unit.
-    pads
-        Number of public zeros that are measured with the counts; 0 for a cube.
-
     Notes
     -----
     *Box.* The counts on the grid and m zeros, K numbers in all, get noise Y with P(y) proportional to
@@ -290,10 +271,15 @@ class Box(Mechanism["Measured[Box]"]):
     """
 
     bounds: tuple[int, ...]
+    """How much one unit can change each count."""
     unit: int
+    """Grid steps in the largest change of any count: one of count a is `unit // bounds[a]` steps."""
     rate: Fraction
+    """Rate of the noise on a grid step, epsilon / unit."""
     pads: int
+    """Number of public zeros that are measured with the counts; 0 for a cube."""
     repeats: int = 1
+    """How often the bounds repeat: with those of the m counts of one group, the number of groups."""
 
     @property
     def size(self) -> int:

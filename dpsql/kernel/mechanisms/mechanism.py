@@ -130,15 +130,10 @@ def pad_rows(trial: NDArray[np.int64], shape: tuple[int, int], *parts: NDArray[A
 
 @dataclass(frozen=True, slots=True)
 class NoiseSource:
-    """Exact noise and random ranks, the only random inputs of a mechanism; tests replace it by given values.
-
-    Attributes
-    ----------
-    entropy
-        Source of random bits; None: the operating system's generator.
-    """
+    """Exact noise and random ranks, the only random inputs of a mechanism; tests replace it by given ones."""
 
     entropy: exact_noise.Entropy | None = None
+    """Source of random bits; None: the operating system's generator."""
 
     @property
     def bits(self) -> exact_noise.Entropy:

@@ -258,19 +258,13 @@ def order_sparse(
 
 @dataclass(frozen=True, eq=False, slots=True)
 class TopK(Result[M]):
-    """The groups chosen, best first, and the gaps between them.
-
-    Attributes
-    ----------
-    index
-        int64, positions of the chosen groups in the counts: min(k, n) of them.
-    gap
-        float64, in counts: `gap[i]` is from the i-th chosen to the next one, floored to the grid (those over
-        2^53 steps are rounded to a float). With n <= k groups the last one has no next, and there are n - 1.
-    """
+    """The groups chosen, best first, and the gaps between them."""
 
     index: NDArray[np.int64]
+    """int64, positions of the chosen groups in the counts: min(k, n) of them."""
     gap: NDArray[np.float64]
+    """float64, in counts: `gap[i]` is from the i-th chosen to the next one, floored to the grid (those over
+    2^53 steps are rounded to a float). With n <= k groups the last one has no next, and there are n - 1."""
 
 
 @dataclass(frozen=True, slots=True)

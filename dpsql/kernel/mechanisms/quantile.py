@@ -30,17 +30,6 @@ _DENOMINATOR = 10_000
 class Quantile(Mechanism["Cells[Quantile]"]):
     """Chooses cells of a public grid near quantiles of the rows, for all groups at the price of one.
 
-    Attributes
-    ----------
-    cells
-        Number of cells of the grid.
-    quantiles
-        Numbers from 0 to 1, as asked for.
-    rows_per_unit
-        C, how many rows one unit has at most, in all groups together.
-    epsilon
-        Budget of one level: `levels` mechanisms see each row.
-
     Notes
     -----
     *One quantile* q = a/b. Let a group have n rows, and n(<g), n(<=g) of them in cells before g, and up to g.
@@ -75,9 +64,13 @@ class Quantile(Mechanism["Cells[Quantile]"]):
     losses = (PureDP, BoundedRange)
 
     cells: int
+    """Number of cells of the grid."""
     quantiles: tuple[Fraction, ...]
+    """Numbers from 0 to 1, as asked for."""
     rows_per_unit: int
+    """C, how many rows one unit has at most, in all groups together."""
     epsilon: Fraction
+    """Budget of one level: `levels` mechanisms see each row."""
 
     @classmethod
     def plan(
@@ -261,17 +254,6 @@ class Extreme(Mechanism["Cells[Extreme]"]):
 
     Each unit counts once in a group, in the cell of its own largest value; with `lowest`, of its smallest.
 
-    Attributes
-    ----------
-    cells
-        Number of cells of the grid.
-    scale
-        In units: 2 m/epsilon, m the number of groups that one unit may be in.
-    units
-        How many units are to reach the cell.
-    lowest
-        Whether the smallest value is asked for.
-
     Notes
     -----
     Let n(>=g) be the units whose largest cell is g or above, and n(>g) those above. The distance of a cell is
@@ -293,9 +275,13 @@ class Extreme(Mechanism["Cells[Extreme]"]):
     losses = (PureDP, BoundedRange)
 
     cells: int
+    """Number of cells of the grid."""
     scale: Fraction
+    """In units: 2 m/epsilon, m the number of groups that one unit may be in."""
     units: int
+    """How many units are to reach the cell."""
     lowest: bool
+    """Whether the smallest value is asked for."""
 
     @classmethod
     def plan(cls, cells: int, epsilon: Number, *, lowest: bool = False, groups_per_unit: int = 1) -> Extreme:

@@ -47,22 +47,15 @@ _LARGEST_CUTOFF = 1 << 62
 
 @dataclass(frozen=True, eq=False, slots=True)
 class SparseVector(Result["SparseVectorPlan"]):
-    """The groups found above the threshold.
-
-    Attributes
-    ----------
-    index
-        int64, positions of the hits in the counts.
-    gap
-        float64, in counts: how far each hit is above the noisy threshold; never negative. Apart from
-        selection bias, gap plus threshold is an unbiased estimate of the count.
-    branch
-        int64, the branch in which each hit passed; 0 is the base branch.
-    """
+    """The groups found above the threshold."""
 
     index: NDArray[np.int64]
+    """int64, positions of the hits in the counts."""
     gap: NDArray[np.float64]
+    """float64, in counts: how far each hit is above the noisy threshold; never negative. Apart from selection
+    bias, gap plus threshold is an unbiased estimate of the count."""
     branch: NDArray[np.int64]
+    """int64, the branch in which each hit passed; 0 is the base branch."""
 
 
 class Hits(NamedTuple):
@@ -87,37 +80,26 @@ class Hits(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class SparseVectorPlan(Mechanism[SparseVector]):
-    """The public facts of a run of the sparse vector family; tuples have one entry a branch, base first.
-
-    Attributes
-    ----------
-    groups, noise, limit, below
-        As given to `plan`.
-    share
-        The part of epsilon that pays for the threshold's noise.
-    hits
-        Base hits the budget pays for, at most the number of groups. A hit in branch j costs 1/2^j of one.
-    threshold_scale, scales
-        Noise scales in counts: of the threshold, and of the queries in each branch.
-    resolution
-        b, for a grid of 2^-b counts.
-    cutoffs
-        In grid steps: a branch passes if count + noise - threshold noise is at least this.
-    offsets
-        What is added to such a value, in counts, to get the gap: means of the noises, less the threshold.
-    """
+    """The public facts of a run of the sparse vector family; tuples have one entry a branch, base first."""
 
     groups: int
     noise: Noise
     limit: int | None
     below: bool
+    """As given to `plan`."""
     share: Fraction
+    """The part of epsilon that pays for the threshold's noise."""
     hits: int
+    """Base hits the budget pays for, at most the number of groups. A hit in branch j costs 1/2^j of one."""
     threshold_scale: Fraction
     scales: tuple[Fraction, ...]
+    """Noise scales in counts: of the threshold, and of the queries in each branch."""
     resolution: int
+    """b, for a grid of 2^-b counts."""
     cutoffs: tuple[int, ...]
+    """In grid steps: a branch passes if count + noise - threshold noise is at least this."""
     offsets: tuple[Fraction, ...]
+    """What is added to such a value, in counts, to get the gap: means of the noises, less the threshold."""
 
     @classmethod
     def _planned(

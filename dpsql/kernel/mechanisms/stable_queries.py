@@ -66,19 +66,13 @@ class _Stable(Mechanism[R]):
 
 @dataclass(frozen=True, eq=False, slots=True)
 class StableQuery(Result["FirstStable"]):
-    """The first query that passed its stability test, if any did.
-
-    Attributes
-    ----------
-    index
-        int64, its position: one, or none. Its exact answer may be released.
-    gap
-        float64, the excess over the cutoff, in counts: a multiple of 2^-resolution, not negative. Apart from
-        selection bias, gap + `plan.tests.threshold` is an unbiased estimate of the distance.
-    """
+    """The first query that passed its stability test, if any did."""
 
     index: NDArray[np.int64]
+    """int64, its position: one, or none. Its exact answer may be released."""
     gap: NDArray[np.float64]
+    """float64, the excess over the cutoff, in counts: a multiple of 2^-resolution, not negative. Apart from
+    selection bias, gap + `plan.tests.threshold` is an unbiased estimate of the distance."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,18 +141,12 @@ class FirstStable(_Stable[StableQuery]):
 
 @dataclass(frozen=True, eq=False, slots=True)
 class StableQueries(Result["StableAnswers"]):
-    """Which queries of a stream passed their stability tests.
-
-    Attributes
-    ----------
-    index
-        int64, positions of the queries that passed, ascending: their exact answers may be released.
-    asked
-        int64, how many queries of the stream were tested, counted from the first.
-    """
+    """Which queries of a stream passed their stability tests."""
 
     index: NDArray[np.int64]
+    """int64, positions of the queries that passed, ascending: their exact answers may be released."""
     asked: NDArray[np.int64]
+    """int64, how many queries of the stream were tested, counted from the first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,11 +154,6 @@ class StableAnswers(_Stable[StableQueries]):
     """Answers the stable queries of a stream exactly; only queries that fail the test are paid for.
 
     `StableStream` runs it interactively.
-
-    Attributes
-    ----------
-    failures
-        The stream stops after this many queries that failed.
 
     Notes
     -----
@@ -184,6 +167,7 @@ class StableAnswers(_Stable[StableQueries]):
     """
 
     failures: int
+    """The stream stops after this many queries that failed."""
 
     @property
     def paid(self) -> int:

@@ -147,26 +147,18 @@ class NoisyTopK(NoisyOrder["TopK[NoisyTopK]"]):
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Hybrid(Result["HybridTopK"]):
-    """The largest groups whose noisy counts exceed the threshold's, best first, with the gaps between them.
-
-    Attributes
-    ----------
-    index
-        int64, positions of the groups in the counts.
-    gap
-        float64, one a group, in counts: to the next one; the last group's is to the threshold if that
-        was reached, else to the best group not released. Floored to the grid.
-    reached_threshold
-        Whether the threshold is the next item. If so, sums of gaps plus the threshold estimate the
-        counts, and no further group has a noisy count above it.
-    rest
-        Gap of the threshold to the best group not released; NaN if it was not determined.
-    """
+    """The largest groups whose noisy counts exceed the threshold's, best first, with gaps between them."""
 
     index: NDArray[np.int64]
+    """int64, positions of the groups in the counts."""
     gap: NDArray[np.float64]
+    """float64, one a group, in counts: to the next one; the last group's is to the threshold if that was
+    reached, else to the best group not released. Floored to the grid."""
     reached_threshold: NDArray[np.bool_]
+    """Whether the threshold is the next item. If so, sums of gaps plus the threshold estimate the counts, and
+    no further group has a noisy count above it."""
     rest: NDArray[np.float64]
+    """Gap of the threshold to the best group not released; NaN if it was not determined."""
 
 
 @dataclass(frozen=True, slots=True)

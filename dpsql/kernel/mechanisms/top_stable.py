@@ -37,21 +37,6 @@ StableNoise = Literal["one-sided", "laplace"]
 class StabilityTests:
     """The public facts of stability tests against one noisy threshold.
 
-    Attributes
-    ----------
-    noise
-        Law of both noises.
-    threshold_epsilon, epsilon
-        Charge of the threshold, and of one test that is paid for.
-    delta
-        Bound on the probability that any of the tests passes at distance 0.
-    threshold_scale, scale
-        Noise scales in counts: c/threshold_epsilon and 2c/epsilon.
-    resolution
-        b, for a grid of 2^-b counts.
-    cutoff
-        In grid steps: a test passes if distance + noise >= cutoff + the threshold's noise.
-
     Notes
     -----
     Carvalho et al. (UAI 2020), Algorithm 4; the one-sided noise and the gap are ours. The first test of m
@@ -67,13 +52,19 @@ class StabilityTests:
     """
 
     noise: StableNoise
+    """Law of both noises."""
     threshold_epsilon: Fraction
     epsilon: Fraction
+    """Charge of the threshold, and of one test that is paid for."""
     delta: Fraction
+    """Bound on the probability that any of the tests passes at distance 0."""
     threshold_scale: Fraction
     scale: Fraction
+    """Noise scales in counts: c/threshold_epsilon and 2c/epsilon."""
     resolution: int
+    """b, for a grid of 2^-b counts."""
     cutoff: int
+    """In grid steps: a test passes if distance + noise >= cutoff + the threshold's noise."""
 
     @classmethod
     def plan(
@@ -182,32 +173,23 @@ ORDER_SHARE = Fraction(1, 4)
 
 @dataclass(frozen=True, eq=False, slots=True)
 class StableSet(Result["TopStable"]):
-    """The groups released by Top Stable: a set, unless noisy top-k ordered it at a charge.
-
-    Attributes
-    ----------
-    index
-        int64, positions of the groups in the counts, at most k. Ascending if noisy top-k did not order them:
-        then only the *set* is private. Where positions are in order of the counts, sort the groups by key, or
-        shuffle them, before anything is released: the order of the counts reveals more than was charged for.
-    ordered
-        How many of them are in order: all or none.
-    stable
-        Size of the stable set, which identifies the test that passed; 0 if none did.
-    margin
-        Margin of that test, in counts: a multiple of 2^-resolution, not negative; NaN if none passed.
-        margin + `plan.lead` estimates the lead of the smallest group of the stable set over the largest one
-        outside, in counts; unbiased apart from selection bias.
-    gap
-        float64, if noisy top-k ordered the groups: the gap of each to the next one of the stable set. With at
-        most k groups in the set, the last of them has none.
-    """
+    """The groups released by Top Stable: a set, unless noisy top-k ordered it at a charge."""
 
     index: NDArray[np.int64]
+    """int64, positions of the groups in the counts, at most k. Ascending if noisy top-k did not order them:
+    then only the *set* is private. Where positions are in order of the counts, sort the groups by key, or
+    shuffle them, before anything is released: the order of the counts reveals more than was charged for."""
     ordered: NDArray[np.int64]
+    """How many of them are in order: all or none."""
     stable: NDArray[np.int64]
+    """Size of the stable set, which identifies the test that passed; 0 if none did."""
     margin: NDArray[np.float64]
+    """Margin of that test, in counts: a multiple of 2^-resolution, not negative; NaN if none passed. margin +
+    `plan.lead` estimates the lead of the smallest group of the stable set over the largest one outside, in
+    counts; unbiased apart from selection bias."""
     gap: NDArray[np.float64]
+    """float64, if noisy top-k ordered the groups: the gap of each to the next one of the stable set. With at
+    most k groups in the set, the last of them has none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,18 +198,6 @@ class TopStable(Mechanism[StableSet]):
 
     For each i from `candidates` down to 1 a test decides whether the i largest groups are well ahead of the
     next one. The first such set is released exactly. The noise does not grow with k.
-
-    Attributes
-    ----------
-    k, candidates
-        As given to `plan`.
-    sensitivity
-        How much one unit can change a count.
-    tests
-        The stability tests, one for each size of a set.
-    choice
-        Noisy top-k among the groups of the stable set, which chooses k of them if there are more, and orders
-        them; None for a set without order, and for a choice at random, at no charge.
 
     Notes
     -----
@@ -248,9 +218,14 @@ class TopStable(Mechanism[StableSet]):
 
     k: int
     candidates: int
+    """As given to `plan`."""
     sensitivity: Fraction
+    """How much one unit can change a count."""
     tests: StabilityTests
+    """The stability tests, one for each size of a set."""
     choice: NoisyTopK | None
+    """Noisy top-k among the groups of the stable set, which chooses k of them if there are more, and orders
+    them; None for a set without order, and for a choice at random, at no charge."""
 
     @classmethod
     def plan(

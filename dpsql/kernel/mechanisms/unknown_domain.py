@@ -214,31 +214,18 @@ def largest_groups(counts: ArrayLike, candidates: int) -> tuple[NDArray[np.int64
 
 @dataclass(frozen=True, eq=False, slots=True)
 class ExistingGroups(Result["Existing"]):
-    """The groups that reached the threshold.
-
-    Attributes
-    ----------
-    index
-        int64, their positions in the counts, ascending. Positions of an unknown domain are private: what may
-        be released is the set of the groups.
-    value
-        float64, their noisy numbers of units.
-    """
+    """The groups that reached the threshold."""
 
     index: NDArray[np.int64]
+    """int64, their positions in the counts, ascending. Positions of an unknown domain are private: what may
+    be released is the set of the groups."""
     value: NDArray[np.float64]
+    """float64, their noisy numbers of units."""
 
 
 @dataclass(frozen=True, slots=True)
 class Existing(Mechanism[ExistingGroups]):
     """Noisy numbers of units of all groups that have any, of which those that reach a threshold are released.
-
-    Attributes
-    ----------
-    groups_per_unit
-        m, in how many groups one unit is at most.
-    cutoff
-        The threshold is this many grid steps above one unit.
 
     Notes
     -----
@@ -258,9 +245,11 @@ class Existing(Mechanism[ExistingGroups]):
     undeclared = True
 
     groups_per_unit: int
+    """m, in how many groups one unit is at most."""
     scale: Fraction
     resolution: int
     cutoff: int
+    """The threshold is this many grid steps above one unit."""
 
     @classmethod
     def plan(

@@ -186,20 +186,14 @@ _LARGEST = 1 << 61
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Histograms:
-    """The rows of each group in each cell of a grid; cells without rows are left out.
-
-    Attributes
-    ----------
-    groups
-        Number of groups; those without rows have no entry.
-    group, cell, number
-        int64, an entry each: a group, a cell that has rows of it, and how many. No cell twice in a group.
-    """
+    """The rows of each group in each cell of a grid; cells without rows are left out."""
 
     groups: int
+    """Number of groups; those without rows have no entry."""
     group: NDArray[np.int64]
     cell: NDArray[np.int64]
     number: NDArray[np.int64]
+    """int64, an entry each: a group, a cell that has rows of it, and how many. No cell twice in a group."""
 
     def each(self) -> Iterator[Histogram]:
         """Return the histogram of each group, in order."""
@@ -244,23 +238,16 @@ def most_rows(cells: int, factor: int) -> int:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Ramps:
-    """Candidates in sequences, each of equally spaced distances from the best one.
-
-    Attributes
-    ----------
-    start, step
-        int64: the first candidate of a sequence, and 1 or -1 for the direction of the others.
-    length
-        int64, the number of its candidates.
-    distance, slope
-        int64: the distance of the first one, and by how much each is farther than the one before.
-    """
+    """Candidates in sequences, each of equally spaced distances from the best one."""
 
     start: NDArray[np.int64]
     step: NDArray[np.int64]
+    """int64: the first candidate of a sequence, and 1 or -1 for the direction of the others."""
     length: NDArray[np.int64]
+    """int64, the number of its candidates."""
     distance: NDArray[np.int64]
     slope: NDArray[np.int64]
+    """int64: the distance of the first one, and by how much each is farther than the one before."""
 
     def pick(self, scale: Fraction, size: int, entropy: exact_noise.Entropy) -> NDArray[np.int64]:
         """Draw candidates independently, with probability proportional to e^(-distance/scale), exactly.

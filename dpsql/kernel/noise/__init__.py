@@ -124,16 +124,11 @@ class Band:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Gaps:
-    """The law of the number of failures before the next success of a band, up to 2^h - 1.
-
-    Attributes
-    ----------
-    prefixes
-        uint64, floor(2^64 F) of the probability F that digit 0, .., h - 1 is 0, and that G is below 2^h.
-    """
+    """The law of the number of failures before the next success of a band, up to 2^h - 1."""
 
     band: Band
     prefixes: NDArray[np.uint64]
+    """uint64, floor(2^64 F) of the probability F that digit 0, .., h - 1 is 0, and that G is below 2^h."""
 
     def draw(self, n: int, entropy: Entropy) -> NDArray[np.int64]:
         """Draw a given number of gaps; one of 2^h or more is drawn as at least 2^h."""

@@ -143,17 +143,12 @@ class InverseCDF(ABC):
     F_j as soon as their known prefixes differ; while they are equal both are extended. F_j must be
     irrational, so that its digits can always be certified and the extension ends with probability 1. The law
     is exact: truncation never stands in for comparison.
-
-    Attributes
-    ----------
-    prefixes
-        uint64, floor(2^64 F_j) for j = 1.., certified.
-    guide
-        int32, one entry for each value of the first 16 bits: Y, or `AMBIGUOUS`.
     """
 
     prefixes: NDArray[np.uint64]
+    """uint64, floor(2^64 F_j) for j = 1.., certified."""
     guide: NDArray[np.int32]
+    """int32, one entry for each value of the first 16 bits: Y, or `AMBIGUOUS`."""
 
     @abstractmethod
     def digits(self, j: int, bits: int) -> int:

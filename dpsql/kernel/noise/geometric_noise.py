@@ -149,18 +149,13 @@ class _Sampler:
     Y geometric has independent binary digits, for P(Y = y) is a product over them. Cut into runs of
     bits, the lowest run of w bits is geometric restricted to [0, 2^w), the next one likewise at 2^w
     times the rate, and what is left on top is geometric at its own rate. Each digit has its table.
-
-    Attributes
-    ----------
-    parts
-        (table, shift) of each digit; the infinite one first.
-    guides
-        The tables' guides, already shifted, a large negative number where ambiguous: the sum of a
-        draw's entries is negative exactly if one of its digits is undecided.
     """
 
     parts: tuple[tuple[Table, int], ...]
+    """(table, shift) of each digit; the infinite one first."""
     guides: tuple[NDArray[np.int32] | NDArray[np.int64], ...]
+    """The tables' guides, already shifted, a large negative number where ambiguous: the sum of a draw's
+    entries is negative exactly if one of its digits is undecided."""
 
     def fill(self, out: NDArray[np.int64], entropy: Entropy) -> None:
         """Overwrite the 1-D array `out` with draws, in blocks that stay in the cache."""

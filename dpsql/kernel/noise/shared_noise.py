@@ -278,27 +278,18 @@ def check_variance(variance: int) -> int:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Sampler:
-    """The facts of discrete Gaussian noise of one variance.
-
-    Attributes
-    ----------
-    table
-        The law of h.
-    width
-        w, the bits of l.
-    double
-        Twice the variance.
-    bits
-        Bits of the uniform number that are compared with `doubtful` first.
-    doubtful
-        For each h, a bound of 2^bits g: a number that is not below it keeps the pair.
-    """
+    """The facts of discrete Gaussian noise of one variance."""
 
     table: GaussianTable
+    """The law of h."""
     width: int
+    """w, the bits of l."""
     double: int
+    """Twice the variance."""
     bits: int
+    """Bits of the uniform number that are compared with `doubtful` first."""
     doubtful: NDArray[np.int64]
+    """For each h, a bound of 2^bits g: a number that is not below it keeps the pair."""
 
     def fill(self, out: NDArray[np.int64], entropy: Entropy) -> None:
         """Overwrite the 1-D array `out` with draws, in blocks that stay in the cache."""

@@ -107,7 +107,7 @@ from dpsql.kernel.tree.node import (
     mapped,
     parts,
     plain,
-    replaced,
+    replace_nodes,
     walk,
 )
 from dpsql.kernel.tree.relations import (

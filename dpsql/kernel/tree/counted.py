@@ -17,7 +17,7 @@ from typing import ClassVar
 
 from dpsql.kernel.tree.exact import BEYOND, absolute, furthest, huge, saturate, to_least_steps, whole, within
 from dpsql.kernel.tree.expressions import Aggregate, Argument, Binary, Call, Case, Cast, IsNull, Paren
-from dpsql.kernel.tree.node import Expr, Node, replaced
+from dpsql.kernel.tree.node import Expr, Node, replace_nodes
 from dpsql.kernel.tree.relations import kept
 from dpsql.lazy_dataclass import dataclass
 from dpsql.types import BIGINT, HUGEINT, SqlType
@@ -260,7 +260,7 @@ def _fill(template: Expr, values: Exprs) -> Expr:
     def change(node: Node) -> Node:
         return values[node.place] if isinstance(node, Argument) and 0 <= node.place < len(values) else node
 
-    made = change(replaced(template, change))
+    made = change(replace_nodes(template, change))
     return made if isinstance(made, Expr) else template
 
 

@@ -250,22 +250,16 @@ class Saturated(Expr):
     """A number cut to the ends of a narrower type: beyond them it is the nearer end, and never NULL.
 
     `type` is BIGINT, HUGEINT or a DECIMAL of at most 18 digits. The operand is a whole number, or a DECIMAL.
-
-    Attributes
-    ----------
-    operand
-        The number, as HUGEINT or as a DECIMAL of up to 38 digits.
-    most
-        The largest absolute value that the operand may have, from the types of what it is computed from.
-    near
-        If that is more than `MOST`, a DOUBLE near the operand: it stands for it where the engine cannot
-        compute it exactly.
     """
 
     operand: Expr
+    """The number, as HUGEINT or as a DECIMAL of up to 38 digits."""
     type: SqlType
     most: int
+    """The largest absolute value that the operand may have, from the types of what it is computed from."""
     near: Expr | None = None
+    """If that is more than `MOST`, a DOUBLE near the operand: it stands for it where the engine cannot
+    compute it exactly."""
 
     @property
     def fits(self) -> bool:

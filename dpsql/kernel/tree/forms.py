@@ -38,31 +38,21 @@ LONGEST = 65_536
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Form:
-    """One form of a function, for arguments of some types. Two are equal if they write the same text.
-
-    Attributes
-    ----------
-    name
-        The function or operator.
-    guard
-        How the form was made total, see above; empty for a form of which nothing is known.
-    arguments
-        The types of the arguments: `DECIMAL` is any one of at most 18 digits, `#INTEGER` a literal,
-        `=year` a literal of that text, `ANY` any type.
-    template
-        DuckDB's SQL, with `{0}`, `{1}`, .. in the places of the arguments.
-    result
-        The type of the result, or one of `RESULTS`.
-    number
-        The number by which a form that a rule makes differs from others of its name (see `is_known`).
-    """
+    """One form of a function, for arguments of some types. Two are equal if they write the same text."""
 
     name: str
+    """The function or operator."""
     guard: str
+    """How the form was made total, see above; empty for a form of which nothing is known."""
     arguments: tuple[str, ...]
+    """The types of the arguments: `DECIMAL` is any one of at most 18 digits, `#INTEGER` a literal, `=year` a
+    literal of that text, `ANY` any type."""
     template: str
+    """DuckDB's SQL, with `{0}`, `{1}`, .. in the places of the arguments."""
     result: str = ""
+    """The type of the result, or one of `RESULTS`."""
     number: int = 0
+    """The number by which a form that a rule makes differs from others of its name (see `is_known`)."""
     arithmetic: bool = field(init=False)
     """Whether this form takes numbers only and has a result for all of them.
 

@@ -227,7 +227,9 @@ def _mapped(value: object, change: Callable[[Expr], Expr]) -> object:
     return value
 
 
-def replaced(node: T, change: Callable[[Node], Node], known: dict[int, tuple[Node, Node]] | None = None) -> T:
+def replace_nodes(
+    node: T, change: Callable[[Node], Node], known: dict[int, tuple[Node, Node]] | None = None
+) -> T:
     """Return a node with others in the place of some below it, also in queries; other parts are shared.
 
     `known` gets what each query became, by its identity, and has that of others.
@@ -236,20 +238,20 @@ def replaced(node: T, change: Callable[[Node], Node], known: dict[int, tuple[Nod
     if found is not None:
         return cast("T", found[1])
     values = _fields(node)
-    made = tuple(_replaced(value, change, known) for value in values)
+    made = tuple(_replace_in(value, change, known) for value in values)
     new = node if all(a is b for a, b in zip(values, made, strict=True)) else type(node)(*made)
     if known is not None and isinstance(node, Query):
         known[id(node)] = node, new
     return new
 
 
-def _replaced(
+def _replace_in(
     value: object, change: Callable[[Node], Node], known: dict[int, tuple[Node, Node]] | None
 ) -> object:
     if isinstance(value, Node):
         made = change(value)
-        return replaced(value, change, known) if made is value else made
+        return replace_nodes(value, change, known) if made is value else made
     if isinstance(value, tuple):
-        parts = tuple(_replaced(part, change, known) for part in value)
+        parts = tuple(_replace_in(part, change, known) for part in value)
         return value if all(a is b for a, b in zip(value, parts, strict=True)) else parts
     return value

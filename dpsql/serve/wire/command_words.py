@@ -97,27 +97,19 @@ class Deallocate:
 
 @dataclass(frozen=True, slots=True)
 class Declare:
-    """A DECLARE statement: the cursor and the query that it is opened for.
-
-    Attributes
-    ----------
-    query, at
-        The statement behind FOR, and the place of its first character in the text: positions in errors of
-        the query are counted from there.
-    text
-        The whole command, for `pg_cursors`.
-    hold
-        Whether the cursor lives on behind the transaction.
-    binary
-        Whether FETCH answers in binary, whatever format is asked for.
-    """
+    """A DECLARE statement: the cursor and the query that it is opened for."""
 
     name: str
     query: str
     at: int
+    """The statement behind FOR, and the place of its first character in the text: positions in errors of the
+    query are counted from there."""
     text: str
+    """The whole command, for `pg_cursors`."""
     hold: bool = False
+    """Whether the cursor lives on behind the transaction."""
     binary: bool = False
+    """Whether FETCH answers in binary, whatever format is asked for."""
     tag: ClassVar[str] = "DECLARE CURSOR"
 
 
@@ -144,32 +136,22 @@ class CloseCursor:
 
 @dataclass(frozen=True, slots=True)
 class CopyOptions:
-    """The options of one COPY.
-
-    Attributes
-    ----------
-    format
-        How the rows are written.
-    header
-        Whether the columns' names come first (text and csv).
-    delimiter, null
-        One character between values, and the text of NULL (text and csv).
-    quote, escape
-        The quote of csv, and the character before a quote or itself within one.
-    force_quote
-        The columns that csv quotes always; None for all.
-    release
-        Whether the release goes with the rows, as dpsql's own client reads it (arrow).
-    """
+    """The options of one COPY."""
 
     format: Literal["text", "csv", "binary", "arrow"] = "text"
+    """How the rows are written."""
     header: bool = False
+    """Whether the columns' names come first (text and csv)."""
     delimiter: str = "\t"
     null: str = "\\N"
+    """One character between values, and the text of NULL (text and csv)."""
     quote: str = '"'
     escape: str = '"'
+    """The quote of csv, and the character before a quote or itself within one."""
     force_quote: tuple[str, ...] | None = ()
+    """The columns that csv quotes always; None for all."""
     release: bool = False
+    """Whether the release goes with the rows, as dpsql's own client reads it (arrow)."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,7 +26,7 @@ from dpsql.kernel.tree import (
     Unnest,
     Values,
     Window,
-    replaced,
+    replace_nodes,
 )
 from dpsql.types import BIGINT
 from kernel.place import TRUE, Place, Rule, without
@@ -124,7 +124,7 @@ def _repeated_join(p: Place) -> Iterator[Node]:
 
     on = p.node.on
     if on is not None:
-        on = replaced(Select((Item(on),)), renamed).items[0].expr
+        on = replace_nodes(Select((Item(on),)), renamed).items[0].expr
     kind = "CROSS" if on is None else p.node.kind
     yield Join(p.node, kind, remade(right, alias="z9"), on)
     yield Join(p.node, "CROSS", Range(0, 2, alias="z9"))

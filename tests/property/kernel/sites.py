@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from dpsql.kernel.tree import Expr, Node, Query, Source, replaced
+from dpsql.kernel.tree import Expr, Node, Query, Source, replace_nodes
 
 __all__ = ["Site", "at_site", "everywhere", "kind_of", "remade", "sites"]
 
@@ -70,7 +70,7 @@ def everywhere(root: Query, old: Node, new: Node) -> Query:
     if old == root:
         assert isinstance(new, Query)
         return new
-    return replaced(root, lambda node: new if node == old else node)
+    return replace_nodes(root, lambda node: new if node == old else node)
 
 
 def remade(node: Any, **changes: object) -> Any:

@@ -214,10 +214,3 @@ SELECT COUNT(*, ms) FROM visits
 -- at: COUNT #2
 -- hint: as many in each: NULL AS name stands for one it lacks
 SELECT 'a' AS p, COUNT(DISTINCT user_id) FROM visits UNION ALL SELECT COUNT(DISTINCT user_id) FROM visits
-
--- R6202 a group key by a number that no item has
--- error: GROUP BY 3: the select list has 2 items
--- at: 3
--- hint: GROUP BY 1
--- rewrite: SELECT page, COUNT(DISTINCT user_id) FROM visits GROUP BY 1
-SELECT page, COUNT(DISTINCT user_id) FROM visits GROUP BY 3

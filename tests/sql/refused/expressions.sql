@@ -522,8 +522,8 @@ SELECT COUNT(DISTINCT user_id) FROM visits WHERE TIMESTAMPDIFF(month, day, DATE 
 -- R4203 the name of a month that dialects write in two ways
 -- error: TO_CHAR writes this name in capitals in PostgreSQL, and as Jan in Snowflake
 -- at: TO_CHAR
--- hint: strftime(day, '%b-%Y')
--- rewrite: SELECT COUNT(DISTINCT user_id) FROM visits WHERE strftime(day, '%b-%Y') = 'JAN-2024' -- Jan rather than JAN, which is UPPER of it, is a guess
+-- hint: UPPER(strftime(day, '%b-%Y'))
+-- rewrite: SELECT COUNT(DISTINCT user_id) FROM visits WHERE UPPER(strftime(day, '%b-%Y')) = 'JAN-2024'
 SELECT COUNT(DISTINCT user_id) FROM visits WHERE TO_CHAR(day, 'MON-YYYY') = 'JAN-2024'
 
 -- R5610 a rewrite with a group that the pattern has not

@@ -240,6 +240,8 @@ SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page ORDER BY ms 
 -- R350 a position beyond the list
 -- error: GROUP BY 3: the select list has 2 items
 -- at: 3
+-- hint: GROUP BY 1
+-- rewrite: SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY 1 ORDER BY n DESC LIMIT 2
 SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY 3 ORDER BY n DESC LIMIT 2
 
 -- R352 a gap without groups

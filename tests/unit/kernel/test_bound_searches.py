@@ -27,7 +27,7 @@ from dpsql.kernel.tree import (
     Select,
     Sums,
     bound_searches,
-    replaced,
+    replace_nodes,
 )
 from dpsql.types import BIGINT, DOUBLE, HUGEINT
 from tests.kernel_trees import FACTS, c, cut, n, of_units_rows, stored, there
@@ -107,7 +107,7 @@ def several(search: Scores) -> Scores:
 def strays(search: Scores) -> Scores:
     """Rows without a unit are one more row."""
     assert isinstance(search.units, Select)
-    joined = replaced(
+    joined = replace_nodes(
         search.units,
         lambda node: (
             Select(

@@ -59,7 +59,7 @@ from dpsql.kernel.tree import (
     Window,
     duckdb_sql,
     listed_forms,
-    replaced,
+    replace_nodes,
     walk,
 )
 from dpsql.kernel.tree.forms import NEAR, NEGATED, UTC_OFFSET, concatenated, overlaid, text_up_to
@@ -516,7 +516,9 @@ def test_nulls_and_zeros() -> None:
 
 def given(node: Expr, arguments: tuple[Expr, ...]) -> Expr:
     """Put arguments into an expression."""
-    found = replaced(Paren(node), lambda part: arguments[part.place] if isinstance(part, Argument) else part)
+    found = replace_nodes(
+        Paren(node), lambda part: arguments[part.place] if isinstance(part, Argument) else part
+    )
     assert isinstance(found, Paren)
     return found.inner
 

@@ -45,25 +45,17 @@ class UnsentType(NotSupportedError):  # noqa: N818  named as the condition, like
 
 @dataclass(frozen=True, slots=True)
 class WireType:
-    """A type of PostgreSQL's protocol: its OID, its length, and how values are written.
-
-    Attributes
-    ----------
-    oid, name
-        As in `pg_type`; the name of an array begins with `_`.
-    length
-        `pg_type.typlen`: bytes, -1 for a varying length.
-    arrow
-        The Arrow type that a column is converted to before it is encoded.
-    element
-        The type of an array's elements; None otherwise.
-    """
+    """A type of PostgreSQL's protocol: its OID, its length, and how values are written."""
 
     oid: int
     name: str
+    """As in `pg_type`; the name of an array begins with `_`."""
     length: int
+    """`pg_type.typlen`: bytes, -1 for a varying length."""
     arrow: pa.DataType
+    """The Arrow type that a column is converted to before it is encoded."""
     element: WireType | None = None
+    """The type of an array's elements; None otherwise."""
 
 
 DECIMAL = pa.decimal128(38, 0)
