@@ -615,10 +615,12 @@ SELECT page AND country FROM (SELECT page, country, COUNT(DISTINCT user_id) AS n
 -- error: a text of country may not be a valid INTEGER
 -- at: CAST
 -- hint: TRY_CAST
+-- rewrite: SELECT TRY_CAST(country AS INTEGER), n FROM (SELECT country, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY country)
 SELECT CAST(country AS INTEGER), n FROM (SELECT country, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY country)
 
 -- R6403 a text of released rows is compared with a day
 -- error: a text of country may not be a valid DATE
--- at: country
+-- at: country #3
 -- hint: TRY_CAST(country AS DATE)
-SELECT n FROM (SELECT country, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY country) WHERE country > DATE '2024-01-01'
+-- rewrite: SELECT n FROM (SELECT country, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY country) WHERE TRY_CAST(country AS DATE) = DATE '2024-01-01'
+SELECT n FROM (SELECT country, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY country) WHERE country = DATE '2024-01-01'
