@@ -112,7 +112,7 @@ def describe_empty(plan: Plan, found: NoisyResult) -> tuple[str, ...]:
         return (EMPTY,) if shown else ()
     there = np.any([(np.nan_to_num(each.low) > 0) | (np.nan_to_num(each.high) < 0) for each in told], axis=0)
     empty = shown - int(there.sum())
-    return (f"{empty:,} of the {shown:,} groups shown may have no rows: {EMPTY}",) if empty else ()
+    return (f"{empty:,} of the {shown:,} smallest groups may have no rows: {EMPTY}",) if empty else ()
 
 
 def selects_by_noise(plan: Plan) -> bool:

@@ -192,6 +192,18 @@ def test_what_no_count_is_asked_of_is_counted_besides(statement: str, of: int, s
     assert COUNTED.format(of) in small.notes(statement)
 
 
+@pytest.mark.parametrize("item", ["COUNT(*) AS n", "2 * COUNT(*) AS n"])
+@pytest.mark.parametrize("rest", ["LIMIT 1 OFFSET 1", "FETCH FIRST 2 ROWS ONLY"])
+def test_the_smallest_groups_are_selected_and_may_have_no_rows(
+    item: str, rest: str, small: NearlyExact
+) -> None:
+    statement = f"SELECT k, {item} FROM t WHERE u >= 10 GROUP BY k ORDER BY COUNT(*) {rest}"
+    assert len(small.rows(statement)) == (1 if "OFFSET" in rest else 2)
+    told = "1 of the 2 smallest groups may have no rows: declared groups without rows count as 0 here"
+    assert f"{told}; SQL has no such groups" in small.notes(statement)
+    assert not any("left out" in note for note in small.notes(statement))
+
+
 @pytest.mark.parametrize(
     "rest",
     [
