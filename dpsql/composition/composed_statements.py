@@ -101,6 +101,13 @@ def compose(
         for placed, columns in zip(parts.values, of_values, strict=True):
             if len(columns) != 1 or not placed.has_type(columns[0][1]):
                 raise below(query.source, placed.at)
+        made = [
+            each for sql in (text, *(v.sql for v in values)) for each in database.list_conversions(types, sql)
+        ]
+        if made:
+            from dpsql.composition.tried_conversions import refuse_failing  # noqa: PLC0415  it is rare
+
+            refuse_failing(query, made, database, plans)
         return found
 
     known = {relation.name: relation.release for relation in relations}

@@ -39,6 +39,7 @@ from dpsql.types import TIMESTAMPTZ, SqlType
 
 if TYPE_CHECKING:
     from dpsql.analysis import Vocabulary
+    from dpsql.analysis.text_conversions import TextConversion
     from dpsql.engines.worker import ResultLimit
 
 _Result = TypeVar("_Result")
@@ -54,6 +55,12 @@ _BATCH = 10_000
 """Rows that are fetched together where the result has a limit."""
 _FUNCTIONS = ("range", "generate_series", "unnest", "duckdb_tables", "duckdb_views", "duckdb_columns")
 """Table functions that read no table; the last three are those of `information_schema`."""
+_FAILURES = {
+    duckdb.OutOfMemoryException: ": it needs too much memory",
+    duckdb.ConversionException: ": a value is not a valid one of the type that it gets (TRY_CAST gives NULL)",
+    duckdb.OutOfRangeException: ": a number is too large or too small for a function or its type",
+    duckdb.InvalidInputException: ": a function is not defined for one of its values",
+}
 _JOINS = ("LOGICAL_ASOF_JOIN", "LOGICAL_POSITIONAL_JOIN")
 """Joins over released rows that private rows are not given."""
 
@@ -313,8 +320,13 @@ def check_plan(
     public: Collection[str],
     vocabulary: Vocabulary,
     time_zone: str = "UTC",
-) -> None:
+) -> tuple[TextConversion, ...]:
     """Check that a public query binds, and that its plan reads released rows and public tables only.
+
+    Returns
+    -------
+    tuple[TextConversion, ...]
+        The conversions of texts, which may fail as the query runs.
 
     Raises
     ------
@@ -335,6 +347,16 @@ def check_plan(
     for node in _plan_nodes(bound["plans"]):
         if not _is_allowed(node, released, public, vocabulary):
             raise vocabulary.refuse("the outer query reads neither released nor public rows")
+    from dpsql.analysis.text_conversions import find_conversions  # noqa: PLC0415  public statements have none
+
+    return find_conversions(bound["plans"], sql)
+
+
+def describe_failure(error: Exception | None) -> str:
+    """Return what is said of a failure over released rows: no word of the engine's, which may name values."""
+    why = next((said for kind, said in _FAILURES.items() if isinstance(error, kind)), "")
+    kept = "what was released is stored, and costs nothing when it is asked again"
+    return f"the query over the released rows cannot be finished{why}; {kept}"
 
 
 def _plan_nodes(plan: object) -> Iterator[dict[str, Any]]:

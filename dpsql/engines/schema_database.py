@@ -21,6 +21,7 @@ from dpsql.engines.public_queries import (
     ReopenedDatabase,
     bind_text,
     check_plan,
+    describe_failure,
     fetch_rows,
     load_released,
     parse_json,
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
     from dpsql.analysis import DomainPart
     from dpsql.analysis.bound_ladders import KeptLadders
     from dpsql.analysis.compiled_relation import Relation
+    from dpsql.analysis.text_conversions import TextConversion
     from dpsql.engines.declared_domains import Domains
     from dpsql.engines.duckdb.table_readers import Reader
     from dpsql.kernel.check import Certificate
@@ -66,7 +68,6 @@ _INTERNAL_TYPES = {"HUGEINT": HUGEINT, "INTERVAL": INTERVAL, "JSON": JSON, '"NUL
 
 _Result = TypeVar("_Result")
 _Described = tuple[tuple[str, str], ...]
-_ASK_AGAIN = "what was released is stored, and costs nothing when it is asked again"
 
 _CHECKED = 1024
 """The most queries over released rows of which it is remembered that they were checked."""
@@ -101,8 +102,8 @@ class SchemaDatabase:
         self._places: dict[str, int] = {}
         self._unique: dict[str, tuple[tuple[str, ...], ...]] = {}
         self._extents: dict[str, dict[str, tuple[Fraction, Fraction]]] = {}
-        self._checked: set[object] = set()
-        """Checked queries over released relations, with the types of these: public tables never change."""
+        self._checked: dict[object, tuple[TextConversion, ...]] = {}
+        """Checked queries over released relations with the types of these, and what they convert."""
         self._database = ReopenedDatabase(partial(_open_tables, self._readers, public, domains, memory))
         with self._database.connection.cursor() as cursor:
             self.vocabulary = duckdb_settings.read_vocabulary(cursor)
@@ -354,14 +355,16 @@ class SchemaDatabase:
         return self._run_over(types, {}, texts, read)
 
     def over(self, types: Mapping[str, Columns], rows: Mapping[str, pa.Table], sql: str) -> pa.Table:
-        """Run a query over released rows and public tables: post-processing, without charge.
-
-        `types` has the columns of each released relation, `rows` its rows. An error is a function of released
-        values, so the engine's own words are shown.
-        """
+        """Run a query over released `rows`, of these types, and public tables: post-processing, uncharged."""
         with running_statement() as statement:
             limit = statement.limit
         return self._run_over(types, rows, (sql,), lambda cursor: fetch_rows(cursor, sql, limit))
+
+    def list_conversions(self, types: Mapping[str, Columns], sql: str) -> tuple[TextConversion, ...]:
+        """Return the conversions of texts in a query over released rows."""
+        if (sql, tuple(types.items())) not in self._checked:
+            self.describe_over(types, sql)
+        return self._checked[sql, tuple(types.items())]
 
     def schema_over(self, types: Mapping[str, Columns], sql: str) -> pa.Schema:
         """Return the names and types of the columns of a query that `over` would run."""
@@ -382,10 +385,10 @@ class SchemaDatabase:
                 load_released(cursor, types, rows)
                 for sql in texts:
                     if (sql, kinds) not in self._checked:
-                        check_plan(cursor, sql, types, public, self.vocabulary, self.time_zone)
+                        found = check_plan(cursor, sql, types, public, self.vocabulary, self.time_zone)
                         if len(self._checked) >= _CHECKED:
                             self._checked.clear()
-                        self._checked.add((sql, kinds))
+                        self._checked[sql, kinds] = found
                 return finish(cursor)
             except (UnboundQuery, EngineNotTested, InternalError, ResultTooLarge, duckdb.Error) as error:
                 raised.append(error)
@@ -397,10 +400,7 @@ class SchemaDatabase:
         why = raised[0] if raised else None
         if isinstance(why, (UnboundQuery, EngineNotTested, InternalError, ResultTooLarge)):
             raise why.with_traceback(None)
-        text = f": {str(why).partition(chr(10))[0]}" if why is not None else ""
-        if isinstance(why, duckdb.OutOfMemoryException):  # its words tell how much memory is in use
-            text = ": it needs too much memory"
-        raise OperationalError(f"the query over the released rows cannot be finished{text}; {_ASK_AGAIN}")
+        raise OperationalError(describe_failure(why))
 
     def candidates(self, part: DomainPart, places: NDArray[np.int64]) -> pa.Table:
         """Return the keys of a part of a domain at some places, in the columns `k0`, .. of these keys."""

@@ -400,3 +400,12 @@ SELECT COUNT(DISTINCT user_id) FROM (SELECT user_id, page FROM visits GROUP BY u
 
 -- R6201
 SELECT 'a' AS p, COUNT(DISTINCT user_id) FROM visits UNION ALL SELECT NULL AS name, COUNT(DISTINCT user_id) FROM visits
+
+-- R6401
+SELECT page = 'a' AND country = 'DE' FROM (SELECT page, country, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page, country)
+
+-- R6402
+SELECT TRY_CAST(country AS INTEGER), n FROM (SELECT country, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY country)
+
+-- R6403
+SELECT n FROM (SELECT country, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY country) WHERE TRY_CAST(country AS DATE) > DATE '2024-01-01'

@@ -604,3 +604,21 @@ SELECT COUNT(DISTINCT user_id) FROM visits WHERE (user_id, day) NOT IN (SELECT u
 -- at: page
 -- hint: WHERE a.user_id = b.user_id
 SELECT COUNT(DISTINCT user_id) FROM visits WHERE (page, day) IN (SELECT page, day FROM visits WHERE ms > 5)
+
+-- R6401 a text of released rows as a condition could fail after the charge
+-- error: a condition must be BOOLEAN, country is VARCHAR
+-- at: country
+-- hint: country = '..'
+SELECT page AND country FROM (SELECT page, country, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page, country)
+
+-- R6402 a declared value that is no valid INTEGER would fail after the charge
+-- error: a text of country may not be a valid INTEGER
+-- at: CAST
+-- hint: TRY_CAST
+SELECT CAST(country AS INTEGER), n FROM (SELECT country, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY country)
+
+-- R6403 a text of released rows is compared with a day
+-- error: a text of country may not be a valid DATE
+-- at: country
+-- hint: TRY_CAST(country AS DATE)
+SELECT n FROM (SELECT country, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY country) WHERE country > DATE '2024-01-01'
