@@ -69,6 +69,11 @@ SELECT page, COUNT(DISTINCT user_id) AS n FROM visits WHERE country LIKE note ES
 -- at: NTILE
 SELECT page, COUNT(DISTINCT user_id) AS n FROM (SELECT user_id, page, NTILE(ms) OVER (PARTITION BY user_id ORDER BY day) AS t FROM visits) GROUP BY page ORDER BY n DESC LIMIT 2
 
+-- R6980 the value of the row itself, by LAG
+-- error: LAG takes a positive whole number here
+-- at: 0
+SELECT COUNT(DISTINCT user_id) FROM (SELECT user_id, LAG(page, 0) OVER (PARTITION BY user_id ORDER BY day) AS p FROM visits) WHERE p = 'home'
+
 -- R99 window frame from the data
 -- error: a frame's offset is a whole number of ROWS or GROUPS
 -- at: ms #3
