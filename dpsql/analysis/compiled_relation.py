@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Callable, Iterable
 from dataclasses import field
 from operator import is_
@@ -260,6 +261,8 @@ class Scope:
                 raise self.source.refuse(f"column {name} occurs twice", node, "give one of them another name")
             alone = isinstance(node.parent, exp.Join)  # ON has nothing but the column
             hint = f"USING ({name})" if alone else f"write {first}.{name} or {others[0]}.{name}"
+            if not {first, others[0]} <= {*re.findall(r"\w+", self.source.text)}:
+                hint = f"give the subquery a name, such as q, and write q.{name} of it"
             raise self.source.refuse(f"column {name} is in several tables", node, hint)
         if found:
             return found[0][1]

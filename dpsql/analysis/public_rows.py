@@ -40,6 +40,7 @@ from dpsql.kernel.tree import (
     conjunction,
     duckdb_sql,
     facts,
+    guarded,
     mapped,
     walk,
 )
@@ -72,10 +73,10 @@ class ColumnParts:
         self._named: dict[str, dict[Expr, str]] = {name: {} for name in self.columns}
 
     def of(self, column: str) -> dict[str, Expr]:
-        """Return what is read of a column, by name."""
+        """Return what is read of a column, by name; what fails on a value is NULL."""
         table, _, name = column.partition(".")
         found = self._named.get(column)
-        return {each: part for part, each in found.items()} if found else {name: Column(table, name)}
+        return {each: guarded(part) for part, each in found.items()} if found else {name: Column(table, name)}
 
     def collect(self, nodes: Iterable[Expr]) -> None:
         """Add the parts of expressions."""

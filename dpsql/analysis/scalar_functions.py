@@ -366,7 +366,7 @@ def _try_literals(
 _OTHERS: tuple[str, ...] = (
     *("count", "count_if", "median", "quantile_cont", "stddev", "variance", "corr", "covar_pop"),
     *("covar_samp", "average", "coalesce", "concat", "extract", "cast", "nullif", "ifnull", "greatest"),
-    *("least", "dateadd", "current_date"),
+    *("least", "dateadd", "current_date", "exists"),
 )
 """Aggregates, and functions that are read as other forms, that are found by a mistyped name."""
 

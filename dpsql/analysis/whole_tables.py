@@ -29,7 +29,7 @@ from dpsql.analysis.public_domains import Candidates
 from dpsql.analysis.released import find_ladder_groups
 from dpsql.analysis.released.quantiles import CellRows
 from dpsql.analysis.released.released_numbers import CappedSum, Moment, ReleasedAggregate, RowSum
-from dpsql.analysis.released.unit_counts import BoundedRows, UnitsOfFew, WeightedRows
+from dpsql.analysis.released.unit_counts import BoundedRows, Units, UnitsOfFew, WeightedRows
 from dpsql.analysis.schema_catalog import Catalog
 from dpsql.analysis.typed_expression import Typed
 from dpsql.kernel.tree import Column
@@ -276,9 +276,16 @@ def find_cut_values(compiler: StatementCompiler, count: ReleasedAggregate) -> Cu
     return replace(found, kept=kept)
 
 
-def find_nobodys(policy: Policy, compiler: StatementCompiler) -> tuple[str, ...]:
-    """Return which rows of the statement's tables have no unit, in words; nothing of those that have none."""
-    tables = filter(None, map(policy.table, sorted(compiler.used)))
+def find_nobodys(
+    policy: Policy, compiler: StatementCompiler, counts: Iterable[ReleasedAggregate]
+) -> tuple[str, ...]:
+    """Return which rows of the statement's tables have no unit, in words; nothing of those that have none.
+
+    COUNT(DISTINCT unit) of one private table counts none of these in SQL either.
+    """
+    tables = [each for name in sorted(compiler.used) if (each := policy.table(name)) and not each.public]
+    if len(tables) == 1 and all(type(p) in (Units, UnitsOfFew) for count in counts for p in count.parts):
+        return ()
     return tuple(
         text
         for table in tables

@@ -240,10 +240,16 @@ def _find_steady(
     """Return which rows are computed of the same released numbers, whichever of the unsure groups exist."""
     database, shown = prepared.engines.schema_database, [each.place for each in prepared.derived]
     same: NDArray[np.bool_] = np.ones(found.num_rows, dtype=np.bool_)
+    null = [found.column(place).is_null().to_numpy() for place in shown]
+    unsure = ~np.all(null, axis=0)  # NULL has no interval
     for place, of in enumerate(others):
+        if place > 1 and not (unsure & same).any():
+            break  # the second table has no unsure group: it decides on the rows that are there
         if any(not of[name].equals(rows[name]) for name in rows):
             other = database.over(types, of, prepared.traced)
-            same &= find_same_rows(found, other, prepared.keys, shown, absent=place > 0)
+            if place == 1:
+                unsure &= ~find_same_rows(found, other, prepared.keys, shown)
+            same = same & find_same_rows(found, other, prepared.keys, shown, absent=place > 0)
     return same
 
 

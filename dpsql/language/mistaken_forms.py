@@ -33,6 +33,11 @@ _FORMS = (
     (r"\{\{\s*(?:ref|source)\s*\((?:[^()]*,)?\s*['\"](\w+)['\"]\s*\)\s*\}\}", r"\1"),
     (r"(['\"]?)(?:\{\{\s*(\w+)\s*\}\}|%\((\w+)\)s|\$\{(\w+)\}|@(\w+))\1", r"$\2\3\4\5"),
     (rf"(?<!\w){_NAME}\s*%(?=\s*[),])", r"\1 / 100"),
+    (r"\bLIKE\s+(%\w[\w ]*%?|\w+%)(?=\s|\)|\Z)", r"LIKE '\1'"),
+    (
+        rf"{_NAME}\s+(?:DOES\s+)?NOT\s+(?:CONTAINS?|HAVE|HAS|INCLUDES?)\s+('[^']*')",
+        r"NOT contains(\1, \2)",
+    ),
     (rf"{_NAME}\s+(?:CONTAINS|HAS|INCLUDES)\s+('[^']*')", r"contains(\1, \2)"),
     (rf"{_NAME}\s+STARTS\s+WITH\s+('[^']*')", r"starts_with(\1, \2)"),
     (rf"{_NAME}\s+ENDS\s+WITH\s+('[^']*')", r"ends_with(\1, \2)"),

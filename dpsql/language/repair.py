@@ -242,6 +242,11 @@ def _close_calls(tokens: list[Token], i: int) -> Iterator[_Repair]:
     """Close a parenthesis before each word that may stand behind its call, and leave out one too many."""
     kinds = [token.token_type for token in tokens]
     opened = kinds.count(TokenType.L_PAREN) - kinds.count(TokenType.R_PAREN)
+    for n in range(i - 1):  # ROUND(AVG(x)), 2)
+        called = kinds[n : n + 2] == [TokenType.R_PAREN, TokenType.COMMA] and kinds[n + 2] == TokenType.NUMBER
+        if opened < 0 and called and kinds[n + 3 : n + 4] == [TokenType.R_PAREN]:
+            kept = "".join(token.text for token in (*tokens[max(n - 2, 0) : n], tokens[n + 1]))
+            yield Fix("", tokens[n].start, tokens[n].end + 1), f"{kept} {tokens[n + 2].text})"
     for token in reversed(tokens[: i + 1]) if opened < 0 else ():
         if token.token_type == TokenType.R_PAREN:
             yield Fix("", token.start, token.end + 1), ""

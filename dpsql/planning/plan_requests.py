@@ -11,7 +11,7 @@ from fractions import Fraction
 from dpsql.analysis import OF_NUMBERS, Plan, count_candidates, is_selection_of_all
 from dpsql.errors import Fix, QueryRefused
 from dpsql.estimates import Strategy
-from dpsql.language import AboveThreshold, AllGroups, Scalar, TopK
+from dpsql.language import AboveThreshold, AllGroups, Outline, Scalar, TopK
 
 STRATEGIES: dict[str, Strategy] = {"AUTO": "BOX", "BOX": "BOX", "EACH": "EACH", "ANCHOR": "ANCHOR"}
 _LEAST_MISS = Fraction(1, 10**9)
@@ -203,11 +203,14 @@ def check_options(plan: Plan) -> None:
         _check_every_group(plan, _EVERY_GROUP[options.mechanism])
     _check_limit(plan)
     if isinstance(selection, (AllGroups, Scalar)) and not plan.counts:
-        raise plan.query.source.refuse(
-            "every group of the domain would be shown: select a count",
-            plan.query.tree,
-            "add a count: COUNT(DISTINCT user_id) AS n",
-        )
+        source, said = plan.query.source, "every group of the domain would be shown: select a count"
+        block = Outline.of(source.text).block(
+            source.position(plan.query.tree)
+        )  # its items may be copies of keys
+        at = plan.query.tree if block is None else block.select.start
+        refused = source.refuse(said, at, "add a count: COUNT(DISTINCT user_id) AS n")
+        refused.node = plan.query.tree
+        raise refused
 
 
 def _check_candidates(plan: Plan, selection: TopK) -> None:

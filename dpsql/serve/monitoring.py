@@ -44,8 +44,6 @@ FIELDS = (
 _LONGEST = 500
 MOST_WAITING = 10_000
 """Lines that may wait to be written; others are dropped, and the next line that is written counts them."""
-_GATHERING = 0.005
-"""Seconds for which lines are gathered after some were written: each time wakes the thread up."""
 _LAST = 2.0
 """Seconds for the last lines when the process ends."""
 
@@ -148,7 +146,7 @@ class _Lines:
                 lines.append(self._say_dropped(count))
             with suppress(OSError, ValueError):  # nobody reads the log; what is served does not depend on it
                 self._write("".join(lines))
-            time.sleep(_GATHERING)
+            time.sleep(0.005)  # lines that come meanwhile are written together: each time wakes the thread up
 
 
 def _find_writer(stream: TextIO) -> Callable[[str], None]:

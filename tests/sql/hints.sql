@@ -76,9 +76,6 @@ SELECT page, COUNT(DISTINCT user_id) AS n FROM (SELECT user_id, page, SUM(ms) OV
 -- R603
 SELECT COUNT(DISTINCT user_id) FROM visits WHERE ms = '5'
 
--- R604
-SELECT COUNT(DISTINCT user_id) FROM visits WHERE day = '2024-02-29'
-
 -- R633
 SELECT COUNT(DISTINCT user_id) FROM visits WHERE day > DATE '2024-01-01' - INTERVAL 3 MONTH
 

@@ -2003,3 +2003,91 @@ SELECT COUNT(*) FROM visits WHERE cost &gt; 100 AND minutes &lt; 50
 -- M498 patterns of a public column without the column
 -- meant: SELECT COUNT(*) FROM diagnoses WHERE diagnosis LIKE '%asthma%' OR diagnosis LIKE '%copd%'
 SELECT COUNT(*) FROM diagnoses WHERE diagnosis LIKE '%asthma%' OR '%copd%'
+
+-- M499 the sign of an assignment
+-- meant: SELECT COUNT(*) FROM patients WHERE sex = 'F'
+SELECT COUNT(*) FROM patients WHERE sex := 'F'
+
+-- M500 a parenthesis that is missing at the end
+-- meant: SELECT COUNT(*) FROM patients WHERE (sex = 'F' AND (region = 'Old Town' OR region = 'Harbour'))
+SELECT COUNT(*) FROM patients WHERE (sex = 'F' AND (region = 'Old Town' OR region = 'Harbour')
+
+-- M501 ORDER BY the number of no item
+-- meant: SELECT clinic, COUNT(*) FROM visits GROUP BY clinic ORDER BY 2 DESC
+SELECT clinic, COUNT(*) FROM visits GROUP BY clinic ORDER BY 3 DESC
+
+-- M502 SEL of Teradata
+-- meant: SELECT clinic, COUNT(*) FROM visits GROUP BY 1
+SEL clinic, COUNT(*) FROM visits GROUP BY 1
+
+-- M503 a procedure of SAS
+-- meant: SELECT clinic, AVG(cost) FROM visits GROUP BY clinic
+proc means data=visits mean; class clinic; var cost; run;
+
+-- M504 a call of an object-relational mapper
+-- meant: SELECT COUNT(*) FROM visits WHERE clinic = 'Summit'
+Visit.objects.filter(clinic="Summit").count()
+
+-- M505 a column with a minus sign in its name
+-- meant: SELECT COUNT(*) FROM visits WHERE visit_id > 5
+SELECT COUNT(*) FROM visits WHERE visit-id > 5
+
+-- M506 FIRST at the end
+-- meant: SELECT clinic, COUNT(*) FROM visits GROUP BY clinic ORDER BY 2 DESC LIMIT 5
+SELECT clinic, COUNT(*) FROM visits GROUP BY clinic ORDER BY 2 DESC FIRST 5
+
+-- M507 a range in IN
+-- meant: SELECT COUNT(*) FROM visits WHERE YEAR(visit_date) BETWEEN 2023 AND 2024
+SELECT COUNT(*) FROM visits WHERE YEAR(visit_date) IN 2023..2024
+
+-- M508 a product that is summed
+-- meant: SELECT SUM(cost * minutes) / SUM(minutes) FROM visits
+SELECT SUMPRODUCT(cost, minutes) / SUM(minutes) FROM visits
+
+-- M509 a percentile by its name
+-- meant: SELECT QUANTILE_CONT(cost, 0.95) FROM visits
+SELECT P95(cost) FROM visits
+
+-- M510 two aggregates in WHERE
+-- meant: SELECT COUNT(*) FROM visits WHERE ABS(cost - (SELECT AVG(cost) FROM visits)) > 2 * (SELECT STDDEV(cost) FROM visits)
+SELECT COUNT(*) FROM visits WHERE ABS(cost - AVG(cost)) > 2 * STDDEV(cost)
+
+-- M511 WITH is missing
+-- meant: WITH a AS (SELECT patient_id, SUM(cost) AS spent FROM visits GROUP BY patient_id) SELECT AVG(spent) FROM a
+a AS (SELECT patient_id, SUM(cost) AS spent FROM visits GROUP BY patient_id) SELECT AVG(spent) FROM a
+
+-- M512 units by a number that HAVING alone has
+-- meant: SELECT COUNT(*) FROM (SELECT patient_id FROM visits GROUP BY patient_id HAVING MAX(visit_date) < NOW() - INTERVAL 90 DAY)
+SELECT patient_id FROM visits GROUP BY patient_id HAVING MAX(visit_date) < NOW() - INTERVAL 90 DAY
+
+-- M513 a parenthesis behind the wrong argument
+-- meant: SELECT clinic, ROUND(AVG(cost), 2) FROM visits GROUP BY clinic
+SELECT clinic, ROUND(AVG(cost)), 2) FROM visits GROUP BY clinic
+
+-- M514 EXIST
+-- meant: SELECT COUNT(*) FROM patients p WHERE EXISTS (SELECT 1 FROM visits v WHERE v.patient_id = p.patient_id)
+SELECT COUNT(*) FROM patients p WHERE EXIST (SELECT 1 FROM visits v WHERE v.patient_id = p.patient_id)
+
+-- M515 a pattern without quotes
+-- meant: SELECT COUNT(*) FROM visits WHERE note LIKE '%cough%'
+SELECT COUNT(*) FROM visits WHERE note LIKE %cough%
+
+-- M516 the arguments of DATE_PART the other way round
+-- meant: SELECT date_part('month', visit_date), COUNT(*) FROM visits GROUP BY 1
+SELECT DATE_PART(visit_date, 'month'), COUNT(*) FROM visits GROUP BY 1
+
+-- M517 a day that the month has not
+-- meant: SELECT COUNT(*) FROM visits WHERE visit_date <= '2024-02-29'
+SELECT COUNT(*) FROM visits WHERE visit_date <= '2024-02-30'
+
+-- M518 columns of ON in quotes
+-- meant: SELECT p.sex, SUM(v.cost) FROM patients p JOIN visits v ON p.patient_id = v.patient_id GROUP BY p.sex
+SELECT p.sex, SUM(v.cost) FROM patients p JOIN visits v ON 'p.patient_id' = 'v.patient_id' GROUP BY p.sex
+
+-- M519 ELT of MySQL
+-- meant: SELECT CASE QUARTER(visit_date) WHEN 1 THEN 'Q1' WHEN 2 THEN 'Q2' WHEN 3 THEN 'Q3' WHEN 4 THEN 'Q4' END AS q, COUNT(*) FROM visits GROUP BY q
+SELECT ELT(QUARTER(visit_date), 'Q1', 'Q2', 'Q3', 'Q4') AS q, COUNT(*) FROM visits GROUP BY q
+
+-- M520 NOT CONTAINS
+-- meant: SELECT COUNT(*) FROM visits WHERE NOT contains(note, 'cough')
+SELECT COUNT(*) FROM visits WHERE note NOT CONTAINS 'cough'

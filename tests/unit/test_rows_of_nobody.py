@@ -60,6 +60,12 @@ def test_the_line_stands_whether_there_are_such_rows_or_not(small: NearlyExact) 
     assert "rows of open_ without a u" in explained["left_out"]
 
 
+def test_numbers_of_units_leave_none_out(small: NearlyExact) -> None:
+    """SQL's COUNT(DISTINCT u) counts no NULL."""
+    assert "without a u" not in line(small, "SELECT COUNT(DISTINCT u) FROM open_ WHERE x > 3")
+    assert "without a u" in line(small, "SELECT COUNT(DISTINCT u), COUNT(*) FROM open_")
+
+
 @pytest.mark.parametrize("table", ["sure", "said"])
 def test_what_has_no_null_has_no_line(small: NearlyExact, table: str) -> None:
     assert "without a u" not in line(small, f"SELECT COUNT(*), SUM(x) FROM {table}")

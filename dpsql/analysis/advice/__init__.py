@@ -320,6 +320,8 @@ _ADVICE: tuple[tuple[str, Callable[[RefusedStatement, exp.Expr, Obstacle], Advic
     ("this text is not a valid BIGINT", suggested_changes.write_month_number),
     ("this text is not a valid DATE", written_values.compare_month),
     ("this text is not a valid DATE", written_values.bound_month),
+    ("this text is not a valid DATE", written_values.take_last_day),
+    ("this text is not a valid TIMESTAMP", written_values.take_last_day),
     ("this text is not a valid DATE", written_values.advise_on_date),
     ("this text is not a valid TIMESTAMP", written_values.advise_on_date),
     ("this text is not a valid ", written_values.advise_on_number),

@@ -11,6 +11,7 @@ _POSITIVE = "all {0} are above 0"
 _ALIKE: dict[str, tuple[tuple[int, str, str, str], ...]] = {
     "unix_timestamp": ((1, "epoch({0})", "", "times are of UTC"),),
     "date": ((2, "CAST({0} AT TIME ZONE 'UTC' AT TIME ZONE {1} AS DATE)", "", "times are of UTC"),),
+    "standard_deviation": ((1, "STDDEV({0})", "", ""),),
     "sumproduct": ((2, "SUM({0} * {1})", "", ""),),
     "correlation": ((2, "CORR({0}, {1})", "", ""),),
     "med": ((1, "MEDIAN({0})", "", ""),),
@@ -177,7 +178,9 @@ def find_alike(name: str, arguments: tuple[str, ...]) -> Alike | None:
     if name == "substring_index" and len(arguments) == 3:
         same = "" if others[1] in ("1", "-1") else f"{others[1]} is 1 or -1"
         return Alike(f"split_part({', '.join(arguments)})", provided=same)
-    if name == "choose" and others:
+    if name == "date_part" and others and re.fullmatch(r"'[A-Za-z]+'", others[0]) and first[:1] != "'":
+        return Alike(f"date_part({others[0]}, {first})")
+    if name in ("choose", "elt") and others:
         return Alike(f"CASE {first} {' '.join(f'WHEN {i} THEN {x}' for i, x in enumerate(others, 1))} END")
     if name in ("field", "array_position", "find_in_set") and len(others) > 1:
         cases = " ".join(f"WHEN {each} THEN {i}" for i, each in enumerate(others, 1))

@@ -210,7 +210,7 @@ def count_units_by_number(of: RefusedStatement, node: exp.Expr, one: Obstacle) -
         listed = f"n, COUNT(*) AS units FROM (SELECT {text[call[0] : call[1]]} AS n {rows}) GROUP BY n"
         whole = f"SELECT {options}{listed} ORDER BY units DESC LIMIT 10"
         return whole, Fix(before + whole, 0, len(text), guess="10", asks="how many units have each n")
-    if select.args.get("having") is not None and select.args.get("limit") is None:
+    if block.clause(TokenType.HAVING) is not None and select.args.get("limit") is None:
         whole = f"SELECT {options}COUNT(*) FROM (SELECT {text[begin:cut].strip()})"
         return whole, Fix(before + whole, 0, len(text), asks="how many there are")
     span = of.outline.span(named[0].unalias()) if len(named) == 1 else None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from dataclasses import field
 
 from sqlglot import exp
@@ -57,6 +58,8 @@ class RefusedStatement:
     policy: Policy
     catalog: Catalog
     outline: Outline = field(init=False)
+    _written: exp.Expr | None = field(default=None, init=False)
+    """The tree of the text as it was typed, once it was parsed."""
 
     def __post_init__(self) -> None:
         self.outline = Outline.of(self.query.source.text)
@@ -73,15 +76,20 @@ class RefusedStatement:
 
     def original(self, node: exp.Expr) -> exp.Expr:
         """Return the node of the whole statement at a node's place in the text; itself if none is there."""
-        at = self.query.source.position(node)
-        try:
-            whole = parse(self.query.source.text)
-        except (QueryRefused, QuerySyntaxError):
+        at, written = self.query.source.position(node), self._parse()
+        if written is None:
             return node
-        query = whole.query if isinstance(whole, Explain) else whole
-        tree = query.tree if isinstance(query, Query) else self.query.tree
-        same = (n for n in find_nodes(tree, type(node)) if self.query.source.position(n) == at)
+        same = (n for n in find_nodes(written, type(node)) if self.query.source.position(n) == at)
         return next(same, node)
+
+    def _parse(self) -> exp.Expr | None:
+        """Return the tree of the text, which nobody changes; None if it does not parse."""
+        if self._written is None:
+            with suppress(QueryRefused, QuerySyntaxError):
+                whole = parse(self.text)
+                query = whole.query if isinstance(whole, Explain) else whole
+                self._written = query.tree if isinstance(query, Query) else self.query.tree
+        return self._written
 
     def call(self, node: exp.Expr) -> tuple[int, int, tuple[str, ...]] | None:
         """Return where the call of a node stands, as it is written, and its arguments; None if it is none."""

@@ -279,6 +279,12 @@ def advise_on_private_join(of: RefusedStatement, node: exp.Expr, one: Obstacle) 
     if right is None or left is None or whom is None or unit is None:
         return None
     same = f"{left.alias}.{whom} = {right.alias}.{unit}"
+    typed = node.args.get("on")
+    texts = [typed.this, typed.expression] if isinstance(typed, exp.EQ) else []
+    around = None if typed is None else of.outline.span(typed)
+    if texts and around and all(isinstance(t, exp.Literal) and t.name.count(".") == 1 for t in texts):
+        written = " = ".join(each.name for each in texts)  # names, which are no texts
+        return written, Fix(written, *around)
     on = node.args.get("on")
     span = None if on is None else of.outline.span(on)
     if (

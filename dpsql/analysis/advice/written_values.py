@@ -185,6 +185,18 @@ def bound_month(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice |
     return (fixes[0].text, replace(fixes[0], also=tuple(fixes[1:]))) if fixes else None
 
 
+def take_last_day(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
+    """Write the last day of a month for one that it does not have: '2024-02-30'."""
+    for token in of.outline.tokens:
+        found = re.fullmatch(r"(\d{4}-(?:0[1-9]|1[0-2]))-(29|3[01])", token.text)
+        if found is None or token.token_type != TokenType.STRING or _is_moment(token.text):
+            continue
+        first = date.fromisoformat(f"{found[1]}-01")
+        day = (first + timedelta(days=31)).replace(day=1) - timedelta(days=1)
+        return f"'{day}'", Fix(f"'{day}'", token.start, token.end + 1, guess="the last day of that month")
+    return None
+
+
 def _read_month(text: str) -> date | None:
     for form in _MONTHS:
         with suppress(ValueError):

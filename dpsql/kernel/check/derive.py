@@ -21,7 +21,7 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 
 from dpsql.kernel.check.certificate import NotCertified
 from dpsql.kernel.check.words import CHECKS
-from dpsql.kernel.tree import Cast, Column, Constant, Expr, Node, Paren, Query, Unary, facts
+from dpsql.kernel.tree import Cast, Column, Constant, Expr, Node, Paren, Query, Unary
 from dpsql.lazy_dataclass import dataclass
 from dpsql.types import BIGINT, DOUBLE, HUGEINT, INTEGER, NULL, TIMESTAMP, VARCHAR, SqlType
 
@@ -256,8 +256,6 @@ class Around(NamedTuple):
     """Whether it is under TRY."""
     narrowed: dict[Expr, Value] | None = None
     """What conditions of CASE say of expressions."""
-    about: frozenset[str] | None = None
-    """The columns that these read; None: one reads none."""
     parameters: dict[str, Value] | None = None
     found: list[Expr] | None = None
     """Where aggregates and windows are noted; None where there may be none."""
@@ -283,12 +281,8 @@ def rule(*kinds: type[Node]) -> Callable[[_F], _F]:
 
 def derive(node: Expr, at: Around) -> Value:
     """Return what is known of an expression at its place."""
-    narrowed = at.narrowed
-    if narrowed:
-        if at.about is not None and at.about.isdisjoint(facts(node).reads):
-            at = at._replace(narrowed=None)  # it has none of these in it
-        elif (known := narrowed.get(node)) is not None:
-            return known
+    if at.narrowed and (known := at.narrowed.get(node)) is not None:
+        return known
     kind = type(node)
     found = RULES.get(kind)
     if found is None:

@@ -54,7 +54,6 @@ from dpsql.kernel.tree import (
     Not,
     Paren,
     ScalarQuery,
-    facts,
 )
 from dpsql.types import BOOLEAN, DOUBLE, VARCHAR
 
@@ -377,9 +376,4 @@ def _meet(one: _Known, two: _Known) -> _Known:
 
 
 def _beside(at: Around, known: _Known) -> Around:
-    if not known:
-        return at
-    narrowed = _meet(at.narrowed or {}, known)
-    reads = [facts(node).reads for node in narrowed]
-    about = frozenset[str]().union(*reads) if all(reads) else None
-    return at._replace(narrowed=narrowed, about=about)
+    return at._replace(narrowed=_meet(at.narrowed or {}, known)) if known else at

@@ -123,16 +123,17 @@ def box_side(
 
 
 def check_box(rate: Fraction, dimension: int) -> int:
-    """Return the lattice cells a unit of time for `box_side`, or raise its errors."""
+    """Return the lattice cells a unit of time for `box_side`, or raise its errors.
+
+    At rates far above the dimension nearly every draw would be rejected.
+    """
     if dimension < 1:
         raise ValueError("the dimension must be positive")
     cells = 1
     while dimension * rate * 8 > cells:
         cells *= 2
-    if dimension * cells / rate > _LARGEST_SUM or cells / rate > _LARGEST_SCALE:
-        raise ValueError("the noise's scale is too large for so many counts")
-    if rate > dimension + 8:  # nearly every draw would be rejected
-        raise ValueError("epsilon is too large for the steps of this noise")
+    if dimension * cells / rate > _LARGEST_SUM or cells / rate > _LARGEST_SCALE or rate > dimension + 8:
+        raise ValueError("the noise's scale is too large for so many counts, or too small to be drawn")
     return cells
 
 

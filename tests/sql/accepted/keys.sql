@@ -188,3 +188,9 @@ ORDER BY n DESC LIMIT 2
 -- expect: SELECT DATE_TRUNC('month', f)::DATE, p, COUNT(DISTINCT user_id) FROM (SELECT user_id, MIN(day) OVER w AS f, MAX(page) OVER w AS p FROM visits WHERE day IS NOT NULL AND page IS NOT NULL WINDOW w AS (PARTITION BY user_id)) GROUP BY ALL
 SELECT DATE_TRUNC('month', f) AS m, p, COUNT(DISTINCT user_id) AS n FROM (SELECT user_id, MIN(day) OVER (PARTITION BY user_id) AS f, MAX(page) OVER (PARTITION BY user_id) AS p FROM visits WHERE day IS NOT NULL AND page IS NOT NULL) WHERE f IS NOT NULL AND p IS NOT NULL GROUP BY m, p
 ORDER BY n DESC LIMIT 2
+
+-- A5528 months between days that are read of texts
+-- candidates: SELECT unnest(range(12)) UNION ALL SELECT NULL
+-- expect: SELECT m, COUNT(DISTINCT user_id) FROM (SELECT user_id, month(day) - month(MIN(day) OVER (PARTITION BY user_id)) AS m FROM visits WHERE user_id IS NOT NULL) GROUP BY m
+SELECT DATE_DIFF('month', CAST(STRFTIME(f.d, '%Y-%m-01') AS DATE), v.day) AS m, COUNT(DISTINCT v.user_id) AS n FROM (SELECT user_id, MIN(day) AS d FROM visits GROUP BY user_id) f JOIN visits v ON v.user_id = f.user_id GROUP BY m
+ORDER BY n DESC LIMIT 2

@@ -119,7 +119,8 @@ SELECT COUNT(DISTINCT user_id) FROM visits WHERE ms = 'abc'
 -- R604 a date that is none
 -- error: this text is not a valid DATE
 -- at: day
--- hint: write it as year, month, day: '2024-07-02'
+-- hint: '2024-02-29'
+-- rewrite: SELECT COUNT(DISTINCT user_id) FROM visits WHERE day = '2024-02-29' -- the last day of that month is a guess
 SELECT COUNT(DISTINCT user_id) FROM visits WHERE day = '2024-02-30'
 
 -- R605 CASE over text with a number

@@ -227,7 +227,7 @@ SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (measure = 0) page, COUNT(DISTINCT user
 
 -- R345 grouped without a count
 -- error: every group of the domain would be shown: select a count
--- at: page
+-- at: SELECT
 -- hint: SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page, country LIMIT 2 -- asks something else
 SELECT page FROM visits GROUP BY page, country LIMIT 2
 

@@ -292,9 +292,9 @@ def test_the_sentences_of_a_line_have_one_order() -> None:
     said = Said(**{name: f"on {name}" for name in reversed(SLOTS)})
     assert sentences(said) == [f"on {name}" for name in SLOTS]
     said.outside = Outside("rows", 1714.2, 15.0, 1684.0, 1744.0)
-    assert line(said, pm="+-") == "in no group shown: 1,714 +- 31 rows; on cut; on bound; on zone"
+    assert line(said, pm="+-") == "in no group shown: 1,714 +- 31 rows; on cut; on bound; on nobody; on zone"
     whole = Said()
     whole.parts = (said, Said(zone="on zone"), Said(cut="on more"))
-    assert sentences(whole)[1:] == ["on cut", "on more", "on bound", "on zone"]
+    assert sentences(whole)[1:] == ["on cut", "on more", "on bound", "on nobody", "on zone"]
     with pytest.raises(ValueError, match="no sentence"):
         slot("weather")

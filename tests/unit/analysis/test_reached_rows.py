@@ -102,12 +102,12 @@ def test_many_groups_are_warned_of_before_they_are_charged_and_with_the_answer(
     main(["--policy", str(folder / "dpsql.toml"), "--analyst", "anna", "--dry-run", "-c", MANY])
     assert f"warning: statement 1: {WARNING}" in " ".join(capsys.readouterr().err.split())
     assert any(note.startswith(WARNING) for note in small.notes(MANY))
+    assert any(note.startswith(WARNING) for note in small.notes(f"{MANY} LIMIT 10")), "the first that exist"
 
 
 @pytest.mark.parametrize(
     "statement",
     [
-        f"{MANY} LIMIT 10",
         MANY.replace("GROUP BY ALL", "GROUP BY ALL ORDER BY COUNT(*) DESC LIMIT 10"),
         "SELECT born, COUNT(*) FROM person GROUP BY born",
     ],
