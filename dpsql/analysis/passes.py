@@ -165,8 +165,6 @@ def measure_domain(draft: Draft) -> None:
         draft.block = show_by_units(draft.compiler, draft.query, draft.block, draft.options)
     elif draft.query.tree.meta.get(SORTED_AFTERWARDS):
         draft.compiler.assume(Assumed(f"all {draft.size:,} groups are released, and then sorted"))
-    elif getattr(draft.block.selection, "lowest", False):
-        draft.compiler.assume(Assumed("the smallest of declared groups, also without rows: SQL has none"))
 
 
 def find_partitions(draft: Draft) -> None:

@@ -282,8 +282,8 @@ def _compile_ordered(
     passed = [value.node]
     if len(arguments) > 1:
         offset = _read_offset(arguments[1])
-        if offset is None or (name == "nth_value" and offset == 0):
-            raise compiler.source.refuse(f"{name.upper()} takes a whole number here", arguments[1])
+        if not offset:
+            raise compiler.source.refuse(f"{name.upper()} takes a positive whole number here", arguments[1])
         passed.append(Constant(offset, BIGINT))
     return replace(value, node=Call(name.upper(), tuple(passed))), value
 

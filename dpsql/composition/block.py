@@ -148,7 +148,7 @@ class _BlockSplit:
         found = [name for node, name in self.columns.found if counts_all(node, self.names.scope)]
         over = [outer] if outer is not None else []
         windows = any(map(windows_need_existence, [*self.readers, *over]))
-        limits = outer is not None and self.clauses.limits_places
+        limits = outer is not None and self.clauses.limits_places and not self._selects_by_measure(plain)
         needed = self.existing or any(needs_existence(each) or divides(each, found) for each in over)
         if self._above_half or not (needed or windows or limits):
             if self.select.meta.get(BESIDE_TOTALS):
@@ -170,6 +170,11 @@ class _BlockSplit:
             "where", exp.Where(this=exist if where is None else exp.and_(where.this, exist, copy=False))
         )
         plain.tree.meta[EXISTENCE] = (tuple(found), False)
+
+    def _selects_by_measure(self, plain: Query) -> bool:
+        """Return whether a plain block has the first groups by a measure, maybe some without rows."""
+        order = plain.tree.args.get("order") if plain.tree.args.get("limit") is not None else None
+        return order is not None and self.clauses.measure(order.expressions[0].this) is not None
 
     @property
     def _above_half(self) -> bool:
@@ -222,8 +227,6 @@ class _BlockSplit:
         downwards = bool(top.args.get("desc"))
         if clauses.having and not (threshold is not None and clauses.same(threshold, first) and downwards):
             return None
-        if not downwards and self._shows_all(first):
-            return None
         qualified = self.select.args.get("qualify") is not None
         sorted_by = clauses.terms if qualified and clauses.terms else [top, *more]
         by_keys = all(clauses.by_key(term) is not None for term in more)
@@ -257,8 +260,6 @@ class _BlockSplit:
         downwards = bool(top.args.get("desc"))
         if clauses.having and not (threshold is not None and clauses.same(threshold, first) and downwards):
             return None
-        if not downwards and self._shows_all(first):
-            return None
         window = copy_tree(found.window)
         keys = [names.as_row(key) for key in found.keys]
         best = copy_tree(top)
@@ -282,15 +283,6 @@ class _BlockSplit:
             plain = self._plain(having=clauses.written())
         plain.tree.set("qualify", exp.Qualify(this=kept))
         return plain, outer
-
-    def _shows_all(self, first: exp.Expr) -> bool:
-        """Return whether all groups are released to find the smallest: without rows are none of SQL's.
-
-        They are not where the block asks for a mechanism that selects, or for what only such a one has.
-        """
-        if self.query.options.mechanism not in (None, "AUTO") or self.clauses.shows_selection:
-            return False
-        return self._is_declared(self._counted(first))
 
     def _counted(self, measure: exp.Expr) -> Query:
         """Return the query of all groups with one measure."""

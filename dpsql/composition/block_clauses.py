@@ -285,12 +285,6 @@ class BlockClauses:
         return [node for node in found if isinstance(node, exp.Window)]
 
     @property
-    def shows_selection(self) -> bool:
-        """Whether the select list has what only a selection has: ranks, gaps, p-values."""
-        kinds = {find_free_kind(node) for item in self.names.items for node in nodes(item.node)}
-        return bool(kinds & {"rank", "gap", "p_value"})
-
-    @property
     def limits_places(self) -> bool:
         """Whether LIMIT or OFFSET, but of the largest, shows other groups where some without rows are."""
         first = self.terms[0] if self.terms else None

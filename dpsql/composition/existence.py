@@ -4,10 +4,11 @@ A release has every group of a declared domain, and SQL only those with rows. A 
 them apart: a sum or an average of any value may be of many rows or of none. So a group exists for the SQL
 around, unless the number of all its rows or units rounds to 0. This is decided only where the meaning of SQL
 needs it: where groups are counted, averaged or numbered as rows, or looked for, where a window goes over
-them otherwise than by SUM, where LIMIT or OFFSET counts them by another order than of the largest first, and
-where what is computed of them divides by such numbers, since noise by noise would say nothing. Nothing else
-leaves a group out. The answer says what was decided, and of how many groups. Without a count asked for,
-rows are counted besides: LAG over a month without rows would compare a month with noise.
+them otherwise than by SUM, where LIMIT or OFFSET counts them by keys or what selects no groups, and where
+what is computed of them divides by such numbers, since noise by noise would say nothing. Nothing else leaves
+a group out: a selection of the smallest says which may be without rows. The answer says what was decided, and
+of how many groups. Without a count asked for, rows are counted besides: LAG over a month without rows would
+compare a month with noise.
 
 NULL is a candidate of every key that can be NULL, though it rarely is one. Where existence is decided, a
 group of NULL is there only if its own count exceeds the half-width of its interval; without a count it is

@@ -35,7 +35,14 @@ from dpsql.kernel.loss import Filter, PrivacyLoss, approximate_epsilon
 from dpsql.language import AboveThreshold, AllGroups, Scalar, Selection, TopK, TopPerPartition
 from dpsql.lazy_dataclass import dataclass
 from dpsql.ledger import Budget, RefinementStep
-from dpsql.planning import Method, NoisyResult, left_out_sentences, merge_properties, sentences_of
+from dpsql.planning import (
+    Method,
+    NoisyResult,
+    describe_empty,
+    left_out_sentences,
+    merge_properties,
+    sentences_of,
+)
 from dpsql.planning.method import Quote
 from dpsql.release import RENEWED, add_renewals
 
@@ -161,6 +168,8 @@ def words_of_release(
     `renewed` is what its guarantee says of budgets that start anew.
     """
     notes, untold = (answer.notes, answer.untold) if answer is not None else ((), frozenset[str]())
+    if answer is not None:
+        notes = (*notes, *describe_empty(plan, answer))
     loss, further = method.quote.loss, {}
     if refines is not None:
         loss = PrivacyLoss.of(refines.epsilon)

@@ -37,6 +37,7 @@ from dpsql.language.clause_forms import (
     split_joins,
 )
 from dpsql.language.duckdb_dialect import DuckDBText
+from dpsql.language.statement import StatementText
 from dpsql.language.syntax_trees import MARK, copy_tree, find_nodes, walk_tree
 from dpsql.language.tokens import mark_functions
 
@@ -82,8 +83,8 @@ def standardize_forms(tree: exp.Expr, dialect: str = "") -> exp.Expr:
     return _take_out(whole)
 
 
-def drop_limit_casts(nodes: Sequence[exp.Expr]) -> None:
-    """Take the casts, which some drivers write, out of LIMIT and OFFSET among the nodes of a statement.
+def standardize_limits(source: StatementText, nodes: Sequence[exp.Expr]) -> None:
+    """Take the casts, which some drivers write, out of LIMIT and OFFSET; refuse what is limited BY a key.
 
     >>> from dpsql.language import parse
     >>> parse("SELECT a FROM t LIMIT 5::BIGINT OFFSET CAST(2 AS INT)").tree.sql()
@@ -92,10 +93,21 @@ def drop_limit_casts(nodes: Sequence[exp.Expr]) -> None:
     for node in nodes:
         if not isinstance(node, (exp.Limit, exp.Offset, exp.Fetch)):
             continue
+        if node.expressions:
+            raise source.refuse("LIMIT .. BY is not supported", node.expressions[0], _hint_ranks(node))
         name = "count" if isinstance(node, exp.Fetch) else "expression"
         cast = node.args.get(name)
         if isinstance(cast, exp.Cast) and cast.to.this in exp.DataType.INTEGER_TYPES and _is_whole(cast.this):
             node.set(name, cast.this)
+
+
+def _hint_ranks(limit: exp.Expr) -> str | None:
+    """Return the condition that keeps the first rows of each value that LIMIT .. BY names, in their order."""
+    order = limit.parent.args.get("order") if limit.parent is not None else None
+    if order is None or isinstance(limit, exp.Offset):
+        return None
+    keys, terms = (", ".join(each.sql("duckdb") for each in of.expressions) for of in (limit, order))
+    return f"QUALIFY ROW_NUMBER() OVER (PARTITION BY {keys} ORDER BY {terms}) <= {limit.expression.sql()}"
 
 
 def _is_whole(node: exp.Expr) -> bool:

@@ -23,7 +23,7 @@ from dpsql.language.command_statements import (
     refuse_several,
     refuse_unknown,
 )
-from dpsql.language.dialect_forms import drop_limit_casts, standardize_forms
+from dpsql.language.dialect_forms import standardize_forms, standardize_limits
 from dpsql.language.duckdb_dialect import DuckDBText
 from dpsql.language.parameters import Parameters
 from dpsql.language.statement import Clause, Clauses, Query, Refine, StatementText
@@ -408,7 +408,7 @@ def _parse_tree(source: StatementText, tokens: list[Token], dialect: str = "") -
             raise source.syntax("GROUP BY names no key", at, "write what follows GROUP BY")
     nodes = walk_tree(standardize_forms(trees[0], dialect))
     separate_distinct_arguments(nodes)
-    drop_limit_casts(nodes)
+    standardize_limits(source, nodes)
     rename_public_schema(nodes)
     return nodes
 

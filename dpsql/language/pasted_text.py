@@ -27,7 +27,7 @@ _BEFORE = lazy_pattern(
     )+(?={_STATEMENT})"""
 )
 _BEHIND = lazy_pattern(
-    r"""(?xis)(?:\s|```|;|\\[gGxX]\b|(?<=\s)(?:GO\b|QUIT;|RUN;)|^/\s*$|^(?:COMMIT|END)\s*;|\#[^\n]*\Z
+    r"""(?xis)(?:\s|```|;|\\[gGxX]\b|(?<=\s)(?:GO\b|QUIT;|RUN;)|^/\s*$|^(?:COMMIT|END)\s*;
     | ^\(?\d+\s+rows?\b[^\n]*)+\Z""",
     re.MULTILINE,
 )
@@ -50,6 +50,16 @@ _COMMANDS = {
     r"(?:BUDGET|\\budget|privacy\s+budget)": "SHOW PRIVACY BUDGET",
 }
 """Commands of other clients, and the statements that show the same."""
+
+
+def _put_value(text: str, variable: str, value: str) -> str:
+    """Return a text with a value in the place of a variable, but within texts.
+
+    >>> _put_value("SELECT town FROM t WHERE town = 'on n' LIMIT n", "n", "5")
+    "SELECT town FROM t WHERE town = 'on n' LIMIT 5"
+    """
+    named = rf"(?i)'[^']*'|(?<!\w){re.escape(variable)}\b"
+    return re.sub(named, lambda found: found[0] if found[0][0] == "'" else value, text)
 
 
 def unwrap(text: str) -> str | None:
@@ -75,7 +85,7 @@ def unwrap(text: str) -> str | None:
     if bound is not None and re.match(rf"(?i){_STATEMENT}", text[bound.end() :]):
         rest = text[bound.end() :]
         for each in _VARIABLE.finditer(bound[0]):
-            rest = re.sub(rf"(?i){re.escape(each[1])}\b", each[2].replace("\\", r"\\"), rest)
+            rest = _put_value(rest, each[1], each[2])
         return rest.strip().rstrip(";")
     quoted = _QUOTED.match(text)
     if quoted is not None:

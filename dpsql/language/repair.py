@@ -29,6 +29,8 @@ _BEHIND_WHERE = ("GROUP BY", "HAVING", "QUALIFY", "ORDER BY", "LIMIT")
 _LISTS = ("SELECT", "GROUP BY", "ORDER BY", "(")
 """The clauses, and parentheses, that have commas."""
 _COMPARISONS = ("=", "<>", "!=", "<", "<=", ">", ">=")
+_OPPOSITE = frozenset(("X", "N", "NON", "UN", "IN", "ANTI"))
+"""What makes another word of a keyword, such as XOR, NAND and UNLIKE: these are no mistyped ones."""
 _Repair = tuple[Fix, str]
 """A change, and the hint that shows it; an empty one shows the words around the change."""
 _NO_WORDS = (TokenType.STRING, TokenType.IDENTIFIER, TokenType.NUMBER)
@@ -385,7 +387,8 @@ def _find_spellings(token: Token) -> Iterator[_Repair]:
             yield Fix(same, token.start, token.end + 1), f"did you mean {same}?"
     if word not in _KEYWORDS and word.isascii() and word.replace("_", "").isalpha():
         for close in difflib.get_close_matches(word, sorted(_KEYWORDS), 2, 0.7):
-            yield Fix(close, token.start, token.end + 1), f"did you mean {close}?"
+            if word.removesuffix(close) not in _OPPOSITE:
+                yield Fix(close, token.start, token.end + 1), f"did you mean {close}?"
 
 
 def _move_clause(text: str, tokens: list[Token], i: int) -> Iterator[_Repair]:

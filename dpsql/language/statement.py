@@ -240,6 +240,11 @@ class TopPerPartition:
         """The index of the count that orders the groups of a partition."""
         return self.best.count
 
+    @property
+    def lowest(self) -> bool:
+        """Whether they are those with the smallest counts."""
+        return self.best.lowest
+
 
 Selection = TopK | AboveThreshold | Scalar | AllGroups | TopPerPartition
 

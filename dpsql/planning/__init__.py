@@ -44,5 +44,5 @@ from dpsql.planning.result_table import (
     sentences_of,
     to_doubles,
 )
-from dpsql.planning.shown_groups import COVERS_LESS, WIDE, keep_clear, selects_by_noise
+from dpsql.planning.shown_groups import COVERS_LESS, WIDE, describe_empty, keep_clear, selects_by_noise
 from dpsql.planning.stable_selections import StableList

@@ -26,6 +26,8 @@ MANY_GROUPS = 10_000
 """Above so many groups of declared keys, an answer of all of them is warned of."""
 CLEAR = "a group is shown if the interval of a count, which holds for all groups at once, is above 0"
 """What is told where most candidates have no rows."""
+EMPTY = "declared groups without rows count as 0 here; SQL has no such groups"
+"""What is told of the smallest groups where one of them may have no rows."""
 WIDE = "the declared keys have"
 """The beginning of that warning."""
 
@@ -99,6 +101,18 @@ def keep_clear(plan: Plan, found: NoisyResult) -> NoisyResult:
         return replace(one, rows=one.rows.take(there), counts=counts, values=values, alone=alone)
 
     return take(found)
+
+
+def describe_empty(plan: Plan, found: NoisyResult) -> tuple[str, ...]:
+    """Return what is said where one of the smallest groups has no number that is surely not 0."""
+    if not getattr(plan.selection, "lowest", False):
+        return ()
+    shown, told = len(found.rows), [each for each in found.counts if each is not None]
+    if not told:
+        return (EMPTY,) if shown else ()
+    there = np.any([(np.nan_to_num(each.low) > 0) | (np.nan_to_num(each.high) < 0) for each in told], axis=0)
+    empty = shown - int(there.sum())
+    return (f"{empty:,} of the {shown:,} smallest groups may have no rows: {EMPTY}",) if empty else ()
 
 
 def selects_by_noise(plan: Plan) -> bool:

@@ -22,7 +22,8 @@ from dpsql.session import Session
 from tests.narrow import present
 
 ROWS = """
-SELECT i, i * 7 % 60 AS u, ['a', 'b', 'c', NULL][1 + i * 11 % 4] AS k, i * 5 % 4 AS n,
+SELECT i, i * 7 % 60 AS u, ['a', 'b', 'c', NULL][1 + (i * 11 + i // 60) % 4] AS k,
+  (i * 5 + i // 60 * (i // 60 + 1) // 2) % 4 AS n,
   DATE '2024-01-10' + ((i * i * 13 + i // 60 * 31) % 120)::INTEGER AS day,
   CASE WHEN i % 9 > 0 THEN DATE '2024-01-10' + to_hours((i * i * 17 + i * 7) % 2880) END AS ts
 FROM range(240) r(i)

@@ -403,3 +403,6 @@ SELECT 'a' AS p, COUNT(DISTINCT user_id) FROM visits UNION ALL SELECT NULL AS na
 
 -- R6401
 SELECT page = 'a' AND country = 'DE' FROM (SELECT page, country, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page, country)
+
+-- R6981
+SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page QUALIFY ROW_NUMBER() OVER (PARTITION BY page ORDER BY n DESC) <= 2

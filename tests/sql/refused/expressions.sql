@@ -69,6 +69,28 @@ SELECT page, COUNT(DISTINCT user_id) AS n FROM visits WHERE country LIKE note ES
 -- at: NTILE
 SELECT page, COUNT(DISTINCT user_id) AS n FROM (SELECT user_id, page, NTILE(ms) OVER (PARTITION BY user_id ORDER BY day) AS t FROM visits) GROUP BY page ORDER BY n DESC LIMIT 2
 
+-- R6980 the value of the row itself, by LAG
+-- error: LAG takes a positive whole number here
+-- at: 0
+SELECT COUNT(DISTINCT user_id) FROM (SELECT user_id, LAG(page, 0) OVER (PARTITION BY user_id ORDER BY day) AS p FROM visits) WHERE p = 'home'
+
+-- R6981 rows for each value of another key
+-- error: LIMIT .. BY is not supported
+-- at: page #3
+-- hint: QUALIFY ROW_NUMBER() OVER (PARTITION BY page ORDER BY n DESC) <= 2
+SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page ORDER BY n DESC LIMIT 2 BY page
+
+-- R6982 one of two conditions: this is no OR
+-- error: syntax error: cannot read `XOR` here
+-- at: XOR
+SELECT COUNT(DISTINCT user_id) FROM visits WHERE (page = 'home') XOR (ms > 2)
+
+-- R6983 bits of a number: what stands behind them is no remark
+-- error: syntax error: cannot read `#` here
+-- at: # 1
+-- rewrite: SELECT COUNT(DISTINCT user_id) FROM visits WHERE ms -- that it is MySQL's SQL is a guess
+SELECT COUNT(DISTINCT user_id) FROM visits WHERE ms # 1 = 2
+
 -- R99 window frame from the data
 -- error: a frame's offset is a whole number of ROWS or GROUPS
 -- at: ms #3

@@ -30,7 +30,6 @@ country = ["DE", "FR"]
 
 N = "COUNT(DISTINCT user_id)"
 G = f"SELECT page, {N} AS n FROM visits GROUP BY page"
-KNOWN = G.replace("SELECT", "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (mechanism = NOISY_TOP_K)")
 TWO = f"SELECT page, {N} AS n, {N} FILTER (WHERE ms > 5) AS m FROM visits GROUP BY page"
 
 
@@ -91,9 +90,9 @@ SAME: dict[str, tuple[Selection, list[str]]] = {
     "lowest": (
         TopK(k=2, count=0, lowest=True),
         [
-            f"{KNOWN} ORDER BY n LIMIT 2",
-            f"{KNOWN} ORDER BY n ASC, page LIMIT 2",
-            f"{KNOWN} ORDER BY 2 FETCH FIRST 2 ROWS ONLY",
+            f"{G} ORDER BY n LIMIT 2",
+            f"{G} ORDER BY n ASC, page LIMIT 2",
+            f"{G} ORDER BY 2 FETCH FIRST 2 ROWS ONLY",
         ],
     ),
     "above threshold": (

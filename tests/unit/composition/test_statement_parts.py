@@ -204,7 +204,7 @@ def test_many_uses_of_one_block_are_one_release(session: Session) -> None:
 RANKED = PAGES.replace(" AS n", " AS n, ROW_NUMBER() OVER (ORDER BY COUNT(DISTINCT user_id) DESC) AS rk")
 READ: list[tuple[str, Selection]] = [
     (f"SELECT * FROM ({PAGES}) ORDER BY n DESC LIMIT 2", TopK(2, 0)),
-    (f"WITH r AS ({PAGES}) SELECT n AS m FROM r ORDER BY m DESC LIMIT 2 OFFSET 1", TopK(3, 0)),
+    (f"WITH r AS ({PAGES}) SELECT n AS m FROM r ORDER BY m LIMIT 2 OFFSET 1", TopK(3, 0, lowest=True)),
     (f"SELECT page FROM ({PAGES}) WHERE n >= 3 LIMIT 2", AboveThreshold(Fraction(5, 2), 0, 2)),
     (f"SELECT n FROM ({PAGES}) WHERE n > 3 ORDER BY n DESC LIMIT 2", TopK(2, 0, threshold=Fraction(7, 2))),
     (f"SELECT page, n FROM ({RANKED}) WHERE rk <= 2", TopK(2, 0)),

@@ -180,7 +180,8 @@ def test_groups_come_in_their_order_with_their_own_values(session: Session) -> N
     found = rows(session, f"k, small, COUNT(DISTINCT ward) AS n {by}")
     plain = [(k, s, 6.0) for s in ("w2", "w1", "w0") for k in ("x0", "x1")]
     assert [tuple(row.values()) for row in found] == plain
-    assert rows(session, f"k, small, COUNT(DISTINCT ward) AS n {by} LIMIT 2") == found[:2]
+    first = rows(session, f"k, small, COUNT(DISTINCT ward) AS n {by} LIMIT 2")
+    assert [(row["k"], row["small"], round(row["n"])) for row in first] == plain[:2]
     few = "k, COUNT(DISTINCT small) AS n FROM t WHERE user_id < 2 GROUP BY k ORDER BY k"
     assert rows(session, few.replace("user_id < 2", "many < 2")) == [
         {"k": "x0", "n": 3.0},
