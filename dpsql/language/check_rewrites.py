@@ -22,6 +22,8 @@ _QUANTILES = {"MEDIAN", "QUANTILE_DISC", "QUANTILE_CONT"}
 _SUMS = {"COUNT", "SUM"}
 _DIGITS = 18
 """How many decimals an expectation may have that is put into an average or a quantile."""
+_EXACT = 15
+"""The most digits of a number that is a DECIMAL: more are those of a DOUBLE, which was released."""
 
 
 def read_number(source: StatementText, at: Cursor, tokens: Sequence[Token]) -> Fraction:
@@ -340,5 +342,7 @@ def _number(source: StatementText, value: Fraction, at: Token) -> list[Token]:
         raise source.refuse(f"what is expected here has at most {_DIGITS} decimals", at.start)
     digits = f"{abs(scaled.numerator):0{_DIGITS + 1}d}"
     text = f"{digits[:-_DIGITS]}.{digits[-_DIGITS:]}".rstrip("0").rstrip(".")
+    if len(text.replace(".", "")) > _EXACT:
+        text += "e0"
     number = [Token(TokenType.NUMBER, text, at.line, at.col, at.start, at.end)]
     return _paren([*_word("-", at), *number], at) if value < 0 else number

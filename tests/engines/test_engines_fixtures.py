@@ -53,6 +53,7 @@ BOTH = {
     "A5214": "does not run concat_ws",
     "A5301": "does not run floor",
     "A5402": "FIRST and LAST",
+    "A5528": "strftime is translated",
 }
 REFUSED = {
     "PostgreSQL": {
