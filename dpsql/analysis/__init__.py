@@ -42,7 +42,8 @@
                        column a condition or a key takes
 ``epsilon_division``   shares of the epsilon of a statement, or of what it costs
 ``advice``             all obstacles of a refused statement, and what to write in their place
-``public_statements``  statements over public tables, ``public_limits`` what they may compute
+``public_statements``  statements over public tables, ``public_limits`` what they may compute;
+                       ``text_conversions`` finds those in a bound plan that may fail as it runs
 ``statement_shapes``   statements that tools send by themselves
 ``table_measures``     queries over whole tables, for the bounds of the policy
 =====================  =====================================================================================
