@@ -155,7 +155,14 @@ MUTANTS = (
     ),
     Mutant(
         "a join keeps rows single",
-        (("analysis.from_joins", "_compile_join", "left.unique if kept else frozenset()", "left.unique"),),
+        (
+            (
+                "analysis.from_joins",
+                "_compile_join",
+                "left.unique if kept else _unique_within_units(kind, left, relation, origin)",
+                "left.unique",
+            ),
+        ),
         ROWS,
         statement="SELECT l.page, COUNT(*) AS n FROM likes l JOIN vips p ON p.rank IS NOT NULL GROUP BY l.page ORDER BY n DESC LIMIT 2",
     ),
