@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
+from threading import Lock
 
 import sqlglot
 from sqlglot import ErrorLevel, exp
@@ -31,6 +32,8 @@ _TEXT = lazy_pattern(r"'([^']*)'")
 _FORMAT = lazy_pattern(r"(?i)[^%]*%.*|(?:[ymdhsqtiaw]|mon|month|day|mi|ss|am|pm|fm|fx|hh24|[-/.: ,0-9])+")
 """How a format of a date looks, and a part of one."""
 _SELECT = lazy_pattern(r"(?i)\bSELECT\b")
+_ONE = Lock()
+"""The level of sqlglot's log is that of the process, so one reading at a time changes it."""
 
 
 def read_as_others(text: str) -> Iterator[tuple[str, str]]:
@@ -61,15 +64,16 @@ def _keeps(text: str, written: str) -> bool:
 
 def _write(text: str, dialect: str) -> str | None:
     """Return the query of a text in DuckDB's SQL; None if the dialect cannot read it, or DuckDB say it."""
-    told, said = logging.getLogger("sqlglot"), logging.getLogger("sqlglot").level
-    told.setLevel(logging.CRITICAL)
-    try:  # parsers fail in many ways on a text of another dialect
-        trees = sqlglot.parse(text, read=dialect)
-        if len(trees) != 1 or not isinstance(trees[0], exp.Query):
+    told = logging.getLogger("sqlglot")
+    with _ONE:
+        said = told.level
+        told.setLevel(logging.CRITICAL)
+        try:  # parsers fail in many ways on a text of another dialect
+            trees = sqlglot.parse(text, read=dialect)
+            if len(trees) != 1 or not isinstance(trees[0], exp.Query):
+                return None
+            return str(trees[0].sql("duckdb", comments=False, unsupported_level=ErrorLevel.RAISE))
+        except (SqlglotError, ValueError, TypeError, AttributeError, LookupError, RecursionError):
             return None
-        made = trees[0].sql("duckdb", comments=False, unsupported_level=ErrorLevel.RAISE)
-    except (SqlglotError, ValueError, TypeError, AttributeError, LookupError, RecursionError):
-        return None
-    finally:
-        told.setLevel(said)
-    return str(made)
+        finally:
+            told.setLevel(said)
