@@ -8,7 +8,7 @@ SELECT k, COUNT(*) AS n FROM (SELECT user_id, country AS k FROM visits UNION SEL
 SELECT COUNT(DISTINCT user_id) FROM (SELECT user_id FROM users EXCEPT SELECT user_id FROM visits)
 
 -- A57 INTERSECT by unit and page
--- candidates: unknown
+-- candidates: SELECT page FROM page_domain UNION SELECT NULL
 -- expect: itself
 SELECT page, COUNT(DISTINCT user_id) AS n FROM (SELECT user_id, page FROM visits WHERE ms > 50 INTERSECT SELECT user_id, page FROM visits WHERE country = 'DE') GROUP BY page
 ORDER BY n DESC LIMIT 2

@@ -83,6 +83,7 @@ SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page ORDER BY n D
 -- R6982 one of two conditions: this is no OR
 -- error: syntax error: cannot read `XOR` here
 -- at: XOR
+-- rewrite: SELECT COUNT(DISTINCT user_id) FROM visits WHERE ((page = 'home') AND (NOT (ms > 2))) OR ((NOT (page = 'home')) AND (ms > 2)) -- that it is MySQL's SQL is a guess
 SELECT COUNT(DISTINCT user_id) FROM visits WHERE (page = 'home') XOR (ms > 2)
 
 -- R6983 bits of a number: what stands behind them is no remark

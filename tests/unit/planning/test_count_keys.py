@@ -86,7 +86,6 @@ def test_a_public_key_may_stand_beside_it(asked: NearlyExact) -> None:
     "statement",
     [
         f"SELECT n, COUNT(*) AS users FROM {OF_EACH} GROUP BY n ORDER BY users DESC LIMIT 3",
-        f"SELECT n, COUNT(*) AS users FROM {OF_EACH} GROUP BY n ORDER BY n LIMIT 3",
         f"SELECT n, COUNT(*) FROM users LEFT JOIN {OF_EACH} USING (user_id) GROUP BY n",
         f"SELECT n, COUNT(*) FROM (FROM users LEFT JOIN {OF_EACH} USING (user_id)) GROUP BY n",
         _counted("visits JOIN kinds USING (kind)"),
