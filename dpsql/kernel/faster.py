@@ -6,8 +6,7 @@ sealed: no text that has it leaves this module, but to the engine that runs it.
 
 *Claim:* a number that `FasterText.count` returns is that of the certified query. *Proof:* it replaces the
 counts of different units among the items of one SELECT over the rows of `Weighted`, and nothing else. Let x
-be the unit of the rows of a group, and y, a further column of them, the same where it is in the range, else
-NULL. Where as many y as x
+be the unit of the rows of a group, and y the same where it is in the range, else NULL. Where as many y as x
 are not NULL, no unit is outside of the range, and y is x. Bits are set of the y that are not NULL, in the
 range by their definition, and so many as there are different ones; where the count has a condition, of those
 in rows where it holds; of no rows there are no bits, and COALESCE makes 0 of that. Where a unit is outside,
@@ -19,6 +18,7 @@ without `MISSING` is the certified one, whatever the range is said to be.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -33,7 +33,6 @@ from dpsql.kernel.tree import (
     Cast,
     Column,
     Constant,
-    Derived,
     Expr,
     Item,
     Node,
@@ -49,7 +48,7 @@ from dpsql.kernel.tree import (
     walk,
 )
 from dpsql.kernel.tree.exact import whole
-from dpsql.lazy_dataclass import dataclass, replace
+from dpsql.lazy_dataclass import dataclass
 from dpsql.types import BIGINT
 
 if TYPE_CHECKING:
@@ -129,7 +128,8 @@ class FasterText(Sealed):
         """
 
         def write() -> FasterText | None:
-            if (ends := _ends_of(facts)) is None:
+            ends = _ends_of(facts)
+            if ends is None:
                 return None
             least, greatest = ends
             rows = max(unseal(each)[0] for each in facts)
@@ -173,8 +173,7 @@ def is_whole(column: Any) -> bool:  # noqa: ANN401  of Arrow, or an array
 def units_counted(query: Query) -> frozenset[Expr]:
     """Return the counts of different units in a query that could be counted by bits."""
     rows = rows_of(query)
-    every = (node for item in ([] if rows is None else rows.items) for node in walk(item.expr))
-    return frozenset(n for n in every if isinstance(n, Expr) and condition_of(n) is not None)
+    return frozenset[Expr]() if rows is None else _counts_in(rows)
 
 
 def bits_form(query: Query, kind: SqlType) -> str:
@@ -189,12 +188,10 @@ def by_bits(query: Query, least: int, greatest: int, kind: SqlType) -> Query | N
     Units are cast to `kind`, which has all values of theirs.
     """
     rows = rows_of(query)
-    if rows is None or not isinstance(rows.source, Derived) or not units_counted(query):
+    if rows is None or not _counts_in(rows):
         return None
-    unit, ends, inside = Cast(UNIT, kind, safe=False), (whole(least), whole(greatest)), Column("s", "y")
-    named = {n.name: Item(n, n.name) for n in walk(replace(rows, source=None)) if isinstance(n, Column)}
-    shown = (*named.values(), Item(Case(((Between(unit, *ends), unit),)), inside.name))
-    rows = replace(rows, source=Derived(Select(shown, rows.source), rows.source.alias))
+    unit, ends = Cast(UNIT, kind, safe=False), (whole(least), whole(greatest))
+    inside = Case(((Between(unit, *ends), unit),))
     every = Binary("=", Aggregate("COUNT", (inside,)), Aggregate("COUNT", (UNIT,)))
 
     def change(node: Node) -> Node:
@@ -206,8 +203,9 @@ def by_bits(query: Query, least: int, greatest: int, kind: SqlType) -> Query | N
 
     def changed(item: Item) -> Item:
         made = replace_nodes(Paren(item.expr), change).inner
-        cell = Case(((every, made),), Constant(MISSING, BIGINT))
-        return item if made is item.expr else replace(item, expr=cell)
+        if made is item.expr:
+            return item
+        return replace(item, expr=Case(((every, made),), Constant(MISSING, BIGINT)))
 
     made = replace(rows, items=tuple(map(changed, rows.items)))
     return replace(query, counts=made) if isinstance(query, OnDomain) else made
@@ -221,6 +219,11 @@ def rows_of(query: Query) -> Select | None:
     if not isinstance(found, Weighted) or not found.by_rows:
         return None
     return found.lowered if isinstance(found.lowered, Select) else None
+
+
+def _counts_in(rows: Select) -> frozenset[Expr]:
+    every = (node for item in rows.items for node in walk(item.expr))
+    return frozenset(n for n in every if isinstance(n, Expr) and condition_of(n) is not None)
 
 
 def condition_of(node: Node) -> tuple[Expr, ...] | None:
