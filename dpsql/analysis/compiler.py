@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import field
 from datetime import UTC, date, datetime
 from fractions import Fraction
@@ -20,7 +20,7 @@ from dpsql.kernel.loss import exact
 from dpsql.kernel.tree import OPAQUE, Expr, OrderTerm
 from dpsql.language import MARK, StatementText, list_visible_ctes
 from dpsql.lazy_dataclass import dataclass, replace
-from dpsql.policy import Assumed, Policy, fold
+from dpsql.policy import Assumed, Policy, Table, fold
 
 MAX_LEVELS = 16
 _NODES = {
@@ -310,6 +310,23 @@ def list_conjuncts(node: exp.Expr | None) -> list[exp.Expr]:
     if isinstance(node, exp.And):
         return [*list_conjuncts(node.this), *list_conjuncts(node.expression)]
     return [] if node is None else [node]
+
+
+def list_declared_tables(policy: Policy, select: exp.Select) -> list[tuple[exp.Table, Table]]:
+    """Return the names in FROM and JOIN that are of declared tables, with these."""
+    first, joins = select.args.get("from_"), select.args.get("joins") or ()
+    nodes = [*([] if first is None else [first.this]), *(join.this for join in joins)]
+    named = [node for node in nodes if isinstance(node, exp.Table) and node.name.isascii()]
+    return [(node, table) for node in named if (table := policy.table(node.name)) is not None]
+
+
+def list_equated_columns(conditions: Iterable[exp.Expr]) -> Iterator[tuple[exp.Column, exp.Column]]:
+    """Yield the columns that conditions equate with others, each pair both ways."""
+    for part in conditions:
+        one, other = (part.this, part.expression) if isinstance(part, exp.EQ) else (None, None)
+        if isinstance(one, exp.Column) and isinstance(other, exp.Column):
+            yield one, other
+            yield other, one
 
 
 def split_arguments(call: exp.Expr) -> tuple[list[exp.Expr], list[exp.Expr]]:

@@ -273,9 +273,18 @@ def _call_grain(name: str, arguments: Sequence[Typed]) -> str | None:
     return _PARTS.get(name)
 
 
+def list_format_codes(text: str) -> list[str]:
+    """Return the codes of a time format, `%` for `%%`.
+
+    >>> list_format_codes("%-d. %b %%Y")
+    ['d', 'b', '%']
+    """
+    return re.findall(r"%-?(.)", text, re.DOTALL)
+
+
 def _format_grain(text: str) -> str | None:
     """Return the finest grain among the codes of a time format."""
-    grains = [_FORMATS.get(code) for code in re.findall(r"%-?(.)", text, re.DOTALL)]
+    grains = [_FORMATS.get(code) for code in list_format_codes(text)]
     if not grains or None in grains:
         return None
     return GRAINS[max(GRAINS.index(grain) for grain in grains if grain is not None)]

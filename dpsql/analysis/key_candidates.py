@@ -206,7 +206,7 @@ class _Finder(PublicRows):
         read = {i: self._find_atoms_of_keys(i) for i in ready}
         used = frozenset[str]().union(*read.values(), self.known.items)
         linked = [use.atoms for use in self._usable_conditions]
-        linked += [self._find_atoms_of(each) for each in self._ordered] if len(ready) > 1 else []
+        linked += [self._find_atoms_of(each) for each in self._date_orders] if len(ready) > 1 else []
         links = [*read.values(), *(atoms for atoms in linked if atoms <= used)]
         groups = [([i for i in ready if read[i] & atoms], atoms) for atoms in connect_names(links)]
         found = [(places, atoms) for places, atoms in groups if places]

@@ -7,9 +7,14 @@ from collections.abc import Iterator
 from sqlglot import exp
 
 from dpsql.analysis.aggregate_functions import aggregate_name
-from dpsql.analysis.compiler import StatementCompiler, list_conjuncts
+from dpsql.analysis.compiler import (
+    StatementCompiler,
+    list_conjuncts,
+    list_declared_tables,
+    list_equated_columns,
+)
 from dpsql.language import find_nodes, walk_tree
-from dpsql.policy import Assumed, Table, fold
+from dpsql.policy import Assumed, fold
 
 _REPEATED = frozenset({"sum", "count", "avg"})
 """Aggregates that a repeated row changes."""
@@ -27,29 +32,10 @@ def note_likely_mistakes(compiler: StatementCompiler, select: exp.Select) -> Non
         compiler.assume(Assumed(told))
 
 
-def _tables(compiler: StatementCompiler, select: exp.Select) -> dict[str, Table]:
-    """Return the tables of FROM, by their folded aliases."""
-    first, joins = select.args.get("from_"), select.args.get("joins") or ()
-    nodes = [*([] if first is None else [first.this]), *(join.this for join in joins)]
-    named = [
-        (n, compiler.policy.table(n.name)) for n in nodes if isinstance(n, exp.Table) and n.name.isascii()
-    ]
-    return {fold(node.alias_or_name): table for node, table in named if table is not None}
-
-
-def _equated(select: exp.Select) -> Iterator[tuple[exp.Column, exp.Column]]:
-    """Yield the columns with a table that the conditions of joins equate, both ways."""
-    for join in select.args.get("joins") or ():
-        for part in list_conjuncts(join.args.get("on")):
-            sides = (part.this, part.expression) if isinstance(part, exp.EQ) else ()
-            if sides and all(isinstance(side, exp.Column) and side.table for side in sides):
-                yield sides
-                yield sides[::-1]
-
-
 def _texts_for_columns(compiler: StatementCompiler, select: exp.Select) -> Iterator[str]:
     """Yield the texts of the select list that are names of columns: `SELECT 'clinic', COUNT(*)`."""
-    names = {name for t in _tables(compiler, select).values() for name, _ in compiler.catalog.columns(t.name)}
+    declared = list_declared_tables(compiler.policy, select)
+    names = {name for _, table in declared for name, _ in compiler.catalog.columns(table.name)}
     for item in select.expressions:
         if isinstance(item, exp.Literal) and item.is_string and item.name in names:
             yield f"'{item.name}' is a text, the same in each row: without quotes it is the column"
@@ -57,17 +43,22 @@ def _texts_for_columns(compiler: StatementCompiler, select: exp.Select) -> Itera
 
 def _repeated_rows(compiler: StatementCompiler, select: exp.Select) -> Iterator[str]:
     """Yield which aggregates read rows that a join repeats: `SUM(o.total)` beside the items of orders."""
-    tables = _tables(compiler, select) if select.args.get("joins") else {}
-    for mine, other in _equated(select) if tables else ():
+    declared = list_declared_tables(compiler.policy, select)
+    tables = {fold(node.alias_or_name): table for node, table in declared}
+    joins = select.args.get("joins") or ()
+    conditions = (part for join in joins for part in list_conjuncts(join.args.get("on")))
+    for mine, other in list_equated_columns(conditions):
+        if not (mine.table and other.table):
+            continue
         one, many = tables.get(fold(mine.table)), tables.get(fold(other.table))
-        if one is None or many is None or not _is_unique(one, mine) or _is_unique(many, other):
+        if one is None or many is None or not one.is_key(mine.name) or many.is_key(other.name):
             continue
         for item in select.expressions:
             for call in walk_tree(item):
                 name = (aggregate_name(call) or "").lower()
                 columns = [*find_nodes(call, exp.Column)] if name in _REPEATED else []
                 own = columns and all(fold(c.table) == fold(mine.table) for c in columns)
-                if own and not call.find(exp.Distinct) and not all(_is_unique(one, c) for c in columns):
+                if own and not call.find(exp.Distinct) and not all(one.is_key(c.name) for c in columns):
                     read = f"{name.upper()}({columns[0].sql('duckdb')})"
                     yield f"{read} has a row of {one.name} once for each of its rows of {many.name}"
 
@@ -81,10 +72,6 @@ def _joined_with_all(select: exp.Select) -> Iterator[str]:
         named = {fold(c.table) for c in find_nodes(where, exp.Column)} if where is not None else set()
         if plain and isinstance(join.this, exp.Table) and alias not in named and "" not in named:
             yield f"{join.this.name} is joined without a condition: each row with each of its rows"
-
-
-def _is_unique(table: Table, column: exp.Column) -> bool:
-    return any([fold(name) for name in key] == [fold(column.name)] for key in table.unique)
 
 
 def _lost_rows(select: exp.Select) -> Iterator[str]:

@@ -7,11 +7,11 @@ minutes of a day.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from datetime import date
 from fractions import Fraction
 
+from dpsql.analysis.facts_of_values import list_format_codes
 from dpsql.analysis.typed_expression import Bounds, KeyDomain, Span, Typed
 from dpsql.kernel.tree import Cast, Column, Derived, Expr, Form, Item, Range, Select, mapped
 from dpsql.lazy_dataclass import replace
@@ -62,7 +62,7 @@ def _list_texts(part: str, arguments: Sequence[Typed], typed: Typed) -> KeyDomai
     formats = [argument.text for argument in arguments if argument.text is not None]
     if len(times) != 1 or part not in ("dayname", "monthname", "strftime"):
         return None
-    codes = frozenset(re.findall(r"%-?([^%])", formats[0])) if formats else frozenset("A")
+    codes = frozenset(list_format_codes(formats[0])) - {"%"} if formats else frozenset("A")
     days = codes <= _OF_DAYS
     moments = (_CYCLE.grid("day") if days else _DAY.grid("minute")) if codes else None
     if moments is None or not (days or codes <= _OF_MINUTES):

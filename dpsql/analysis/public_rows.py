@@ -196,7 +196,7 @@ class PublicRows:
 
             nodes = [write_boundaries(node) for node in nodes]
             parts.collect([*nodes, *read])
-            for each in self._ordered:
+            for each in self._date_orders:
                 length = each.find_length(parts.of)
                 if length and self._find_atoms_of(each) <= atoms:
                     read.append(each.write(length))
@@ -208,7 +208,7 @@ class PublicRows:
         return Select(items, self._make_source(atoms, parts), where, distinct=True), number
 
     @cached_property
-    def _ordered(self) -> list[OrderedColumns]:
+    def _date_orders(self) -> list[OrderedColumns]:
         """The dates of a row that are never after others of it, where keys read several dates."""
         read = frozenset[str]().union(*(facts(node).reads for node in self.nodes))
         if self.known.source is None or sum(map(self._is_date, read)) < 2:

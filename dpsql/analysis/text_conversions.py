@@ -83,16 +83,20 @@ def _read(node: dict[str, Any], sql: bytes, found: list[TextConversion]) -> list
     return known if joined or kind in _KEEP_COLUMNS else None
 
 
-def _expressions(node: object) -> Iterator[dict[str, Any]]:
+def walk_plan(node: object) -> Iterator[dict[str, Any]]:
+    """Yield the objects of a bound plan: its operators, expressions, and their parts."""
     waiting = [node]
     while waiting:
         each = waiting.pop()
         if isinstance(each, list):
             waiting += each
         elif isinstance(each, dict):
-            if "expression_class" in each:
-                yield each
+            yield each
             waiting += each.values()
+
+
+def _expressions(node: object) -> Iterator[dict[str, Any]]:
+    return (each for each in walk_plan(node) if "expression_class" in each)
 
 
 def _origin(node: dict[str, Any], known: Sequence[_Origin] | None) -> _Origin:

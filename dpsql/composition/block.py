@@ -284,7 +284,7 @@ class _BlockSplit:
         plain.tree.set("qualify", exp.Qualify(this=kept))
         return plain, outer
 
-    def _counted(self, measure: exp.Expr) -> Query:
+    def _count_groups(self, measure: exp.Expr) -> Query:
         """Return the query of all groups with one measure."""
         made = self._without_clauses(without=("expressions", "group"))
         made.tree.set("expressions", [copy_tree(node) for node in (*self.names.keys, measure)])
@@ -293,7 +293,7 @@ class _BlockSplit:
 
     def _of_all(self, best: exp.Expr, k: int) -> Query:
         """Return the query of the largest groups of all partitions together."""
-        made = self._counted(best.this)
+        made = self._count_groups(best.this)
         made.tree.set("order", exp.Order(expressions=[copy_tree(best)]))
         made.tree.set("limit", exp.Limit(expression=exp.Literal.number(k)))
         return made
@@ -330,7 +330,7 @@ class _BlockSplit:
         if self.existing or windows_need_existence(outer) or self.clauses.limits_places:
             rows = exp.Anonymous(this=f"{MARK}COUNT", expressions=[exp.Star()])
             counted = any(counts_all(node, self.names.scope) for node, _ in self.columns.found)
-            if not counted and self._is_declared(self._counted(rows)):
+            if not counted and self._is_declared(self._count_groups(rows)):
                 self.columns.place(rows, COUNTED)
         released = self._plain()
         if clauses.limit is not None and any(map(clauses.is_by_ratio, clauses.terms)):

@@ -413,7 +413,7 @@ def describe_existence(prepared: PreparedComposed, releases: Sequence[Release]) 
         found.append(each.words(plan, (int(out.sum()), len(out), int(unsure.sum()))))
         gone = asked[each.release].rows.num_rows - len(out)
         if gone:
-            names = each.named(plan)
+            names = each.write_names(plan)
             why = f"whose {names} is within its error of 0" if names else "of which no count is asked for"
             found.append(f"{gone:,} {'group' if gone == 1 else 'groups'} of NULL {why}: left out here")
     decided = {(each.release, column) for each in prepared.existence for column in each.criteria}

@@ -213,7 +213,7 @@ class Existence:
         """The columns by which groups of all keys are left out."""
         return () if self.windows else self.columns
 
-    def named(self, plan: Plan) -> str:
+    def write_names(self, plan: Plan) -> str:
         """Return the names of its columns; "number of rows" for what is counted for this alone."""
         names = (plan.outputs[place].name for place in self.columns)
         return " and ".join("number of rows" if name == COUNTED else name for name in names)
@@ -225,7 +225,7 @@ class Existence:
         sure, or nothing decided: groups of undeclared keys are found by their units.
         """
         if self.criteria:
-            what, names = "SQL has no groups without rows:", self.named(plan)
+            what, names = "SQL has no groups without rows:", self.write_names(plan)
             if left_out is None:
                 return f"{what} those whose {names} rounds to 0 are left out"
             gone, of, unsure = left_out

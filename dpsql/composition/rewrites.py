@@ -103,13 +103,13 @@ def rewrite(
     found = _search(text, _State(candidate, error, made=(spelled,)), prepare, _CANDIDATES)
     if found is not None:
         whole = found.text.strip() + _remark(found.fixes)
-        return _offered(whole, refused, found.later, found.fixes) if found.text != text else None
+        return _make_rewrite(whole, refused, found.later, found.fixes) if found.text != text else None
     for written, guess in _readings(text, refused, read_words):
         read = Fix(written, 0, len(text), guess=guess)
         found = _search(text, _State(written, refusal(written, prepare), (read,)), prepare, _ROUNDS)
         if found is not None:
             whole = found.text.strip() + _remark(found.fixes)
-            return _offered(whole, refused, (), found.fixes)
+            return _make_rewrite(whole, refused, (), found.fixes)
     return None
 
 
@@ -169,7 +169,7 @@ def _choices(error: _Refusal | None) -> Iterator[list[Fix]]:
         yield from ([fix] for fix in first)
 
 
-def _offered(
+def _make_rewrite(
     whole: str,
     refused: _Refusal,
     later: Sequence[Obstacle],

@@ -17,7 +17,7 @@ import difflib
 import json
 import re
 import threading
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import duckdb
@@ -337,6 +337,11 @@ def check_plan(
     EngineNotTested
         So it seems in the plan of an engine that is no tested version.
     """
+    from dpsql.analysis.text_conversions import (  # noqa: PLC0415  public statements have none
+        find_conversions,
+        walk_plan,
+    )
+
     bound = parse_json(cursor.execute(bind_text(sql)).fetchall()[0][0])
     if bound.get("error"):
         raise UnboundQuery(str(bound.get("error_message")).partition("\n")[0])
@@ -344,11 +349,10 @@ def check_plan(
     found = find_fault(bound["plans"], time_zone, instants=instants)
     if found is not None:
         raise UnboundQuery(f"{found.what}: {found.hint}")
-    for node in _plan_nodes(bound["plans"]):
-        if not _is_allowed(node, released, public, vocabulary):
+    for node in walk_plan(bound["plans"]):
+        operator = "expression_class" not in node and str(node.get("type")).startswith("LOGICAL_")
+        if operator and not _is_allowed(node, released, public, vocabulary):
             raise vocabulary.refuse("the outer query reads neither released nor public rows")
-    from dpsql.analysis.text_conversions import find_conversions  # noqa: PLC0415  public statements have none
-
     return find_conversions(bound["plans"], sql)
 
 
@@ -357,18 +361,6 @@ def describe_failure(error: Exception | None) -> str:
     why = next((said for kind, said in _FAILURES.items() if isinstance(error, kind)), "")
     kept = "what was released is stored, and costs nothing when it is asked again"
     return f"the query over the released rows cannot be finished{why}; {kept}"
-
-
-def _plan_nodes(plan: object) -> Iterator[dict[str, Any]]:
-    waiting = [plan]
-    while waiting:
-        node = waiting.pop()
-        if isinstance(node, list):
-            waiting += node
-        elif isinstance(node, dict):
-            if "expression_class" not in node and str(node.get("type")).startswith("LOGICAL_"):
-                yield node
-            waiting += node.values()
 
 
 def _is_allowed(

@@ -362,9 +362,10 @@ class SchemaDatabase:
 
     def list_conversions(self, types: Mapping[str, Columns], sql: str) -> tuple[TextConversion, ...]:
         """Return the conversions of texts in a query over released rows."""
-        if (sql, tuple(types.items())) not in self._checked:
+        key = sql, tuple(types.items())
+        while (found := self._checked.get(key)) is None:  # another thread may have cleared them
             self.describe_over(types, sql)
-        return self._checked[sql, tuple(types.items())]
+        return found
 
     def schema_over(self, types: Mapping[str, Columns], sql: str) -> pa.Schema:
         """Return the names and types of the columns of a query that `over` would run."""

@@ -278,7 +278,7 @@ def _kind_of_measure(table: Table) -> str:
 
 
 def _find_key_columns(table: Table) -> set[str]:
-    found = {fold(fact[0]) for fact in table.unique if len(fact) == 1}
+    found = set(map(fold, table.key_columns))
     if isinstance(table.unit, UnitColumn):
         found.add(fold(table.unit.column))
     return found | ({fold(table.unit.via)} if isinstance(table.unit, UnitVia) else set())

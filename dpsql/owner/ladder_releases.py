@@ -132,10 +132,9 @@ def measure_beyond(
 
 def has_one_row(policy: Policy, table: Table) -> bool:
     """Return whether a unit has at most one row, by a fact of the policy."""
-    facts = {fold(fact[0]) for fact in table.unique if len(fact) == 1}
     if isinstance(table.unit, UnitColumn):
-        return fold(table.unit.column) in facts
-    if not isinstance(table.unit, UnitVia) or fold(table.unit.via) not in facts:
+        return table.is_key(table.unit.column)
+    if not isinstance(table.unit, UnitVia) or not table.is_key(table.unit.via):
         return False
     parent = policy.table(table.unit.table)
     return parent is not None and has_one_row(policy, parent)

@@ -224,8 +224,7 @@ def _find_foreign_units(inspector: ExactQueries, table: Table, parent: Table) ->
             names_it = names_rows(column, parent.name, other)
             same = fold(column) == fold(other) and not is_bare_key(column)
             is_unit = isinstance(owner, UnitColumn) and fold(other) == fold(owner.column)
-            facts = {fold(fact[0]) for fact in parent.unique if len(fact) == 1}
-            if not (names_it or (same and (is_unit or fold(other) in facts))):
+            if not (names_it or (same and (is_unit or parent.is_key(other)))):
                 continue
             if _comparable_type(kind) != _comparable_type(expected):
                 continue
@@ -317,7 +316,7 @@ def _find_second_paths(
                 yield name, UnitColumn(name, own.kind)
         if table in path_of(policy.tables, parent):
             continue  # its rows find their unit here
-        for key in (fact[0] for fact in parent.unique if len(fact) == 1 and fold(fact[0]) != fold(whom)):
+        for key in (column for column in parent.key_columns if fold(column) != fold(whom)):
             for name, kind in columns:
                 same = fold(name) == fold(key) and not is_bare_key(name)
                 leads = same or names_rows(name, parent.name, key)

@@ -332,7 +332,7 @@ def _list_owned(table: Table) -> Iterator[ColumnOfTable]:
     """Yield the columns of a table whose values belong to one unit each, as the table itself says."""
     if table.unit is None or isinstance(table.unit, UnitRow):
         return
-    for column in (*table.owned, *(fact[0] for fact in table.unique if len(fact) == 1)):
+    for column in (*table.owned, *table.key_columns):
         yield fold(table.name), fold(column)
 
 

@@ -266,6 +266,15 @@ class Table:
                 "declare it as an integer, VARCHAR, UUID or DATE",
             )
 
+    @property
+    def key_columns(self) -> tuple[str, ...]:
+        """The columns that are unique alone."""
+        return tuple(columns[0] for columns in self.unique if len(columns) == 1)
+
+    def is_key(self, column: str) -> bool:
+        """Return whether a column is unique alone."""
+        return fold(column) in map(fold, self.key_columns)
+
     def _check_vouched(self, key: str) -> None:
         """Check the columns of which the owner vouches for all values: none is NULL, or none is below 0."""
         columns: tuple[str, ...] = getattr(self, key)

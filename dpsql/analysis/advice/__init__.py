@@ -348,14 +348,14 @@ _ADVICE: tuple[tuple[str, Callable[[RefusedStatement, exp.Expr, Obstacle], Advic
     ("two private tables are joined only", survey.advise_on_private_join),
 )
 """Words of a message, and what gives advice about it."""
-_BETTERED = ("there is no column ", " needs a public domain", " are not declared: say in how many groups ")
+_REPLACED = ("there is no column ", " needs a public domain", " are not declared: say in how many groups ")
 """Words of messages whose own fix gives way to one of advice."""
 
 
 def advise(of: RefusedStatement, refused: QueryRefused) -> None:
     """Give the obstacle of a refusal a better hint or a fix, where there is one."""
     one, node = refused.obstacles[0], refused.node
-    fixed = one.fix is not None and not any(words in one.message for words in _BETTERED)
+    fixed = one.fix is not None and not any(words in one.message for words in _REPLACED)
     if fixed and "function" in one.message and isinstance(node, exp.Expr):  # a nearest name is a guess
         known = foreign_functions.write_alike(of, node, one)
         refused.obstacles = (

@@ -153,5 +153,5 @@ def add_unit(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | No
 def _names_rows(of: RefusedStatement, key: exp.Column) -> bool:
     """Return whether a key is called as the number of something, or as a unique column of a private table."""
     private = (table for table in of.policy.tables.values() if not table.public)
-    unique = {fold(fact[0]) for table in private for fact in table.unique if len(fact) == 1}
-    return fold(key.name) in unique or re.search(r"(?i)(id|no|nr|key|number|uuid)\Z", key.name) is not None
+    called = re.search(r"(?i)(id|no|nr|key|number|uuid)\Z", key.name) is not None
+    return called or any(table.is_key(key.name) for table in private)

@@ -108,9 +108,14 @@ def join_on_shared_key(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> A
         return None
     sides = {fold(c.table) for c in equal.find_all(exp.Column)} if equal is not None else set()
     both = [n for n in of.list_tables(select) if fold(n.alias) in sides]
-    keys = {fold(key[0]) for n in both for key in n.table.unique if len(key) == 1}
     shared = (
-        [c for c in both[0].columns if fold(c) in keys and all(n.column(c) for n in both)] if both else []
+        [
+            c
+            for c in both[0].columns
+            if any(n.table.is_key(c) for n in both) and all(n.column(c) for n in both)
+        ]
+        if both
+        else []
     )
     if len(both) != len(sides) or len(both) != 2 or len(shared) != 1:
         return None

@@ -9,6 +9,7 @@ from dataclasses import field
 from sqlglot import exp
 from sqlglot.tokenizer_core import TokenType
 
+from dpsql.analysis.compiler import list_declared_tables
 from dpsql.analysis.schema_catalog import Catalog
 from dpsql.errors import Fix, QueryRefused, QuerySyntaxError
 from dpsql.language import (
@@ -100,16 +101,10 @@ class RefusedStatement:
 
     def list_tables(self, select: exp.Select) -> list[FromTable]:
         """Return the declared tables of a FROM clause."""
-        first = select.args.get("from_")
-        nodes = [first.this if first is not None else None, *(j.this for j in select.args.get("joins") or ())]
-        found = []
-        for node in nodes:
-            table = (
-                self.policy.table(node.name) if isinstance(node, exp.Table) and node.name.isascii() else None
-            )
-            if table is not None and isinstance(node, exp.Table):
-                found.append(FromTable(node.alias_or_name, table, node, self.columns(table)))
-        return found
+        return [
+            FromTable(node.alias_or_name, table, node, self.columns(table))
+            for node, table in list_declared_tables(self.policy, select)
+        ]
 
     def items(self, select: exp.Select, block: BlockText, begin: int) -> list[tuple[str, str]]:
         """Return the text of each item of a select list without its name, and its name, "" for none."""
@@ -167,5 +162,5 @@ def join_clause(of: RefusedStatement, table: Table, to: FromTable) -> tuple[str,
             if fold(column) == fold(domain.column):
                 return f"JOIN {table.name} USING ({column})", max(ends)
             return f"JOIN {table.name} ON {to.alias}.{column} = {table.name}.{domain.column}", max(ends)
-    keys = [key[0] for key in table.unique if len(key) == 1 and to.column(key[0]) is not None]
+    keys = [key for key in table.key_columns if to.column(key) is not None]
     return (f"JOIN {table.name} USING ({keys[0]})", max(ends)) if table.public and len(keys) == 1 else None

@@ -18,7 +18,12 @@ from sqlglot.tokenizer_core import TokenType
 from dpsql.analysis.advice.refused_statement import Advice, FromTable, RefusedStatement, add_clause
 from dpsql.analysis.aggregate_functions import aggregate_name
 from dpsql.analysis.compiled_relation import Cte, Relation, Scope
-from dpsql.analysis.compiler import RecoveryPoint, StatementCompiler, list_conjuncts
+from dpsql.analysis.compiler import (
+    RecoveryPoint,
+    StatementCompiler,
+    list_conjuncts,
+    list_equated_columns,
+)
 from dpsql.analysis.schema_catalog import Catalog
 from dpsql.analysis.typed_expression import Typed
 from dpsql.errors import Fix, Obstacle, QueryRefused
@@ -361,16 +366,12 @@ def _list_equated(
     where = select.args.get("where")
     parts = list_conjuncts(join.args.get("on"))
     parts += [] if where is None or join.args.get("side") else list_conjuncts(where.this)
-    for part in parts:
-        sides = (part.this, part.expression) if isinstance(part, exp.EQ) else ()
-        for a, b in (sides, sides[::-1]) if sides else ():
-            if not isinstance(a, exp.Column) or not isinstance(b, exp.Column):
-                continue
-            theirs = right.column(b.name) if fold(b.table or right.alias) == fold(right.alias) else None
-            for other in before:
-                mine = other.column(a.name) if fold(a.table or other.alias) == fold(other.alias) else None
-                if mine is not None and theirs is not None:
-                    yield other, mine, theirs
+    for a, b in list_equated_columns(parts):
+        theirs = right.column(b.name) if fold(b.table or right.alias) == fold(right.alias) else None
+        for other in before:
+            mine = other.column(a.name) if fold(a.table or other.alias) == fold(other.alias) else None
+            if mine is not None and theirs is not None:
+                yield other, mine, theirs
 
 
 def _find_unique_key(
