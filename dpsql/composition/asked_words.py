@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 
 from dpsql.analysis import Catalog
+from dpsql.kernel.tree import literal_sql
 from dpsql.language import write_name
 from dpsql.lazy_pattern import lazy_pattern
 from dpsql.policy import Policy, Table, ValuesDomain
@@ -66,7 +67,7 @@ def read_words(text: str, policy: Policy, catalog: Catalog) -> tuple[str, str] |
     read |= {*keys, *named, *conditions.values(), *policy.tables}
     group = [write_name(key) for key in keys]
     shown = [*group, f"{call}({measured if measured == '*' else write_name(measured)})"]
-    where = [f"{write_name(n)} = '{v.replace(chr(39), chr(39) * 2)}'" for n, v in conditions.items()]
+    where = [f"{write_name(n)} = {literal_sql(v)}" for n, v in conditions.items()]
     written = f"SELECT {', '.join(shown)} FROM {main.name}"
     written += f" WHERE {' AND '.join(where)}" if where else ""
     return written + (f" GROUP BY {', '.join(group)}" if group else ""), _tell_unread(text, read)
