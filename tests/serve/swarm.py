@@ -210,6 +210,20 @@ def prepare(
     return policy
 
 
+def await_event(
+    path: Path, began: int, event: str, process: subprocess.Popen[str]
+) -> tuple[str, re.Match[str] | None]:
+    """Return the log's text with an event's port; a thread of the server writes it after what it prints."""
+    deadline = time.monotonic() + 30
+    while True:
+        ended = process.poll() is not None
+        text = path.read_text()[began:]
+        found = re.search(rf'"event":\s*"{event}".*?:(\d+)".*\n', text)
+        if found or ended or time.monotonic() > deadline:
+            return text, found
+        time.sleep(0.01)
+
+
 @contextmanager
 def serving(policy: Path, *, log: str = "server.log", prefix: Sequence[str] = ()) -> Iterator[Served]:
     """Run a server on a policy; it is killed at the block's end if it has not ended. Its log is a file."""
@@ -229,8 +243,7 @@ def serving(policy: Path, *, log: str = "server.log", prefix: Sequence[str] = ()
         for line in process.stdout:
             if line.startswith("ready"):
                 break
-        text = path.read_text()[began:]
-        ready = re.search(r'"event":\s*"ready".*?:(\d+)"', text)
+        text, ready = await_event(path, began, "ready", process)
         if ready is None:
             raise RuntimeError(f"the server did not start: {text}")
         metrics = re.search(r'"event":\s*"metrics".*?:(\d+)"', text)
