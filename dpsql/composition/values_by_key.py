@@ -3,12 +3,13 @@
 `cost > (SELECT AVG(w.cost) FROM visits w WHERE w.day = v.day)` compares each row with a number that depends
 on the rows of other units. The averages of all keys are one release of groups; what is counted is another,
 which reads them as a constant, whatever they are (adaptive composition). Where the key around the subquery
-is one of a public table, the groups are those of its rows that meet the conditions on it. Beside the aggregates of groups, such as in the share
-`COUNT(*) / (SELECT COUNT(*) FROM visits w WHERE w.day = v.day)`, the key is one of the groups: the two are
-releases that are joined on it.
+is one of a public table, the groups are those of its rows that meet the conditions on it. Beside the
+aggregates of groups, as in the share `COUNT(*) / (SELECT COUNT(*) FROM visits w WHERE w.day = v.day)`, the
+key is one of the groups: the two are releases that are joined on it.
 
-The constant is a list of texts with a number and its key, so it is one like that of IN; a number is the same
-after it was written and read. A key without rows has no number, and SQL's aggregate of no rows is NULL, too.
+The constant is a list of texts with a number and its key, so it is one like that of IN; a number is the
+same after it was written and read. A key without rows has no number, and SQL's aggregate of no rows is
+NULL, too.
 """
 
 from __future__ import annotations
