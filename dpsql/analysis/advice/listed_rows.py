@@ -156,6 +156,17 @@ def _write_names_out(of: RefusedStatement, select: exp.Select, start: int, end: 
     return "".join([*parts, text[at:end]])
 
 
+def count_existing(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
+    """Count the rows of which EXISTS asks whether there are any."""
+    asked, block = re.match(r"(?is)\s*SELECT\s+(?:NOT\s+)?EXISTS\s*\(", of.text), None
+    if asked is not None:
+        block = of.outline.block(asked.end())
+    if block is None or block.from_ is None or block.clause(TokenType.GROUP_BY) is not None:
+        return None
+    whole = f"SELECT COUNT(*) {of.text[block.from_.start : _cut(block)].strip()}"
+    return whole, Fix(whole, 0, len(of.text), asks="how many there are")
+
+
 def count_starred_rows(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
     """Count rows where all columns of private rows are asked for."""
     tree = of.query.tree
