@@ -54,7 +54,8 @@ def with_values_by_key(query: Query, provenance: Provenance) -> exp.Query:
             continue
         tie = read_tie(inner, columns_of)
         if tie is not None and _is_of_group(sub, around):
-            sub.replace(keep_title(sub, _read_group(sub, tie)))
+            if provenance.find_unit(inner, list_ctes_of(around, provenance)) is not None:
+                sub.replace(keep_title(sub, _read_group(sub, tie)))
             continue
         if tie is None or any(aggregate_name(call) not in _OF_NUMBERS for call in calls):
             continue
