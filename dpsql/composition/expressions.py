@@ -34,6 +34,8 @@ from dpsql.policy import fold
 _ARITHMETIC: Mapping[type[exp.Expr], str] = {exp.Add: "add", exp.Sub: "sub", exp.Mul: "mul", exp.Div: "div"}
 _SMOOTH = {
     **{name: name for name in ("ln", "log10", "log2", "sqrt", "cbrt", "exp", "abs", "greatest", "least")},
+    **{name: name for name in ("floor", "ceil", "trunc")},
+    "ceiling": "ceil",
     "power": "power",
     "pow": "power",
 }
