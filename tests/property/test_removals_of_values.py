@@ -145,7 +145,7 @@ class Removals:
             stage.connection.execute("PRAGMA disable_optimizer")
         for form in forms:
             self.tally.certified[form] |= certified(claim)
-            self.tally.reached[form] |= reached
+            self.tally.reached[form] |= reached & certified(claim)
         return ""
 
     def hunt(self, mutant: Mutant, batches: int = 12) -> str:

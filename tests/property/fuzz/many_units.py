@@ -111,8 +111,10 @@ def _public_rows(rng: Random) -> str:
 
 def _anti_join(rng: Random) -> str:
     more = rng.choice(("", " AND v.flag", " AND v.ms > 2"))
-    keys, by = rng.choice((("", ""), ("", ""), ("p.category, ", " GROUP BY p.category")))
-    return f"SELECT {keys}COUNT(*) AS n FROM pages p LEFT JOIN visits v ON v.page = p.page{more} WHERE v.page IS NULL{by}"
+    what, by = rng.choice(
+        (("COUNT(*)", ""), ("p.page", ""), ("p.category, COUNT(*)", " GROUP BY p.category"))
+    )
+    return f"SELECT {what} AS n FROM pages p LEFT JOIN visits v ON v.page = p.page{more} WHERE v.page IS NULL{by}"
 
 
 def _unit_rows(rng: Random) -> str:
