@@ -333,11 +333,12 @@ class WithExcess(KeepsQuote):
         # What 1 of the excess is worth is what makes both move by as much.
         worth = float(max(-least, most) * own.step / count.step)
         value, excess = found.value, noise.excess_of(noisy, last, at, worth) * worth
+        down = -excess if noise.leads(last) else excess
 
         def ends(level: Fraction, low: FloatArray, high: FloatArray) -> tuple[FloatArray, FloatArray]:
             width = noise.sum_half_width(last, at, worth, level)
-            below = value + excess - width if noise.leads(last) else value - excess - width
-            return np.minimum(low, below) if least < 0 else low, np.maximum(high, value + excess + width)
+            below, above = (width + e + own.most_beyond(e) for e in (down, excess))
+            return np.minimum(low, value - below) if least < 0 else low, np.maximum(high, value + above)
 
         level, wide = self._level()
         low, high = ends(level, found.low, found.high)
