@@ -37,7 +37,7 @@ from dpsql.errors import InternalError, with_article
 from dpsql.estimates import Average, Deviation, Formula, RowCount, Variance, decimal, with_noun
 from dpsql.kernel.tree import Case, Expr, Steps, conjunction, kept
 from dpsql.kernel.tree.exact import whole
-from dpsql.language import AllGroups, Scalar
+from dpsql.language import AboveThreshold, AllGroups, Scalar, TopK
 from dpsql.lazy_dataclass import dataclass
 
 
@@ -285,7 +285,7 @@ def find_excesses(plan: Plan, searches: Sequence[BoundSearch], found: Sequence[i
     alone = isinstance(plan.selection, Scalar) and not plan.key_types
     if plan.options.cut == "NOISE_ONLY" or plan.cells is not None or plan.values is not None:
         return ()
-    if not alone and not _shows_every_group(plan):
+    if not alone and not _knows_groups(plan):
         return ()
     made = []
     for search, (each, place) in enumerate(zip(searches, found, strict=True)):
@@ -340,11 +340,12 @@ def bound_worth(count: ReleasedAggregate) -> tuple[Fraction, Fraction]:
     return Fraction(0), Fraction(1)
 
 
-def _shows_every_group(plan: Plan) -> bool:
+def _knows_groups(plan: Plan) -> bool:
+    """Return whether groups are declared ones, whose existence depends on no unit: shown, or selected by noise."""
     selection = plan.selection
+    every = isinstance(selection, AllGroups) and selection.limit is None
     return (
-        isinstance(selection, AllGroups)
-        and selection.limit is None
+        (every or isinstance(selection, (TopK, AboveThreshold)))
         and plan.domain_size is not None
         and plan.partitions is None
         and plan.existence is None
