@@ -292,6 +292,7 @@ _ADVICE: tuple[tuple[str, Callable[[RefusedStatement, exp.Expr, Obstacle], Advic
     ("released and private rows do not meet", listed_rows.count_rows),
     ("a private statement is one SELECT", listed_rows.count_rows),
     ("this one releases nothing", listed_rows.count_rows),
+    ("no private table reaches the outermost SELECT", listed_rows.count_existing),
     ("no private table reaches the outermost SELECT", listed_rows.count_rows),
     ("the privacy unit cannot be a group key", listed_rows.count_units_by_number),
     ("the privacy unit cannot be a group key", group_keys.drop_key),
