@@ -13,7 +13,7 @@ from dpsql.analysis.advice.refused_statement import Advice, RefusedStatement, ad
 from dpsql.analysis.aggregate_functions import aggregate_name
 from dpsql.analysis.released.released_calls import is_released
 from dpsql.errors import Fix, Obstacle
-from dpsql.language import walk_tree
+from dpsql.language import walk_tree, write_name
 from dpsql.policy import fold
 
 
@@ -31,6 +31,8 @@ def group_by_items(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advic
         return None
     group = select.args.get("group")
     known = list(group.expressions) if group is not None else []
+    if (quoted := _name_quoted_keys(of, select, known)) is not None:
+        return quoted
     plain = [i for i in items if not any(aggregate_name(n) for n in walk_tree(i)) and i not in known]
     block = of.outline.block(of.query.source.position(select.expressions[0]))
     if block is None or block.from_ is None or not plain:
@@ -55,6 +57,17 @@ def group_by_items(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advic
     if last is None:
         return None
     return f"GROUP BY {text[last[0] : last[1]]}, {keys}", Fix(f", {keys}", last[1], last[1])
+
+
+def _name_quoted_keys(of: RefusedStatement, select: exp.Select, keys: list[exp.Expr]) -> Advice | None:
+    """Write the names that GROUP BY has in single quotes, as texts."""
+    names = {fold(name): name for item in select.expressions if (name := item.alias_or_name)}
+    fixes = [
+        Fix(write_name(names[fold(key.name)]), key.meta["start"], key.meta["end"] + 1)
+        for key in keys
+        if isinstance(key, exp.Literal) and key.is_string and fold(key.name) in names and "end" in key.meta
+    ]
+    return (f"GROUP BY {fixes[0].text}", replace(fixes[0], also=tuple(fixes[1:]))) if fixes else None
 
 
 def order_by_last(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:

@@ -155,7 +155,8 @@ def join_clause(of: RefusedStatement, table: Table, to: FromTable) -> tuple[str,
         if mine is None or unit is None:
             return None
         same = fold(mine) == fold(unit) and to.unit is not None
-        on = f"USING ({mine})" if same else f"ON {to.alias}.{unit} = {table.name}.{mine}"
+        keys = [key for key in table.key_columns if to.column(key) is not None and fold(key) != fold(mine)]
+        on = f"USING ({', '.join([mine, *keys])})" if same else f"ON {to.alias}.{unit} = {table.name}.{mine}"
         return f"JOIN {table.name} {on}", max(ends)
     for column, domain in to.table.domain.items():
         if isinstance(domain, TableDomain) and fold(domain.table) == fold(table.name):

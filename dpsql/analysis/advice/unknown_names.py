@@ -8,7 +8,15 @@ from dataclasses import replace
 
 from sqlglot import exp
 
-from dpsql.analysis.advice.meant_names import find_meant
+from dpsql.analysis.advice.meant_names import (
+    drop_remark,
+    find_meant,
+    find_measure,
+    join_words,
+    list_meant,
+    name_list,
+    quote_text,
+)
 from dpsql.analysis.advice.refused_statement import (
     Advice,
     FromTable,
@@ -20,9 +28,9 @@ from dpsql.analysis.aggregate_functions import aggregate_calls, aggregate_name
 from dpsql.analysis.compiler import function_name
 from dpsql.errors import Fix, Obstacle
 from dpsql.language import (
-    call_end,
     find_nodes,
     replace_name,
+    walk_tree,
     write_name,
 )
 from dpsql.policy import CsvSource, Table, TableDomain, UnitColumn, ValuesDomain, fold
@@ -42,6 +50,9 @@ def advise_on_column(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Adv
     )
     if own is not None and own.column(node.name) is not None and fold(own.alias) != fold(own.table.name):
         return f"did you mean {own.alias}.{node.name}?", replace_name(node.args["table"], own.alias)
+    unnamed = _name_of_table(of, node, hidden) if isinstance(node, exp.Column) else None
+    if unnamed is not None:
+        return unnamed
     said = re.fullmatch(r"did you mean ([\w.]+)\?", one.hint or "")
     if said is not None and one.fix is None and isinstance(node, exp.Column) and node.table:
         span, parent = of.outline.span(node), node.parent
@@ -68,27 +79,33 @@ def advise_on_column(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Adv
         found = found or name_aggregate(of, node) or _quote_declared_value(of, node, tables)
         found = found or _find_domain_of_table(of, node, tables) or _repeat_number(of, written, around)
         if found is None and not any(n.column(node.name) for n in tables):
-            found = _find_in_tables(of, node, tables) or _name_table(of, node, tables)
+            found = find_measure(
+                of, node, [n for n in tables if not node.table or fold(n.alias) == fold(node.table)]
+            )
+            found = found or _find_in_tables(of, node, tables) or _name_table(of, node, tables)
             found = found or _name_item(of, node, select)
         if found is not None:
             return found
-    if not isinstance(node, exp.Column) or select is None or (one.hint or "").startswith("did you mean"):
+    if not isinstance(node, exp.Column) or select is None:
         return None
     named = of.list_tables(select)
     here = [n for n in named if not node.table or fold(n.alias) == fold(node.table)] or named
+    if (one.hint or "").startswith("did you mean"):
+        return list_meant(of, node, here)
     if any(n.column(node.name) for n in here if not node.table):
         return None  # it exists, but not in this place
     return (
-        _drop_remark(of, node)
-        or _join_words(of, node, named)
+        drop_remark(of, node)
+        or join_words(of, node, named)
         or advise_on_renamed_column(of, node, one)
-        or _name_list(of, node, select)
-        or _quote_text(of, node)
+        or name_list(of, node, select)
+        or quote_text(of, node)
         or _copy_other_side(of, node, here)
         or _find_in_tables(of, node, named)
         or _find_by_word(of, node, here)
         or _use_unit(of, node, here)
         or _add_inner_key(of, node, select)
+        or list_meant(of, node, here)
     )
 
 
@@ -325,45 +342,6 @@ def _add_inner_key(of: RefusedStatement, node: exp.Column, select: exp.Select) -
     return f"GROUP BY {of.text[grouped[0] : grouped[1]]}, {name} in the subquery", fix
 
 
-def _name_list(of: RefusedStatement, node: exp.Column, select: exp.Select) -> Advice | None:
-    """Advise to name the column of a list: `SELECT item FROM UNNEST(['a', 'b'])` lacks `AS t(item)`."""
-    first, found = select.args.get("from_"), [m.start() for m in re.finditer(r"(?i)\bunnest\b", of.text)]
-    if first is None or not isinstance(first.this, exp.Unnest) or select.args.get("joins"):
-        return None
-    if first.this.args.get("alias") is not None or node.table or len(found) != 1:
-        return None
-    end = call_end(of.query.source, found[0])
-    return (f"AS t({node.name})", Fix(f" AS t({node.name})", end + 1, end + 1)) if end >= 0 else None
-
-
-def _drop_remark(of: RefusedStatement, node: exp.Column) -> Advice | None:
-    """Leave out what stands behind `//` to the end of a line: it is a remark in other languages."""
-    at = node.this.meta.get("start", 0)
-    found = re.search(r"[ \t]*//[ \t]*\Z", of.text[:at])
-    end = of.text.find("\n", at)
-    if found is None or end < 0:
-        return None
-    return "-- begins a remark", Fix("", found.start(), end, guess=f"that `{of.text[at:end]}` is a remark")
-
-
-def _join_words(of: RefusedStatement, node: exp.Column, named: list[FromTable]) -> Advice | None:
-    """`order-id`, which is a difference, where there is a column `order_id`."""
-    whole = node.parent
-    sides = (whole.this, whole.expression) if isinstance(whole, exp.Sub) else ()
-    span = of.outline.span(whole) if whole is not None and sides else None
-    written = "_".join(side.name for side in sides if isinstance(side, exp.Column))
-    column = next((c for n in named if (c := n.column(written)) is not None), None)
-    return (column, Fix(column, *span)) if column is not None and span is not None else None
-
-
-def _quote_text(of: RefusedStatement, node: exp.Column) -> Advice | None:
-    """Advise to write a value in single quotes: double quotes stand around names."""
-    if node.table or not node.this.args.get("quoted") or "start" not in node.this.meta:
-        return None
-    text = "'" + node.name.replace("'", "''") + "'"
-    return f"{text} is a text", Fix(text, node.this.meta["start"], node.this.meta["end"] + 1)
-
-
 def _copy_other_side(of: RefusedStatement, node: exp.Column, here: list[FromTable]) -> Advice | None:
     """`a.id = b.user_id`, where a has a user_id."""
     parent = node.parent
@@ -414,11 +392,29 @@ def _find_in_tables(of: RefusedStatement, node: exp.Column, named: list[FromTabl
     (table, (join, at)), guess = joins[0], f"{node.name} of {joins[0][0].name}" if len(joins) > 1 else ""
     if node.table:  # the table that has it is named in its place
         renamed = replace_name(node.args["table"], table.name)
-        asks = "" if _has_row_each(table) else f"a row for each row of {table.name}"
+        asks = "" if _has_row_each(table, join) else f"a row for each row of {table.name}"
         fix = None if renamed is None else replace(renamed, also=(Fix(f" {join}", at, at),), asks=asks)
         return f"{node.name} is a column of {table.name}: {join}", fix
-    asks = "" if _has_row_each(table) or not _counts_rows(node) else f"a row for each row of {table.name}"
+    asks = (
+        "" if _has_row_each(table, join) or not _counts_rows(node) else f"a row for each row of {table.name}"
+    )
     return f"{node.name} is a column of {table.name}: {join}", Fix(f" {join}", at, at, asks=asks, guess=guess)
+
+
+def _name_of_table(of: RefusedStatement, node: exp.Column, named: list[FromTable]) -> Advice | None:
+    """Give a table of FROM without a name of its own the name that stands before its column."""
+    taken = {fold(n.alias) for n in named} | {fold(n.table.name) for n in named}
+    plain = [
+        n
+        for n in named
+        if fold(n.alias) == fold(n.table.name) and not re.search(rf"(?i)\b{re.escape(n.alias)}\s*\.", of.text)
+    ]
+    having = [n for n in plain if n.column(node.name) is not None]
+    if not node.table or fold(node.table) in taken or len(having) != 1 or len(named) < 2:
+        return None
+    ends = [each.meta["end"] + 1 for each in walk_tree(having[0].node) if "end" in each.meta]
+    written = f"{having[0].table.name} {node.table}"
+    return written, Fix(f" {node.table}", max(ends), max(ends)) if ends else None
 
 
 def _has_value(of: RefusedStatement, table: Table, node: exp.Column) -> bool:
@@ -431,10 +427,11 @@ def _has_value(of: RefusedStatement, table: Table, node: exp.Column) -> bool:
     return of.catalog.count(f'SELECT 1 FROM "{table.name}" WHERE "{column}" = \'{text}\' LIMIT 1') > 0
 
 
-def _has_row_each(table: Table) -> bool:
-    """Return whether a joined table adds no rows: it is public, or has one row a unit."""
+def _has_row_each(table: Table, join: str) -> bool:
+    """Return whether a joined table adds no rows: it is public, has one row a unit, or is joined by a key."""
     unit = table.unit.column if isinstance(table.unit, UnitColumn) else None
-    return table.public or any([fold(c) for c in key] == [fold(unit or "")] for key in table.unique)
+    by_key = any(fold(key) in re.findall(r"\w+", fold(join)) for key in table.key_columns)
+    return table.public or by_key or any([fold(c) for c in key] == [fold(unit or "")] for key in table.unique)
 
 
 def _counts_rows(node: exp.Column) -> bool:
