@@ -62,6 +62,9 @@ def _propose(text: str, values: list[str]) -> str:
     (": did you mean 'Old Town'?", ": did you mean 'F'?", " (they are 'Germany')")
     """
     folded = {value.casefold().strip(): value for value in reversed(values)}
+    parts = [folded.get(part.casefold().strip(), "") for part in text.split(",")]
+    if len(parts) > 1 and all(parts):
+        return f": did you mean {', '.join(repr(value) for value in parts)}?"
     close = difflib.get_close_matches(text.casefold().strip(), folded, 1, _NEAR)
     if close:
         return f": did you mean '{folded[close[0]]}'?"

@@ -185,9 +185,11 @@ def _find_repairs(text: str, tokens: list[Token], at: int) -> Iterator[_Repair]:
     parts = parts or any(True for token in rest for _ in _find_spellings(token))
     parts = parts or any(t.token_type in (TokenType.STRING, TokenType.NUMBER) for t in rest)
     for first, last in ((i, len(tokens) - 1), (i - 2, i - 2), (i - 1, i - 1)):
-        dropped = tokens[first : last + 1] if first >= 0 else []
-        left = text[dropped[0].start : dropped[-1].end + 1] if dropped else ""
-        fix = Fix("", tokens[first - 1].end + 1 if first > 0 else 0, tokens[last].end + 1)
+        if first < 0:
+            continue
+        dropped = tokens[first : last + 1]
+        left = text[dropped[0].start : dropped[-1].end + 1]
+        fix = Fix("", tokens[first - 1].end + 1 if first else 0, dropped[-1].end + 1)
         if first == i and not parts and here.text.upper() not in ("TOP", "ARGMAX", "ABOVE", "%"):
             yield replace(fix, guess=f"that `{left}` asks nothing"), f"leave `{left}` out"
         elif (

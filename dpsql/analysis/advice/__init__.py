@@ -316,6 +316,7 @@ _ADVICE: tuple[tuple[str, Callable[[RefusedStatement, exp.Expr, Obstacle], Advic
     ("TOTALS is not supported", foreign_forms.write_rollup),
     ("an INTERVAL is added to a DATE", suggested_changes.write_type_of_date),
     ("this text is not a valid ", foreign_forms.compare_with_null),
+    ("no value in the public domain of the keys", foreign_forms.ask_for_null),
     ("this text has an offset or a zone", written_values.drop_offset),
     ("this text is not a valid BIGINT", suggested_changes.write_month_number),
     ("this text is not a valid DATE", written_values.compare_month),

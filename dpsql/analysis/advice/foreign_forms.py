@@ -398,6 +398,18 @@ def compare_with_null(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Ad
     return written, Fix(written, start, end)
 
 
+def ask_for_null(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
+    """Write IS NULL for the comparison with NULL by which no group is left."""
+    for null in of.query.tree.find_all(exp.Null):
+        whole = null.parent
+        span = None if whole is None else of.outline.span(of.original(whole.this))
+        found = None if span is None else re.compile(r"(?i)\s*(?:=|<>|!=)\s*NULL\b").match(of.text, span[1])
+        if found is not None and isinstance(whole, (exp.EQ, exp.NEQ)):
+            written = f" IS {'NOT ' * isinstance(whole, exp.NEQ)}NULL"
+            return written.strip(), Fix(written, *found.span())
+    return None
+
+
 def compare_with_zero(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
     """Write `x <> 0` for a number that stands as a condition."""
     span = of.outline.span(of.original(node))

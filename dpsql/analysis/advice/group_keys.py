@@ -52,11 +52,24 @@ def group_by_items(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advic
     if group is None:
         # Without the clause the statement has no meaning that this could change.
         at = block.before(TokenType.GROUP_BY)
-        return f"GROUP BY {keys}", add_clause(text, at, f"GROUP BY {keys}")
+        return f"GROUP BY {keys}", replace(
+            add_clause(text, at, f"GROUP BY {keys}"), also=_take_outer(of, select, keys)
+        )
     last = of.outline.span(known[-1]) if known else None
     if last is None:
         return None
     return f"GROUP BY {text[last[0] : last[1]]}, {keys}", Fix(f", {keys}", last[1], last[1])
+
+
+def _take_outer(of: RefusedStatement, select: exp.Select, keys: str) -> tuple[Fix, ...]:
+    """Take the GROUP BY of a subquery that lacks it from the block around, which does not show the keys."""
+    outer = select.parent_select
+    block = None if outer is None else of.outline.block(of.query.source.position(outer.expressions[0]))
+    clause = None if block is None else block.clause(TokenType.GROUP_BY)
+    if outer is None or block is None or clause is None or keys in outer.named_selects:
+        return ()
+    stop = block.stop(clause)
+    return (Fix("", clause.start, stop),) if of.text[clause.end + 1 : stop].strip() == keys else ()
 
 
 def _name_quoted_keys(of: RefusedStatement, select: exp.Select, keys: list[exp.Expr]) -> Advice | None:

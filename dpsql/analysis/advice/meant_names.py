@@ -33,6 +33,8 @@ _PARTS |= {
 """Parts of a day that people take for columns."""
 _TIMES = frozenset({"at", "on", "created", "datetime", "dt", "of", "time", "timestamp", "ts", "when"})
 """Words of the names of a day that say nothing more."""
+_LABELS = frozenset({"category", "class", "group", "kind", "label", "name", "type"})
+"""Last words of the names of texts."""
 _SALES = frozenset(
     {"amount", "income", "revenue", "sales", "spend", "spending", "spent", "turnover", "value"}
 )
@@ -70,6 +72,13 @@ def find_meant(of: RefusedStatement, node: exp.Column, named: list[FromTable]) -
         return rename_column(of, node, near[0])
     if len(short) == 1:
         return _guess_column(of, node, short[0])
+    texts = [
+        each
+        for each, kind in listed
+        if kind.name == "VARCHAR" and _begins(name.split("_")[0], _words(each)[0])
+    ]
+    if len(texts) == 1 and name.split("_")[-1] in _LABELS:
+        return _guess_column(of, node, texts[0])
     for one in here:
         for column, domain in one.table.domain.items():
             if isinstance(domain, TableDomain) and fold(domain.table) in (f"{name}s", f"{name}es"):
@@ -129,7 +138,11 @@ def list_meant(of: RefusedStatement, node: exp.Column, here: list[FromTable]) ->
     known = [c for n in here for c in n.columns if fold(node.name) in _words(c)]
     if len(known) > 1:
         return f"did you mean {' or '.join(map(write_name, known[:4]))}?", None
-    numbers = _list_measures(of, node, here)
+    select = node.find_ancestor(exp.Select)
+    derived = select is None or any(
+        isinstance(each.parent, (exp.From, exp.Join)) for each in select.find_all(exp.Subquery)
+    )
+    numbers = [] if derived else _list_measures(of, node, here)
     close = difflib.get_close_matches(fold(node.name), [fold(name) for name in numbers], 1)
     return (f"columns here: {', '.join(numbers)[:200]}", None) if numbers and not close else None
 

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from sqlglot import exp
 
+from dpsql.analysis.advice.joined_tables import find_in_tables, name_of_table
 from dpsql.analysis.advice.meant_names import (
     drop_remark,
     find_meant,
@@ -28,12 +29,10 @@ from dpsql.analysis.aggregate_functions import aggregate_calls, aggregate_name
 from dpsql.analysis.compiler import function_name
 from dpsql.errors import Fix, Obstacle
 from dpsql.language import (
-    find_nodes,
     replace_name,
-    walk_tree,
     write_name,
 )
-from dpsql.policy import CsvSource, Table, TableDomain, UnitColumn, ValuesDomain, fold
+from dpsql.policy import CsvSource, TableDomain, ValuesDomain, fold
 
 
 def advise_on_column(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
@@ -50,7 +49,7 @@ def advise_on_column(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Adv
     )
     if own is not None and own.column(node.name) is not None and fold(own.alias) != fold(own.table.name):
         return f"did you mean {own.alias}.{node.name}?", replace_name(node.args["table"], own.alias)
-    unnamed = _name_of_table(of, node, hidden) if isinstance(node, exp.Column) else None
+    unnamed = name_of_table(of, node, hidden) if isinstance(node, exp.Column) else None
     if unnamed is not None:
         return unnamed
     said = re.fullmatch(r"did you mean ([\w.]+)\?", one.hint or "")
@@ -82,7 +81,7 @@ def advise_on_column(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Adv
             found = find_measure(
                 of, node, [n for n in tables if not node.table or fold(n.alias) == fold(node.table)]
             )
-            found = found or _find_in_tables(of, node, tables) or _name_table(of, node, tables)
+            found = found or find_in_tables(of, node, tables) or _name_table(of, node, tables)
             found = found or _name_item(of, node, select)
         if found is not None:
             return found
@@ -101,7 +100,7 @@ def advise_on_column(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Adv
         or name_list(of, node, select)
         or quote_text(of, node)
         or _copy_other_side(of, node, here)
-        or _find_in_tables(of, node, named)
+        or find_in_tables(of, node, named)
         or _find_by_word(of, node, here)
         or _use_unit(of, node, here)
         or _add_inner_key(of, node, select)
@@ -268,9 +267,15 @@ def _quote_declared_value(of: RefusedStatement, node: exp.Column, named: list[Fr
 
 def _name_item(of: RefusedStatement, node: exp.Column, select: exp.Select) -> Advice | None:
     """Name the only call without a name of a subquery in FROM as the query around it does."""
-    derived = getattr(select.args.get("from_"), "this", None)
-    inner = derived.this if isinstance(derived, exp.Subquery) else None
-    if not isinstance(inner, exp.Select) or inner.args.get("distinct") or node.table:
+    sources = [
+        getattr(select.args.get("from_"), "this", None),
+        *(j.this for j in select.args.get("joins") or ()),
+    ]
+    derived = [each for each in sources if isinstance(each, exp.Subquery)]
+    inner = derived[0].this if len(derived) == 1 else None
+    if not isinstance(inner, exp.Select) or inner.args.get("distinct"):
+        return None
+    if node.table and fold(node.table) != fold(derived[0].alias):
         return None
     unnamed = [i for i, e in enumerate(inner.expressions) if not e.alias and not isinstance(e, exp.Column)]
     block = of.outline.block(of.query.source.position(inner.expressions[0]))
@@ -292,6 +297,10 @@ def _name_table(of: RefusedStatement, node: exp.Column, named: list[FromTable]) 
     if there is not None and isinstance(node.parent, exp.Distinct) and not there.public and len(units) == 1:
         return rename_column(of, node, units.pop())
     if there is not None and joins and fold(function_name(node.parent or node) or "") == "count":
+        if len(units) == 1 and there.is_key(next(iter(units))):  # each row of it is a unit
+            counted = f"DISTINCT {units.pop()}"
+            fix = replace_name(node.this, node.name)
+            return f"COUNT({counted})", None if fix is None else replace(fix, text=counted)
         keys = re.search(r"USING \((\w+)\)", joins[0][0])
         if keys is None:
             return None
@@ -368,78 +377,3 @@ def _use_unit(of: RefusedStatement, node: exp.Column, here: list[FromTable]) -> 
     if not counted or len(set(units)) != 1 or "id" not in fold(node.name):
         return None
     return rename_column(of, node, units[0])
-
-
-def _find_in_tables(of: RefusedStatement, node: exp.Column, named: list[FromTable]) -> Advice | None:
-    """Find a column of another table: of FROM under another alias, or one that can be joined."""
-    parent = node.parent
-    sides = [side.sql() for side in (parent.this, parent.expression)] if isinstance(parent, exp.EQ) else []
-    for other in named:
-        name = other.column(node.name)
-        if name is not None and node.table and f"{other.alias}.{name}" not in sides:
-            return f"did you mean {other.alias}.{name}?", replace_name(node.args["table"], other.alias)
-    joins = []
-    for table in of.policy.tables.values():
-        known = {fold(c) for c in of.columns(table)}
-        mine = [n for n in named if not node.table or fold(n.alias) == fold(node.table)]
-        if fold(node.name) in known and not any(join_clause(of, table, n) for n in mine):
-            mine = named  # the table that is named does not reach it, but another one may
-        if fold(node.name) in known:
-            joins += [(table, join) for join in (join_clause(of, table, n) for n in mine) if join][:1]
-    if not joins:
-        return None
-    joins.sort(key=lambda each: not _has_value(of, each[0], node))
-    (table, (join, at)), guess = joins[0], f"{node.name} of {joins[0][0].name}" if len(joins) > 1 else ""
-    if node.table:  # the table that has it is named in its place
-        renamed = replace_name(node.args["table"], table.name)
-        asks = "" if _has_row_each(table, join) else f"a row for each row of {table.name}"
-        fix = None if renamed is None else replace(renamed, also=(Fix(f" {join}", at, at),), asks=asks)
-        return f"{node.name} is a column of {table.name}: {join}", fix
-    asks = (
-        "" if _has_row_each(table, join) or not _counts_rows(node) else f"a row for each row of {table.name}"
-    )
-    return f"{node.name} is a column of {table.name}: {join}", Fix(f" {join}", at, at, asks=asks, guess=guess)
-
-
-def _name_of_table(of: RefusedStatement, node: exp.Column, named: list[FromTable]) -> Advice | None:
-    """Give a table of FROM without a name of its own the name that stands before its column."""
-    taken = {fold(n.alias) for n in named} | {fold(n.table.name) for n in named}
-    plain = [
-        n
-        for n in named
-        if fold(n.alias) == fold(n.table.name) and not re.search(rf"(?i)\b{re.escape(n.alias)}\s*\.", of.text)
-    ]
-    having = [n for n in plain if n.column(node.name) is not None]
-    if not node.table or fold(node.table) in taken or len(having) != 1 or len(named) < 2:
-        return None
-    ends = [each.meta["end"] + 1 for each in walk_tree(having[0].node) if "end" in each.meta]
-    written = f"{having[0].table.name} {node.table}"
-    return written, Fix(f" {node.table}", max(ends), max(ends)) if ends else None
-
-
-def _has_value(of: RefusedStatement, table: Table, node: exp.Column) -> bool:
-    """Return whether a public table has the text that a column is compared with."""
-    other = node.parent.args.get("expression") if isinstance(node.parent, exp.EQ) else None
-    column = next((name for name in of.columns(table) if fold(name) == fold(node.name)), None)
-    if column is None or not table.public or not isinstance(other, exp.Literal):
-        return False
-    text = other.name.replace("'", "''")
-    return of.catalog.count(f'SELECT 1 FROM "{table.name}" WHERE "{column}" = \'{text}\' LIMIT 1') > 0
-
-
-def _has_row_each(table: Table, join: str) -> bool:
-    """Return whether a joined table adds no rows: it is public, has one row a unit, or is joined by a key."""
-    unit = table.unit.column if isinstance(table.unit, UnitColumn) else None
-    by_key = any(fold(key) in re.findall(r"\w+", fold(join)) for key in table.key_columns)
-    return table.public or by_key or any([fold(c) for c in key] == [fold(unit or "")] for key in table.unique)
-
-
-def _counts_rows(node: exp.Column) -> bool:
-    """Return whether the block of a column has aggregates that do not read it, and change with more rows."""
-    select = node.find_ancestor(exp.Select)
-    calls = (
-        [] if select is None else [c for item in select.expressions for c in aggregate_calls(item.unalias())]
-    )
-    own = [c for c in calls if not any(fold(n.name) == fold(node.name) for n in find_nodes(c, exp.Column))]
-    distinct = ("min", "max")
-    return any(not c.find(exp.Distinct) and (function_name(c) or "").lower() not in distinct for c in own)
