@@ -237,7 +237,7 @@ def _count_left(text: str, fix: Fix, prepare: Callable[[str], object]) -> int:
     except QuerySyntaxError:
         return len(text)
     except QueryRefused as error:
-        return 1 + sum(2 for one in error.obstacles if one.fix is None)
+        return 1 + sum(2 * (one.fix is None) + (one.unknown == "column") for one in error.obstacles)
     except Cancelled:
         raise
     except (ProgrammingError, OperationalError):

@@ -76,6 +76,7 @@ _FORMS = (
         r"\bAS\s+(?!(?:SELECT|WITH)\b)([A-Za-z_]\w*(?:\s+(?!(?:FROM|OVER|FILTER|WHERE|JOIN|ON)\b)[A-Za-z_]\w*)+)(?=\s*,|\s+FROM\b)",
         _NAMED,
     ),
+    (r"\bAS\s+(?![\d'\"])([^\s,()'\"]*[%#$/.+-][^\s,()'\"]*)(?=\s*,|\s+FROM\b)", _NAMED),
     (r"\(\s*([\w.]+)\s+DISTINCT\s*\)", r"(DISTINCT \1)"),
     (r"\bWITH\s+(\w+)\s+AS\s+(SELECT\b(?:(?!\bSELECT\b).)*?)\s+(?=SELECT\b)", r"WITH \1 AS (\2) "),
     (

@@ -67,7 +67,7 @@ def repairs(text: str, error: QuerySyntaxError) -> Iterator[tuple[str, Fix]]:
     furthest, best, parsed = len(text) - at, None, False
     stop = at + max(len(re.compile(r"\w*").match(text, at)[0]), 1)  # type: ignore[index]  # it matches anything
     for fix, hint in found:
-        if fix.asks and (best is not None or parsed):
+        if fix.asks and best is not None:
             continue  # nothing is left out where another change reads further
         changed = text
         for one in sorted((fix, *fix.also), key=lambda f: f.start, reverse=True):

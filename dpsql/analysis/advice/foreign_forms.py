@@ -369,6 +369,13 @@ def drop_clause(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice |
     return ("leave it out", replace(fixes[0], also=tuple(fixes[1:]))) if fixes else None
 
 
+def write_format(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
+    """Write `CAST(day AS STRING FORMAT 'YYYY')` of BigQuery as the call that it is."""
+    form = re.compile(r"(?i)\bCAST\s*\(([^()]+?)\s+AS\s+(?:STRING|VARCHAR)\s+FORMAT\s+('[^']*')\s*\)")
+    fixes = [Fix(m.expand(r"TO_CHAR(\1, \2)"), *m.span()) for m in form.finditer(of.text)]
+    return (fixes[0].text, replace(fixes[0], also=tuple(fixes[1:]))) if fixes else None
+
+
 def separate_texts(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
     """Write the comma that a list of texts lacks: `IN ('a' 'b')`."""
     found = [*re.finditer(r"(?<=')\s+(?=')", of.text)]

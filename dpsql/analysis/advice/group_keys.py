@@ -83,6 +83,26 @@ def _name_quoted_keys(of: RefusedStatement, select: exp.Select, keys: list[exp.E
     return (f"GROUP BY {fixes[0].text}", replace(fixes[0], also=tuple(fixes[1:]))) if fixes else None
 
 
+def copy_item(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
+    """Group by the only item of the select list that is no number, where another expression stands."""
+    key = of.original(node)
+    select, group = key.find_ancestor(exp.Select), key.find_ancestor(exp.Group)
+    block = None if select is None else of.outline.block(of.query.source.position(select.expressions[0]))
+    clause = None if block is None else block.clause(TokenType.GROUP_BY)
+    if select is None or group is None or block is None or clause is None or len(group.expressions) != 1:
+        return None
+    items = of.items(select, block, split_options(of, block)[1])
+    plain = [
+        text
+        for (text, _), item in zip(items, select.expressions, strict=False)
+        if not any(aggregate_name(n) for n in walk_tree(item))
+    ]
+    ((start, end),) = of.outline.items(clause.end + 1, block.stop(clause)) or [(0, 0)]
+    if len(plain) != 1 or of.text[start:end].strip() == plain[0].strip():
+        return None
+    return f"GROUP BY {plain[0]}", Fix(plain[0], start, end)
+
+
 def order_by_last(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
     """Write the number of the last item where ORDER BY has one that no item has."""
     at, select = of.query.source.position(node), node.find_ancestor(exp.Select)

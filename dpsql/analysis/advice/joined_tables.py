@@ -131,6 +131,10 @@ def advise_on_ambiguous_column(of: RefusedStatement, node: exp.Expr, one: Obstac
         return None
     having = [n for n in of.list_tables(select) if n.column(node.name) is not None]
     join, same = node.find_ancestor(exp.Join), node.parent
+    if join is not None and same is join:  # ON id
+        name, end = re.escape(node.name), node.this.meta["end"] + 1
+        found = re.search(rf"(?i)\bON\s+\(?\s*\"?{name}\Z", of.text[:end])
+        return one.hint, None if found is None else Fix(f"USING ({node.name})", found.start(), end)
     if join is not None and isinstance(same, exp.EQ) and same.this == same.expression:  # ON id = id
         right = next((n for n in having if n.node == join.this), None)
         left, span = next((n for n in having if n is not right), None), of.outline.span(same)

@@ -138,11 +138,7 @@ def list_meant(of: RefusedStatement, node: exp.Column, here: list[FromTable]) ->
     known = [c for n in here for c in n.columns if fold(node.name) in _words(c)]
     if len(known) > 1:
         return f"did you mean {' or '.join(map(write_name, known[:4]))}?", None
-    select = node.find_ancestor(exp.Select)
-    derived = select is None or any(
-        isinstance(each.parent, (exp.From, exp.Join)) for each in select.find_all(exp.Subquery)
-    )
-    numbers = [] if derived else _list_measures(of, node, here)
+    numbers = _list_measures(of, node, here)
     close = difflib.get_close_matches(fold(node.name), [fold(name) for name in numbers], 1)
     return (f"columns here: {', '.join(numbers)[:200]}", None) if numbers and not close else None
 
@@ -152,7 +148,11 @@ def _list_measures(of: RefusedStatement, node: exp.Column, named: list[FromTable
     around = node.parent
     while around is not None and not isinstance(around, exp.Select) and aggregate_name(around) is None:
         around = around.parent
-    if around is None or (aggregate_name(around) or "count").lower() == "count":
+    select = node.find_ancestor(exp.Select)
+    derived = select is None or any(
+        isinstance(each.parent, (exp.From, exp.Join)) for each in select.find_all(exp.Subquery)
+    )
+    if derived or around is None or (aggregate_name(around) or "count").lower() == "count":
         return []
     return [
         name
@@ -164,6 +164,25 @@ def _list_measures(of: RefusedStatement, node: exp.Column, named: list[FromTable
         and _words(name)[-1] not in ("id", "no")
         if not isinstance(n.table.domain.get(name), TableDomain)
     ]
+
+
+def is_fitting(node: exp.Column, kind: SqlType) -> bool:
+    """Return whether a column of a type can be what is compared with a literal, or matched with a pattern."""
+    parent = node.parent
+    if isinstance(parent, (exp.Like, exp.ILike)):
+        return kind.name == "VARCHAR"
+    values = (
+        [v for v in parent.iter_expressions() if isinstance(v, exp.Literal)] if parent is not None else []
+    )
+    if not values or not isinstance(
+        parent, (exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE, exp.In, exp.Between)
+    ):
+        return True
+    if all(value.is_string for value in values):
+        digits = all(any(c.isdigit() for c in value.name) for value in values)
+        return kind.name == "VARCHAR" or (digits or kind.name == "BOOLEAN")
+    years = all(re.fullmatch(r"(?:19|20)\d\d", value.name) for value in values)
+    return years or not (kind.moment or kind.name == "DATE")
 
 
 def _guess_column(of: RefusedStatement, node: exp.Column, column: str) -> Advice:

@@ -13,6 +13,7 @@ from dpsql.analysis.advice.meant_names import (
     drop_remark,
     find_meant,
     find_measure,
+    is_fitting,
     join_words,
     list_meant,
     name_list,
@@ -36,7 +37,24 @@ from dpsql.policy import CsvSource, TableDomain, ValuesDomain, fold
 
 
 def advise_on_column(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
-    """Advise on a column that does not exist."""
+    """Advise on a column that does not exist; of another one, only if its values are of that kind."""
+    found = _advise_on_column(of, node, one)
+    fix, select = one.fix if found is None else found[1], node.find_ancestor(exp.Select)
+    if fix is None or select is None or not isinstance(node, exp.Column):
+        return found
+    kinds = [
+        kind
+        for n in of.list_tables(select)
+        for name, kind in of.catalog.columns(n.table.name)
+        if name == fix.text
+    ]
+    if not kinds or any(is_fitting(node, kind) for kind in kinds):
+        return found
+    listed = [n for n in of.list_tables(select) if not node.table or fold(n.alias) == fold(node.table)]
+    return f"columns here: {', '.join(c for n in listed for c in n.columns)[:200]}", None
+
+
+def _advise_on_column(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
     around = node.find_ancestor(exp.Select)
     hidden = [] if around is None or not isinstance(node, exp.Column) else of.list_tables(around)
     own = next(
@@ -293,11 +311,15 @@ def _name_table(of: RefusedStatement, node: exp.Column, named: list[FromTable]) 
     """`AVG(visits)`, where visits is the table."""
     there = of.policy.table(node.name) if node.name.isascii() and not node.table else None
     joins = [join for n in named if there is not None and (join := join_clause(of, there, n)) is not None]
-    units = {n.unit for n in named if n.unit is not None}
+    units, select = {n.unit for n in named if n.unit is not None}, node.find_ancestor(exp.Select)
     if there is not None and isinstance(node.parent, exp.Distinct) and not there.public and len(units) == 1:
         return rename_column(of, node, units.pop())
-    if there is not None and joins and fold(function_name(node.parent or node) or "") == "count":
-        if len(units) == 1 and there.is_key(next(iter(units))):  # each row of it is a unit
+    of_units = there is not None and len(units) == 1 and there.is_key(next(iter(units)))
+    if of_units and node.find_ancestor(exp.Group, exp.Select) is not select:  # each row of it is a unit
+        return rename_column(of, node, units.pop())
+    counts = fold(function_name(node.parent or node) or "") == "count"
+    if there is not None and joins and counts:
+        if of_units:
             counted = f"DISTINCT {units.pop()}"
             fix = replace_name(node.this, node.name)
             return f"COUNT({counted})", None if fix is None else replace(fix, text=counted)
@@ -309,6 +331,9 @@ def _name_table(of: RefusedStatement, node: exp.Column, named: list[FromTable]) 
     if there is not None and joins:
         return f"{node.name} is a table: {joins[0][0]}", None
     here = next((n for n in named if not node.table and fold(n.table.name) == fold(node.name)), None)
+    at = node.this.meta.get("start")
+    if here is not None and counts and at is not None:  # COUNT(visits) FROM visits
+        return "COUNT(*)", Fix("*", at, node.this.meta["end"] + 1)
     if here is None or here.unit is None:
         return None
     rows = f"(SELECT COUNT(*) AS n FROM {node.name} GROUP BY {here.unit})"
