@@ -10,7 +10,7 @@ from fractions import Fraction
 from sqlglot import exp
 
 from dpsql.analysis.compiled_relation import Origin
-from dpsql.analysis.compiler import StatementCompiler
+from dpsql.analysis.compiler import StatementCompiler, function_name
 from dpsql.analysis.typed_expression import Bounds, KeyDomain, Typed
 from dpsql.kernel.tree import Column, Constant, Derived, Expr, InList, Item, Select, duckdb_sql
 from dpsql.policy import Assumed
@@ -35,6 +35,7 @@ def note_undeclared(
     found = _select(domain, InList(Column("d", "v"), listed))
     sides = (node.this, node.args.get("expression"))
     names = [side.name for side in sides if isinstance(side, exp.Column)]
+    names = names or [f"{name}(..)" for side in sides if (name := function_name(side or node))]
     if not names or compiler.catalog.count(duckdb_sql(found)) >= len(listed):
         return
     public, every = set(_list(compiler, found)), _select(domain, None)

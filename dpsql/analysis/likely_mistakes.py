@@ -29,6 +29,7 @@ def note_likely_mistakes(compiler: StatementCompiler, select: exp.Select) -> Non
         *_lost_rows(select),
         *_always_true(select),
         *_counted_else(select),
+        *_divided_keys(select),
     ):
         compiler.assume(Assumed(told))
 
@@ -106,6 +107,14 @@ def _counted_else(select: exp.Select) -> Iterator[str]:
         last = counted.args.get("default") if isinstance(counted, exp.Case) else None
         if isinstance(last, (exp.Literal, exp.Boolean)):
             yield f"COUNT counts the rows of ELSE {last.sql('duckdb')} as well: without ELSE they are NULL"
+
+
+def _divided_keys(select: exp.Select) -> Iterator[str]:
+    """Yield the keys `year / 10 * 10`, which divide into fractions that the product takes back."""
+    for product in find_nodes(select, exp.Mul):
+        divided = product.this.unnest()
+        if isinstance(divided, exp.Div) and divided.expression == product.expression:
+            yield f"{product.sql('duckdb')} keeps fractions: // divides into whole numbers"
 
 
 def _is_count(call: exp.Expr) -> bool:

@@ -2195,3 +2195,43 @@ SELECT p.sex, AVG(spent) FROM patients p JOIN (SELECT patient_id, SUM(cost) FROM
 -- M547 a whole year as the end
 -- meant: SELECT COUNT(*) FROM visits WHERE YEAR(visit_date) > 2023
 SELECT COUNT(*) FROM visits WHERE visit_date > '2023'
+
+-- M548 a pattern after OR
+-- meant: SELECT COUNT(*) FROM visits WHERE note LIKE '%cough%' OR note LIKE '%fever%'
+SELECT COUNT(*) FROM visits WHERE note LIKE '%cough%' OR '%fever%'
+
+-- M549 IN BETWEEN
+-- meant: SELECT COUNT(*) FROM visits WHERE visit_date BETWEEN '2023-01-01' AND '2023-03-31'
+SELECT COUNT(*) FROM visits WHERE visit_date IN BETWEEN '2023-01-01' AND '2023-03-31'
+
+-- M550 the arguments of EXTRACT with a comma
+-- meant: SELECT EXTRACT(YEAR FROM visit_date), COUNT(*) FROM visits GROUP BY 1
+SELECT EXTRACT(visit_date, YEAR), COUNT(*) FROM visits GROUP BY 1
+
+-- M551 NULL in a list
+-- meant: SELECT region, COUNT(*) FROM patients WHERE region NOT IN ('Islands') GROUP BY region
+SELECT region, COUNT(*) FROM patients WHERE region NOT IN ('Islands', NULL) GROUP BY region
+
+-- M552 comparisons of a CASE with a value
+-- meant: SELECT CASE WHEN minutes < 20 THEN 'short' WHEN minutes < 60 THEN 'middle' ELSE 'long' END AS length, COUNT(*) FROM visits GROUP BY length
+SELECT CASE minutes WHEN < 20 THEN 'short' WHEN < 60 THEN 'middle' ELSE 'long' END AS length, COUNT(*) FROM visits GROUP BY length
+
+-- M553 IS before a word
+-- meant: SELECT COUNT(*) FROM visits WHERE clinic = 'Summit'
+SELECT COUNT(*) FROM visits WHERE clinic IS Summit
+
+-- M554 AND in a list
+-- meant: SELECT AVG(cost) FROM visits WHERE clinic IN ('Summit', 'Orchard')
+SELECT AVG(cost) FROM visits WHERE clinic IN ('Summit' AND 'Orchard')
+
+-- M555 a number of a group as a key
+-- meant: SELECT SUM(cost) FROM visits GROUP BY clinic
+SELECT SUM(cost) FROM visits GROUP BY clinic, COUNT(*)
+
+-- M556 a text for an INTERVAL
+-- meant: SELECT time_bucket(INTERVAL 7 DAYS, visit_date) AS t, COUNT(*) FROM visits GROUP BY t
+SELECT date_bin('7 days', visit_date) AS t, COUNT(*) FROM visits GROUP BY t
+
+-- M557 the smallest groups of values that are not declared
+-- meant: SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (max_groups_contributed = 16) * FROM (SELECT note, COUNT(*) AS n FROM visits GROUP BY note) ORDER BY n LIMIT 10
+SELECT TOP 10 note, COUNT(*) n FROM visits GROUP BY note ORDER BY n

@@ -49,6 +49,12 @@ def find_meant(of: RefusedStatement, node: exp.Column, named: list[FromTable]) -
     if at is None or difflib.get_close_matches(name, [fold(each) for each, _ in listed], 1, 0.85):
         return None
     span = of.outline.span(node)
+    call = of.outline.call_around(at, "extract")
+    if call is not None and len(call[2]) == 2 and name in _PARTS:  # EXTRACT(day, YEAR)
+        value = call[2][0 if fold(call[2][1]) == name else 1]
+        return f"EXTRACT({name.upper()} FROM {value})", Fix(
+            f"EXTRACT({name.upper()} FROM {value})", *call[:2]
+        )
     written, guess = _find_part_of_day(node, name, listed)
     if not written and name in ("age", "age_group", "agegroup", "age_band"):
         written, guess = _find_age(name, listed), "this year's age"
@@ -60,6 +66,8 @@ def find_meant(of: RefusedStatement, node: exp.Column, named: list[FromTable]) -
     short = [] if near else [each for each, _ in listed if _shortens(name, fold(each))]
     bare = re.sub(r"_(?:name|label|text|description|desc)\Z", "", name)
     near = near or [each for each, _ in listed if fold(each) == bare]
+    if not near and not isinstance(node.parent, exp.EQ):
+        near = [each for each, _ in listed if fold(each) in (f"{name}_name", f"{name}_title")]
     for table in of.policy.tables.values() if bare != name and not near else ():
         clauses = [join for n in here if table.public and (join := join_clause(of, table, n)) is not None]
         column = next((each for each in of.columns(table) if fold(each) == bare), None)
@@ -135,7 +143,7 @@ def find_measure(of: RefusedStatement, node: exp.Column, named: list[FromTable])
 
 def list_meant(of: RefusedStatement, node: exp.Column, here: list[FromTable]) -> Advice | None:
     """List the columns that have a name as one of several words, or the numbers that are no keys."""
-    known = [c for n in here for c in n.columns if fold(node.name) in _words(c)]
+    known = [*dict.fromkeys(c for n in here for c in n.columns if fold(node.name) in _words(c))]
     if len(known) > 1:
         return f"did you mean {' or '.join(map(write_name, known[:4]))}?", None
     numbers = _list_measures(of, node, here)

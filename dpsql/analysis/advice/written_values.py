@@ -236,9 +236,9 @@ def compare_year(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice 
 def drop_offset(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
     """Leave the time and the offset of a moment out, where a DATE has none."""
     found = re.search(r"'(\d{4}-\d\d-\d\d)([T ][\d:.]+)?\s*(Z|[+-]\d\d:?\d*)'", of.text)
-    if found is None or not one.message.endswith("a DATE has none"):
+    if found is None:
         return None
-    written = f"'{found[1]}'"
+    written = f"'{found[1]}'" if one.message.endswith("a DATE has none") else f"'{found[1]}{found[2] or ''}'"
     return written, Fix(written, *found.span(), provided="times are of that zone")
 
 
