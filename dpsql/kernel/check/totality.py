@@ -319,11 +319,11 @@ class Walk:
             name = _name(item, columns)
             columns[name] = value._replace(literal=False) if value.literal else value
         names: dict[object, str] = {}
-        every = found or query.group or query.order or query.limit is not None
+        windows = [*dict.fromkeys([node for node in found if isinstance(node, Window)])]
+        every = windows or query.group or query.order or query.limit is not None
         for name, item in zip(columns, query.items, strict=True):
             if every or isinstance(item.expr, Column):
                 names.setdefault(token(item.expr), name)
-        windows = [*dict.fromkeys([node for node in found if isinstance(node, Window)])]
         aggregated = bool(query.group) or any(isinstance(node, Aggregate) for node in found)
         for alias, rows in source.items.items():
             if rows.loose and not (aggregated and reads_loose(query, alias, rows, source)):
