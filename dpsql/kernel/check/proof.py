@@ -188,9 +188,8 @@ def _injective(one: SqlType, other: SqlType) -> bool:
     if one == other or one.name == "NULL" or (exact(one) and (exact(other) or other.name == "DECIMAL")):
         return True
     pair = (one.name, other.name)
-    if pair in (("ENUM", "VARCHAR"), ("DATE", "TIMESTAMP")):
-        return True
-    return other.name == "DOUBLE" and one.integer and one.bits <= 32
+    kept = pair in (("ENUM", "VARCHAR"), ("DATE", "TIMESTAMP"))
+    return kept or (other.name == "DOUBLE" and one.integer and one.bits <= 32)
 
 
 def is_null(expr: Expr) -> bool:
