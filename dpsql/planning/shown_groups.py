@@ -187,7 +187,8 @@ def measure_all_groups(plan: Plan, parts: Sequence[MeasuredShare], run: Run) -> 
     def made(some: NDArray[np.int64]) -> NoisyResult:
         return _estimate_shown(plan, parts, values, some, every.take(some))
 
-    found = made(rows[:groups][:limit])
+    sums = {place: float(each.sum()) for place, each in values.items()}
+    found = replace(made(rows[:groups][:limit]), sums=sums)
     return replace(found, outside=made(rows[groups:])) if plan.outside else found
 
 

@@ -177,6 +177,19 @@ WITH t AS (SELECT country, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY cou
 -- releases: 1/2 1/2
 WITH t AS (SELECT country, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY country) SELECT country, n, COUNT(DISTINCT user_id) AS m, SUM(COUNT(DISTINCT user_id)) OVER () AS every FROM visits JOIN t USING (country) WHERE ms > 3 GROUP BY country, n ORDER BY country
 
+-- C7101 public rows without a private row of their value, which are shown
+-- releases: 1
+SELECT p.page, p.category FROM pages p LEFT JOIN visits v ON v.page = p.page AND v.ms > 5 WHERE v.page IS NULL ORDER BY p.page
+
+-- C7102 two lists, one of them of rows that are shown if they are not in it
+-- releases: 1/2 1/2
+SELECT page FROM pages WHERE page NOT IN (SELECT page FROM visits) AND page IN (SELECT page FROM baskets)
+
+-- C7103 released groups whose key is in a list
+-- releases: 1/2 1/2
+SELECT page, n FROM (SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page) WHERE page IN (SELECT page FROM baskets)
+
+
 -- C5610 the share of the groups of a key: the number of its key is another release
 -- releases: 1/2 1/2
 SELECT country, COUNT(DISTINCT user_id) * 1.0 / (SELECT COUNT(DISTINCT w.user_id) FROM visits w WHERE w.country = v.country) AS share FROM visits v WHERE ms > 3 GROUP BY country ORDER BY country
