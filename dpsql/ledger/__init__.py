@@ -10,8 +10,7 @@
 ``key_file``             the key of the thresholds of streams and of the hashes of units, beside the ledger
 ``migration``            what brings an older file up to date
 ``verification``         the invariants, and the tables compared with all events
-``running_sums``         the totals after each event
-``stream_verification``  the same of streams
+``replay``               the totals and the streams after each event
 =======================  ========================================================================
 """
 
