@@ -51,7 +51,7 @@ from dpsql.kernel.tree import (
     Try,
     conjunction,
     facts,
-    mapped,
+    map_parts,
 )
 from dpsql.kernel.tree.relations import in_range
 from dpsql.lazy_dataclass import replace
@@ -193,7 +193,7 @@ class _Finder(PublicRows):
     def _choose_results(self, node: Expr, place: int) -> Expr:
         """Replace each CASE whose conditions are not public by a free choice among its results."""
         if not isinstance(node, Case) or all(self._is_ready(place, when) for when, _ in node.branches):
-            return mapped(node, lambda part: self._choose_results(part, place))
+            return map_parts(node, lambda part: self._choose_results(part, place))
         alias = f"b{len(self.choices)}"
         self.choices[alias] = len(node.branches) + 1
         results = [self._choose_results(then, place) for _, then in node.branches]

@@ -41,7 +41,7 @@ from dpsql.kernel.tree import (
     duckdb_sql,
     facts,
     guarded,
-    mapped,
+    map_parts,
     walk,
 )
 from dpsql.kernel.tree.period_units import LONGER, TRUNCATIONS
@@ -95,7 +95,7 @@ class ColumnParts:
             own = name.partition(".")[2]
             named.setdefault(node, own if isinstance(node, Column) else f"{own}p{len(named)}")
         elif not reads.isdisjoint(self.columns):
-            mapped(node, self._collect)
+            map_parts(node, self._collect)
         return node
 
     def rewrite(self, node: Expr) -> Expr:
@@ -105,7 +105,7 @@ class ColumnParts:
         part = self._named.get(name, {}).get(node) if len(reads) == 1 else None
         if part is not None:
             return Column(name.partition(".")[0], part)
-        return node if reads.isdisjoint(self.columns) else mapped(node, self.rewrite)
+        return node if reads.isdisjoint(self.columns) else map_parts(node, self.rewrite)
 
 
 @dataclasses.dataclass
@@ -326,4 +326,4 @@ def _without_days(node: Expr) -> Expr:
             return Constant(None, NULL)
         case Apply(form, (Constant(length), Column())) if form.name in TRUNCATIONS and length in LONGER:
             return Constant(None, NULL)
-    return mapped(node, _without_days)
+    return map_parts(node, _without_days)

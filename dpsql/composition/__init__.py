@@ -13,7 +13,7 @@
                           ``values_of_rows`` subqueries over private rows, ``values_by_key`` those of
                           all rows with the key of a row, ``found_values`` lists of values,
                           ``different_rows`` SELECT DISTINCT, ``joined_keys`` joins with released groups
-                          by their key, ``counted_groups`` numbers of groups, which ``groups_of_sets`` finds in set
+                          by their key, ``counted_groups`` numbers of groups, which it finds in set
                           operations and ``groups_of_joins`` in joins, ``sums_of_first_rows`` sums over the
                           first rows in an order, ``respelled_groups`` groups by
                           DISTINCT of windows and the largest one by HAVING, ``lists_of_values`` MODE,
