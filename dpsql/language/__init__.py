@@ -79,3 +79,4 @@ from dpsql.language.syntax_trees import (
     walk_tree,
 )
 from dpsql.language.text_outline import BlockText, Outline, call_end, refuse_unclear
+from dpsql.language.tokens import split_script, split_script_with_places

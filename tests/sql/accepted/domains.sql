@@ -279,3 +279,15 @@ ORDER BY n DESC LIMIT 2
 -- expect: itself
 SELECT strftime(day, '%H:%M') AS m, COUNT(DISTINCT user_id) AS n FROM refunds WHERE strftime(day, '%H:%M') IN ('00:00') GROUP BY m
 ORDER BY n DESC LIMIT 1
+
+-- A5761 an undeclared key has the values of public rows that WHERE lists, also those without rows
+-- candidates: SELECT page AS v0 FROM pages WHERE category = 'news' AND page IS NOT NULL
+-- expect: itself
+SELECT page, COUNT(DISTINCT user_id) AS n FROM baskets WHERE page IN (SELECT page FROM pages WHERE category = 'news') GROUP BY page
+ORDER BY n DESC LIMIT 3
+
+-- A5762 the same of a column of a subquery
+-- candidates: SELECT page AS v0 FROM pages WHERE page IS NOT NULL
+-- expect: itself
+SELECT p, COUNT(DISTINCT user_id) AS n FROM (SELECT user_id, page AS p FROM baskets WHERE late) WHERE p IN (SELECT page FROM pages) GROUP BY p
+ORDER BY n DESC LIMIT 3
