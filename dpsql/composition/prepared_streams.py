@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import date
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from dpsql.analysis.unit_periods import check_stream
 from dpsql.composition.asked_questions import opened_stable, plan_opened, prepare_question, stable_terms
 from dpsql.composition.boards import expect_best, list_options, opened_scores
 from dpsql.composition.checked_numbers import prepare_check
 from dpsql.composition.model_numbers import check_models
-from dpsql.composition.planned_answers import CheckPlanner
+from dpsql.composition.planned_answers import StatementPlanner
 from dpsql.composition.prepared import PreparedCommand, PreparedQuestion
 from dpsql.composition.stream_parts import parts_of_stream
 from dpsql.errors import QueryRefused
@@ -22,25 +22,13 @@ from dpsql.kernel.mechanisms import CheckStreamPlan, StableAnswers
 from dpsql.language import Ask, Check, OpenChecks, OpenStable, StatementText, StreamCommand
 
 if TYPE_CHECKING:
-    from dpsql.database import Database, Engines
+    from dpsql.database import Engines
 
 StreamStatement = Ask | Check | OpenChecks | StreamCommand
 
 
-class StreamPlanner(CheckPlanner, Protocol):
-    """The part of a planner that streams use."""
-
-    @property
-    def database(self) -> Database:
-        """The database, with the ledger."""
-
-    @property
-    def analyst(self) -> str:
-        """The analyst whose streams the planner opens, asks and closes."""
-
-
 def prepare_stream_statement(
-    planner: StreamPlanner, text: str, statement: StreamStatement, engines: Engines
+    planner: StatementPlanner, text: str, statement: StreamStatement, engines: Engines
 ) -> PreparedCommand:
     """Prepare OPEN, CHECK, ASK, REFILL or CLOSE of a stream; a refill costs what opening it did."""
     check_stream(planner.policy, statement)
@@ -62,7 +50,7 @@ def prepare_stream_statement(
     return PreparedCommand(text, statement, found.terms.charge if again and found else Charge())
 
 
-def _find_question(planner: StreamPlanner, ask: Ask, engines: Engines) -> PreparedQuestion | None:
+def _find_question(planner: StatementPlanner, ask: Ask, engines: Engines) -> PreparedQuestion | None:
     """Return the question of exact answers that ASK is; None: it is a check of what models expect.
 
     A stream that is not open yet, as in a file that opens it, has the kind of what is asked: exact answers

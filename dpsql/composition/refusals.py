@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from fractions import Fraction
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from dpsql.composition.prepared import PreparedComposed, PreparedPrivate
 from dpsql.composition.rewrites import LONGEST, apply_edits, edits, offset, refusal, repair, rewrite
@@ -27,11 +27,10 @@ from dpsql.lazy_pattern import lazy_pattern
 from dpsql.ledger import Budget, shown
 
 if TYPE_CHECKING:
+    from dpsql.composition.planned_answers import StatementPlanner
     from dpsql.composition.prepared import Prepared
-    from dpsql.database import Database
     from dpsql.language import Parameters
     from dpsql.ledger import Budget
-    from dpsql.policy import Policy
 
 _TRIED = 12
 """The most obstacles of a statement whose hints are tried."""
@@ -214,33 +213,11 @@ def _round(amount: Fraction) -> str | None:
     return shown(next(n * power for n in (5, 2, 1) if n * power <= amount), up=False)
 
 
-class _Planner(Protocol):
-    """The part of a planner that prepares what is offered."""
-
-    @property
-    def database(self) -> Database:
-        """The database, with the ledger."""
-
-    @property
-    def analyst(self) -> str:
-        """The analyst who is told."""
-
-    @property
-    def policy(self) -> Policy:
-        """The policy of the database."""
-
-    def bound(self, text: str, parameters: Parameters) -> Prepared:
-        """Prepare a statement; refuse also a public statement that does not bind."""
-
-    def budget_for(self, prepared: Prepared) -> Budget:
-        """Return what may be spent on a statement."""
-
-
 @dataclass(frozen=True, slots=True)
 class _Offering:
     """Tries statements that are offered: each is parsed, analysed and priced, and can be paid."""
 
-    planner: _Planner
+    planner: StatementPlanner
     parameters: Parameters
     amounts: Amounts
 
@@ -264,7 +241,7 @@ class _Offering:
 
 
 def offer_statements(
-    planner: _Planner, text: str, refused: QueryRefused | QuerySyntaxError, parameters: Parameters
+    planner: StatementPlanner, text: str, refused: QueryRefused | QuerySyntaxError, parameters: Parameters
 ) -> QueryRefused | QuerySyntaxError:
     """Return the error of a statement with what else is refused in it and what would be accepted."""
     # Of parts of units, those of which nothing was asked are not used up.
