@@ -33,9 +33,5 @@ from dpsql.kernel.ledger.scopes import ScopeBudget, scope_words
 from dpsql.kernel.ledger.totals import shown
 from dpsql.ledger.budgets import LIKE, Budget, BudgetOfParts, BudgetRenewal, rows_of
 from dpsql.ledger.ledger import Ledger, Opening
-from dpsql.ledger.listing import (
-    Entry,
-    LadderCharge,
-    Lineage,
-)
+from dpsql.ledger.listing import Entry, LadderCharge, Lineage
 from dpsql.ledger.part_budgets import list_fullest, read_parts, write_parts

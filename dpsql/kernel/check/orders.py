@@ -202,11 +202,7 @@ _RANKED = frozenset(("RANK", "DENSE_RANK", "PERCENT_RANK", "CUME_DIST"))
 
 
 def loose_items(
-    windows: list[Window],
-    query: Select,
-    source: From,
-    columns: dict[str, Value],
-    names: dict[object, str],
+    windows: list[Window], query: Select, source: From, columns: dict[str, Value], names: dict[object, str]
 ) -> dict[str, frozenset[str]]:
     """Return the items that the order of rows that tie decides; refused if the others depend on it, too."""
     tied = []

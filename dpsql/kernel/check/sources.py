@@ -39,19 +39,8 @@ from functools import lru_cache
 from dpsql.kernel.check.certificate import NONE, Kind, Names, Relation, name_of, under
 from dpsql.kernel.check.orders import conjuncts
 from dpsql.kernel.check.part_sets import parts_of_join, relation_at_home
-from dpsql.kernel.check.periods import (
-    equates_person,
-    relation_of_scan,
-    relation_of_standing_join,
-)
-from dpsql.kernel.check.proof import (
-    Proof,
-    equal_columns,
-    equalities,
-    narrow,
-    reads_of,
-    subqueries,
-)
+from dpsql.kernel.check.periods import equates_person, relation_of_scan, relation_of_standing_join
+from dpsql.kernel.check.proof import Proof, equal_columns, equalities, narrow, reads_of, subqueries
 from dpsql.kernel.check.row_subqueries import check_row
 from dpsql.kernel.facts import ByColumn, ByParent, ByPeriod, ByRow
 from dpsql.kernel.tree import (
@@ -334,13 +323,7 @@ def _pairs(proof: Proof, a: Relation, kind: str, b: Relation, conditions: list[E
         b.few if kind in ("INNER", "CROSS", "RIGHT", "UNITS") else ()
     )
     kept = sorted(unique, key=lambda names: (len(names), sorted(names)))[:MOST_SETS]
-    return Relation(
-        a.kind,
-        columns,
-        unique=frozenset(kept),
-        depends=tuple(depends),
-        few=few,
-    )
+    return Relation(a.kind, columns, unique=frozenset(kept), depends=tuple(depends), few=few)
 
 
 def _unique_depends(relation: Relation, columns: Names) -> Iterable[tuple[Names, Names]]:
