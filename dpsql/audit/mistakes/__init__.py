@@ -26,8 +26,6 @@ from dpsql.kernel import noise as exact_noise
 from dpsql.kernel.mechanisms import HybridTopK, Joint, NoiseSource
 from dpsql.kernel.noise import Entropy
 
-__all__ = ["SUBJECTS"]
-
 _DRAW = {"laplace": laplace, "exponential": exponential}
 
 
