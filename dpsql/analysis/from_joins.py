@@ -410,12 +410,7 @@ def _map_scope(scope: Scope, change: Callable[[Typed], Typed]) -> Scope:
 
 
 def _make_scope(
-    compiler: StatementCompiler,
-    left: From,
-    of: Relation,
-    origin: Origin,
-    kind: str,
-    merged: dict[str, Typed],
+    compiler: StatementCompiler, left: From, of: Relation, origin: Origin, kind: str, merged: dict[str, Typed]
 ) -> Scope:
     """Return the scope of the joined rows: a column of a nullable side, also its exact unit, can be NULL."""
 

@@ -11,13 +11,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from dpsql.analysis.public_domains import (
-    BOOLEANS,
-    Candidates,
-    add_null,
-    connect_names,
-    equal_condition,
-)
+from dpsql.analysis.public_domains import BOOLEANS, Candidates, add_null, connect_names, equal_condition
 from dpsql.analysis.public_rows import ConditionUse, PublicRows
 from dpsql.analysis.row_conditions import Condition, KnownRows, find_not_null, substitute_columns
 from dpsql.analysis.schema_catalog import Catalog

@@ -112,12 +112,7 @@ def _list_steps(
 
 
 def _find_capped_values(
-    catalog: Catalog,
-    node: Expr,
-    step: Expr,
-    column: Typed,
-    known: KnownRows,
-    compared: Sequence[Comparison],
+    catalog: Catalog, node: Expr, step: Expr, column: Typed, known: KnownRows, compared: Sequence[Comparison]
 ) -> KeyDomain | None:
     """Return the values of a key whose number has one end, where LEAST or GREATEST cuts it beyond some step.
 

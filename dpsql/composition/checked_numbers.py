@@ -29,15 +29,7 @@ from dpsql.composition.planned_count import PlannedCount
 from dpsql.composition.prepared import PreparedCheck, PreparedPublic
 from dpsql.errors import ProgrammingError, QueryRefused
 from dpsql.kernel.mechanisms import CheckStreamPlan, Statistic
-from dpsql.language import (
-    AllGroups,
-    Check,
-    OpenChecks,
-    Query,
-    Scalar,
-    copy_tree,
-    write_name,
-)
+from dpsql.language import AllGroups, Check, OpenChecks, Query, Scalar, copy_tree, write_name
 from dpsql.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:

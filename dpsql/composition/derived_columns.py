@@ -286,10 +286,7 @@ class DerivedErrors:
         return range_over(of, leaves[noisy[0]], tail, self.numbers.find_sides([first]).of(1.0))
 
     def _shift_leaves(
-        self,
-        forms: list[SumOfNumbers],
-        leaves: list[FloatArray],
-        f: Callable[[list[FloatArray]], FloatArray],
+        self, forms: list[SumOfNumbers], leaves: list[FloatArray], f: Callable[[list[FloatArray]], FloatArray]
     ) -> Iterator[list[FloatArray]]:
         """Yield the draws, and with what bounds left out where that makes f least and largest."""
         yield leaves

@@ -243,11 +243,7 @@ class Planner:
 
     @contextmanager
     def _survey_refusal(
-        self,
-        query: Query,
-        engines: Engines,
-        refused: list[QueryRefused],
-        blocks: list[Query],
+        self, query: Query, engines: Engines, refused: list[QueryRefused], blocks: list[Query]
     ) -> Iterator[None]:
         """Plan a statement or one of its releases in this block; keep its refusal, with all obstacles.
 

@@ -13,12 +13,7 @@ from typing import TYPE_CHECKING
 
 from dpsql.composition.prepared import PreparedComposed, PreparedPrivate
 from dpsql.composition.rewrites import LONGEST, apply_edits, edits, offset, refusal, repair, rewrite
-from dpsql.errors import (
-    Fix,
-    Obstacle,
-    QueryRefused,
-    QuerySyntaxError,
-)
+from dpsql.errors import Fix, Obstacle, QueryRefused, QuerySyntaxError
 from dpsql.kernel.loss import Charge, PrivacyLoss
 from dpsql.kernel.unit_parts import NO_PARTS
 from dpsql.language import Outline

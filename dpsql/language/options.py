@@ -331,10 +331,7 @@ def _read_confidence(token: Token, sign: str) -> Fraction:
 
 _TABLE: dict[str, tuple[Callable[[Token, str], object], str]] = {
     "epsilon": (_read_epsilon, "the most the statement may cost, from 0.000001 to 1,000,000"),
-    "delta": (
-        _read_proper_fraction,
-        "the delta for keys without a declared domain, between 0 and 1",
-    ),
+    "delta": (_read_proper_fraction, "the delta for keys without a declared domain, between 0 and 1"),
     "error": (
         _read_error,
         "in place of epsilon, which is computed: half the width of the widest interval, in counts; for keys "
