@@ -156,13 +156,6 @@ def _write_names_out(of: RefusedStatement, select: exp.Select, start: int, end: 
     return "".join([*parts, text[at:end]])
 
 
-def count_starred_rows(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
-    """Count rows where all columns of private rows are asked for."""
-    tree = of.query.tree
-    star = isinstance(tree, exp.Select) and any(isinstance(i, exp.Star) for i in tree.expressions)
-    return count_rows(of, tree, one) if star else None
-
-
 def count_groups(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
     """Count the units of each group, where groups are listed without a number."""
     select, block = of.query.tree, of.outline.block(0)
