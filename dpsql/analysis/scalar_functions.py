@@ -23,15 +23,7 @@ from dpsql.analysis.facts_of_values import UTC_PARTS, bounds_of_call, find_call_
 from dpsql.analysis.schema_catalog import Catalog
 from dpsql.analysis.total_forms import bound_search_text, compute_in_full, store_integer, widen_integer
 from dpsql.analysis.typed_expression import Typed, UnitRole, join_notes
-from dpsql.kernel.tree import (
-    Apply,
-    Cast,
-    Expr,
-    Form,
-    Interval,
-    duckdb_sql,
-    listed_forms,
-)
+from dpsql.kernel.tree import Apply, Cast, Expr, Form, Interval, duckdb_sql, listed_forms
 from dpsql.kernel.tree.period_units import LONGER, TRUNCATIONS
 from dpsql.language import StatementText, replace_name
 from dpsql.policy import Assumed
@@ -406,7 +398,9 @@ def _refuse_types(
     wanted = {", ".join(f.arguments).replace("#", "literal ").replace("=", "") for f in fitting}
     shown = [f"{name}({types})" for types in sorted(wanted)]
     hint = "allowed: " + "; ".join(shown[:4]) + ("; ..." if len(shown) > 4 else "")
-    last = forms[0].arguments[-1]
-    if arguments and arguments[0].type == VARCHAR and last in ("DOUBLE", "BIGINT", "DATE"):
+    last, values = forms[0].arguments[-1], [a for a in arguments if a.text is None]
+    if values and values[0].type == VARCHAR and last in ("DOUBLE", "BIGINT", "DATE"):
         hint += f" (CAST to {last})"
+    if name in ("-", "date_diff") and [a.type.name for a in values] == ["TIME", "TIME"]:
+        hint = "EXTRACT(EPOCH FROM b) - EXTRACT(EPOCH FROM a) has the seconds between two times of day"
     return source.refuse(f"{name} is not allowed with ({given})", at, hint)

@@ -16,6 +16,7 @@ from dpsql.policy import fold
 
 _COUNTS = ("COUNT", "COUNT_IF")
 
+_NO_VALUE = r"(?:NULL|TRUE|FALSE|DISTINCT)\b"
 _VALUE = r"(?:'[^']*'|-?[\d.]+)"
 _LISTED = rf"(\(\s*{_VALUE}(?:\s*,\s*{_VALUE})+\s*\))"
 _COUNTED_UP = (
@@ -27,6 +28,8 @@ _SERIES = r"\1 AS (SELECT \3 FROM generate_series(\2, \4{}) AS t(\3))"
 compare_with_values = replace_forms(
     (r"\bIS\s+NOT\s+EMPTY\b", "<> ''"),
     (r"\bIS\s+EMPTY\b", "= ''"),
+    (rf"\bIS\s+NOT\s+(?!{_NO_VALUE})([A-Za-z]\w*)", r"<> '\1'"),
+    (rf"\bIS\s+(?!NOT\b|{_NO_VALUE})([A-Za-z]\w*)", r"= '\1'"),
     (r"\bIS(\s+NOT)?\s+'(NULL|TRUE|FALSE)'", r"IS\1 \2"),
     (rf"\bIS\s+NOT\s+({_VALUE})", r"<> \1"),
     (rf"\bIS\s+({_VALUE})", r"= \1"),
@@ -41,7 +44,10 @@ drop_percent = replace_forms((r"\bLIMIT\s+(\d+)\s*(?:PERCENT\b|%)", r"LIMIT \1")
 enclose_subquery = replace_forms(
     (r"\bFROM\s+(SELECT\b[^;]*?)\s*;?\s*\Z", r"FROM (\1)"), hint="FROM (SELECT ..)"
 )
-write_between = replace_forms((r"\bIN\s+(\d+)\s*(?:\.\.+|-|:|\bTO\b)\s*(\d+)", r"BETWEEN \1 AND \2"))
+write_between = replace_forms(
+    (r"\bIN\s+BETWEEN\b", "BETWEEN"),
+    (r"\bIN\s+(\d+)\s*(?:\.\.+|-|:|\bTO\b)\s*(\d+)", r"BETWEEN \1 AND \2"),
+)
 write_in = replace_forms(
     (r"=\s*(?:ANY|SOME)\s*(?=\(\s*['\d])", "IN "), (r"(?:<>|!=)\s*ALL\s*(?=\(\s*['\d])", "NOT IN ")
 )
@@ -76,8 +82,17 @@ drop_clause = replace_forms(
     (r"\s+WITH\s*\([^()]*\)", ""),
 )
 drop_dual = replace_forms((r"\s+FROM\s+(?:sys\.)?(?:dual|sysibm\.sysdummy1)\b", ""), hint="leave FROM out")
-drop_offset = replace_forms(
+drop_time_and_offset = replace_forms(
     (r"'(\d{4}-\d\d-\d\d)(?:[T ][\d:.]+)?\s*(?:Z|[+-]\d\d:?\d*)'", r"'\1'"), provided="times are of that zone"
+)
+drop_offset = replace_forms(
+    (r"'(\d{4}-\d\d-\d\d)([T ][\d:.]+)?\s*(?:Z|[+-]\d\d:?\d*)'", r"'\1\2'"), provided="times are of that zone"
+)
+write_format = replace_forms(
+    (
+        r"\bCAST\s*\(([^()]+?)\s+AS\s+(?:STRING|VARCHAR)\s+FORMAT\s+('[^']*')\s*\)",
+        r"TO_CHAR(\1, \2)",
+    )
 )
 write_varchar = replace_forms((r"\bCONVERT\s*\(\s*N?CHAR\b", "CONVERT(VARCHAR"), hint="VARCHAR")
 truncate_period = replace_forms(
@@ -291,7 +306,14 @@ _COMPARED = lazy_pattern(
 
 def list_comparisons(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
     """Write `x = 'a' OR 'b'` as `x IN ('a', 'b')`."""
-    fixes = list[Fix]()
+    fixes, written = list[Fix](), of.original(node)
+    span = of.outline.span(written) if isinstance(written, exp.Literal) else None
+    if span is not None and (one.hint or "").endswith(of.text[slice(*span)]):  # x LIKE '%a%' OR '%b%'
+        return one.hint, Fix(one.hint or "", *span)
+    listed = re.search(r"(?i)\bIN\s*\((\s*'[^']*'(?:\s+(?:AND|OR)\s+'[^']*')+)\s*\)", of.text)
+    if listed is not None:
+        values = re.sub(r"(?i)'\s+(?:AND|OR)\s+'", "', '", listed[1])
+        return f"IN ({values})", Fix(values, *listed.span(1))
     for match in _COMPARED.finditer(of.text):
         values = [match[3], *re.findall(r"'[^']*'|-?[\d.]+", match[4])]
         word = "IN" if "=" in match[2] and "!" not in match[2] else "NOT IN"
@@ -331,6 +353,21 @@ def compare_with_null(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Ad
     written = f"{of.text[slice(*spans[1])]} IS {'NOT ' * isinstance(node, exp.NEQ)}NULL"
     start, end = min(s[0] for s in spans if s), max(s[1] for s in spans if s)
     return written, Fix(written, start, end)
+
+
+def ask_for_null(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
+    """Write IS NULL for the comparison with NULL by which no group is left."""
+    for null in of.query.tree.find_all(exp.Null):
+        whole = null.parent
+        span = None if whole is None else of.outline.span(of.original(whole.this))
+        listed = re.search(r"(?i),\s*NULL\b(?=\s*[,)])|(?<=\()\s*NULL\s*,\s*", of.text)
+        if isinstance(whole, exp.In) and listed is not None:  # x NOT IN ('a', NULL) holds for no row
+            return "leave NULL out", Fix("", *listed.span())
+        found = None if span is None else re.compile(r"(?i)\s*(?:=|<>|!=)\s*NULL\b").match(of.text, span[1])
+        if found is not None and isinstance(whole, (exp.EQ, exp.NEQ)):
+            written = f" IS {'NOT ' * isinstance(whole, exp.NEQ)}NULL"
+            return written.strip(), Fix(written, *found.span())
+    return None
 
 
 def compare_with_zero(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
