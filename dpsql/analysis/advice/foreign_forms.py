@@ -45,7 +45,7 @@ enclose_subquery = replace_forms(
     (r"\bFROM\s+(SELECT\b[^;]*?)\s*;?\s*\Z", r"FROM (\1)"), hint="FROM (SELECT ..)"
 )
 write_between = replace_forms(
-    (r"\bIN\s+BETWEEN\b", "BETWEEN"),
+    (r"\bIN\s+(?=BETWEEN\b)", ""),
     (r"\bIN\s+(\d+)\s*(?:\.\.+|-|:|\bTO\b)\s*(\d+)", r"BETWEEN \1 AND \2"),
 )
 write_in = replace_forms(
