@@ -242,6 +242,8 @@ TIE = "\x00tie"
 """The name of a function that orders rows with one value; no statement can spell it."""
 TIES = 1 << 16
 """How many numbers such a function has: from 0 on."""
+MOST_BUCKETS = 32
+"""The most buckets of NTILE over all rows: each cut point between them takes its part of the epsilon."""
 
 
 def _break_tie(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> Typed:

@@ -280,6 +280,18 @@ ORDER BY n DESC LIMIT 2
 SELECT strftime(day, '%H:%M') AS m, COUNT(DISTINCT user_id) AS n FROM refunds WHERE strftime(day, '%H:%M') IN ('00:00') GROUP BY m
 ORDER BY n DESC LIMIT 1
 
+-- A5610 what is made of a text of a time and of constants
+-- candidates: SELECT unnest(['Mon', 'Tue', 'Wed', 'Thu', 'Fri', 'Sat', 'Sun', NULL])
+-- expect: itself
+SELECT left(dayname(day), 3) AS d, COUNT(DISTINCT user_id) AS n FROM refunds GROUP BY d
+ORDER BY n DESC LIMIT 2
+
+-- A5611 a key of a column that has the name of a measure
+-- candidates: SELECT unnest(['long', 'short'])
+-- expect: itself
+SELECT CASE WHEN age > 40 THEN 'long' ELSE 'short' END AS k, COUNT(age) AS age FROM users GROUP BY CASE WHEN age > 40 THEN 'long' ELSE 'short' END
+ORDER BY k
+
 -- A5761 an undeclared key has the values of public rows that WHERE lists, also those without rows
 -- candidates: SELECT page AS v0 FROM pages WHERE category = 'news' AND page IS NOT NULL
 -- expect: itself
