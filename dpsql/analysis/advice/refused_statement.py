@@ -137,6 +137,17 @@ def add_clause(text: str, at: int, clause: str) -> Fix:
     return Fix(f"{before}{clause}{after}", at, at)
 
 
+def add_row_condition(text: str, block: BlockText, condition: str) -> Fix:
+    """Return the fix that adds a condition to WHERE, behind what stands there."""
+    where = block.clause(TokenType.WHERE)
+    if where is None:
+        return add_clause(text, block.before(TokenType.WHERE), f"WHERE {condition}")
+    begin, at = where.end + 1, len(text[: block.stop(where)].rstrip())
+    if not re.search(r"(?i)\bOR\b", text[begin:at]):
+        return Fix(f" AND {condition}", at, at)
+    return Fix(f" ({text[begin:at].strip()}) AND {condition}", begin, at)
+
+
 def rename_column(of: RefusedStatement, node: exp.Column, name: str) -> Advice:
     """Return the advice to write another name for a column."""
     return f"did you mean {write_name(name)}?", replace_name(node.this, name)
