@@ -115,7 +115,11 @@ class RefusedStatement:
         for (start, end), item in zip(spans, select.expressions, strict=True):
             text, name = self.text[start:end], item.alias if isinstance(item, exp.Alias) else ""
             named = re.search(rf"(?is)\s+(?:AS\s+)?\"?{re.escape(name)}\"?\Z", text) if name else None
-            bare = re.sub(r"(?i)\ADISTINCT\b\s*", "", text if named is None else text[: named.start()])
+            bare = re.sub(
+                r"(?i)\A(?:DISTINCT\b|TOP\b\s*(?:\(\s*\d+\s*\)|\d+))\s*",
+                "",
+                text if named is None else text[: named.start()],
+            )
             found.append((bare, "" if named is None else name))
         return found
 
@@ -166,7 +170,9 @@ def join_clause(of: RefusedStatement, table: Table, to: FromTable) -> tuple[str,
         if mine is None or unit is None:
             return None
         same = fold(mine) == fold(unit) and to.unit is not None
-        on = f"USING ({mine})" if same else f"ON {to.alias}.{unit} = {table.name}.{mine}"
+        both = dict.fromkeys((*table.key_columns, *to.table.key_columns))
+        keys = [k for k in both if to.column(k) and k in of.columns(table) and fold(k) != fold(mine)]
+        on = f"USING ({', '.join([mine, *keys])})" if same else f"ON {to.alias}.{unit} = {table.name}.{mine}"
         return f"JOIN {table.name} {on}", max(ends)
     for column, domain in to.table.domain.items():
         if isinstance(domain, TableDomain) and fold(domain.table) == fold(table.name):

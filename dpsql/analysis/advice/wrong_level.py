@@ -233,7 +233,8 @@ def advise_on_average_in_where(of: RefusedStatement, node: exp.Expr, one: Obstac
         )
     if not isinstance(first, exp.Table):
         return None
-    written = f"(SELECT {of.text[call[0] : call[1]]} FROM {first.name})"
+    alias = f" {first.alias}" if first.alias else ""
+    written = f"(SELECT {of.text[call[0] : call[1]]} FROM {first.name}{alias})"
     return written, Fix(written, call[0], call[1], asks=f"rows are compared with all of {first.name}")
 
 
@@ -339,6 +340,12 @@ def advise_on_plain_value(of: RefusedStatement, node: exp.Expr, one: Obstacle) -
     whole = isinstance(of.original(node).parent, (exp.Select, exp.Alias))
     if select.args.get("group") is None or behind or not number or not whole:
         return None
+    clause = block.clause(TokenType.GROUP_BY)
+    keys = [] if clause is None else of.outline.items(clause.end + 1, block.stop(clause))
+    for key, (start, end) in zip(select.args["group"].expressions, keys, strict=False):
+        read = [fold(column.name) for column in key.find_all(exp.Column)]
+        if read == [fold(node.name)] and not isinstance(key, exp.Column):  # GROUP BY ROUND(cost)
+            return of.text[start:end], Fix(of.text[start:end], *span)
     made = f"AVG({of.text[span[0] : span[1]]})"
     return made, Fix(made, *span, asks=f"the average {node.name} of each group")
 
