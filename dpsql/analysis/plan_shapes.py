@@ -34,6 +34,20 @@ def shape_of(sql: str) -> str:
     return _compared().sub(_replace_constants, sql)
 
 
+def omit_constants(sql: str) -> str:
+    """Return the text without texts and whole numbers: a key for texts that may be alike, and nothing else.
+
+    >>> omit_constants("SELECT round(c2, 2) FROM t WHERE a <= 70 AND b = 'x'")
+    'SELECT round(c2, ?) FROM t WHERE a <= ? AND b = ?'
+    """
+    return _every_constant().sub("?", sql)
+
+
+@cache
+def _every_constant() -> re.Pattern[str]:
+    return re.compile(rf"{_TEXT}|\b[0-9]+\b")
+
+
 @cache
 def _compared() -> re.Pattern[str]:
     """Return what finds names and texts as a whole, and the constants that are compared."""
