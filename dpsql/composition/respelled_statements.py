@@ -118,12 +118,9 @@ def respell_statement(query: Query, provenance: Provenance) -> Query:
     listing = any(isinstance(node, exp.In) and node.args.get("query") is not None for node in found)
     if listing or any(isinstance(node, exp.Exists) or node.args.get("side") for node in found):
         from dpsql.composition.chosen_public_rows import with_chosen_public_rows  # noqa: PLC0415  as above
-
-        query = replace(query, tree=with_chosen_public_rows(query, provenance))
-    if listing:
         from dpsql.composition.found_values import with_found_values  # noqa: PLC0415  as above
 
-        query = with_found_values(query, provenance)
+        query = with_found_values(replace(query, tree=with_chosen_public_rows(query, provenance)), provenance)
     return query
 
 

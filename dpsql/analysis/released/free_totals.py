@@ -42,12 +42,15 @@ def has_free_total(call: AggregateCall, bounds: Bounds | None) -> bool:
 def is_quotient(call: AggregateCall, bounds: Bounds | None) -> bool:
     """Return whether an average that is asked for without bounds is the quotient of a sum and a count.
 
-    The sum, of the same values without bounds, has to be in the statement.
+    Values without bounds, or with none but loose ones, are: the largest value that counts, times the rows
+    that do, is far more than a unit's total. For others the sum of the same values has to be in the statement.
     """
-    if bounds is None or call.compiler.max_rows is not None or not _is_near_zero(bounds):
+    if call.compiler.max_rows is not None or not (bounds is None or _is_near_zero(bounds)):
         return False
     like = list(_find_like(call))
-    return any(name == "sum" and plain for name, plain in like) and not SPREADS & {name for name, _ in like}
+    summed = any(name == "sum" and plain for name, plain in like)
+    searched = bounds is None or (bounds.loose and bounds.declared)
+    return (summed or searched) and not SPREADS & {name for name, _ in like}
 
 
 def is_moment_of_pairs(call: AggregateCall) -> bool:

@@ -172,11 +172,14 @@ def test_whole_allows_each_group_the_whole(session: Session) -> None:
     [
         "region, COUNT(*) AS n FROM orders GROUP BY region ORDER BY n DESC LIMIT 1",
         "region, COUNT(*) AS n FROM orders GROUP BY region HAVING COUNT(*) > 5",
-        "MEDIAN(price) AS n FROM orders",
     ],
 )
-def test_of_selections_and_quantiles_the_cut_is_not_known(session: Session, rest: str) -> None:
-    assert "what is cut is not known" in asked(session, rest).line
+def test_of_selected_groups_the_range_has_what_is_cut(session: Session, rest: str) -> None:
+    assert "(in the range)" in asked(session, rest).line
+
+
+def test_of_quantiles_the_cut_is_not_known(session: Session) -> None:
+    assert "what is cut is not known" in asked(session, "MEDIAN(price) AS n FROM orders").line
 
 
 def test_explain_says_what_is_measured(session: Session) -> None:
