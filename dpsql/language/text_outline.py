@@ -312,6 +312,13 @@ def _find_respellings(text: str, tokens: Sequence[Token]) -> list[tuple[int, int
             found.append((token.start, closed.end(), f"'{closed[1]}'"))
         elif token.text.upper() == "IN" and (end := _end_of_list(tokens, i + 1)) is not None:
             found.append((tokens[i + 1].start, end, f"({text[tokens[i + 1].start : end]})"))
+        elif (
+            token.token_type == TokenType.USING
+            and tokens[i + 1 : i + 2]
+            and tokens[i + 1].text.isidentifier()
+        ):
+            if tokens[i + 1].token_type == TokenType.VAR and tokens[i - 1].text.upper() != "CROSS":
+                found.append((tokens[i + 1].start, tokens[i + 1].end + 1, f"({tokens[i + 1].text})"))
         elif token.token_type == TokenType.L_BRACKET and _is_quoting(tokens, i):
             found.append((token.start, tokens[i + 2].end + 1, f'"{tokens[i + 1].text}"'))
     excel = re.finditer(

@@ -931,7 +931,7 @@ SELECT PERCENTILE_CONT(0.9) WITHIN GROUP (ORDER BY COUNT(*)) FROM visits GROUP B
 SELECT COUNT(visits.*) / COUNT(DISTINCT patients.patient_id) FROM patients LEFT JOIN visits USING (patient_id)
 
 -- M233 missing table alias
--- meant: SELECT patients.sex, AVG(visits.cost) FROM patients JOIN visits ON patients.patient_id = visits.patient_id GROUP BY patients.sex
+-- meant: SELECT p.sex, AVG(v.cost) FROM patients p JOIN visits v ON p.patient_id = v.patient_id GROUP BY p.sex
 SELECT p.sex, AVG(v.cost) FROM patients JOIN visits ON p.patient_id = v.patient_id GROUP BY p.sex
 
 -- M234 ON without table prefix

@@ -235,6 +235,8 @@ def join_parameters(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advi
     """Write ClickHouse's `quantile(0.9)(x)` with both in one list."""
     found = [*re.finditer(r"(?i)\bquantile\w*\(\s*(0?\.\d+)\s*\)\s*\(\s*([^()]+?)\s*\)", of.text)]
     fixes = [Fix(f"QUANTILE_CONT({m[2]}, {m[1]})", *m.span()) for m in found]
+    both = r"(?i)\b(PERCENTILE_\w+\()\s*[\w.]+\s*,\s*([\d.]+\s*\)\s*WITHIN\s+GROUP\b)"
+    fixes = fixes or [Fix(m[1] + m[2], *m.span()) for m in re.finditer(both, of.text)]
     return (fixes[0].text, replace(fixes[0], also=tuple(fixes[1:]))) if fixes else None
 
 
@@ -335,17 +337,17 @@ _COMPARED = lazy_pattern(
 def list_comparisons(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
     """Write `x = 'a' OR 'b'` as `x IN ('a', 'b')`."""
     fixes, written = list[Fix](), of.original(node)
-    span = of.outline.span(written) if isinstance(written, exp.Literal) else None
-    if span is not None and (one.hint or "").endswith(of.text[slice(*span)]):  # x LIKE '%a%' OR '%b%'
-        return one.hint, Fix(one.hint or "", *span)
     listed = re.search(r"(?i)\bIN\s*\((\s*'[^']*'(?:\s+(?:AND|OR)\s+'[^']*')+)\s*\)", of.text)
     if listed is not None:
-        values = re.sub(r"(?i)'\s+(?:AND|OR)\s+'", "', '", listed[1])
-        return f"IN ({values})", Fix(values, *listed.span(1))
+        texts = re.sub(r"(?i)'\s+(?:AND|OR)\s+'", "', '", listed[1])
+        return f"IN ({texts})", Fix(texts, *listed.span(1))
     for match in _COMPARED.finditer(of.text):
         values = [match[3], *re.findall(r"'[^']*'|-?[\d.]+", match[4])]
         word = "IN" if "=" in match[2] and "!" not in match[2] else "NOT IN"
         fixes.append(Fix(f"{match[1]} {word} ({', '.join(values)})", *match.span()))
+    span = of.outline.span(written) if isinstance(written, exp.Literal) and not fixes else None
+    if span is not None and (one.hint or "").endswith(of.text[slice(*span)]):  # x LIKE '%a%' OR '%b%'
+        return one.hint, Fix(one.hint or "", *span)
     return (fixes[0].text, replace(fixes[0], also=tuple(fixes[1:]))) if fixes else None
 
 

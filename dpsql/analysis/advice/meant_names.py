@@ -46,9 +46,9 @@ def find_meant(of: RefusedStatement, node: exp.Column, named: list[FromTable]) -
     here = [n for n in named if not node.table or fold(n.alias) == fold(node.table)]
     listed = [(name, kind) for n in here for name, kind in of.catalog.columns(n.table.name)]
     name, at = fold(node.name), node.this.meta.get("start")
+    span = of.outline.span(node)
     if at is None or difflib.get_close_matches(name, [fold(each) for each, _ in listed], 1, 0.85):
         return None
-    span = of.outline.span(node)
     call = of.outline.call_around(at, "extract")
     if call is not None and len(call[2]) == 2 and name in _PARTS:  # EXTRACT(day, YEAR)
         value = call[2][0 if fold(call[2][1]) == name else 1]

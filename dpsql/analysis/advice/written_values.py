@@ -114,6 +114,10 @@ def advise_on_number(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Adv
 def advise_on_date(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
     """Write a day as year, month and day; of several days that it may be, one is a guess."""
     texts = [t for t in of.outline.tokens if t.token_type == TokenType.STRING]
+    for token in texts:
+        if ago := re.fullmatch(r"(?i)\s*(\d+)\s+(day|week|month|year)s?\s+ago\s*", token.text):
+            written = f"(current_date - INTERVAL {ago[1]} {ago[2].upper()})"
+            return written, Fix(written, token.start, token.end + 1)
     named = next((t for t in texts if t.text.strip().lower() in _NAMED_DAYS), None)
     if named is not None:
         day = _NAMED_DAYS[named.text.strip().lower()]
