@@ -96,6 +96,7 @@ _FORMS = (
         r"\bSELECT\s+(?:DIFFERENTIALLY\s+PRIVATE(?:LY)?|PRIVATE(?:LY)?|NOISY|ANONYMI[SZ]ED)\s+(?=\w+\s*[(,])",
         "SELECT WITH DIFFERENTIAL_PRIVACY ",
     ),
+    (r"\bNULL\s+(FIRST|LAST)\b", r"NULLS \1"),
     (r"\s+AS(?=\s+FROM\b|\s*[,)])", ""),
     (r"\bDISTINCT\s+COUNT\s*\(\s*(?!\*|DISTINCT\b)", "COUNT(DISTINCT "),
     (r"\bDISTINCT\s+ON\s+(?=[\w.]+\s*\))", "DISTINCT "),

@@ -348,7 +348,8 @@ def _complete_words(text: str, tokens: list[Token], i: int) -> Iterator[_Repair]
         if b.text == "%" and a.token_type == TokenType.NUMBER and (words[n + 2 : n + 3] or [","])[0] in behind
     ]
     if percents:
-        yield replace(percents[0], also=tuple(percents[1:])), ""
+        guess = "that percents are numbers from 0 to 100"
+        yield replace(percents[0], also=tuple(percents[1:]), guess=guess), ""
     for token, after in pairwise(tokens):
         if token.text.upper() == "CASE" and after.text.upper() != "WHEN":
             yield _make_insertion(" WHEN", token.end + 1), ""

@@ -330,7 +330,7 @@ def write_pattern(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice
 
 
 _COMPARED = lazy_pattern(
-    r"(?i)([A-Za-z_][\w.]*)\s*(=|==|<>|!=)\s*('[^']*'|-?[\d.]+)((?:\s+(?:OR|AND)\s+(?:'[^']*'|-?[\d.]+)(?!\s*[=<>]))+)"
+    r"(?i)([A-Za-z_][\w.]*(?:\([\w.]+\))?)\s*(=|==|<>|!=)\s*('[^']*'|-?[\d.]+)((?:\s+(?:OR|AND)\s+(?:'[^']*'|-?[\d.]+)(?!\s*[=<>]))+)"
 )
 
 
