@@ -67,7 +67,8 @@ def compile_condition(compiler: StatementCompiler, node: exp.Expr, scope: Scope)
     value = compiler.expression(node, scope)
     if value.type == NULL:
         return cast(value, BOOLEAN)
-    if value.type.integer:
+    number = isinstance(node, exp.Literal) and node.name not in ("0", "1")  # year = 2023 OR 2024
+    if value.type.integer and not number:
         return build_comparison("<>", *unify(compiler.source, compiler.catalog, value, _ZERO, node))
     if value.type != BOOLEAN:
         hint = repeat_comparison(node) or "compare it with something"
