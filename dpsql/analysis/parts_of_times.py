@@ -13,7 +13,7 @@ from fractions import Fraction
 
 from dpsql.analysis.facts_of_values import list_format_codes
 from dpsql.analysis.typed_expression import TEXTS_OF_TIMES, Bounds, KeyDomain, Span, Typed
-from dpsql.kernel.tree import Cast, Column, Derived, Expr, Form, Item, Range, Select, mapped
+from dpsql.kernel.tree import Cast, Column, Derived, Expr, Form, Item, Range, Select, map_parts
 from dpsql.lazy_dataclass import replace
 from dpsql.types import VARCHAR
 
@@ -70,7 +70,7 @@ def _list_texts(part: str, arguments: Sequence[Typed], typed: Typed) -> KeyDomai
     moment = Cast(Column("d", "v"), times[0].type)
 
     def put(node: Expr) -> Expr:
-        return moment if node == times[0].node else mapped(node, put)
+        return moment if node == times[0].node else map_parts(node, put)
 
     texts = Select((Item(put(typed.guarded_node), "v"),), Derived(moments.query, "d"), distinct=True)
     return KeyDomain(texts, origin=TEXTS_OF_TIMES, null=True)
@@ -84,7 +84,7 @@ def map_texts(arguments: Sequence[Typed], typed: Typed) -> Typed:
     text = Cast(Column("d", "v"), rows[0].type)
 
     def put(node: Expr) -> Expr:
-        return text if node == rows[0].node else mapped(node, put)
+        return text if node == rows[0].node else map_parts(node, put)
 
     query = Select((Item(put(typed.guarded_node), "v"),), Derived(rows[0].domain.query, "d"), distinct=True)
     return replace(typed, domain=KeyDomain(query, origin=TEXTS_OF_TIMES, null=True))

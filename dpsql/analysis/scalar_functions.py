@@ -23,15 +23,7 @@ from dpsql.analysis.facts_of_values import UTC_PARTS, bounds_of_call, find_call_
 from dpsql.analysis.schema_catalog import Catalog
 from dpsql.analysis.total_forms import bound_search_text, compute_in_full, store_integer, widen_integer
 from dpsql.analysis.typed_expression import TEXTS_OF_TIMES, Typed, UnitRole, join_notes
-from dpsql.kernel.tree import (
-    Apply,
-    Cast,
-    Expr,
-    Form,
-    Interval,
-    duckdb_sql,
-    listed_forms,
-)
+from dpsql.kernel.tree import Apply, Cast, Expr, Form, Interval, duckdb_sql, listed_forms
 from dpsql.kernel.tree.period_units import LONGER, TRUNCATIONS
 from dpsql.language import StatementText, replace_name
 from dpsql.policy import Assumed

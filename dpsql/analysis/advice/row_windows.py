@@ -86,10 +86,7 @@ def _ask_quantile(of: RefusedStatement, one: Obstacle, window: exp.Window, rows:
     if span is None or None in keys:
         return None
     value, by = of.text[span[0] : span[1]], ", ".join(of.text[k[0] : k[1]] for k in keys if k is not None)
-    first = re.search(
-        rf"(?i)(?:\bOVER\s*\([^()]*\)|\b{_NUMBERED})\s*(=|<=|<)\s*\d+\b(?!\.)",
-        of.text,
-    )
+    first = re.search(rf"(?i)(?:\bOVER\s*\([^()]*\)|\b{_NUMBERED})\s*(=|<=|<)\s*\d+\b(?!\.)", of.text)
     select = window.find_ancestor(exp.Select)
     plain = select is not None and select.args.get("group") is None
     units = {n.unit for n in of.list_tables(select) if n.unit is not None} if select is not None else set()
