@@ -198,6 +198,10 @@ SELECT country, COUNT(DISTINCT user_id) * 1.0 / (SELECT COUNT(DISTINCT w.user_id
 -- releases: 1/2 1/2
 SELECT page, country, COUNT(DISTINCT user_id) AS n, (SELECT COUNT(DISTINCT user_id) FROM visits w WHERE w.page = visits.page AND w.ms > 10) AS every FROM visits GROUP BY page, country ORDER BY 1, 2
 
+-- C5612 windows of a common table expression, of which DISTINCT leaves one row for each partition
+-- releases: 1
+WITH w AS (SELECT page AS k, ms, COUNT(DISTINCT user_id) OVER (PARTITION BY page) AS n FROM visits WHERE ms > 10) SELECT DISTINCT k, n AS users, 2 * n AS twice FROM w ORDER BY k
+
 -- C5613 TOP with ORDER BY behind WITH
 -- releases: 1
 -- expect: WITH s AS (SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page) SELECT page, n FROM s ORDER BY page LIMIT 2
