@@ -87,7 +87,7 @@ def _refuse_numbered_day(
     if not (day.moment or day.name in ("DATE", "TIME")):
         return
     plain = node.this.sql("duckdb") if isinstance(node.this, exp.Column) else "x"
-    form = "year({})" if day is given else "make_date({}, 1, 1)"
+    form = "make_date({}, 1, 1)" if day is wanted else "epoch({})" if day.moment else "year({})"
     raise compiler.source.refuse(f"{given} is not cast to {wanted}", node, form.format(plain))
 
 

@@ -326,7 +326,7 @@ def _has_other_word(name: str, other: str) -> bool:
     """
     words = [*zip(name.lower().split("_"), other.lower().split("_"), strict=False)]
     same = name.count("_") == other.count("_") == 1
-    return same and any(difflib.SequenceMatcher(None, a, b).ratio() < 0.3 for a, b in words)
+    return same and any(difflib.SequenceMatcher(None, a, b).ratio() < 0.6 for a, b in words)
 
 
 def _name_column(name: str, place: dict[str, int | None], table: str | None = None) -> exp.Column:

@@ -10,7 +10,7 @@ from fractions import Fraction
 from sqlglot import exp
 
 from dpsql.analysis.compiled_relation import Origin
-from dpsql.analysis.compiler import StatementCompiler
+from dpsql.analysis.compiler import StatementCompiler, function_name
 from dpsql.analysis.typed_expression import Bounds, KeyDomain, Typed
 from dpsql.kernel.tree import Column, Constant, Derived, Expr, InList, Item, Select, duckdb_sql
 from dpsql.policy import Assumed
@@ -35,6 +35,7 @@ def note_undeclared(
     found = _select(domain, InList(Column("d", "v"), listed))
     sides = (node.this, node.args.get("expression"))
     names = [side.name for side in sides if isinstance(side, exp.Column)]
+    names = names or [f"{name}(..)" for side in sides if (name := function_name(side or node))]
     if not names or compiler.catalog.count(duckdb_sql(found)) >= len(listed):
         return
     public, every = set(_list(compiler, found)), _select(domain, None)
@@ -62,6 +63,9 @@ def _propose(text: str, values: list[str]) -> str:
     (": did you mean 'Old Town'?", ": did you mean 'F'?", " (they are 'Germany')")
     """
     folded = {value.casefold().strip(): value for value in reversed(values)}
+    parts = [folded.get(part.casefold().strip(), "") for part in text.split(",")]
+    if len(parts) > 1 and all(parts):
+        return f": did you mean {', '.join(repr(value) for value in parts)}?"
     close = difflib.get_close_matches(text.casefold().strip(), folded, 1, _NEAR)
     if close:
         return f": did you mean '{folded[close[0]]}'?"

@@ -28,6 +28,8 @@ def note_likely_mistakes(compiler: StatementCompiler, select: exp.Select) -> Non
         *_joined_with_all(select),
         *_lost_rows(select),
         *_always_true(select),
+        *_counted_else(select),
+        *_divided_keys(select),
     ):
         compiler.assume(Assumed(told))
 
@@ -80,6 +82,7 @@ def _lost_rows(select: exp.Select) -> Iterator[str]:
     outer = {fold(j.this.alias_or_name) for j in select.args.get("joins") or () if j.side.upper() == "LEFT"}
     for part in list_conjuncts(where.this) if where is not None and outer else ():
         compared = isinstance(part, (exp.EQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.In, exp.Between, exp.Like))
+        compared = compared and not isinstance(part.args.get("expression"), exp.Null)  # told as such
         if compared and isinstance(part.this, exp.Column) and fold(part.this.table) in outer:
             name = part.this.sql("duckdb")
             yield f"the condition on {name} leaves out what LEFT JOIN has kept: in ON it does not"
@@ -95,3 +98,24 @@ def _always_true(select: exp.Select) -> Iterator[str]:
         if sides[0].this == sides[1].this and sides[0].expression != sides[1].expression:
             name = sides[0].this.sql("duckdb")
             yield f"each {name} differs from one of both values: AND leaves both out"
+
+
+def _counted_else(select: exp.Select) -> Iterator[str]:
+    """Yield the ELSE of CASEs that COUNT counts, as it is not NULL."""
+    for call in walk_tree(select):
+        counted = call.expressions[0] if _is_count(call) and len(call.expressions) == 1 else None
+        last = counted.args.get("default") if isinstance(counted, exp.Case) else None
+        if isinstance(last, (exp.Literal, exp.Boolean)):
+            yield f"COUNT counts the rows of ELSE {last.sql('duckdb')} as well: without ELSE they are NULL"
+
+
+def _divided_keys(select: exp.Select) -> Iterator[str]:
+    """Yield the keys `year / 10 * 10`, which divide into fractions that the product takes back."""
+    for product in find_nodes(select, exp.Mul):
+        divided = product.this.unnest()
+        if isinstance(divided, exp.Div) and divided.expression == product.expression:
+            yield f"{product.sql('duckdb')} keeps fractions: // divides into whole numbers"
+
+
+def _is_count(call: exp.Expr) -> bool:
+    return isinstance(call, exp.Func) and (aggregate_name(call) or "").lower() == "count"

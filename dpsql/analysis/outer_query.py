@@ -216,7 +216,8 @@ def compile_outer_query(compiler: StatementCompiler, query: Query, *, combines: 
     spelled = rewrite_selection(source, select)
     select = read_as_counts(spelled.select, compiler.policy, compiler.catalog, query.options)
     check_arguments(source, select, _KNOWN | {"qualify"} | ({"distinct"} if distinct is not None else set()))
-    if select.args.get("joins") or select.find(exp.Or) or any(i.is_string for i in select.expressions):
+    shown = any(i.is_string or i.find(exp.Case, exp.Div) for i in select.expressions)
+    if select.args.get("joins") or shown or select.find(exp.Or):
         from dpsql.analysis.likely_mistakes import note_likely_mistakes  # noqa: PLC0415  others have none
 
         note_likely_mistakes(compiler, select)

@@ -291,7 +291,7 @@ def state_plan(draft: Draft) -> Plan:
         () if compiler.places_found else _build_searches(compiler, block, kept, partitions, outside=outside),
         block.existence,
         outside=outside,
-        nobodys=find_nobodys(draft.policy, compiler, block.counts),
+        nobodys=find_nobodys(draft.policy, compiler, block.counts, query.tree),
         null_group=any(candidates.domain.null for candidates in block.domains),
         values=block.values,
         left_out=tuple(find_left_out(compiler, count) for count in block.counts),

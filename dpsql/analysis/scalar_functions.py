@@ -406,7 +406,9 @@ def _refuse_types(
     wanted = {", ".join(f.arguments).replace("#", "literal ").replace("=", "") for f in fitting}
     shown = [f"{name}({types})" for types in sorted(wanted)]
     hint = "allowed: " + "; ".join(shown[:4]) + ("; ..." if len(shown) > 4 else "")
-    last = forms[0].arguments[-1]
-    if arguments and arguments[0].type == VARCHAR and last in ("DOUBLE", "BIGINT", "DATE"):
+    last, values = forms[0].arguments[-1], [a for a in arguments if a.text is None]
+    if values and values[0].type == VARCHAR and last in ("DOUBLE", "BIGINT", "DATE"):
         hint += f" (CAST to {last})"
+    if name in ("-", "date_diff") and [a.type.name for a in values] == ["TIME", "TIME"]:
+        hint = "EXTRACT(EPOCH FROM b) - EXTRACT(EPOCH FROM a) has the seconds between two times of day"
     return source.refuse(f"{name} is not allowed with ({given})", at, hint)

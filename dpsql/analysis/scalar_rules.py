@@ -149,7 +149,7 @@ def _note_undeclared(
 ) -> None:
     """Note which texts that a column is compared with are none of its public values."""
     texts = [other.text for other in others if other.text is not None]
-    if column.is_column and column.type == VARCHAR and column.domain and texts:
+    if column.type == VARCHAR and column.domain and texts:
         from dpsql.analysis.empty_conditions import note_undeclared  # noqa: PLC0415  few columns have texts
 
         note_undeclared(compiler, node, column.domain, texts)

@@ -18,7 +18,7 @@ from fractions import Fraction
 from dpsql.analysis.compiled_relation import From
 from dpsql.analysis.compiler import StatementCompiler
 from dpsql.analysis.facts_of_values import bounds_of
-from dpsql.analysis.public_domains import BOOLEANS, make_domain
+from dpsql.analysis.public_domains import BOOLEANS, make_distinct_domain, make_domain
 from dpsql.analysis.row_conditions import Condition, KnownRows, substitute_columns
 from dpsql.analysis.schema_catalog import Catalog
 from dpsql.analysis.total_forms import is_same_integer
@@ -254,13 +254,14 @@ class ColumnValues:
     """What is known so far; of a range that is too long for a list, the range."""
 
     def exact(self, name: str) -> KeyDomain | None:
-        """Return the values of a private column: listed in WHERE, declared, or between two bounds."""
+        """Return the values of a private column, if they are public and a list."""
         if name not in self.bases:
             column = self.known.columns[name]
             self.bases[name] = (
                 find_list(column.node, column.type, self.compared)
                 or self._find_declared(column)
                 or (BOOLEANS if column.type == BOOLEAN else None)
+                or self._find_public_list(column)
                 or self._find_between(column)
                 or find_span(self.catalog, column, self.compared)
             )
@@ -279,6 +280,15 @@ class ColumnValues:
         there = Paren(Binary("OR", Paren(known), Paren(IsNull(Column("e", "v")))))
         beyond = Select((Item(Column("e", "v")),), Derived(every.query, "e"), Paren(Not(there)))
         return domain if self.catalog.count(duckdb_sql(beyond)) else replace(domain, complete=True)
+
+    def _find_public_list(self, column: Typed) -> KeyDomain | None:
+        """Return the values that a query of public tables lists: `page IN (SELECT page FROM pages)`."""
+        for listed in self.known.lists:
+            rows = listed.query
+            if listed.operand == column.node and isinstance(rows, Select) and rows.source is not None:
+                domain = make_distinct_domain(rows.items[0].expr, rows.source, "the list in WHERE")
+                return replace(domain, complete=True)
+        return None
 
     def _find_between(self, column: Typed) -> KeyDomain | None:
         """Return what conditions leave of all integers or days, or of a long range, if that is a list."""

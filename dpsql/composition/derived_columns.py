@@ -107,23 +107,25 @@ class DerivedErrors:
 
     # -- intervals of a row
 
-    def _interval(self, term: Term, row: int, value: float) -> Interval:
+    def _interval(self, term: Term, row: int, value: float | None = None) -> Interval:
+        """Return the interval of a term in a row; `value` is that of a sum, where a column shows it."""
         if isinstance(term, LinearTerm):
-            return self._linear(self.hidden.form(term, row, value))
+            leaf = self.hidden.leaf(term, row) if value is None else self.hidden.form(term, row, value)
+            return self._linear(leaf)
         if isinstance(term, CallTerm) and term.op == "round":
-            return self._rounded(term, row, value)
+            return self._rounded(term, row)
         if isinstance(term, CallTerm) and term.op == "cut":
-            return self._cut(term, row, value)
+            return self._cut(term, row)
         ratio = self.hidden.ratio(term, row)
         if ratio is not None:
             return self._ratio(*ratio)
         return self._smooth(term, row)
 
-    def _cut(self, term: CallTerm, row: int, value: float) -> Interval:
+    def _cut(self, term: CallTerm, row: int) -> Interval:
         """Return the interval of a value that is cut to one: all of that where it has none itself."""
         least, most = in_order(*(self.hidden.end(end, row) for end in term.args[1:]))
         try:
-            deviation, low, high = self._interval(term.args[0], row, value)
+            deviation, low, high = self._interval(term.args[0], row)
         except NoIntervalError:
             if least is None or most is None:
                 raise
@@ -175,17 +177,11 @@ class DerivedErrors:
             low, high = low + ends[0], high + ends[1]
         return (low, high) if math.isfinite(low) and math.isfinite(high) else (-math.inf, math.inf)
 
-    def _rounded(self, term: CallTerm, row: int, value: float) -> Interval:
-        """Return the deviation of x for ROUND(x, digits), and the interval of x with its ends rounded.
-
-        Raises `NoIntervalError` if half the interval of x is less than a step of the grid of rounded values.
-        """
-        digits = self.hidden.scalar(term.args[1], row)
-        step = 10.0 ** -round(digits)
-        deviation, low, high = self._interval(term.args[0], row, value)
-        if (high - low) / 2 < step:
-            raise NoIntervalError
-        return deviation, round(low / step) * step, round(high / step) * step
+    def _rounded(self, term: CallTerm, row: int) -> Interval:
+        """Return the deviation of x for ROUND(x, digits), and the interval of x with its ends rounded."""
+        digits = round(self.hidden.scalar(term.args[1], row))
+        deviation, low, high = self._interval(term.args[0], row)
+        return deviation, round(low, digits), round(high, digits)
 
     # -- ratios
 

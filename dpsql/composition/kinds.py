@@ -13,7 +13,7 @@ from enum import Enum
 
 from sqlglot import exp
 
-from dpsql.analysis.aggregate_functions import contains_aggregate, is_aggregate
+from dpsql.analysis.aggregate_functions import aggregate_name, contains_aggregate, is_aggregate
 from dpsql.analysis.compiled_relation import Cte, find_cte
 from dpsql.analysis.compiler import read_whole_number
 from dpsql.analysis.period_refusals import refuse_person
@@ -298,7 +298,7 @@ class Kinds:
         for sub, after in _subqueries(node, skipped=("limit", "offset")):
             self._below(sub, ctes, allowed=releasing and after, key=_within(sub, group))
         if releasing:
-            self.releases.append(ReleaseBlock(node, ctes, note))
+            self.releases.append(ReleaseBlock(node, ctes, note or _say_distinct(node)))
             return BlockKind.RELEASE
         return kind
 
@@ -416,3 +416,14 @@ def _in_aggregate(node: exp.Expr, select: exp.Select) -> bool:
             return True
         parent = parent.parent
     return False
+
+
+def _say_distinct(select: exp.Select) -> str:
+    """Return what is said of DISTINCT before a count of the rows that have a value, which is hardly meant."""
+    first = select.expressions[0].unalias()
+    counts = aggregate_name(first) == "count" and select.args.get("distinct") is not None
+    column = None if first.find(exp.Distinct) else first.find(exp.Column)
+    if not counts or column is None:
+        return ""
+    name = column.sql("duckdb")
+    return f"SELECT DISTINCT is of rows of the answer: COUNT(DISTINCT {name}) counts different {name}"

@@ -116,9 +116,7 @@ def respell_statement(query: Query, provenance: Provenance) -> Query:
     found = find_nodes(tree, exp.In, exp.Exists, exp.Join)
     listing = any(isinstance(node, exp.In) and node.args.get("query") is not None for node in found)
     if listing or any(isinstance(node, exp.Exists) or node.args.get("side") for node in found):
-        query = replace(query, tree=with_chosen_public_rows(query, provenance))
-    if listing:
-        query = with_found_values(query, provenance)
+        query = with_found_values(replace(query, tree=with_chosen_public_rows(query, provenance)), provenance)
     return query
 
 

@@ -177,9 +177,12 @@ def _make_rewrite(
 ) -> Rewrite:
     """Return an accepted statement as the rewrite; as a hint, if it asks the same on a condition or never."""
     obstacles = tuple(_take_used(one, fixes) for one in _merge_obstacles(refused, later))
+    left = _texts(whole)
     found = tuple(
-        # What another change replaces has no change of its own.
-        o if o.fix is None or not fixes or o.fix in fixes else replace(o, hint=None)
+        # What another change replaces, then or later, has no change of its own.
+        o
+        if o.fix is None or not fixes or (o.fix in fixes and _texts(o.fix.text) <= left)
+        else replace(o, hint=None)
         for o in obstacles
     )
     if not any(f.asks or f.provided for f in fixes):
@@ -189,6 +192,10 @@ def _make_rewrite(
         forced[0] = True  # what forces it came to light at the place of another one
     hinted = tuple(replace(o, hint=whole) if is_so else o for o, is_so in zip(found, forced, strict=True))
     return Rewrite(None, hinted, whole)
+
+
+def _texts(text: str) -> set[str]:
+    return {token.text for token in Outline.of(text).tokens}
 
 
 def refusal(text: str, prepare: Callable[[str], object]) -> _Refusal | None:
@@ -230,7 +237,7 @@ def _count_left(text: str, fix: Fix, prepare: Callable[[str], object]) -> int:
     except QuerySyntaxError:
         return len(text)
     except QueryRefused as error:
-        return 1 + sum(2 for one in error.obstacles if one.fix is None)
+        return 1 + sum(2 * (one.fix is None) + (one.unknown == "column") for one in error.obstacles)
     except Cancelled:
         raise
     except (ProgrammingError, OperationalError):

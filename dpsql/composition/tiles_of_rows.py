@@ -184,6 +184,7 @@ def _bucket(tile: _Tile, name: str, *, nulls: bool) -> exp.Expr:
 def _describe(tile: _Tile, column: RelationColumn) -> str:
     """Return what the answer says of buckets."""
     said = f"{tile.name}: NTILE's buckets are between cut points that are released first"
+    said += "; ranges are of the rows between"
     ties = "a hash decides which of equal rows come first"
     said += f"; {'rows with one value are in one bucket' if column.type == DOUBLE else ties}"
     return f"{said}; rows without a value are in none" if column.nulls else said

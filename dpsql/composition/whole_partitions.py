@@ -1,10 +1,10 @@
 """Aggregates over whole partitions, of which DISTINCT leaves one row each, as the aggregates of groups.
 
-`SELECT DISTINCT day, COUNT(*) OVER (PARTITION BY day) FROM visits` has one row for each day, with the number
-of its rows: it is `SELECT day, COUNT(*) FROM visits GROUP BY day`. A window over all rows is the aggregate
-without GROUP BY, if there are rows. The windows have one PARTITION BY, without ORDER BY or a frame, and what
-stands outside of them is of its keys. A mistake could only ask something else: what is made is analysed like
-any statement.
+`SELECT DISTINCT day, COUNT(*) OVER (PARTITION BY day) FROM visits` has one row for each day, with the
+number of its rows: it is `SELECT day, COUNT(*) FROM visits GROUP BY day`. A window over all rows is the
+aggregate without GROUP BY, if there are rows. DISTINCT may stand around the subquery that has the windows.
+The windows have one PARTITION BY, without ORDER BY or a frame, and what stands outside of them is of its
+keys. A mistake could only ask something else: what is made is analysed like any statement.
 """
 
 from __future__ import annotations
@@ -18,6 +18,9 @@ from dpsql.language import copy_tree, find_nodes, keep_title, list_given, walk_t
 from dpsql.policy import Policy
 
 _KEPT = frozenset({"expressions", "from_", "joins", "where", "with_", "kind", "distinct", "order", "limit"})
+_AROUND = frozenset({"expressions", "from_", "with_", "kind", "distinct", "order", "limit"})
+"""What a SELECT DISTINCT has that reads the windows of a subquery."""
+_MERGED = frozenset({"expressions", "from_", "joins", "where", "kind"})
 _WHOLE = frozenset({"this", "partition_by", "over"})
 """What a window has that goes over all rows of its partition."""
 
@@ -25,6 +28,8 @@ _WHOLE = frozenset({"this", "partition_by", "over"})
 def with_groups_of_windows(tree: exp.Query, provenance: Provenance) -> exp.Query:
     """Return a statement whose SELECT DISTINCT of windows over private rows have groups; it is changed."""
     for select in find_nodes(tree, exp.Select):
+        if select.args.get("distinct") is not None:
+            _merge(select, tree)
         keys = _read_keys(select)
         if keys is None or not _is_of_private_rows(select, tree, provenance.policy):
             continue
@@ -39,6 +44,39 @@ def with_groups_of_windows(tree: exp.Query, provenance: Provenance) -> exp.Query
         if all(_sql(key) in listed for key in keys):  # the groups are different rows
             select.set("distinct", None)
     return tree
+
+
+def _merge(select: exp.Select, tree: exp.Query) -> None:
+    """Put the rows of a subquery with windows in the place of the name by which DISTINCT reads it."""
+    first, order = select.args.get("from_"), select.args.get("order")
+    columns = [item.unalias() for item in select.expressions]
+    if first is None or not all(isinstance(c, exp.Column) for c in columns) or list_given(select) - _AROUND:
+        return
+    item: exp.Expr = first.this
+    tables = [t for t in find_nodes(tree, exp.Table) if t.name.lower() == item.name.lower()]
+    named = [cte for cte in find_nodes(tree, exp.CTE) if cte.alias.lower() == item.name.lower()]
+    if isinstance(item, exp.Table) and len(named) == len(tables) == 1:
+        item = named[0]
+    inner = item.this
+    if not isinstance(inner, exp.Select) or list_given(inner) - _MERGED or not find_nodes(inner, exp.Window):
+        return
+    values = {each.alias_or_name.lower(): each.unalias() for each in inner.expressions}
+    unknown = len(values) != len(inner.expressions) or any(c.name.lower() not in values for c in columns)
+    qualified = order is not None and any(c.table for c in find_nodes(order, exp.Column))
+    if unknown or qualified or item.alias_column_names:
+        return
+    made = [
+        exp.alias_(copy_tree(values[c.name.lower()]), each.alias_or_name, quoted=True)
+        for c, each in zip(columns, select.expressions, strict=True)
+    ]
+    select.set("expressions", made)
+    for name in ("from_", "joins", "where"):
+        select.set(name, inner.args.get(name))
+    if isinstance(item, exp.CTE):
+        clause = item.parent
+        item.pop()
+        if isinstance(clause, exp.With) and not clause.expressions:
+            clause.pop()
 
 
 def _read_keys(select: exp.Select) -> list[exp.Expr] | None:

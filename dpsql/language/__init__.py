@@ -32,7 +32,7 @@ from dpsql.language.parameters import (
     read_first_words,
     write_parameters,
 )
-from dpsql.language.parse import keep_title, list_titles, name_columns, parse, title_of
+from dpsql.language.parse import list_titles, name_columns, parse
 from dpsql.language.repair import repairs
 from dpsql.language.statement import (
     CUTS,
@@ -70,11 +70,13 @@ from dpsql.language.syntax_trees import (
     copy_tree,
     find_nodes,
     find_tables,
+    keep_title,
     list_given,
     list_visible_ctes,
     make_call,
     name_query,
     read_nodes,
+    title_of,
     transform_tree,
     walk_tree,
 )

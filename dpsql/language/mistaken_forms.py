@@ -14,6 +14,7 @@ _NO_CLAUSE = r"(?:(?!\b(?:SELECT|FROM|WHERE|GROUP|ORDER|HAVING|LIMIT|QUALIFY)\b)
 _NAMED = r'AS "\1"'
 _FORMS = (
     (r"(?<![\w.])(\d{1,3})\.(\d{3}),(\d{1,2})(?!\d)", r"\1\2.\3"),
+    (r"(?<![\w.])(\d+)k\b", r"\g<1>000"),
     (r"#\s*(\d{4}-\d\d-\d\d)\s*#", r"DATE '\1'"),
     (r"#\s*(\d{1,2}/\d{1,2}/\d{4})\s*#", r"'\1'"),
     (
@@ -47,10 +48,10 @@ _FORMS = (
     (rf"\s+(?:IS\s+)?{_LESS}\s+THAN\b", " <"),
     (r"\s+(?:IS\s+)?NOT\s+EQUALS?(?:\s+TO)?\b", " <>"),
     (r"\s+(?:IS\s+)?EQUALS?(?:\s+TO)?\b", " ="),
-    (r"!==|=!(?!=)|<\s+>|!\s+=|\bNOT\s*=", "<>"),
+    (r"!==|<\s+>|!\s+=|\bNOT\s*=", "<>"),
     (r"===|:=", "="),
     (r">\s+=", ">="),
-    (r"<\s+=|=<", "<="),
+    (r"<\s+=", "<="),
     (r"\s+NOT\s+(?=['\d])", " <> "),
     (r"\bNOT\s+IS\s+NULL\b", "IS NOT NULL"),
     (r"\bIS\s+(NOT\s+)?(LIKE|ILIKE|IN|BETWEEN)\b", r"\1\2"),
@@ -75,6 +76,7 @@ _FORMS = (
         r"\bAS\s+(?!(?:SELECT|WITH)\b)([A-Za-z_]\w*(?:\s+(?!(?:FROM|OVER|FILTER|WHERE|JOIN|ON)\b)[A-Za-z_]\w*)+)(?=\s*,|\s+FROM\b)",
         _NAMED,
     ),
+    (r"\bAS\s+(?![\d'\"])([^\s,()'\"]*[%#$/.+-][^\s,()'\"]*)(?=\s*,|\s+FROM\b)", _NAMED),
     (r"\(\s*([\w.]+)\s+DISTINCT\s*\)", r"(DISTINCT \1)"),
     (r"\bWITH\s+(\w+)\s+AS\s+(SELECT\b(?:(?!\bSELECT\b).)*?)\s+(?=SELECT\b)", r"WITH \1 AS (\2) "),
     (

@@ -29,6 +29,12 @@ _BEHIND_WHERE = ("GROUP BY", "HAVING", "QUALIFY", "ORDER BY", "LIMIT")
 _LISTS = ("SELECT", "GROUP BY", "ORDER BY", "(")
 """The clauses, and parentheses, that have commas."""
 _COMPARISONS = ("=", "<>", "!=", "<", "<=", ">", ">=")
+_LEFT_OUT = 4
+"""The most words that are left out because they cannot be read."""
+_STRONG = frozenset(
+    {"SELECT", "FROM", "WHERE", "AND", "OR", "ON", "JOIN", "CASE", "WHEN", *_BEHIND_WHERE, *_COMPARISONS}
+)
+"""Words that ask too much to be left out."""
 _OPPOSITE = frozenset(("X", "N", "NON", "UN", "IN", "ANTI"))
 """What makes another word of a keyword, such as XOR, NAND and UNLIKE: these are no mistyped ones."""
 _Repair = tuple[Fix, str]
@@ -61,6 +67,8 @@ def repairs(text: str, error: QuerySyntaxError) -> Iterator[tuple[str, Fix]]:
     furthest, best, parsed = len(text) - at, None, False
     stop = at + max(len(re.compile(r"\w*").match(text, at)[0]), 1)  # type: ignore[index]  # it matches anything
     for fix, hint in found:
+        if fix.asks and best is not None:
+            continue  # nothing is left out where another change reads further
         changed = text
         for one in sorted((fix, *fix.also), key=lambda f: f.start, reverse=True):
             changed = changed[: one.start] + one.text + changed[one.end :]
@@ -176,10 +184,24 @@ def _find_repairs(text: str, tokens: list[Token], at: int) -> Iterator[_Repair]:
     parts = any(_is_keyword(t) or t.token_type in (TokenType.L_PAREN, TokenType.EQ) for t in rest)
     parts = parts or any(True for token in rest for _ in _find_spellings(token))
     parts = parts or any(t.token_type in (TokenType.STRING, TokenType.NUMBER) for t in rest)
-    if not parts and here.text.upper() not in ("TOP", "ARGMAX", "ABOVE", "%"):
-        left = text[here.start : tokens[-1].end + 1]
-        guess = f"that `{left}` asks nothing"
-        yield Fix("", before.end + 1, tokens[-1].end + 1, guess=guess), f"leave `{left}` out"
+    for first, last in ((i, len(tokens) - 1), (i - 2, i - 2), (i - 1, i - 1)):
+        if first < 0:
+            continue
+        dropped = tokens[first : last + 1]
+        left = text[dropped[0].start : dropped[-1].end + 1]
+        fix = Fix("", tokens[first - 1].end + 1 if first else 0, dropped[-1].end + 1)
+        if first == i and not parts and here.text.upper() not in ("TOP", "ARGMAX", "ABOVE", "%"):
+            yield replace(fix, guess=f"that `{left}` asks nothing"), f"leave `{left}` out"
+        elif (
+            0 < len(dropped) <= _LEFT_OUT
+            and _is_name(dropped[0])
+            and _STRONG.isdisjoint(left.upper().split())
+        ):
+            yield replace(fix, asks=f"it without `{left}`"), f"leave `{left}` out"
+
+
+def _is_name(token: Token) -> bool:
+    return token.token_type not in _NO_WORDS and token.text.isidentifier() and not _is_keyword(token)
 
 
 def _change_tokens(tokens: list[Token], at: int) -> Iterator[_Repair]:
@@ -303,9 +325,12 @@ def _complete_words(text: str, tokens: list[Token], i: int) -> Iterator[_Repair]
         yield Fix(written, tokens[i - 1].start, here.end + 1), written
     for n, word in enumerate(words[: i + 1]):
         if word == "CASE" and words[n + 2 : n + 3] == ["WHEN"] and words[n + 3] in _COMPARISONS:
-            value = tokens[n + 1]
-            moved = _make_insertion(f" {text[value.start : value.end + 1]}", tokens[n + 2].end + 1)
-            fix = Fix("", tokens[n].end + 1, value.end + 1, also=(moved,))
+            value, end = tokens[n + 1], words.index("END", n) if "END" in words[n:] else len(words) - 1
+            whens = [m for m in range(n, end) if words[m] == "WHEN" and words[m + 1] in _COMPARISONS]
+            moved = [
+                _make_insertion(f" {text[value.start : value.end + 1]}", tokens[m].end + 1) for m in whens
+            ]
+            fix = Fix("", tokens[n].end + 1, value.end + 1, also=tuple(moved))
             yield fix, f"CASE WHEN {value.text} {words[n + 3]} .."
     named = re.search(r"\[([A-Za-z_][\w ]*)\]", text[max(here.start - 1, 0) :])
     if named is not None and words[i] == "[":
@@ -318,8 +343,14 @@ def _complete_words(text: str, tokens: list[Token], i: int) -> Iterator[_Repair]
         yield Fix(" AND", here.start, here.end + 1), ""
     if i and words[i - 1] == "TO" and "BETWEEN" in words[:i]:
         yield Fix("AND", tokens[i - 1].start, tokens[i - 1].end + 1), ""
-    if i > 1 and words[i - 1] == "%" and tokens[i - 2].token_type == TokenType.NUMBER:
-        yield Fix("", tokens[i - 1].start, tokens[i - 1].end + 1), ""
+    behind = (*_KEYWORDS, *_BEHIND_WHERE, ",", ")", ";")
+    percents = [
+        Fix("", b.start, b.end + 1)
+        for n, (a, b) in enumerate(pairwise(tokens))
+        if b.text == "%" and a.token_type == TokenType.NUMBER and (words[n + 2 : n + 3] or [","])[0] in behind
+    ]
+    if percents:
+        yield replace(percents[0], also=tuple(percents[1:])), ""
     for token, after in pairwise(tokens):
         if token.text.upper() == "CASE" and after.text.upper() != "WHEN":
             yield _make_insertion(" WHEN", token.end + 1), ""

@@ -302,6 +302,8 @@ def _find_respellings(text: str, tokens: Sequence[Token]) -> list[tuple[int, int
             found += [(n, n + 1, _TYPESET[text[n]]) for n in signs]
         if text[token.start : token.end + 1] == "&&":
             found.append((token.start, token.end + 1, "AND"))
+        elif text[token.start : token.start + 2] in ("=!", "=<") and not text.startswith("=!=", token.start):
+            found.append((token.start, token.start + 2, text[token.start + 1] + "="))
         elif token.text.upper() in _IGNORED and token.token_type == TokenType.VAR:
             found.append((token.start, token.end + 1 + (text[token.end + 1 : token.end + 2] == " "), ""))
         elif token.text.upper() == "UNIQUE" and i and tokens[i - 1].text.upper() in ("SELECT", "("):

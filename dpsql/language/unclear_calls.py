@@ -56,6 +56,10 @@ def explain_unclear(node: exp.Expr) -> Unclear | None:
         )
         other = f"{borders} counts boundaries" if written == full else f"{full} counts full units"
         return Unclear(what, either, written=written, provided=f"{name.upper()} counts {counted}; {other}")
+    if name == "strftime" and len(arguments) == 2:
+        text, value = arguments if arguments[0].is_string else arguments[::-1]
+        if text.is_string and "%" not in text.name:
+            return _write_format(name, text, write_node(value))
     named = [a for a in arguments if read_part(a)]
     if name == "format" and arguments and arguments[0].is_string:
         return None  # DuckDB's own
@@ -156,7 +160,7 @@ def _write_format(name: str, node: exp.Expr, value: str) -> Unclear | None:
         return Unclear(
             "numbers are released as numbers", f"ROUND({value}, {places})", True, "a number for a text"
         )
-    kind = "STRFTIME" if text.startswith("%") or "%Q" in text else "TO_CHAR"
+    kind = "STRFTIME" if "%" in text else "TO_CHAR"
     plain, parts, begin = re.sub("(?<![A-Za-z])fm", "FM", text), list[str](), 0
     for match in _QUARTER.finditer(plain):
         if match[0] == ("%Q" if kind == "STRFTIME" else "Q"):
@@ -172,8 +176,10 @@ def _write_format(name: str, node: exp.Expr, value: str) -> Unclear | None:
         form = part if form and kind == "STRFTIME" else form
         made += [f"strftime({value}, '{form}')"] if form else []
         made += [f"quarter({value})"] if i % 2 else []
-    whole = " || ".join(made) if len(made) > 1 else f"CAST({made[0]} AS VARCHAR)" if made else ""
-    return Unclear("strftime has no quarters", whole, True) if len(parts) > 1 or plain != text else None
+    number = len(made) == 1 and not made[0].startswith("strftime")
+    whole = f"CAST({made[0]} AS VARCHAR)" if number else " || ".join(made)
+    what = "strftime has no quarters" if len(parts) > 1 else "a format of another function"
+    return Unclear(what, whole, True) if re.search("[A-Za-z]", text) else None
 
 
 def _name_dialects(name: str) -> str:

@@ -2091,3 +2091,147 @@ SELECT ELT(QUARTER(visit_date), 'Q1', 'Q2', 'Q3', 'Q4') AS q, COUNT(*) FROM visi
 -- M520 NOT CONTAINS
 -- meant: SELECT COUNT(*) FROM visits WHERE NOT contains(note, 'cough')
 SELECT COUNT(*) FROM visits WHERE note NOT CONTAINS 'cough'
+
+-- M521 a column by the first letters of its words
+-- meant: SELECT COUNT(*) FROM visits WHERE diagnosis_code = 'C50'
+SELECT COUNT(*) FROM visits WHERE diag_code = 'C50'
+
+-- M522 a column with letters left out
+-- meant: SELECT clinic, COUNT(*) FROM visits GROUP BY clinic
+SELECT clnc, COUNT(*) FROM visits GROUP BY clnc
+
+-- M523 the year of a day as a column
+-- meant: SELECT YEAR(visit_date), COUNT(*) FROM visits GROUP BY YEAR(visit_date)
+SELECT visit_year, COUNT(*) FROM visits GROUP BY visit_year
+
+-- M525 a table without the name before its column
+-- meant: SELECT p.sex, SUM(v.cost) FROM patients p JOIN visits v ON p.patient_id = v.patient_id GROUP BY p.sex
+SELECT p.sex, SUM(v.cost) FROM patients p JOIN visits ON p.patient_id = v.patient_id GROUP BY p.sex
+
+-- M526 a table that FROM lacks
+-- meant: SELECT p.sex, SUM(v.cost) FROM patients p JOIN visits v USING (patient_id) WHERE v.patient_id = p.patient_id GROUP BY p.sex
+SELECT p.sex, SUM(v.cost) FROM patients p WHERE v.patient_id = p.patient_id GROUP BY p.sex
+
+-- M527 a name in single quotes as a key
+-- meant: SELECT clinic AS 'The clinic', COUNT(*) FROM visits GROUP BY "The clinic"
+SELECT clinic AS 'The clinic', COUNT(*) FROM visits GROUP BY 'The clinic'
+
+-- M528 a sign the wrong way round
+-- meant: SELECT COUNT(*) FROM visits WHERE clinic != 'Summit'
+SELECT COUNT(*) FROM visits WHERE clinic =! 'Summit'
+
+-- M529 exact values
+-- meant: SELECT COUNT(*) FROM patients
+SELECT EXACT COUNT(*) FROM patients
+
+-- M530 words that ask for no noise
+-- meant: SELECT COUNT(*) FROM patients WHERE sex = 'F'
+SELECT COUNT(*) FROM patients WHERE sex = 'F' WITHOUT NOISE
+
+-- M531 percent signs behind numbers
+-- meant: SELECT COUNT(*) FROM visits WHERE cost BETWEEN 10 AND 20
+SELECT COUNT(*) FROM visits WHERE cost BETWEEN 10% AND 20%
+
+-- M532 thousands
+-- meant: SELECT COUNT(*) FROM visits WHERE cost > 2000
+SELECT COUNT(*) FROM visits WHERE cost > 2k
+
+-- M533 a format of another function
+-- meant: SELECT strftime(visit_date, '%Y-%m') AS m, COUNT(*) FROM visits GROUP BY m
+SELECT strftime(visit_date, 'YYYY-MM') AS m, COUNT(*) FROM visits GROUP BY m
+
+-- M534 a format of strftime in TO_CHAR
+-- meant: SELECT strftime(visit_date, '%Y-%m') AS m, COUNT(*) FROM visits GROUP BY m
+SELECT TO_CHAR(visit_date, '%Y-%m') AS m, COUNT(*) FROM visits GROUP BY m
+
+-- M535 a key in another shape than its item
+-- meant: SELECT ROUND(cost, -1), COUNT(*) FROM visits GROUP BY ROUND(cost, -1)
+SELECT cost, COUNT(*) FROM visits GROUP BY ROUND(cost, -1)
+
+-- M536 GROUP BY at the wrong level
+-- meant: SELECT AVG(n) FROM (SELECT patient_id, COUNT(*) AS n FROM visits GROUP BY patient_id)
+SELECT AVG(n) FROM (SELECT patient_id, COUNT(*) AS n FROM visits) GROUP BY patient_id
+
+-- M537 the average of a table with a name
+-- meant: SELECT COUNT(*) FROM visits v WHERE v.cost > 2 * (SELECT AVG(v.cost) FROM visits v) AND v.clinic = 'Summit'
+SELECT COUNT(*) FROM visits v WHERE v.cost > 2 * AVG(v.cost) AND v.clinic = 'Summit'
+
+-- M538 the numbers of units by the table's name
+-- meant: SELECT clinic, COUNT(DISTINCT patient_id) FROM visits GROUP BY clinic
+SELECT clinic, COUNT(patients) FROM visits GROUP BY clinic
+
+-- M539 the unit by the table's name
+-- meant: SELECT AVG(n) FROM (SELECT patient_id, COUNT(*) AS n FROM visits GROUP BY patient_id)
+SELECT AVG(n) FROM (SELECT patient_id, COUNT(*) AS n FROM visits GROUP BY patients)
+
+-- M540 rows by the table's name
+-- meant: SELECT clinic, COUNT(*) FROM visits GROUP BY clinic
+SELECT clinic, COUNT(visits) FROM visits GROUP BY clinic
+
+-- M541 an argument left out in GROUP BY
+-- meant: SELECT NVL(region, 'unknown'), COUNT(*) FROM patients GROUP BY NVL(region, 'unknown')
+SELECT NVL(region, 'unknown'), COUNT(*) FROM patients GROUP BY NVL(region)
+
+-- M542 a sign in a name
+-- meant: SELECT sex, COUNT(*) * 100 / 5000 AS "share%" FROM patients GROUP BY sex
+SELECT sex, COUNT(*) * 100 / 5000 AS share% FROM patients GROUP BY sex
+
+-- M543 a format in CAST
+-- meant: SELECT TO_CHAR(visit_date, 'YYYY') AS y, COUNT(*) FROM visits GROUP BY y
+SELECT CAST(visit_date AS STRING FORMAT 'YYYY') AS y, COUNT(*) FROM visits GROUP BY y
+
+-- M544 NULL compared by its sign
+-- meant: SELECT region, COUNT(*) FROM patients WHERE region IS NOT NULL GROUP BY region
+SELECT region, COUNT(*) FROM patients WHERE region <> NULL GROUP BY region
+
+-- M545 TOP in parentheses without GROUP BY
+-- meant: SELECT TOP(3) clinic FROM visits GROUP BY clinic ORDER BY AVG(minutes)
+SELECT TOP(3) clinic FROM visits ORDER BY AVG(minutes)
+
+-- M546 a number of a subquery that is joined has no name
+-- meant: SELECT p.sex, AVG(spent) FROM patients p JOIN (SELECT patient_id, SUM(cost) AS spent FROM visits GROUP BY patient_id) v ON v.patient_id = p.patient_id GROUP BY p.sex
+SELECT p.sex, AVG(spent) FROM patients p JOIN (SELECT patient_id, SUM(cost) FROM visits GROUP BY patient_id) v ON v.patient_id = p.patient_id GROUP BY p.sex
+
+-- M547 a whole year as the end
+-- meant: SELECT COUNT(*) FROM visits WHERE YEAR(visit_date) > 2023
+SELECT COUNT(*) FROM visits WHERE visit_date > '2023'
+
+-- M548 a pattern after OR
+-- meant: SELECT COUNT(*) FROM visits WHERE note LIKE '%cough%' OR note LIKE '%fever%'
+SELECT COUNT(*) FROM visits WHERE note LIKE '%cough%' OR '%fever%'
+
+-- M549 IN BETWEEN
+-- meant: SELECT COUNT(*) FROM visits WHERE visit_date BETWEEN '2023-01-01' AND '2023-03-31'
+SELECT COUNT(*) FROM visits WHERE visit_date IN BETWEEN '2023-01-01' AND '2023-03-31'
+
+-- M550 the arguments of EXTRACT with a comma
+-- meant: SELECT EXTRACT(YEAR FROM visit_date), COUNT(*) FROM visits GROUP BY 1
+SELECT EXTRACT(visit_date, YEAR), COUNT(*) FROM visits GROUP BY 1
+
+-- M551 NULL in a list
+-- meant: SELECT region, COUNT(*) FROM patients WHERE region NOT IN ('Islands') GROUP BY region
+SELECT region, COUNT(*) FROM patients WHERE region NOT IN ('Islands', NULL) GROUP BY region
+
+-- M552 comparisons of a CASE with a value
+-- meant: SELECT CASE WHEN minutes < 20 THEN 'short' WHEN minutes < 60 THEN 'middle' ELSE 'long' END AS length, COUNT(*) FROM visits GROUP BY length
+SELECT CASE minutes WHEN < 20 THEN 'short' WHEN < 60 THEN 'middle' ELSE 'long' END AS length, COUNT(*) FROM visits GROUP BY length
+
+-- M553 IS before a word
+-- meant: SELECT COUNT(*) FROM visits WHERE clinic = 'Summit'
+SELECT COUNT(*) FROM visits WHERE clinic IS Summit
+
+-- M554 AND in a list
+-- meant: SELECT AVG(cost) FROM visits WHERE clinic IN ('Summit', 'Orchard')
+SELECT AVG(cost) FROM visits WHERE clinic IN ('Summit' AND 'Orchard')
+
+-- M555 a number of a group as a key
+-- meant: SELECT SUM(cost) FROM visits GROUP BY clinic
+SELECT SUM(cost) FROM visits GROUP BY clinic, COUNT(*)
+
+-- M556 a text for an INTERVAL
+-- meant: SELECT time_bucket(INTERVAL 7 DAYS, visit_date) AS t, COUNT(*) FROM visits GROUP BY t
+SELECT date_bin('7 days', visit_date) AS t, COUNT(*) FROM visits GROUP BY t
+
+-- M557 the smallest groups of values that are not declared
+-- meant: SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (max_groups_contributed = 16) * FROM (SELECT note, COUNT(*) AS n FROM visits GROUP BY note) ORDER BY n LIMIT 10
+SELECT TOP 10 note, COUNT(*) n FROM visits GROUP BY note ORDER BY n

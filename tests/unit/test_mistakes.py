@@ -103,8 +103,8 @@ def leads(hint: str, meant: str, typed: str) -> bool:
     return within(words(re.sub(r"^did you mean (.*)\?$", r"\1", hint)), words(meant))
 
 
-def test_there_are_520_mistakes() -> None:
-    assert len({m.name for m in MISTAKES}) == len(MISTAKES) == 520
+def test_there_are_more_than_500_mistakes() -> None:
+    assert len({m.name for m in MISTAKES}) == len(MISTAKES) > 500
     assert sum(m.notes["meant"] == "?" for m in MISTAKES) <= NO_NEXT_STEP
 
 

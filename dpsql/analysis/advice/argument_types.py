@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from datetime import datetime, timedelta
 
 from sqlglot import exp
 
@@ -33,6 +34,12 @@ def advise_on_types(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advi
     """Convert the arguments that do not fit a function or operator."""
     given = _read_types(one.message.partition(" with ")[2])
     operands = [node.this, node.expression] if isinstance(node, exp.Binary) else list(node.expressions)
+    if isinstance(node, (exp.Add, exp.Sub)) and given[:1] == ["TIMESTAMP"] and given[1] in _NUMBERS:
+        span = of.outline.span(node.expression)
+        days = None if span is None else of.text[slice(*span)]
+        plain = isinstance(node.expression, (exp.Literal, exp.Column))
+        written = f"INTERVAL {days} DAY" if plain else f"INTERVAL ({days}) DAY"
+        return None if span is None else (written, Fix(written, *span))
     allowed = [
         _read_types(form) for form in (one.hint or "").split("; ") if len(_read_types(form)) == len(given)
     ]
@@ -104,7 +111,7 @@ def _compare_truth(of: RefusedStatement, node: exp.Expr, message: str) -> Advice
     for value in sides:
         at = of.query.source.position(value)
         token = next((t for t in of.outline.tokens if t.start == at), None)
-        written = ""
+        written, guess = "", ""
         if isinstance(value, exp.Boolean) and "BOOLEAN" in kinds:
             written = "1" if value.this else "0"
         elif isinstance(value, exp.Literal) and "BOOLEAN" in kinds and value.name in ("0", "1"):
@@ -113,9 +120,25 @@ def _compare_truth(of: RefusedStatement, node: exp.Expr, message: str) -> Advice
             isinstance(value, exp.Literal) and {"DATE", "TIMESTAMP"} & {*kinds} and _DAY.fullmatch(value.name)
         ):
             written = f"DATE '{value.name[:4]}-{value.name[4:6]}-{value.name[6:]}'"
+        elif isinstance(value, exp.Literal) and "TIMESTAMP" in kinds and _EPOCH.fullmatch(value.name):
+            written, guess = _write_moment(value.name)
         if written and token is not None:
-            return written, Fix(written, token.start, token.end + 1)
+            return written, Fix(written, token.start, token.end + 1, guess=guess)
     return None
+
+
+_EPOCH = lazy_pattern(r"[1-9]\d{8,9}(?:000)?")
+
+
+def _write_moment(number: str) -> tuple[str, str]:
+    """Return the moment of a number of seconds or milliseconds since 1970, and what is guessed.
+
+    >>> _write_moment("1735689600000")
+    ("TIMESTAMP '2025-01-01 00:00:00'", 'milliseconds since 1970')
+    """
+    seconds = int(number) // (1000 if len(number) > 10 else 1)
+    moment = datetime(1970, 1, 1) + timedelta(seconds=seconds)
+    return f"TIMESTAMP '{moment}'", f"{'milliseconds' if len(number) > 10 else 'seconds'} since 1970"
 
 
 def average_otherwise(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:

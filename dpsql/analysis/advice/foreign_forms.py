@@ -40,6 +40,10 @@ def write_equal(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice |
     if empty is not None:
         written = f"{'<>' if empty[1] else '='} ''"
         return written, Fix(written, *empty.span())
+    word = re.search(r"(?i)\bIS(\s+NOT)?\s+(?!NOT\b|NULL\b|TRUE\b|FALSE\b|DISTINCT\b)([A-Za-z]\w*)", of.text)
+    if word is not None:
+        written = f"{'<>' if word[1] else '='} '{word[2]}'"
+        return written, Fix(written, *word.span())
     found = re.search(r"(?i)\bIS(\s+NOT)?\s+('[^']*'|-?\d[\d.]*)", of.text)
     if found is None or len(re.findall(r"(?i)\bIS(?:\s+NOT)?\s+(?:'|-?\d)", of.text)) != 1:
         return None
@@ -181,6 +185,9 @@ def enclose_subquery(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Adv
 
 def write_between(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
     """Write `IN 2023..2024` with BETWEEN."""
+    both = re.search(r"(?i)\bIN\s+(?=BETWEEN\b)", of.text)
+    if both is not None:
+        return "BETWEEN", Fix("", *both.span())
     found = re.search(r"(?i)\bIN\s+(\d+)\s*(?:\.\.+|-|:|\bTO\b)\s*(\d+)", of.text)
     written = "" if found is None else f"BETWEEN {found[1]} AND {found[2]}"
     return None if found is None else (written, Fix(written, *found.span()))
@@ -327,7 +334,14 @@ _COMPARED = lazy_pattern(
 
 def list_comparisons(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
     """Write `x = 'a' OR 'b'` as `x IN ('a', 'b')`."""
-    fixes = list[Fix]()
+    fixes, written = list[Fix](), of.original(node)
+    span = of.outline.span(written) if isinstance(written, exp.Literal) else None
+    if span is not None and (one.hint or "").endswith(of.text[slice(*span)]):  # x LIKE '%a%' OR '%b%'
+        return one.hint, Fix(one.hint or "", *span)
+    listed = re.search(r"(?i)\bIN\s*\((\s*'[^']*'(?:\s+(?:AND|OR)\s+'[^']*')+)\s*\)", of.text)
+    if listed is not None:
+        values = re.sub(r"(?i)'\s+(?:AND|OR)\s+'", "', '", listed[1])
+        return f"IN ({values})", Fix(values, *listed.span(1))
     for match in _COMPARED.finditer(of.text):
         values = [match[3], *re.findall(r"'[^']*'|-?[\d.]+", match[4])]
         word = "IN" if "=" in match[2] and "!" not in match[2] else "NOT IN"
@@ -369,6 +383,13 @@ def drop_clause(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice |
     return ("leave it out", replace(fixes[0], also=tuple(fixes[1:]))) if fixes else None
 
 
+def write_format(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
+    """Write `CAST(day AS STRING FORMAT 'YYYY')` of BigQuery as the call that it is."""
+    form = re.compile(r"(?i)\bCAST\s*\(([^()]+?)\s+AS\s+(?:STRING|VARCHAR)\s+FORMAT\s+('[^']*')\s*\)")
+    fixes = [Fix(m.expand(r"TO_CHAR(\1, \2)"), *m.span()) for m in form.finditer(of.text)]
+    return (fixes[0].text, replace(fixes[0], also=tuple(fixes[1:]))) if fixes else None
+
+
 def separate_texts(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
     """Write the comma that a list of texts lacks: `IN ('a' 'b')`."""
     found = [*re.finditer(r"(?<=')\s+(?=')", of.text)]
@@ -396,6 +417,21 @@ def compare_with_null(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Ad
     written = f"{of.text[slice(*spans[1])]} IS {'NOT ' * isinstance(node, exp.NEQ)}NULL"
     start, end = min(s[0] for s in spans if s), max(s[1] for s in spans if s)
     return written, Fix(written, start, end)
+
+
+def ask_for_null(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
+    """Write IS NULL for the comparison with NULL by which no group is left."""
+    for null in of.query.tree.find_all(exp.Null):
+        whole = null.parent
+        span = None if whole is None else of.outline.span(of.original(whole.this))
+        listed = re.search(r"(?i),\s*NULL\b(?=\s*[,)])|(?<=\()\s*NULL\s*,\s*", of.text)
+        if isinstance(whole, exp.In) and listed is not None:  # x NOT IN ('a', NULL) holds for no row
+            return "leave NULL out", Fix("", *listed.span())
+        found = None if span is None else re.compile(r"(?i)\s*(?:=|<>|!=)\s*NULL\b").match(of.text, span[1])
+        if found is not None and isinstance(whole, (exp.EQ, exp.NEQ)):
+            written = f" IS {'NOT ' * isinstance(whole, exp.NEQ)}NULL"
+            return written.strip(), Fix(written, *found.span())
+    return None
 
 
 def compare_with_zero(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:

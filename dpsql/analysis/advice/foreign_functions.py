@@ -86,7 +86,8 @@ def replace_cast(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice 
     name = re.escape(of.text[slice(*span)])
     found = [*re.finditer(rf"(?i)\bCAST\s*\(\s*{name}\s+AS\s+\w+\s*\)|\b{name}\s*::\s*\w+", of.text)]
     fixes = [Fix(one.hint, *m.span()) for m in found]
-    guess = "the first day of the year" if one.hint.startswith("make_date") else "the year"
+    call = one.hint.partition("(")[0]
+    guess = {"make_date": "the first day of the year", "epoch": "seconds since 1970"}.get(call, "the year")
     return (one.hint, replace(fixes[0], also=tuple(fixes[1:]), guess=guess)) if fixes else None
 
 

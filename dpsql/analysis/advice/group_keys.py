@@ -9,11 +9,16 @@ from sqlglot import exp
 from sqlglot.tokenizer_core import TokenType
 
 from dpsql.analysis.advice.listed_rows import split_options
-from dpsql.analysis.advice.refused_statement import Advice, RefusedStatement, add_clause
+from dpsql.analysis.advice.refused_statement import (
+    Advice,
+    RefusedStatement,
+    add_clause,
+    add_row_condition,
+)
 from dpsql.analysis.aggregate_functions import aggregate_name
 from dpsql.analysis.released.released_calls import is_released
 from dpsql.errors import Fix, Obstacle
-from dpsql.language import walk_tree
+from dpsql.language import walk_tree, write_name
 from dpsql.policy import fold
 
 
@@ -31,6 +36,8 @@ def group_by_items(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advic
         return None
     group = select.args.get("group")
     known = list(group.expressions) if group is not None else []
+    if (quoted := _name_quoted_keys(of, select, known)) is not None:
+        return quoted
     plain = [i for i in items if not any(aggregate_name(n) for n in walk_tree(i)) and i not in known]
     block = of.outline.block(of.query.source.position(select.expressions[0]))
     if block is None or block.from_ is None or not plain:
@@ -50,11 +57,55 @@ def group_by_items(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advic
     if group is None:
         # Without the clause the statement has no meaning that this could change.
         at = block.before(TokenType.GROUP_BY)
-        return f"GROUP BY {keys}", add_clause(text, at, f"GROUP BY {keys}")
+        return f"GROUP BY {keys}", replace(
+            add_clause(text, at, f"GROUP BY {keys}"), also=_take_outer(of, select, keys)
+        )
     last = of.outline.span(known[-1]) if known else None
     if last is None:
         return None
     return f"GROUP BY {text[last[0] : last[1]]}, {keys}", Fix(f", {keys}", last[1], last[1])
+
+
+def _take_outer(of: RefusedStatement, select: exp.Select, keys: str) -> tuple[Fix, ...]:
+    """Take the GROUP BY of a subquery that lacks it from the block around, which does not show the keys."""
+    outer = select.parent_select
+    block = None if outer is None else of.outline.block(of.query.source.position(outer.expressions[0]))
+    clause = None if block is None else block.clause(TokenType.GROUP_BY)
+    if outer is None or block is None or clause is None or keys in outer.named_selects:
+        return ()
+    stop = block.stop(clause)
+    return (Fix("", clause.start, stop),) if of.text[clause.end + 1 : stop].strip() == keys else ()
+
+
+def _name_quoted_keys(of: RefusedStatement, select: exp.Select, keys: list[exp.Expr]) -> Advice | None:
+    """Write the names that GROUP BY has in single quotes, as texts."""
+    names = {fold(name): name for item in select.expressions if (name := item.alias_or_name)}
+    fixes = [
+        Fix(write_name(names[fold(key.name)]), key.meta["start"], key.meta["end"] + 1)
+        for key in keys
+        if isinstance(key, exp.Literal) and key.is_string and fold(key.name) in names and "end" in key.meta
+    ]
+    return (f"GROUP BY {fixes[0].text}", replace(fixes[0], also=tuple(fixes[1:]))) if fixes else None
+
+
+def copy_item(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
+    """Group by the only item of the select list that is no number, where another expression stands."""
+    key = of.original(node)
+    select, group = key.find_ancestor(exp.Select), key.find_ancestor(exp.Group)
+    block = None if select is None else of.outline.block(of.query.source.position(select.expressions[0]))
+    clause = None if block is None else block.clause(TokenType.GROUP_BY)
+    if select is None or group is None or block is None or clause is None or len(group.expressions) != 1:
+        return None
+    items = of.items(select, block, split_options(of, block)[1])
+    plain = [
+        text
+        for (text, _), item in zip(items, select.expressions, strict=False)
+        if not any(aggregate_name(n) for n in walk_tree(item))
+    ]
+    ((start, end),) = of.outline.items(clause.end + 1, block.stop(clause)) or [(0, 0)]
+    if len(plain) != 1 or of.text[start:end].strip() == plain[0].strip():
+        return None
+    return f"GROUP BY {plain[0]}", Fix(plain[0], start, end)
 
 
 def order_by_last(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
@@ -148,6 +199,26 @@ def add_unit(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | No
     return f"GROUP BY {of.text[clause.end + 1 : last].strip()}, {whom}", replace(
         fix, provided=f"each {name} of {table.name} belongs to one {column}; else it is a group of each"
     )
+
+
+def take_public_values(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
+    """Take the values of an undeclared key from the public table that has a column of its name."""
+    node = of.original(node)
+    select, block = node.find_ancestor(exp.Select), of.outline.block(of.query.source.position(node))
+    if not isinstance(node, exp.Group) or select is None or block is None or block.from_ is None:
+        return None
+    items = [select.expressions[int(k.name) - 1].unalias() if k.is_int else k for k in node.expressions]
+    keys = [key for key in items if isinstance(key, exp.Column) and f" {key.name} " in one.message]
+    public = [table for table in of.policy.tables.values() if table.public]
+    for key in keys:
+        found = [(t, c) for t in public for c in of.columns(t) if fold(c) == fold(key.name)]
+        if len(found) == 1:
+            table, column = found[0]
+            name = key.sql("duckdb")
+            condition = f"{name} IN (SELECT {write_name(column)} FROM {write_name(table.name)})"
+            asks = f"only the rows with a {column} of {table.name}"
+            return f"WHERE {condition}", replace(add_row_condition(of.text, block, condition), asks=asks)
+    return None
 
 
 def _names_rows(of: RefusedStatement, key: exp.Column) -> bool:

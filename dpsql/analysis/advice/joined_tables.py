@@ -1,4 +1,4 @@
-"""Advise on conditions of joins that are missing, ambiguous or written as Oracle writes them."""
+"""Advise on tables that FROM lacks, and on conditions of joins that are missing or ambiguous."""
 
 from __future__ import annotations
 
@@ -9,11 +9,12 @@ from dataclasses import replace
 from sqlglot import exp
 from sqlglot.tokenizer_core import TokenType
 
-from dpsql.analysis.advice.refused_statement import Advice, FromTable, RefusedStatement
-from dpsql.analysis.compiler import list_conjuncts
+from dpsql.analysis.advice.refused_statement import Advice, FromTable, RefusedStatement, join_clause
+from dpsql.analysis.aggregate_functions import aggregate_calls
+from dpsql.analysis.compiler import function_name, list_conjuncts
 from dpsql.errors import Fix, Obstacle
 from dpsql.language import find_nodes, replace_name, walk_tree
-from dpsql.policy import TableDomain, UnitColumn, fold
+from dpsql.policy import Table, TableDomain, UnitColumn, fold
 
 _OUTER = r"([\w.]+)\s*=\s*(\w+)\.(\w+)\s*\(\+\)|(\w+)\.(\w+)\s*\(\+\)\s*=\s*([\w.]+)"
 """An equality of which one side is marked as that of an outer join."""
@@ -130,6 +131,10 @@ def advise_on_ambiguous_column(of: RefusedStatement, node: exp.Expr, one: Obstac
         return None
     having = [n for n in of.list_tables(select) if n.column(node.name) is not None]
     join, same = node.find_ancestor(exp.Join), node.parent
+    if join is not None and same is join:  # ON id
+        name, end = re.escape(node.name), node.this.meta["end"] + 1
+        found = re.search(rf"(?i)\bON\s+\(?\s*\"?{name}\Z", of.text[:end])
+        return one.hint, None if found is None else Fix(f"USING ({node.name})", found.start(), end)
     if join is not None and isinstance(same, exp.EQ) and same.this == same.expression:  # ON id = id
         right = next((n for n in having if n.node == join.this), None)
         left, span = next((n for n in having if n is not right), None), of.outline.span(same)
@@ -213,3 +218,86 @@ def join_between(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice 
                     made, at, at, also=(Fix(same, *span),), asks=f"the {column} of {table.name}"
                 )
     return None
+
+
+def find_in_tables(of: RefusedStatement, node: exp.Column, named: list[FromTable]) -> Advice | None:
+    """Find a column of another table: of FROM under another alias, or one that can be joined."""
+    parent = node.parent
+    sides = [side.sql() for side in (parent.this, parent.expression)] if isinstance(parent, exp.EQ) else []
+    for other in named:
+        name = other.column(node.name)
+        if name is not None and node.table and f"{other.alias}.{name}" not in sides:
+            return f"did you mean {other.alias}.{name}?", replace_name(node.args["table"], other.alias)
+    joins, select = [], node.find_ancestor(exp.Select)
+    absent = bool(node.table) and not any(fold(n.alias) == fold(node.table) for n in named)
+    same = [c for c in find_nodes(select, exp.Column) if fold(c.table) == fold(node.table)] if select else []
+    for table in of.policy.tables.values():
+        known = {fold(c) for c in of.columns(table)}
+        if absent and not all(fold(each.name) in known for each in same):
+            continue  # not the table that FROM lacks
+        mine = [n for n in named if not node.table or fold(n.alias) == fold(node.table)]
+        if fold(node.name) in known and not any(join_clause(of, table, n) for n in mine):
+            mine = named  # the table that is named does not reach it, but another one may
+        if fold(node.name) in known:
+            joins += [(table, join) for join in (join_clause(of, table, n) for n in mine) if join][:1]
+    if not joins:
+        return None
+    joins.sort(key=lambda each: not _has_value(of, each[0], node))
+    (table, (join, at)), guess = joins[0], f"{node.name} of {joins[0][0].name}" if len(joins) > 1 else ""
+    if absent:  # FROM lacks the table with that name
+        join = join.replace(f"JOIN {table.name} ", f"JOIN {table.name} {node.table} ")
+        join = join.replace(f"= {table.name}.", f"= {node.table}.")
+        return join, Fix(f" {join}", at, at)
+    if node.table:  # the table that has it is named in its place
+        renamed = replace_name(node.args["table"], table.name)
+        asks = "" if _has_row_each(table, join) else f"a row for each row of {table.name}"
+        fix = None if renamed is None else replace(renamed, also=(Fix(f" {join}", at, at),), asks=asks)
+        return f"{node.name} is a column of {table.name}: {join}", fix
+    asks = (
+        "" if _has_row_each(table, join) or not _counts_rows(node) else f"a row for each row of {table.name}"
+    )
+    return f"{node.name} is a column of {table.name}: {join}", Fix(f" {join}", at, at, asks=asks, guess=guess)
+
+
+def name_of_table(of: RefusedStatement, node: exp.Column, named: list[FromTable]) -> Advice | None:
+    """Give a table of FROM without a name of its own the name that stands before its column."""
+    taken = {fold(n.alias) for n in named} | {fold(n.table.name) for n in named}
+    plain = [
+        n
+        for n in named
+        if fold(n.alias) == fold(n.table.name) and not re.search(rf"(?i)\b{re.escape(n.alias)}\s*\.", of.text)
+    ]
+    having = [n for n in plain if n.column(node.name) is not None]
+    if not node.table or fold(node.table) in taken or len(having) != 1 or len(named) < 2:
+        return None
+    ends = [each.meta["end"] + 1 for each in walk_tree(having[0].node) if "end" in each.meta]
+    written = f"{having[0].table.name} {node.table}"
+    return written, Fix(f" {node.table}", max(ends), max(ends)) if ends else None
+
+
+def _has_value(of: RefusedStatement, table: Table, node: exp.Column) -> bool:
+    """Return whether a public table has the text that a column is compared with."""
+    other = node.parent.args.get("expression") if isinstance(node.parent, exp.EQ) else None
+    column = next((name for name in of.columns(table) if fold(name) == fold(node.name)), None)
+    if column is None or not table.public or not isinstance(other, exp.Literal):
+        return False
+    text = other.name.replace("'", "''")
+    return of.catalog.count(f'SELECT 1 FROM "{table.name}" WHERE "{column}" = \'{text}\' LIMIT 1') > 0
+
+
+def _has_row_each(table: Table, join: str) -> bool:
+    """Return whether a joined table adds no rows: it is public, has one row a unit, or is joined by a key."""
+    unit = table.unit.column if isinstance(table.unit, UnitColumn) else None
+    by_key = any(fold(key) in re.findall(r"\w+", fold(join)) for key in table.key_columns)
+    return table.public or by_key or any([fold(c) for c in key] == [fold(unit or "")] for key in table.unique)
+
+
+def _counts_rows(node: exp.Column) -> bool:
+    """Return whether the block of a column has aggregates that do not read it, and change with more rows."""
+    select = node.find_ancestor(exp.Select)
+    calls = (
+        [] if select is None else [c for item in select.expressions for c in aggregate_calls(item.unalias())]
+    )
+    own = [c for c in calls if not any(fold(n.name) == fold(node.name) for n in find_nodes(c, exp.Column))]
+    distinct = ("min", "max")
+    return any(not c.find(exp.Distinct) and (function_name(c) or "").lower() not in distinct for c in own)

@@ -184,6 +184,8 @@ def drop_number_of_key(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> A
         if any(aggregate_calls(item.unalias()))
         for name in (str(i + 1), fold(item.alias or str(i + 1)))
     }
+    given = select.args["group"].expressions
+    written += [fold(key) for key, each in zip(keys, given, strict=False) if any(aggregate_calls(each))]
     kept = [key for key in keys if fold(key) not in (*numbers, *written)]
     spans = [
         of.outline.span(i.unalias()) for i in select.expressions if not any(aggregate_calls(i.unalias()))

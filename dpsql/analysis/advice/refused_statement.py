@@ -115,7 +115,11 @@ class RefusedStatement:
         for (start, end), item in zip(spans, select.expressions, strict=True):
             text, name = self.text[start:end], item.alias if isinstance(item, exp.Alias) else ""
             named = re.search(rf"(?is)\s+(?:AS\s+)?\"?{re.escape(name)}\"?\Z", text) if name else None
-            bare = re.sub(r"(?i)\ADISTINCT\b\s*", "", text if named is None else text[: named.start()])
+            bare = re.sub(
+                r"(?i)\A(?:DISTINCT\b|TOP\b\s*(?:\(\s*\d+\s*\)|\d+))\s*",
+                "",
+                text if named is None else text[: named.start()],
+            )
             found.append((bare, "" if named is None else name))
         return found
 
@@ -137,6 +141,17 @@ def add_clause(text: str, at: int, clause: str) -> Fix:
     return Fix(f"{before}{clause}{after}", at, at)
 
 
+def add_row_condition(text: str, block: BlockText, condition: str) -> Fix:
+    """Return the fix that adds a condition to WHERE, behind what stands there."""
+    where = block.clause(TokenType.WHERE)
+    if where is None:
+        return add_clause(text, block.before(TokenType.WHERE), f"WHERE {condition}")
+    begin, at = where.end + 1, len(text[: block.stop(where)].rstrip())
+    if not re.search(r"(?i)\bOR\b", text[begin:at]):
+        return Fix(f" AND {condition}", at, at)
+    return Fix(f" ({text[begin:at].strip()}) AND {condition}", begin, at)
+
+
 def rename_column(of: RefusedStatement, node: exp.Column, name: str) -> Advice:
     """Return the advice to write another name for a column."""
     return f"did you mean {write_name(name)}?", replace_name(node.this, name)
@@ -155,7 +170,9 @@ def join_clause(of: RefusedStatement, table: Table, to: FromTable) -> tuple[str,
         if mine is None or unit is None:
             return None
         same = fold(mine) == fold(unit) and to.unit is not None
-        on = f"USING ({mine})" if same else f"ON {to.alias}.{unit} = {table.name}.{mine}"
+        both = dict.fromkeys((*table.key_columns, *to.table.key_columns))
+        keys = [k for k in both if to.column(k) and k in of.columns(table) and fold(k) != fold(mine)]
+        on = f"USING ({', '.join([mine, *keys])})" if same else f"ON {to.alias}.{unit} = {table.name}.{mine}"
         return f"JOIN {table.name} {on}", max(ends)
     for column, domain in to.table.domain.items():
         if isinstance(domain, TableDomain) and fold(domain.table) == fold(table.name):

@@ -260,6 +260,16 @@ def write_part_out(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advic
     return None
 
 
+def write_interval(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
+    """Write the first argument of `time_bucket('1 hour', day)` as an INTERVAL."""
+    call = of.call(node)
+    width = None if call is None else re.fullmatch(r"'\s*(\d+)\s+([A-Za-z]+)\s*'", call[2][0])
+    if call is None or width is None:
+        return None
+    written = f"time_bucket({', '.join([f'INTERVAL {width[1]} {width[2].upper()}', *call[2][1:]])})"
+    return written, Fix(written, call[0], call[1])
+
+
 _WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
 _PARTS = ("year", "quarter", "month", "week", "day", "hour", "minute", "second", "decade", "century")
 _MONTHS = (

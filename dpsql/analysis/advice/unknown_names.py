@@ -8,7 +8,17 @@ from dataclasses import replace
 
 from sqlglot import exp
 
-from dpsql.analysis.advice.meant_names import find_meant
+from dpsql.analysis.advice.joined_tables import find_in_tables, name_of_table
+from dpsql.analysis.advice.meant_names import (
+    drop_remark,
+    find_meant,
+    find_measure,
+    is_fitting,
+    join_words,
+    list_meant,
+    name_list,
+    quote_text,
+)
 from dpsql.analysis.advice.refused_statement import (
     Advice,
     FromTable,
@@ -20,16 +30,31 @@ from dpsql.analysis.aggregate_functions import aggregate_calls, aggregate_name
 from dpsql.analysis.compiler import function_name
 from dpsql.errors import Fix, Obstacle
 from dpsql.language import (
-    call_end,
-    find_nodes,
     replace_name,
     write_name,
 )
-from dpsql.policy import CsvSource, Table, TableDomain, UnitColumn, ValuesDomain, fold
+from dpsql.policy import CsvSource, TableDomain, ValuesDomain, fold
 
 
 def advise_on_column(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
-    """Advise on a column that does not exist."""
+    """Advise on a column that does not exist; of another one, only if its values are of that kind."""
+    found = _advise_on_column(of, node, one)
+    fix, select = one.fix if found is None else found[1], node.find_ancestor(exp.Select)
+    if fix is None or select is None or not isinstance(node, exp.Column):
+        return found
+    kinds = [
+        kind
+        for n in of.list_tables(select)
+        for name, kind in of.catalog.columns(n.table.name)
+        if name == fix.text
+    ]
+    if not kinds or any(is_fitting(node, kind) for kind in kinds):
+        return found
+    listed = [n for n in of.list_tables(select) if not node.table or fold(n.alias) == fold(node.table)]
+    return f"columns here: {', '.join(c for n in listed for c in n.columns)[:200]}", None
+
+
+def _advise_on_column(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
     around = node.find_ancestor(exp.Select)
     hidden = [] if around is None or not isinstance(node, exp.Column) else of.list_tables(around)
     own = next(
@@ -42,6 +67,9 @@ def advise_on_column(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Adv
     )
     if own is not None and own.column(node.name) is not None and fold(own.alias) != fold(own.table.name):
         return f"did you mean {own.alias}.{node.name}?", replace_name(node.args["table"], own.alias)
+    unnamed = name_of_table(of, node, hidden) if isinstance(node, exp.Column) else None
+    if unnamed is not None:
+        return unnamed
     said = re.fullmatch(r"did you mean ([\w.]+)\?", one.hint or "")
     if said is not None and one.fix is None and isinstance(node, exp.Column) and node.table:
         span, parent = of.outline.span(node), node.parent
@@ -68,27 +96,33 @@ def advise_on_column(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Adv
         found = found or name_aggregate(of, node) or _quote_declared_value(of, node, tables)
         found = found or _find_domain_of_table(of, node, tables) or _repeat_number(of, written, around)
         if found is None and not any(n.column(node.name) for n in tables):
-            found = _find_in_tables(of, node, tables) or _name_table(of, node, tables)
+            found = find_measure(
+                of, node, [n for n in tables if not node.table or fold(n.alias) == fold(node.table)]
+            )
+            found = found or find_in_tables(of, node, tables) or _name_table(of, node, tables)
             found = found or _name_item(of, node, select)
         if found is not None:
             return found
-    if not isinstance(node, exp.Column) or select is None or (one.hint or "").startswith("did you mean"):
+    if not isinstance(node, exp.Column) or select is None:
         return None
     named = of.list_tables(select)
     here = [n for n in named if not node.table or fold(n.alias) == fold(node.table)] or named
+    if (one.hint or "").startswith("did you mean"):
+        return list_meant(of, node, here)
     if any(n.column(node.name) for n in here if not node.table):
         return None  # it exists, but not in this place
     return (
-        _drop_remark(of, node)
-        or _join_words(of, node, named)
+        drop_remark(of, node)
+        or join_words(of, node, named)
         or advise_on_renamed_column(of, node, one)
-        or _name_list(of, node, select)
-        or _quote_text(of, node)
+        or name_list(of, node, select)
+        or quote_text(of, node)
         or _copy_other_side(of, node, here)
-        or _find_in_tables(of, node, named)
+        or find_in_tables(of, node, named)
         or _find_by_word(of, node, here)
         or _use_unit(of, node, here)
         or _add_inner_key(of, node, select)
+        or list_meant(of, node, here)
     )
 
 
@@ -251,9 +285,15 @@ def _quote_declared_value(of: RefusedStatement, node: exp.Column, named: list[Fr
 
 def _name_item(of: RefusedStatement, node: exp.Column, select: exp.Select) -> Advice | None:
     """Name the only call without a name of a subquery in FROM as the query around it does."""
-    derived = getattr(select.args.get("from_"), "this", None)
-    inner = derived.this if isinstance(derived, exp.Subquery) else None
-    if not isinstance(inner, exp.Select) or inner.args.get("distinct") or node.table:
+    sources = [
+        getattr(select.args.get("from_"), "this", None),
+        *(j.this for j in select.args.get("joins") or ()),
+    ]
+    derived = [each for each in sources if isinstance(each, exp.Subquery)]
+    inner = derived[0].this if len(derived) == 1 else None
+    if not isinstance(inner, exp.Select) or inner.args.get("distinct"):
+        return None
+    if node.table and fold(node.table) != fold(derived[0].alias):
         return None
     unnamed = [i for i, e in enumerate(inner.expressions) if not e.alias and not isinstance(e, exp.Column)]
     block = of.outline.block(of.query.source.position(inner.expressions[0]))
@@ -271,10 +311,18 @@ def _name_table(of: RefusedStatement, node: exp.Column, named: list[FromTable]) 
     """`AVG(visits)`, where visits is the table."""
     there = of.policy.table(node.name) if node.name.isascii() and not node.table else None
     joins = [join for n in named if there is not None and (join := join_clause(of, there, n)) is not None]
-    units = {n.unit for n in named if n.unit is not None}
+    units, select = {n.unit for n in named if n.unit is not None}, node.find_ancestor(exp.Select)
     if there is not None and isinstance(node.parent, exp.Distinct) and not there.public and len(units) == 1:
         return rename_column(of, node, units.pop())
-    if there is not None and joins and fold(function_name(node.parent or node) or "") == "count":
+    of_units = there is not None and len(units) == 1 and there.is_key(next(iter(units)))
+    if of_units and node.find_ancestor(exp.Group, exp.Select) is not select:  # each row of it is a unit
+        return rename_column(of, node, units.pop())
+    counts = fold(function_name(node.parent or node) or "") == "count"
+    if there is not None and joins and counts:
+        if of_units:
+            counted = f"DISTINCT {units.pop()}"
+            fix = replace_name(node.this, node.name)
+            return f"COUNT({counted})", None if fix is None else replace(fix, text=counted)
         keys = re.search(r"USING \((\w+)\)", joins[0][0])
         if keys is None:
             return None
@@ -283,6 +331,9 @@ def _name_table(of: RefusedStatement, node: exp.Column, named: list[FromTable]) 
     if there is not None and joins:
         return f"{node.name} is a table: {joins[0][0]}", None
     here = next((n for n in named if not node.table and fold(n.table.name) == fold(node.name)), None)
+    at = node.this.meta.get("start")
+    if here is not None and counts and at is not None:  # COUNT(visits) FROM visits
+        return "COUNT(*)", Fix("*", at, node.this.meta["end"] + 1)
     if here is None or here.unit is None:
         return None
     rows = f"(SELECT COUNT(*) AS n FROM {node.name} GROUP BY {here.unit})"
@@ -325,45 +376,6 @@ def _add_inner_key(of: RefusedStatement, node: exp.Column, select: exp.Select) -
     return f"GROUP BY {of.text[grouped[0] : grouped[1]]}, {name} in the subquery", fix
 
 
-def _name_list(of: RefusedStatement, node: exp.Column, select: exp.Select) -> Advice | None:
-    """Advise to name the column of a list: `SELECT item FROM UNNEST(['a', 'b'])` lacks `AS t(item)`."""
-    first, found = select.args.get("from_"), [m.start() for m in re.finditer(r"(?i)\bunnest\b", of.text)]
-    if first is None or not isinstance(first.this, exp.Unnest) or select.args.get("joins"):
-        return None
-    if first.this.args.get("alias") is not None or node.table or len(found) != 1:
-        return None
-    end = call_end(of.query.source, found[0])
-    return (f"AS t({node.name})", Fix(f" AS t({node.name})", end + 1, end + 1)) if end >= 0 else None
-
-
-def _drop_remark(of: RefusedStatement, node: exp.Column) -> Advice | None:
-    """Leave out what stands behind `//` to the end of a line: it is a remark in other languages."""
-    at = node.this.meta.get("start", 0)
-    found = re.search(r"[ \t]*//[ \t]*\Z", of.text[:at])
-    end = of.text.find("\n", at)
-    if found is None or end < 0:
-        return None
-    return "-- begins a remark", Fix("", found.start(), end, guess=f"that `{of.text[at:end]}` is a remark")
-
-
-def _join_words(of: RefusedStatement, node: exp.Column, named: list[FromTable]) -> Advice | None:
-    """`order-id`, which is a difference, where there is a column `order_id`."""
-    whole = node.parent
-    sides = (whole.this, whole.expression) if isinstance(whole, exp.Sub) else ()
-    span = of.outline.span(whole) if whole is not None and sides else None
-    written = "_".join(side.name for side in sides if isinstance(side, exp.Column))
-    column = next((c for n in named if (c := n.column(written)) is not None), None)
-    return (column, Fix(column, *span)) if column is not None and span is not None else None
-
-
-def _quote_text(of: RefusedStatement, node: exp.Column) -> Advice | None:
-    """Advise to write a value in single quotes: double quotes stand around names."""
-    if node.table or not node.this.args.get("quoted") or "start" not in node.this.meta:
-        return None
-    text = "'" + node.name.replace("'", "''") + "'"
-    return f"{text} is a text", Fix(text, node.this.meta["start"], node.this.meta["end"] + 1)
-
-
 def _copy_other_side(of: RefusedStatement, node: exp.Column, here: list[FromTable]) -> Advice | None:
     """`a.id = b.user_id`, where a has a user_id."""
     parent = node.parent
@@ -390,59 +402,3 @@ def _use_unit(of: RefusedStatement, node: exp.Column, here: list[FromTable]) -> 
     if not counted or len(set(units)) != 1 or "id" not in fold(node.name):
         return None
     return rename_column(of, node, units[0])
-
-
-def _find_in_tables(of: RefusedStatement, node: exp.Column, named: list[FromTable]) -> Advice | None:
-    """Find a column of another table: of FROM under another alias, or one that can be joined."""
-    parent = node.parent
-    sides = [side.sql() for side in (parent.this, parent.expression)] if isinstance(parent, exp.EQ) else []
-    for other in named:
-        name = other.column(node.name)
-        if name is not None and node.table and f"{other.alias}.{name}" not in sides:
-            return f"did you mean {other.alias}.{name}?", replace_name(node.args["table"], other.alias)
-    joins = []
-    for table in of.policy.tables.values():
-        known = {fold(c) for c in of.columns(table)}
-        mine = [n for n in named if not node.table or fold(n.alias) == fold(node.table)]
-        if fold(node.name) in known and not any(join_clause(of, table, n) for n in mine):
-            mine = named  # the table that is named does not reach it, but another one may
-        if fold(node.name) in known:
-            joins += [(table, join) for join in (join_clause(of, table, n) for n in mine) if join][:1]
-    if not joins:
-        return None
-    joins.sort(key=lambda each: not _has_value(of, each[0], node))
-    (table, (join, at)), guess = joins[0], f"{node.name} of {joins[0][0].name}" if len(joins) > 1 else ""
-    if node.table:  # the table that has it is named in its place
-        renamed = replace_name(node.args["table"], table.name)
-        asks = "" if _has_row_each(table) else f"a row for each row of {table.name}"
-        fix = None if renamed is None else replace(renamed, also=(Fix(f" {join}", at, at),), asks=asks)
-        return f"{node.name} is a column of {table.name}: {join}", fix
-    asks = "" if _has_row_each(table) or not _counts_rows(node) else f"a row for each row of {table.name}"
-    return f"{node.name} is a column of {table.name}: {join}", Fix(f" {join}", at, at, asks=asks, guess=guess)
-
-
-def _has_value(of: RefusedStatement, table: Table, node: exp.Column) -> bool:
-    """Return whether a public table has the text that a column is compared with."""
-    other = node.parent.args.get("expression") if isinstance(node.parent, exp.EQ) else None
-    column = next((name for name in of.columns(table) if fold(name) == fold(node.name)), None)
-    if column is None or not table.public or not isinstance(other, exp.Literal):
-        return False
-    text = other.name.replace("'", "''")
-    return of.catalog.count(f'SELECT 1 FROM "{table.name}" WHERE "{column}" = \'{text}\' LIMIT 1') > 0
-
-
-def _has_row_each(table: Table) -> bool:
-    """Return whether a joined table adds no rows: it is public, or has one row a unit."""
-    unit = table.unit.column if isinstance(table.unit, UnitColumn) else None
-    return table.public or any([fold(c) for c in key] == [fold(unit or "")] for key in table.unique)
-
-
-def _counts_rows(node: exp.Column) -> bool:
-    """Return whether the block of a column has aggregates that do not read it, and change with more rows."""
-    select = node.find_ancestor(exp.Select)
-    calls = (
-        [] if select is None else [c for item in select.expressions for c in aggregate_calls(item.unalias())]
-    )
-    own = [c for c in calls if not any(fold(n.name) == fold(node.name) for n in find_nodes(c, exp.Column))]
-    distinct = ("min", "max")
-    return any(not c.find(exp.Distinct) and (function_name(c) or "").lower() not in distinct for c in own)

@@ -118,6 +118,13 @@ def advise_on_date(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advic
     if named is not None:
         day = _NAMED_DAYS[named.text.strip().lower()]
         return day, Fix(day, named.start, named.end + 1)
+    time = next((t for t in texts if re.fullmatch(r"[012]?\d:\d\d(:\d\d)?", t.text.strip())), None)
+    sides = (node.this, node.args.get("expression"), node.args.get("low")) if time is not None else ()
+    column = next((s for s in sides if isinstance(s, exp.Column)), None)
+    span = None if column is None else of.outline.span(of.original(column))
+    if span is not None and one.message.endswith("TIMESTAMP"):
+        written = f"CAST({of.text[slice(*span)]} AS TIME)"
+        return written, Fix(written, *span)
     other = [t for t in texts if not _is_moment(t.text) and any(_read_days([t.text]))]
     if not other:
         return None
@@ -157,7 +164,8 @@ def compare_month(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice
     if listed:
         end = of.text.index(")", end) + 1
         written = f"NOT {written}" if re.search(r"(?i)\bNOT\b", of.text[start:end]) else written
-    return written, Fix(written, start, end)
+    year = sign in ("<=", ">") and made[0].startswith("YEAR")  # or the first moment of it
+    return written, Fix(written, start, end, guess=f"the whole of {texts[0]}" if year else "")
 
 
 def _compare_part(day: str, sign: str, text: str) -> str:
@@ -228,9 +236,9 @@ def compare_year(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice 
 def drop_offset(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
     """Leave the time and the offset of a moment out, where a DATE has none."""
     found = re.search(r"'(\d{4}-\d\d-\d\d)([T ][\d:.]+)?\s*(Z|[+-]\d\d:?\d*)'", of.text)
-    if found is None or not one.message.endswith("a DATE has none"):
+    if found is None:
         return None
-    written = f"'{found[1]}'"
+    written = f"'{found[1]}'" if one.message.endswith("a DATE has none") else f"'{found[1]}{found[2] or ''}'"
     return written, Fix(written, *found.span(), provided="times are of that zone")
 
 

@@ -9,7 +9,7 @@ from sqlglot import exp
 from sqlglot.tokenizer_core import Token, TokenType
 
 from dpsql.analysis.advice.listed_rows import split_options
-from dpsql.analysis.advice.refused_statement import Advice, RefusedStatement, add_clause
+from dpsql.analysis.advice.refused_statement import Advice, RefusedStatement, add_clause, add_row_condition
 from dpsql.analysis.aggregate_functions import aggregate_calls, aggregate_name, contains_aggregate
 from dpsql.analysis.compiler import function_name, list_conjuncts
 from dpsql.errors import Fix, Obstacle
@@ -56,12 +56,7 @@ def advise_on_row_condition(of: RefusedStatement, node: exp.Expr, one: Obstacle)
         return None
     text, moved = of.text, " AND ".join(rows)
     left = Fix(f"HAVING {' AND '.join(groups)} " if groups else "", clause.start, block.stop(clause))
-    where = block.clause(TokenType.WHERE)
-    if where is None:
-        added = add_clause(text, block.before(TokenType.WHERE), f"WHERE {moved}")
-    else:
-        at = len(text[: block.stop(where)].rstrip())
-        added = Fix(f" AND {moved}", at, at)
+    added = add_row_condition(text, block, moved)
     asks = f"only the rows with {moved}"
     return f"WHERE {moved}", Fix(left.text, left.start, left.end, also=(added,), asks=asks)
 
@@ -238,7 +233,8 @@ def advise_on_average_in_where(of: RefusedStatement, node: exp.Expr, one: Obstac
         )
     if not isinstance(first, exp.Table):
         return None
-    written = f"(SELECT {of.text[call[0] : call[1]]} FROM {first.name})"
+    alias = f" {first.alias}" if first.alias else ""
+    written = f"(SELECT {of.text[call[0] : call[1]]} FROM {first.name}{alias})"
     return written, Fix(written, call[0], call[1], asks=f"rows are compared with all of {first.name}")
 
 
@@ -344,6 +340,12 @@ def advise_on_plain_value(of: RefusedStatement, node: exp.Expr, one: Obstacle) -
     whole = isinstance(of.original(node).parent, (exp.Select, exp.Alias))
     if select.args.get("group") is None or behind or not number or not whole:
         return None
+    clause = block.clause(TokenType.GROUP_BY)
+    keys = [] if clause is None else of.outline.items(clause.end + 1, block.stop(clause))
+    for key, (start, end) in zip(select.args["group"].expressions, keys, strict=False):
+        read = [fold(column.name) for column in key.find_all(exp.Column)]
+        if read == [fold(node.name)] and not isinstance(key, exp.Column):  # GROUP BY ROUND(cost)
+            return of.text[start:end], Fix(of.text[start:end], *span)
     made = f"AVG({of.text[span[0] : span[1]]})"
     return made, Fix(made, *span, asks=f"the average {node.name} of each group")
 

@@ -34,6 +34,8 @@ class Mutant:
     """A fixture, where chance alone would need too many statements."""
     slow: bool = False
     """Whether it takes long, or resembles another one, so that it is left to the longer run."""
+    daily: bool = False
+    """Whether it runs every day, whichever sample of the others does."""
     guarded: bool = True
     """False: also without the second guard, which would make up for what the edits take away."""
     by: str = "counts"

@@ -498,7 +498,7 @@ SELECT COUNT(DISTINCT user_id) FROM visits WHERE mss > 1 AND mss <> 2 AND (mss <
 -- R3301 a text with an offset, which a TIMESTAMP has not
 -- error: this text has an offset or a zone, and a TIMESTAMP has none
 -- at: day
--- hint: leave the offset out, or say in which zone the column is: ts AT TIME ZONE 'UTC'
+-- hint: SELECT COUNT(DISTINCT user_id) FROM visits WHERE CAST(day AS TIMESTAMP) >= '2024-07-02 00:00:00' -- the same if times are of that zone
 SELECT COUNT(DISTINCT user_id) FROM visits WHERE CAST(day AS TIMESTAMP) >= '2024-07-02 00:00:00+02:00'
 
 -- R3302 an instant beside a time without a zone
