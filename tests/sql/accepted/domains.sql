@@ -297,6 +297,7 @@ ORDER BY n DESC LIMIT 1
 -- expect: itself
 SELECT TRY_CAST(note AS DATE) AS d, COUNT(DISTINCT user_id) AS n FROM visits WHERE TRY_CAST(note AS DATE) >= '2024-02-02' AND TRY_CAST(note AS DATE) < '2024-02-04' GROUP BY d
 ORDER BY n DESC LIMIT 1
+
 -- A5761 an undeclared key has the values of public rows that WHERE lists, also those without rows
 -- candidates: SELECT page AS v0 FROM pages WHERE category = 'news' AND page IS NOT NULL
 -- expect: itself
