@@ -14,7 +14,6 @@ from dpsql.analysis.compiled_relation import Block, From, Item, Relation, Relati
 from dpsql.analysis.compiler import StatementCompiler, check_arguments, read_whole_number
 from dpsql.analysis.facts_of_values import is_never_negative
 from dpsql.analysis.key_candidates import add_domain
-from dpsql.analysis.period_refusals import refuse_totals
 from dpsql.analysis.released import find_default
 from dpsql.analysis.row_conditions import (
     Condition,
@@ -26,6 +25,7 @@ from dpsql.analysis.row_conditions import (
 )
 from dpsql.analysis.scalar_rules import compile_condition
 from dpsql.analysis.typed_expression import UNKNOWN, Typed, UnitRole, make_column, tells_units
+from dpsql.analysis.unit_periods import refuse_totals
 from dpsql.errors import QueryRefused
 from dpsql.kernel import tree
 from dpsql.kernel.tree import Constant, Derived, Expr, Select

@@ -11,13 +11,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from dpsql.analysis.public_domains import (
-    BOOLEANS,
-    Candidates,
-    add_null,
-    connect_names,
-    equal_condition,
-)
+from dpsql.analysis.public_domains import BOOLEANS, Candidates, add_null, connect_names, equal_condition
 from dpsql.analysis.public_rows import ConditionUse, PublicRows
 from dpsql.analysis.row_conditions import Condition, KnownRows, find_not_null, substitute_columns
 from dpsql.analysis.schema_catalog import Catalog
@@ -51,7 +45,7 @@ from dpsql.kernel.tree import (
     Try,
     conjunction,
     facts,
-    mapped,
+    map_parts,
 )
 from dpsql.kernel.tree.relations import in_range
 from dpsql.lazy_dataclass import replace
@@ -154,7 +148,7 @@ class _Finder(PublicRows):
         if found:
 
             def named(part: Expr) -> Expr:
-                return found.get(part) or mapped(part, named)
+                return found.get(part) or map_parts(part, named)
 
             self.nodes = [named(node) for node in self.nodes]
             conditions = tuple(replace(c, expr=named(c.expr)) for c in self.known.conditions)
@@ -218,7 +212,7 @@ class _Finder(PublicRows):
     def _choose_results(self, node: Expr, place: int) -> Expr:
         """Replace each CASE whose conditions are not public by a free choice among its results."""
         if not isinstance(node, Case) or all(self._is_ready(place, when) for when, _ in node.branches):
-            return mapped(node, lambda part: self._choose_results(part, place))
+            return map_parts(node, lambda part: self._choose_results(part, place))
         alias = f"b{len(self.choices)}"
         self.choices[alias] = len(node.branches) + 1
         results = [self._choose_results(then, place) for _, then in node.branches]

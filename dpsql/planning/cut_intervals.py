@@ -394,9 +394,11 @@ def _condition(plan: Plan, cut: MeasuredCut) -> str:
     `_list_assumptions` has the rest.
     """
     farthest, beyond = _farthest(cut.excess), _beyond(cut)
-    if beyond:
-        return f" if beyond {farthest} are at most {beyond}"
-    return f" if no {plan.unit} is beyond {farthest}"
+    return (
+        f" if beyond {farthest} are at most {beyond}"
+        if beyond
+        else f" if no {plan.unit} is beyond {farthest}"
+    )
 
 
 def _beyond(cut: MeasuredCut) -> str:
