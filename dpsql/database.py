@@ -27,7 +27,7 @@ from dpsql.engines import (
 from dpsql.engines.schema_database import SchemaDatabase
 from dpsql.errors import EngineNotTested, InterfaceError, InternalError, OperationalError, with_article
 from dpsql.fair_cache import FairCache
-from dpsql.kernel.charged_work import ChargedWork, Paid, run_uncharged
+from dpsql.kernel.charged_work import ChargedWork, run_uncharged
 from dpsql.kernel.counts import Counts
 from dpsql.kernel.facts import Facts
 from dpsql.kernel.ledger.limits import OwnerProcess
@@ -38,8 +38,6 @@ from dpsql.policy.model import declared_facts_of
 from dpsql.release import source_version, tables_read
 from dpsql.release.kept_ladders import LedgerLadders
 from dpsql.release.reuse import CHANGING, Stamps, Versions, is_settled
-
-__all__ = ["Paid", "Running", "run_sealed"]
 
 _T = TypeVar("_T")
 

@@ -22,7 +22,7 @@
                        the rows that count, ``where_ranges`` which values it leaves, ``empty_conditions``
                        where that is none, ``likely_mistakes`` what is hardly meant
 ``key_candidates``     which groups there can be, from ``public_rows``, with the ``unit_order`` of dates;
-                       ``public_domains`` lists of values, ``public_values`` single values,
+                       ``public_domains`` lists of values,
                        ``stepped_values`` steps of a number, ``parts_of_times`` hours and names of days,
                        ``count_keys`` numbers of a unit's rows, ``large_domains`` those of which not all
                        groups are counted; ``group_rules`` how many, and of which units,
@@ -30,7 +30,7 @@
 ``part_guards``        conditions on the date of units, beside those from which they follow;
                        ``part_conditions`` which parts of units a condition leaves, ``value_conditions``
                        where each value of a column is a part
-``period_tables``      tables whose unit is what one did in one period; ``period_refusals`` what they refuse
+``unit_periods``       tables whose unit is what one did in one period, and what they refuse
 ``counting_query``     the query that counts; ``compiled_query`` seals it: the engine's binder confirms it,
                        once for all constants of its ``plan_shapes``, and the kernel certifies it, with
                        ``column_types`` by ``type_rules``

@@ -17,7 +17,7 @@ from dpsql.analysis.column_types import give_types
 from dpsql.analysis.compiler import split_words
 from dpsql.analysis.counting_query import CountedGroups
 from dpsql.analysis.large_domains import SparseDomain
-from dpsql.analysis.plan_shapes import is_moment, shape_of
+from dpsql.analysis.plan_shapes import is_moment, omit_constants, shape_of
 from dpsql.analysis.schema_catalog import Catalog
 from dpsql.errors import InternalError
 from dpsql.kernel import tree
@@ -372,7 +372,7 @@ def certificate_of(
     proofs: Proofs | None = None,
 ) -> Certificate:
     """Return the certificate of a query, made anew unless a like query has one from the same facts."""
-    facts, shape = catalog.facts(policy, tables), shape_of(sql)
+    facts, shape = catalog.facts(policy, tables), omit_constants(sql)
     kept = catalog.certified.get(sql)
     if kept is not None and kept[0] == facts and kept[1].query == query:
         return kept[1]
@@ -381,7 +381,7 @@ def certificate_of(
     made = certify(query, facts, proofs) if found is None else found
     if len(catalog.certified) >= _CERTIFICATES_KEPT:
         catalog.certified.clear()
-    catalog.certified |= dict.fromkeys((sql, shape), (facts, made))
+    catalog.certified.update(dict.fromkeys((sql, shape), (facts, made)))
     return made
 
 

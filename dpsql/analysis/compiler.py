@@ -12,6 +12,7 @@ from sqlglot import exp
 
 from dpsql.analysis.bound_ladders import Ladder, WholeTable
 from dpsql.analysis.compiled_relation import Cte, From, Relation, Scope
+from dpsql.analysis.facts_of_values import is_never_negative
 from dpsql.analysis.schema_catalog import Catalog
 from dpsql.analysis.typed_expression import Typed, make_column
 from dpsql.errors import InternalError, QueryRefused
@@ -192,6 +193,7 @@ class StatementCompiler:
         made = make_column(table, name, value.type)
         made = replace(made, link=value.owned_key, decimal=value.decimal, bounds=value.bounds)
         made = replace(made, domain=value.domain, span=value.span, nulls=value.nulls)
+        made = replace(made, not_negative=is_never_negative(value, self.columns))
         self.columns[f"{table}.{name}"] = made
         return made
 

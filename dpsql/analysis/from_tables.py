@@ -22,7 +22,6 @@ from dpsql.analysis.compiled_relation import (
 from dpsql.analysis.compiler import StatementCompiler, check_arguments
 from dpsql.analysis.facts_of_values import bounds_of_column, hull_of_bounds
 from dpsql.analysis.lists_and_series import compile_series, read_series
-from dpsql.analysis.period_tables import compile_periods
 from dpsql.analysis.public_domains import (
     DP_DOMAIN,
     compile_domain_table,
@@ -36,6 +35,7 @@ from dpsql.analysis.scalar_rules import convert_to_common
 from dpsql.analysis.schema_catalog import Catalog
 from dpsql.analysis.syntax_rules import find_steps, move_time, note_zone
 from dpsql.analysis.typed_expression import Span, Typed, UnitRole
+from dpsql.analysis.unit_periods import compile_periods
 from dpsql.errors import Fix
 from dpsql.kernel import tree
 from dpsql.kernel.tree import (

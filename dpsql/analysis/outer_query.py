@@ -279,16 +279,16 @@ def compile_outer_query(compiler: StatementCompiler, query: Query, *, combines: 
     chosen = next((i for i, (place, _) in enumerate(nodes) if place == ordering), None)
     if chosen is not None:
         _check_ordering(compiler, calls[chosen], nodes[chosen][1])
-    shown = choose_measures(calls, chosen, keyed=bool(keys))
+    asked = choose_measures(calls, chosen, keyed=bool(keys))
     counts: list[ReleasedAggregate] = []
     uses: dict[int, tuple[int, ...]] = {}
-    for (place, _), measure in zip(nodes, shown, strict=True):
+    for (place, _), measure in zip(nodes, asked, strict=True):
         # A count asked for twice keeps both places.
         fresh = measure.formula is None and measure.quantile is None
         uses[place] = tuple(_add_count(counts, each, fresh=fresh) for each in measure.counts)
-    formulas = {place: m.formula for (place, _), m in zip(nodes, shown, strict=True) if m.formula is not None}
+    formulas = {place: m.formula for (place, _), m in zip(nodes, asked, strict=True) if m.formula is not None}
     places = {place: used[0] for place, used in uses.items()}
-    quantiles = {p: m.quantile for (p, _), m in zip(nodes, shown, strict=True) if m.quantile is not None}
+    quantiles = {p: m.quantile for (p, _), m in zip(nodes, asked, strict=True) if m.quantile is not None}
     if quantiles and len(counts) > 1:
         mixed = next(node for place, node in nodes if place in quantiles)
         compiler.report(source.refuse("a quantile is a release of its own, apart from other numbers", mixed))

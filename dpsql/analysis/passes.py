@@ -50,13 +50,13 @@ from dpsql.analysis.outer_query import (
     is_laplace_better,
     may_count_units,
 )
-from dpsql.analysis.period_refusals import check_found_keys
 from dpsql.analysis.released import find_default_rows
 from dpsql.analysis.released.few_groups import find_number_of_few
 from dpsql.analysis.released.released_calls import SORTED_AFTERWARDS, find_cells
 from dpsql.analysis.released.released_numbers import ReleasedAggregate
 from dpsql.analysis.schema_catalog import Catalog
 from dpsql.analysis.statement_plan import BoundSearch, Partitions, Plan, count_candidates
+from dpsql.analysis.unit_periods import check_found_keys
 from dpsql.analysis.whole_tables import (
     choose_cut_of_tables,
     find_cut_values,

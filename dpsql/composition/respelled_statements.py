@@ -97,7 +97,7 @@ def respell_statement(query: Query, provenance: Provenance) -> Query:
 
         tree = with_anti_joins(tree, policy)
     if any(select.args.get("distinct") is not None for select in selects) and find_nodes(tree, exp.Window):
-        from dpsql.composition.whole_partitions import with_groups_of_windows  # noqa: PLC0415  few have both
+        from dpsql.composition.respelled_groups import with_groups_of_windows  # noqa: PLC0415  few have both
 
         tree = with_groups_of_windows(tree, provenance)
     nested = len(selects) > 1
@@ -124,7 +124,7 @@ def _respell_nested(query: Query, provenance: Provenance) -> exp.Query:
     """Return a statement with releases in the place of spellings that take several SELECTs; it is changed."""
     tree: exp.Query = query.tree
     if find_nodes(tree, exp.Having):
-        from dpsql.composition.largest_groups import with_largest_groups  # noqa: PLC0415  few have such a HAVING
+        from dpsql.composition.respelled_groups import with_largest_groups  # noqa: PLC0415  few have such a HAVING
 
         tree = with_largest_groups(tree)
     if any(table.covers for table in provenance.policy.tables.values()):

@@ -337,10 +337,7 @@ def check_plan(
     EngineNotTested
         So it seems in the plan of an engine that is no tested version.
     """
-    from dpsql.analysis.text_conversions import (  # noqa: PLC0415  public statements have none
-        find_conversions,
-        walk_plan,
-    )
+    from dpsql.analysis.text_conversions import find_conversions, walk_plan  # noqa: PLC0415  public statements have none
 
     bound = parse_json(cursor.execute(bind_text(sql)).fetchall()[0][0])
     if bound.get("error"):

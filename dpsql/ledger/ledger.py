@@ -18,10 +18,9 @@ from typing import Self
 
 from dpsql.errors import OperationalError
 from dpsql.kernel.ledger import ChargeLedger, events, name_of, part_declarations, renewals
-from dpsql.kernel.ledger.caps import Caps, GroupCap
+from dpsql.kernel.ledger.caps import Caps, GroupCap, PartBudgets, number_values, numbered_values
 from dpsql.kernel.ledger.events import Event
 from dpsql.kernel.ledger.limits import Limits
-from dpsql.kernel.ledger.part_numbers import PartBudgets, number_values, numbered_values
 from dpsql.kernel.ledger.renewals import RenewalTerms
 from dpsql.kernel.ledger.reports import StoredReport
 from dpsql.kernel.ledger.scopes import ScopeBudget, all_budgets

@@ -60,12 +60,6 @@ def name_parameter(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advic
     return None if found is None else (f"a parameter is written ${found[1]}, without quotes", None)
 
 
-def drop_dual(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
-    """Leave out the table of one row from which Oracle selects constants."""
-    found = re.search(r"(?i)\s+FROM\s+(?:sys\.)?(?:dual|sysibm\.sysdummy1)\b", of.text)
-    return None if found is None else ("leave FROM out", Fix("", *found.span()))
-
-
 def _find_text(of: RefusedStatement, node: exp.Expr) -> Token | None:
     at = of.query.source.position(node)
     return next(
@@ -231,15 +225,6 @@ def compare_year(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice 
         return None
     written = f"YEAR({of.text[slice(*span)]})"
     return one.hint, Fix(written, *span)
-
-
-def drop_offset(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
-    """Leave the time and the offset of a moment out, where a DATE has none."""
-    found = re.search(r"'(\d{4}-\d\d-\d\d)([T ][\d:.]+)?\s*(Z|[+-]\d\d:?\d*)'", of.text)
-    if found is None:
-        return None
-    written = f"'{found[1]}'" if one.message.endswith("a DATE has none") else f"'{found[1]}{found[2] or ''}'"
-    return written, Fix(written, *found.span(), provided="times are of that zone")
 
 
 def write_series(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:

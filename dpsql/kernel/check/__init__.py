@@ -38,17 +38,19 @@ from dpsql.kernel.check.certificate import (
     Step,
     Together,
 )
-from dpsql.kernel.check.derive import natural
+from dpsql.kernel.check.derive import fits, natural, whole
 from dpsql.kernel.check.proof import Proof, Proved
 from dpsql.kernel.check.queries import relation_of_query
 from dpsql.kernel.check.totality import Known, check_total
 from dpsql.kernel.check.words import has_known_words
 from dpsql.kernel.facts import ByPeriod, Facts, fold
 from dpsql.kernel.tree import (
+    Between,
     Binary,
     Cast,
     Column,
     Constant,
+    InList,
     Node,
     Paren,
     Query,
@@ -57,7 +59,6 @@ from dpsql.kernel.tree import (
     parts,
     replace_nodes,
 )
-from dpsql.types import SqlType
 
 
 class Proofs:
@@ -122,14 +123,15 @@ def renew(made: Certificate, query: Query, facts: Facts) -> Certificate | None:
     while waiting:
         one, two, where = waiting.pop()
         if isinstance(one, tuple) and isinstance(two, tuple) and len(one) == len(two):
-            waiting += [(a, b, False) for a, b in zip(one, two, strict=True)]
+            waiting += [(a, b, where) for a, b in zip(one, two, strict=True)]
         elif type(one) is not type(two) or not isinstance(one, Node) or not isinstance(two, Node):
             if type(one) is not type(two) or one != two or (type(one) is float and repr(one) != repr(two)):
                 return None
         elif where and (kind := _kind_of_constant(one)) is not None and kind == _kind_of_constant(two):
             there.add((one, two))
         else:
-            where = where and (isinstance(one, Paren) or (isinstance(one, Binary) and one.operator in _WHERE))
+            compares = isinstance(one, Binary) and one.operator in _COMPARISONS
+            where = where and (compares or isinstance(one, (Paren, Between, InList)))
             for name in one.__match_args__:
                 inside = where or (name == "where" and isinstance(one, Select))
                 waiting.append((getattr(one, name), getattr(two, name), inside))
@@ -137,13 +139,13 @@ def renew(made: Certificate, query: Query, facts: Facts) -> Certificate | None:
     return replace(made, query=query, seal=_SEAL) if each == [len(there)] * 2 else None
 
 
-_WHERE = frozenset(("AND", "=", "<>", "<", "<=", ">", ">="))
+_COMPARISONS = frozenset(("AND", "=", "<>", "<", "<=", ">", ">="))
 
 
 def _kind_of_constant(node: Node) -> tuple[object, ...] | None:
     """Return what the type of a constant follows from, whatever its value is; None of other nodes."""
     match node:
-        case Cast(Constant(int() as value), SqlType("BIGINT" | "HUGEINT") as kind) if type(value) is int:
+        case Cast(Constant(int() as value), kind) if type(value) is int and fits(whole(natural(value)), kind):
             return (kind, natural(value), node.safe, node.bounded) if 0 <= value < 1 << 63 else None
         case Constant(int() as value, kind) if type(value) is int:
             return (kind, natural(value)) if 0 <= value < 1 << 63 else None

@@ -181,9 +181,8 @@ def _ends_of_share(node: Binary, at: Around) -> tuple[Number, Number] | None:
         n = unwrap(n.arguments[0])
     if not isinstance(least, Call) or least.name.upper() != "LEAST" or len(least.arguments) != 2:
         return None
-    top, w = unwrap(least.arguments[1]), 1
-    if top != n:
-        top, w = _factors(top)
+    top = unwrap(least.arguments[1])
+    top, w = (top, 1) if top == n else _factors(top)
     if top != n or k is None or w is None or k < 0 or w < 0:
         return None
     return (0, w * k) if all(derive(each, at).low >= 0 for each in (least.arguments[0], n)) else None
@@ -192,8 +191,9 @@ def _ends_of_share(node: Binary, at: Around) -> tuple[Number, Number] | None:
 def _factors(node: Expr) -> tuple[Expr, int | None]:
     """Return a and k of `a * k`; of another expression itself, and 1."""
     node = unwrap(node)
-    product = isinstance(node, Binary) and node.operator == "*"
-    return (unwrap(node.left), whole_number(node.right)) if product else (node, 1)
+    if isinstance(node, Binary) and node.operator == "*":
+        return unwrap(node.left), whole_number(node.right)
+    return node, 1
 
 
 def _ends_of_remainder(x: Value, y: Value) -> tuple[Number, Number]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from datetime import date
-from itertools import chain, islice, product
+from itertools import islice, product
 from typing import NamedTuple
 
 from dpsql.kernel.check.certificate import NotCertified
@@ -244,12 +244,12 @@ def reads_loose(query: Select, alias: str, rows: Rows, source: From) -> bool:
     grouping = [*query.group, *([query.where] if query.where else [])]
     if places or not _names_of(alias, columns_read(*grouping, source=source)) <= shared:
         return False
-    aggregates = [[n for n in walk(item) if isinstance(n, Aggregate)] or [item] for item in query.items]
-    for part in chain(*aggregates):  # an item without aggregates is read itself
-        read = _names_of(alias, columns_read(part, source=source))
-        decided = [name for name in rows.loose if name in read]
-        if len(decided) > 1 or any(not read - {name} <= rows.loose[name] for name in decided):
-            return False
+    for item in query.items:
+        for part in [n for n in walk(item) if isinstance(n, Aggregate)] or (item,):
+            read = _names_of(alias, columns_read(part, source=source))
+            decided = [name for name in rows.loose if name in read]
+            if len(decided) > 1 or any(not read - {name} <= rows.loose[name] for name in decided):
+                return False
     return True
 
 

@@ -138,10 +138,8 @@ def _relation_of_list(alias: str, names: tuple[str, ...]) -> Relation:
 
 def _values(proof: Proof, source: Values) -> Relation:
     """Return the relation of the listed rows of VALUES."""
-    for row in source.rows:
-        for cell in row:
-            if subqueries(cell):
-                proof.refuse("a subquery in a list of rows", source)
+    if any(subqueries(cell) for row in source.rows for cell in row):
+        proof.refuse("a subquery in a list of rows", source)
     for name in source.columns:
         check_name(proof, name, source)
     if len(set(source.columns)) < len(source.columns):
