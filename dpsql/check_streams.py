@@ -47,7 +47,8 @@ from dpsql.kernel.ledger.lasting_streams import (
 from dpsql.kernel.loss import Charge
 from dpsql.kernel.mechanisms import CheckStream, StableStream
 from dpsql.kernel.threshold_noise import ThresholdKey
-from dpsql.language import Check, OpenBoard, OpenChecks, OpenStable, StreamCommand, Submission
+from dpsql.language import Check, OpenChecks, OpenStable, StreamCommand
+from dpsql.language.board_statements import OpenBoard, Submission
 from dpsql.ledger.key_file import KeyFile
 from dpsql.release import reuse_key
 from dpsql.release.check_answers import CheckAnswer, check_key

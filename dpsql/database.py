@@ -36,7 +36,6 @@ from dpsql.ledger import Ledger, Reservation
 from dpsql.policy import Policy, Table, UnitColumn, UnitParts, load, same_name
 from dpsql.policy.model import declared_facts_of
 from dpsql.release import source_version, tables_read
-from dpsql.release.kept_ladders import LedgerLadders
 from dpsql.release.reuse import CHANGING, Stamps, Versions, is_settled
 
 _T = TypeVar("_T")
@@ -232,6 +231,8 @@ class Database:
             kept = KeptCounts(self.policy.keep)
             stored = self.ledger.ladders()
             if stored:
+                from dpsql.release.kept_ladders import LedgerLadders  # noqa: PLC0415  few ledgers have ladders
+
                 engine.schema_database.kept_ladders = LedgerLadders(self.policy, self.versions, stored)
             newest = stored[-1].number if stored else 0
             # The owner declares nothing of a session's own tables, so the facts are those without them.

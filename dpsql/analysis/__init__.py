@@ -59,7 +59,6 @@ from sqlglot import exp
 
 from dpsql.analysis import select_blocks
 from dpsql.analysis.bound_ladders import Contribution, CutValues, Kept, KeptLadders, LeftOut
-from dpsql.analysis.call_rules import RULES_BY_NODE
 from dpsql.analysis.compiled_query import CompiledQuery, PublicOrder, check_sealed, is_alike, merge_queries
 from dpsql.analysis.compiler import function_name
 from dpsql.analysis.count_keys import list_tellers
@@ -70,7 +69,7 @@ from dpsql.analysis.cut_contributions import (
     describe_number,
     describe_quantile,
 )
-from dpsql.analysis.known_subqueries import KnownSubqueries
+from dpsql.analysis.known_subqueries import KnownSubqueries, find_rule
 from dpsql.analysis.large_domains import (
     CommonNoise,
     DomainPart,
@@ -211,7 +210,7 @@ def survey(query: Query, policy: Policy, catalog: Catalog, options: Options) -> 
     """Return all refusals of a private statement; none of one that `analyse` accepts."""
     from dpsql.analysis.advice.survey import Surveyor  # noqa: PLC0415  few statements are refused
 
-    surveyor = Surveyor(query.source, policy, catalog, RULES_BY_NODE, select_blocks.compile_query)
+    surveyor = Surveyor(query.source, policy, catalog, find_rule, select_blocks.compile_query)
     # Without a part that was refused, the query of a public domain may not bind: then the survey ends.
     with suppress(RecursionError, ValueError), surveyor.part():
         _run_passes(CHECKS, Draft(query, policy, catalog, options, surveyor))

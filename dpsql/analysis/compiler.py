@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import field
 from datetime import UTC, date, datetime
 from fractions import Fraction
@@ -78,7 +78,7 @@ class StatementCompiler:
     source: StatementText
     policy: Policy
     catalog: Catalog
-    rules: Mapping[type[exp.Expr], Rule]
+    find_rule: Callable[[type[exp.Expr]], Rule | None]
     """The rule of each node type that an expression may contain."""
     compile_query: QueryCompiler
     tables: int = 0
@@ -219,7 +219,7 @@ class StatementCompiler:
             known = scope.intercept(node)
             if known is not None:
                 return known
-        rule = self.rules.get(type(node))
+        rule = self.find_rule(type(node))
         if isinstance(node, exp.Placeholder):
             raise self.source.refuse(
                 f"no value is given for :{node.name}", node, f"a parameter is written ? or ${node.name}"

@@ -43,6 +43,10 @@ class BlockKind(Enum):
     """An aggregate over owned rows for each row of the block around it."""
 
 
+EPSILON = "epsilon"
+"""The meta of a release block's tree: its own part of the statement's epsilon."""
+VALUE_MARK = "\x00"
+"""The beginning of a release's name until it is known which ones are equal; no statement can spell it."""
 BY_KEY = "by key"
 """The meta of an item of FROM that has released values by keys, for a subquery of a row."""
 _RELEASED = frozenset({BlockKind.RELEASE, BlockKind.POST})

@@ -14,7 +14,8 @@ from sqlglot import exp
 
 from dpsql.composition.prepared import PreparedPublic
 from dpsql.estimates.board_scores import ROWS_CONFIDENCE
-from dpsql.language import Submission, copy_tree
+from dpsql.language import copy_tree
+from dpsql.language.board_statements import Submission
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

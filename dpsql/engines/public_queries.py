@@ -25,7 +25,6 @@ import numpy as np
 import pyarrow as pa
 from sqlglot.tokenizer_core import Token, TokenType
 
-from dpsql.analysis.public_limits import find_fault
 from dpsql.engines.duckdb import duckdb_settings
 from dpsql.engines.worker import UnboundQuery, running_statement
 from dpsql.errors import UNKNOWN_STATES, Fix, ProgrammingError, QueryRefused, ResultTooLarge
@@ -343,6 +342,8 @@ def check_plan(
     if bound.get("error"):
         raise UnboundQuery(str(bound.get("error_message")).partition("\n")[0])
     instants = any(kind == TIMESTAMPTZ for columns in released.values() for _, kind in columns)
+    from dpsql.analysis.public_limits import find_fault  # noqa: PLC0415  few statements compute from released rows
+
     found = find_fault(bound["plans"], time_zone, instants=instants)
     if found is not None:
         raise UnboundQuery(f"{found.what}: {found.hint}")

@@ -22,7 +22,6 @@ a text stand, and ``repair`` changes a text that does not parse, by ``mistaken_f
 """
 
 from dpsql.language.all_statements import Explain, ExplainForm, Statement
-from dpsql.language.board_statements import OpenBoard, OpenHoldout, Submission
 from dpsql.language.dialect_forms import READ, READINGS, fill_form, write_node
 from dpsql.language.options import DIALECTS
 from dpsql.language.parameters import (
@@ -33,7 +32,6 @@ from dpsql.language.parameters import (
     write_parameters,
 )
 from dpsql.language.parse import list_titles, name_columns, parse
-from dpsql.language.repair import repairs
 from dpsql.language.statement import (
     CUTS,
     AboveThreshold,

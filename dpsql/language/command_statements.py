@@ -14,10 +14,9 @@ from dpsql.language import parameters as params
 from dpsql.language.options import SETTINGS, read_value
 from dpsql.language.parameters import Parameters
 from dpsql.language.statement import Describe, Refine, Set, Show, StatementText
+from dpsql.language.stream_statements import STREAMS
 from dpsql.lazy_pattern import lazy_pattern
 
-STREAMS = ("OPEN", "CHECK", "ASK", "REFILL", "CLOSE", "FIRST")
-"""The first words of statements about streams and boards."""
 _STATEMENTS = ("SELECT", "FROM", "WITH", "VALUES", "EXPLAIN", "SHOW", "DESCRIBE", "SET", "REFINE", *STREAMS)
 _SHOWN: dict[str, Literal["budget", "tables", "releases", "streams", "reports"]] = {
     "PRIVACY BUDGET": "budget",

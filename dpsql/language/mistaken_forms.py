@@ -21,6 +21,11 @@ _NAMED = r'AS "\1"'
 _FORMS = (
     (r"(?<![\w.])(\d{1,3})\.(\d{3}),(\d{1,2})(?!\d)", r"\1\2.\3"),
     (r"(?<![\w.])(\d+)k\b", r"\g<1>000"),
+    (r"(?<=\()\s*([\w.]+)\s+x\s+([\w.]+)\s*(?=\))", r"\1 * \2"),
+    (
+        r"\b(?!(?:WHERE|AND|OR|NOT|WHEN|ON|HAVING|SELECT|IF)\b)([A-Za-z_][\w.]*)\s+(NOT\s+)?EXISTS\s*\(\s*SELECT\s+[\d*]+\s+FROM\b",
+        r"\1 \2IN (SELECT \1 FROM",
+    ),
     (r"#\s*(\d{4}-\d\d-\d\d)\s*#", r"DATE '\1'"),
     (r"#\s*(\d{1,2}/\d{1,2}/\d{4})\s*#", r"'\1'"),
     (
@@ -97,6 +102,7 @@ _FORMS = (
         r"\bSELECT\s+(?:DIFFERENTIALLY\s+PRIVATE(?:LY)?|PRIVATE(?:LY)?|NOISY|ANONYMI[SZ]ED)\s+(?=\w+\s*[(,])",
         "SELECT WITH DIFFERENTIAL_PRIVACY ",
     ),
+    (r"\bNULL\s+(FIRST|LAST)\b", r"NULLS \1"),
     (r"\s+AS(?=\s+FROM\b|\s*[,)])", ""),
     (r"\bDISTINCT\s+COUNT\s*\(\s*(?!\*|DISTINCT\b)", "COUNT(DISTINCT "),
     (r"\bDISTINCT\s+ON\s+(?=[\w.]+\s*\))", "DISTINCT "),

@@ -53,7 +53,8 @@ write_in = replace_forms(
 )
 list_tuple = replace_forms((rf"==?\s*{_LISTED}", r"IN \1"), (rf"(?:<>|!=)\s*{_LISTED}", r"NOT IN \1"))
 join_parameters = replace_forms(
-    (r"\bquantile\w*\(\s*(0?\.\d+)\s*\)\s*\(\s*([^()]+?)\s*\)", r"QUANTILE_CONT(\2, \1)")
+    (r"\bquantile\w*\(\s*(0?\.\d+)\s*\)\s*\(\s*([^()]+?)\s*\)", r"QUANTILE_CONT(\2, \1)"),
+    (r"\b(PERCENTILE_\w+\()\s*[\w.]+\s*,\s*([\d.]+\s*\)\s*WITHIN\s+GROUP\b)", r"\1\2"),
 )
 write_or = replace_forms((r"\|\|", "OR"))
 list_series = replace_forms(
@@ -300,24 +301,24 @@ def write_pattern(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice
 
 
 _COMPARED = lazy_pattern(
-    r"(?i)([A-Za-z_][\w.]*)\s*(=|==|<>|!=)\s*('[^']*'|-?[\d.]+)((?:\s+(?:OR|AND)\s+(?:'[^']*'|-?[\d.]+)(?!\s*[=<>]))+)"
+    r"(?i)([A-Za-z_][\w.]*(?:\([\w.]+\))?)\s*(=|==|<>|!=)\s*('[^']*'|-?[\d.]+)((?:\s+(?:OR|AND)\s+(?:'[^']*'|-?[\d.]+)(?!\s*[=<>]))+)"
 )
 
 
 def list_comparisons(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
     """Write `x = 'a' OR 'b'` as `x IN ('a', 'b')`."""
     fixes, written = list[Fix](), of.original(node)
-    span = of.outline.span(written) if isinstance(written, exp.Literal) else None
-    if span is not None and (one.hint or "").endswith(of.text[slice(*span)]):  # x LIKE '%a%' OR '%b%'
-        return one.hint, Fix(one.hint or "", *span)
     listed = re.search(r"(?i)\bIN\s*\((\s*'[^']*'(?:\s+(?:AND|OR)\s+'[^']*')+)\s*\)", of.text)
     if listed is not None:
-        values = re.sub(r"(?i)'\s+(?:AND|OR)\s+'", "', '", listed[1])
-        return f"IN ({values})", Fix(values, *listed.span(1))
+        texts = re.sub(r"(?i)'\s+(?:AND|OR)\s+'", "', '", listed[1])
+        return f"IN ({texts})", Fix(texts, *listed.span(1))
     for match in _COMPARED.finditer(of.text):
         values = [match[3], *re.findall(r"'[^']*'|-?[\d.]+", match[4])]
         word = "IN" if "=" in match[2] and "!" not in match[2] else "NOT IN"
         fixes.append(Fix(f"{match[1]} {word} ({', '.join(values)})", *match.span()))
+    span = of.outline.span(written) if isinstance(written, exp.Literal) and not fixes else None
+    if span is not None and (one.hint or "").endswith(of.text[slice(*span)]):  # x LIKE '%a%' OR '%b%'
+        return one.hint, Fix(one.hint or "", *span)
     return (fixes[0].text, replace(fixes[0], also=tuple(fixes[1:]))) if fixes else None
 
 

@@ -91,7 +91,10 @@ def read_day(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | No
     call = of.call(node)
     if call is None or not call[2]:
         return None
-    return call[2][0], Fix(call[2][0], call[0], call[1])
+    form = call[2][1].lower() if call[2][1:] else "dd"
+    part = "" if "d" in form else "month" if "%m" in form or "mm" in form else "year"
+    written = f"DATE_TRUNC('{part}', {call[2][0]})" if part else call[2][0]  # the first day of its month
+    return written, Fix(written, call[0], call[1])
 
 
 def choose_quantile(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:

@@ -281,7 +281,7 @@ _MONTHS = (
 def write_month_number(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
     """Compare the month of a date with its number, where it is compared with its name."""
     weekdays = [n for n in node.find_all(exp.Literal) if n.is_string and n.name.lower() in _WEEKDAYS]
-    called = re.search(r"(?i)\b(?:weekday|dayofweek|dow|isodow|day_of_week)(?=\s*\()", of.text)
+    called = re.search(r"(?i)\b(?:weekday|dayofweek|dow|isodow|day_of_week|day)(?=\s*\()", of.text)
     if weekdays and called is not None:
         return "dayname(..)", Fix("dayname", *called.span())
     texts = [n for n in node.find_all(exp.Literal) if n.is_string and n.name.lower() in _MONTHS]

@@ -15,7 +15,7 @@ import pytest
 from dpsql.estimates import pair_half_width
 from dpsql.kernel.mechanisms import Box, NoiseSource
 from dpsql.noise import SeededEntropy
-from dpsql.planning import BoundSearches
+from dpsql.planning.bound_search import BoundSearches
 from dpsql.planning.measured_excess import ExcessApart, WithExcess
 from dpsql.policy import load
 from dpsql.release import Release
