@@ -260,6 +260,49 @@ def _joined_groups(rng: Random) -> str:
     return f"SELECT {shown} FROM ({one}) AS a {side} ({two}) AS b ON b.{key} = a.{key}"
 
 
+def _listed_keys(rng: Random) -> str:
+    """Write keys whose values conditions list: by public rows, and by parts of times."""
+    listed = rng.choice(
+        (
+            "SELECT page FROM pages",
+            "SELECT category FROM pages WHERE rank > 1",
+            "SELECT p.page FROM pages p JOIN vips v ON v.page = p.page",
+        )
+    )
+    part = rng.choice(
+        (
+            "EXTRACT(HOUR FROM moment)",
+            "dayname(moment)",
+            "strftime(moment, '%H:%M')",
+            "EXTRACT(MONTH FROM moment)",
+            "hour(moment) // 6",
+        )
+    )
+    condition = rng.choice(
+        (
+            "hour(moment) BETWEEN 8 AND 17",
+            "EXTRACT(MONTH FROM moment) = 2",
+            "dayofweek(moment) IN (0, 6)",
+            "moment >= TIMESTAMP '2024-01-05'",
+        )
+    )
+    more = rng.choice(
+        (
+            "",
+            " AND flag",
+            f" AND ms IN (SELECT rank FROM pages{rng.choice(('', ' WHERE page > ' + repr('a')))})",
+        )
+    )
+    return rng.choice(
+        (
+            f"SELECT note, {rng.choice(_NUMBERS)} AS n FROM visits WHERE note IN ({listed}){more} GROUP BY note",
+            f"SELECT note, country, {rng.choice(_UNITS)} AS n FROM visits WHERE note IN ({listed}){more} GROUP BY 1, 2",
+            f"SELECT {part} AS k, {rng.choice(_NUMBERS)} AS n FROM visits WHERE {condition}{more} GROUP BY 1",
+            f"SELECT upper(note) AS k, {rng.choice(_UNITS)} AS n FROM {_rows(rng, 1, 2)} WHERE note IN ({listed}){more} GROUP BY 1",
+        )
+    )
+
+
 FORMS: dict[str, tuple[float, Callable[[Random], str]]] = {
     "cohorts of chosen values": (2.5, _cohorts),
     "keys chosen by windows": (1.5, _chosen_by_window),
@@ -273,5 +316,6 @@ FORMS: dict[str, tuple[float, Callable[[Random], str]]] = {
     "released number of several operators": (1.0, _released_deep),
     "rows of several operators": (2.0, _owned_deep),
     "joined groups": (1.0, _joined_groups),
+    "keys that conditions list": (1.0, _listed_keys),
 }
 """The forms, by which a campaign counts, with their weights."""
