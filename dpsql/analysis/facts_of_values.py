@@ -23,6 +23,7 @@ from dpsql.analysis.schema_catalog import Catalog
 from dpsql.analysis.typed_expression import GRAINS, TRUTH, Bounds, KeyDomain, Span, Typed, join_notes
 from dpsql.kernel.check.proof import is_null
 from dpsql.kernel.tree import (
+    Aggregate,
     Apply,
     Between,
     Binary,
@@ -375,6 +376,10 @@ def never_negative(node: Expr, column: Callable[[str], bool]) -> bool:
             return (default is None or holds(default)) and all(holds(then) for _, then in branches)
         case Call("abs", _):
             return True
+        case Aggregate("COUNT"):
+            return True
+        case Aggregate("SUM" | "AVG" | "MEDIAN" | "MIN" | "MAX", (argument,)):
+            return holds(argument)
         case Call("COALESCE" | "coalesce" | "ifnull" | "LEAST" | "least", arguments):
             return all(map(holds, arguments))
         case Call("GREATEST" | "greatest", arguments):

@@ -19,8 +19,6 @@ import re
 from datetime import date, datetime
 from functools import cache
 
-__all__ = ["is_moment", "omit_constants", "shape_of"]
-
 _TEXT = r"'(?:[^']|'')*'"
 _NUMBER = r"CAST\(-?[0-9]{1,19} AS (?:INTEGER|BIGINT|HUGEINT)\)"
 _CONSTANT = rf"(?:{_NUMBER}|(?:DATE |TIMESTAMP )?{_TEXT})"

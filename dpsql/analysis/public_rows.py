@@ -42,7 +42,7 @@ from dpsql.kernel.tree import (
     duckdb_sql,
     facts,
     guarded,
-    mapped,
+    map_parts,
     walk,
 )
 from dpsql.lazy_dataclass import dataclass, replace
@@ -95,7 +95,7 @@ class ColumnParts:
             own = name.partition(".")[2]
             named.setdefault(node, own if isinstance(node, Column) else f"{own}p{len(named)}")
         elif not reads.isdisjoint(self.columns):
-            mapped(node, self._collect)
+            map_parts(node, self._collect)
         return node
 
     def rewrite(self, node: Expr) -> Expr:
@@ -105,7 +105,7 @@ class ColumnParts:
         part = self._named.get(name, {}).get(node) if len(reads) == 1 else None
         if part is not None:
             return Column(name.partition(".")[0], part)
-        return node if reads.isdisjoint(self.columns) else mapped(node, self.rewrite)
+        return node if reads.isdisjoint(self.columns) else map_parts(node, self.rewrite)
 
 
 @dataclasses.dataclass
@@ -337,4 +337,4 @@ def _without_parts(node: Expr, grain: str) -> Expr:
             own = find_part_grain(form.name, texts) if len(texts) == len(arguments) - 1 else None
             if own is not None and GRAINS.index(own) <= GRAINS.index(grain):
                 return Constant(None, NULL)
-    return mapped(node, lambda each: _without_parts(each, grain))
+    return map_parts(node, lambda each: _without_parts(each, grain))

@@ -52,7 +52,7 @@ from dpsql.kernel.tree import (
     Try,
     Unnest,
     facts,
-    mapped,
+    map_parts,
     walk,
 )
 from dpsql.lazy_dataclass import dataclass, replace
@@ -175,7 +175,7 @@ def substitute_columns(node: Expr, columns: Mapping[str, Expr]) -> Expr:
         return columns.get(f"{node.table}.{node.name}", node)
     if not facts(node).reads & columns.keys():
         return node
-    return mapped(node, lambda part: substitute_columns(part, columns))
+    return map_parts(node, lambda part: substitute_columns(part, columns))
 
 
 def split_conjuncts(condition: Expr | None) -> list[Expr]:

@@ -24,6 +24,7 @@ from dpsql.analysis.schema_catalog import Catalog
 from dpsql.analysis.total_forms import is_same_integer
 from dpsql.analysis.typed_expression import MAX_LISTED, Bounds, KeyDomain, Span, Typed, bounds_of_constant
 from dpsql.kernel.tree import (
+    Apply,
     Binary,
     Cast,
     Column,
@@ -147,7 +148,12 @@ def find_range(
     if sql_type.name == "DATE":
         each = Cast(Binary("+", Constant(_EPOCH, DATE), Cast(i, INTEGER)), DATE)
     every = Range(first, max(first, last + 1))
-    query = Select((Item(each, "v"), Item(i, "o")), every, IsNull(each, negated=True))
+    rows: Expr = IsNull(each, negated=True)
+    inner = node.operand if isinstance(node, Try) else node
+    if isinstance(inner, Apply) and inner.form.name == "date_trunc":  # first days are their own
+        first_day = replace(inner, arguments=(*inner.arguments[:-1], each))
+        rows = Binary("=", first_day, each)
+    query = Select((Item(each, "v"), Item(i, "o")), every, rows)
     return KeyDomain(query, ordered=True, origin=ORIGIN, complete=True)
 
 
@@ -232,7 +238,7 @@ def find_values_of_key(
         return None if span is None else span.integers(key.type)
     if key.type == BOOLEAN:
         return BOOLEANS
-    counted = key.type.integer and key.domain is None
+    counted = (key.type.integer or key.type.name == "DATE") and key.domain is None
     return find_range(catalog, node, key.type, found) if counted else key.domain
 
 

@@ -26,7 +26,7 @@ from dpsql.analysis.compiler import find_cte, function_name, list_conjuncts, rea
 from dpsql.analysis.released_values import TYPES
 from dpsql.analysis.statement_shapes import Provenance
 from dpsql.composition.found_values import lists_rows
-from dpsql.composition.kinds import Kinds, ReadValue, below
+from dpsql.composition.kinds import VALUE_MARK, Kinds, ReadValue, below
 from dpsql.composition.planned_count import columns_of
 from dpsql.composition.values_by_key import read_anti_join, read_exists
 from dpsql.engines import UnboundQuery
@@ -292,9 +292,6 @@ def _whole(found: _Chosen, keys: list[exp.Expr], counted: exp.Select) -> exp.Sel
 
 
 Columns = tuple[tuple[str, SqlType], ...]
-
-VALUE_MARK = "\x00"
-"""The beginning of a release's name until it is known which ones are equal; no statement can spell it."""
 
 _WHOLE = lazy_pattern(r"U?(TINY|SMALL|BIG)?INT(EGER)?")
 _NUMBER = lazy_pattern(rf"DOUBLE|FLOAT|{_WHOLE.pattern}|DECIMAL.*")

@@ -18,6 +18,7 @@ from math import ceil, floor, gcd, lcm
 from sqlglot import exp
 
 from dpsql.analysis import Output, Plan
+from dpsql.analysis.aggregate_functions import is_row_count
 from dpsql.analysis.compiler import function_name
 from dpsql.estimates import SumOfRows
 from dpsql.language import MARK, find_nodes, walk_tree
@@ -55,8 +56,14 @@ def counts_of(plans: Mapping[str, Plan]) -> frozenset[ColumnFinder]:
     )
 
 
+OF_GROUPS = "COUNT(*) OVER () is how many groups there are: SUM(COUNT(*)) OVER () has all their rows"
+
+
 def tell_absent_sums(outer: exp.Query, plans: Mapping[str, Plan]) -> tuple[str, ...]:
-    """Return what is told of a query that tests released sums for NULL: theirs is a number near 0."""
+    """Return what is told of a query that tests released sums for NULL, or divides by a number of groups.
+
+    The sum of no values is a number near 0.
+    """
     sums = {
         column
         for plan in plans.values()
@@ -69,7 +76,9 @@ def tell_absent_sums(outer: exp.Query, plans: Mapping[str, Plan]) -> tuple[str, 
     calls = [n for n in find_nodes(outer, exp.Anonymous) if (function_name(n) or "").lower() in names]
     tested += [call.expressions[0] for call in calls if call.expressions]
     columns = {fold(c.name) for each in tested for c in find_nodes(each, exp.Column)}
-    return (OF_NO_VALUES,) if sums & columns else ()
+    divisors = [n.expression.unnest() for n in find_nodes(outer, exp.Div)]
+    counted = any(isinstance(n, exp.Window) and is_row_count(n.this) for n in divisors)
+    return (*((OF_NO_VALUES,) if sums & columns else ()), *((OF_GROUPS,) if counted else ()))
 
 
 def _named(plan: Plan) -> Iterator[tuple[str, Output]]:

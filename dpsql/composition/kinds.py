@@ -16,9 +16,9 @@ from sqlglot import exp
 from dpsql.analysis.aggregate_functions import aggregate_name, contains_aggregate, is_aggregate
 from dpsql.analysis.compiled_relation import Cte, find_cte
 from dpsql.analysis.compiler import read_whole_number
-from dpsql.analysis.period_refusals import refuse_person
 from dpsql.analysis.statement_shapes import Provenance
 from dpsql.analysis.typed_expression import UnitRole
+from dpsql.analysis.unit_periods import refuse_person
 from dpsql.composition.equivalent_blocks import has_one_row, relation, with_scalars
 from dpsql.composition.grouping_sets import has_several_groupings
 from dpsql.composition.joined_keys import with_lists_of_keys
@@ -43,6 +43,10 @@ class BlockKind(Enum):
     """An aggregate over owned rows for each row of the block around it."""
 
 
+EPSILON = "epsilon"
+"""The meta of a release block's tree: its own part of the statement's epsilon."""
+VALUE_MARK = "\x00"
+"""The beginning of a release's name until it is known which ones are equal; no statement can spell it."""
 BY_KEY = "by key"
 """The meta of an item of FROM that has released values by keys, for a subquery of a row."""
 _RELEASED = frozenset({BlockKind.RELEASE, BlockKind.POST})

@@ -16,6 +16,8 @@ from dataclasses import replace
 from itertools import count, islice
 from typing import NamedTuple
 
+from sqlglot.tokenizer_core import TokenType
+
 from dpsql.engines import Cancelled
 from dpsql.errors import (
     Fix,
@@ -25,7 +27,8 @@ from dpsql.errors import (
     QueryRefused,
     QuerySyntaxError,
 )
-from dpsql.language import Outline, repairs
+from dpsql.language import Outline
+from dpsql.language.repair import repairs
 from dpsql.lazy_pattern import lazy_pattern
 
 _ReadWords = Callable[[str], tuple[str, str] | None]
@@ -49,6 +52,7 @@ _NO_SQL = lazy_pattern(
 )
 _RELATION = lazy_pattern(r"(?i)\bFROM\s+\w")
 """What a statement has that is a SELECT, if it means one."""
+_VALUES = (TokenType.STRING, TokenType.NUMBER)
 _CLAUSES = ("WHERE", "GROUP", "HAVING", "ORDER", "LIMIT")
 """Clauses in the order in which they stand; others stand before them."""
 
@@ -139,6 +143,7 @@ def _search(text: str, start: _State, prepare: Callable[[str], object], candidat
     while waiting and candidates:
         others, _, _, state, fixes = heapq.heappop(waiting)
         made, used = edits(state.text, fixes)
+        used = [_tell_left_out(fix, state.text) for fix in used]
         changed = apply_edits(state.text, made)
         spelled = [Edit(*edit) for edit in Outline.of(changed).respellings()]
         candidate = apply_edits(changed, spelled)
@@ -154,6 +159,21 @@ def _search(text: str, start: _State, prepare: Callable[[str], object], candidat
             return found
         add(found, others)
     return None
+
+
+def _tell_left_out(fix: Fix, text: str) -> Fix:
+    """Return a change with what is asked after it, if it takes a value away and nothing is said of that."""
+    if fix.asks or fix.guess or fix.provided:
+        return fix
+    written = " ".join(each.text for each in (fix, *fix.also))
+    kept = "NULL" in written or any(t.token_type in _VALUES for t in Outline.of(written).tokens)
+    for each in () if kept else (fix, *fix.also):
+        taken = text[each.start : each.end]
+        lost = [t.text for t in Outline.of(taken).tokens if t.token_type in _VALUES]
+        lost = [v for v in lost if v.lower() not in written.lower() and written.lower() not in v.lower()]
+        if lost and not taken.strip().upper().startswith("LIMIT"):
+            return replace(fix, asks=f"it without `{' '.join(lost)}`")
+    return fix
 
 
 def _choices(error: _Refusal | None) -> Iterator[list[Fix]]:
@@ -226,8 +246,11 @@ def repair(text: str, error: _Refusal, prepare: Callable[[str], object]) -> _Ref
 
 def _take_used(one: Obstacle, fixes: Sequence[Fix]) -> Obstacle:
     """Return an obstacle with the change that was made of it, if that is one of its others."""
-    used = next(((hint, fix) for hint, fix in one.others if fix in fixes), None)
-    return one if used is None or one.fix in fixes else replace(one, hint=used[0], fix=used[1])
+    for hint, fix in ((one.hint, one.fix), *one.others):
+        used = next((f for f in fixes if fix is not None and replace(f, asks=fix.asks) == fix), None)
+        if used is not None:
+            return replace(one, hint=hint, fix=used)
+    return one
 
 
 def _count_left(text: str, fix: Fix, prepare: Callable[[str], object]) -> int:

@@ -12,22 +12,12 @@ from sqlglot.tokenizer_core import Token, TokenType
 from dpsql.errors import Fix
 from dpsql.language import parameters as params
 from dpsql.language.all_statements import Explain, ExplainForm, Statement
-from dpsql.language.check_statements import parse_stream_statement
 from dpsql.language.clauses import join_names, lift_clauses, standardize_tokens
-from dpsql.language.command_statements import (
-    STREAMS,
-    parse_describe,
-    parse_refine,
-    parse_set,
-    parse_show,
-    refuse_several,
-    refuse_unknown,
-)
 from dpsql.language.dialect_forms import standardize_forms, standardize_limits
 from dpsql.language.duckdb_dialect import DuckDBText
 from dpsql.language.parameters import Parameters
 from dpsql.language.statement import Clause, Clauses, Query, Refine, StatementText
-from dpsql.language.stream_statements import Ask, Check, FirstStable, OpenChecks, StreamCommand
+from dpsql.language.stream_statements import STREAMS, Ask, Check, FirstStable, OpenChecks, StreamCommand
 from dpsql.language.syntax_trees import (
     MARK,
     TITLE,
@@ -200,24 +190,30 @@ def parse(text: str, parameters: Parameters = None, dialect: str | None = None) 
         tokens = tokens[:-1]
     for token in tokens:
         if token.token_type == TokenType.SEMICOLON:
+            from dpsql.language.command_statements import refuse_several  # noqa: PLC0415  it is refused
+
             raise refuse_several(source, token.start)
     if not tokens:
         raise source.syntax("there is no statement")
     word = tokens[0].text.upper()
     if word in _QUERY and tokens[0].token_type not in (TokenType.STRING, TokenType.IDENTIFIER):
         return _parse_bound(source, *params.bind_parameters(source, tokens, parameters), dialect)
+    from dpsql.language import command_statements as commands  # noqa: PLC0415  most statements are queries
+
     if word == "SHOW":
-        return parse_show(source, tokens)
+        return commands.parse_show(source, tokens)
     if word in ("DESCRIBE", "DESC"):
-        return parse_describe(source, tokens)
+        return commands.parse_describe(source, tokens)
     if word == "SET":
-        return parse_set(source, tokens, parameters)
+        return commands.parse_set(source, tokens, parameters)
     if word == "REFINE":
-        return parse_refine(source, tokens)
+        return commands.parse_refine(source, tokens)
     if word in STREAMS:
+        from dpsql.language.check_statements import parse_stream_statement  # noqa: PLC0415  as above
+
         bound, used = params.bind_parameters(source, tokens, parameters)
         return parse_stream_statement(source, bound, lambda part: _parse_bound(source, part, used, dialect))
-    raise refuse_unknown(source, tokens[0])
+    raise commands.refuse_unknown(source, tokens[0])
 
 
 def _blank_comments(text: str) -> str:

@@ -31,9 +31,7 @@ _LISTS = ("SELECT", "GROUP BY", "ORDER BY", "(")
 _COMPARISONS = ("=", "<>", "!=", "<", "<=", ">", ">=")
 _LEFT_OUT = 4
 """The most words that are left out because they cannot be read."""
-_STRONG = frozenset(
-    {"SELECT", "FROM", "WHERE", "AND", "OR", "ON", "JOIN", "CASE", "WHEN", *_BEHIND_WHERE, *_COMPARISONS}
-)
+_STRONG = frozenset({"SELECT", "FROM", "AND", "OR", "ON", "JOIN", "WHEN", *_BEHIND_WHERE, *_COMPARISONS})
 """Words that ask too much to be left out."""
 _OPPOSITE = frozenset(("X", "N", "NON", "UN", "IN", "ANTI"))
 """What makes another word of a keyword, such as XOR, NAND and UNLIKE: these are no mistyped ones."""
@@ -67,7 +65,7 @@ def repairs(text: str, error: QuerySyntaxError) -> Iterator[tuple[str, Fix]]:
     furthest, best, parsed = len(text) - at, None, False
     stop = at + max(len(re.compile(r"\w*").match(text, at)[0]), 1)  # type: ignore[index]  # it matches anything
     for fix, hint in found:
-        if fix.asks and best is not None:
+        if fix.asks and (best is not None or not error.message.startswith("syntax error: ")):
             continue  # nothing is left out where another change reads further
         changed = text
         for one in sorted((fix, *fix.also), key=lambda f: f.start, reverse=True):
@@ -134,8 +132,7 @@ def _close_quote(text: str, at: int) -> Iterator[_Repair]:
 
 def _find_repairs(text: str, tokens: list[Token], at: int) -> Iterator[_Repair]:
     """Yield changes around the token that could not be read, the likeliest first."""
-    from dpsql.language.mistaken_forms import replace_forms  # noqa: PLC0415  most statements can be read
-    from dpsql.language.mistaken_options import place_options  # noqa: PLC0415  as above
+    from dpsql.language.mistaken_forms import place_options, replace_forms  # noqa: PLC0415  most can be read
 
     i = next((n for n, t in enumerate(tokens) if t.start <= at <= t.end), len(tokens) - 1)
     here, before = tokens[i], tokens[max(i - 1, 0)]
@@ -350,7 +347,8 @@ def _complete_words(text: str, tokens: list[Token], i: int) -> Iterator[_Repair]
         if b.text == "%" and a.token_type == TokenType.NUMBER and (words[n + 2 : n + 3] or [","])[0] in behind
     ]
     if percents:
-        yield replace(percents[0], also=tuple(percents[1:])), ""
+        guess = "that percents are numbers from 0 to 100"
+        yield replace(percents[0], also=tuple(percents[1:]), guess=guess), ""
     for token, after in pairwise(tokens):
         if token.text.upper() == "CASE" and after.text.upper() != "WHEN":
             yield _make_insertion(" WHEN", token.end + 1), ""
@@ -368,9 +366,10 @@ def _complete_words(text: str, tokens: list[Token], i: int) -> Iterator[_Repair]
 def _complete_comparisons(text: str, tokens: list[Token], i: int) -> Iterator[_Repair]:
     """Yield `x > 1 AND x < 2` for `x > 1 AND < 2`, and what some words need around them."""
     words = [token.text.upper() for token in tokens]
+    signs = (*_COMPARISONS, "LIKE", "ILIKE", "IN", "BETWEEN")
     for n in range(2, len(tokens) - 1):
-        compared = next((m for m in range(n - 1, 0, -1) if words[m] in _COMPARISONS), None)
-        if words[n] in ("AND", "OR") and words[n + 1] in _COMPARISONS and compared is not None:
+        compared = next((m for m in range(n - 1, 0, -1) if words[m] in signs), None)
+        if words[n] in ("AND", "OR") and words[n + 1] in signs and compared is not None:
             left = tokens[compared - 1]
             yield _make_insertion(f" {text[left.start : left.end + 1]}", tokens[n].end + 1), ""
     if (

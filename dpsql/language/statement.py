@@ -58,11 +58,7 @@ class StatementText:
         return refused
 
     def syntax(
-        self,
-        message: str,
-        at: int | exp.Expr | None = None,
-        hint: str | None = None,
-        fix: Fix | None = None,
+        self, message: str, at: int | exp.Expr | None = None, hint: str | None = None, fix: Fix | None = None
     ) -> QuerySyntaxError:
         """Return the error for text that is not a valid statement."""
         line, col, shown = self.locate(self.position(at))

@@ -312,6 +312,8 @@ def _find_respellings(text: str, tokens: Sequence[Token]) -> list[tuple[int, int
             found.append((token.start, closed.end(), f"'{closed[1]}'"))
         elif token.text.upper() == "IN" and (end := _end_of_list(tokens, i + 1)) is not None:
             found.append((tokens[i + 1].start, end, f"({text[tokens[i + 1].start : end]})"))
+        elif token.token_type == TokenType.USING and _joins(tokens, i):
+            found.append((tokens[i + 1].start, tokens[i + 1].end + 1, f"({tokens[i + 1].text})"))
         elif token.token_type == TokenType.L_BRACKET and _is_quoting(tokens, i):
             found.append((token.start, tokens[i + 2].end + 1, f'"{tokens[i + 1].text}"'))
     excel = re.finditer(
@@ -319,6 +321,12 @@ def _find_respellings(text: str, tokens: Sequence[Token]) -> list[tuple[int, int
     )
     found += [(*m.span(), _SPREADSHEET[m[1].upper()].format(_SAMPLE.get(m[2].upper(), ""))) for m in excel]
     return sorted(found)
+
+
+def _joins(tokens: Sequence[Token], i: int) -> bool:
+    """Return whether the USING of a join names a column without parentheses."""
+    joined = any(token.token_type == TokenType.JOIN for token in tokens[max(i - 3, 0) : i])
+    return joined and i + 1 < len(tokens) and tokens[i + 1].token_type == TokenType.VAR
 
 
 _SPREADSHEET = {"STDEV": "STDDEV_{}", "VAR": "VAR_{}", "PERCENTILE": "PERCENTILE", "QUARTILE": "QUARTILE"}

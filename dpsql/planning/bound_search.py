@@ -11,12 +11,7 @@ from typing import Literal
 
 from dpsql.analysis import Contribution, Plan, ReleasedAggregate
 from dpsql.analysis.bound_ladders import IN_A_GROUP
-from dpsql.analysis.cut_contributions import (
-    Excess,
-    bound_worth,
-    find_clipped_step,
-    find_excesses,
-)
+from dpsql.analysis.cut_contributions import Excess, bound_worth, find_clipped_step, find_excesses
 from dpsql.errors import InternalError, QueryRefused
 from dpsql.estimates import Average, with_noun
 from dpsql.kernel import mechanisms

@@ -389,9 +389,16 @@ def _name(plan: Plan, search: BoundSearch, places: Sequence[int] = ()) -> str:
 
 
 def _condition(plan: Plan, cut: MeasuredCut) -> str:
-    """Return the words on what must be so for the size of a cut to be right; `_list_assumptions` has the rest."""
+    """Return the words on what must be so for the size of a cut to be right.
+
+    `_list_assumptions` has the rest.
+    """
     farthest, beyond = _farthest(cut.excess), _beyond(cut)
-    return f" if beyond {farthest} are at most {beyond}" if beyond else f" if no {plan.unit} is beyond {farthest}"
+    return (
+        f" if beyond {farthest} are at most {beyond}"
+        if beyond
+        else f" if no {plan.unit} is beyond {farthest}"
+    )
 
 
 def _beyond(cut: MeasuredCut) -> str:

@@ -931,7 +931,7 @@ SELECT PERCENTILE_CONT(0.9) WITHIN GROUP (ORDER BY COUNT(*)) FROM visits GROUP B
 SELECT COUNT(visits.*) / COUNT(DISTINCT patients.patient_id) FROM patients LEFT JOIN visits USING (patient_id)
 
 -- M233 missing table alias
--- meant: SELECT patients.sex, AVG(visits.cost) FROM patients JOIN visits ON patients.patient_id = visits.patient_id GROUP BY patients.sex
+-- meant: SELECT p.sex, AVG(v.cost) FROM patients p JOIN visits v ON p.patient_id = v.patient_id GROUP BY p.sex
 SELECT p.sex, AVG(v.cost) FROM patients JOIN visits ON p.patient_id = v.patient_id GROUP BY p.sex
 
 -- M234 ON without table prefix
@@ -2235,3 +2235,51 @@ SELECT date_bin('7 days', visit_date) AS t, COUNT(*) FROM visits GROUP BY t
 -- M557 the smallest groups of values that are not declared
 -- meant: SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (max_groups_contributed = 16) * FROM (SELECT note, COUNT(*) AS n FROM visits GROUP BY note) ORDER BY n LIMIT 10
 SELECT TOP 10 note, COUNT(*) n FROM visits GROUP BY note ORDER BY n
+
+-- M558 several numbers behind one comparison
+-- meant: SELECT COUNT(DISTINCT patient_id) FROM visits WHERE YEAR(visit_date) IN (2023, 2024)
+SELECT COUNT(DISTINCT patient_id) FROM visits WHERE YEAR(visit_date) = 2023 AND 2024
+
+-- M559 a weekday beside a number of a day
+-- meant: SELECT COUNT(*) FROM visits WHERE dayname(visit_date) = 'Monday'
+SELECT COUNT(*) FROM visits WHERE DAY(visit_date) = 'Monday'
+
+-- M560 NULL LAST
+-- meant: SELECT clinic, AVG(cost) AS c FROM visits GROUP BY clinic ORDER BY c DESC NULLS LAST
+SELECT clinic, AVG(cost) AS c FROM visits GROUP BY clinic ORDER BY c DESC NULL LAST
+
+-- M561 the beginning of a table's name
+-- meant: SELECT sex, COUNT(*) FROM patients GROUP BY sex
+SELECT sex, COUNT(*) FROM pat GROUP BY sex
+
+-- M562 gender
+-- meant: SELECT sex, COUNT(*) FROM patients GROUP BY sex
+SELECT gender, COUNT(*) FROM patients GROUP BY gender
+
+-- M563 EXISTS for IN
+-- meant: SELECT COUNT(*) FROM patients WHERE patient_id NOT IN (SELECT patient_id FROM visits)
+SELECT COUNT(*) FROM patients WHERE patient_id NOT EXISTS (SELECT 1 FROM visits)
+
+-- M564 a letter for the sign of a product
+-- meant: SELECT SUM(cost * minutes) FROM visits
+SELECT SUM(cost x minutes) FROM visits
+
+-- M565 the first day of a month by TO_DATE
+-- meant: SELECT DATE_TRUNC('month', visit_date), COUNT(*) FROM visits GROUP BY 1
+SELECT TO_DATE(visit_date, 'YYYY-MM'), COUNT(*) FROM visits GROUP BY 1
+
+-- M566 LIKE twice
+-- meant: SELECT COUNT(*) FROM visits WHERE note LIKE '%cough%' OR note LIKE '%fever%'
+SELECT COUNT(*) FROM visits WHERE note LIKE '%cough%' OR LIKE '%fever%'
+
+-- M567 a column twice in a quantile
+-- meant: SELECT PERCENTILE_CONT(0.99) WITHIN GROUP (ORDER BY cost) FROM visits
+SELECT PERCENTILE_CONT(cost, 0.99) WITHIN GROUP (ORDER BY cost) FROM visits
+
+-- M568 years ago
+-- meant: SELECT COUNT(*) FROM visits WHERE visit_date < (current_date - INTERVAL 2 YEAR)
+SELECT COUNT(*) FROM visits WHERE visit_date < '2 years ago'
+
+-- M569 USING without parentheses
+-- meant: SELECT sex, COUNT(*) FROM visits v LEFT JOIN patients p ON v.patient_id = p.patient_id GROUP BY sex
+SELECT sex, COUNT(*) FROM visits v LEFT JOIN patients p USING user_id GROUP BY sex

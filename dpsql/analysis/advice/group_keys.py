@@ -103,7 +103,8 @@ def copy_item(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | N
         if not any(aggregate_name(n) for n in walk_tree(item))
     ]
     ((start, end),) = of.outline.items(clause.end + 1, block.stop(clause)) or [(0, 0)]
-    if len(plain) != 1 or of.text[start:end].strip() == plain[0].strip():
+    written = of.text[start:end].strip()
+    if len(plain) != 1 or written == plain[0].strip():
         return None
     return f"GROUP BY {plain[0]}", Fix(plain[0], start, end)
 

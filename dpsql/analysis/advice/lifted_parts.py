@@ -115,6 +115,13 @@ def select_released(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advi
     return whole, Fix(text[: block.select.start] + whole, 0, len(text))
 
 
+def select_least(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
+    """Select the smallest of the groups that are shown, where those of undeclared values have no smallest."""
+    found = select_released(of, node, one)
+    fix = None if found is None else found[1]
+    return None if fix is None else (fix.text, replace(fix, asks="the smallest of the groups that are shown"))
+
+
 def join_release(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
     """Join the numbers of all rows around it, where a subquery has one number for each of them."""
     inner = node.unnest() if isinstance(node, exp.Subquery) else node

@@ -167,13 +167,6 @@ def count_existing(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advic
     return whole, Fix(whole, 0, len(of.text), asks="how many there are")
 
 
-def count_starred_rows(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
-    """Count rows where all columns of private rows are asked for."""
-    tree = of.query.tree
-    star = isinstance(tree, exp.Select) and any(isinstance(i, exp.Star) for i in tree.expressions)
-    return count_rows(of, tree, one) if star else None
-
-
 def count_groups(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
     """Count the units of each group, where groups are listed without a number."""
     select, block = of.query.tree, of.outline.block(0)

@@ -33,6 +33,8 @@ _PARTS |= {
 """Parts of a day that people take for columns."""
 _TIMES = frozenset({"at", "on", "created", "datetime", "dt", "of", "time", "timestamp", "ts", "when"})
 """Words of the names of a day that say nothing more."""
+_SAME = {"gender": "sex", "sex": "gender", "pay": "salary", "wage": "salary"}
+"""Columns that others call so."""
 _LABELS = frozenset({"category", "class", "group", "kind", "label", "name", "type"})
 """Last words of the names of texts."""
 _SALES = frozenset(
@@ -46,9 +48,9 @@ def find_meant(of: RefusedStatement, node: exp.Column, named: list[FromTable]) -
     here = [n for n in named if not node.table or fold(n.alias) == fold(node.table)]
     listed = [(name, kind) for n in here for name, kind in of.catalog.columns(n.table.name)]
     name, at = fold(node.name), node.this.meta.get("start")
+    span = of.outline.span(node)
     if at is None or difflib.get_close_matches(name, [fold(each) for each, _ in listed], 1, 0.85):
         return None
-    span = of.outline.span(node)
     call = of.outline.call_around(at, "extract")
     if call is not None and len(call[2]) == 2 and name in _PARTS:  # EXTRACT(day, YEAR)
         value = call[2][0 if fold(call[2][1]) == name else 1]
@@ -65,7 +67,7 @@ def find_meant(of: RefusedStatement, node: exp.Column, named: list[FromTable]) -
     near = [each for each, _ in listed if _has_same_words(name, fold(each))]
     short = [] if near else [each for each, _ in listed if _shortens(name, fold(each))]
     bare = re.sub(r"_(?:name|label|text|description|desc)\Z", "", name)
-    near = near or [each for each, _ in listed if fold(each) == bare]
+    near = near or [each for each, _ in listed if fold(each) in (bare, _SAME.get(name))]
     if not near and not isinstance(node.parent, exp.EQ):
         near = [each for each, _ in listed if fold(each) in (f"{name}_name", f"{name}_title")]
     for table in of.policy.tables.values() if bare != name and not near else ():
@@ -80,6 +82,10 @@ def find_meant(of: RefusedStatement, node: exp.Column, named: list[FromTable]) -
         return rename_column(of, node, near[0])
     if len(short) == 1:
         return _guess_column(of, node, short[0])
+    own = [f"{fold(n.table.name).removesuffix('s')}_{name}" for n in here]  # the name of gyms: gym_name
+    found = [each for each, _ in listed if fold(each) in own]
+    if len(found) == 1:
+        return _guess_column(of, node, found[0])
     texts = [
         each
         for each, kind in listed

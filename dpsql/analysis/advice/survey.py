@@ -435,4 +435,6 @@ def _place_in_using(
         return None
     i = next((i for i, t in enumerate(tokens) if t.start == start), 0)
     word = next((j for j, t in enumerate(tokens) if j > i and t.token_type == TokenType.USING), None)
-    return None if word is None else (tokens[word + 1].end + 1, "{unit}, ")
+    if word is None or tokens[word + 1].token_type != TokenType.L_PAREN:
+        return None
+    return tokens[word + 1].end + 1, "{unit}, "

@@ -48,6 +48,13 @@ def advise_on_column(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Adv
         for name, kind in of.catalog.columns(n.table.name)
         if name == fix.text
     ]
+    of_day = node.name.lower().endswith(("date", "day")) and not isinstance(
+        node.parent, (exp.Binary, exp.Between)
+    )
+    if kinds and of_day and not node.table and all(kind.moment for kind in kinds):
+        day = f"DATE({fix.text})"
+        also = tuple(replace(each, text=day) for each in fix.also)
+        return day, replace(fix, text=day, guess=f"{fix.text} for {node.name}", also=also)
     if not kinds or any(is_fitting(node, kind) for kind in kinds):
         return found
     listed = [n for n in of.list_tables(select) if not node.table or fold(n.alias) == fold(node.table)]
@@ -266,7 +273,18 @@ _COMPARED = (exp.EQ, exp.NEQ, exp.In, exp.Between, exp.Like, exp.ILike)
 def _quote_declared_value(of: RefusedStatement, node: exp.Column, named: list[FromTable]) -> Advice | None:
     """Quote the text of `clinic = Summit`, if the policy lists it, or has the texts in another table."""
     parent = node.parent
-    if node.table or not isinstance(parent, _COMPARED) or "start" not in node.this.meta:
+    if node.table or "start" not in node.this.meta:
+        return None
+    sides = (parent.this, parent.expression) if isinstance(parent, (exp.Or, exp.And)) else ()
+    equal = next((s for s in sides if isinstance(s, exp.EQ) and isinstance(s.this, exp.Column)), None)
+    for one in named:  # country = DE OR FR
+        if equal is None:
+            break
+        domain = one.table.domain.get(one.column(equal.this.name) or "")
+        if isinstance(domain, ValuesDomain) and node.name in domain.values:
+            text = f"{equal.this.sql()} = '{node.name}'"
+            return text, Fix(text, node.this.meta["start"], node.this.meta["end"] + 1)
+    if not isinstance(parent, _COMPARED):
         return None
     if isinstance(parent, (exp.Like, exp.ILike)) and parent.this is not node:
         text = f"'%{node.name}%'"

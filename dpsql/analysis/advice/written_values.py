@@ -47,7 +47,7 @@ def advise_on_clock(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advi
     """Write the present day as DuckDB does."""
     if not isinstance(node, exp.Column) or node.table or "start" not in node.this.meta:
         return None
-    made = _CLOCKS.get(node.name.lower())
+    made = _CLOCKS.get(node.name.lower()) or _NAMED_DAYS.get(node.name.lower())
     if made is None:
         return None
     asks = "the day, without its time" if node.name.lower() == "sysdate" else ""
@@ -58,12 +58,6 @@ def name_parameter(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advic
     """Write a name in braces, of a template of another language, as a parameter."""
     found = re.search(r"\{\s*(\w+)\s*\}", of.text)
     return None if found is None else (f"a parameter is written ${found[1]}, without quotes", None)
-
-
-def drop_dual(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
-    """Leave out the table of one row from which Oracle selects constants."""
-    found = re.search(r"(?i)\s+FROM\s+(?:sys\.)?(?:dual|sysibm\.sysdummy1)\b", of.text)
-    return None if found is None else ("leave FROM out", Fix("", *found.span()))
 
 
 def _find_text(of: RefusedStatement, node: exp.Expr) -> Token | None:
@@ -97,6 +91,14 @@ def advise_on_number(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Adv
     if token is not None and token.text.strip().lower() in _WORDS:
         number = str(_WORDS.index(token.text.strip().lower()))
         return number, Fix(number, token.start, token.end + 1)
+    hours = [
+        t
+        for t in of.outline.tokens
+        if re.fullmatch(r"[012]?\d:00(:00)?", t.text) and t.token_type == TokenType.STRING
+    ]
+    if hours and re.search(r"(?i)\bHOUR\b", of.text):  # HOUR(at) >= '18:00'
+        fixes = [Fix(str(int(t.text.partition(":")[0])), t.start, t.end + 1) for t in hours]
+        return fixes[0].text, replace(fixes[0], also=tuple(fixes[1:]))
     whole = one.message.endswith("INT") or one.message.endswith("INTEGER")
     if token is not None and whole and re.fullmatch(r"\d{4}-\d\d-\d\d", token.text):
         return token.text[:4], Fix(
@@ -114,6 +116,10 @@ def advise_on_number(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Adv
 def advise_on_date(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
     """Write a day as year, month and day; of several days that it may be, one is a guess."""
     texts = [t for t in of.outline.tokens if t.token_type == TokenType.STRING]
+    for token in texts:
+        if ago := re.fullmatch(r"(?i)\s*(\d+)\s+(day|week|month|year)s?\s+ago\s*", token.text):
+            written = f"(current_date - INTERVAL {ago[1]} {ago[2].upper()})"
+            return written, Fix(written, token.start, token.end + 1)
     named = next((t for t in texts if t.text.strip().lower() in _NAMED_DAYS), None)
     if named is not None:
         day = _NAMED_DAYS[named.text.strip().lower()]
@@ -231,15 +237,6 @@ def compare_year(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice 
         return None
     written = f"YEAR({of.text[slice(*span)]})"
     return one.hint, Fix(written, *span)
-
-
-def drop_offset(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
-    """Leave the time and the offset of a moment out, where a DATE has none."""
-    found = re.search(r"'(\d{4}-\d\d-\d\d)([T ][\d:.]+)?\s*(Z|[+-]\d\d:?\d*)'", of.text)
-    if found is None:
-        return None
-    written = f"'{found[1]}'" if one.message.endswith("a DATE has none") else f"'{found[1]}{found[2] or ''}'"
-    return written, Fix(written, *found.span(), provided="times are of that zone")
 
 
 def write_series(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:

@@ -328,6 +328,23 @@ def list_aggregates(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advi
     return listed, Fix(listed, start, end, asks="the numbers of all rows that each row is compared with")
 
 
+def show_key(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
+    """Show the key of `GROUP BY ROUND(cost)` where its column is shown."""
+    select, span = node.find_ancestor(exp.Select), of.outline.span(of.original(node))
+    block = of.outline.block(of.query.source.position(node))
+    clause = None if block is None else block.clause(TokenType.GROUP_BY)
+    if not isinstance(node, exp.Column) or select is None or span is None or block is None or clause is None:
+        return None
+    if span[0] > clause.start or not isinstance(of.original(node).parent, (exp.Select, exp.Alias)):
+        return None
+    keys = of.outline.items(clause.end + 1, block.stop(clause))
+    for key, (start, end) in zip(select.args["group"].expressions, keys, strict=False):
+        read = [fold(column.name) for column in key.find_all(exp.Column)]
+        if read == [fold(node.name)] and not isinstance(key, exp.Column):
+            return f"SELECT {of.text[start:end]}", Fix(of.text[start:end], *span)
+    return None
+
+
 def advise_on_plain_value(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
     """Take the average of a number that is shown beside the keys of groups."""
     select, span = node.find_ancestor(exp.Select), of.outline.span(of.original(node))
@@ -340,12 +357,6 @@ def advise_on_plain_value(of: RefusedStatement, node: exp.Expr, one: Obstacle) -
     whole = isinstance(of.original(node).parent, (exp.Select, exp.Alias))
     if select.args.get("group") is None or behind or not number or not whole:
         return None
-    clause = block.clause(TokenType.GROUP_BY)
-    keys = [] if clause is None else of.outline.items(clause.end + 1, block.stop(clause))
-    for key, (start, end) in zip(select.args["group"].expressions, keys, strict=False):
-        read = [fold(column.name) for column in key.find_all(exp.Column)]
-        if read == [fold(node.name)] and not isinstance(key, exp.Column):  # GROUP BY ROUND(cost)
-            return of.text[start:end], Fix(of.text[start:end], *span)
     made = f"AVG({of.text[span[0] : span[1]]})"
     return made, Fix(made, *span, asks=f"the average {node.name} of each group")
 

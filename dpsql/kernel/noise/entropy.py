@@ -191,8 +191,8 @@ def index_prefixes(found: list[int]) -> tuple[NDArray[np.uint64], NDArray[np.int
     """Return ascending prefixes as an array that cannot be written to, and their guide."""
     prefixes = np.array(found, dtype=np.uint64)
     cells = (prefixes >> np.uint64(WORD - GUIDE_BITS)).astype(np.intp)
-    behind = np.diff(cells, prepend=-1, append=(1 << GUIDE_BITS) - 1)  # cells up to each prefix, from the last
-    guide = np.repeat(np.arange(len(found) + 1, dtype=np.int32), behind)
+    widths = np.diff(cells, prepend=-1, append=(1 << GUIDE_BITS) - 1)  # how many have as many prefixes before
+    guide = np.repeat(np.arange(len(found) + 1, dtype=np.int32), widths)
     guide[cells] = AMBIGUOUS
     prefixes.setflags(write=False)
     guide.setflags(write=False)

@@ -134,3 +134,9 @@ SELECT user_id, SUM(ms) AS total, CASE WHEN SUM(ms) > 3 THEN 'long' ELSE 'short'
 -- at: date_diff
 -- hint: EXTRACT(EPOCH FROM b) - EXTRACT(EPOCH FROM a) has the seconds between two times of day
 SELECT COUNT(DISTINCT user_id) FROM visits WHERE date_diff('minute', TIME '10:00:00', TIME '12:00:00') > ms
+
+-- R7104 more buckets than are cut
+-- error: a window over private rows must PARTITION BY their privacy unit
+-- at: NTILE
+-- hint: SELECT t, COUNT(*) AS n FROM (SELECT NTILE(32) OVER (ORDER BY age) AS t FROM users) GROUP BY t -- asks something else: 32 buckets, which are the most
+SELECT t, COUNT(*) AS n FROM (SELECT NTILE(100) OVER (ORDER BY age) AS t FROM users) GROUP BY t

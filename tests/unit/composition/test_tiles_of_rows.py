@@ -154,3 +154,10 @@ REFUSED = [
 def test_other_ranks_stay_refused(session: Session, sql: str) -> None:
     with pytest.raises(QueryRefused, match=r"window over private rows"):
         session.prepare(sql)
+
+
+def test_a_quantile_of_wide_bounds_says_its_steps(session: Session) -> None:
+    sql = "SELECT PERCENTILE_CONT(0.5, contribution_bounds_per_row => (0, {})) WITHIN GROUP (ORDER BY income) FROM pay"
+    wide, narrow = (str(session.run(sql.format(high)).release) for high in (200_000, 400))
+    assert "is to the nearest 4" in wide
+    assert "nearest" not in narrow

@@ -84,7 +84,7 @@ def session(tmp_path: Path) -> Iterator[Session]:
             "TRY_CAST",
         ),
         (
-            f"WITH s AS {ROWS} SELECT CAST(v AS INT) FROM (SELECT year v FROM s UNION ALL SELECT page FROM s)",
+            f"WITH s AS {ROWS} SELECT CAST(v AS INT) FROM (SELECT year v FROM s UNION SELECT page FROM s)",
             "a text of v may not be a valid INTEGER",
             "CAST",
             "TRY_CAST",

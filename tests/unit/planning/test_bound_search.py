@@ -80,7 +80,9 @@ def test_the_scores_of_each_bound(session: Session, grouped: bool) -> None:
     """By how much units exceed a bound: in groups also the rows in none (d), and absolute values of rows."""
     group = " GROUP BY region" if grouped else ""
     key = "region, " if grouped else ""
-    found, _ = prepared(session, statement(f"{key}SUM(amount) AS s, VARIANCE(amount) AS a FROM orders{group}"))
+    found, _ = prepared(
+        session, statement(f"{key}SUM(amount) AS s, VARIANCE(amount) AS a FROM orders{group}")
+    )
     rows = rows_of(session)
     of_units: dict[str, list[int]] = {"total": [], "highest": [], "lowest": [], "rows": []}
     for _, mine in itertools.groupby(sorted(rows), key=lambda row: row[0]):

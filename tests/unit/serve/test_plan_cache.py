@@ -118,7 +118,7 @@ def test_values_of_other_types_have_other_keys() -> None:
     options = Options(epsilon=Fraction(1))
     assert plan_key("q", (), options) == plan_key("q", (), Options(epsilon=Fraction(1)))
     assert plan_key("q", (), options) != plan_key("q", (), replace(options, epsilon=None))
-    assert plan_key("q", (), options) != plan_key("q", (), replace(options, epsilon=1))  # type: ignore[arg-type]
+    assert plan_key("q", (), options) != plan_key("q", (), replace(options, delta=Fraction(1)))
 
 
 def test_analysts_with_another_cap_have_other_plans(tmp_path: Path) -> None:
