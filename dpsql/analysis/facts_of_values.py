@@ -374,18 +374,15 @@ def never_negative(node: Expr, column: Callable[[str], bool]) -> bool:
             return name == "abs" or (name in _KEEPS_SIGN and all(map(holds, arguments)))
         case Case(branches, default):
             return (default is None or holds(default)) and all(holds(then) for _, then in branches)
-        case Call("abs", _):
+        case Call("abs") | Aggregate("COUNT"):
             return True
-        case Aggregate("COUNT"):
-            return True
-        case Aggregate("SUM" | "AVG" | "MEDIAN" | "MIN" | "MAX", (argument,)):
-            return holds(argument)
-        case Call("COALESCE" | "coalesce" | "ifnull" | "LEAST" | "least", arguments):
+        case Aggregate("SUM" | "AVG" | "MEDIAN" | "MIN" | "MAX", arguments) | Call(
+            "COALESCE" | "coalesce" | "ifnull" | "LEAST" | "least", arguments
+        ):
             return all(map(holds, arguments))
         case Call("GREATEST" | "greatest", arguments):
-            return all(map(holds, arguments)) or any(
-                isinstance(each, Constant) and each.value is not None and holds(each) for each in arguments
-            )
+            least = [each for each in arguments if isinstance(each, Constant) and each.value is not None]
+            return all(map(holds, arguments)) or any(map(holds, least))
     return False
 
 
