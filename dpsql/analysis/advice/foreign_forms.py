@@ -248,6 +248,17 @@ def list_tuple(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | 
     return (fixes[0].text, replace(fixes[0], also=tuple(fixes[1:]))) if fixes else None
 
 
+def join_by_words(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
+    """Write AND and OR for the & and | between comparisons."""
+    whole, words = of.original(node), {TokenType.AMP: "AND", TokenType.PIPE: "OR"}
+    compared = isinstance(whole.parent, exp.Predicate) or any(
+        isinstance(n, exp.Predicate) for n in whole.walk()
+    )
+    signs = [t for t in of.outline.tokens if t.token_type in words] if compared else []
+    fixes = [Fix(words[t.token_type], t.start, t.end + 1) for t in signs]
+    return (fixes[0].text, replace(fixes[0], also=tuple(fixes[1:]))) if fixes else None
+
+
 def write_or(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
     """Write OR for the || of other languages between comparisons."""
     signs = [t for t in of.outline.tokens if t.token_type == TokenType.DPIPE]
@@ -397,43 +408,6 @@ def separate_texts(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advic
     found = [*re.finditer(r"(?<=')\s+(?=')", of.text)]
     fixes = [Fix(", ", *m.span(), guess="the comma") for m in found]
     return ("'..', '..'", replace(fixes[0], also=tuple(fixes[1:]))) if fixes else None
-
-
-_MISSING = lazy_pattern(r"(?i)\s*(?:n/?a|nan|null|none|nil|-|\?|missing|unknown|)\s*")
-
-
-def compare_with_null(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
-    """Write IS NULL for `x = 'NA'` of a number or a day, and a name for its text: `'n' > 100`."""
-    sides = (node.this, node.expression) if isinstance(node, exp.Binary) else ()
-    text = next((s for s in sides if isinstance(s, exp.Literal) and s.is_string), None)
-    other = next((s for s in sides if s is not text), None)
-    spans = [None if s is None else of.outline.span(of.original(s)) for s in (text, other)]
-    if text is None or other is None or spans[0] is None or spans[1] is None:
-        return None
-    select = node.find_ancestor(exp.Select)
-    names = {fold(i.alias_or_name) for i in select.expressions} if select is not None else set()
-    if fold(text.name) in names:
-        return f"{text.name} is a name", Fix(text.name, *spans[0])
-    if not _MISSING.fullmatch(text.name) or not isinstance(node, (exp.EQ, exp.NEQ)):
-        return None
-    written = f"{of.text[slice(*spans[1])]} IS {'NOT ' * isinstance(node, exp.NEQ)}NULL"
-    start, end = min(s[0] for s in spans if s), max(s[1] for s in spans if s)
-    return written, Fix(written, start, end)
-
-
-def ask_for_null(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
-    """Write IS NULL for the comparison with NULL by which no group is left."""
-    for null in of.query.tree.find_all(exp.Null):
-        whole = null.parent
-        span = None if whole is None else of.outline.span(of.original(whole.this))
-        listed = re.search(r"(?i),\s*NULL\b(?=\s*[,)])|(?<=\()\s*NULL\s*,\s*", of.text)
-        if isinstance(whole, exp.In) and listed is not None:  # x NOT IN ('a', NULL) holds for no row
-            return "leave NULL out", Fix("", *listed.span())
-        found = None if span is None else re.compile(r"(?i)\s*(?:=|<>|!=)\s*NULL\b").match(of.text, span[1])
-        if found is not None and isinstance(whole, (exp.EQ, exp.NEQ)):
-            written = f" IS {'NOT ' * isinstance(whole, exp.NEQ)}NULL"
-            return written.strip(), Fix(written, *found.span())
-    return None
 
 
 def compare_with_zero(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:

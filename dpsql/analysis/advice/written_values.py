@@ -12,6 +12,8 @@ from sqlglot.tokenizer_core import Token, TokenType
 
 from dpsql.analysis.advice.refused_statement import Advice, RefusedStatement
 from dpsql.errors import Fix, Obstacle
+from dpsql.lazy_pattern import lazy_pattern
+from dpsql.policy import fold
 
 _CLOCKS = {
     "sysdate": "current_date",
@@ -193,6 +195,10 @@ def _compare_part(day: str, sign: str, text: str) -> str:
 def bound_month(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
     """Write a month that is an end of a range as its first day, or its last where the range ends."""
     fixes, tokens = list[Fix](), of.outline.tokens
+    years = r"(?i)\bBETWEEN\s+('(?:19|20)\d\d')\s+AND\s+('(?:19|20)\d\d')"
+    if (found := re.search(years, of.text)) is not None:
+        written = f"BETWEEN {found[1][:-1]}-01-01' AND {found[2][:-1]}-12-31'"
+        return written, Fix(written, *found.span(), guess=f"the whole of {found[2][1:-1]}")
     for i, token in enumerate(tokens):
         month = _read_month(token.text) if token.token_type == TokenType.STRING else None
         before = tokens[max(i - 1, 0)].text.upper()
@@ -292,3 +298,40 @@ def _read_days(texts: list[str]) -> list[list[date]]:
         except ValueError:
             continue
     return found
+
+
+_MISSING = lazy_pattern(r"(?i)\s*(?:n/?a|nan|null|none|nil|-|\?|missing|unknown|)\s*")
+
+
+def compare_with_null(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
+    """Write IS NULL for `x = 'NA'` of a number or a day, and a name for its text: `'n' > 100`."""
+    sides = (node.this, node.expression) if isinstance(node, exp.Binary) else ()
+    text = next((s for s in sides if isinstance(s, exp.Literal) and s.is_string), None)
+    other = next((s for s in sides if s is not text), None)
+    spans = [None if s is None else of.outline.span(of.original(s)) for s in (text, other)]
+    if text is None or other is None or spans[0] is None or spans[1] is None:
+        return None
+    select = node.find_ancestor(exp.Select)
+    names = {fold(i.alias_or_name) for i in select.expressions} if select is not None else set()
+    if fold(text.name) in names:
+        return f"{text.name} is a name", Fix(text.name, *spans[0])
+    if not _MISSING.fullmatch(text.name) or not isinstance(node, (exp.EQ, exp.NEQ)):
+        return None
+    written = f"{of.text[slice(*spans[1])]} IS {'NOT ' * isinstance(node, exp.NEQ)}NULL"
+    start, end = min(s[0] for s in spans if s), max(s[1] for s in spans if s)
+    return written, Fix(written, start, end)
+
+
+def ask_for_null(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
+    """Write IS NULL for the comparison with NULL by which no group is left."""
+    for null in of.query.tree.find_all(exp.Null):
+        whole = null.parent
+        span = None if whole is None else of.outline.span(of.original(whole.this))
+        listed = re.search(r"(?i),\s*NULL\b(?=\s*[,)])|(?<=\()\s*NULL\s*,\s*", of.text)
+        if isinstance(whole, exp.In) and listed is not None:  # x NOT IN ('a', NULL) holds for no row
+            return "leave NULL out", Fix("", *listed.span())
+        found = None if span is None else re.compile(r"(?i)\s*(?:=|<>|!=)\s*NULL\b").match(of.text, span[1])
+        if found is not None and isinstance(whole, (exp.EQ, exp.NEQ)):
+            written = f" IS {'NOT ' * isinstance(whole, exp.NEQ)}NULL"
+            return written.strip(), Fix(written, *found.span())
+    return None
