@@ -29,8 +29,8 @@ from dpsql.composition.boards import (
 from dpsql.composition.checked_numbers import check_tolerance, most_checked
 from dpsql.composition.explained_streams import explain_command, show_stream
 from dpsql.composition.model_numbers import count_models, weights_of
-from dpsql.composition.opened_streams import opened_as, plan_stored, terms_of
 from dpsql.composition.prepared import PreparedCheck, PreparedCommand, PreparedQuestion
+from dpsql.composition.prepared_streams import opened_as, plan_stored, terms_of
 from dpsql.composition.release_words import round_up
 from dpsql.composition.show_describe import show_streams
 from dpsql.composition.stream_parts import check_stream_parts, written_parts
@@ -47,14 +47,8 @@ from dpsql.kernel.ledger.lasting_streams import (
 from dpsql.kernel.loss import Charge
 from dpsql.kernel.mechanisms import CheckStream, StableStream
 from dpsql.kernel.threshold_noise import ThresholdKey
-from dpsql.language import (
-    Check,
-    OpenBoard,
-    OpenChecks,
-    OpenStable,
-    StreamCommand,
-    Submission,
-)
+from dpsql.language import Check, OpenChecks, OpenStable, StreamCommand
+from dpsql.language.board_statements import OpenBoard, Submission
 from dpsql.ledger.key_file import KeyFile
 from dpsql.release import reuse_key
 from dpsql.release.check_answers import CheckAnswer, check_key

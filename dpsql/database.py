@@ -27,7 +27,7 @@ from dpsql.engines import (
 from dpsql.engines.schema_database import SchemaDatabase
 from dpsql.errors import EngineNotTested, InterfaceError, InternalError, OperationalError, with_article
 from dpsql.fair_cache import FairCache
-from dpsql.kernel.charged_work import ChargedWork, Paid, run_uncharged
+from dpsql.kernel.charged_work import ChargedWork, run_uncharged
 from dpsql.kernel.counts import Counts
 from dpsql.kernel.facts import Facts
 from dpsql.kernel.ledger.limits import OwnerProcess
@@ -36,10 +36,7 @@ from dpsql.ledger import Ledger, Reservation
 from dpsql.policy import Policy, Table, UnitColumn, UnitParts, load, same_name
 from dpsql.policy.model import declared_facts_of
 from dpsql.release import source_version, tables_read
-from dpsql.release.kept_ladders import LedgerLadders
 from dpsql.release.reuse import CHANGING, Stamps, Versions, is_settled
-
-__all__ = ["Paid", "Running", "run_sealed"]
 
 _T = TypeVar("_T")
 
@@ -234,6 +231,8 @@ class Database:
             kept = KeptCounts(self.policy.keep)
             stored = self.ledger.ladders()
             if stored:
+                from dpsql.release.kept_ladders import LedgerLadders  # noqa: PLC0415  few ledgers have ladders
+
                 engine.schema_database.kept_ladders = LedgerLadders(self.policy, self.versions, stored)
             newest = stored[-1].number if stored else 0
             # The owner declares nothing of a session's own tables, so the facts are those without them.

@@ -358,12 +358,7 @@ class PriceNotAgreed(QueryRefused):
     sqlstate = "ZP001"
 
 
-UNKNOWN_STATES: dict[Unknown, str] = {
-    "": "0A000",
-    "table": "42P01",
-    "column": "42703",
-    "function": "42883",
-}
+UNKNOWN_STATES: dict[Unknown, str] = {"": "0A000", "table": "42P01", "column": "42703", "function": "42883"}
 """The SQLSTATE of a statement that names something that does not exist, or that is refused for no name."""
 
 _TOLD = ("message", "line", "col", "hint", "source", "unknown")

@@ -216,11 +216,7 @@ class Session:
             self.defaults = before
 
     def execute(
-        self,
-        prepared: Prepared,
-        *,
-        running: RunningStatement | None = None,
-        most: Charge | None = None,
+        self, prepared: Prepared, *, running: RunningStatement | None = None, most: Charge | None = None
     ) -> StatementResult:
         """Charge and run a prepared statement; see `statement` for `running`.
 

@@ -22,7 +22,7 @@
                        the rows that count, ``where_ranges`` which values it leaves, ``empty_conditions``
                        where that is none, ``likely_mistakes`` what is hardly meant
 ``key_candidates``     which groups there can be, from ``public_rows``, with the ``unit_order`` of dates;
-                       ``public_domains`` lists of values, ``public_values`` single values,
+                       ``public_domains`` lists of values,
                        ``stepped_values`` steps of a number, ``parts_of_times`` hours and names of days,
                        ``count_keys`` numbers of a unit's rows, ``large_domains`` those of which not all
                        groups are counted; ``group_rules`` how many, and of which units,
@@ -30,7 +30,7 @@
 ``part_guards``        conditions on the date of units, beside those from which they follow;
                        ``part_conditions`` which parts of units a condition leaves, ``value_conditions``
                        where each value of a column is a part
-``period_tables``      tables whose unit is what one did in one period; ``period_refusals`` what they refuse
+``unit_periods``       tables whose unit is what one did in one period, and what they refuse
 ``counting_query``     the query that counts; ``compiled_query`` seals it: the engine's binder confirms it,
                        once for all constants of its ``plan_shapes``, and the kernel certifies it, with
                        ``column_types`` by ``type_rules``
@@ -59,7 +59,6 @@ from sqlglot import exp
 
 from dpsql.analysis import select_blocks
 from dpsql.analysis.bound_ladders import Contribution, CutValues, Kept, KeptLadders, LeftOut
-from dpsql.analysis.call_rules import RULES_BY_NODE
 from dpsql.analysis.compiled_query import CompiledQuery, PublicOrder, check_sealed, is_alike, merge_queries
 from dpsql.analysis.compiler import function_name
 from dpsql.analysis.count_keys import list_tellers
@@ -70,7 +69,7 @@ from dpsql.analysis.cut_contributions import (
     describe_number,
     describe_quantile,
 )
-from dpsql.analysis.known_subqueries import KnownSubqueries
+from dpsql.analysis.known_subqueries import KnownSubqueries, find_rule
 from dpsql.analysis.large_domains import (
     CommonNoise,
     DomainPart,
@@ -211,7 +210,7 @@ def survey(query: Query, policy: Policy, catalog: Catalog, options: Options) -> 
     """Return all refusals of a private statement; none of one that `analyse` accepts."""
     from dpsql.analysis.advice.survey import Surveyor  # noqa: PLC0415  few statements are refused
 
-    surveyor = Surveyor(query.source, policy, catalog, RULES_BY_NODE, select_blocks.compile_query)
+    surveyor = Surveyor(query.source, policy, catalog, find_rule, select_blocks.compile_query)
     # Without a part that was refused, the query of a public domain may not bind: then the survey ends.
     with suppress(RecursionError, ValueError), surveyor.part():
         _run_passes(CHECKS, Draft(query, policy, catalog, options, surveyor))

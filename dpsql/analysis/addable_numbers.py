@@ -125,12 +125,14 @@ def find_addable(
     condition: Expr | None,
     keys: Sequence[Typed],
     calls: Iterable[ReleasedAggregate | ValueCall | QuantileCall],
+    kept: int | None,
     *,
     whole: bool = False,
 ) -> AddableNumbers | None:
     """Return over which cells of rows the calls' numbers are sums; None if the rows form no cells.
 
-    With `whole` it also has what is needed to add them up; without, what is stored with their release.
+    Weights bound the groups of each unit to `kept`. With `whole` it also has what is needed to add them up;
+    without, what is stored with their release.
     """
     catalog = compiler.catalog
     conditions = split_conjuncts(condition)
@@ -161,6 +163,7 @@ def find_addable(
     rows = _digest(duckdb_sql(made.source), duckdb_sql(made.unit), repr(owner), *sorted(others))
     own = tuple(each for each in told if each is not None)
     summed = AddableNumbers(rows, where, own, measures, find_fact_names(made)).alike()
+    summed = summed if kept is None else summed.alike(kept)
     if not whole:
         return summed
     titles = {
@@ -171,11 +174,6 @@ def find_addable(
     }
     kinds = {name: reader.kind(column.type) for name, column in reader.columns.items()}
     return replace(summed, complete=_complete(catalog, made, reader), titles=titles, kinds=kinds)
-
-
-def keep_addable(found: AddableNumbers | None, kept: int | None) -> AddableNumbers | None:
-    """Mark addable numbers as weighted by a bound on each unit's groups; without a bound, keep them."""
-    return found if found is None or kept is None else found.alike(kept)
 
 
 def _digest(*texts: str) -> str:

@@ -12,8 +12,8 @@ from dpsql.analysis.aggregate_functions import aggregate_name, compile_aggregate
 from dpsql.analysis.casts import make_canonical
 from dpsql.analysis.compiled_relation import Block, From, Item, Relation, RelationColumn, Scope, select_list
 from dpsql.analysis.compiler import StatementCompiler, check_arguments, read_whole_number
+from dpsql.analysis.facts_of_values import is_never_negative
 from dpsql.analysis.key_candidates import add_domain
-from dpsql.analysis.period_refusals import refuse_totals
 from dpsql.analysis.released import find_default
 from dpsql.analysis.row_conditions import (
     Condition,
@@ -25,6 +25,7 @@ from dpsql.analysis.row_conditions import (
 )
 from dpsql.analysis.scalar_rules import compile_condition
 from dpsql.analysis.typed_expression import UNKNOWN, Typed, UnitRole, make_column, tells_units
+from dpsql.analysis.unit_periods import refuse_totals
 from dpsql.errors import QueryRefused
 from dpsql.kernel import tree
 from dpsql.kernel.tree import Constant, Derived, Expr, Select
@@ -234,7 +235,13 @@ def compile_groups(
     groups = replace(groups, conditions=tuple(kept), source=Derived(counted, alias))
     values = [add_domain(compiler.catalog, value, groups) for value in values]
     columns = tuple(
-        RelationColumn.of(i.name, v, fact=owner is not None and v.reads <= held, nulls=v.nulls)
+        RelationColumn.of(
+            i.name,
+            v,
+            fact=owner is not None and v.reads <= held,
+            nulls=v.nulls,
+            not_negative=is_never_negative(v, compiler.columns),
+        )
         for i, v in zip(items, values, strict=True)
     )
     condition = having

@@ -32,17 +32,7 @@ from dpsql.analysis.scalar_rules import RULES, compile_condition, convert_to_com
 from dpsql.analysis.syntax_rules import SYNTAX_RULES, ZONE_RULES, compile_lambda_call, compile_timezone_call
 from dpsql.analysis.typed_expression import Bounds, Literal, Typed, bounds_of_constant, make_constant
 from dpsql.analysis.window_functions import WINDOW_RULES
-from dpsql.kernel.tree import (
-    Apply,
-    Binary,
-    Call,
-    Case,
-    Cast,
-    Constant,
-    Interval,
-    Paren,
-    duckdb_sql,
-)
+from dpsql.kernel.tree import Apply, Binary, Call, Case, Cast, Constant, Interval, Paren, duckdb_sql
 from dpsql.kernel.tree.forms import LONGEST, concatenated
 from dpsql.language import READ, READINGS, refuse_unclear
 from dpsql.policy import Assumed
@@ -252,6 +242,8 @@ TIE = "\x00tie"
 """The name of a function that orders rows with one value; no statement can spell it."""
 TIES = 1 << 16
 """How many numbers such a function has: from 0 on."""
+MOST_BUCKETS = 32
+"""The most buckets of NTILE over all rows: each cut point between them takes its part of the epsilon."""
 
 
 def _break_tie(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> Typed:

@@ -17,11 +17,11 @@ from dpsql.analysis.column_types import give_types
 from dpsql.analysis.compiler import split_words
 from dpsql.analysis.counting_query import CountedGroups
 from dpsql.analysis.large_domains import SparseDomain
-from dpsql.analysis.plan_shapes import is_moment, shape_of
+from dpsql.analysis.plan_shapes import is_moment, omit_constants, shape_of
 from dpsql.analysis.schema_catalog import Catalog
 from dpsql.errors import InternalError
 from dpsql.kernel import tree
-from dpsql.kernel.check import Certificate, NotCertified, Proofs, certify
+from dpsql.kernel.check import Certificate, NotCertified, Proofs, certify, renew
 from dpsql.kernel.tree import DOMAIN_SCHEMA, duckdb_sql, literal_sql
 from dpsql.lazy_dataclass import dataclass
 from dpsql.policy import Policy
@@ -371,15 +371,17 @@ def certificate_of(
     tables: tuple[str, ...],
     proofs: Proofs | None = None,
 ) -> Certificate:
-    """Return the certificate of a query, made anew unless an equal query has one from the same facts."""
-    facts = catalog.facts(policy, tables)
+    """Return the certificate of a query, made anew unless a like query has one from the same facts."""
+    facts, shape = catalog.facts(policy, tables), omit_constants(sql)
     kept = catalog.certified.get(sql)
     if kept is not None and kept[0] == facts and kept[1].query == query:
         return kept[1]
-    made = certify(query, facts, proofs)
+    like = catalog.certified.get(shape)
+    found = renew(like[1], query, facts) if like is not None and like[0] == facts else None
+    made = certify(query, facts, proofs) if found is None else found
     if len(catalog.certified) >= _CERTIFICATES_KEPT:
         catalog.certified.clear()
-    catalog.certified[sql] = facts, made
+    catalog.certified.update(dict.fromkeys((sql, shape), (facts, made)))
     return made
 
 

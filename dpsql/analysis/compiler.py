@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import field
 from datetime import UTC, date, datetime
 from fractions import Fraction
@@ -12,6 +12,7 @@ from sqlglot import exp
 
 from dpsql.analysis.bound_ladders import Ladder, WholeTable
 from dpsql.analysis.compiled_relation import Cte, From, Relation, Scope
+from dpsql.analysis.facts_of_values import is_never_negative
 from dpsql.analysis.schema_catalog import Catalog
 from dpsql.analysis.typed_expression import Typed, make_column
 from dpsql.errors import InternalError, QueryRefused
@@ -77,7 +78,7 @@ class StatementCompiler:
     source: StatementText
     policy: Policy
     catalog: Catalog
-    rules: Mapping[type[exp.Expr], Rule]
+    find_rule: Callable[[type[exp.Expr]], Rule | None]
     """The rule of each node type that an expression may contain."""
     compile_query: QueryCompiler
     tables: int = 0
@@ -192,6 +193,7 @@ class StatementCompiler:
         made = make_column(table, name, value.type)
         made = replace(made, link=value.owned_key, decimal=value.decimal, bounds=value.bounds)
         made = replace(made, domain=value.domain, span=value.span, nulls=value.nulls)
+        made = replace(made, not_negative=is_never_negative(value, self.columns))
         self.columns[f"{table}.{name}"] = made
         return made
 
@@ -217,7 +219,7 @@ class StatementCompiler:
             known = scope.intercept(node)
             if known is not None:
                 return known
-        rule = self.rules.get(type(node))
+        rule = self.find_rule(type(node))
         if isinstance(node, exp.Placeholder):
             raise self.source.refuse(
                 f"no value is given for :{node.name}", node, f"a parameter is written ? or ${node.name}"

@@ -37,7 +37,7 @@ from dpsql.errors import InternalError, with_article
 from dpsql.estimates import Average, Deviation, Formula, RowCount, Variance, decimal, with_noun
 from dpsql.kernel.tree import Case, Expr, Steps, conjunction, kept
 from dpsql.kernel.tree.exact import whole
-from dpsql.language import AllGroups, Scalar
+from dpsql.language import AboveThreshold, AllGroups, Scalar, TopK
 from dpsql.lazy_dataclass import dataclass
 
 
@@ -196,6 +196,8 @@ IN_FEW_GROUPS, IN_MANY_GROUPS = 1, 3
 part of the excess, and where it has a small one."""
 MANY_GROUPS = 100
 """From so many groups on, what is cut is given back to them by their shares."""
+_BEYOND, _BEYOND_IN_GROUPS = 2.0, 0.5
+"""How many times the excess from B to 2B may be beyond 2B; in groups, of which each has twice its share."""
 _LARGEST = 1 << 60
 """The largest bound that a unit is known to exceed."""
 _FINER = 19
@@ -223,6 +225,8 @@ class Excess:
     """t: 1 or 3; 0: nothing is known of what B cuts, since it is the largest bound, or nearly."""
     size: Fraction
     """What a step of it is worth, in steps of the search."""
+    beyond: float
+    """How many times the excess may be beyond what it covers."""
     along: bool = False
     """Whether all numbers that it is beside are what the bound leaves of what the search measures: then a
     unit moves 2 E - A by at most the bound, E with the sign of what it has (`RungBins.lead`)."""
@@ -243,6 +247,18 @@ class Excess:
         if found.denominator != 1:
             raise InternalError("a bound is a whole number of steps")
         return int(found)
+
+    def most_beyond(self, measured: float) -> float:
+        """Return the most that is taken to be beyond (t + 1) B, given the estimate of the excess.
+
+        Where the part between B and 2B is e, and each next one two thirds of the one before, as of a power
+        law with the exponent 1.6, all others together are 2 e; of most distributions they are less. The
+        interval of a group has twice its share of e, so that half of it is enough for the same. By simulation
+        of 1,000 units at epsilon .25 and 10,000 at 1, intervals that reach so far cover sums of lognormal
+        totals (sigma 1.6) in 87% and 95% of answers, where those of the excess alone do in 29% and 61%; those
+        of totals without a tail are a twentieth wider.
+        """
+        return self.beyond * max(measured, 0.0)
 
     @property
     def step(self) -> Fraction:
@@ -269,7 +285,7 @@ def find_excesses(plan: Plan, searches: Sequence[BoundSearch], found: Sequence[i
     alone = isinstance(plan.selection, Scalar) and not plan.key_types
     if plan.options.cut == "NOISE_ONLY" or plan.cells is not None or plan.values is not None:
         return ()
-    if not alone and not _shows_every_group(plan):
+    if not alone and not _knows_groups(plan):
         return ()
     made = []
     for search, (each, place) in enumerate(zip(searches, found, strict=True)):
@@ -292,7 +308,8 @@ def find_excesses(plan: Plan, searches: Sequence[BoundSearch], found: Sequence[i
         along = (
             alone and times == IN_FEW_GROUPS and all(_is_clipped(plan.counts[p], ladder, bound) for p in own)
         )
-        made.append(Excess(search, each, own, place, times, size, along))
+        beyond = (_BEYOND if alone else _BEYOND_IN_GROUPS) / max(times, 1)
+        made.append(Excess(search, each, own, place, times, size, beyond, along))
     return tuple(made)
 
 
@@ -323,11 +340,12 @@ def bound_worth(count: ReleasedAggregate) -> tuple[Fraction, Fraction]:
     return Fraction(0), Fraction(1)
 
 
-def _shows_every_group(plan: Plan) -> bool:
+def _knows_groups(plan: Plan) -> bool:
+    """Return whether groups are declared, so that none exists because of a unit: shown, or selected."""
     selection = plan.selection
+    every = isinstance(selection, AllGroups) and selection.limit is None
     return (
-        isinstance(selection, AllGroups)
-        and selection.limit is None
+        (every or isinstance(selection, (TopK, AboveThreshold)))
         and plan.domain_size is not None
         and plan.partitions is None
         and plan.existence is None

@@ -23,6 +23,7 @@ from dpsql.analysis.schema_catalog import Catalog
 from dpsql.analysis.typed_expression import GRAINS, TRUTH, Bounds, KeyDomain, Span, Typed, join_notes
 from dpsql.kernel.check.proof import is_null
 from dpsql.kernel.tree import (
+    Aggregate,
     Apply,
     Between,
     Binary,
@@ -258,19 +259,17 @@ _FORMATS = {
 
 def find_call_grains(name: str, arguments: Sequence[Typed]) -> dict[str, str]:
     """Return how finely (day, hour, ..) a function call reads each time column of its arguments."""
-    grain = _call_grain(name, arguments)
+    grain = find_part_grain(name, [a.text for a in arguments if a.text is not None])
+    if name == "time_bucket":
+        grain = next((_bucket_grain(a.node) for a in arguments if isinstance(a.node, Interval)), None)
     return join_grains(mark_grain(a, grain) if a.type.moment else a for a in arguments)
 
 
-def _call_grain(name: str, arguments: Sequence[Typed]) -> str | None:
-    texts = [a.text for a in arguments if a.text is not None]
-    if name in _PART_FIRST:
-        return _PARTS.get(texts[0].lower()) if texts else None
+def find_part_grain(name: str, texts: Sequence[str]) -> str | None:
+    """Return how finely a function of a time and these texts reads the time."""
     if name == "strftime":
         return _format_grain(texts[0]) if len(texts) == 1 else None
-    if name == "time_bucket":
-        return next((_bucket_grain(a.node) for a in arguments if isinstance(a.node, Interval)), None)
-    return _PARTS.get(name)
+    return _PARTS.get(name if name not in _PART_FIRST else texts[0].lower() if texts else "")
 
 
 def list_format_codes(text: str) -> list[str]:
@@ -377,6 +376,10 @@ def never_negative(node: Expr, column: Callable[[str], bool]) -> bool:
             return (default is None or holds(default)) and all(holds(then) for _, then in branches)
         case Call("abs", _):
             return True
+        case Aggregate("COUNT"):
+            return True
+        case Aggregate("SUM" | "AVG" | "MEDIAN" | "MIN" | "MAX", (argument,)):
+            return holds(argument)
         case Call("COALESCE" | "coalesce" | "ifnull" | "LEAST" | "least", arguments):
             return all(map(holds, arguments))
         case Call("GREATEST" | "greatest", arguments):

@@ -13,11 +13,11 @@ from dpsql.analysis.conversions import unify
 from dpsql.analysis.facts_of_values import build_typed, hull_of_bounds
 from dpsql.analysis.from_tables import compile_from_item, place_in_from
 from dpsql.analysis.lists_and_series import compile_unnest, read_series
-from dpsql.analysis.period_refusals import refuse_join, refuse_standing
 from dpsql.analysis.public_domains import compile_declared_values
 from dpsql.analysis.row_conditions import find_facts_of_join, mark_facts
 from dpsql.analysis.scalar_rules import build_comparison, compile_condition
 from dpsql.analysis.typed_expression import Typed, UnitRole
+from dpsql.analysis.unit_periods import refuse_join, refuse_standing
 from dpsql.errors import QueryRefused, with_article
 from dpsql.kernel.tree import (
     Binary,
@@ -410,12 +410,7 @@ def _map_scope(scope: Scope, change: Callable[[Typed], Typed]) -> Scope:
 
 
 def _make_scope(
-    compiler: StatementCompiler,
-    left: From,
-    of: Relation,
-    origin: Origin,
-    kind: str,
-    merged: dict[str, Typed],
+    compiler: StatementCompiler, left: From, of: Relation, origin: Origin, kind: str, merged: dict[str, Typed]
 ) -> Scope:
     """Return the scope of the joined rows: a column of a nullable side, also its exact unit, can be NULL."""
 

@@ -22,7 +22,6 @@ from dpsql.analysis.compiled_relation import (
 from dpsql.analysis.compiler import StatementCompiler, check_arguments
 from dpsql.analysis.facts_of_values import bounds_of_column, hull_of_bounds
 from dpsql.analysis.lists_and_series import compile_series, read_series
-from dpsql.analysis.period_tables import compile_periods
 from dpsql.analysis.public_domains import (
     DP_DOMAIN,
     compile_domain_table,
@@ -34,8 +33,8 @@ from dpsql.analysis.released_values import find_mark, relation_of_list
 from dpsql.analysis.row_conditions import find_fact_places
 from dpsql.analysis.scalar_rules import convert_to_common
 from dpsql.analysis.schema_catalog import Catalog
-from dpsql.analysis.syntax_rules import find_steps, move_time, note_zone
 from dpsql.analysis.typed_expression import Span, Typed, UnitRole
+from dpsql.analysis.unit_periods import compile_periods
 from dpsql.errors import Fix
 from dpsql.kernel import tree
 from dpsql.kernel.tree import (
@@ -56,6 +55,7 @@ from dpsql.kernel.tree import (
 from dpsql.kernel.tree.period_units import unit_in_period
 from dpsql.language import StatementText, replace_name
 from dpsql.policy import (
+    Assumed,
     Policy,
     Table,
     UnitColumn,
@@ -220,6 +220,8 @@ def _make_cell(compiler: StatementCompiler, table: Table, name: str, sql_type: S
     """
     cell = tree.Column("b", name, stored=True)
     if name in table.zone:
+        from dpsql.analysis.syntax_rules import find_steps, move_time  # noqa: PLC0415  few columns have a zone
+
         span = _find_span(compiler.catalog, table, name)
         return guarded(move_time(cell, find_steps(TIMESTAMP, zones.zone(table.zone[name]), span)))
     return UtcTime(cell) if table.public and sql_type == TIMESTAMPTZ else cell
@@ -355,7 +357,11 @@ def _describe_column(
     ends = compiler.catalog.integers(table.name, name)
     complete = compiler.catalog.complete(table.name, name)
     span = _find_span(compiler.catalog, table, name)
-    notes = (note_zone(zones.zone(table.zone[name]), span),) if name in table.zone else ()
+    notes: tuple[Assumed, ...] = ()
+    if name in table.zone:
+        from dpsql.analysis.syntax_rules import note_zone  # noqa: PLC0415  as above
+
+        notes = (note_zone(zones.zone(table.zone[name]), span),)
     if ends is not None:
         span = Span(*ends, f"the declared domain of {place}")
     span = replace(span, complete=complete) if span is not None else None

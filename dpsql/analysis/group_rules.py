@@ -22,11 +22,10 @@ from dpsql.analysis.compiler import StatementCompiler
 from dpsql.analysis.large_domains import MAX_SPARSE, count_values, is_selection_of_few
 from dpsql.analysis.outer_query import OuterQuery
 from dpsql.analysis.output_columns import read_ranked_partitions
-from dpsql.analysis.public_domains import Candidates, read_range
+from dpsql.analysis.public_domains import Candidates, is_public, read_range
 from dpsql.analysis.released import bound_groups, find_default_groups, name_unit
 from dpsql.analysis.released.released_numbers import ReleasedAggregate, UnitNumber
 from dpsql.analysis.released.unit_counts import SingleRows, Units, UnitsOfFew
-from dpsql.analysis.row_conditions import is_public
 from dpsql.analysis.statement_plan import Partitions
 from dpsql.analysis.stepped_values import has_steps
 from dpsql.analysis.whole_tables import name_groups_measure

@@ -11,18 +11,12 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from dpsql.analysis.public_domains import (
-    BOOLEANS,
-    Candidates,
-    add_null,
-    connect_names,
-    equal_condition,
-)
+from dpsql.analysis.public_domains import BOOLEANS, Candidates, add_null, connect_names, equal_condition
 from dpsql.analysis.public_rows import ConditionUse, PublicRows
 from dpsql.analysis.row_conditions import Condition, KnownRows, find_not_null, substitute_columns
 from dpsql.analysis.schema_catalog import Catalog
 from dpsql.analysis.stepped_values import find_stepped_values, join_steps
-from dpsql.analysis.typed_expression import MAX_LISTED, KeyDomain, Span, Typed, join_spans
+from dpsql.analysis.typed_expression import MAX_LISTED, KeyDomain, Span, Typed, join_spans, make_column
 from dpsql.analysis.where_ranges import (
     ColumnValues,
     find_integers,
@@ -51,11 +45,11 @@ from dpsql.kernel.tree import (
     Try,
     conjunction,
     facts,
-    mapped,
+    map_parts,
 )
 from dpsql.kernel.tree.relations import in_range
 from dpsql.lazy_dataclass import replace
-from dpsql.types import BOOLEAN, INTEGER, SqlType
+from dpsql.types import BOOLEAN, DATE, INTEGER, VARCHAR, SqlType
 
 
 def find_candidates(catalog: Catalog, keys: Sequence[Typed], known: KnownRows) -> tuple[Candidates, ...]:
@@ -115,6 +109,7 @@ class _Finder(PublicRows):
     """Finds the candidates of keys."""
 
     def __post_init__(self) -> None:
+        self._name_compared_days()
         always = [c.expr for c in self.known.conditions if not c.unless]
         self.values = ColumnValues(self.catalog, self.known, list_comparisons(self.known.conditions))
         one = _find_equal_columns(self.known, always, lambda name: self.values.exact(name) is not None)
@@ -134,6 +129,30 @@ class _Finder(PublicRows):
             item: [substitute_columns(e, one) for e in on] for item, on in self.known.matched.items()
         }
         self.values = ColumnValues(self.catalog, self.known, self.compared)
+
+    def _name_compared_days(self) -> None:
+        """Read the days that private texts are converted to as columns, where conditions compare them.
+
+        Of `WHERE ordered::DATE BETWEEN ..` the values are those between both ends, and NULL is none of them.
+        """
+        found: dict[Expr, Expr] = {}
+        for one in list_comparisons(self.known.conditions):
+            day = one.operand.operand if isinstance(one.operand, Try) else one.operand
+            read = [self.known.columns.get(name) for name in facts(day).reads]
+            texts = all(each is not None and each.type == VARCHAR for each in read)
+            if isinstance(day, Cast) and day.type == DATE and texts and day not in found:
+                column = make_column("day", f"c{len(found)}", DATE)
+                found |= {day: column.node, Try(day): column.node}
+                known = self.known.columns.new_child({f"day.c{len(found) - 2}": column})
+                self.known = replace(self.known, columns=known)
+        if found:
+
+            def named(part: Expr) -> Expr:
+                return found.get(part) or map_parts(part, named)
+
+            self.nodes = [named(node) for node in self.nodes]
+            conditions = tuple(replace(c, expr=named(c.expr)) for c in self.known.conditions)
+            self.known = replace(self.known, conditions=conditions)
 
     def _find_reached(self, same: Mapping[str, Expr]) -> list[Expr]:
         """Return which public rows a join reaches by a private column; its other values are in no group."""
@@ -193,7 +212,7 @@ class _Finder(PublicRows):
     def _choose_results(self, node: Expr, place: int) -> Expr:
         """Replace each CASE whose conditions are not public by a free choice among its results."""
         if not isinstance(node, Case) or all(self._is_ready(place, when) for when, _ in node.branches):
-            return mapped(node, lambda part: self._choose_results(part, place))
+            return map_parts(node, lambda part: self._choose_results(part, place))
         alias = f"b{len(self.choices)}"
         self.choices[alias] = len(node.branches) + 1
         results = [self._choose_results(then, place) for _, then in node.branches]

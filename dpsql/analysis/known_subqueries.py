@@ -10,13 +10,29 @@ from typing import TYPE_CHECKING, NamedTuple
 from sqlglot import exp
 
 from dpsql.analysis.compiled_relation import Cte, Relation, find_cte
-from dpsql.analysis.compiler import QueryCompiler, StatementCompiler, read_clock
+from dpsql.analysis.compiler import QueryCompiler, Rule, StatementCompiler, read_clock
+from dpsql.analysis.scalar_rules import RULES
 from dpsql.kernel.check import Proofs
 from dpsql.language import find_nodes, read_nodes
 
 if TYPE_CHECKING:
     from dpsql.analysis.typed_expression import Typed
     from dpsql.policy import Assumed
+
+
+EARLY_RULES = {rule.node: rule for rule in RULES}
+
+
+def find_rule(node: type[exp.Expr]) -> Rule | None:
+    """Return the rule that compiles a type of nodes; those of calls are imported when one is asked for.
+
+    None: such nodes are refused.
+    """
+    if node in EARLY_RULES:
+        return EARLY_RULES[node]
+    from dpsql.analysis.call_rules import RULES_BY_NODE  # noqa: PLC0415  many statements only name columns
+
+    return RULES_BY_NODE.get(node)
 
 
 class _Compiled(NamedTuple):

@@ -329,10 +329,7 @@ def divide_by_noise(
     boxed = [p for p in places if p not in each]
     if not each or not boxed:
         return whole
-    apart = [
-        *choose_common_noise(counts, boxed, groups).stddevs,
-        *_laplace_stddevs([moves[p] for p in each]),
-    ]
+    apart = [*choose_common_noise(counts, boxed, groups).stddevs, *_laplace_stddevs([moves[p] for p in each])]
     together = (choose_common_noise(counts, places, groups).stddevs, _laplace_stddevs(totals))
     return [boxed, each] if 2 * _geometric_mean(apart) < min(map(_geometric_mean, together)) else whole
 

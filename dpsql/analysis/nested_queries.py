@@ -5,6 +5,7 @@ A subquery over private rows must be correlated with the outer row by the privac
 
 from __future__ import annotations
 
+import math
 from collections import ChainMap
 from dataclasses import replace
 from functools import partial
@@ -27,18 +28,19 @@ from dpsql.analysis.from_joins import (
 )
 from dpsql.analysis.key_candidates import add_domain
 from dpsql.analysis.lists_and_series import compile_list_lookup, read_list_lookup
-from dpsql.analysis.period_refusals import refuse_join, refuse_standing
 from dpsql.analysis.public_domains import add_null
-from dpsql.analysis.public_values import read_public_row
+from dpsql.analysis.public_statements import write_public_sql
 from dpsql.analysis.released_values import find_mark, relation_of_list
 from dpsql.analysis.row_conditions import KnownRows, find_known_rows
 from dpsql.analysis.scalar_rules import compile_condition, compile_in_list
-from dpsql.analysis.typed_expression import Typed, UnitRole
-from dpsql.errors import with_article
+from dpsql.analysis.typed_expression import Typed, UnitRole, make_constant
+from dpsql.analysis.unit_periods import refuse_join, refuse_standing
+from dpsql.errors import Error, with_article
 from dpsql.kernel.tree import (
     OPAQUE,
     Binary,
     Case,
+    Cast,
     Column,
     Constant,
     Derived,
@@ -53,7 +55,8 @@ from dpsql.kernel.tree import (
     conjunction,
 )
 from dpsql.kernel.tree import items as items_of
-from dpsql.types import BOOLEAN, INTEGER
+from dpsql.language import Clause, Options, Query, copy_tree, find_nodes
+from dpsql.types import BOOLEAN, INTEGER, NULL, SqlType, column_type
 
 _HINT = "WHERE a.user_id = b.user_id"
 _IN_PERSON = "WHERE patient_id IN (SELECT patient_id FROM patients)"
@@ -273,3 +276,49 @@ SUBQUERY_RULES = (
     Rule(exp.All, _refuse_comparison, frozenset({"this"})),
     Rule(exp.Any, _refuse_comparison, frozenset({"this"})),
 )
+
+
+_CONSTANTS = frozenset({"VARCHAR", "DATE", "TIMESTAMP", "BOOLEAN"})
+
+
+def read_public_row(compiler: StatementCompiler, select: exp.Expr, scope: Scope) -> Typed | None:
+    """Return the value of a query over public tables that is no aggregate; None for other queries.
+
+    It is run now, before anything is charged: without a row it is NULL, and of several rows it is no value.
+    """
+    if not isinstance(select, exp.Select) or len(select.expressions) != 1 or scope.block is None:
+        return None
+    tables = find_nodes(select, exp.Table)
+    known = [compiler.policy.table(t.name) for t in tables if t.name.isascii() and t.args.get("db") is None]
+    if contains_aggregate(select.expressions[0]) or not tables or len(known) < len(tables):
+        return None
+    if not all(table is not None and table.public for table in known) or scope.block.ctes:
+        return None
+    query = Query(compiler.source, copy_tree(select), Options(), Clause(), False)
+    try:
+        sql = write_public_sql(query, compiler.policy, compiler.catalog)
+        rows = compiler.catalog.run(f"SELECT r.v, typeof(r.v) AS t FROM ({sql}) AS r(v) LIMIT 2")
+    except (Error, ValueError):
+        return None  # it reads a column of the row around it
+    compiler.used.update(table.name for table in known if table is not None)
+    if rows.num_rows > 1:
+        raise compiler.source.refuse(
+            "a subquery used as a value has one row, and this has several", select, "ORDER BY .. LIMIT 1"
+        )
+    value = rows.column(0)[0].as_py() if rows.num_rows else None
+    kind = _read_type(str(rows.column(1)[0].as_py())) if rows.num_rows else NULL
+    if kind is None:
+        return None
+    if value is None or (isinstance(value, float) and not math.isfinite(value)):
+        return make_constant(None, NULL) if kind == NULL else Typed(Cast(Constant(None, NULL), kind), kind)
+    made = make_constant(value, kind)
+    return Typed(Paren(made.node), kind, literal=made.literal, bounds=made.bounds)
+
+
+def _read_type(text: str) -> SqlType | None:
+    """Return a type whose values are constants; None for others."""
+    try:
+        kind = column_type(text)
+    except ValueError:
+        return None
+    return kind if kind.numeric or kind.name in _CONSTANTS else None

@@ -15,11 +15,10 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from fractions import Fraction
-from functools import partial
+from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
-from dpsql.analysis.addable_numbers import AddableNumbers, find_addable
 from dpsql.analysis.aggregate_functions import aggregate_calls, aggregate_name
 from dpsql.analysis.block_groups import list_group_nodes
 from dpsql.analysis.casts import make_canonical
@@ -31,7 +30,6 @@ from dpsql.analysis.from_joins import compile_from
 from dpsql.analysis.key_candidates import find_candidates
 from dpsql.analysis.large_domains import count_values
 from dpsql.analysis.output_columns import SelectList, find_free_kind, has_measure, rewrite_selection
-from dpsql.analysis.part_guards import guard_parts
 from dpsql.analysis.public_domains import Candidates
 from dpsql.analysis.released.conditional_counts import read_as_counts
 from dpsql.analysis.released.quantiles import QuantileCall
@@ -49,7 +47,7 @@ from dpsql.analysis.row_conditions import (
 from dpsql.analysis.scalar_rules import compile_condition
 from dpsql.analysis.schema_catalog import Catalog, has_stable_reads
 from dpsql.analysis.select_blocks import expand_star, list_ctes
-from dpsql.analysis.selection import parse_selection
+from dpsql.analysis.selection import find_ordering, is_one_number, parse_selection
 from dpsql.analysis.statement_plan import Output, ValuesOfGroup
 from dpsql.analysis.typed_expression import UNKNOWN, UNSTORABLE, Typed, UnitRole
 from dpsql.analysis.unmatched_rows import refuse_unmatched
@@ -70,6 +68,9 @@ from dpsql.language import (
 )
 from dpsql.lazy_dataclass import dataclass, replace
 from dpsql.policy import fold
+
+if TYPE_CHECKING:
+    from dpsql.analysis.addable_numbers import AddableNumbers
 
 MOST = 1_000
 """The most numbers that one noise is for: declared values, times the groups of the statement."""
@@ -102,14 +103,6 @@ def is_laplace_better(values: int, bound: int, epsilon: Fraction) -> bool:
     is less than half of their number.
     """
     return values > FEW and math.log(20) * bound / float(epsilon) < values / 2
-
-
-def is_one_number(
-    parsed: tuple[Selection, list[exp.Expr], list[exp.Expr]] | None, calls: list[exp.Expr]
-) -> bool:
-    """Return whether a statement releases a single number, of one group or of all groups together."""
-    selects = parsed is None or not isinstance(parsed[0], (Scalar, AllGroups))
-    return bool(calls) and not selects and all(call == calls[0] for call in calls)
 
 
 def has_unbounded_values(counts: Sequence[ReleasedAggregate]) -> bool:
@@ -185,8 +178,8 @@ class OuterQuery:
     """The values of the last key, which the statement does not have; None: it has all keys."""
     groups_known: bool = False
     """Whether a kept ladder has bounded the groups of units, in place of the policy's number."""
-    addable: Callable[[], AddableNumbers | None] | None = None
-    """Finds what its numbers are sums over; None if they are none."""
+    addable: Callable[[int | None], AddableNumbers | None] | None = None
+    """Finds what its numbers are sums over, where a unit is in so many groups; None if they are none."""
 
     @property
     def own_keys(self) -> tuple[Typed, ...]:
@@ -275,20 +268,20 @@ def compile_outer_query(compiler: StatementCompiler, query: Query, *, combines: 
         else _compile_measure(compiler, node, made, single=single, one_row=one_row)
         for _, node in nodes
     ]
-    ordering = _find_ordering(parsed[0]) if parsed is not None else None
+    ordering = find_ordering(parsed[0]) if parsed is not None else None
     chosen = next((i for i, (place, _) in enumerate(nodes) if place == ordering), None)
     if chosen is not None:
         _check_ordering(compiler, calls[chosen], nodes[chosen][1])
-    shown = choose_measures(calls, chosen, keyed=bool(keys))
+    asked = choose_measures(calls, chosen, keyed=bool(keys))
     counts: list[ReleasedAggregate] = []
     uses: dict[int, tuple[int, ...]] = {}
-    for (place, _), measure in zip(nodes, shown, strict=True):
+    for (place, _), measure in zip(nodes, asked, strict=True):
         # A count asked for twice keeps both places.
         fresh = measure.formula is None and measure.quantile is None
         uses[place] = tuple(_add_count(counts, each, fresh=fresh) for each in measure.counts)
-    formulas = {place: m.formula for (place, _), m in zip(nodes, shown, strict=True) if m.formula is not None}
+    formulas = {place: m.formula for (place, _), m in zip(nodes, asked, strict=True) if m.formula is not None}
     places = {place: used[0] for place, used in uses.items()}
-    quantiles = {p: m.quantile for (p, _), m in zip(nodes, shown, strict=True) if m.quantile is not None}
+    quantiles = {p: m.quantile for (p, _), m in zip(nodes, asked, strict=True) if m.quantile is not None}
     if quantiles and len(counts) > 1:
         mixed = next(node for place, node in nodes if place in quantiles)
         compiler.report(source.refuse("a quantile is a release of its own, apart from other numbers", mixed))
@@ -315,15 +308,23 @@ def compile_outer_query(compiler: StatementCompiler, query: Query, *, combines: 
     more = [row for ladder in compiler.ladders for row in ladder.rows if not compiler.places_found]
     alike = has_stable_reads(compiler.used, compiler.policy, compiler.catalog)
     rows = ProjectedRows.of(made, condition, keys, tuple(counts), more, alike=alike)
-    rows = replace(rows, query=guard_parts(compiler, rows.query, select))
+    if compiler.policy.unit_parts is not None:
+        from dpsql.analysis.part_guards import guard_parts  # noqa: PLC0415  few units have parts
+
+        rows = replace(rows, query=guard_parts(compiler, rows.query, select))
     own = [calls[i] for i, (place, _) in enumerate(nodes) if place < len(items)]
     shown_keys = [keys[o.of] for o in outputs if o.kind == "key" and 0 <= o.of < len(keys)]
     plain = isinstance(selection, Scalar | AllGroups) and not (apart or spelled.only or lost or quantiles)
     plain = plain and {*shown_keys} >= {*keys}
-    cells = partial(find_addable, compiler, before, condition, shown_keys, own, whole=combines)
     one_each = bool(single) or owner.row
     told = tuple(counts), outputs, made, facts, one_each
-    found = OuterQuery(rows, selection, keys, domains, *told, addable=cells if plain else None)
+
+    def find(kept: int | None) -> AddableNumbers | None:
+        from dpsql.analysis.addable_numbers import find_addable  # noqa: PLC0415  groups are seldom all released
+
+        return find_addable(compiler, before, condition, shown_keys, own, kept, whole=combines)
+
+    found = OuterQuery(rows, selection, keys, domains, *told, addable=find if plain else None)
     return found if apart is None else replace(found, values=apart.values)
 
 
@@ -347,12 +348,6 @@ def _check_countable(compiler: StatementCompiler, item: Item, made: From) -> Ite
     count = exp.Anonymous(this=f"{MARK}count", expressions=arguments)
     count.meta["start"] = compiler.source.position(item.node)
     return Item(count, item.name)
-
-
-def _find_ordering(selection: Selection) -> int | None:
-    """Return the place of the number that orders the groups or is compared; None if there is none."""
-    best = selection.best if isinstance(selection, TopPerPartition) else selection
-    return getattr(best, "count", None)
 
 
 def _check_ordering(

@@ -244,7 +244,7 @@ class SelectList:
         free = find_free_kind(item.node)
         if free is not None:
             return self._show_free(item, free, at)
-        if not self._is_key_column(item.node) and has_measure(item.node, self.places, self.items):
+        if has_measure(item.node, self.places, self.items) and not self._is_key(item.node):
             raise source.refuse(
                 "an expression over released numbers may only use these and group keys", item.node
             )
@@ -264,12 +264,12 @@ class SelectList:
         value = self.compiler.expression(node, self.made.scope)
         return next((i for i, key in enumerate(self.keys) if key.node == value.node), None)
 
-    def _is_key_column(self, node: exp.Expr) -> bool:
-        """Return whether a node names a key's column, which an alias of the select list does not hide."""
-        if not isinstance(node, exp.Column):
+    def _is_key(self, node: exp.Expr) -> bool:
+        """Return whether an expression is a key of columns, which aliases of the select list do not hide."""
+        if any(map(is_released, walk_tree(node))):
             return False
         with suppress(QueryRefused):
-            return any(key.node == self.made.scope.resolve(node).node for key in self.keys)
+            return self._find_key(node) is not None
         return False
 
     def _find_count(self, node: exp.Expr) -> int | None:

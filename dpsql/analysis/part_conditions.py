@@ -32,15 +32,7 @@ from dpsql.kernel.tree import (
     duckdb_sql,
     facts,
 )
-from dpsql.kernel.unit_parts import (
-    ALL_PARTS,
-    EARLIER,
-    LATER,
-    NO_PARTS,
-    NULL_PART,
-    Calendar,
-    PartSet,
-)
+from dpsql.kernel.unit_parts import ALL_PARTS, EARLIER, LATER, NO_PARTS, NULL_PART, Calendar, PartSet
 from dpsql.lazy_dataclass import dataclass
 from dpsql.types import DATE, TIMESTAMP
 

@@ -129,10 +129,7 @@ def guard_parts(compiler: StatementCompiler, query: Query, select: exp.Select) -
         where = select.args.get("where")
         late = f" up to now ({declared.place()}: until)" if found.cut else ""
         of = f" of {with_article(home.kind)}" if declared.every else ""
-        raise compiler.source.refuse(
-            f"no {declared.noun}{of} satisfies this{late}",
-            where or select,
-        )
+        raise compiler.source.refuse(f"no {declared.noun}{of} satisfies this{late}", where or select)
     compiler.closed = _is_closed(compiler, declared, found.found)
     if compiler.closed:
         compiler.assume(

@@ -12,8 +12,8 @@ from datetime import date
 from fractions import Fraction
 
 from dpsql.analysis.facts_of_values import list_format_codes
-from dpsql.analysis.typed_expression import Bounds, KeyDomain, Span, Typed
-from dpsql.kernel.tree import Cast, Column, Derived, Expr, Form, Item, Range, Select, mapped
+from dpsql.analysis.typed_expression import TEXTS_OF_TIMES, Bounds, KeyDomain, Span, Typed
+from dpsql.kernel.tree import Cast, Column, Derived, Expr, Form, Item, Range, Select, map_parts
 from dpsql.lazy_dataclass import replace
 from dpsql.types import VARCHAR
 
@@ -70,7 +70,21 @@ def _list_texts(part: str, arguments: Sequence[Typed], typed: Typed) -> KeyDomai
     moment = Cast(Column("d", "v"), times[0].type)
 
     def put(node: Expr) -> Expr:
-        return moment if node == times[0].node else mapped(node, put)
+        return moment if node == times[0].node else map_parts(node, put)
 
     texts = Select((Item(put(typed.guarded_node), "v"),), Derived(moments.query, "d"), distinct=True)
-    return KeyDomain(texts, origin="texts of times", null=True)
+    return KeyDomain(texts, origin=TEXTS_OF_TIMES, null=True)
+
+
+def map_texts(arguments: Sequence[Typed], typed: Typed) -> Typed:
+    """Return a text that is made of one text of a time and of constants, with what its values are."""
+    rows = [argument for argument in arguments if argument.reads]
+    if len(rows) != 1 or rows[0].domain is None or typed.type != VARCHAR:
+        return typed
+    text = Cast(Column("d", "v"), rows[0].type)
+
+    def put(node: Expr) -> Expr:
+        return text if node == rows[0].node else map_parts(node, put)
+
+    query = Select((Item(put(typed.guarded_node), "v"),), Derived(rows[0].domain.query, "d"), distinct=True)
+    return replace(typed, domain=KeyDomain(query, origin=TEXTS_OF_TIMES, null=True))

@@ -10,10 +10,8 @@ from dataclasses import field
 from datetime import datetime, time
 
 from dpsql.analysis import select_blocks
-from dpsql.analysis.addable_numbers import keep_addable
 from dpsql.analysis.bound_ladders import Contribution
 from dpsql.analysis.bounds_on_groups import bound_each_group, choose_bound_on_groups
-from dpsql.analysis.call_rules import RULES_BY_NODE
 from dpsql.analysis.compiled_query import CompiledQuery, seal
 from dpsql.analysis.compiler import StatementCompiler
 from dpsql.analysis.constant_cuts import find_constant_cuts
@@ -37,7 +35,7 @@ from dpsql.analysis.group_rules import (
     search_few_groups,
     show_by_units,
 )
-from dpsql.analysis.known_subqueries import KnownSubqueries
+from dpsql.analysis.known_subqueries import KnownSubqueries, find_rule
 from dpsql.analysis.large_domains import (
     SparseDomain,
     count_sparse_groups,
@@ -50,13 +48,13 @@ from dpsql.analysis.outer_query import (
     is_laplace_better,
     may_count_units,
 )
-from dpsql.analysis.period_refusals import check_found_keys
 from dpsql.analysis.released import find_default_rows
 from dpsql.analysis.released.few_groups import find_number_of_few
 from dpsql.analysis.released.released_calls import SORTED_AFTERWARDS, find_cells
 from dpsql.analysis.released.released_numbers import ReleasedAggregate
 from dpsql.analysis.schema_catalog import Catalog
 from dpsql.analysis.statement_plan import BoundSearch, Partitions, Plan, count_candidates
+from dpsql.analysis.unit_periods import check_found_keys
 from dpsql.analysis.whole_tables import (
     choose_cut_of_tables,
     find_cut_values,
@@ -113,7 +111,7 @@ class Draft:
             query.source,
             policy,
             catalog,
-            RULES_BY_NODE,
+            find_rule,
             subqueries,
             now=subqueries.now,
             proofs=subqueries.proofs,
@@ -291,7 +289,7 @@ def state_plan(draft: Draft) -> Plan:
         () if compiler.places_found else _build_searches(compiler, block, kept, partitions, outside=outside),
         block.existence,
         outside=outside,
-        nobodys=find_nobodys(draft.policy, compiler, block.counts),
+        nobodys=find_nobodys(draft.policy, compiler, block.counts, query.tree),
         null_group=any(candidates.domain.null for candidates in block.domains),
         values=block.values,
         left_out=tuple(find_left_out(compiler, count) for count in block.counts),
@@ -311,7 +309,7 @@ def state_plan(draft: Draft) -> Plan:
         closed=compiler.closed,
         addable=None
         if draft.sparse or compiler.ladders or size is None or block.addable is None
-        else keep_addable(block.addable(), kept),
+        else block.addable(kept),
     )
 
 

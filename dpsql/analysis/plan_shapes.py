@@ -19,8 +19,6 @@ import re
 from datetime import date, datetime
 from functools import cache
 
-__all__ = ["is_moment", "shape_of"]
-
 _TEXT = r"'(?:[^']|'')*'"
 _NUMBER = r"CAST\(-?[0-9]{1,19} AS (?:INTEGER|BIGINT|HUGEINT)\)"
 _CONSTANT = rf"(?:{_NUMBER}|(?:DATE |TIMESTAMP )?{_TEXT})"
@@ -34,6 +32,20 @@ def shape_of(sql: str) -> str:
     'SELECT a, round(b, 2) FROM t WHERE a <= CAST(?4 AS BIGINT) AND b IN (?, ?)'
     """
     return _compared().sub(_replace_constants, sql)
+
+
+def omit_constants(sql: str) -> str:
+    """Return the text without texts and whole numbers: a key for texts that may be alike, and nothing else.
+
+    >>> omit_constants("SELECT round(c2, 2) FROM t WHERE a <= 70 AND b = 'x'")
+    'SELECT round(c2, ?) FROM t WHERE a <= ? AND b = ?'
+    """
+    return _every_constant().sub("?", sql)
+
+
+@cache
+def _every_constant() -> re.Pattern[str]:
+    return re.compile(rf"{_TEXT}|\b[0-9]+\b")
 
 
 @cache

@@ -29,12 +29,14 @@ from dpsql.kernel.tree import (
     Constant,
     Derived,
     Expr,
+    InQuery,
     IsNull,
     Item,
     Join,
     Paren,
     Query,
     Range,
+    ScalarQuery,
     Scan,
     Select,
     SetOperation,
@@ -44,6 +46,7 @@ from dpsql.kernel.tree import (
     Values,
     conjunction,
     duckdb_sql,
+    list_tables,
     walk,
 )
 from dpsql.kernel.tree import Column as TreeColumn
@@ -182,6 +185,19 @@ def make_distinct_domain(value: Expr, source: Source, origin: str) -> KeyDomain:
     """Return the domain that consists of the values of an expression over public rows."""
     query = Select((Item(value, "v"),), source, IsNull(value, negated=True), distinct=True)
     return KeyDomain(query, origin=origin)
+
+
+def is_public(policy: Policy, query: Query) -> bool:
+    """Return whether a query reads public tables only."""
+    tables = map(policy.table, list_tables(query))
+    return all(t is not None and t.unit is None for t in tables)
+
+
+def find_public_lists(policy: Policy, conditions: Iterable[Expr]) -> tuple[InQuery, ...]:
+    """Return the conditions by which a value is one of public rows; a list not released yet is none."""
+    lists = (each for each in conditions if isinstance(each, InQuery) and is_public(policy, each.query))
+    unknown = (ScalarQuery, Values)
+    return tuple(each for each in lists if not any(isinstance(n, unknown) for n in walk(each.query)))
 
 
 def cross_join(sources: Sequence[Source]) -> Source:

@@ -14,6 +14,7 @@ from functools import cached_property
 from math import prod
 from typing import TYPE_CHECKING
 
+from dpsql.analysis.facts_of_values import find_part_grain
 from dpsql.analysis.public_domains import cross_join, list_names
 from dpsql.analysis.row_conditions import Condition, KnownRows, substitute_columns
 from dpsql.analysis.schema_catalog import Catalog
@@ -41,10 +42,9 @@ from dpsql.kernel.tree import (
     duckdb_sql,
     facts,
     guarded,
-    mapped,
+    map_parts,
     walk,
 )
-from dpsql.kernel.tree.period_units import LONGER, TRUNCATIONS
 from dpsql.lazy_dataclass import dataclass, replace
 from dpsql.types import BOOLEAN, DATE, INTEGER, NULL
 
@@ -95,7 +95,7 @@ class ColumnParts:
             own = name.partition(".")[2]
             named.setdefault(node, own if isinstance(node, Column) else f"{own}p{len(named)}")
         elif not reads.isdisjoint(self.columns):
-            mapped(node, self._collect)
+            map_parts(node, self._collect)
         return node
 
     def rewrite(self, node: Expr) -> Expr:
@@ -105,7 +105,7 @@ class ColumnParts:
         part = self._named.get(name, {}).get(node) if len(reads) == 1 else None
         if part is not None:
             return Column(name.partition(".")[0], part)
-        return node if reads.isdisjoint(self.columns) else mapped(node, self.rewrite)
+        return node if reads.isdisjoint(self.columns) else map_parts(node, self.rewrite)
 
 
 @dataclasses.dataclass
@@ -137,8 +137,13 @@ class PublicRows:
         base = self.values.base(name)
         if not isinstance(base, Span):
             return base
+        grain = self._find_grain(name)
+        return base.grid(grain) if grain is not None else None
+
+    def _find_grain(self, name: str) -> str | None:
+        """Return the finest grain at which keys read a column of times; None if none reads a grain of it."""
         grains = [GRAINS.index(key.grains[name]) for key in self.keys if name in key.grains]
-        return base.grid(GRAINS[max(grains)]) if grains else None
+        return GRAINS[max(grains)] if grains else None
 
     def _find_atom(self, name: str) -> str | None:
         """Return the item, column or choice that a generated name belongs to; None if it is not public."""
@@ -167,7 +172,7 @@ class PublicRows:
     def _is_usable(self, expr: Expr) -> bool:
         """Return whether a condition means the same on the starts of hours as on all times within them."""
         spans = {n for n in facts(expr).reads if isinstance(self.values.bases.get(n), Span)}
-        return spans.isdisjoint(facts(_without_days(expr)).reads) if spans else True
+        return all(n not in facts(_without_parts(expr, self._find_grain(n) or "day")).reads for n in spans)
 
     def _choose_rows(
         self, joined: frozenset[str], read: frozenset[str], nodes: Sequence[Expr]
@@ -319,11 +324,17 @@ class PublicRows:
         return Select(tuple(Item(e, n) for n, e in listed.items()), Derived(values, table), distinct=True)
 
 
-def _without_days(node: Expr) -> Expr:
-    """Return an expression with a constant in the place of each day, month or longer period of a column."""
+def _without_parts(node: Expr, grain: str) -> Expr:
+    """Return an expression with NULL in the place of what is the same for all times of one grain.
+
+    These are the days of columns, and parts that are read as finely as the grain or less.
+    """
     match node:
         case Cast(Column(), kind) if kind == DATE:
             return Constant(None, NULL)
-        case Apply(form, (Constant(length), Column())) if form.name in TRUNCATIONS and length in LONGER:
-            return Constant(None, NULL)
-    return mapped(node, _without_days)
+        case Apply(form, arguments) if sum(isinstance(a, Column) for a in arguments) == 1:
+            texts = [a.value for a in arguments if isinstance(a, Constant) and isinstance(a.value, str)]
+            own = find_part_grain(form.name, texts) if len(texts) == len(arguments) - 1 else None
+            if own is not None and GRAINS.index(own) <= GRAINS.index(grain):
+                return Constant(None, NULL)
+    return map_parts(node, lambda each: _without_parts(each, grain))

@@ -18,7 +18,6 @@ from dpsql.analysis.aggregate_functions import AGGREGATES, ORDER_DEPENDENT
 from dpsql.analysis.compiler import MAX_NODES, find_cte, function_name, split_words
 from dpsql.analysis.from_tables import NODES_PER_TABLE, find_declared_table
 from dpsql.analysis.public_domains import DP_DOMAIN, put_domains
-from dpsql.analysis.public_limits import check_times, limit_texts
 from dpsql.analysis.scalar_rules import repeat_comparison
 from dpsql.analysis.schema_catalog import Catalog
 from dpsql.errors import Fix, QueryRefused
@@ -89,6 +88,8 @@ def write_public_sql(query: Query, policy: Policy, catalog: Catalog) -> str:
         show_declared_types(tree, catalog, policy)
         placed = copy_tree(tree)  # `write_engine_sql` changes the tree
         sql = write_engine_sql(tree)
+        from dpsql.analysis.public_limits import check_times  # noqa: PLC0415  private statements need none
+
         check_times(source, catalog, placed, sql)
         return sql
 
@@ -138,6 +139,8 @@ def show_declared_types(tree: exp.Expr, catalog: Catalog, policy: Policy) -> Non
 
 def write_engine_sql(tree: exp.Expr) -> str:
     """Return the SQL text of a tree for the schema database; the tree is changed."""
+    from dpsql.analysis.public_limits import limit_texts  # noqa: PLC0415  as above
+
     limit_texts(tree)
     for node in find_nodes(tree, exp.Anonymous):
         name = function_name(node)

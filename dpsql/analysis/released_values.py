@@ -22,17 +22,7 @@ from dpsql.analysis.compiler import Rule, StatementCompiler
 from dpsql.analysis.schema_catalog import Catalog
 from dpsql.analysis.typed_expression import Typed
 from dpsql.kernel import tree
-from dpsql.kernel.tree import (
-    Cast,
-    Constant,
-    Expr,
-    Item,
-    Node,
-    ScalarQuery,
-    Select,
-    Values,
-    replace_nodes,
-)
+from dpsql.kernel.tree import Cast, Constant, Expr, Item, Node, ScalarQuery, Select, Values, replace_nodes
 from dpsql.language import find_nodes
 from dpsql.lazy_dataclass import dataclass
 from dpsql.policy import Policy

@@ -27,6 +27,7 @@ from sqlglot import exp
 from dpsql.analysis.compiled_relation import From, Origin, Owner, Relation, Scope
 from dpsql.analysis.compiler import StatementCompiler
 from dpsql.analysis.facts_of_values import never_null
+from dpsql.analysis.public_domains import find_public_lists, is_public
 from dpsql.analysis.typed_expression import Typed, UnitRole
 from dpsql.errors import QueryRefused
 from dpsql.kernel.tree import (
@@ -39,6 +40,7 @@ from dpsql.kernel.tree import (
     Derived,
     Expr,
     InList,
+    InQuery,
     IsNull,
     Join,
     Not,
@@ -50,8 +52,7 @@ from dpsql.kernel.tree import (
     Try,
     Unnest,
     facts,
-    list_tables,
-    mapped,
+    map_parts,
     walk,
 )
 from dpsql.lazy_dataclass import dataclass, replace
@@ -93,6 +94,8 @@ class KnownRows:
     """Expressions that are not NULL on any counted row."""
     source: Source | None = None
     """The FROM clause; None: nobody asks for it."""
+    lists: tuple[InQuery, ...] = ()
+    """Conditions that an expression is among the values of public tables."""
 
     def keep_present(self, aliases: Iterable[str]) -> KnownRows:
         """Return what is known of the rows from which these items are not missing."""
@@ -161,6 +164,7 @@ def find_known_rows(compiler: StatementCompiler, made: From, where: Expr | None)
         tied=side.tied,
         sure=sure,
         source=made.source,
+        lists=find_public_lists(compiler.policy, (c.expr for c in conditions if not c.unless)),
     )
     return found.keep_present(alias for node in sure if (alias := found.find_item(node)))
 
@@ -171,7 +175,7 @@ def substitute_columns(node: Expr, columns: Mapping[str, Expr]) -> Expr:
         return columns.get(f"{node.table}.{node.name}", node)
     if not facts(node).reads & columns.keys():
         return node
-    return mapped(node, lambda part: substitute_columns(part, columns))
+    return map_parts(node, lambda part: substitute_columns(part, columns))
 
 
 def split_conjuncts(condition: Expr | None) -> list[Expr]:
@@ -181,12 +185,6 @@ def split_conjuncts(condition: Expr | None) -> list[Expr]:
     if isinstance(condition, Binary) and condition.operator == "AND":
         return [*split_conjuncts(condition.left), *split_conjuncts(condition.right)]
     return [] if condition is None else [condition]
-
-
-def is_public(policy: Policy, query: Query) -> bool:
-    """Return whether a query reads public tables only."""
-    tables = map(policy.table, list_tables(query))
-    return all(t is not None and t.unit is None for t in tables)
 
 
 @dataclass(slots=True)
@@ -312,7 +310,7 @@ def _find_operands(condition: Expr) -> tuple[Expr, ...]:
             return (operand,)
         case Binary("=" | "<" | "<=" | ">" | ">=" | "<>", left, right):
             return left, right
-        case InList(operand) | IsNull(operand, negated=True) | Between(operand):
+        case InList(operand) | InQuery(operand) | IsNull(operand, negated=True) | Between(operand):
             return (operand,)
         case Binary("OR"):
             first, *others = _list_alternatives(condition)

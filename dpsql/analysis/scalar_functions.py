@@ -22,16 +22,8 @@ from dpsql.analysis.decimals_of_integers import count_digits_of_call, is_decimal
 from dpsql.analysis.facts_of_values import UTC_PARTS, bounds_of_call, find_call_grains
 from dpsql.analysis.schema_catalog import Catalog
 from dpsql.analysis.total_forms import bound_search_text, compute_in_full, store_integer, widen_integer
-from dpsql.analysis.typed_expression import Typed, UnitRole, join_notes
-from dpsql.kernel.tree import (
-    Apply,
-    Cast,
-    Expr,
-    Form,
-    Interval,
-    duckdb_sql,
-    listed_forms,
-)
+from dpsql.analysis.typed_expression import TEXTS_OF_TIMES, Typed, UnitRole, join_notes
+from dpsql.kernel.tree import Apply, Cast, Expr, Form, Interval, duckdb_sql, listed_forms
 from dpsql.kernel.tree.period_units import LONGER, TRUNCATIONS
 from dpsql.language import StatementText, replace_name
 from dpsql.policy import Assumed
@@ -193,11 +185,12 @@ def compile_call(
         # `strptime` with a time zone in its format returns a type that dpsql does not support.
         raise source.refuse(f"{form.name} does not take this literal", at) from None
     typed = replace(typed, decimal=is_decimal_in_sql(form, arguments)).with_unit(_find_role(form, fitted))
-    if typed.domain or form.name not in UTC_PARTS:
+    of_texts = any(a.domain is not None and a.domain.origin == TEXTS_OF_TIMES for a in fitted)
+    if typed.domain or not (of_texts or form.name in UTC_PARTS):
         return typed
-    from dpsql.analysis.parts_of_times import add_part_domain  # noqa: PLC0415  few calls are on times
+    from dpsql.analysis.parts_of_times import add_part_domain, map_texts  # noqa: PLC0415  few calls are on times
 
-    return add_part_domain(form, fitted, typed)
+    return map_texts(fitted, typed) if of_texts else add_part_domain(form, fitted, typed)
 
 
 def _find_role(form: Form, arguments: Sequence[Typed]) -> UnitRole:
@@ -406,7 +399,9 @@ def _refuse_types(
     wanted = {", ".join(f.arguments).replace("#", "literal ").replace("=", "") for f in fitting}
     shown = [f"{name}({types})" for types in sorted(wanted)]
     hint = "allowed: " + "; ".join(shown[:4]) + ("; ..." if len(shown) > 4 else "")
-    last = forms[0].arguments[-1]
-    if arguments and arguments[0].type == VARCHAR and last in ("DOUBLE", "BIGINT", "DATE"):
+    last, values = forms[0].arguments[-1], [a for a in arguments if a.text is None]
+    if values and values[0].type == VARCHAR and last in ("DOUBLE", "BIGINT", "DATE"):
         hint += f" (CAST to {last})"
+    if name in ("-", "date_diff") and [a.type.name for a in values] == ["TIME", "TIME"]:
+        hint = "EXTRACT(EPOCH FROM b) - EXTRACT(EPOCH FROM a) has the seconds between two times of day"
     return source.refuse(f"{name} is not allowed with ({given})", at, hint)

@@ -11,7 +11,6 @@ from functools import partial, reduce
 
 from sqlglot import exp
 
-from dpsql.analysis import scalar_functions
 from dpsql.analysis.casts import compile_cast
 from dpsql.analysis.compiled_relation import Scope
 from dpsql.analysis.compiler import Rule, StatementCompiler, check_arguments, function_name
@@ -271,7 +270,15 @@ def _neg(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> Typed:
     if value.literal is not None and isinstance(value.literal.value, (int, float)) and value.type != BOOLEAN:
         negative = replace(value, node=Paren(Unary("-", value.node)), literal=Literal(-value.literal.value))
         return replace(negative, bounds=bounds_of_call("neg", [value], value.type))
-    return scalar_functions.compile_call(compiler.source, compiler.catalog, "neg", [value], node)
+    return _compile_call(compiler, "neg", [value], node)
+
+
+def _compile_call(
+    compiler: StatementCompiler, name: str, arguments: Sequence[Typed], node: exp.Expr
+) -> Typed:
+    from dpsql.analysis.scalar_functions import compile_call  # noqa: PLC0415  many statements have no call
+
+    return compile_call(compiler.source, compiler.catalog, name, arguments, node)
 
 
 _OPERATORS = OPERATORS | LIKES | {exp.Pow: "**"}
@@ -284,7 +291,7 @@ def _operator(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> Type
         return _interval_arithmetic(compiler, node, name, a, b)
 
     def call(name: str, arguments: Sequence[Typed]) -> Typed:
-        return scalar_functions.compile_call(compiler.source, compiler.catalog, name, arguments, node)
+        return _compile_call(compiler, name, arguments, node)
 
     found = (compute_remainder(call, a, b) if name == "%" else None) or call(name, [a, b])
     if type(node) in LIKES and b.text is not None and "*" in b.text and not {*"%_"} & {*b.text}:
@@ -322,7 +329,7 @@ def make_call_rule(name: str, *parts: str) -> Callable[[StatementCompiler, exp.E
     def compile_call(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> Typed:
         nodes = [node.args[part] for part in parts if node.args.get(part) is not None]
         arguments = [compiler.expression(n, scope) for n in nodes]
-        return scalar_functions.compile_call(compiler.source, compiler.catalog, name, arguments, node)
+        return _compile_call(compiler, name, arguments, node)
 
     return compile_call
 
@@ -337,7 +344,7 @@ def _concatenation(compiler: StatementCompiler, node: exp.Expr, scope: Scope) ->
     values = [compiler.expression(each, scope) for each in (node.this, node.expression)]
     if VARCHAR in (values[0].type, values[1].type):
         values = write_texts(values)
-    return scalar_functions.compile_call(compiler.source, compiler.catalog, "||", values, node)
+    return _compile_call(compiler, "||", values, node)
 
 
 _BINARY = frozenset({"this", "expression"})

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import partial
+from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
@@ -38,7 +39,6 @@ from dpsql.analysis.row_conditions import Names, find_fact_names, find_fixed_val
 from dpsql.analysis.scalar_rules import compile_condition
 from dpsql.analysis.typed_expression import UNKNOWN, Typed, UnitRole, tells_units
 from dpsql.analysis.where_ranges import narrow_expression, narrow_rows
-from dpsql.analysis.window_functions import Hoist
 from dpsql.errors import with_article
 from dpsql.kernel.tree import Binary, Constant, Derived, Expr, OrderTerm, Paren, Select
 from dpsql.kernel.tree import columns as columns_of
@@ -46,6 +46,9 @@ from dpsql.kernel.tree import items as items_of
 from dpsql.language import MARK, StatementText, copy_tree, find_nodes, title_of, walk_tree
 from dpsql.policy import fold
 from dpsql.types import INTEGER
+
+if TYPE_CHECKING:
+    from dpsql.analysis.window_functions import Hoist
 
 _KNOWN = frozenset(
     {"expressions", "from_", "joins", "where", "group", "having", "distinct", "with_"}
@@ -178,7 +181,11 @@ def _compile_select(
     if node.args.get("having") is not None:
         raise compiler.source.refuse("HAVING needs a GROUP BY", node.args["having"])
     windows = _count_windows(node)
-    hoist = Hoist.over(compiler, source, where, windows, facts) if windows else None
+    hoist: Hoist | None = None
+    if windows:
+        from dpsql.analysis import window_functions  # noqa: PLC0415  few blocks have any
+
+        hoist = window_functions.Hoist.over(compiler, source, where, windows, facts)
     scope = hoist.scope if hoist is not None else source.scope.copy()
     if hoist is not None:
         known = hoist.move_known(known)

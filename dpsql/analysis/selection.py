@@ -82,6 +82,20 @@ def read_threshold(node: exp.Expr, *, whole: bool = True) -> tuple[exp.Expr, Fra
     return left, value
 
 
+def is_one_number(
+    parsed: tuple[Selection, list[exp.Expr], list[exp.Expr]] | None, calls: list[exp.Expr]
+) -> bool:
+    """Return whether a statement releases a single number, of one group or of all groups together."""
+    selects = parsed is None or not isinstance(parsed[0], (Scalar, AllGroups))
+    return bool(calls) and not selects and all(call == calls[0] for call in calls)
+
+
+def find_ordering(selection: Selection) -> int | None:
+    """Return the place of the number that orders the groups or is compared; None if there is none."""
+    best = selection.best if isinstance(selection, TopPerPartition) else selection
+    return getattr(best, "count", None)
+
+
 @dataclass(slots=True)
 class _Parser:
     compiler: StatementCompiler

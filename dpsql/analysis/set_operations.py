@@ -17,16 +17,7 @@ from dpsql.analysis.schema_catalog import Catalog
 from dpsql.analysis.typed_expression import Bounds, KeyDomain, Span, Typed, UnitRole, join_spans, tells_units
 from dpsql.errors import QueryRefused
 from dpsql.kernel import tree
-from dpsql.kernel.tree import (
-    Cast,
-    Column,
-    Constant,
-    Derived,
-    Expr,
-    Item,
-    Select,
-    SetOperation,
-)
+from dpsql.kernel.tree import Cast, Column, Constant, Derived, Expr, Item, Select, SetOperation
 from dpsql.language import StatementText
 from dpsql.types import NULL, SqlType
 

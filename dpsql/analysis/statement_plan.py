@@ -13,7 +13,6 @@ from fractions import Fraction
 from math import gcd, lcm
 from typing import TYPE_CHECKING, Literal
 
-from dpsql.analysis.addable_numbers import AddableNumbers
 from dpsql.analysis.bound_ladders import ConstantCut, CutValues, Ladder, LeftOut
 from dpsql.analysis.compiled_query import CompiledQuery
 from dpsql.analysis.compiled_relation import Owner
@@ -35,6 +34,8 @@ from dpsql.types import SqlType
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+    from dpsql.analysis.addable_numbers import AddableNumbers
 
 
 def count_candidates(k: int, options: Options) -> int:

@@ -14,12 +14,11 @@ from sqlglot import exp
 from dpsql.analysis import aggregate_functions, select_blocks
 from dpsql.analysis.aggregate_functions import is_aggregate
 from dpsql.analysis.block_groups import list_group_nodes
-from dpsql.analysis.call_rules import RULES_BY_NODE
 from dpsql.analysis.casts import make_canonical
 from dpsql.analysis.compiled_relation import Block, Cte, From, Scope
 from dpsql.analysis.compiler import StatementCompiler
 from dpsql.analysis.from_joins import compile_from
-from dpsql.analysis.known_subqueries import KnownSubqueries
+from dpsql.analysis.known_subqueries import KnownSubqueries, find_rule
 from dpsql.analysis.public_domains import DECLARED_MARK, DP_DOMAIN, read_select_distinct
 from dpsql.analysis.released import find_default
 from dpsql.analysis.schema_catalog import Catalog
@@ -286,7 +285,7 @@ class Provenance:
     def make_compiler(self) -> StatementCompiler:
         """Return a new compiler of the statement; what it compiles is dropped."""
         return StatementCompiler(
-            self.source, self.policy, self.catalog, RULES_BY_NODE, self.subqueries, now=self.subqueries.now
+            self.source, self.policy, self.catalog, find_rule, self.subqueries, now=self.subqueries.now
         )
 
     def list_ctes(self, node: exp.Expr, outer: tuple[Cte, ...]) -> tuple[Cte, ...]:

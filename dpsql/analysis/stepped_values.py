@@ -39,7 +39,7 @@ from dpsql.kernel.tree import (
     Unary,
     duckdb_sql,
     facts,
-    mapped,
+    map_parts,
     walk,
 )
 from dpsql.lazy_dataclass import dataclass
@@ -112,12 +112,7 @@ def _list_steps(
 
 
 def _find_capped_values(
-    catalog: Catalog,
-    node: Expr,
-    step: Expr,
-    column: Typed,
-    known: KnownRows,
-    compared: Sequence[Comparison],
+    catalog: Catalog, node: Expr, step: Expr, column: Typed, known: KnownRows, compared: Sequence[Comparison]
 ) -> KeyDomain | None:
     """Return the values of a key whose number has one end, where LEAST or GREATEST cuts it beyond some step.
 
@@ -227,7 +222,7 @@ def _find_steps(node: Expr) -> list[Expr]:
         found.extend(_find_steps(part))
         return part
 
-    mapped(node, find)
+    map_parts(node, find)
     return [node] if _is_stepped(node) and all(isinstance(each, Column) for each in found) else found
 
 
@@ -342,4 +337,4 @@ def _find_size(catalog: Catalog, step: Expr) -> int | None:
 
 def _put(node: Expr, step: Expr, value: Expr) -> Expr:
     """Return an expression with a value in the place of a step."""
-    return value if node == step else mapped(node, lambda part: _put(part, step, value))
+    return value if node == step else map_parts(node, lambda part: _put(part, step, value))

@@ -21,7 +21,6 @@ from sqlglot import exp
 
 from dpsql.analysis import select_blocks
 from dpsql.analysis.bound_ladders import ROWS, UNDECLARED_GROUPS, groups_by, total_of
-from dpsql.analysis.call_rules import RULES_BY_NODE
 from dpsql.analysis.compiled_query import CompiledQuery, seal
 from dpsql.analysis.compiled_relation import From, select_list
 from dpsql.analysis.compiler import StatementCompiler
@@ -29,6 +28,7 @@ from dpsql.analysis.facts_of_values import bounds_of_column
 from dpsql.analysis.from_joins import compile_from
 from dpsql.analysis.grids import grid_of, prepare_for_search
 from dpsql.analysis.group_rules import find_undeclared_keys
+from dpsql.analysis.known_subqueries import find_rule
 from dpsql.analysis.large_domains import count_groups
 from dpsql.analysis.outer_query import compile_outer_query
 from dpsql.analysis.released import HIGHEST, HIGHEST_ROWS, find_power
@@ -140,7 +140,7 @@ def compile_unit_measure(
 def _compile_parsed_measure(
     policy: Policy, catalog: Catalog, table: Table, column: str | None, query: Query
 ) -> UnitMeasure:
-    compiler = StatementCompiler(query.source, policy, catalog, RULES_BY_NODE, select_blocks.compile_query)
+    compiler = StatementCompiler(query.source, policy, catalog, find_rule, select_blocks.compile_query)
     assert isinstance(query.tree, exp.Select)  # noqa: S101  as written
     made = compile_from(compiler, query.tree, (), 1)
     if made.owner is None or made.unit is None:
@@ -244,7 +244,7 @@ def compile_value_measure(
 def _compile_parsed_values(
     policy: Policy, catalog: Catalog, table: Table, column: str, rows: int, query: Query
 ) -> ValueMeasure:
-    compiler = StatementCompiler(query.source, policy, catalog, RULES_BY_NODE, select_blocks.compile_query)
+    compiler = StatementCompiler(query.source, policy, catalog, find_rule, select_blocks.compile_query)
     assert isinstance(query.tree, exp.Select)  # noqa: S101  as written
     made = compile_from(compiler, query.tree, (), 1)
     bounds = find_declared_bounds(catalog, table, column)
@@ -291,7 +291,7 @@ def _compile_parsed_groups(
 ) -> UnitMeasure:
     if table.public:
         raise ProgrammingError(f"{table.name} is public: nothing in it is bounded")
-    compiler = StatementCompiler(query.source, policy, catalog, RULES_BY_NODE, select_blocks.compile_query)
+    compiler = StatementCompiler(query.source, policy, catalog, find_rule, select_blocks.compile_query)
     block = compile_outer_query(compiler, query)
     owner, listed = block.source.owner, ", ".join(columns)
     assert owner is not None  # noqa: S101  the table is private

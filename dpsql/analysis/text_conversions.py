@@ -6,7 +6,7 @@ text may have, where these are declared or public.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import sqlglot
@@ -22,6 +22,7 @@ _FAILING = frozenset(
 """Functions whose first argument is a text that may be none of theirs: they fail then."""
 _KEEP_COLUMNS = ("LOGICAL_FILTER", "LOGICAL_ORDER_BY", "LOGICAL_LIMIT", "LOGICAL_DISTINCT", "LOGICAL_TOP_N")
 _JOINS = ("INNER", "LEFT", "RIGHT", "OUTER")
+_PRODUCTS = ("LOGICAL_CROSS_PRODUCT",)
 _TEXT = "VARCHAR"
 
 _Origin = tuple[bool, str, str] | None
@@ -52,17 +53,30 @@ def find_conversions(plans: list[dict[str, Any]], sql: str) -> tuple[TextConvers
     """Return the conversions of texts in bound plans, without those that give NULL where they fail."""
     found: list[TextConversion] = []
     for each in plans:
-        _read(each, sql.encode(), found)
+        _read(each, sql.encode(), found, {})
     return tuple(dict.fromkeys(found))
 
 
-def _read(node: dict[str, Any], sql: bytes, found: list[TextConversion]) -> list[_Origin] | None:
-    """Add the conversions of an operator and of those below; return the origins of its columns, if known."""
-    below = [_read(child, sql, found) for child in node.get("children") or []]
+def _read(
+    node: dict[str, Any], sql: bytes, found: list[TextConversion], ctes: Mapping[int, list[_Origin] | None]
+) -> list[_Origin] | None:
+    """Add the conversions of an operator and of those below; return the origins of its columns, if known.
+
+    `ctes` has those of common table expressions around, by their numbers.
+    """
+    below = list[list[_Origin] | None]()
+    kind = node.get("type")
+    for child in node.get("children") or []:
+        if kind == "LOGICAL_MATERIALIZED_CTE" and below:
+            ctes = {**ctes, node.get("table_index", -1): below[0]}
+        below.append(_read(child, sql, found, ctes))
+    joined = (kind == "LOGICAL_COMPARISON_JOIN" and node.get("join_type") in _JOINS) or kind in _PRODUCTS
     known = None if None in below else [origin for each in below for origin in each or ()]
     own = {name: value for name, value in node.items() if name != "children"}
-    kind, of = node.get("type"), known if len(below) < 2 else None  # conditions of joins number them apart
-    found += (made for each in _expressions(own) if (made := _convert(each, of, sql)) is not None)
+    sides = own.pop("conditions", []) if joined else []  # each side of one reads the columns of its child
+    read = [(side[name], of) for side in sides for name, of in zip(("left", "right"), below, strict=True)]
+    for part, of in [*read, (own, known if len(below) < 2 else None)]:
+        found += (made for each in _expressions(part) if (made := _convert(each, of, sql)) is not None)
     if kind == "LOGICAL_GET":
         data, names = node.get("function_data") or {}, node.get("names") or []
         public, table = data.get("catalog") != "temp", data.get("table")
@@ -79,7 +93,13 @@ def _read(node: dict[str, Any], sql: bytes, found: list[TextConversion]) -> list
         return None
     if kind == "LOGICAL_WINDOW" and known is not None:
         return [*known, *(None for _ in node["expressions"])]
-    joined = kind == "LOGICAL_COMPARISON_JOIN" and node.get("join_type") in _JOINS
+    if kind == "LOGICAL_UNION" and known is not None:
+        branches = zip(*(each or () for each in below), strict=True)
+        return [each[0] if len(set(each)) == 1 else None for each in branches]
+    if kind == "LOGICAL_MATERIALIZED_CTE":
+        return below[-1]
+    if kind == "LOGICAL_CTE_REF":
+        return ctes.get(node.get("cte_index", -2))
     return known if joined or kind in _KEEP_COLUMNS else None
 
 

@@ -50,7 +50,7 @@ from dpsql.kernel.tree import (
     Try,
     Unary,
     facts,
-    mapped,
+    map_parts,
 )
 from dpsql.kernel.tree.forms import NEAR, text_up_to
 from dpsql.language import MARK, StatementText
@@ -114,7 +114,7 @@ def expand_form(node: Apply) -> Expr:
 def _fill_arguments(node: Expr, arguments: Sequence[Expr]) -> Expr:
     if isinstance(node, Argument):
         return arguments[node.place]
-    return mapped(node, lambda part: _fill_arguments(part, arguments))
+    return map_parts(node, lambda part: _fill_arguments(part, arguments))
 
 
 def _read_node(tree: exp.Expr) -> Expr:

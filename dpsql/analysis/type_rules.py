@@ -10,18 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import lru_cache
 
-from dpsql.types import (
-    BIGINT,
-    BOOLEAN,
-    DATE,
-    DOUBLE,
-    HUGEINT,
-    INTERVAL,
-    NULL,
-    TIMESTAMP,
-    VARCHAR,
-    SqlType,
-)
+from dpsql.types import BIGINT, BOOLEAN, DATE, DOUBLE, HUGEINT, INTERVAL, NULL, TIMESTAMP, VARCHAR, SqlType
 
 LITERAL = "INTEGER_LITERAL"
 _ORDER = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT")

@@ -226,6 +226,10 @@ TRUTH = Bounds(Fraction(0), Fraction(1))
 """The bounds of BOOLEAN values as numbers."""
 
 
+TEXTS_OF_TIMES = "texts of times"
+"""The origin of the texts that a time can have, whatever its year."""
+
+
 def count_seconds(grain: str) -> int:
     """Return the seconds of a grain of time."""
     return _MICROSECONDS[grain] // 1_000_000

@@ -34,7 +34,7 @@ from dpsql.kernel.tree import (
     Try,
     Window,
     facts,
-    mapped,
+    map_parts,
     walk,
 )
 from dpsql.kernel.tree.forms import listed_forms
@@ -106,7 +106,7 @@ def write_boundaries(node: Expr) -> Expr:
             if length in LONGER["month"]:
                 cut = (_truncate_date(str(length), each, form.arguments[1]) for each in (start, end))
                 return Apply(form, (unit, *map(write_boundaries, cut)))
-    return mapped(node, write_boundaries)
+    return map_parts(node, write_boundaries)
 
 
 def _truncate_date(length: str, date: Expr, kind: str) -> Expr:
@@ -217,7 +217,7 @@ def _expand(node: Expr, places: Mapping[str, Expr]) -> Expr:
     """Return an expression with what columns are made of, also in what windows are over."""
     if isinstance(node, Column):
         return places.get(f"{node.table}.{node.name}", node)
-    return mapped(node, lambda part: _expand(part, places))
+    return map_parts(node, lambda part: _expand(part, places))
 
 
 def _list_names(node: Expr) -> list[str]:
@@ -240,7 +240,7 @@ def _settle(node: Expr, unit: Expr | None, *, alone: bool) -> Expr:
             return node
         case Window() | Aggregate():
             return node if isinstance(node, Window) else Constant(None, NULL)
-    return mapped(node, lambda part: _settle(part, unit, alone=alone))
+    return map_parts(node, lambda part: _settle(part, unit, alone=alone))
 
 
 def _find_first(order: tuple[OrderTerm, ...]) -> Aggregate:

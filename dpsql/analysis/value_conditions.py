@@ -26,7 +26,7 @@ from dpsql.kernel.tree import (
     Try,
     conjunction,
     duckdb_sql,
-    mapped,
+    map_parts,
     parts,
 )
 from dpsql.kernel.tree.exact import whole
@@ -206,7 +206,7 @@ def _put(expr: Expr, column: Column, value: Column) -> Expr:
     """Return an expression with another column in the place of one."""
     if expr == column:
         return value
-    made: Expr = expr if isinstance(expr, Column) else mapped(expr, lambda each: _put(each, column, value))
+    made: Expr = expr if isinstance(expr, Column) else map_parts(expr, lambda each: _put(each, column, value))
     return made
 
 

@@ -18,12 +18,13 @@ from fractions import Fraction
 from dpsql.analysis.compiled_relation import From
 from dpsql.analysis.compiler import StatementCompiler
 from dpsql.analysis.facts_of_values import bounds_of
-from dpsql.analysis.public_domains import BOOLEANS, make_domain
+from dpsql.analysis.public_domains import BOOLEANS, make_distinct_domain, make_domain
 from dpsql.analysis.row_conditions import Condition, KnownRows, substitute_columns
 from dpsql.analysis.schema_catalog import Catalog
 from dpsql.analysis.total_forms import is_same_integer
 from dpsql.analysis.typed_expression import MAX_LISTED, Bounds, KeyDomain, Span, Typed, bounds_of_constant
 from dpsql.kernel.tree import (
+    Apply,
     Binary,
     Cast,
     Column,
@@ -147,7 +148,12 @@ def find_range(
     if sql_type.name == "DATE":
         each = Cast(Binary("+", Constant(_EPOCH, DATE), Cast(i, INTEGER)), DATE)
     every = Range(first, max(first, last + 1))
-    query = Select((Item(each, "v"), Item(i, "o")), every, IsNull(each, negated=True))
+    rows: Expr = IsNull(each, negated=True)
+    inner = node.operand if isinstance(node, Try) else node
+    if isinstance(inner, Apply) and inner.form.name == "date_trunc":  # first days are their own
+        first_day = replace(inner, arguments=(*inner.arguments[:-1], each))
+        rows = Binary("=", first_day, each)
+    query = Select((Item(each, "v"), Item(i, "o")), every, rows)
     return KeyDomain(query, ordered=True, origin=ORIGIN, complete=True)
 
 
@@ -232,7 +238,7 @@ def find_values_of_key(
         return None if span is None else span.integers(key.type)
     if key.type == BOOLEAN:
         return BOOLEANS
-    counted = key.type.integer and key.domain is None
+    counted = (key.type.integer or key.type.name == "DATE") and key.domain is None
     return find_range(catalog, node, key.type, found) if counted else key.domain
 
 
@@ -248,13 +254,14 @@ class ColumnValues:
     """What is known so far; of a range that is too long for a list, the range."""
 
     def exact(self, name: str) -> KeyDomain | None:
-        """Return the values of a private column: listed in WHERE, declared, or between two bounds."""
+        """Return the values of a private column, if they are public and a list."""
         if name not in self.bases:
             column = self.known.columns[name]
             self.bases[name] = (
                 find_list(column.node, column.type, self.compared)
                 or self._find_declared(column)
                 or (BOOLEANS if column.type == BOOLEAN else None)
+                or self._find_public_list(column)
                 or self._find_between(column)
                 or find_span(self.catalog, column, self.compared)
             )
@@ -273,6 +280,15 @@ class ColumnValues:
         there = Paren(Binary("OR", Paren(known), Paren(IsNull(Column("e", "v")))))
         beyond = Select((Item(Column("e", "v")),), Derived(every.query, "e"), Paren(Not(there)))
         return domain if self.catalog.count(duckdb_sql(beyond)) else replace(domain, complete=True)
+
+    def _find_public_list(self, column: Typed) -> KeyDomain | None:
+        """Return the values that a query of public tables lists: `page IN (SELECT page FROM pages)`."""
+        for listed in self.known.lists:
+            rows = listed.query
+            if listed.operand == column.node and isinstance(rows, Select) and rows.source is not None:
+                domain = make_distinct_domain(rows.items[0].expr, rows.source, "the list in WHERE")
+                return replace(domain, complete=True)
+        return None
 
     def _find_between(self, column: Typed) -> KeyDomain | None:
         """Return what conditions leave of all integers or days, or of a long range, if that is a list."""

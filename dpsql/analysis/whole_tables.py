@@ -23,7 +23,13 @@ from dpsql.analysis.bound_ladders import (
     groups_by,
     total_of,
 )
-from dpsql.analysis.compiler import StatementCompiler, find_cte, list_conjuncts
+from dpsql.analysis.compiler import (
+    StatementCompiler,
+    find_cte,
+    list_conjuncts,
+    list_declared_tables,
+    list_equated_columns,
+)
 from dpsql.analysis.large_domains import count_groups
 from dpsql.analysis.public_domains import Candidates
 from dpsql.analysis.released import find_ladder_groups
@@ -33,9 +39,9 @@ from dpsql.analysis.released.unit_counts import BoundedRows, Units, UnitsOfFew, 
 from dpsql.analysis.schema_catalog import Catalog
 from dpsql.analysis.typed_expression import Typed
 from dpsql.kernel.tree import Column
-from dpsql.language import Cut, Options, Selection, TopK
+from dpsql.language import Cut, Options, Selection, TopK, find_nodes
 from dpsql.lazy_dataclass import dataclass
-from dpsql.policy import Policy, Table, UnitRow, fold
+from dpsql.policy import Policy, Table, UnitRow, UnitVia, fold
 
 _PLAIN = {"expressions", "from_", "with_", "where", "joins"}
 """The parts of a SELECT that may drop no row; the last two are looked at."""
@@ -277,20 +283,53 @@ def find_cut_values(compiler: StatementCompiler, count: ReleasedAggregate) -> Cu
 
 
 def find_nobodys(
-    policy: Policy, compiler: StatementCompiler, counts: Iterable[ReleasedAggregate]
+    policy: Policy, compiler: StatementCompiler, counts: Iterable[ReleasedAggregate], tree: exp.Expr
 ) -> tuple[str, ...]:
     """Return which rows of the statement's tables have no unit, in words; nothing of those that have none.
 
-    COUNT(DISTINCT unit) of one private table counts none of these in SQL either.
+    COUNT(DISTINCT unit) of one private table counts none of these in SQL either, and an inner join that
+    equates the column of the unit has none of them.
     """
     tables = [each for name in sorted(compiler.used) if (each := policy.table(name)) and not each.public]
     if len(tables) == 1 and all(type(p) in (Units, UnitsOfFew) for count in counts for p in count.parts):
         return ()
+    joined = _list_joined(policy, tree) if len(tables) > 1 else ()
     return tuple(
         text
         for table in tables
-        if (text := table.describe_nobodys(partial(compiler.catalog.not_null, table.name)))
+        if table.name not in joined
+        and (text := table.describe_nobodys(partial(compiler.catalog.not_null, table.name)))
     )
+
+
+def _list_joined(policy: Policy, tree: exp.Expr) -> list[str]:
+    """Return the tables, each read once, of which joins keep no row that has no unit.
+
+    Inner joins, and LEFT JOIN of the table itself, whose conditions equate the column of its unit, or that
+    which leads to its parent with the parent's.
+    """
+    joins = tree.args.get("joins") or () if isinstance(tree, exp.Select) else ()
+    if not isinstance(tree, exp.Select) or any(join.side not in ("", "LEFT") for join in joins):
+        return []
+    names, found = [fold(table.name) for table in find_nodes(tree, exp.Table)], list[str]()
+    declared = list_declared_tables(policy, tree)
+    tables = {fold(node.alias_or_name): t for node, t in declared if names.count(fold(node.name)) == 1}
+    for join in joins:
+        conditions = list_conjuncts(join.args.get("on"))
+        for name in (join.args.get("using") or ()) if len(declared) == len(joins) + 1 == 1 + 1 else ():
+            sides = (exp.column(name.copy(), table=node.alias_or_name) for node, _ in declared)
+            conditions.append(exp.EQ(**dict(zip(("this", "expression"), sides, strict=True))))
+        for one, other in list_equated_columns(conditions):
+            table, parent = tables.get(fold(one.table)), tables.get(fold(other.table))
+            kept = join.side and fold(one.table) != fold(join.this.alias_or_name)
+            if table is None or kept or join.kind not in ("", "INNER", "OUTER"):
+                continue
+            unit, leads = table.unit, [*map(fold, table.unit_columns)] == [fold(one.name)]
+            if isinstance(unit, UnitVia):
+                named = (unit.table, fold(unit.column), fold(unit.via))
+                leads = parent is not None and (parent.name, fold(other.name), fold(one.name)) == named
+            found += [table.name] if leads else []
+    return found
 
 
 def find_units_at_least(policy: Policy, compiler: StatementCompiler) -> int | None:

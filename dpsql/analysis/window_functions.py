@@ -26,9 +26,9 @@ from dpsql.analysis.compiler import (
     read_whole_number,
 )
 from dpsql.analysis.conversions import cast
-from dpsql.analysis.period_refusals import refuse_totals
 from dpsql.analysis.row_conditions import KnownRows, Names, is_fact, substitute_columns
 from dpsql.analysis.typed_expression import Typed, UnitRole, tells_units
+from dpsql.analysis.unit_periods import refuse_totals
 from dpsql.kernel import tree
 from dpsql.kernel.tree import (
     Aggregate,

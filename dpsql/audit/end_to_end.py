@@ -46,8 +46,6 @@ from dpsql.policy.part_declarations import MOST_EPSILON
 from dpsql.session import Session
 from dpsql.session_api import StatementResult
 
-__all__ = ["Audited", "Neighbour", "audit_statements", "neighbour", "private_statements"]
-
 
 @dataclass(frozen=True, slots=True)
 class Neighbour:

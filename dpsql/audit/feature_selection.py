@@ -35,8 +35,6 @@ from dpsql.audit.features import (
 from dpsql.audit.runs import Outputs
 from dpsql.lazy_dataclass import dataclass
 
-__all__ = ["LabelFeature", "NumberFeature", "label_features", "number_features", "row_features"]
-
 _COMBINED_LOOK = 1 << 12
 """Runs of each sample used to choose the combinations."""
 

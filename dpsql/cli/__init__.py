@@ -53,8 +53,6 @@ if TYPE_CHECKING:
 
     from dpsql.session_api import AnalystSession
 
-__all__ = ["main"]
-
 
 def open_session(settings: CliSettings) -> AnalystSession:
     """Open a session on the database of the policy, or on a server."""

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from dpsql.ledger import Ledger, Opening
     from dpsql.policy import Policy
-    from dpsql.remote import Target
+    from dpsql.remote.server_target import Target
     from dpsql.session_api import AnalystSession
 
 
@@ -154,8 +154,7 @@ def server_of(ctx: click.Context, options: Mapping[str, Any]) -> Target | None:
             raise click.UsageError("with -h, -p is the server's port: the policy lies on the server")
         port = int(options["policy"])
     from dpsql.errors import InterfaceError
-    from dpsql.remote import Target
-    from dpsql.remote.server_target import PORT
+    from dpsql.remote.server_target import PORT, Target
 
     try:
         return Target(

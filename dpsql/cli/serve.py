@@ -214,7 +214,8 @@ def mcp_command(
 
 
 def _over_server(url: str, free: Fraction, person: Fraction | None) -> None:
-    from dpsql.remote import RemoteSession, Target, find_password
+    from dpsql.remote import RemoteSession
+    from dpsql.remote.server_target import Target, find_password
     from dpsql.serve.mcp.tools import serve_one
     from dpsql.serve.statement_service import RemoteService
 

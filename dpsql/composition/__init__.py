@@ -12,21 +12,19 @@
                           stand for quantiles, ``tiles_of_rows`` NTILE over all rows,
                           ``values_of_rows`` subqueries over private rows, ``values_by_key`` those of
                           all rows with the key of a row, ``found_values`` lists of values,
-                          ``different_rows`` SELECT DISTINCT, ``whole_partitions`` that of windows,
-                          ``joined_keys`` joins with released groups by their key,
-                          ``counted_groups`` numbers of groups, which ``groups_of_sets`` finds in set
+                          ``different_rows`` SELECT DISTINCT, ``joined_keys`` joins with released groups
+                          by their key, ``counted_groups`` numbers of groups, which it finds in set
                           operations and ``groups_of_joins`` in joins, ``sums_of_first_rows`` sums over the
-                          first rows in an order, ``largest_groups`` those with
-                         the largest number by HAVING, ``lists_of_values`` MODE, STRING_AGG and lists of
-                         quantiles
+                          first rows in an order, ``respelled_groups`` groups by
+                          DISTINCT of windows and the largest one by HAVING, ``lists_of_values`` MODE,
+                          STRING_AGG and lists of quantiles
 ``checked_numbers``       what a CHECK statement counts, ``planned_answers`` what it answers;
                           ``asked_checks`` asks one check of a lasting stream, ``asked_questions`` one
                           question of exact answers, ``first_stable`` lists of statements of which one is
                           answered exactly; ``stream_parts`` has the parts of units that a stream is of;
                           ``model_numbers`` has what models expect, ``boards`` makes checks of scores that
                           are compared with the best; ``prepared_streams`` prepares statements of streams,
-                          ``opened_streams`` has what the ledger keeps of them, ``explained_streams`` is
-                          EXPLAIN of them
+                          also of what the ledger keeps of them, ``explained_streams`` is EXPLAIN of them
 ``block``                 divides a release block into what is counted and a SELECT over the released rows;
                           ``block_clauses`` reads HAVING, QUALIFY, ORDER BY and LIMIT, ``block_columns``
                           what they name
@@ -42,16 +40,15 @@
 ``derived``               the errors of columns that are computed from released numbers: ``hidden_columns``
                           and ``tracing`` follow them to terms of these (``released_terms``) by
                           ``expressions``, from which ``derived_columns`` computes intervals by the
-                          laws of ``answer_numbers``, with ``cut_shifts`` where bounds have cut several
+                          laws of ``answer_numbers``
 ``selected``              of which releases the outer query shows rows because of their noise;
                           ``selecting`` follows it through its tree
 ``explain``               EXPLAIN, in ``release_words``; ``show_describe`` SHOW, DESCRIBE, columns of
                           answers
-``refusals``              what a refused statement is told; ``rewrites`` searches what would be accepted, for
-                          ``offered_statements``, also by the words of a question (``asked_words``),
+``refusals``              what a refused statement is told; ``rewrites`` searches what would be accepted,
+                          also by the words of a question (``asked_words``),
                           ``unbound_statements`` why one does not bind; ``open_parameters`` the types of a
-                          statement's parameters;
-                          ``refused_with_periods`` what is refused where units are of one period each
+                          statement's parameters
 ========================  ===============================================================================
 """
 

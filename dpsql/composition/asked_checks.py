@@ -12,7 +12,7 @@ import pyarrow as pa
 from dpsql.composition.checked_numbers import Expected, bound_of, expected_of, statistic_of
 from dpsql.composition.composed_statements import run_composed
 from dpsql.composition.model_numbers import state_of
-from dpsql.composition.planned_answers import CheckPlanner, plan_answer
+from dpsql.composition.planned_answers import StatementPlanner, plan_answer
 from dpsql.composition.prepared import PreparedComposed
 from dpsql.composition.running import count_and_run
 from dpsql.composition.stream_parts import parts_of_stream
@@ -39,7 +39,7 @@ class AskedCheck:
 
     def __init__(
         self,
-        planner: CheckPlanner,
+        planner: StatementPlanner,
         prepared: PreparedCheck,
         opened: OpenChecks,
         last: pa.Table | None,

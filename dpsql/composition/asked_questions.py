@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from dpsql.analysis import complete_options
 from dpsql.composition.checked_numbers import plan_stream
-from dpsql.composition.planned_answers import CheckPlanner
+from dpsql.composition.planned_answers import StatementPlanner
 from dpsql.composition.planned_count import PlannedCount
 from dpsql.composition.prepared import PreparedQuestion
 from dpsql.composition.stream_parts import parts_of_stream
@@ -68,7 +68,7 @@ def opened_stable(stream: StoredStream) -> OpenStable:
     return OpenStable(source, terms.name, charge.epsilon, terms.misses, delta=delta, questions=questions)
 
 
-def prepare_question(planner: CheckPlanner, ask: Ask, engines: Engines) -> PreparedQuestion:
+def prepare_question(planner: StatementPlanner, ask: Ask, engines: Engines) -> PreparedQuestion:
     """Analyse a question; refuse what has no distance. Nothing is read or charged."""
     query = ask.query
     for name, at in query.options.at.items():

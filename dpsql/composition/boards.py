@@ -11,17 +11,18 @@ from __future__ import annotations
 from dataclasses import replace
 from fractions import Fraction
 from math import inf
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
 from dpsql.analysis.public_statements import put_views
 from dpsql.composition.asked_checks import AskedCheck
 from dpsql.composition.checked_numbers import bound_of, prepare_check
-from dpsql.composition.planned_answers import CheckPlanner
+from dpsql.composition.planned_answers import StatementPlanner
 from dpsql.errors import ProgrammingError
 from dpsql.estimates.board_scores import find_mean
-from dpsql.language import Check, Expectation, OpenBoard, OpenChecks, OpenHoldout, Query, Submission
+from dpsql.language import Check, Expectation, OpenChecks, Query
+from dpsql.language.board_statements import OpenBoard, OpenHoldout, Submission
 from dpsql.lazy_dataclass import dataclass
 from dpsql.release.check_answers import CheckAnswer
 
@@ -35,18 +36,6 @@ if TYPE_CHECKING:
 
 DIGITS: Final = 18
 """How many decimals a best has: so many can stand in a statement."""
-
-
-class BoardPlanner(CheckPlanner, Protocol):
-    """The part of a planner that boards use."""
-
-    @property
-    def analyst(self) -> str:
-        """The analyst whose boards and other streams the planner finds."""
-
-    @property
-    def database(self) -> Database:
-        """The database with its ledger."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +77,7 @@ def refuse_without_board(name: str) -> ProgrammingError:
     )
 
 
-def expect_best(planner: BoardPlanner, check: Check) -> Check:
+def expect_best(planner: StatementPlanner, check: Check) -> Check:
     """Return a submission as a check against the board's present best; other checks unchanged."""
     stream = planner.database.ledger.streams.find(planner.analyst, check.name)
     if stream is not None and stream.state != "open":
@@ -124,7 +113,7 @@ def expect_best(planner: BoardPlanner, check: Check) -> Check:
     )
 
 
-def prepare_again(planner: BoardPlanner, prepared: PreparedCheck) -> PreparedCheck:
+def prepare_again(planner: StatementPlanner, prepared: PreparedCheck) -> PreparedCheck:
     """Prepare a submission again with the board's present best; return other checks unchanged."""
     if not isinstance(prepared.check, Submission):
         return prepared

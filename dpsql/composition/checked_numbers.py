@@ -24,20 +24,12 @@ import pyarrow as pa
 from sqlglot import exp
 
 from dpsql.analysis import complete_options, is_private, put_views
-from dpsql.composition.planned_answers import CheckPlanner, plan_answer, write_literal
+from dpsql.composition.planned_answers import StatementPlanner, plan_answer, write_literal
 from dpsql.composition.planned_count import PlannedCount
 from dpsql.composition.prepared import PreparedCheck, PreparedPublic
 from dpsql.errors import ProgrammingError, QueryRefused
 from dpsql.kernel.mechanisms import CheckStreamPlan, Statistic
-from dpsql.language import (
-    AllGroups,
-    Check,
-    OpenChecks,
-    Query,
-    Scalar,
-    copy_tree,
-    write_name,
-)
+from dpsql.language import AllGroups, Check, OpenChecks, Query, Scalar, copy_tree, write_name
 from dpsql.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
@@ -199,7 +191,7 @@ def plan_stream(opened: OpenChecks, share: Fraction | None = None) -> CheckStrea
     )
 
 
-def prepare_check(planner: CheckPlanner, check: Check, engines: Engines) -> PreparedCheck:
+def prepare_check(planner: StatementPlanner, check: Check, engines: Engines) -> PreparedCheck:
     """Analyse a check; refuse what has no statistic that is certified. Nothing is read or charged."""
     query, refuse = check.query, check.query.source.refuse
     for name, at in query.options.at.items():
@@ -241,7 +233,7 @@ def prepare_check(planner: CheckPlanner, check: Check, engines: Engines) -> Prep
     return made
 
 
-def _plan_groups(planner: CheckPlanner, check: Check, engines: Engines, options: Options) -> PlannedCount:
+def _plan_groups(planner: StatementPlanner, check: Check, engines: Engines, options: Options) -> PlannedCount:
     """Plan what a check counts: keys without a declared domain have the values that are expected.
 
     A table of expectations is public, so its keys are a domain as any that a statement lists: without delta.
@@ -267,7 +259,7 @@ def _plan_groups(planner: CheckPlanner, check: Check, engines: Engines, options:
     )
 
 
-def _list_keys(planner: CheckPlanner, check: Check, engines: Engines) -> Query | None:
+def _list_keys(planner: StatementPlanner, check: Check, engines: Engines) -> Query | None:
     """Return what a check counts, of the groups alone that its table of expectations has; None: no table."""
     if not check.expected.table:
         return None
@@ -290,7 +282,7 @@ def _list_keys(planner: CheckPlanner, check: Check, engines: Engines) -> Query |
 
 
 def _read_expectations(
-    planner: CheckPlanner, check: Check, keys: tuple[str, ...], engines: Engines
+    planner: StatementPlanner, check: Check, keys: tuple[str, ...], engines: Engines
 ) -> pa.Table:
     """Read the public table of expectations, with a column for each key and one named as what is checked."""
     from dpsql.language import parse  # noqa: PLC0415

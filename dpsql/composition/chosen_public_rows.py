@@ -3,7 +3,7 @@
 Which public rows are left depends on private ones, though no unit owns a row. Where each value of the column
 stands in one public row, the rows that are found are as many as different values that rows of units have: a
 release, in which a unit counts with the values that it keeps. Those that are not found are the rest of the
-public rows, which are counted exactly.
+public rows, which are counted exactly. Rows that are shown are chosen by a list of found values.
 
 NOT IN is empty in SQL as soon as the list has a NULL. Rows without a value are left out instead, and the
 answer says so.
@@ -25,7 +25,8 @@ from dpsql.analysis.aggregate_functions import aggregate_name, is_row_count
 from dpsql.analysis.compiler import find_cte, function_name, list_conjuncts, read_item, read_whole_number
 from dpsql.analysis.released_values import TYPES
 from dpsql.analysis.statement_shapes import Provenance
-from dpsql.composition.kinds import Kinds, ReadValue, below
+from dpsql.composition.found_values import lists_rows
+from dpsql.composition.kinds import VALUE_MARK, Kinds, ReadValue, below
 from dpsql.composition.planned_count import columns_of
 from dpsql.composition.values_by_key import read_anti_join, read_exists
 from dpsql.engines import UnboundQuery
@@ -74,9 +75,12 @@ def with_chosen_public_rows(query: Query, provenance: Provenance) -> exp.Query:
         found = _read(read_anti_join(select) or select, policy, catalog)
         if found is None or provenance.find_unit(found.listed, ()) is None:
             continue
-        if not _is_found_once(query, found, policy, catalog):
+        if select is tree and lists_rows(select):
+            made: exp.Select | None = _choose(found)
+        elif _is_found_once(query, found, policy, catalog):
+            made = _write(found)
+        else:
             continue
-        made = _write(found)
         if made is not None and select is tree:
             tree = made
         elif made is not None:
@@ -156,6 +160,18 @@ def _copy_rows(found: _Chosen, into: exp.Select) -> None:
     into.set("joins", [copy_tree(join) for join in found.select.args.get("joins") or ()] or None)
     if found.rest:
         into.set("where", exp.Where(this=exp.and_(*(copy_tree(each) for each in found.rest), copy=False)))
+
+
+def _choose(found: _Chosen) -> exp.Select:
+    """Return the SELECT of the rows themselves, chosen by IN; their list is released as others are."""
+    made, column = copy_tree(found.select), found.column
+    chosen: exp.Expr = exp.In(this=copy_tree(column), query=exp.Subquery(this=copy_tree(found.listed)))
+    if found.negated and not found.by_in:
+        there = exp.Not(this=exp.Is(this=copy_tree(column), expression=exp.Null()))
+        chosen = exp.paren(exp.and_(there, chosen, copy=False), copy=False)
+    chosen = exp.Not(this=chosen) if found.negated else chosen
+    made.set("where", exp.Where(this=exp.and_(*map(copy_tree, found.rest), chosen, copy=False)))
+    return made
 
 
 def _write(found: _Chosen) -> exp.Select | None:
@@ -276,9 +292,6 @@ def _whole(found: _Chosen, keys: list[exp.Expr], counted: exp.Select) -> exp.Sel
 
 
 Columns = tuple[tuple[str, SqlType], ...]
-
-VALUE_MARK = "\x00"
-"""The beginning of a release's name until it is known which ones are equal; no statement can spell it."""
 
 _WHOLE = lazy_pattern(r"U?(TINY|SMALL|BIG)?INT(EGER)?")
 _NUMBER = lazy_pattern(rf"DOUBLE|FLOAT|{_WHOLE.pattern}|DECIMAL.*")

@@ -347,11 +347,7 @@ def _all_at_once(plan: Plan) -> str:
 
 
 def _add_details(
-    prepared: PreparedComposed,
-    releases: Sequence[Release],
-    found: pa.Table,
-    rows: pa.Table,
-    errors: Errors,
+    prepared: PreparedComposed, releases: Sequence[Release], found: pa.Table, rows: pa.Table, errors: Errors
 ) -> tuple[pa.Table, Places]:
     """Add standard deviation and interval of each column that shows a measure, or is computed of them.
 

@@ -3,20 +3,25 @@
 All of it is computed from what was released. A column has an interval in a row if the law of each number that
 its value is made of is known: exactly if it is a sum of them, by Fieller's set if it is a ratio of two sums,
 else by draws of the noise, if it is smooth.
+
+A number that a bound has cut may be more or less than what was measured, by all that the bound may have
+left out. A function that rises or falls in each number is least and largest at corners of that box. One that
+turns, as the distance of two numbers at 0, is so inside of it, too: a grid finds the place, and finer grids
+around it.
 """
 
 from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import field
+from itertools import product
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dpsql.composition.answer_numbers import NO_LAW, AnswerNumbers
-from dpsql.composition.cut_shifts import MOST_CUT, list_shifts
 from dpsql.composition.hidden_columns import Hidden, SumOfNumbers, leaves_of
 from dpsql.composition.released_terms import (
     NULLED,
@@ -107,23 +112,25 @@ class DerivedErrors:
 
     # -- intervals of a row
 
-    def _interval(self, term: Term, row: int, value: float) -> Interval:
+    def _interval(self, term: Term, row: int, value: float | None = None) -> Interval:
+        """Return the interval of a term in a row; `value` is that of a sum, where a column shows it."""
         if isinstance(term, LinearTerm):
-            return self._linear(self.hidden.form(term, row, value))
+            leaf = self.hidden.leaf(term, row) if value is None else self.hidden.form(term, row, value)
+            return self._linear(leaf)
         if isinstance(term, CallTerm) and term.op == "round":
-            return self._rounded(term, row, value)
+            return self._rounded(term, row)
         if isinstance(term, CallTerm) and term.op == "cut":
-            return self._cut(term, row, value)
+            return self._cut(term, row)
         ratio = self.hidden.ratio(term, row)
         if ratio is not None:
             return self._ratio(*ratio)
         return self._smooth(term, row)
 
-    def _cut(self, term: CallTerm, row: int, value: float) -> Interval:
+    def _cut(self, term: CallTerm, row: int) -> Interval:
         """Return the interval of a value that is cut to one: all of that where it has none itself."""
         least, most = in_order(*(self.hidden.end(end, row) for end in term.args[1:]))
         try:
-            deviation, low, high = self._interval(term.args[0], row, value)
+            deviation, low, high = self._interval(term.args[0], row)
         except NoIntervalError:
             if least is None or most is None:
                 raise
@@ -175,17 +182,11 @@ class DerivedErrors:
             low, high = low + ends[0], high + ends[1]
         return (low, high) if math.isfinite(low) and math.isfinite(high) else (-math.inf, math.inf)
 
-    def _rounded(self, term: CallTerm, row: int, value: float) -> Interval:
-        """Return the deviation of x for ROUND(x, digits), and the interval of x with its ends rounded.
-
-        Raises `NoIntervalError` if half the interval of x is less than a step of the grid of rounded values.
-        """
-        digits = self.hidden.scalar(term.args[1], row)
-        step = 10.0 ** -round(digits)
-        deviation, low, high = self._interval(term.args[0], row, value)
-        if (high - low) / 2 < step:
-            raise NoIntervalError
-        return deviation, round(low / step) * step, round(high / step) * step
+    def _rounded(self, term: CallTerm, row: int) -> Interval:
+        """Return the deviation of x for ROUND(x, digits), and the interval of x with its ends rounded."""
+        digits = round(self.hidden.scalar(term.args[1], row))
+        deviation, low, high = self._interval(term.args[0], row)
+        return deviation, round(low, digits), round(high, digits)
 
     # -- ratios
 
@@ -281,10 +282,7 @@ class DerivedErrors:
         return range_over(of, leaves[noisy[0]], tail, self.numbers.find_sides([first]).of(1.0))
 
     def _shift_leaves(
-        self,
-        forms: list[SumOfNumbers],
-        leaves: list[FloatArray],
-        f: Callable[[list[FloatArray]], FloatArray],
+        self, forms: list[SumOfNumbers], leaves: list[FloatArray], f: Callable[[list[FloatArray]], FloatArray]
     ) -> Iterator[list[FloatArray]]:
         """Yield the draws, and with what bounds left out where that makes f least and largest."""
         yield leaves
@@ -303,3 +301,60 @@ class DerivedErrors:
             return self.confidence
         tail = (1 - self.confidence) / (family * self.columns)
         return 1 - tail if exact or count_draws(tail) else 0.0
+
+
+Shift = tuple[float, ...]
+_STEPS = {1: 257, 2: 33, 3: 13}
+"""Into how many steps each number's range is divided, by how many numbers are cut."""
+MOST_CUT = max(_STEPS)
+"""The most numbers that bounds have cut of which a function has an interval."""
+_TIMES = 6
+
+
+def list_shifts(
+    f: Callable[[list[FloatArray]], FloatArray],
+    centres: Sequence[float],
+    sides: Sequence[tuple[float, float]],
+) -> list[Shift]:
+    """Return the shifts at which a function of numbers near `centres` is least and largest, corners first."""
+    cut = [place for place, side in enumerate(sides) if any(side)]
+    ends = [(-below, above) if any((below, above)) else (0.0,) for below, above in sides]
+    shifts = list(product(*ends)) if cut else []
+    for sign in (1.0, -1.0) if cut else ():
+        found = _find_least(f, sign, centres, sides, cut)
+        if found is not None:
+            shifts.append(found)
+    return list(dict.fromkeys(shifts))
+
+
+def _find_least(
+    f: Callable[[list[FloatArray]], FloatArray],
+    sign: float,
+    centres: Sequence[float],
+    sides: Sequence[tuple[float, float]],
+    cut: Sequence[int],
+) -> Shift | None:
+    """Return the shift within the sides at which `sign` times a function is least; None: it has no value."""
+    steps, best, least = _STEPS[len(cut)], None, np.inf
+    low = [-sides[place][0] for place in cut]
+    high = [sides[place][1] for place in cut]
+    for _ in range(_TIMES):
+        axes = [np.linspace(a, b, steps) for a, b in zip(low, high, strict=True)]
+        grids = dict(zip(cut, (g.ravel() for g in np.meshgrid(*axes, indexing="ij")), strict=True))
+        size = steps ** len(cut)
+        leaves = [centre + grids.get(place, np.zeros(size)) for place, centre in enumerate(centres)]
+        try:
+            values = sign * np.asarray(f(leaves), dtype=np.float64)
+        except NoIntervalError:  # so near to each other rounded values are one
+            break
+        values = np.where(np.isfinite(values), values, np.inf)
+        at = int(np.argmin(values))
+        if values[at] < least:
+            least = float(values[at])
+            best = tuple(float(grids[i][at]) if i in grids else 0.0 for i in range(len(centres)))
+        if best is None:
+            break
+        spans = [(b - a) / (steps - 1) for a, b in zip(low, high, strict=True)]
+        low = [max(-sides[p][0], best[p] - span) for p, span in zip(cut, spans, strict=True)]
+        high = [min(sides[p][1], best[p] + span) for p, span in zip(cut, spans, strict=True)]
+    return best

@@ -41,14 +41,16 @@ def _read_different_rows(root: exp.Expr, of: Provenance) -> tuple[exp.Column, bo
     if not isinstance(root, exp.Select) or list_given(root) - _READ - {"distinct", "group"}:
         return None
     items, group, distinct = root.expressions, root.args.get("group"), root.args.get("distinct")
-    values = [item.unalias().sql() for item in items]
-    if (group is None) == (distinct is None) or len({*values}) < len(values):
+    if (group is None) == (distinct is None) or any(find_nodes(i, exp.Window, exp.Query) for i in items):
         return None
-    if any(find_nodes(item, exp.Window, exp.Query) for item in items):
+    if group is not None:
+        given = list_given(group)
+        if given - {"expressions", "all"} or ("all" not in given and len(group.expressions) != len(items)):
+            return None
+    values = [item.unalias().sql() for item in items]
+    if len({*values}) < len(values):
         return None
     ctes = of.list_ctes(root, ())
-    if group is not None and list_given(group) - {"expressions", "all"}:
-        return None
     if group is not None and not group.args.get("all"):
         keys = [
             _value_of(key, root, lambda name: _is_column(name, root, of, ctes)) for key in group.expressions

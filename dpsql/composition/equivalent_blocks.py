@@ -391,10 +391,7 @@ def _query_of_existing(select: exp.Select, unit: exp.Column) -> exp.Select:
     value = select.expressions[0].unalias()
     units = exp.Anonymous(this=f"{MARK}COUNT", expressions=[exp.Distinct(expressions=[unit])])
     counted = exp.Select(
-        expressions=[
-            exp.alias_(copy_tree(value), "k", quoted=True),
-            exp.alias_(units, "n", quoted=True),
-        ]
+        expressions=[exp.alias_(copy_tree(value), "k", quoted=True), exp.alias_(units, "n", quoted=True)]
     )
     for name in ("from_", "joins", "where"):
         part = select.args.get(name)

@@ -323,12 +323,7 @@ def _column(release: Release, place: int) -> NDArray[np.float64]:
 
 
 def find_same_rows(
-    found: pa.Table,
-    other: pa.Table,
-    keys: Sequence[int],
-    columns: Sequence[int],
-    *,
-    absent: bool = False,
+    found: pa.Table, other: pa.Table, keys: Sequence[int], columns: Sequence[int], *, absent: bool = False
 ) -> NDArray[np.bool_]:
     """Return which rows of an answer have the values of another one in some columns and the hidden ones.
 

@@ -13,7 +13,7 @@ from dataclasses import asdict
 import pyarrow as pa
 
 from dpsql.analysis import Plan
-from dpsql.composition.prepared import PreparedComposed, PreparedPrivate, PreparedPublic
+from dpsql.composition.prepared import TAKEN, PreparedComposed, PreparedPrivate, PreparedPublic
 from dpsql.composition.release_words import (
     DescribedNumber,
     add_exact_facts,
@@ -26,7 +26,6 @@ from dpsql.composition.release_words import (
     total_loss,
     words_of_selection,
 )
-from dpsql.composition.values_of_rows import TAKEN
 from dpsql.errors import with_article
 from dpsql.estimates import figure
 from dpsql.kernel.check import Certificate, Change, Together

@@ -16,7 +16,8 @@ from dpsql.composition.release_words import add_exact_facts, round_up
 from dpsql.estimates import most_misses
 from dpsql.estimates.board_scores import distances
 from dpsql.estimates.predictions import clear_gap
-from dpsql.language import OpenBoard, OpenChecks, OpenHoldout, OpenStable, Submission
+from dpsql.language import OpenChecks, OpenStable
+from dpsql.language.board_statements import OpenBoard, OpenHoldout, Submission
 from dpsql.planning.stable_selections import moved_by, needed_lead, notes_of
 
 if TYPE_CHECKING:

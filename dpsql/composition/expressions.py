@@ -33,8 +33,9 @@ from dpsql.policy import fold
 
 _ARITHMETIC: Mapping[type[exp.Expr], str] = {exp.Add: "add", exp.Sub: "sub", exp.Mul: "mul", exp.Div: "div"}
 _SMOOTH = {
-    **{name: name for name in ("ln", "log10", "log2", "sqrt", "cbrt", "exp", "abs", "greatest", "least")},
-    "power": "power",
+    **{name: name for name in ("ln", "log10", "log2", "sqrt", "cbrt", "exp", "power", "abs")},
+    **{name: name for name in ("greatest", "least", "floor", "ceil", "trunc")},
+    "ceiling": "ceil",
     "pow": "power",
 }
 _FOLDS = {

@@ -8,12 +8,12 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from dpsql.analysis import complete_options, is_private
 from dpsql.composition.kept_plans import scopes
 from dpsql.composition.planned_count import PlannedCount, columns_of
-from dpsql.composition.prepared import PreparedComposed, PreparedPrivate
+from dpsql.composition.prepared import PreparedPrivate
 from dpsql.errors import Fix, QueryRefused, with_article
 from dpsql.language import FirstStable, Query
 from dpsql.planning import StableList
@@ -21,32 +21,13 @@ from dpsql.planning.stable_selections import BOUNDS, NAME
 from dpsql.release import reuse_key
 
 if TYPE_CHECKING:
+    from dpsql.composition.planned_answers import StatementPlanner
     from dpsql.database import Engines
     from dpsql.language import Options
-    from dpsql.policy import Policy
-
-
-class _Planner(Protocol):
-    """The part of a planner that lists of statements use."""
-
-    @property
-    def analyst(self) -> str:
-        """The analyst who asks."""
-
-    @property
-    def defaults(self) -> Options:
-        """The options of the connection."""
-
-    @property
-    def policy(self) -> Policy:
-        """The policy of the database."""
-
-    def priced(self, prepared: PreparedPrivate | PreparedComposed) -> PreparedPrivate | PreparedComposed:
-        """Return a statement with its present price."""
 
 
 def prepare_first_stable(
-    planner: _Planner, text: str, statement: FirstStable, engines: Engines
+    planner: StatementPlanner, text: str, statement: FirstStable, engines: Engines
 ) -> PreparedPrivate:
     """Analyse and price a list of statements; nothing is read or charged."""
     first, *others = statement.queries

@@ -87,7 +87,7 @@ def _find_choosing_speakers(
 ) -> tuple[exp.Column, bool] | None:
     """Return the unit of the rows whose values are listed, and whether these are declared.
 
-    None if the list does not choose rows of other units.
+    None if the list chooses neither rows of other units nor what is shown.
     """
     items, group = select.expressions, select.args.get("group")
     if len(items) != 1:
@@ -95,9 +95,18 @@ def _find_choosing_speakers(
     value = items[0].unalias()
     if group is not None and [each.sql() for each in group.expressions] not in ([value.sql()], ["1"]):
         return None
-    if of.find_unit(around, ctes) is None or of.find_outer_column(select, ctes) is not None:
+    if of.find_unit(around, ctes) is None and not lists_rows(around):
         return None
-    return find_speakers(select, of, ctes)
+    return None if of.find_outer_column(select, ctes) is not None else find_speakers(select, of, ctes)
+
+
+def lists_rows(select: exp.Select) -> bool:
+    """Return whether a statement shows rows, and counts none."""
+    return (
+        select.parent is None
+        and select.args.get("group") is None
+        and not any(contains_aggregate(item) for item in select.expressions)
+    )
 
 
 def list_found_values(

@@ -4,7 +4,7 @@
 each note that both have, and NULL is none. That is a group of the rows of both, numbered by their block: what
 a block computes of its own rows is computed of those with its number. In a LEFT, RIGHT or FULL JOIN the
 groups of one block alone stay, with NULL for what the other computes. Of units that are kept to m groups of
-all these rows a unit changes m, as in `groups_of_sets`.
+all these rows a unit changes m, as in `counted_groups`.
 """
 
 from __future__ import annotations

@@ -47,7 +47,7 @@ def plan_key(
     another cap have other plans.
     """
     written = tuple((type(value).__name__, repr(value)) for value in values)
-    return text, written, repr(defaults), filters
+    return text, written, defaults.key, filters
 
 
 def holds_later(

@@ -13,12 +13,12 @@ from enum import Enum
 
 from sqlglot import exp
 
-from dpsql.analysis.aggregate_functions import contains_aggregate, is_aggregate
+from dpsql.analysis.aggregate_functions import aggregate_name, contains_aggregate, is_aggregate
 from dpsql.analysis.compiled_relation import Cte, find_cte
 from dpsql.analysis.compiler import read_whole_number
-from dpsql.analysis.period_refusals import refuse_person
 from dpsql.analysis.statement_shapes import Provenance
 from dpsql.analysis.typed_expression import UnitRole
+from dpsql.analysis.unit_periods import refuse_person
 from dpsql.composition.equivalent_blocks import has_one_row, relation, with_scalars
 from dpsql.composition.grouping_sets import has_several_groupings
 from dpsql.composition.joined_keys import with_lists_of_keys
@@ -43,6 +43,10 @@ class BlockKind(Enum):
     """An aggregate over owned rows for each row of the block around it."""
 
 
+EPSILON = "epsilon"
+"""The meta of a release block's tree: its own part of the statement's epsilon."""
+VALUE_MARK = "\x00"
+"""The beginning of a release's name until it is known which ones are equal; no statement can spell it."""
 BY_KEY = "by key"
 """The meta of an item of FROM that has released values by keys, for a subquery of a row."""
 _RELEASED = frozenset({BlockKind.RELEASE, BlockKind.POST})
@@ -298,7 +302,7 @@ class Kinds:
         for sub, after in _subqueries(node, skipped=("limit", "offset")):
             self._below(sub, ctes, allowed=releasing and after, key=_within(sub, group))
         if releasing:
-            self.releases.append(ReleaseBlock(node, ctes, note))
+            self.releases.append(ReleaseBlock(node, ctes, note or _say_distinct(node)))
             return BlockKind.RELEASE
         return kind
 
@@ -416,3 +420,14 @@ def _in_aggregate(node: exp.Expr, select: exp.Select) -> bool:
             return True
         parent = parent.parent
     return False
+
+
+def _say_distinct(select: exp.Select) -> str:
+    """Return what is said of DISTINCT before a count of the rows that have a value, which is hardly meant."""
+    first = select.expressions[0].unalias()
+    counts = aggregate_name(first) == "count" and select.args.get("distinct") is not None
+    column = None if first.find(exp.Distinct) else first.find(exp.Column)
+    if not counts or column is None:
+        return ""
+    name = column.sql("duckdb")
+    return f"SELECT DISTINCT is of rows of the answer: COUNT(DISTINCT {name}) counts different {name}"

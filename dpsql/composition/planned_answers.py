@@ -14,37 +14,56 @@ from sqlglot import exp
 
 from dpsql.composition.prepared import PreparedPublic
 from dpsql.estimates.board_scores import ROWS_CONFIDENCE
-from dpsql.language import Submission, copy_tree
+from dpsql.language import copy_tree
+from dpsql.language.board_statements import Submission
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from fractions import Fraction
 
-    from dpsql.composition.prepared import PreparedCheck, PreparedComposed, PreparedPrivate
-    from dpsql.database import Engines
-    from dpsql.language import Options, Query
+    from dpsql.composition.prepared import Prepared, PreparedCheck, PreparedComposed, PreparedPrivate
+    from dpsql.database import Database, Engines
+    from dpsql.language import Options, Parameters, Query
+    from dpsql.ledger import Budget
     from dpsql.policy import Policy
 
 
-class CheckPlanner(Protocol):
-    """What checks of numbers need of the planner of statements."""
+class StatementPlanner(Protocol):
+    """What streams, lists of statements and refusals need of the planner of statements."""
+
+    @property
+    def database(self) -> Database:
+        """The database, with the ledger."""
 
     @property
     def policy(self) -> Policy:
         """The policy of the database."""
 
     @property
+    def analyst(self) -> str:
+        """The analyst who asks, and whose streams the planner finds."""
+
+    @property
     def defaults(self) -> Options:
-        """The defaults of the connection."""
+        """The options of the connection."""
 
     def query(
         self, text: str, query: Query, engines: Engines
     ) -> PreparedPrivate | PreparedComposed | PreparedPublic:
         """Return the prepared statement of the SELECT that a CHECK counts."""
 
+    def bound(self, text: str, parameters: Parameters) -> Prepared:
+        """Prepare a statement; refuse also a public statement that does not bind."""
+
+    def priced(self, prepared: PreparedPrivate | PreparedComposed) -> PreparedPrivate | PreparedComposed:
+        """Return a statement with its present price."""
+
+    def budget_for(self, prepared: Prepared) -> Budget:
+        """Return what may be spent on a statement."""
+
 
 def plan_answer(
-    planner: CheckPlanner,
+    planner: StatementPlanner,
     prepared: PreparedCheck,
     keys: Sequence[Any] | None,
     epsilon: Fraction,

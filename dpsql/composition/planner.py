@@ -102,7 +102,7 @@ class Planner:
         self, text: str, refused: QueryRefused | QuerySyntaxError, parameters: Parameters = None
     ) -> QueryRefused | QuerySyntaxError:
         """Return the error of a statement with what else is refused in it and what would be accepted."""
-        from dpsql.composition.offered_statements import offer_statements  # noqa: PLC0415  few are refused
+        from dpsql.composition.refusals import offer_statements  # noqa: PLC0415  few are refused
 
         return offer_statements(self, text, refused, parameters)
 
@@ -236,18 +236,14 @@ class Planner:
         """Return a statement with what was added up for it, if it combines stored releases."""
         if not any(part.combines for part in prepared.parts):
             return prepared
-        from dpsql.composition.refused_with_periods import check_sums  # noqa: PLC0415  few combine
+        from dpsql.analysis.unit_periods import check_sums  # noqa: PLC0415  few combine
 
         check_sums(self.policy)
         return Releasing(self.database, self.database.ledger, self.analyst).added(prepared)
 
     @contextmanager
     def _survey_refusal(
-        self,
-        query: Query,
-        engines: Engines,
-        refused: list[QueryRefused],
-        blocks: list[Query],
+        self, query: Query, engines: Engines, refused: list[QueryRefused], blocks: list[Query]
     ) -> Iterator[None]:
         """Plan a statement or one of its releases in this block; keep its refusal, with all obstacles.
 

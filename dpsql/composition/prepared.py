@@ -6,7 +6,7 @@ import hashlib
 import json
 from dataclasses import field
 from functools import reduce
-from typing import Any, ClassVar, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 import pyarrow as pa
 
@@ -14,7 +14,6 @@ from dpsql.analysis import Plan
 from dpsql.composition.planned_count import PlannedCount, ReleasedValue
 from dpsql.database import Engines
 from dpsql.kernel.loss import Charge
-from dpsql.kernel.stable_questions import StableQuestion
 from dpsql.kernel.unit_parts import NO_PARTS, PartSet, either_parts
 from dpsql.language import (
     Ask,
@@ -34,6 +33,12 @@ from dpsql.places import Own
 from dpsql.planning import WIDE, Method
 from dpsql.release import Release
 from dpsql.types import SqlType
+
+if TYPE_CHECKING:
+    from dpsql.kernel.stable_questions import StableQuestion
+
+TAKEN = "{value}"
+"""What stands in a note for the day that was found."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,41 +1,34 @@
-"""Prepares the statements of streams: what they ask, what they cost. Nothing is read or charged."""
+"""Prepares the statements of streams, and rebuilds that which opened one. Nothing is read or charged."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from dataclasses import replace
+from datetime import date
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
 
-from dpsql.composition.asked_questions import plan_opened, prepare_question
-from dpsql.composition.boards import expect_best
+from dpsql.analysis.unit_periods import check_stream
+from dpsql.composition.asked_questions import opened_stable, plan_opened, prepare_question, stable_terms
+from dpsql.composition.boards import expect_best, list_options, opened_scores
 from dpsql.composition.checked_numbers import prepare_check
 from dpsql.composition.model_numbers import check_models
-from dpsql.composition.planned_answers import CheckPlanner
+from dpsql.composition.planned_answers import StatementPlanner
 from dpsql.composition.prepared import PreparedCommand, PreparedQuestion
-from dpsql.composition.refused_with_periods import check_stream
 from dpsql.composition.stream_parts import parts_of_stream
 from dpsql.errors import QueryRefused
+from dpsql.kernel.ledger.lasting_streams import StoredStream, StreamTerms
 from dpsql.kernel.loss import Charge
-from dpsql.language import Ask, Check, OpenChecks, StreamCommand
+from dpsql.kernel.mechanisms import CheckStreamPlan, StableAnswers
+from dpsql.language import Ask, Check, OpenChecks, OpenStable, StatementText, StreamCommand
 
 if TYPE_CHECKING:
-    from dpsql.database import Database, Engines
+    from dpsql.database import Engines
 
 StreamStatement = Ask | Check | OpenChecks | StreamCommand
 
 
-class StreamPlanner(CheckPlanner, Protocol):
-    """The part of a planner that streams use."""
-
-    @property
-    def database(self) -> Database:
-        """The database, with the ledger."""
-
-    @property
-    def analyst(self) -> str:
-        """The analyst whose streams the planner opens, asks and closes."""
-
-
 def prepare_stream_statement(
-    planner: StreamPlanner, text: str, statement: StreamStatement, engines: Engines
+    planner: StatementPlanner, text: str, statement: StreamStatement, engines: Engines
 ) -> PreparedCommand:
     """Prepare OPEN, CHECK, ASK, REFILL or CLOSE of a stream; a refill costs what opening it did."""
     check_stream(planner.policy, statement)
@@ -57,7 +50,7 @@ def prepare_stream_statement(
     return PreparedCommand(text, statement, found.terms.charge if again and found else Charge())
 
 
-def _find_question(planner: StreamPlanner, ask: Ask, engines: Engines) -> PreparedQuestion | None:
+def _find_question(planner: StatementPlanner, ask: Ask, engines: Engines) -> PreparedQuestion | None:
     """Return the question of exact answers that ASK is; None: it is a check of what models expect.
 
     A stream that is not open yet, as in a file that opens it, has the kind of what is asked: exact answers
@@ -71,3 +64,61 @@ def _find_question(planner: StreamPlanner, ask: Ask, engines: Engines) -> Prepar
         return prepare_question(planner, ask, engines)
     except QueryRefused:
         return None
+
+
+def opened_as(stream: StoredStream) -> OpenChecks:
+    """Rebuild the statement that opened a stream from the terms in the ledger."""
+    days = stream.terms.options.get("parts")
+    parts = None if days is None else (date.fromisoformat(days[0]), date.fromisoformat(days[1]))
+    return replace(_opened_as(stream), parts=parts)
+
+
+def _opened_as(stream: StoredStream) -> OpenChecks:
+    known, terms = stream.terms.options, stream.terms
+    if known["kind"] == "stable":
+        return opened_stable(stream)
+    tolerance, rows = (None if (text := known.get(name)) is None else Fraction(text) for name in _AMOUNTS)
+    plain = OpenChecks(
+        StatementText(terms.statement),
+        terms.name,
+        terms.charge.epsilon,
+        terms.misses,
+        Fraction(known["answers"]),
+        known["sides"],
+        tolerance,
+        known["at_once"],
+        tuple(known.get("models", ())),
+        tuple(map(Fraction, known.get("scales", ()))),
+        rows=rows,
+    )
+    return opened_scores(plain, known)
+
+
+_AMOUNTS = ("tolerance", "rows")
+
+
+def terms_of(opened: OpenChecks, plan: CheckStreamPlan | StableAnswers) -> StreamTerms:
+    """Return the terms on which a stream is opened, as the ledger stores them."""
+    if isinstance(opened, OpenStable) and isinstance(plan, StableAnswers):
+        return stable_terms(opened, plan)
+    assert isinstance(plan, CheckStreamPlan)  # noqa: S101  of all other kinds
+    tolerance = opened.tolerance
+    options: dict[str, Any] = {
+        "kind": "checks",
+        "answers": str(opened.answers),
+        "sides": opened.sides,
+        "tolerance": None if tolerance is None else str(tolerance),
+        "at_once": opened.at_once,
+        **({} if opened.rows is None else {"rows": str(opened.rows)}),
+        **list_options(opened),
+    }
+    if opened.models:
+        options |= {"models": [*opened.models], "scales": [*map(str, opened.scales)]}
+    each = plan.check_epsilon + plan.answer_epsilon
+    return StreamTerms(opened.name, opened.misses, plan.threshold_epsilon, each, opened.source.text, options)
+
+
+def plan_stored(stream: StoredStream) -> CheckStreamPlan | StableAnswers:
+    """Return the plan of a stream, with the share of its threshold that it was opened with."""
+    terms = stream.terms
+    return plan_opened(opened_as(stream), terms.first / terms.charge.epsilon)

@@ -1,4 +1,4 @@
-"""What a refused statement is told: which hints lead somewhere, and what is wrong beside its first obstacle.
+"""What a refused statement is told: what would be accepted, which hints lead there, and what else is wrong.
 
 Also the epsilon and delta that are offered to a statement that names none, and what a budget pays for.
 """
@@ -9,20 +9,23 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from fractions import Fraction
+from typing import TYPE_CHECKING
 
 from dpsql.composition.prepared import PreparedComposed, PreparedPrivate
-from dpsql.composition.rewrites import LONGEST, apply_edits, edits, offset, refusal, repair
-from dpsql.errors import (
-    Fix,
-    Obstacle,
-    QueryRefused,
-    QuerySyntaxError,
-)
+from dpsql.composition.rewrites import LONGEST, apply_edits, edits, offset, refusal, repair, rewrite
+from dpsql.errors import Fix, Obstacle, QueryRefused, QuerySyntaxError
 from dpsql.kernel.loss import Charge, PrivacyLoss
+from dpsql.kernel.unit_parts import NO_PARTS
 from dpsql.language import Outline
 from dpsql.lazy_dataclass import dataclass
 from dpsql.lazy_pattern import lazy_pattern
 from dpsql.ledger import Budget, shown
+
+if TYPE_CHECKING:
+    from dpsql.composition.planned_answers import StatementPlanner
+    from dpsql.composition.prepared import Prepared
+    from dpsql.language import Parameters
+    from dpsql.ledger import Budget
 
 _TRIED = 12
 """The most obstacles of a statement whose hints are tried."""
@@ -203,3 +206,55 @@ def _round(amount: Fraction) -> str | None:
     while power * 10 <= amount:
         power *= 10
     return shown(next(n * power for n in (5, 2, 1) if n * power <= amount), up=False)
+
+
+@dataclass(frozen=True, slots=True)
+class _Offering:
+    """Tries statements that are offered: each is parsed, analysed and priced, and can be paid."""
+
+    planner: StatementPlanner
+    parameters: Parameters
+    amounts: Amounts
+
+    def analysed(self, text: str) -> Prepared:
+        """Prepare a statement, whether it can be paid or not; its refusal offers amounts that are left."""
+        try:
+            return self.planner.bound(text, self.parameters)
+        except (QueryRefused, QuerySyntaxError) as error:
+            error.obstacles = self.amounts.put_into(error.obstacles)
+            raise
+
+    def __call__(self, text: str) -> Prepared:
+        """Prepare a statement; refuse one that cannot be paid."""
+        prepared = self.analysed(text)
+        most = self.planner.policy.budget.max_epsilon_per_query
+        if isinstance(prepared, (PreparedPrivate, PreparedComposed)) and not is_paid(
+            prepared, self.planner.budget_for(prepared), most
+        ):
+            raise QueryRefused("the budget does not pay for this")
+        return prepared
+
+
+def offer_statements(
+    planner: StatementPlanner, text: str, refused: QueryRefused | QuerySyntaxError, parameters: Parameters
+) -> QueryRefused | QuerySyntaxError:
+    """Return the error of a statement with what else is refused in it and what would be accepted."""
+    # Of parts of units, those of which nothing was asked are not used up.
+    budget = planner.database.ledger.budget(planner.analyst, NO_PARTS)
+    amounts = Amounts.of(budget, planner.policy.budget.max_epsilon_per_query)
+    offering = _Offering(planner, parameters, amounts)
+    refused.obstacles = amounts.put_into(refused.obstacles)
+    refused.obstacles = with_beside(text, refused, offering)
+    refused.obstacles = with_own_hints(text, refused, offering)
+
+    def read_words(question: str) -> tuple[str, str] | None:
+        from dpsql.composition.asked_words import read_words  # noqa: PLC0415  most statements are SQL
+
+        return read_words(question, planner.policy, planner.database.engines().schema_database)
+
+    offer, accepted = rewrite(text, refused, offering, read_words), None
+    if offer is not None:
+        refused.rewrite, refused.obstacles, accepted = offer
+    if refused.rewrite is None:  # else the changes were tried together
+        refused.obstacles = keep_tried(text, refused, offering, offering.analysed, accepted)
+    return refused

@@ -272,16 +272,14 @@ _FUNCTIONS: dict[str, Callable[..., FloatArray]] = {
     "cbrt": np.cbrt,
     "exp": np.exp,
     "abs": np.abs,
+    "floor": np.floor,
+    "ceil": np.ceil,
+    "trunc": np.trunc,
     "power": np.power,
     "greatest": lambda *parts: np.maximum.reduce(np.broadcast_arrays(*_without_null(parts))),
     "least": lambda *parts: np.minimum.reduce(np.broadcast_arrays(*_without_null(parts))),
 }
-_FOLDS: dict[str, Callable[..., FloatArray]] = {
-    "sum": np.sum,
-    "avg": np.mean,
-    "max": np.max,
-    "min": np.min,
-}
+_FOLDS: dict[str, Callable[..., FloatArray]] = {"sum": np.sum, "avg": np.mean, "max": np.max, "min": np.min}
 _POSITIVE = frozenset({"ln", "log10", "log2", "log", "sqrt"})
 """Functions of positive numbers: where a draw is negative, they have the limit at 0."""
 

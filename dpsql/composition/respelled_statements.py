@@ -8,12 +8,9 @@ from sqlglot import exp
 
 from dpsql.analysis.compiler import function_name, read_whole_number
 from dpsql.analysis.statement_shapes import Provenance
-from dpsql.composition.chosen_public_rows import with_chosen_public_rows
 from dpsql.composition.different_rows import with_different_rows
 from dpsql.composition.equivalent_blocks import with_counts
-from dpsql.composition.found_values import with_found_values
 from dpsql.composition.lists_of_values import with_lists
-from dpsql.composition.values_of_rows import with_clock, with_constants, with_covered, with_distinct_rows
 from dpsql.language import Query, copy_tree, fill_form, find_nodes, keep_title, walk_tree
 from dpsql.lazy_dataclass import replace
 
@@ -83,6 +80,8 @@ def respell_statement(query: Query, provenance: Provenance) -> Query:
     if any((function_name(node) or "").lower() in FORMULAS for node in nodes):
         nodes = walk_tree(write_pair_statistics(tree))
     if query.options.as_of is not None:
+        from dpsql.composition.values_of_rows import with_clock  # noqa: PLC0415  few are as of a day
+
         nodes = walk_tree(with_clock(tree, query.options.as_of))
     selects = [node for node in nodes if isinstance(node, exp.Select)]
     if len(selects) > 1 and not query.inner:
@@ -97,7 +96,7 @@ def respell_statement(query: Query, provenance: Provenance) -> Query:
 
         tree = with_anti_joins(tree, policy)
     if any(select.args.get("distinct") is not None for select in selects) and find_nodes(tree, exp.Window):
-        from dpsql.composition.whole_partitions import with_groups_of_windows  # noqa: PLC0415  few have both
+        from dpsql.composition.respelled_groups import with_groups_of_windows  # noqa: PLC0415  few have both
 
         tree = with_groups_of_windows(tree, provenance)
     nested = len(selects) > 1
@@ -106,6 +105,8 @@ def respell_statement(query: Query, provenance: Provenance) -> Query:
     distinct = find_nodes(tree, exp.Distinct) if nested else [n for n in nodes if isinstance(n, exp.Distinct)]
     values = [value for each in distinct for value in each.expressions]
     if nested or not all(isinstance(value, exp.Column) for value in values):
+        from dpsql.composition.values_of_rows import with_distinct_rows  # noqa: PLC0415  few have DISTINCT rows
+
         tree = with_distinct_rows(replace(query, tree=tree), provenance)
     if nested and find_nodes(tree, exp.Group, exp.SetOperation):
         from dpsql.composition.counted_groups import with_few_groups  # noqa: PLC0415  as above
@@ -116,9 +117,10 @@ def respell_statement(query: Query, provenance: Provenance) -> Query:
     found = find_nodes(tree, exp.In, exp.Exists, exp.Join)
     listing = any(isinstance(node, exp.In) and node.args.get("query") is not None for node in found)
     if listing or any(isinstance(node, exp.Exists) or node.args.get("side") for node in found):
-        query = replace(query, tree=with_chosen_public_rows(query, provenance))
-    if listing:
-        query = with_found_values(query, provenance)
+        from dpsql.composition.chosen_public_rows import with_chosen_public_rows  # noqa: PLC0415  as above
+        from dpsql.composition.found_values import with_found_values  # noqa: PLC0415  as above
+
+        query = with_found_values(replace(query, tree=with_chosen_public_rows(query, provenance)), provenance)
     return query
 
 
@@ -126,9 +128,11 @@ def _respell_nested(query: Query, provenance: Provenance) -> exp.Query:
     """Return a statement with releases in the place of spellings that take several SELECTs; it is changed."""
     tree: exp.Query = query.tree
     if find_nodes(tree, exp.Having):
-        from dpsql.composition.largest_groups import with_largest_groups  # noqa: PLC0415  few have such a HAVING
+        from dpsql.composition.respelled_groups import with_largest_groups  # noqa: PLC0415  few have such a HAVING
 
         tree = with_largest_groups(tree)
+    from dpsql.composition.values_of_rows import with_constants, with_covered  # noqa: PLC0415  as below
+
     if any(table.covers for table in provenance.policy.tables.values()):
         tree = with_covered(tree, provenance.policy)
     tree = with_constants(tree)

@@ -27,7 +27,8 @@ from dpsql.errors import (
     QueryRefused,
     QuerySyntaxError,
 )
-from dpsql.language import Outline, repairs
+from dpsql.language import Outline
+from dpsql.language.repair import repairs
 from dpsql.lazy_pattern import lazy_pattern
 
 _ReadWords = Callable[[str], tuple[str, str] | None]

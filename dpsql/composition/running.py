@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import partial
+from typing import TYPE_CHECKING
 
 from dpsql.analysis import Plan
-from dpsql.composition.prepared import PreparedComposed, PreparedPrivate
+from dpsql.composition.prepared import TAKEN, PreparedComposed, PreparedPrivate
 from dpsql.composition.release_words import words_of_release, words_of_selection
-from dpsql.composition.values_of_rows import TAKEN
 from dpsql.database import Database, Running
 from dpsql.engines import running_statement
 from dpsql.errors import PriceNotAgreed
@@ -20,7 +20,6 @@ from dpsql.kernel.unit_parts import PartSet
 from dpsql.lazy_dataclass import dataclass, replace
 from dpsql.ledger import Ledger, Request, StoredRelease, shown
 from dpsql.planning import (
-    BoundSearches,
     NoisyResult,
     StableList,
     add_sentence_on_ends,
@@ -43,6 +42,9 @@ from dpsql.release import (
     to_bytes,
     why_charged_again,
 )
+
+if TYPE_CHECKING:
+    from dpsql.planning.bound_search import BoundSearches
 
 
 @dataclass(frozen=True, slots=True)
@@ -382,15 +384,25 @@ def _run_method(prepared: PreparedPrivate, spending: Spending) -> tuple[Plan, Ru
         runs = [Run(each.count(), spending) for each in prepared.counts]  # all, whichever is answered
         place, result = method.run_first(runs)
         return prepared.counts[place].plan, runs[place], result
-    if not isinstance(method, BoundSearches):
+    searches = _find_searches(prepared)
+    if searches is None:
         few = needs_few_counts(method)
         run = Run(counting.count(unchanged=prepared.refines is not None, few=few), spending)
         return prepared.plan, run, keep_clear(prepared.plan, method.run(run))
-    searches = [Run(counting.count(each.compiled), spending) for each in prepared.plan.ladders]
-    found = method.find(searches)
+    runs = [Run(counting.count(each.compiled), spending) for each in prepared.plan.ladders]
+    found = searches.find(runs)
     bounded = counting.with_bounds(found)
     plan = bounded.plan
-    known = method.known(plan, found, searches, spending)
+    known = searches.known(plan, found, runs, spending)
     run = Run(bounded.count(), spending) if known is None else known
-    result = method.answer_with(plan, found, searches, run, spending)
-    return plan, run, keep_clear(plan, method.add_left_out(plan, result, found))
+    result = searches.answer_with(plan, found, runs, run, spending)
+    return plan, run, keep_clear(plan, searches.add_left_out(plan, result, found))
+
+
+def _find_searches(prepared: PreparedPrivate) -> BoundSearches | None:
+    """Return the method if it finds bounds, as a plan with ladders lets it; else None."""
+    if not prepared.plan.ladders:
+        return None
+    from dpsql.planning import bound_search  # noqa: PLC0415  few bounds are to be found
+
+    return prepared.method if isinstance(prepared.method, bound_search.BoundSearches) else None

@@ -43,16 +43,7 @@ from dpsql.composition.release_words import add_exact_facts, round_down, round_u
 from dpsql.composition.statement_parts import parts_of
 from dpsql.engines.schema_database import SchemaDatabase
 from dpsql.errors import Fix, InternalError
-from dpsql.language import (
-    Describe,
-    OpenChecks,
-    Options,
-    Query,
-    Show,
-    StreamCommand,
-    name_columns,
-    parse,
-)
+from dpsql.language import Describe, OpenChecks, Options, Query, Show, StreamCommand, name_columns, parse
 from dpsql.ledger import LIKE, Budget, Ledger, list_fullest, rows_of, write_parts
 from dpsql.policy import Policy, Table, UnitColumn, View, describe_protected, fold, path_of
 from dpsql.release import places_of

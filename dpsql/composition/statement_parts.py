@@ -16,7 +16,6 @@ from dpsql.analysis.released.released_calls import is_quantile
 from dpsql.composition.analysed_blocks import AnalysedBlocks
 from dpsql.composition.block import separate
 from dpsql.composition.block_clauses import Written, drop_bounds_on_groups, share_epsilon
-from dpsql.composition.chosen_public_rows import VALUE_MARK, PlacedValue, ValueTypes
 from dpsql.composition.equivalent_blocks import with_existing
 from dpsql.composition.existence import EXISTENCE, readers
 from dpsql.composition.grouping_sets import (
@@ -27,7 +26,7 @@ from dpsql.composition.grouping_sets import (
     list_rows,
     may_fix_columns,
 )
-from dpsql.composition.kinds import Kinds, ReleaseBlock, below
+from dpsql.composition.kinds import EPSILON, VALUE_MARK, Kinds, ReleaseBlock, below
 from dpsql.composition.placed_marks import put_mark
 from dpsql.composition.quotients_of_sums import separate_closer
 from dpsql.composition.release_blocks import (
@@ -44,7 +43,6 @@ from dpsql.composition.release_blocks import (
     standalone,
 )
 from dpsql.composition.respelled_statements import respell_statement
-from dpsql.composition.values_of_rows import EPSILON, with_anchors
 from dpsql.errors import QueryRefused
 from dpsql.kernel.loss import Filter
 from dpsql.language import (
@@ -61,6 +59,7 @@ from dpsql.policy import Policy
 from dpsql.types import SqlType
 
 if TYPE_CHECKING:
+    from dpsql.composition.chosen_public_rows import PlacedValue
     from dpsql.composition.derived import Asked
 
 Columns = tuple[tuple[str, SqlType], ...]
@@ -162,6 +161,8 @@ class _Splitter:
         self.source, self.filters = query.source, filters
         self.kinds = Kinds.of(self.query, self.provenance)
         if self.kinds.values:
+            from dpsql.composition.values_of_rows import with_anchors  # noqa: PLC0415  few statements have any
+
             anchored = with_anchors(self.query, self.kinds, policy, catalog, defaults)
             if anchored is not None:
                 self.query, self.kinds = anchored, Kinds.of(anchored, self.provenance)
@@ -274,8 +275,12 @@ class _Splitter:
 
     def _take_values(self, releases: int, tree: exp.Query) -> None:
         """Take the values over so many releases out of the tree; a release reads each as a constant."""
+        if len(self.values) == len(self.kinds.values):
+            return
+        from dpsql.composition import chosen_public_rows as chosen  # noqa: PLC0415  few statements have any
+
         of = self.query, self.policy, self.catalog, self.kinds, self._plan, self.marked, self.judged
-        types = ValueTypes(*of)
+        types = chosen.ValueTypes(*of)
         for value in self.kinds.values[len(self.values) :]:
             if value.after > releases:
                 break
@@ -286,7 +291,7 @@ class _Splitter:
             at = value.subquery
             if not sql_type.numeric and not value.listed:
                 at, alone, sql_type = types.find_widest(alone, value, sql_type)
-            self.values.append(PlacedValue(alone, value.subquery, sql_type, value.listed))
+            self.values.append(chosen.PlacedValue(alone, value.subquery, sql_type, value.listed))
             put_mark(at, mark_value(place, sql_type, listed=value.listed))
 
     def _separate(self, release: ReleaseBlock, name: str) -> tuple[list[Query], exp.Select | None]:

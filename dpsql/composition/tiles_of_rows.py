@@ -25,7 +25,7 @@ from itertools import count, islice
 from sqlglot import exp
 
 from dpsql.analysis.aggregate_functions import contains_aggregate
-from dpsql.analysis.call_rules import TIE, TIES
+from dpsql.analysis.call_rules import MOST_BUCKETS, TIE, TIES
 from dpsql.analysis.compiled_relation import Cte, RelationColumn
 from dpsql.analysis.compiler import find_cte, function_name, read_item, read_whole_number
 from dpsql.analysis.statement_shapes import Provenance
@@ -36,8 +36,6 @@ from dpsql.lazy_dataclass import dataclass
 from dpsql.policy import Policy, fold
 from dpsql.types import DOUBLE
 
-MOST = 32
-"""The most buckets that are cut: each cut point takes its part of the epsilon."""
 _READ = frozenset({"expressions", "from_", "joins", "where", "group", "having", "kind"})
 _PARTS = {"DATE": ("day", 1), "TIMESTAMP": ("second", 1_000_000)}
 """The part of time in which moments are counted, and what it is in the unit of their bounds."""
@@ -184,6 +182,7 @@ def _bucket(tile: _Tile, name: str, *, nulls: bool) -> exp.Expr:
 def _describe(tile: _Tile, column: RelationColumn) -> str:
     """Return what the answer says of buckets."""
     said = f"{tile.name}: NTILE's buckets are between cut points that are released first"
+    said += "; ranges are of the rows between"
     ties = "a hash decides which of equal rows come first"
     said += f"; {'rows with one value are in one bucket' if column.type == DOUBLE else ties}"
     return f"{said}; rows without a value are in none" if column.nulls else said
@@ -220,7 +219,7 @@ def _read_tile(node: exp.Window, name: str) -> _Tile | None:
     named = (function_name(call) or "").lower() == "ntile" and len(call.expressions) == 1
     buckets = read_whole_number(call.expressions[0]) if named else None
     others = {n for n, v in node.args.items() if v} - {"this", "order", "over"}
-    if buckets is None or not 2 <= buckets <= MOST or others or not terms:
+    if buckets is None or not 2 <= buckets <= MOST_BUCKETS or others or not terms:
         return None
     return _Tile(node, name, buckets, terms[0], tuple(term.this for term in terms[1:]))
 

@@ -3,10 +3,13 @@
 `cost > (SELECT AVG(w.cost) FROM visits w WHERE w.day = v.day)` compares each row with a number that depends
 on the rows of other units. The averages of all keys are one release of groups; what is counted is another,
 which reads them as a constant, whatever they are (adaptive composition). Where the key around the subquery
-is one of a public table, the groups are those of its rows that meet the conditions on it.
+is one of a public table, the groups are those of its rows that meet the conditions on it. Beside the
+aggregates of groups, as in the share `COUNT(*) / (SELECT COUNT(*) FROM visits w WHERE w.day = v.day)`, the
+key is one of the groups: the two are releases that are joined on it.
 
-The constant is a list of texts with a number and its key, so it is one like that of IN; a number is the same
-after it was written and read. A key without rows has no number, and SQL's aggregate of no rows is NULL, too.
+The constant is a list of texts with a number and its key, so it is one like that of IN; a number is the
+same after it was written and read. A key without rows has no number, and SQL's aggregate of no rows is
+NULL, too.
 """
 
 from __future__ import annotations
@@ -23,7 +26,7 @@ from dpsql.analysis.statement_shapes import Provenance
 from dpsql.composition.found_values import list_ctes_of
 from dpsql.composition.kinds import BY_KEY
 from dpsql.errors import QueryRefused
-from dpsql.language import Query, copy_tree, find_nodes, list_given, make_call, name_query
+from dpsql.language import Query, copy_tree, find_nodes, keep_title, list_given, make_call, name_query
 from dpsql.policy import Policy, UnitColumn, fold
 from dpsql.types import DATE, VARCHAR
 
@@ -50,6 +53,10 @@ def with_values_by_key(query: Query, provenance: Provenance) -> exp.Query:
         if len(inner.expressions) != 1 or not calls:
             continue
         tie = read_tie(inner, columns_of)
+        if tie is not None and _is_of_group(sub, around):
+            if provenance.find_unit(inner, list_ctes_of(around, provenance)) is not None:
+                sub.replace(keep_title(sub, _read_group(sub, tie)))
+            continue
         if tie is None or any(aggregate_name(call) not in _OF_NUMBERS for call in calls):
             continue
         try:
@@ -59,6 +66,44 @@ def with_values_by_key(query: Query, provenance: Provenance) -> exp.Query:
         if scope is not None:
             sub.set("this", _look_up(inner, tie, _find_public(around, tie.around, scope, policy)))
     return tree
+
+
+def _is_of_group(sub: exp.Subquery, around: exp.Select) -> bool:
+    """Return whether a subquery stands beside the aggregates of groups, so that it reads their keys."""
+    node: exp.Expr = sub
+    while node.parent is not around and node.parent is not None and aggregate_name(node) is None:
+        node = node.parent
+    above = {"expressions", "having", "order"}
+    return node.parent is around and node.arg_key in above and bool(around.args.get("group"))
+
+
+def _read_group(sub: exp.Subquery, tie: Tie) -> exp.Expr:
+    """Return the number of a group's key among those of all groups, which are a release of their own.
+
+    Nothing is equal to NULL, and the number of no rows is 0.
+    """
+    inner = sub.this
+    made = copy_tree(inner, "expressions", "where")
+    value, v = copy_tree(inner.expressions[0].unalias()), exp.column("v", table="g", quoted=True)
+    made.set(
+        "expressions",
+        [exp.alias_(copy_tree(tie.within), "k", quoted=True), exp.alias_(value, "v", quoted=True)],
+    )
+    if tie.rest:
+        made.set("where", exp.Where(this=exp.and_(*(copy_tree(each) for each in tie.rest), copy=False)))
+    made.set("group", exp.Group(expressions=[copy_tree(tie.within)]))
+    made.meta["select"] = -1
+    made.meta["note"] = f"the number of a {tie.within.name} that is in no group shown is NULL"
+    outer = exp.Select(expressions=[v])
+    outer.set("from_", exp.From(this=name_query(made, "g")))
+    same = exp.EQ(this=exp.column("k", table="g", quoted=True), expression=copy_tree(tie.around))
+    outer.set("where", exp.Where(this=same))
+    outer.meta["select"] = -1
+    found = exp.Subquery(this=outer)
+    if not (aggregate_name(value) or "").startswith("count"):
+        return found
+    none = exp.If(this=exp.Is(this=copy_tree(tie.around), expression=exp.Null()), true=exp.Literal.number(0))
+    return exp.Case(ifs=[none], default=found)
 
 
 def _find_scope(inner: exp.Select, around: exp.Select, tie: Tie, of: Provenance) -> Scope | None:

@@ -29,7 +29,8 @@ from dpsql.analysis import Catalog
 from dpsql.analysis.aggregate_functions import aggregate_calls, aggregate_name, contains_aggregate
 from dpsql.analysis.compiler import find_cte, function_name
 from dpsql.analysis.statement_shapes import Provenance
-from dpsql.composition.kinds import Kinds, ReleaseBlock
+from dpsql.composition.kinds import EPSILON, Kinds, ReleaseBlock
+from dpsql.composition.prepared import TAKEN
 from dpsql.errors import QueryRefused
 from dpsql.language import (
     MARK,
@@ -47,12 +48,8 @@ from dpsql.policy import Assumed, Policy, RangeDomain, Table, fold
 
 SHARE = Fraction(1, 8)
 """The part of a statement's epsilon that finds a day."""
-EPSILON = "epsilon"
-"""The meta of a release block's tree: its own part of the statement's epsilon."""
 MOST = 4
 """The most days that a statement finds."""
-TAKEN = "{value}"
-"""What stands in a note for the day that was found."""
 
 
 @dataclass(frozen=True, slots=True)

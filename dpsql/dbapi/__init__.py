@@ -296,12 +296,7 @@ class Connection:
         return found
 
     def checks(
-        self,
-        name: str,
-        *,
-        epsilon: Number | None = None,
-        misses: int | None = None,
-        **options: Number | str,
+        self, name: str, *, epsilon: Number | None = None, misses: int | None = None, **options: Number | str
     ) -> NamedStream:
         """Open a stream of checks, which lasts until it is closed; without options, return one that is open.
 

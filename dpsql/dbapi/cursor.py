@@ -7,13 +7,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
 from dpsql.dbapi.rows import ResultRows, Row, data_frame
-from dpsql.errors import (
-    DataError,
-    InterfaceError,
-    NotSupportedError,
-    PriceNotAgreed,
-    ProgrammingError,
-)
+from dpsql.errors import DataError, InterfaceError, NotSupportedError, PriceNotAgreed, ProgrammingError
 from dpsql.places import list_renamed, make_distinct
 
 if TYPE_CHECKING:

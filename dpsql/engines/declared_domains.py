@@ -15,7 +15,6 @@ import duckdb
 
 from dpsql.analysis import quote
 from dpsql.analysis.public_domains import bigint_constant, equal_condition, is_within_bigint
-from dpsql.analysis.syntax_rules import find_steps, move_time
 from dpsql.analysis.typed_expression import Span
 from dpsql.engines.duckdb.table_readers import Reader
 from dpsql.errors import InternalError, PolicyError
@@ -318,6 +317,8 @@ class OwnedRows:
         cell, zone = self._column(self._table.name, column), self._table.zone.get(column)
         if zone is None:
             return cell
+        from dpsql.analysis.syntax_rules import find_steps, move_time  # noqa: PLC0415  few columns have a zone
+
         days = self._domains.span(self._table.name, column)
         span = Span.of_days(*days) if days else None
         return guarded(move_time(cell, find_steps(TIMESTAMP, zones.zone(zone), span)))

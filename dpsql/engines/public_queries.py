@@ -25,7 +25,6 @@ import numpy as np
 import pyarrow as pa
 from sqlglot.tokenizer_core import Token, TokenType
 
-from dpsql.analysis.public_limits import find_fault
 from dpsql.engines.duckdb import duckdb_settings
 from dpsql.engines.worker import UnboundQuery, running_statement
 from dpsql.errors import UNKNOWN_STATES, Fix, ProgrammingError, QueryRefused, ResultTooLarge
@@ -337,15 +336,14 @@ def check_plan(
     EngineNotTested
         So it seems in the plan of an engine that is no tested version.
     """
-    from dpsql.analysis.text_conversions import (  # noqa: PLC0415  public statements have none
-        find_conversions,
-        walk_plan,
-    )
+    from dpsql.analysis.text_conversions import find_conversions, walk_plan  # noqa: PLC0415  public statements have none
 
     bound = parse_json(cursor.execute(bind_text(sql)).fetchall()[0][0])
     if bound.get("error"):
         raise UnboundQuery(str(bound.get("error_message")).partition("\n")[0])
     instants = any(kind == TIMESTAMPTZ for columns in released.values() for _, kind in columns)
+    from dpsql.analysis.public_limits import find_fault  # noqa: PLC0415  few statements compute from released rows
+
     found = find_fault(bound["plans"], time_zone, instants=instants)
     if found is not None:
         raise UnboundQuery(f"{found.what}: {found.hint}")

@@ -46,11 +46,7 @@ from dpsql.estimates.noise_laws import (
     laplace_variance,
     noise_variance,
 )
-from dpsql.estimates.noise_quantiles import (
-    count_offset,
-    lower_bound_offset,
-    threshold_gap_offsets,
-)
+from dpsql.estimates.noise_quantiles import count_offset, lower_bound_offset, threshold_gap_offsets
 from dpsql.estimates.predictions import (
     Strategy,
     decimal,

@@ -82,8 +82,6 @@ _EPOCH = date(1970, 1, 1)
 class FilledDomain:
     """A certified query of a domain's groups, and the text that counts only the groups with rows."""
 
-    __slots__ = ("__dict__", "_certificate", "_node", "_parts")
-
     def __init__(self, certificate: Certificate, node: OnDomain, parts: tuple[_Part, ...]) -> None:
         self._certificate, self._node, self._parts = certificate, node, parts
 

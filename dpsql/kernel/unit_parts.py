@@ -192,7 +192,7 @@ class ListedValues(Numbering):
     """Numbers the parts of listed values. All numbers that no listed value has are *outside*, as one part.
 
     A value that is not listed yet will have one of these numbers: what was charged to *outside* before then
-    is charged to it. So no number is given to two values (`ledger.part_numbers`).
+    is charged to it. So no number is given to two values (`ledger.caps`).
 
     >>> lands = ListedValues((("DE", 0), ("FR", 1)))
     >>> lands.words(ALL_PARTS), lands.words(lands.equal("FR")), lands.equal("XX") == lands.outside

@@ -2,8 +2,8 @@
 
 `parse` (``parse``) runs these, in this order; ``check_statements`` reads those about streams of checks,
 ``board_statements`` those about boards and holdouts, and ``check_rewrites`` makes what checks count;
-``command_statements`` reads SHOW, DESCRIBE, SET and REFINE, ``dataframe_forms`` questions in the form of
-pandas and dplyr, ``pasted_text`` statements with what was copied around them:
+``command_statements`` reads SHOW, DESCRIBE, SET and REFINE, also with what was copied around them, and
+``dataframe_forms`` questions in the form of pandas and dplyr:
 
 ``tokens``         the tokens of a statement, and limits on its size
 ``clauses``        those of other dialects as dpsql reads them, by ``clause_forms``; the private clauses,
@@ -17,12 +17,11 @@ pandas and dplyr, ``pasted_text`` statements with what was copied around them:
 ``stream_statements`` has those of streams and of exact answers, ``all_statements`` all of them;
 ``syntax_trees`` searches and copies the parser's trees;
 ``duckdb_dialect`` is DuckDB's dialect of the parser. ``text_outline`` says where words, calls and clauses of
-a text stand, and ``repair`` changes a text that does not parse, by ``mistaken_forms`` and
-``mistaken_options``; ``other_dialects`` reads it as these.
+a text stand, and ``repair`` changes a text that does not parse, by ``mistaken_forms``;
+``other_dialects`` reads it as these.
 """
 
 from dpsql.language.all_statements import Explain, ExplainForm, Statement
-from dpsql.language.board_statements import OpenBoard, OpenHoldout, Submission
 from dpsql.language.dialect_forms import READ, READINGS, fill_form, write_node
 from dpsql.language.options import DIALECTS
 from dpsql.language.parameters import (
@@ -32,8 +31,7 @@ from dpsql.language.parameters import (
     read_first_words,
     write_parameters,
 )
-from dpsql.language.parse import keep_title, list_titles, name_columns, parse, title_of
-from dpsql.language.repair import repairs
+from dpsql.language.parse import list_titles, name_columns, parse
 from dpsql.language.statement import (
     CUTS,
     AboveThreshold,
@@ -70,13 +68,15 @@ from dpsql.language.syntax_trees import (
     copy_tree,
     find_nodes,
     find_tables,
+    keep_title,
     list_given,
     list_visible_ctes,
     make_call,
     name_query,
     read_nodes,
+    title_of,
     transform_tree,
     walk_tree,
 )
 from dpsql.language.text_outline import BlockText, Outline, call_end, refuse_unclear
-from dpsql.language.tokens import find_closing_parenthesis, split_script, split_script_with_places
+from dpsql.language.tokens import split_script, split_script_with_places

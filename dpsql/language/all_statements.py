@@ -4,15 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from dpsql.language.statement import (
-    Describe,
-    Query,
-    Refine,
-    ReportCommand,
-    Set,
-    Show,
-    StatementText,
-)
+from dpsql.language.statement import Describe, Query, Refine, ReportCommand, Set, Show, StatementText
 from dpsql.language.stream_statements import Ask, Check, FirstStable, OpenChecks, StreamCommand
 from dpsql.lazy_dataclass import dataclass
 

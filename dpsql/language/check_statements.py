@@ -12,13 +12,7 @@ from sqlglot.tokenizer_core import Token, TokenType
 
 from dpsql.errors import Fix, QueryRefused
 from dpsql.kernel.loss import exact
-from dpsql.language.board_statements import (
-    BEST,
-    SCORES,
-    TRAINING,
-    parse_open_scores,
-    parse_submission,
-)
+from dpsql.language.board_statements import BEST, SCORES, TRAINING, parse_open_scores, parse_submission
 from dpsql.language.check_rewrites import find_item, list_items, read_number, rewrite_item
 from dpsql.language.options import read_value, split_options
 from dpsql.language.statement import Query, StatementText, write_name

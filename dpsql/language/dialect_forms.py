@@ -106,7 +106,7 @@ def _hint_ranks(limit: exp.Expr) -> str | None:
     order = limit.parent.args.get("order") if limit.parent is not None else None
     if order is None or isinstance(limit, exp.Offset):
         return None
-    keys, terms = (", ".join(each.sql("duckdb") for each in of.expressions) for of in (limit, order))
+    keys, terms = (", ".join(map(write_node, of.expressions)) for of in (limit, order))
     return f"QUALIFY ROW_NUMBER() OVER (PARTITION BY {keys} ORDER BY {terms}) <= {limit.expression.sql()}"
 
 

@@ -117,10 +117,7 @@ class DuckDBText(Dialect):
             "UTINYINT": TokenType.UTINYINT,
             "VARCHAR": TokenType.TEXT,
         }
-        SINGLE_TOKENS: ClassVar[dict[str, TokenType]] = {
-            **_Tokenizer.SINGLE_TOKENS,
-            "$": TokenType.PARAMETER,
-        }
+        SINGLE_TOKENS: ClassVar[dict[str, TokenType]] = {**_Tokenizer.SINGLE_TOKENS, "$": TokenType.PARAMETER}
         VAR_SINGLE_TOKENS: ClassVar[set[str]] = {"$"}
         COMMANDS: ClassVar[set[TokenType]] = _Tokenizer.COMMANDS - {TokenType.SHOW}
 

@@ -214,7 +214,7 @@ def read_value(source: StatementText, name: str, tokens: Sequence[Token]) -> obj
         if len(tokens) == 2 and tokens[0].token_type == TokenType.NUMBER and tokens[1].text == "%":
             share = f"{float(tokens[0].text) / 100:g}"
             fix = Fix(share, start, tokens[1].end + 1, guess=f"{share} for {tokens[0].text}%")
-        from dpsql.language.mistaken_options import compute_number  # noqa: PLC0415  most are numbers
+        from dpsql.language.mistaken_forms import compute_number  # noqa: PLC0415  most are numbers
 
         made = compute_number(source.text[start : tokens[-1].end + 1])
         fix = Fix(made, start, tokens[-1].end + 1) if made is not None else fix
@@ -224,7 +224,7 @@ def read_value(source: StatementText, name: str, tokens: Sequence[Token]) -> obj
     try:
         return _READERS[name](tokens[0], sign)
     except ValueError as error:
-        from dpsql.language.mistaken_options import correct_value  # noqa: PLC0415  most are right
+        from dpsql.language.mistaken_forms import correct_value  # noqa: PLC0415  most are right
 
         fix = correct_value(name, tokens[0], str(error))
         fix = fix if fix is None else replace(fix, start=start)
@@ -331,10 +331,7 @@ def _read_confidence(token: Token, sign: str) -> Fraction:
 
 _TABLE: dict[str, tuple[Callable[[Token, str], object], str]] = {
     "epsilon": (_read_epsilon, "the most the statement may cost, from 0.000001 to 1,000,000"),
-    "delta": (
-        _read_proper_fraction,
-        "the delta for keys without a declared domain, between 0 and 1",
-    ),
+    "delta": (_read_proper_fraction, "the delta for keys without a declared domain, between 0 and 1"),
     "error": (
         _read_error,
         "in place of epsilon, which is computed: half the width of the widest interval, in counts; for keys "

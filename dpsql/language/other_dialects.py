@@ -57,7 +57,12 @@ def read_as_others(text: str) -> Iterator[tuple[str, str]]:
 
 
 def _keeps(text: str, written: str) -> bool:
-    """Return whether what a dialect reads keeps all texts of a statement, but for formats of dates."""
+    """Return whether what a dialect reads keeps all texts of a statement, but for formats of dates.
+
+    A dialect that reads `%Y` as letters means another format.
+    """
+    if "%%" in written and "%%" not in text:
+        return False
     texts = [match[1] for match in _TEXT.finditer(text) if not _FORMAT.fullmatch(match[1])]
     return all(each in written for each in texts)
 

@@ -12,28 +12,21 @@ from sqlglot.tokenizer_core import Token, TokenType
 from dpsql.errors import Fix
 from dpsql.language import parameters as params
 from dpsql.language.all_statements import Explain, ExplainForm, Statement
-from dpsql.language.check_statements import parse_stream_statement
 from dpsql.language.clauses import join_names, lift_clauses, standardize_tokens
-from dpsql.language.command_statements import (
-    STREAMS,
-    parse_describe,
-    parse_refine,
-    parse_set,
-    parse_show,
-    refuse_several,
-    refuse_unknown,
-)
 from dpsql.language.dialect_forms import standardize_forms, standardize_limits
 from dpsql.language.duckdb_dialect import DuckDBText
 from dpsql.language.parameters import Parameters
 from dpsql.language.statement import Clause, Clauses, Query, Refine, StatementText
-from dpsql.language.stream_statements import Ask, Check, FirstStable, OpenChecks, StreamCommand
+from dpsql.language.stream_statements import STREAMS, Ask, Check, FirstStable, OpenChecks, StreamCommand
 from dpsql.language.syntax_trees import (
     MARK,
-    copy_tree,
+    TITLE,
     find_nodes,
+    is_named,
+    name_calls,
     rename_public_schema,
     separate_distinct_arguments,
+    title_of,
     walk_tree,
 )
 from dpsql.language.tokens import (
@@ -50,9 +43,6 @@ from dpsql.language.tokens import (
 from dpsql.lazy_dataclass import replace
 from dpsql.lazy_pattern import lazy_pattern
 
-TITLE = "title"
-"""Under this key the metadata of a node have its text."""
-
 _ENDS = frozenset(
     {
         *(TokenType.FROM, TokenType.WHERE, TokenType.GROUP_BY, TokenType.HAVING, TokenType.QUALIFY),
@@ -65,32 +55,7 @@ _OPENS = frozenset({TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.L_BRACE})
 _CLOSES = frozenset({TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.R_BRACE})
 _SEVERAL = (exp.Columns, exp.Explode, exp.Unnest)
 """What may be several columns."""
-_CALL = lazy_pattern(r"(?i)(?:(?:CAST\s*)?\(\s*)*(\w+)\s*\(")
 _GAP = lazy_pattern(rf"{OPAQUE}|\s+", re.DOTALL)
-
-
-def title_of(node: exp.Expr) -> str:
-    """Return the name of a column without an alias: its text as the statement has it.
-
-    >>> from dpsql.language import parse
-    >>> [title_of(node) for node in parse("SELECT SUM( x ),  count(*) /2, a.b FROM t").tree.selects]
-    ['SUM( x )', 'count(*) /2', 'b']
-    """
-    if isinstance(node, exp.Column):
-        return str(node.name)
-    text = node.meta_get(TITLE)
-    if text is None:
-        made = copy_tree(node)  # the generator changes what it writes
-        text = made.sql("duckdb", copy=False, normalize_functions=False, comments=False).replace(MARK, "")
-    return str(text)
-
-
-def keep_title(old: exp.Expr, new: exp.Expr) -> exp.Expr:
-    """Give a node the title of that in whose place it stands; return it."""
-    text = old.meta_get(TITLE)
-    if text is not None:
-        new.meta[TITLE] = text
-    return new
 
 
 def name_columns(tree: exp.Expr) -> None:
@@ -119,7 +84,7 @@ def list_titles(tree: exp.Expr) -> tuple[str, ...]:
 
 
 def _set_title(node: exp.Expr) -> exp.Expr:
-    if _is_named(node) or any(isinstance(each, _SEVERAL) for each in walk_tree(node)):
+    if is_named(node) or any(isinstance(each, _SEVERAL) for each in walk_tree(node)):
         return node
     return exp.alias_(node, title_of(node), quoted=True, copy=False)
 
@@ -129,7 +94,7 @@ def write_titles(source: StatementText, tokens: Sequence[Token], listed: Iterabl
     selects = {select.meta["select"]: select for select in listed}
     for i, token in enumerate(tokens):
         select = selects.get(token.start) if token.token_type == TokenType.SELECT else None
-        if select is None or all(map(_is_named, select.expressions)):
+        if select is None or all(map(is_named, select.expressions)):
             continue
         texts = [
             _normalize_spaces(source.text[start:end])
@@ -138,12 +103,8 @@ def write_titles(source: StatementText, tokens: Sequence[Token], listed: Iterabl
         if len(texts) != len(select.expressions):
             continue  # the parser reads the list in another way
         for node, text in zip(select.expressions, texts, strict=True):
-            if not _is_named(node):
+            if not is_named(node):
                 node.meta[TITLE] = text
-
-
-def _is_named(node: exp.Expr) -> bool:
-    return isinstance(node, (exp.Alias, exp.Column, exp.Star)) or bool(node.args.get("alias"))
 
 
 def _find_items(tokens: Sequence[Token], i: int, end: int) -> Iterator[tuple[int, int]]:
@@ -229,24 +190,30 @@ def parse(text: str, parameters: Parameters = None, dialect: str | None = None) 
         tokens = tokens[:-1]
     for token in tokens:
         if token.token_type == TokenType.SEMICOLON:
+            from dpsql.language.command_statements import refuse_several  # noqa: PLC0415  it is refused
+
             raise refuse_several(source, token.start)
     if not tokens:
         raise source.syntax("there is no statement")
     word = tokens[0].text.upper()
     if word in _QUERY and tokens[0].token_type not in (TokenType.STRING, TokenType.IDENTIFIER):
         return _parse_bound(source, *params.bind_parameters(source, tokens, parameters), dialect)
+    from dpsql.language import command_statements as commands  # noqa: PLC0415  most statements are queries
+
     if word == "SHOW":
-        return parse_show(source, tokens)
+        return commands.parse_show(source, tokens)
     if word in ("DESCRIBE", "DESC"):
-        return parse_describe(source, tokens)
+        return commands.parse_describe(source, tokens)
     if word == "SET":
-        return parse_set(source, tokens, parameters)
+        return commands.parse_set(source, tokens, parameters)
     if word == "REFINE":
-        return parse_refine(source, tokens)
+        return commands.parse_refine(source, tokens)
     if word in STREAMS:
+        from dpsql.language.check_statements import parse_stream_statement  # noqa: PLC0415  as above
+
         bound, used = params.bind_parameters(source, tokens, parameters)
         return parse_stream_statement(source, bound, lambda part: _parse_bound(source, part, used, dialect))
-    raise refuse_unknown(source, tokens[0])
+    raise commands.refuse_unknown(source, tokens[0])
 
 
 def _blank_comments(text: str) -> str:
@@ -334,10 +301,9 @@ def _parse_bound(
         _set_place(select)
     select_at = {select.meta["select"]: select for select in selects}
     write_titles(source, named_tokens, selects)
-    if named == "POSTGRES":
-        for select in selects:
-            _name_calls(select)
-    inner = {place: _limit_ordered(select_at.get(place), c) for place, c in lifted.clauses.items()}
+    name_calls(tree, selects, every=named == "POSTGRES")
+    ordered = {place: _limit_ordered(select_at.get(place), c) for place, c in lifted.clauses.items()}
+    inner = {place: c for place, c in ordered.items() if c.has_options or c.clause != Clause()}
     own = inner.pop(tree.meta["select"], Clauses()) if isinstance(tree, exp.Select) else Clauses()
     return Query(source, tree, own.options, own.clause, own.has_options, used, inner)
 
@@ -347,35 +313,13 @@ def _limit_ordered(select: exp.Select | None, clauses: Clauses) -> Clauses:
     clause = clauses.clause
     if select is None or clause.top is None or clause.threshold is not None:
         return clauses
-    starts = [n.meta["start"] for n in find_nodes(select, exp.Identifier) if "start" in n.meta]
+    listed = (node for item in select.expressions for node in find_nodes(item, exp.Identifier))
+    starts = [node.meta["start"] for node in listed if "start" in node.meta]
     first = bool(starts) and clause.at < min(starts)
     if not first or not select.args.get("order") or select.args.get("limit"):
         return clauses
     select.set("limit", exp.Limit(expression=exp.Literal.number(clause.top)))
     return replace(clauses, clause=Clause())
-
-
-def _name_calls(select: exp.Select) -> None:
-    """Name the calls of a subquery that have no alias as PostgreSQL does: `RANK() OVER (..)` is `rank`."""
-    subquery = select.parent
-    place = getattr(subquery, "parent", None)
-    if not isinstance(subquery, exp.CTE) and not isinstance(place, (exp.From, exp.Join)):
-        return
-    items = select.expressions
-    names = [item.output_name.lower() if _is_named(item) else _name_call(item) for item in items]
-    for item, name in zip(items, names, strict=True):
-        if name and not _is_named(item) and names.count(name) == 1:
-            item.replace(exp.alias_(copy_tree(item), name, quoted=True, copy=False))
-
-
-def _name_call(item: exp.Expr) -> str:
-    node, written = item, _CALL.match(title_of(item))
-    while isinstance(node, (exp.Window, exp.Filter, exp.WithinGroup, exp.Cast, exp.Paren)):
-        node = node.this
-    if isinstance(node, exp.Column):
-        return str(node.name).lower()
-    called = written is not None and isinstance(node, exp.Func) and not isinstance(node, exp.Binary)
-    return written[1].lower() if written is not None and called else ""
 
 
 def _set_place(select: exp.Select) -> None:

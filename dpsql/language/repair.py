@@ -132,8 +132,7 @@ def _close_quote(text: str, at: int) -> Iterator[_Repair]:
 
 def _find_repairs(text: str, tokens: list[Token], at: int) -> Iterator[_Repair]:
     """Yield changes around the token that could not be read, the likeliest first."""
-    from dpsql.language.mistaken_forms import replace_forms  # noqa: PLC0415  most statements can be read
-    from dpsql.language.mistaken_options import place_options  # noqa: PLC0415  as above
+    from dpsql.language.mistaken_forms import place_options, replace_forms  # noqa: PLC0415  most can be read
 
     i = next((n for n, t in enumerate(tokens) if t.start <= at <= t.end), len(tokens) - 1)
     here, before = tokens[i], tokens[max(i - 1, 0)]

@@ -58,11 +58,7 @@ class StatementText:
         return refused
 
     def syntax(
-        self,
-        message: str,
-        at: int | exp.Expr | None = None,
-        hint: str | None = None,
-        fix: Fix | None = None,
+        self, message: str, at: int | exp.Expr | None = None, hint: str | None = None, fix: Fix | None = None
     ) -> QuerySyntaxError:
         """Return the error for text that is not a valid statement."""
         line, col, shown = self.locate(self.position(at))
@@ -154,6 +150,14 @@ class Options:
     price: Fraction | None = None
     """What a release is said to cost, if it is no epsilon of its own: no option that can be written."""
     at: dict[str, int] = field(default_factory=dict)
+    _key: list[str] = field(default_factory=list, init=False, repr=False, compare=False)
+
+    @property
+    def key(self) -> str:
+        """All options with the types of their values, as a text that is written once."""
+        if not self._key:
+            self._key.append(repr(self))
+        return self._key[0]
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,8 @@ from dpsql.language.statement import Query, StatementText
 from dpsql.language.tokens import Cursor
 from dpsql.lazy_dataclass import dataclass
 
+STREAMS = ("OPEN", "CHECK", "ASK", "REFILL", "CLOSE", "FIRST")
+"""The first words of statements about streams and boards."""
 Sides = Literal["BOTH", "AT_MOST", "AT_LEAST"]
 """What the checks of a stream may ask: any; or one side alone, of counts, with half the noise."""
 SIDES: tuple[Sides, ...] = get_args(Sides)

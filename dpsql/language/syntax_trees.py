@@ -1,4 +1,4 @@
-"""Search and copy trees of the parser; find the names in a query that mean tables."""
+"""Search and copy trees of the parser; find the names in a query that mean tables, and those of columns."""
 
 from __future__ import annotations
 
@@ -7,10 +7,16 @@ from typing import TypeVar
 
 from sqlglot import exp
 
+from dpsql.lazy_pattern import lazy_pattern
+
 MARK = "dpsql_fn_"
 """Prefix of a function's name in the parsed tree. The parser knows none of these names, so every call
 stays a plain call with its arguments as typed, instead of one of several hundred node types."""
 
+TITLE = "title"
+"""Under this key the metadata of a node have its text."""
+
+_CALL = lazy_pattern(r"(?i)(?:(?:CAST\s*)?\(\s*)*(\w+)\s*\(")
 _Node = TypeVar("_Node", bound=exp.Expr)
 
 
@@ -279,3 +285,65 @@ def list_visible_ctes(node: exp.Expr) -> Iterator[exp.CTE]:
         if not isinstance(parent, exp.With):
             child = parent
         parent = parent.parent
+
+
+def title_of(node: exp.Expr) -> str:
+    """Return the name of a column without an alias: its text as the statement has it.
+
+    >>> from dpsql.language import parse
+    >>> [title_of(node) for node in parse("SELECT SUM( x ),  count(*) /2, a.b FROM t").tree.selects]
+    ['SUM( x )', 'count(*) /2', 'b']
+    """
+    if isinstance(node, exp.Column):
+        return str(node.name)
+    text = node.meta_get(TITLE)
+    if text is None:
+        made = copy_tree(node)  # the generator changes what it writes
+        text = made.sql("duckdb", copy=False, normalize_functions=False, comments=False).replace(MARK, "")
+    return str(text)
+
+
+def keep_title(old: exp.Expr, new: exp.Expr) -> exp.Expr:
+    """Give a node the title of that in whose place it stands; return it."""
+    text = old.meta_get(TITLE)
+    if text is not None:
+        new.meta[TITLE] = text
+    return new
+
+
+def is_named(node: exp.Expr) -> bool:
+    """Return whether an item of a select list has a name of its own."""
+    return isinstance(node, (exp.Alias, exp.Column, exp.Star)) or bool(node.args.get("alias"))
+
+
+def name_calls(tree: exp.Expr, selects: Sequence[exp.Select], *, every: bool) -> None:
+    """Name the calls of subqueries that have no alias as PostgreSQL does: `RANK() OVER (..)` is `rank`.
+
+    Those to which no column outside refers only if `every`: no other dialect knows them by such a name.
+    """
+    nested = [s for s in selects if isinstance(s.parent, exp.CTE) or _is_item(s.parent)]
+    if all(is_named(item) for select in nested for item in select.expressions):
+        return
+    read = [node for node in walk_tree(tree) if isinstance(node, exp.Column)]
+    for select in nested:
+        own = {id(node) for node in walk_tree(select)}
+        asked = {node.name.lower() for node in read if id(node) not in own}
+        items = select.expressions
+        names = [item.output_name.lower() if is_named(item) else _name_call(item) for item in items]
+        for item, name in zip(items, names, strict=True):
+            if name and not is_named(item) and names.count(name) == 1 and (every or name in asked):
+                item.replace(exp.alias_(copy_tree(item), name, quoted=True, copy=False))
+
+
+def _is_item(node: exp.Expr | None) -> bool:
+    return isinstance(node, exp.Subquery) and isinstance(node.parent, (exp.From, exp.Join))
+
+
+def _name_call(item: exp.Expr) -> str:
+    node, written = item, _CALL.match(title_of(item))
+    while isinstance(node, (exp.Window, exp.Filter, exp.WithinGroup, exp.Cast, exp.Paren)):
+        node = node.this
+    if isinstance(node, exp.Column):
+        return str(node.name).lower()
+    called = written is not None and isinstance(node, exp.Func) and not isinstance(node, exp.Binary)
+    return written[1].lower() if written is not None and called else ""

@@ -10,8 +10,7 @@
 ``key_file``             the key of the thresholds of streams and of the hashes of units, beside the ledger
 ``migration``            what brings an older file up to date
 ``verification``         the invariants, and the tables compared with all events
-``running_sums``         the totals after each event
-``stream_verification``  the same of streams
+``replay``               the totals and the streams after each event
 =======================  ========================================================================
 """
 
@@ -34,9 +33,5 @@ from dpsql.kernel.ledger.scopes import ScopeBudget, scope_words
 from dpsql.kernel.ledger.totals import shown
 from dpsql.ledger.budgets import LIKE, Budget, BudgetOfParts, BudgetRenewal, rows_of
 from dpsql.ledger.ledger import Ledger, Opening
-from dpsql.ledger.listing import (
-    Entry,
-    LadderCharge,
-    Lineage,
-)
+from dpsql.ledger.listing import Entry, LadderCharge, Lineage
 from dpsql.ledger.part_budgets import list_fullest, read_parts, write_parts

@@ -13,15 +13,15 @@ from datetime import datetime
 from enum import Enum
 from fractions import Fraction
 from pathlib import Path
+from sqlite3 import Connection
 from types import MappingProxyType
 from typing import Self
 
 from dpsql.errors import OperationalError
 from dpsql.kernel.ledger import ChargeLedger, events, name_of, part_declarations, renewals
-from dpsql.kernel.ledger.caps import Caps, GroupCap
+from dpsql.kernel.ledger.caps import Caps, GroupCap, PartBudgets, number_values, numbered_values
 from dpsql.kernel.ledger.events import Event
 from dpsql.kernel.ledger.limits import Limits
-from dpsql.kernel.ledger.part_numbers import PartBudgets, number_values, numbered_values
 from dpsql.kernel.ledger.renewals import RenewalTerms
 from dpsql.kernel.ledger.reports import StoredReport
 from dpsql.kernel.ledger.scopes import ScopeBudget, all_budgets
@@ -39,7 +39,6 @@ from dpsql.ledger.listing import (
     list_report_releases,
 )
 from dpsql.ledger.mark import MarkPlace, mark_place
-from dpsql.ledger.migration import bring_up_to_date
 from dpsql.ledger.part_budgets import BorneInYears, ChargedParts, list_borne, list_parts, total_in_sequence
 from dpsql.ledger.rollback_guard import MarkGuard
 from dpsql.policy import Policy, UnitPeriods, fold
@@ -128,9 +127,7 @@ class Ledger(ChargeLedger):
         lost = mark.find_lost()
         if opening is not Opening.ACCEPT:
             mark.refuse_missing()
-        opened = cls(
-            Store(file, policy_id, bring_up_to_date, trusting=opening is Opening.INSPECT), caps, mark
-        )
+        opened = cls(Store(file, policy_id, _migrate, trusting=opening is Opening.INSPECT), caps, mark)
         try:
             if opening is Opening.ACCEPT:
                 opened.accepted = mark.accept(opened._store, lost)
@@ -368,6 +365,12 @@ class Ledger(ChargeLedger):
         """Return what was charged for ladders, with or without a result, for the owner; newest last."""
         with self._store.read() as connection:
             return listing.list_ladder_charges(connection)
+
+
+def _migrate(connection: Connection, version: int) -> None:
+    from dpsql.ledger.migration import bring_up_to_date  # noqa: PLC0415  few ledgers are of older versions
+
+    bring_up_to_date(connection, version)
 
 
 def _budgets_of_parts(policy: Policy) -> PartBudgets | None:

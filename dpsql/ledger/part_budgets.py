@@ -14,13 +14,7 @@ from dpsql.kernel.ledger.caps import Caps
 from dpsql.kernel.ledger.part_totals import Amounts, Segment
 from dpsql.kernel.ledger.scopes import Scope
 from dpsql.kernel.ledger.totals import POLICY, ladder_total, read, read_loss
-from dpsql.kernel.unit_parts import (
-    NO_HOME,
-    Calendar,
-    ListedValues,
-    Numbering,
-    WholeNumbers,
-)
+from dpsql.kernel.unit_parts import NO_HOME, Calendar, ListedValues, Numbering, WholeNumbers
 from dpsql.lazy_dataclass import dataclass
 from dpsql.ledger.budgets import Budget, BudgetOfParts, scopes_of
 

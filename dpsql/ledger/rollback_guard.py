@@ -36,7 +36,6 @@ from dpsql.kernel.ledger.totals import (
     write_total,
 )
 from dpsql.kernel.loss import Totals
-from dpsql.lazy_dataclass import dataclass
 from dpsql.ledger.mark import Mark, MarkFile, MarkPlace, StoredMark
 
 ACCEPT: Final = "`dpsql budget --accept-restored`"
@@ -81,7 +80,7 @@ class MarkGuard:
         with file.hold_lock():
             kept = file.read()
             with store.read() as connection:
-                found, problem = Snapshot.of(connection), self._find_difference(connection, kept)
+                found, problem = self._read_present(connection), self._find_difference(connection, kept)
             if problem is not None:
                 raise self._make_error(problem, f"the ledger {self._path}", f" (mark: {file.path})")
             if kept is None:
@@ -107,13 +106,16 @@ class MarkGuard:
             if self._is_covered(event):  # by another thread
                 return
             with store.read() as connection:
-                found = Snapshot.of(connection)
+                found = self._read_present(connection)
             file = self._place.file(found.ledger)
             with file.hold_lock():
                 kept = file.read(self._last)
                 if kept is not self._last:
                     with store.read() as connection:
-                        found, problem = Snapshot.of(connection), self._find_difference(connection, kept)
+                        found, problem = (
+                            self._read_present(connection),
+                            self._find_difference(connection, kept),
+                        )
                     if problem is not None:
                         raise self._make_error(problem, "the ledger")
                 self._last = self._replace_mark(file, kept, found)
@@ -153,8 +155,8 @@ class MarkGuard:
             with store.write() as connection:
                 holder = _draw_identifier(connection)
                 added = restore(connection, mark, holder)
-                found = Snapshot.of(connection)
-            file.write(Mark(found.ledger, str(self._path), holder, found.event, found.begun, found.totals))
+                found = self._read_present(connection)
+            file.write(found)
             self._place.keep(found.ledger, self._path)
         return added
 
@@ -162,26 +164,27 @@ class MarkGuard:
         """Return the mark of the ledger that was here, if there is none any more."""
         return None if self._place is None or os.path.lexists(self._path) else self._place.at(self._path)
 
+    def _read_present(self, connection: sqlite3.Connection) -> Mark:
+        return read_present(connection, str(self._path))
+
     def _begin(self, store: Store, file: MarkFile, *, known: bool) -> StoredMark:
         with store.write() as connection:
             holder = _draw_identifier(connection)
             begin_mark(connection, "mark", {"holder": holder}, holder)
-            found = Snapshot.of(connection)
+            found = self._read_present(connection)
         if known:
             self.messages.append(
                 f"no mark of the ledger was found in {file.path}: whether it is the newest copy is unknown;"
                 " a new mark begins"
             )
-        mark = Mark(found.ledger, str(self._path), holder, found.event, found.begun, found.totals)
-        return file.write(mark)
+        return file.write(found)
 
-    def _replace_mark(self, file: MarkFile, kept: StoredMark | None, found: Snapshot) -> StoredMark:
+    def _replace_mark(self, file: MarkFile, kept: StoredMark | None, found: Mark) -> StoredMark:
         """Overwrite the stored mark; the caller holds its lock. A mark that is lost is made again."""
         before = kept or self._last
         if before is None:  # the owner inspects a ledger without one
             raise OperationalError("no mark of the ledger is there")
-        mark = Mark(found.ledger, str(self._path), before.mark.holder, found.event, found.begun, found.totals)
-        return file.write(mark, kept)
+        return file.write(replace(found, holder=before.mark.holder), kept)
 
     def _find_difference(self, connection: sqlite3.Connection, kept: StoredMark | None) -> str | None:
         """Say what of the ledger is not as its mark tells; None: nothing."""
@@ -221,25 +224,11 @@ def _draw_identifier(connection: sqlite3.Connection) -> str:
     return str(made)
 
 
-@dataclass(frozen=True, slots=True)
-class Snapshot:
-    """A ledger as one transaction sees it: identifier, newest event, the mark that is kept, all totals."""
-
-    ledger: str
-    event: Event
-    holder: str
-    """The identifier of the mark that is kept; empty if none was ever kept, nor done without."""
-    begun: tuple[Event, ...]
-    """The latest events after which it was another mark than before."""
-    totals: dict[str, Row]
-
-    @classmethod
-    def of(cls, connection: sqlite3.Connection) -> Snapshot:
-        """Read what a ledger has now: its newest event, mark and totals."""
-        holder, begun = _read_setting(connection)
-        return cls(
-            identifier(connection), events.newest(connection), holder, begun, events.stored_totals(connection)
-        )
+def read_present(connection: sqlite3.Connection, path: str) -> Mark:
+    """Return the mark of a ledger at a path as one transaction sees it; without a holder if none is kept."""
+    holder, begun = _read_setting(connection)
+    event, totals = events.newest(connection), events.stored_totals(connection)
+    return Mark(identifier(connection), path, holder, event, begun, totals)
 
 
 def identifier(connection: sqlite3.Connection) -> str:
@@ -291,7 +280,7 @@ def restore(connection: sqlite3.Connection, mark: Mark, holder: str) -> dict[str
     common for certain. Nothing becomes less than it was. Statements without an end stay charged in full: none
     may be settled any more, since the mark's totals may hold what it was settled to.
     """
-    found = Snapshot.of(connection)
+    found = read_present(connection, mark.path)
     common, added = _find_common_totals(connection, found, mark), dict[str, tuple[Totals, Row]]()
     renewals.follow(connection, mark.totals, common)
     running = [entry for (entry,) in connection.execute("SELECT entry FROM entry WHERE state = 'reserved'")]
@@ -392,7 +381,7 @@ def _highest_cost(told: Row) -> str | None:
     return told[0]
 
 
-def _find_common_totals(connection: sqlite3.Connection, found: Snapshot, mark: Mark) -> Mapping[str, Row]:
+def _find_common_totals(connection: sqlite3.Connection, found: Mark, mark: Mark) -> Mapping[str, Row]:
     """Return totals that both the ledger and the mark are known to hold."""
     if mark.ledger != found.ledger:
         return {}

@@ -34,8 +34,7 @@ from dpsql.kernel.ledger.totals import (
 from dpsql.kernel.loss import PrivacyLoss, Totals
 from dpsql.ledger.listing import compare_end, compare_report
 from dpsql.ledger.migration import digest_of
-from dpsql.ledger.running_sums import RunningSums
-from dpsql.ledger.stream_verification import StreamReplay, list_wrong_steps, list_wrong_streams
+from dpsql.ledger.replay import RunningSums, StreamReplay, list_wrong_steps, list_wrong_streams
 
 _Record = Mapping[str, Any]
 

@@ -288,13 +288,7 @@ def _find_place(table: Table, name: str) -> str:
 
 
 def _report_groups(
-    report: Report,
-    inspector: ExactQueries,
-    policy: Policy,
-    table: Table,
-    most: int,
-    place: str,
-    column: str,
+    report: Report, inspector: ExactQueries, policy: Policy, table: Table, most: int, place: str, column: str
 ) -> None:
     beyond, whole = inspector.count_beyond(table.name, most, column)
     share = f"{beyond / max(whole, 1):.2%} of the rows of {table.name}, grouped by {column}"

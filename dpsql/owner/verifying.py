@@ -23,15 +23,7 @@ from dpsql.owner.declared_facts import verify_bounds, verify_domains, verify_fac
 from dpsql.owner.findings import Report, number_of
 from dpsql.owner.stored_values import verify_lengths, verify_values, verify_zones
 from dpsql.owner.units import verify_kinds, verify_others, verify_unit
-from dpsql.policy import (
-    AnalystPolicy,
-    GroupPolicy,
-    Policy,
-    Table,
-    UnitColumn,
-    fold,
-    show_length,
-)
+from dpsql.policy import AnalystPolicy, GroupPolicy, Policy, Table, UnitColumn, fold, show_length
 from dpsql.policy.names import key_path
 from dpsql.release import source_version, tables_read
 from dpsql.release.kept_ladders import LedgerLadders
@@ -281,9 +273,7 @@ def _verify_table(
     try:
         rows, lost = inspector.read(table.name)
         report.add(
-            "ok",
-            place,
-            f"{'public' if table.public else 'private'}, {number_of(rows, 'row')}, all readable",
+            "ok", place, f"{'public' if table.public else 'private'}, {number_of(rows, 'row')}, all readable"
         )
         verify_values(report, inspector, table, lost)
         verify_zones(report, inspector, table)

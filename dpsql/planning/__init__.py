@@ -23,7 +23,6 @@ Nothing here decides what is private or what is charged: the kernel checks each 
 
 from __future__ import annotations
 
-from dpsql.planning.bound_search import BoundSearches
 from dpsql.planning.column_values import add_sentence_on_ends
 from dpsql.planning.cut_intervals import describe_bounds_to_find, merge_properties, say_of_columns
 from dpsql.planning.left_out import left_out_sentences, widen_by_left_out

@@ -11,12 +11,7 @@ from typing import Literal
 
 from dpsql.analysis import Contribution, Plan, ReleasedAggregate
 from dpsql.analysis.bound_ladders import IN_A_GROUP
-from dpsql.analysis.cut_contributions import (
-    Excess,
-    bound_worth,
-    find_clipped_step,
-    find_excesses,
-)
+from dpsql.analysis.cut_contributions import Excess, bound_worth, find_clipped_step, find_excesses
 from dpsql.errors import InternalError, QueryRefused
 from dpsql.estimates import Average, with_noun
 from dpsql.kernel import mechanisms
@@ -158,9 +153,9 @@ class BoundSearches(KeepsQuote):
     def _note(self, place: int) -> str:
         ladder, unit = self.plan.ladders[place].ladder, self.plan.unit
         most = with_noun(math.ceil(self.search(place).cut(plan_requests.confidence_of(self.plan))), unit)
-        found = (
-            f"a bound on {self._what(place)} is found privately: a power of two times {float(ladder.step):g}"
-        )
+        power = all(n & (n - 1) == 0 for n in ladder.step.as_integer_ratio())
+        times = "" if power else f" times {float(ladder.step):g}"
+        found = f"a bound on {self._what(place)} is found privately: a power of two{times}"
         if ladder.by_excess:
             return f"{found}; up to about {most} may have 9/8 to 2 times as much"
         return f"{found}; up to about {most} may be cut"

@@ -35,7 +35,6 @@ from dpsql.planning.cut_intervals import add_sentence
 from dpsql.planning.method import AtDistance, KeepsQuote, NoisyResult, Quote
 from dpsql.planning.result_table import order_by_terms, values_of_cells
 from dpsql.planning.shown_groups import notes, warn_if_wide
-from dpsql.planning.unknown_keys import shown_note
 from dpsql.render.readable import slot
 from dpsql.types import DOUBLE
 
@@ -114,6 +113,8 @@ class OfCells(KeepsQuote):
             *warn_if_wide(self.plan),
         )
         if existing is not None:
+            from dpsql.planning.unknown_keys import shown_note  # noqa: PLC0415  few keys are undeclared
+
             loss, charge = existing.loss + loss, Charge(self.plan.price, existing.loss.delta)
             half = float(existing.loss.charge.epsilon)
             split = f"{half:g} for existence, {half:g} {split.removeprefix('all ')}"

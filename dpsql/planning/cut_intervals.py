@@ -200,22 +200,25 @@ class MeasuredCut:
     excess: Excess
     estimate: float
     most: float
-    """The upper end of its interval."""
+    """The upper end of its interval, and `beyond`."""
     least: float = 0.0
-    """The lower end."""
+    """The lower end of its interval."""
+    beyond: float = 0.0
+    """The most that is taken to be beyond what the excess covers."""
 
     @property
     def units(self) -> tuple[float, float]:
         """How many units are beyond what the excess covers at least and at most, if all that have it are."""
         each = float(self.excess.times * self.excess.limit * self.excess.of.ladder.step)
-        return self.least / each, self.most / each
+        return self.least / each, (self.most - self.beyond) / each
 
     @classmethod
     def of(cls, excess: Excess, noisy: float, half_width: float) -> MeasuredCut:
         """Return the measured cut from the noisy number of its steps."""
         step = float(excess.step)
-        ends = (noisy, noisy + half_width, noisy - half_width)
-        return cls(excess, *(max(end, 0.0) * step for end in ends))
+        estimate, most, least = (max(n, 0.0) * step for n in (noisy, noisy + half_width, noisy - half_width))
+        beyond = excess.most_beyond(estimate)
+        return cls(excess, estimate, most + beyond, least, beyond)
 
     @property
     def known(self) -> bool:
@@ -276,8 +279,8 @@ def describe_left_out(
             continue
         rows = excess.of.ladder.of is Contribution.ROWS
         sizes = f"{what}, {size_words(plan, cut.estimate, cut.most, rows=rows, added=cut in added)}"
-        found["bound"].append(f"{sizes}{name_range(plan, excess.places)}{_condition(plan, excess)}")
-        assumed += _list_assumptions(plan, excess)
+        found["bound"].append(f"{sizes}{name_range(plan, excess.places)}{_condition(plan, cut)}")
+        assumed += _list_assumptions(plan, cut)
     return put_in_slots(found, assumed)
 
 
@@ -385,9 +388,22 @@ def _name(plan: Plan, search: BoundSearch, places: Sequence[int] = ()) -> str:
     return f"{totals} in a group" if search.ladder.of is Contribution.TOTAL_IN_A_GROUP else totals
 
 
-def _condition(plan: Plan, excess: Excess) -> str:
-    """Return the words on what must be so for the size of a cut to be right; `_assumed` has the rest."""
-    return f" if no {plan.unit} is beyond {_farthest(excess)}"
+def _condition(plan: Plan, cut: MeasuredCut) -> str:
+    """Return the words on what must be so for the size of a cut to be right.
+
+    `_list_assumptions` has the rest.
+    """
+    farthest, beyond = _farthest(cut.excess), _beyond(cut)
+    return (
+        f" if beyond {farthest} are at most {beyond}"
+        if beyond
+        else f" if no {plan.unit} is beyond {farthest}"
+    )
+
+
+def _beyond(cut: MeasuredCut) -> str:
+    """Write how much is taken to be beyond what the excess covers; "": nothing."""
+    return figure(math.ceil(cut.beyond) if cut.excess.rows else cut.beyond) if cut.beyond else ""
 
 
 def _farthest(excess: Excess) -> str:
@@ -395,12 +411,14 @@ def _farthest(excess: Excess) -> str:
     return figure(float((excess.times + 1) * excess.limit * excess.of.ladder.step))
 
 
-def _list_assumptions(plan: Plan, excess: Excess) -> list[str]:
+def _list_assumptions(plan: Plan, cut: MeasuredCut) -> list[str]:
     """Return what the intervals take for granted, in sentences."""
-    most = _farthest(excess)
+    excess, most, beyond = cut.excess, _farthest(cut.excess), _beyond(cut)
     name = _name(plan, excess.of, excess.places)
     counted = "rows that count" if excess.rows else name
     found = [f"no {plan.unit} has more than {most} {counted}"]
+    if beyond:
+        found = [f"{plural(plan.unit)} have at most {beyond} {counted} beyond {most} each"]
     signed = any(bound_worth(plan.counts[place])[0] < 0 for place in excess.places)
     averages = any(isinstance(o.formula, Average) and {*o.uses} & {*excess.places} for o in plan.outputs)
     return found + assumptions_on_shares(plan, signed=signed, averages=averages)

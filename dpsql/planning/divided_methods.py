@@ -20,7 +20,6 @@ from dpsql.errors import InternalError
 from dpsql.estimates import Combined
 from dpsql.estimates.number_noises import Made
 from dpsql.kernel.loss import Charge, PrivacyLoss
-from dpsql.kernel.parted import Parted
 from dpsql.kernel.release import Rows, Run
 from dpsql.language import AllGroups, Scalar, TopPerPartition
 from dpsql.lazy_dataclass import dataclass
@@ -209,6 +208,8 @@ class LargestOfPartitions:
 
     def run(self, run: Run) -> NoisyResult:
         """Run the selection of every partition; the rows come by partition, in a public order of them."""
+        from dpsql.kernel.parted import Parted  # noqa: PLC0415  few selections are of partitions
+
         own = self.partitions
         parted = Parted.of(run, self.keys, own.size, own.per_unit, own.listed)
         pairs = zip(parted.sizes, parted.runs, strict=True)

@@ -131,11 +131,7 @@ def _share_among_groups(plan: Plan, left: LeftOut, found: Combined, step: float)
     made = shared(found.high)
     ends = found.together and (found.together[0], shared(found.together[1]).high / step)
     return replace(
-        found,
-        value=made.value / step,
-        stddev=found.stddev * made.grows,
-        high=made.high / step,
-        together=ends,
+        found, value=made.value / step, stddev=found.stddev * made.grows, high=made.high / step, together=ends
     )
 
 

@@ -30,7 +30,7 @@ from dpsql.kernel import mechanisms
 from dpsql.kernel.loss import Charge, PrivacyLoss
 from dpsql.kernel.parted import join_runs
 from dpsql.kernel.release import Run
-from dpsql.language import Scalar
+from dpsql.language import AllGroups, Scalar
 from dpsql.lazy_dataclass import dataclass
 from dpsql.planning import plan_requests
 from dpsql.planning.cut_intervals import (
@@ -122,7 +122,8 @@ class ExcessApart(KeepsQuote):
 
         def number(place: int, found: Combined) -> Combined:
             step = float(plan.counts[place].step)
-            return self._number(found.scale(step), cut, *bound_worth(plan.counts[place])).scale(1 / step)
+            ends, whole = bound_worth(plan.counts[place]), step * result.sums.get(plan.equal[place], 0.0)
+            return self._number(found.scale(step), cut, *ends, whole).scale(1 / step)
 
         def of_formula(uses: tuple[int, ...], formula: Formula, found: Combined) -> Combined:
             return widen_formula(
@@ -136,20 +137,30 @@ class ExcessApart(KeepsQuote):
 
     def _is_added(self, cut: MeasuredCut) -> bool:
         """Return whether the measured excess is given back to the groups' numbers by their shares."""
-        many = self.plan.groups >= MANY_GROUPS and self.plan.options.cut != "WHOLE"
+        many = self._is_given_back and self.plan.options.cut != "WHOLE"
         worths = (bound_worth(self.plan.counts[place]) for place in cut.excess.places)
         return many and all(least >= 0 and most == 1 for least, most in worths)
 
-    def _number(self, found: Combined, cut: MeasuredCut, least: Fraction, most: Fraction) -> Combined:
-        """Return a number, or the numbers of all groups, with intervals that include what a bound cuts."""
+    @property
+    def _is_given_back(self) -> bool:
+        """Whether there are many groups, and all of them are shown: only then their sum is known."""
+        return self.plan.groups >= MANY_GROUPS and isinstance(self.plan.selection, AllGroups)
+
+    def _number(
+        self, found: Combined, cut: MeasuredCut, least: Fraction, most: Fraction, whole: float = 0.0
+    ) -> Combined:
+        """Return a number, or the numbers of groups, with intervals that include what a bound cuts.
+
+        `whole` is what all groups have, where some are not among these and it is known.
+        """
         plan, high = self.plan, cut.most * float(most)
         if not plan.key_types or least < 0 or plan.options.cut == "WHOLE":
             return move_ends(found, cut.most * float(-least), high)
         there = np.maximum(found.value, 0)
-        whole = float(there.sum())
+        whole = max(float(there.sum()), whole)
         if whole <= 0:
             return move_ends(found, 0.0, high)
-        back = cut.estimate if plan.groups >= MANY_GROUPS and most == 1 else 0.0
+        back = cut.estimate if self._is_given_back and most == 1 else 0.0
 
         def above(end: NDArray[np.float64]) -> NDArray[np.float64]:
             return end + 2 * high * np.clip(end / whole, 0, 1)
@@ -333,11 +344,12 @@ class WithExcess(KeepsQuote):
         # What 1 of the excess is worth is what makes both move by as much.
         worth = float(max(-least, most) * own.step / count.step)
         value, excess = found.value, noise.excess_of(noisy, last, at, worth) * worth
+        down = -excess if noise.leads(last) else excess
 
         def ends(level: Fraction, low: FloatArray, high: FloatArray) -> tuple[FloatArray, FloatArray]:
             width = noise.sum_half_width(last, at, worth, level)
-            below = value + excess - width if noise.leads(last) else value - excess - width
-            return np.minimum(low, below) if least < 0 else low, np.maximum(high, value + excess + width)
+            below, above = (width + e + own.most_beyond(e) for e in (down, excess))
+            return np.minimum(low, value - below) if least < 0 else low, np.maximum(high, value + above)
 
         level, wide = self._level()
         low, high = ends(level, found.low, found.high)

@@ -17,7 +17,6 @@ from dpsql.kernel.loss import Charge
 from dpsql.language import Options
 from dpsql.planning import plan_requests
 from dpsql.planning.all_groups import EveryCount, WholeDomain
-from dpsql.planning.bound_search import BoundSearches
 from dpsql.planning.column_values import DifferentValues
 from dpsql.planning.divided_methods import AllNumbers, LargestOfPartitions, plan_of_partition
 from dpsql.planning.mechanism_rules import (
@@ -41,6 +40,8 @@ def choose(plan: Plan) -> Method:
     """Choose the method of a plan and quote its price; raises `QueryRefused` if none can answer it."""
     check_layout(plan)
     if plan.ladders:
+        from dpsql.planning.bound_search import BoundSearches  # noqa: PLC0415  few bounds are to be found
+
         return BoundSearches.of(plan, choose)
     if plan.partitions is not None:
         return LargestOfPartitions.of(plan, choose)

@@ -276,13 +276,7 @@ _TOP_K = CandidateMechanisms(
 _NOISY = Candidate(("NOISY_TOP_K", "NOISY_MAX"), _plan_largest)
 _TOP_ONE = CandidateMechanisms(
     _choose_top_k,
-    (
-        _NOISY,
-        BOX,
-        LAPLACE_SELECTED,
-        Candidate(("EXPONENTIAL",), _plan_largest, only="only by name"),
-        _JOINT,
-    ),
+    (_NOISY, BOX, LAPLACE_SELECTED, Candidate(("EXPONENTIAL",), _plan_largest, only="only by name"), _JOINT),
 )
 _TOP_K_ABOVE = CandidateMechanisms(
     _choose_above,

@@ -52,6 +52,8 @@ class NoisyResult:
     """What units have beyond bounds in all groups together at most, by the places of the numbers."""
     units_above: Mapping[int, tuple[float, float]] = field(default_factory=dict)
     """How many units are above these bounds at least and at most, by the places of the searches."""
+    sums: Mapping[int, float] = field(default_factory=dict)
+    """The sums of noisy numbers over all groups, by place, where some are not shown but all were measured."""
     outside: NoisyResult | None = None
     """The numbers of the rows in no group, as a result of one row."""
 

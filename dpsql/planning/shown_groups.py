@@ -26,7 +26,7 @@ MANY_GROUPS = 10_000
 """Above so many groups of declared keys, an answer of all of them is warned of."""
 CLEAR = "a group is shown if the interval of a count, which holds for all groups at once, is above 0"
 """What is told where most candidates have no rows."""
-EMPTY = "declared groups without rows count as 0 here; SQL has no such groups"
+EMPTY = "declared groups without rows count as 0 here; SQL has such groups only by an outer join"
 """What is told of the smallest groups where one of them may have no rows."""
 WIDE = "the declared keys have"
 """The beginning of that warning."""
@@ -187,7 +187,8 @@ def measure_all_groups(plan: Plan, parts: Sequence[MeasuredShare], run: Run) -> 
     def made(some: NDArray[np.int64]) -> NoisyResult:
         return _estimate_shown(plan, parts, values, some, every.take(some))
 
-    found = made(rows[:groups][:limit])
+    sums = {place: float(each.sum()) for place, each in values.items()}
+    found = replace(made(rows[:groups][:limit]), sums=sums)
     return replace(found, outside=made(rows[groups:])) if plan.outside else found
 
 

@@ -183,12 +183,7 @@ def law_of_run(mechanism: SparseVectorPlan, threshold: Fraction) -> SparseVector
 
 
 def _quote(
-    second: Measuring,
-    selection: AboveThreshold | TopK,
-    mechanism: Scanning,
-    most: int,
-    *,
-    shown: bool,
+    second: Measuring, selection: AboveThreshold | TopK, mechanism: Scanning, most: int, *, shown: bool
 ) -> Quote:
     """Quote a run that measures at most `most` rows; `shown`: the compared count is released."""
     plan, selecting = second.plan, mechanism.loss.charge.epsilon

@@ -107,9 +107,7 @@ KEYS: dict[str, dict[str, Key]] = {
         ),
         "max_epsilon_per_query": Key(NUMBER, "no cap", "the most one statement may cost"),
         "max_failures": Key(
-            WHOLE,
-            "3",
-            "how many of an analyst's private statements may fail before further ones are refused",
+            WHOLE, "3", "how many of an analyst's private statements may fail before further ones are refused"
         ),
         "max_failures_total": Key(WHOLE, "10 x `max_failures`", "the same for all analysts together"),
         "max_cancelled": Key(
@@ -233,9 +231,7 @@ KEYS: dict[str, dict[str, Key]] = {
         "queue": Key(WHOLE, "100", "private statements that may wait, of all analysts"),
         "queue_per_analyst": Key(WHOLE, "10", "private statements of one analyst that may wait"),
         "statement_timeout": Key(
-            SECONDS,
-            "300",
-            "after which a statement is stopped; stopped after its charge it counts as failed",
+            SECONDS, "300", "after which a statement is stopped; stopped after its charge it counts as failed"
         ),
         "max_rows": Key(WHOLE, "100000", "rows of one answer"),
         "max_bytes": Key(WHOLE, "67108864", "bytes of one answer"),
@@ -248,9 +244,7 @@ KEYS: dict[str, dict[str, Key]] = {
             "their times then tell little",
         ),
         "metrics": Key(
-            ADDRESS,
-            "none",
-            "where `/metrics`, `/health` and `/ready` are answered, without TLS and login",
+            ADDRESS, "none", "where `/metrics`, `/health` and `/ready` are answered, without TLS and login"
         ),
         "metrics_analysts": Key(
             FLAG, "`false`", "whether the metrics tell what is left of each analyst's budget"
@@ -306,14 +300,10 @@ KEYS: dict[str, dict[str, Key]] = {
             "the statement says nothing. `AUTO`: in all",
         ),
         "auto_bounds": Key(
-            FLAG,
-            "`true`",
-            "whether a statement may have the bounds of an aggregate found privately (`AUTO`)",
+            FLAG, "`true`", "whether a statement may have the bounds of an aggregate found privately (`AUTO`)"
         ),
         "extremes": Key(
-            FLAG,
-            "`true`",
-            "whether MIN and MAX are answered, by values that several units reach",
+            FLAG, "`true`", "whether MIN and MAX are answered, by values that several units reach"
         ),
         "dialect": Key(
             TEXT.with_words("text", {"enum": [*DIALECTS]}),
@@ -328,7 +318,7 @@ KEYS: dict[str, dict[str, Key]] = {
             "one SELECT over tables and other views, without privacy options. A statement that reads the "
             "view is analysed as if the SELECT stood in it as its first common table expression: its private "
             "rows stay private rows, and a count in it is released, and paid for, by each statement",
-        ),
+        )
     },
     "[tables.NAME]": TABLE_KEYS,
     "[tables.NAME.csv]": CSV_KEYS,
@@ -367,11 +357,7 @@ _DEFINITIONS: dict[str, Schema] = {
             _VALUES,
             *(
                 exactly({**properties, "complete": FLAG.schema}, "complete")
-                for properties in (
-                    {"values": _VALUES},
-                    _ENDS,
-                    {"table": TEXT.schema, "column": TEXT.schema},
-                )
+                for properties in ({"values": _VALUES}, _ENDS, {"table": TEXT.schema, "column": TEXT.schema})
             ),
             {"enum": ["BOOLEAN", "ENUM"]},
             each(refer("domain")),  # the fields of a struct: address.city = [..]

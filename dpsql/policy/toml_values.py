@@ -225,11 +225,7 @@ PATH_OR_FLAG = ValueKind(
     {"type": ["string", "boolean"]},
     lambda value, place, base: value if isinstance(value, bool) else _read_path(value, place, base),
 )
-NOW_OR_FALSE = ValueKind(
-    '`"now"`, or `false`',
-    {"enum": ["now", False]},
-    lambda value, _place, _base: value,
-)
+NOW_OR_FALSE = ValueKind('`"now"`, or `false`', {"enum": ["now", False]}, lambda value, _place, _base: value)
 TEXTS = ValueKind("a list of texts", STRINGS, lambda value, place, _: read_texts(value, place))
 ADDRESS = ValueKind("an address", _STRING, lambda value, place, _: Address.parse(value, place))
 ADDRESSES = ValueKind("a list of addresses", STRINGS, _read_addresses)

@@ -98,12 +98,7 @@ class _Writer:
         import pyarrow as pa  # noqa: PLC0415  loaded only where a release is stored
 
         numbers = [self._number(place, each) for place, each in enumerate(noises)]
-        facts = {
-            "laws": self.of_laws,
-            "sources": self.sources,
-            "measured": self.measured,
-            "numbers": numbers,
-        }
+        facts = {"laws": self.of_laws, "sources": self.sources, "measured": self.measured, "numbers": numbers}
         arrays = [_column(values) for values in self.columns.values()]
         return facts, pa.Table.from_arrays(arrays, names=list(self.columns))
 
@@ -123,12 +118,7 @@ class _Writer:
                 found["over"] = [*linear, made.low, made.high]
         elif isinstance(number.made, Dispersion):
             spread = number.made
-            found["moments"] = [
-                [*map(self._linear, spread.parts)],
-                spread.width,
-                spread.sample,
-                spread.root,
-            ]
+            found["moments"] = [[*map(self._linear, spread.parts)], spread.width, spread.sample, spread.root]
         return found
 
     def _linear(self, made: Linear) -> list[tuple[float, int]]:

@@ -89,8 +89,6 @@ def write_upload(name: str, rows: pa.Table, key: str | None) -> tuple[str, bytes
     return f"COPY {write_name(name)} ({listed}) FROM STDIN WITH (FORMAT csv, HEADER)", sink.getvalue()
 
 
-__all__ = ["RemoteSession", "Target", "connect", "find_password"]
-
 _PATIENCE = 30.0
 """Seconds that a cancelled statement has to end, before its connection is closed."""
 

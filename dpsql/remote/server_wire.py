@@ -12,14 +12,7 @@ from typing import TYPE_CHECKING
 
 from dpsql.errors import Error, OperationalError, ProgrammingError
 from dpsql.lazy_dataclass import dataclass
-from dpsql.login import (
-    CANCEL,
-    PLAIN,
-    PLUS,
-    VERSION,
-    MessageBody,
-    message,
-)
+from dpsql.login import CANCEL, PLAIN, PLUS, VERSION, MessageBody, message
 from dpsql.login import hash_for_binding as binding_of
 from dpsql.login.scram import ScramClient, ScramClientError
 from dpsql.remote.outgoing_statement import error_of

@@ -88,7 +88,7 @@ def _draw_bars(picture: Picture, wide: int) -> tuple[list[Node], float]:
     """Draw bars from zero, in groups where there are several series, and the rule of a threshold."""
     grouped = picture.kind == "grouped"
     rows = [
-        (label if i == 0 else "", each.name if grouped else label, each.estimates[at], i)
+        (label, each.name if grouped else label, each.estimates[at], i)
         for at, label in enumerate(picture.labels)
         for i, each in enumerate(picture.series)
         if not grouped or each.estimates[at] is not None
@@ -108,11 +108,12 @@ def _draw_bars(picture: Picture, wide: int) -> tuple[list[Node], float]:
     parts: list[Node] = []
     y = first = 0.0 if picture.threshold is None else float(LINE)
     for at, ((head, name, estimate, place), text) in enumerate(zip(rows, texts, strict=True)):
-        if grouped and place == 0 and at:
+        begins = grouped and (at == 0 or rows[at - 1][0] != head)
+        if begins and at:
             y += 8
         drawn: list[Node] = [make_node("title", f"{head} · {name}: {text}" if grouped else f"{name}: {text}")]
         if narrow:
-            if grouped and head:
+            if begins:
                 drawn.append(draw_text(cut(head, count_fitting(wide)), 0, y + 14, weight=True))
                 y += LINE
             drawn.append(draw_text(cut(name, count_fitting(wide)), 0, y + 14))
@@ -120,7 +121,7 @@ def _draw_bars(picture: Picture, wide: int) -> tuple[list[Node], float]:
             drawn.append(draw_text(text, wide - 4, y + 14, "end"))
             y += LINE + 2
         else:
-            if head and grouped:
+            if begins:
                 drawn.append(draw_text(cut(head, count_fitting(heads - 8)), 0, y + 13))
             drawn.append(draw_text(cut(name, count_fitting(left - heads - 8)), left - 8, y + 13, "end"))
             drawn.append(draw_text(cut(text, count_fitting(wide - right)), wide - 4, y + 13, "end"))

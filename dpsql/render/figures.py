@@ -168,10 +168,12 @@ class Estimate:
         ('990', '(910 to 1,150)')
         >>> Estimate(90.0, None, 100.0).text()
         ('90', '(≤ 100, may be a false row)')
+        >>> Estimate(90.0, 90.0, 90.0).text()  # of a number that is rounded
+        ('90', '± 0')
         """
         place = self.unit
         if place is None:
-            return number(self.value), ""
+            return number(self.value), f"{pm} 0" if self.low == self.high == self.value else ""
         value, half = at_unit(self.value, place), self.half
         if half is not None:
             return value, f"{pm} {half_text(half, place)}"

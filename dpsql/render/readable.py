@@ -14,7 +14,6 @@ from dpsql.lazy_dataclass import dataclass
 from dpsql.places import Places
 from dpsql.render.column_values import values
 from dpsql.render.figures import Estimate, half_text, number, show_left, show_spent, unit_of
-from dpsql.render.grid import escape_controls, width, wrap
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -262,18 +261,24 @@ def summary(release: Released, total: Charge | None, *, pm: str = "±") -> list[
 
 def assumptions(release: Released) -> list[str]:
     """Return the line on what the statement left open: what bounds of the policy cut or weigh down."""
+    from dpsql.render.grid import escape_controls
+
     found = ", ".join(map(str, release.assumed))
     return [f"assumed: {escape_controls(found)}"] if found else []
 
 
 def left_out_line(release: Released, style: Style) -> str:
     """Return the line on what the answer leaves out, folded to the style's width; empty without one."""
+    from dpsql.render.grid import escape_controls, wrap
+
     text = escape_controls(line(release, pm=style.pm), style.encoding)
     return "\n".join(wrap(text, style.columns or len(text))) if text else ""
 
 
 def footer(release: Released, total: Charge | None, style: Style) -> str:
     """Write `epsilon 1 of 10 · noisy top-k with gap · 95% ± 41`, broken into lines of the style's width."""
+    from dpsql.render.grid import escape_controls, width, wrap
+
     dot = " - " if style.plain else " · "
     lines: list[str] = []
     for part in summary(release, total, pm=style.pm):

@@ -267,12 +267,7 @@ def _free_places(release: Released) -> dict[int | None, tuple[pa.ChunkedArray, i
 
 
 def _write_texts(
-    name: str,
-    found: pa.ChunkedArray,
-    style: Style,
-    place: int | None = None,
-    *,
-    statements: bool = False,
+    name: str, found: pa.ChunkedArray, style: Style, place: int | None = None, *, statements: bool = False
 ) -> TextColumn:
     """Write a column's values; numbers are rounded to a decimal place if it is given."""
     write: Any = value_text if place is None else lambda value: at_unit(value, place)

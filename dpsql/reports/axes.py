@@ -25,14 +25,7 @@ from dpsql.kernel.unit_parts import ALL_PARTS, NO_HOME, NULL_PART, Calendar, Par
 from dpsql.lazy_dataclass import dataclass
 from dpsql.planning.result_table import order_by_terms
 from dpsql.policy import Policy, Table
-from dpsql.reports.column_sets import (
-    MOST_VALUES,
-    Followed,
-    KeyValues,
-    find_on,
-    follow_column,
-    over_values,
-)
+from dpsql.reports.column_sets import MOST_VALUES, Followed, KeyValues, find_on, follow_column, over_values
 from dpsql.reports.linear_releases import CellSums, StaysOutError, ZerosAndOnes, home_of
 from dpsql.types import DATE
 

@@ -29,7 +29,7 @@ from dpsql.kernel.tree import (
     Paren,
     duckdb_sql,
     facts,
-    mapped,
+    map_parts,
     quote,
 )
 from dpsql.kernel.unit_parts import PartSet
@@ -190,7 +190,7 @@ def _follow_declared(column: str, made: CellSums, table: Table, catalog: Catalog
 
 def over_values(expr: Expr) -> Expr:
     """Return an expression over the values `v` of a domain `d` in the place of the column."""
-    return Column("d", "v") if isinstance(expr, Column) else mapped(expr, over_values)
+    return Column("d", "v") if isinstance(expr, Column) else map_parts(expr, over_values)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

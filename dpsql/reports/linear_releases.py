@@ -30,7 +30,7 @@ from dpsql.kernel.tree import (
     Select,
     Window,
     facts,
-    mapped,
+    map_parts,
     parts,
 )
 from dpsql.language import AllGroups, Scalar
@@ -226,7 +226,7 @@ def _put_columns(expr: Expr, columns: dict[str, Expr]) -> Expr:
         if found is None:
             raise StaysOutError("has a computed column")
         return found
-    return mapped(expr, lambda each: _put_columns(each, columns))
+    return map_parts(expr, lambda each: _put_columns(each, columns))
 
 
 def _nodes(expr: Expr) -> Iterator[Node]:

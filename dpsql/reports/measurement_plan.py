@@ -243,12 +243,7 @@ def _first_part(releases: Sequence[WantedNumbers]) -> int:
 
 
 def _weights(
-    planner: Planner,
-    table: str,
-    releases: Sequence[WantedNumbers],
-    way: Way,
-    per: Per,
-    every: str | None,
+    planner: Planner, table: str, releases: Sequence[WantedNumbers], way: Way, per: Per, every: str | None
 ) -> Weights:
     """Plan what is measured of a table.
 

@@ -175,10 +175,7 @@ def list_wanted(
 
 
 def read_statements(
-    planner: Planner,
-    texts: Sequence[str],
-    epsilon: Fraction,
-    parameters: Mapping[str, object] | None = None,
+    planner: Planner, texts: Sequence[str], epsilon: Fraction, parameters: Mapping[str, object] | None = None
 ) -> list[ReportStatement]:
     """Analyse the statements of a report, which have equal shares of an epsilon."""
     if not MIN_EPSILON <= epsilon <= MAX_EPSILON:

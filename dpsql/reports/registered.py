@@ -27,13 +27,7 @@ from dpsql.lazy_pattern import lazy_pattern
 from dpsql.ledger import StoredReport
 from dpsql.policy import UnitParts
 from dpsql.reports.measured import list_parts
-from dpsql.reports.measurement_plan import (
-    Block,
-    TablePlan,
-    measure,
-    plan_tables,
-    within_of,
-)
+from dpsql.reports.measurement_plan import Block, TablePlan, measure, plan_tables, within_of
 from dpsql.reports.planned import (
     ReportStatement,
     digest_of,

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import pyarrow as pa
 
+from dpsql.analysis.unit_periods import check_report
 from dpsql.composition import Releasing
 from dpsql.composition.prepared import PreparedCommand, PreparedComposed, PreparedReport
-from dpsql.composition.refused_with_periods import check_report
 from dpsql.composition.show_describe import schema_of
 from dpsql.errors import BudgetExceeded, Error, InterfaceError, OperationalError, ProgrammingError
 from dpsql.estimates.reports.report_plan import Per

@@ -172,10 +172,7 @@ class Client(StatementService):
     # -- what protocols ask
 
     async def describe(
-        self,
-        text: str,
-        types: Sequence[pa.DataType | None] = (),
-        parameters: Sequence[object] | None = None,
+        self, text: str, types: Sequence[pa.DataType | None] = (), parameters: Sequence[object] | None = None
     ) -> Described:
         """Return parameters and columns of a statement; nothing is run and nothing is charged.
 

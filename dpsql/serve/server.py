@@ -274,11 +274,7 @@ SWITCH = 0.0005
 threads several times, so with Python's 5 ms a long statement of one analyst slows those of all others."""
 
 
-def serve(
-    path: Path,
-    on_ready: Callable[[State, list[str]], None],
-    http: HttpConfig | None = None,
-) -> None:
+def serve(path: Path, on_ready: Callable[[State, list[str]], None], http: HttpConfig | None = None) -> None:
     """Serve a policy until told to stop; `on_ready` is given what was read and the addresses.
 
     `http` has addresses for pages, which the command line gives in place of the policy's. Raises `Error` if
@@ -304,10 +300,7 @@ def allow_files() -> None:
 
 
 async def _serve(
-    path: Path,
-    state: State,
-    on_ready: Callable[[State, list[str]], None],
-    http: HttpConfig,
+    path: Path, state: State, on_ready: Callable[[State, list[str]], None], http: HttpConfig
 ) -> None:
     log = Log(state.users.secret, state.users.accounts.__contains__)
     logins = monitoring.LoginCounts()
@@ -391,9 +384,7 @@ class FrontPackage:
 FRONT_PACKAGES = {
     "mcp": FrontPackage("dpsql.serve.mcp", "mcp.listen: needs the package mcp", "pip install 'dpsql[mcp]'"),
     "http": FrontPackage(
-        "dpsql.serve.page",
-        "http: needs the packages starlette and uvicorn",
-        "pip install 'dpsql[http]'",
+        "dpsql.serve.page", "http: needs the packages starlette and uvicorn", "pip install 'dpsql[http]'"
     ),
 }
 """The front ends beside PostgreSQL's protocol, by their sections of the policy; `policy.serving.FRONTS` has
@@ -401,10 +392,7 @@ the classes of these sections. A package is imported where its section has an ad
 
 
 def _make_fronts(
-    state: State,
-    service: Service,
-    given: HttpConfig,
-    log: Callable[[str, Mapping[str, object]], None],
+    state: State, service: Service, given: HttpConfig, log: Callable[[str, Mapping[str, object]], None]
 ) -> list[HttpFront]:
     """Return the front ends that have an address; one that is given goes before that of the policy."""
     own = state.config.http

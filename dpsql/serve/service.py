@@ -15,7 +15,7 @@ from dpsql.login import draw_number
 from dpsql.policy import Policy, load
 from dpsql.serve.client import Client
 from dpsql.serve.gate import Gate, Login
-from dpsql.serve.monitoring import Figures, StatementRecord
+from dpsql.serve.monitoring import Figures
 from dpsql.serve.settings import Settings
 from dpsql.serve.shared import Generation, SharedByClients
 from dpsql.types import HUGEINT, VARCHAR, SqlType, column_type
@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from dpsql.policy import ServeConfig
     from dpsql.serve.catalog.catalog import MakeCatalog, PgCatalog
     from dpsql.serve.users import Users
-
-__all__ = ["Service", "StatementRecord"]
 
 
 def _open_catalog(policy: Policy, schema: SchemaDatabase, name: str) -> PgCatalog:

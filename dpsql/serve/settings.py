@@ -27,8 +27,6 @@ from dpsql.serve.settings_table import (
     show_duration,
 )
 
-__all__ = ["Changes", "SettingError", "Settings", "Values"]
-
 Changes = tuple[tuple[str, str], ...]
 """Settings whose new value the client is told, by ParameterStatus."""
 Values = tuple[dict[str, str], dict[str, str]]

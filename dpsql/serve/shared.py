@@ -162,7 +162,8 @@ class FairPool:
                 self._running[job.analyst] -= 1
                 if not self._running[job.analyst]:
                     del self._running[job.analyst]
-                self._changed.notify_all()
+                if self._closed:  # else what may run now is run by this thread
+                    self._changed.notify_all()
             tell()
             del job, tell  # its result may be large
 

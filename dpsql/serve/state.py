@@ -270,10 +270,7 @@ async def listen(address: Address, factory: Factory) -> asyncio.Server:
 
 def cannot_listen(address: Address, problem: OSError) -> OperationalError:
     """Return the error for an address that cannot be listened on."""
-    words = {
-        errno.EADDRINUSE: "another program listens there",
-        errno.EACCES: "the system does not permit it",
-    }
+    words = {errno.EADDRINUSE: "another program listens there", errno.EACCES: "the system does not permit it"}
     text = words.get(problem.errno or 0) or problem.strerror or "it is no address of this machine"
     return OperationalError(f"cannot listen on {address}: {text}")
 

@@ -19,16 +19,7 @@ from dpsql.composition.prepared import (
 )
 from dpsql.errors import Error, PriceNotAgreed, QueryRefused, QuerySyntaxError, ResultTooLarge
 from dpsql.kernel.loss import Charge
-from dpsql.language import (
-    OpenChecks,
-    Query,
-    Set,
-    Show,
-    Statement,
-    StreamCommand,
-    copy_parameters,
-    copy_text,
-)
+from dpsql.language import OpenChecks, Query, Set, Show, Statement, StreamCommand, copy_parameters, copy_text
 from dpsql.lazy_dataclass import dataclass
 from dpsql.ledger import shown
 from dpsql.release import tell_opening

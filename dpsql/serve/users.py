@@ -35,8 +35,6 @@ from dpsql.login.scram import MOST_KEYS, SALT_BYTES, ScramKeys, Verifier
 from dpsql.policy.names import key_path, wrong
 from dpsql.policy.toml_values import Section
 
-__all__ = ["User", "Users", "token_hash"]
-
 NAME = lazy_pattern(r"[a-z0-9_.-]{1,63}")
 RESERVED = frozenset({"postgres", "dpsql", "public", "owner"})
 PREVIEWS = ("refuse", "empty")

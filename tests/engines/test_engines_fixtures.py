@@ -40,6 +40,8 @@ BOTH = {
     "A1512": "convert VARCHAR to DATE",
     "A1513": "convert VARCHAR to TIMESTAMP",
     "A1514": "convert VARCHAR to TIMESTAMP",
+    "A5763": "convert VARCHAR to TIMESTAMP",
+    "A5764": "convert VARCHAR to TIMESTAMP",
     "A4203": "make_timestamp",
     "A4204": "does not run age",
     "A4208": "this INTERVAL",

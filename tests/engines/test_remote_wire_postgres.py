@@ -20,8 +20,8 @@ from cryptography.x509.oid import NameOID
 from support.servers import binaries, postgres
 
 from dpsql.errors import DataError, OperationalError, QueryRefused, QuerySyntaxError
-from dpsql.remote import Target
 from dpsql.remote.outgoing_statement import SentText
+from dpsql.remote.server_target import Target
 from dpsql.remote.server_wire import ServerWire
 
 pytestmark = pytest.mark.postgres

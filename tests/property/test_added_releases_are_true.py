@@ -8,6 +8,7 @@ from random import Random
 
 import duckdb
 import pytest
+from fuzz.mutant import Mutant
 
 from dpsql.errors import QueryRefused
 from dpsql.policy import load
@@ -35,6 +36,7 @@ source = "visits.parquet"
 unit = "user_id"
 unit_kind = "user"
 rows_per_unit = 100
+domain.place = { values = ["here", "there"], complete = true }
 """
 ROWS = {
     "signups": "SELECT i AS user_id,"
@@ -43,7 +45,8 @@ ROWS = {
     " CAST(hash(i + 2) % 7 AS INTEGER) AS v, hash(i + 3) % 2 = 0 AS flag,"
     " TIMESTAMP '2026-01-05' + CAST(hash(i + 4) % 100000 AS INTEGER) * INTERVAL 1 MINUTE AS ts"
     " FROM range(2800) t(i)",
-    "visits": "SELECT CAST(hash(i) % 2800 AS BIGINT) AS user_id FROM range(7000) t(i)",
+    "visits": "SELECT CAST(hash(i) % 2800 AS BIGINT) AS user_id, ['here', 'there'][1 + i % 2] AS place"
+    " FROM range(7000) t(i)",
 }
 CONDITIONS = """
 signed_up >= DATE '2026-01-{a:02}'
@@ -123,17 +126,22 @@ class Statements:
         return text + (f" GROUP BY {key}" if key else "")
 
 
+def create(connection: duckdb.DuckDBPyConnection, folder: Path) -> Path:
+    """Make the tables, in the engine and as files; return the policy of these."""
+    for name, rows in ROWS.items():
+        connection.execute(f"CREATE TABLE {name} AS {rows}")
+        connection.execute(f"COPY {name} TO '{folder / name}.parquet' (FORMAT parquet)")
+    (folder / "dpsql.toml").write_text(POLICY)
+    return folder / "dpsql.toml"
+
+
 @pytest.mark.parametrize(
     "seed", [*range(2), *(pytest.param(s, marks=pytest.mark.slow) for s in range(2, 60))]
 )
 def test_what_is_told_is_true(tmp_path: Path, seed: int) -> None:
     with duckdb.connect() as connection:
-        for name, rows in ROWS.items():
-            connection.execute(f"CREATE TABLE {name} AS {rows}")
-            connection.execute(f"COPY {name} TO '{tmp_path / name}.parquet' (FORMAT parquet)")
-        (tmp_path / "dpsql.toml").write_text(POLICY)
-        statements = Statements(Random(seed))
-        with closing(Session(load(tmp_path / "dpsql.toml"), analyst="ann")) as session:
+        policy, statements = create(connection, tmp_path), Statements(Random(seed))
+        with closing(Session(load(policy), analyst="ann")) as session:
             for _ in range(15):
                 check_told(session, connection, statements.draw())
                 try:
@@ -142,6 +150,27 @@ def test_what_is_told_is_true(tmp_path: Path, seed: int) -> None:
                     continue
             for _ in range(15):
                 check_told(session, connection, statements.draw())
+
+
+def test_units_of_several_cells_that_are_added_up_are_noticed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = "COUNT(DISTINCT user_id) AS n FROM visits"
+    along_all = ("analysis.addable_numbers", "_measure", "return EACH_UNIT,", "return EACH_ROW,")
+    for wrong in (False, True):
+        folder = tmp_path / str(wrong)
+        folder.mkdir()
+        if wrong:
+            Mutant("units along any column", (along_all,)).apply(monkeypatch)
+        with duckdb.connect() as connection, closing(Session(load(create(connection, folder)))) as session:
+            session.run(
+                f"SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 4) place, {text} GROUP BY place"
+            )
+            if wrong:
+                with pytest.raises(AssertionError):
+                    check_told(session, connection, text)
+            else:
+                check_told(session, connection, text)
 
 
 def check_told(session: Session, connection: duckdb.DuckDBPyConnection, text: str) -> None:

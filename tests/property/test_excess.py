@@ -19,7 +19,7 @@ import pytest
 from dpsql.analysis.cut_contributions import find_excesses
 from dpsql.composition.prepared import PreparedPrivate
 from dpsql.kernel.counts import Counts
-from dpsql.planning import BoundSearches
+from dpsql.planning.bound_search import BoundSearches
 from dpsql.policy import load
 from dpsql.session import Session
 from tests.narrow import of_type, private

@@ -39,14 +39,16 @@ public = true
 [tables.item]
 source = "item.parquet"
 public = true
+unique = [["item_id", "kind"]]
 """
 TABLES = {
     "rental": "SELECT i // 3 AS user_id, CASE WHEN i % 13 <> 2 THEN i * i % 61 END AS item_id, "
     "CASE i % 5 WHEN 0 THEN '-' WHEN 1 THEN NULL WHEN 2 THEN '1:a' WHEN 3 THEN 'a' ELSE '' END AS note, "
     "CASE i % 3 WHEN 0 THEN 'a' WHEN 1 THEN '1:a' END AS word, i % 4 = 0 AS late, "
-    "CASE WHEN i % 7 <> 3 THEN i % 10 END AS days, ['Old Town', 'Old Yard', 'New Town'][1 + i % 10 // 4] AS place "
+    "CASE WHEN i % 7 <> 3 THEN i % 10 END AS days, ['Old Town', 'Old Yard', 'New Town'][1 + i % 10 // 4] AS place, "
+    "CASE WHEN i % 4 <> 1 THEN [i % 3, i % 5] END AS tags "
     "FROM range(900) t(i)",
-    "item": "SELECT i AS item_id, i % 3 AS kind FROM range(80) t(i) UNION ALL SELECT 4, 1 UNION ALL SELECT 9, 2",
+    "item": "SELECT i AS item_id, i % 3 AS kind FROM range(80) t(i) UNION ALL SELECT 4, 0 UNION ALL SELECT 9, 2",
     "shelf": "SELECT CASE WHEN i % 4 <> 1 THEN i END AS item_id, i % 3 AS room FROM range(60) t(i)",
 }
 NOT_IN = "SELECT COUNT(*) AS n FROM shelf WHERE item_id NOT IN (SELECT item_id FROM rental WHERE late AND item_id IS NOT NULL)"
@@ -62,11 +64,53 @@ MUTANTS = (
             ),
         ),
         statement="SELECT COUNT(*) AS n FROM item i WHERE EXISTS (SELECT 1 FROM rental r WHERE r.item_id = i.item_id)",
+        daily=True,
+    ),
+    Mutant(
+        "a label over a key that repeats",
+        (
+            (
+                "composition.grouping_sets",
+                "_Columns.__init__",
+                "[frozenset(map(fold, names)) for names in table.unique]",
+                "[frozenset({name}) for name in self.named[alias]]",
+            ),
+        ),
+        statement="SELECT COUNT(*) AS n FROM (SELECT r.item_id, MAX(i.kind) AS k, COUNT(*) AS c FROM rental r JOIN item i ON i.item_id = r.item_id WHERE r.item_id < 20 GROUP BY r.item_id) AS t",
+        daily=True,
+    ),
+    Mutant(
+        "a carried column in an aggregate is the column",
+        (
+            (
+                "composition.joined_keys",
+                "_Carried._read",
+                "if any(each is not False for each in mine):\n        return node",
+                "if any(mine):\n        return exp.column(columns[0].name, self.item.alias_or_name, quoted=True)",
+            ),
+        ),
+        statement="WITH g AS (SELECT place, COUNT(*) AS c FROM rental GROUP BY place) SELECT SUM(g.c) AS n, COUNT(*) AS m FROM rental v JOIN g ON g.place = v.place WHERE v.place = 'Old Town' GROUP BY v.place",
+        daily=True,
+    ),
+    Mutant(
+        "a row without a list has no truth value",
+        (
+            (
+                "analysis.lists_and_series",
+                "compile_list_lookup",
+                "there = IsNull(Element(ones, Constant(1, BIGINT)), negated=True)",
+                "from dpsql.kernel.tree import Binary\n"
+                "        there = Binary('>', Call('len', (ones,)), Constant(0, BIGINT))",
+            ),
+        ),
+        statement="SELECT COUNT(*) AS n FROM rental WHERE NOT EXISTS (SELECT 1 FROM UNNEST(tags) AS e(x) WHERE e.x = 2)",
+        daily=True,
     ),
     Mutant(
         "NOT IN keeps NULL",
         (("composition.chosen_public_rows", "_whole", "if found.by_in:", "if False:"),),
         statement=NOT_IN,
+        daily=True,
     ),
     Mutant(
         "NOT EXISTS leaves NULL out",
@@ -101,6 +145,7 @@ MUTANTS = (
         "buckets whose ties are not broken",
         (("composition.tiles_of_rows", "_number_of", "if kind != DOUBLE:", "if False:"),),
         statement="SELECT ROUND(COUNT(*) / 90.0) AS n FROM (SELECT NTILE(2) OVER (ORDER BY late::INTEGER) AS t FROM rental) AS s WHERE t = 1",
+        daily=True,
     ),
     Mutant(
         "buckets from the other end",
@@ -142,6 +187,7 @@ MUTANTS = (
             ),
         ),
         statement="SELECT REGR_COUNT(days, item_id) AS n FROM rental",
+        daily=True,
     ),
     Mutant(
         "rows of a set operation by their first column",
@@ -217,3 +263,14 @@ def test_a_wrong_reading_is_noticed(session: Session, mutant: Mutant) -> None:
         wrong = answer(session, f"{mutant.statement} -- {mutant.name}")
     assert wrong is not None
     assert wrong != pytest.approx(wanted, abs=0.5)
+
+
+def test_a_value_of_nobody_is_hardly_ever_found_where_units_speak_for_several(session: Session) -> None:
+    """Half of one of the 90 values is to be expected; with the threshold of one value, a third of all."""
+    options = "WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 1, max_groups_contributed = 16)"
+    statement = f"SELECT {options} DISTINCT item_id FROM rental WHERE days > 100"
+    assert session.run(statement).table.num_rows < 10
+    one = ("composition.found_values", "put_least", "math.ceil(scale *", "math.ceil(scale / 16 *")
+    with pytest.MonkeyPatch.context() as patch:
+        Mutant("the threshold of one value", (one,)).apply(patch)
+        assert session.run(f"{statement} AND late").table.num_rows > 10

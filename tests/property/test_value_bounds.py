@@ -11,8 +11,8 @@ import pytest
 from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
 
-from dpsql.analysis.call_rules import RULES_BY_NODE
 from dpsql.analysis.compiler import StatementCompiler
+from dpsql.analysis.known_subqueries import find_rule
 from dpsql.analysis.select_blocks import compile_query
 from dpsql.errors import QueryRefused
 from dpsql.kernel.tree import duckdb_sql
@@ -114,7 +114,7 @@ def check(session: Session, expression: str, listed: list[str]) -> None:
     """Compare the values of an expression over rows with its bounds."""
     query = of_type(parse(f"SELECT {expression} AS c FROM t"), Query)
     catalog = engine_of(session).schema_database
-    compiler = StatementCompiler(query.source, session.policy, catalog, RULES_BY_NODE, compile_query)
+    compiler = StatementCompiler(query.source, session.policy, catalog, find_rule, compile_query)
     try:
         relation = compile_query(compiler, query.tree, (), 1)
     except QueryRefused:

@@ -176,3 +176,52 @@ WITH t AS (SELECT country, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY cou
 -- C5105 the same where the column is a key, with USING and a window
 -- releases: 1/2 1/2
 WITH t AS (SELECT country, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY country) SELECT country, n, COUNT(DISTINCT user_id) AS m, SUM(COUNT(DISTINCT user_id)) OVER () AS every FROM visits JOIN t USING (country) WHERE ms > 3 GROUP BY country, n ORDER BY country
+
+-- C7101 public rows without a private row of their value, which are shown
+-- releases: 1
+SELECT p.page, p.category FROM pages p LEFT JOIN visits v ON v.page = p.page AND v.ms > 5 WHERE v.page IS NULL ORDER BY p.page
+
+-- C7102 two lists, one of them of rows that are shown if they are not in it
+-- releases: 1/2 1/2
+SELECT page FROM pages WHERE page NOT IN (SELECT page FROM visits) AND page IN (SELECT page FROM baskets)
+
+-- C7103 released groups whose key is in a list
+-- releases: 1/2 1/2
+SELECT page, n FROM (SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page) WHERE page IN (SELECT page FROM baskets)
+
+
+-- C5610 the share of the groups of a key: the number of its key is another release
+-- releases: 1/2 1/2
+SELECT country, COUNT(DISTINCT user_id) * 1.0 / (SELECT COUNT(DISTINCT w.user_id) FROM visits w WHERE w.country = v.country) AS share FROM visits v WHERE ms > 3 GROUP BY country ORDER BY country
+
+-- C5611 the same with conditions of its own, beside another key
+-- releases: 1/2 1/2
+SELECT page, country, COUNT(DISTINCT user_id) AS n, (SELECT COUNT(DISTINCT user_id) FROM visits w WHERE w.page = visits.page AND w.ms > 10) AS every FROM visits GROUP BY page, country ORDER BY 1, 2
+
+-- C5612 windows of a common table expression, of which DISTINCT leaves one row for each partition
+-- releases: 1
+WITH w AS (SELECT page AS k, ms, COUNT(DISTINCT user_id) OVER (PARTITION BY page) AS n FROM visits WHERE ms > 10) SELECT DISTINCT k, n AS users FROM w ORDER BY k
+
+-- C5613 TOP with ORDER BY behind WITH
+-- releases: 1
+WITH s AS (SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page) SELECT TOP 2 page, n FROM s ORDER BY page
+
+-- C5614 TOP in a subquery over a release
+-- releases: 1/2 1/2
+WITH s AS (SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page) SELECT COUNT(DISTINCT user_id) AS every, (SELECT TOP 1 page FROM s ORDER BY page) AS first FROM visits
+
+-- C5615 a call without an alias by PostgreSQL's name for it
+-- releases: 1
+WITH s AS (SELECT page, ROW_NUMBER() OVER (ORDER BY page), COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page) SELECT page, n FROM s WHERE row_number > 1 ORDER BY page
+
+-- C5616 casts in the condition of a join, of texts that are all dates
+-- releases: 1
+WITH m AS (SELECT strftime(day, '%Y-%m-01') AS ym, COUNT(DISTINCT user_id) AS n FROM visits WHERE day BETWEEN '2024-03-01' AND '2024-07-31' GROUP BY ym) SELECT a.ym, a.n - b.n AS more FROM m a JOIN m b ON CAST(a.ym AS DATE) = CAST(b.ym AS DATE) + INTERVAL 1 MONTH ORDER BY a.ym
+
+-- C5617 a cast over UNION ALL of one release
+-- releases: 1
+WITH m AS (SELECT strftime(day, '%Y-%m-01') AS ym, COUNT(DISTINCT user_id) AS n FROM visits WHERE day IS NOT NULL GROUP BY ym) SELECT CAST(ym AS DATE) AS d, n FROM (SELECT ym, n FROM m UNION ALL SELECT ym, n FROM m) ORDER BY d
+
+-- C5618 T-SQL's CONVERT of a released number
+-- releases: 1
+SELECT country, COUNT(DISTINCT user_id) / CONVERT(FLOAT, 4) AS quarter FROM visits GROUP BY country ORDER BY country

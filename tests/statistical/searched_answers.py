@@ -19,7 +19,8 @@ from dpsql.composition.planned_count import PlannedCount
 from dpsql.database import Database
 from dpsql.kernel.counts import Counts
 from dpsql.kernel.loss.composing import Spending
-from dpsql.planning import BoundSearches, build_details, build_rows, widen_by_left_out
+from dpsql.planning import build_details, build_rows, widen_by_left_out
+from dpsql.planning.bound_search import BoundSearches
 from dpsql.policy import load
 from dpsql.session import Session
 from tests.narrow import private

@@ -28,8 +28,8 @@ from dpsql.kernel.parted import run_of_figures
 from dpsql.kernel.release import Rows, Run, positions_of
 from dpsql.kernel.sealed import seal
 from dpsql.kernel.tree import Query
-from dpsql.planning import BoundSearches, Method, NoisyResult
-from dpsql.planning.bound_search import figure_of
+from dpsql.planning import Method, NoisyResult
+from dpsql.planning.bound_search import BoundSearches, figure_of
 from dpsql.policy import Table
 
 __all__ = [

@@ -71,6 +71,28 @@ def test_what_has_no_null_has_no_line(small: NearlyExact, table: str) -> None:
     assert "without a u" not in line(small, f"SELECT COUNT(*), SUM(x) FROM {table}")
 
 
+@pytest.mark.parametrize(
+    ("rows", "told"),
+    [
+        ("open_ o JOIN sure s ON o.u = s.u", False),
+        ("open_ o JOIN sure s USING (u)", False),
+        ("sure s LEFT JOIN open_ o ON s.u = o.u AND o.x > 3", False),
+        ("open_ o LEFT JOIN sure s ON s.u = o.u", True),
+        ("sure s RIGHT JOIN open_ o ON s.u = o.u", True),
+        ("open_ o JOIN sure s ON o.u = s.u JOIN (SELECT u FROM open_ WHERE x > 3) p ON p.u = o.u", True),
+        ("said s JOIN child c ON c.x_id = s.x", False),
+        ("said s LEFT JOIN child c ON c.x_id = s.x", False),
+        ("child c LEFT JOIN said s ON c.x_id = s.x", True),
+    ],
+)
+def test_a_join_that_keeps_none_has_no_line(small: NearlyExact, rows: str, told: bool) -> None:
+    """A row without a unit has no partner in SQL either: none of these is counted there."""
+    found = line(small, f"SELECT COUNT(*) FROM {rows}")
+    assert (", if any" in found) is told
+    (exact,) = small.plain.execute(f"SELECT COUNT(*) FROM {rows}").fetchall()[0]
+    assert told or abs(small.rows(f"SELECT COUNT(*) FROM {rows}")[0][0] - exact) < 1
+
+
 def test_a_false_declaration_opens_nothing(tmp_path_factory: pytest.TempPathFactory) -> None:
     folder = tmp_path_factory.mktemp("false")
     policy = POLICY.replace('source = "open_"\n', 'source = "open_"\nnot_null = ["u"]\n')

@@ -13,7 +13,7 @@ import pytest
 
 from dpsql.errors import BudgetExceeded, OperationalError, ProgrammingError, QueryRefused
 from dpsql.kernel.facts import Facts, Home
-from dpsql.kernel.ledger.part_numbers import PartBudgets
+from dpsql.kernel.ledger.caps import PartBudgets
 from dpsql.kernel.loss import Charge
 from dpsql.kernel.unit_parts import PartSet
 from dpsql.ledger import Ledger, Request

@@ -8,109 +8,96 @@ from typing import NamedTuple
 from dpsql.lazy_pattern import lazy_pattern
 
 _POSITIVE = "all {0} are above 0"
-_ALIKE: dict[str, tuple[tuple[int, str, str, str], ...]] = {
-    "unix_timestamp": ((1, "epoch({0})", "", "times are of UTC"),),
-    "date": ((2, "CAST({0} AT TIME ZONE 'UTC' AT TIME ZONE {1} AS DATE)", "", "times are of UTC"),),
-    "standard_deviation": ((1, "STDDEV({0})", "", ""),),
-    "sumproduct": ((2, "SUM({0} * {1})", "", ""),),
-    "correlation": ((2, "CORR({0}, {1})", "", ""),),
-    "med": ((1, "MEDIAN({0})", "", ""),),
-    "add_months": ((2, "({0} + INTERVAL ({1}) MONTH)", "", "no day is the last of its month"),),
-    "months_between": ((2, "date_diff('month', {1}, {0})", "how many months begin between the days", ""),),
-    "date_add": ((2, "({0} + {1})", "", ""), (3, "({2} + INTERVAL ({1}) {0})", "", "")),
-    "adddate": ((2, "({0} + {1})", "", ""),),
-    "date_sub": ((2, "({0} - {1})", "", ""), (3, "({2} - INTERVAL ({1}) {0})", "", "")),
-    "subdate": ((2, "({0} - {1})", "", ""),),
-    "dateadd": ((3, "({2} + INTERVAL ({1}) {0})", "", ""),),
-    "timestampadd": ((3, "({2} + INTERVAL ({1}) {0})", "", ""),),
-    "eomonth": ((2, "last_day({0} + INTERVAL ({1}) MONTH)", "", ""),),
-    "to_days": ((1, "({0} - DATE '1970-01-01')", "days since 1970", ""),),
-    "to_char": ((1, "CAST({0} AS VARCHAR)", "", ""),),
-    "str": ((1, "CAST({0} AS VARCHAR)", "", "no blanks are wanted before it"),),
-    "to_number": ((1, "TRY_CAST({0} AS DOUBLE)", "", "all texts are numbers; others are NULL here"),),
-    "to_decimal": ((1, "TRY_CAST({0} AS DOUBLE)", "", "its fraction is wanted, too"),),
-    "val": ((1, "TRY_CAST({0} AS DOUBLE)", "", "all texts are numbers; others are NULL here"),),
-    "try_to_number": ((1, "TRY_CAST({0} AS DOUBLE)", "", "no text has decimals, which are kept here"),),
-    "try_convert": ((2, "TRY_CAST({1} AS {0})", "", ""),),
-    "isnumeric": ((1, "(TRY_CAST({0} AS DOUBLE) IS NOT NULL)", "", ""),),
-    "isdate": ((1, "(TRY_CAST({0} AS DATE) IS NOT NULL)", "", ""),),
-    "total": ((1, "coalesce(SUM({0}), 0)", "", ""),),
-    "ratio_to_report": ((1, "{0} / SUM({0})", "", ""),),
-    "div0null": ((2, "coalesce({0} / nullif({1}, 0), 0)", "", "{0} is never NULL"),),
-    "divide": ((2, "({0} / {1})", "", ""),),
-    "bitand": ((2, "({0} & {1})", "", ""),),
-    "truncate": ((2, "(TRUNC({0} * 1e{1}) / 1e{1})", "", ""),),
-    "roundup": (
-        (1, "CEIL({0})", "", "none is negative"),
-        (2, "(CEIL({0} * 1e{1}) / 1e{1})", "", "none is negative"),
+
+
+class _Form(NamedTuple):
+    """Calls of other systems and what is like them; what that asks, and on which condition it is the same."""
+
+    names: str
+    arguments: int
+    written: str
+    asks: str = ""
+    provided: str = ""
+
+
+_ALIKE = (
+    _Form("unix_timestamp", 1, "epoch({0})", provided="times are of UTC"),
+    _Form("date", 2, "CAST({0} AT TIME ZONE 'UTC' AT TIME ZONE {1} AS DATE)", provided="times are of UTC"),
+    _Form("standard_deviation", 1, "STDDEV({0})"),
+    _Form("sumproduct", 2, "SUM({0} * {1})"),
+    _Form("correlation correl pearson", 2, "CORR({0}, {1})"),
+    _Form("med", 1, "MEDIAN({0})"),
+    _Form("add_months", 2, "({0} + INTERVAL ({1}) MONTH)", provided="no day is the last of its month"),
+    _Form("months_between", 2, "date_diff('month', {1}, {0})", "how many months begin between the days"),
+    _Form("date_add adddate", 2, "({0} + {1})"),
+    _Form("date_add dateadd timestampadd", 3, "({2} + INTERVAL ({1}) {0})"),
+    _Form("date_sub subdate", 2, "({0} - {1})"),
+    _Form("date_sub", 3, "({2} - INTERVAL ({1}) {0})"),
+    _Form("eomonth", 2, "last_day({0} + INTERVAL ({1}) MONTH)"),
+    _Form("to_days", 1, "({0} - DATE '1970-01-01')", "days since 1970"),
+    _Form("to_char", 1, "CAST({0} AS VARCHAR)"),
+    _Form("str", 1, "CAST({0} AS VARCHAR)", provided="no blanks are wanted before it"),
+    _Form(
+        "to_number val", 1, "TRY_CAST({0} AS DOUBLE)", provided="all texts are numbers; others are NULL here"
     ),
-    "rounddown": ((1, "TRUNC({0})", "", ""), (2, "(TRUNC({0} * 1e{1}) / 1e{1})", "", "")),
-    "log": ((2, "(LN({1}) / LN({0}))", "", ""),),
-    "regexp_count": ((2, "len(regexp_extract_all({0}, {1}))", "", ""),),
-    "contains_substr": ((2, "contains(lower({0}), lower({1}))", "", ""),),
-    "lengthb": ((1, "LENGTH({0})", "", "all letters are of ASCII"),),
-    "datalength": ((1, "LENGTH({0})", "", "all letters are of ASCII"),),
-    "sumif": ((1, "COUNT_IF({0})", "how many rows meet the condition", ""),),
-    "averageif": ((2, "AVG({1}) FILTER (WHERE {0})", "", ""),),
-    "countd": ((1, "COUNT(DISTINCT {0})", "", ""),),
-    "countunique": ((1, "COUNT(DISTINCT {0})", "", ""),),
-    "count_unique": ((1, "COUNT(DISTINCT {0})", "", ""),),
-    "nunique": ((1, "COUNT(DISTINCT {0})", "", ""),),
-    "n_distinct": ((1, "COUNT(DISTINCT {0})", "", ""),),
-    "ndv": ((1, "COUNT(DISTINCT {0})", "", ""),),
-    "hll": ((1, "COUNT(DISTINCT {0})", "", ""),),
-    "hll_count": ((1, "COUNT(DISTINCT {0})", "", ""),),
-    "sem": ((1, "(STDDEV({0}) / SQRT(COUNT({0})))", "", ""),),
-    "stderr": ((1, "(STDDEV({0}) / SQRT(COUNT({0})))", "", ""),),
-    "regr": ((2, "REGR_SLOPE({0}, {1})", "", ""),),
-    "normalize": ((1, "AVG({0}), STDDEV({0})", "the numbers by which each value would be normalized", ""),),
-    "standardize": ((1, "AVG({0}), STDDEV({0})", "the numbers by which each value would be normalized", ""),),
-    "zscore": ((1, "AVG({0}), STDDEV({0})", "the numbers by which each value would be normalized", ""),),
-    "makedate": ((2, "(make_date({0}, 1, 1) + ({1} - 1))", "", ""),),
-    "trimmed_mean": ((2, "MEDIAN({0})", "the median, not the mean of what is left", ""),),
-    "trimmean": ((2, "MEDIAN({0})", "the median, not the mean of what is left", ""),),
-    "stats_mode": ((1, "MODE({0})", "", ""),),
-    "correl": ((2, "CORR({0}, {1})", "", ""),),
-    "pearson": ((2, "CORR({0}, {1})", "", ""),),
-    "covar": ((2, "COVAR_SAMP({0}, {1})", "", ""),),
-    "linest": ((2, "REGR_SLOPE({0}, {1}), REGR_INTERCEPT({0}, {1})", "", ""),),
-    "linear_regression": ((2, "REGR_SLOPE({0}, {1}), REGR_INTERCEPT({0}, {1})", "", ""),),
-    "slope": ((2, "REGR_SLOPE({0}, {1})", "", ""),),
-    "intercept": ((2, "REGR_INTERCEPT({0}, {1})", "", ""),),
-    "rsq": ((2, "REGR_R2({0}, {1})", "", ""),),
-    "geomean": ((1, "EXP(AVG(LN({0})))", "", _POSITIVE),),
-    "geometric_mean": ((1, "EXP(AVG(LN({0})))", "", _POSITIVE),),
-    "product": ((1, "EXP(SUM(LN({0})))", "", _POSITIVE),),
-    "harmonic_mean": ((1, "(1 / AVG(1 / {0}))", "", _POSITIVE),),
-    "harmean": ((1, "(1 / AVG(1 / {0}))", "", _POSITIVE),),
-    "weighted_avg": ((2, "(SUM({0} * {1}) / SUM({1}))", "", "{0} is never NULL"),),
-    "avg_weighted": ((2, "(SUM({0} * {1}) / SUM({1}))", "", "{0} is never NULL"),),
-    "range": ((1, "(MAX({0}) - MIN({0}))", "", ""),),
-    "first_value": ((1, "MODE({0})", "the most frequent {0}", ""),),
-    "last_value": ((1, "MODE({0})", "the most frequent {0}", ""),),
-    "fixed": ((2, "ROUND({0}, {1})", "a number, not a text", ""),),
-    "clamp": ((3, "GREATEST({1}, LEAST({2}, {0}))", "", "{0} is never NULL"),),
-    "clip": ((3, "GREATEST({1}, LEAST({2}, {0}))", "", "{0} is never NULL"),),
-    "max": ((2, "GREATEST({0}, {1})", "", "{0} is never NULL"),),
-    "min": ((2, "LEAST({0}, {1})", "", "{0} is never NULL"),),
-    "weekdayname": ((1, "dayname({0})", "", ""),),
-    "weekday_name": ((1, "dayname({0})", "", ""),),
-    "day_name": ((1, "dayname({0})", "", ""),),
-    "month_name": ((1, "monthname({0})", "", ""),),
-    "dp_interval": ((1, "DP_INTERVAL_LOW({0}), DP_INTERVAL_HIGH({0})", "", ""),),
-    "dp_confidence_interval": ((1, "DP_INTERVAL_LOW({0}), DP_INTERVAL_HIGH({0})", "", ""),),
-    "dp_ci": ((1, "DP_INTERVAL_LOW({0}), DP_INTERVAL_HIGH({0})", "", ""),),
-    "dp_confidence": ((1, "DP_INTERVAL_LOW({0}), DP_INTERVAL_HIGH({0})", "", ""),),
-    "dp_noise_scale": ((1, "DP_STDDEV({0})", "the standard deviation of the noise", ""),),
-    "dp_stderr": ((1, "DP_STDDEV({0})", "", ""),),
-    "dp_error": ((1, "DP_STDDEV({0})", "the standard deviation of the noise", ""),),
-    "dp_noise": ((1, "DP_STDDEV({0})", "the standard deviation of the noise", ""),),
-    "dp_interval_up": ((1, "DP_INTERVAL_HIGH({0})", "", ""),),
-    "dp_interval_upper": ((1, "DP_INTERVAL_HIGH({0})", "", ""),),
-    "dp_interval_lower": ((1, "DP_INTERVAL_LOW({0})", "", ""),),
-}
-"""Functions of other systems: of how many arguments, what is like them, what that asks, and when it
-is the same."""
+    _Form("to_decimal", 1, "TRY_CAST({0} AS DOUBLE)", provided="its fraction is wanted, too"),
+    _Form(
+        "try_to_number", 1, "TRY_CAST({0} AS DOUBLE)", provided="no text has decimals, which are kept here"
+    ),
+    _Form("try_convert", 2, "TRY_CAST({1} AS {0})"),
+    _Form("isnumeric", 1, "(TRY_CAST({0} AS DOUBLE) IS NOT NULL)"),
+    _Form("isdate", 1, "(TRY_CAST({0} AS DATE) IS NOT NULL)"),
+    _Form("total", 1, "coalesce(SUM({0}), 0)"),
+    _Form("ratio_to_report", 1, "{0} / SUM({0})"),
+    _Form("div0null", 2, "coalesce({0} / nullif({1}, 0), 0)", provided="{0} is never NULL"),
+    _Form("divide", 2, "({0} / {1})"),
+    _Form("bitand", 2, "({0} & {1})"),
+    _Form("truncate rounddown", 2, "(TRUNC({0} * 1e{1}) / 1e{1})"),
+    _Form("roundup", 1, "CEIL({0})", provided="none is negative"),
+    _Form("roundup", 2, "(CEIL({0} * 1e{1}) / 1e{1})", provided="none is negative"),
+    _Form("rounddown", 1, "TRUNC({0})"),
+    _Form("log", 2, "(LN({1}) / LN({0}))"),
+    _Form("regexp_count", 2, "len(regexp_extract_all({0}, {1}))"),
+    _Form("contains_substr", 2, "contains(lower({0}), lower({1}))"),
+    _Form("lengthb datalength", 1, "LENGTH({0})", provided="all letters are of ASCII"),
+    _Form("sumif", 1, "COUNT_IF({0})", "how many rows meet the condition"),
+    _Form("averageif", 2, "AVG({1}) FILTER (WHERE {0})"),
+    _Form("countd ndv hll hll_count", 1, "COUNT(DISTINCT {0})"),
+    _Form("sem stderr", 1, "(STDDEV({0}) / SQRT(COUNT({0})))"),
+    _Form("regr slope", 2, "REGR_SLOPE({0}, {1})"),
+    _Form(
+        "normalize standardize zscore",
+        1,
+        "AVG({0}), STDDEV({0})",
+        "the numbers by which each value would be normalized",
+    ),
+    _Form("makedate", 2, "(make_date({0}, 1, 1) + ({1} - 1))"),
+    _Form("trimmed_mean trimmean", 2, "MEDIAN({0})", "the median, not the mean of what is left"),
+    _Form("stats_mode", 1, "MODE({0})"),
+    _Form("covar", 2, "COVAR_SAMP({0}, {1})"),
+    _Form("linest linear_regression", 2, "REGR_SLOPE({0}, {1}), REGR_INTERCEPT({0}, {1})"),
+    _Form("intercept", 2, "REGR_INTERCEPT({0}, {1})"),
+    _Form("rsq", 2, "REGR_R2({0}, {1})"),
+    _Form("geomean geometric_mean", 1, "EXP(AVG(LN({0})))", provided=_POSITIVE),
+    _Form("product", 1, "EXP(SUM(LN({0})))", provided=_POSITIVE),
+    _Form("harmonic_mean harmean", 1, "(1 / AVG(1 / {0}))", provided=_POSITIVE),
+    _Form("weighted_avg avg_weighted", 2, "(SUM({0} * {1}) / SUM({1}))", provided="{0} is never NULL"),
+    _Form("range", 1, "(MAX({0}) - MIN({0}))"),
+    _Form("first_value last_value", 1, "MODE({0})", "the most frequent {0}"),
+    _Form("fixed", 2, "ROUND({0}, {1})", "a number, not a text"),
+    _Form("clamp clip", 3, "GREATEST({1}, LEAST({2}, {0}))", provided="{0} is never NULL"),
+    _Form("max", 2, "GREATEST({0}, {1})", provided="{0} is never NULL"),
+    _Form("min", 2, "LEAST({0}, {1})", provided="{0} is never NULL"),
+    _Form("weekdayname weekday_name", 1, "dayname({0})"),
+    _Form(
+        "dp_interval dp_confidence_interval dp_ci dp_confidence",
+        1,
+        "DP_INTERVAL_LOW({0}), DP_INTERVAL_HIGH({0})",
+    ),
+    _Form("dp_noise_scale dp_error dp_noise", 1, "DP_STDDEV({0})", "the standard deviation of the noise"),
+    _Form("dp_interval_up dp_interval_upper", 1, "DP_INTERVAL_HIGH({0})"),
+    _Form("dp_interval_lower", 1, "DP_INTERVAL_LOW({0})"),
+)
 _DIFFERENT = lazy_pattern(
     r"(?:approx_?|exact_?)?(?:count_?|num_?|n_?)*(?:distinct|unique|uniq)(?:_?count|_?values|_?approx|_?exact)*"
 )
@@ -193,8 +180,8 @@ def find_alike(name: str, arguments: tuple[str, ...]) -> Alike | None:
         return Alike(f"QUANTILE_CONT({first}, 0.{percent[1]})")
     if (pair := _find_of_pair(name, arguments)) is not None:
         return pair
-    form = next((form for form in _ALIKE.get(name, ()) if form[0] == len(arguments)), None)
-    return None if form is None else Alike(*(text.format(*arguments) for text in form[1:]))
+    known = (f for f in _ALIKE if name in f.names.split() and f.arguments == len(arguments))
+    return next((Alike(*(text.format(*arguments) for text in form[2:])) for form in known), None)
 
 
 def _find_of_pair(name: str, arguments: tuple[str, ...]) -> Alike | None:

@@ -9,12 +9,99 @@ from dataclasses import replace
 from sqlglot import exp
 from sqlglot.tokenizer_core import TokenType
 
-from dpsql.analysis.advice.refused_statement import Advice, RefusedStatement
+from dpsql.analysis.advice.refused_statement import Advice, RefusedStatement, replace_forms
 from dpsql.errors import Fix, Obstacle
 from dpsql.lazy_pattern import lazy_pattern
 from dpsql.policy import fold
 
 _COUNTS = ("COUNT", "COUNT_IF")
+
+_NO_VALUE = r"(?:NULL|TRUE|FALSE|DISTINCT)\b"
+_VALUE = r"(?:'[^']*'|-?[\d.]+)"
+_LISTED = rf"(\(\s*{_VALUE}(?:\s*,\s*{_VALUE})+\s*\))"
+_COUNTED_UP = (
+    r"\bRECURSIVE\s+(\w+)(?:\s*\(\s*\w+\s*\))?\s+AS\s*\(\s*SELECT\s+(\d+)(?:\s+(?:AS\s+)?\w+)?\s+UNION\s+ALL\s+"
+    r"SELECT\s+(\w+)\s*\+\s*1\s+FROM\s+\1\s+WHERE\s+\3\s*{}\s*(\d+)\s*\)"
+)
+_SERIES = r"\1 AS (SELECT \3 FROM generate_series(\2, \4{}) AS t(\3))"
+
+compare_with_values = replace_forms(
+    (r"\bIS\s+NOT\s+EMPTY\b", "<> ''"),
+    (r"\bIS\s+EMPTY\b", "= ''"),
+    (rf"\bIS\s+NOT\s+(?!{_NO_VALUE})([A-Za-z]\w*)", r"<> '\1'"),
+    (rf"\bIS\s+(?!NOT\b|{_NO_VALUE})([A-Za-z]\w*)", r"= '\1'"),
+    (r"\bIS(\s+NOT)?\s+'(NULL|TRUE|FALSE)'", r"IS\1 \2"),
+    (rf"\bIS\s+NOT\s+({_VALUE})", r"<> \1"),
+    (rf"\bIS\s+({_VALUE})", r"= \1"),
+)
+write_as = replace_forms((r"\bWITH\s+(\w+)(?=\s*\(\s*SELECT\b)", r"WITH \1 AS"))
+drop_ties = replace_forms(
+    (r"\b(\d+)\s+(ROWS?)\s+WITH\s+TIES\b", r"\1 \2 ONLY"),
+    (r"\b(\d+)\s+WITH\s+TIES\b", r"\1"),
+    asks=r"\1 groups",
+)
+drop_percent = replace_forms((r"\bLIMIT\s+(\d+)\s*(?:PERCENT\b|%)", r"LIMIT \1"), asks=r"\1 groups")
+enclose_subquery = replace_forms(
+    (r"\bFROM\s+(SELECT\b[^;]*?)\s*;?\s*\Z", r"FROM (\1)"), hint="FROM (SELECT ..)"
+)
+write_between = replace_forms(
+    (r"\bIN\s+(?=BETWEEN\b)", ""),
+    (r"\bIN\s+(\d+)\s*(?:\.\.+|-|:|\bTO\b)\s*(\d+)", r"BETWEEN \1 AND \2"),
+)
+write_in = replace_forms(
+    (r"=\s*(?:ANY|SOME)\s*(?=\(\s*['\d])", "IN "), (r"(?:<>|!=)\s*ALL\s*(?=\(\s*['\d])", "NOT IN ")
+)
+list_tuple = replace_forms((rf"==?\s*{_LISTED}", r"IN \1"), (rf"(?:<>|!=)\s*{_LISTED}", r"NOT IN \1"))
+join_parameters = replace_forms(
+    (r"\bquantile\w*\(\s*(0?\.\d+)\s*\)\s*\(\s*([^()]+?)\s*\)", r"QUANTILE_CONT(\2, \1)"),
+    (r"\b(PERCENTILE_\w+\()\s*[\w.]+\s*,\s*([\d.]+\s*\)\s*WITHIN\s+GROUP\b)", r"\1\2"),
+)
+write_or = replace_forms((r"\|\|", "OR"))
+list_series = replace_forms(
+    (_COUNTED_UP.format("<="), _SERIES.format(" + 1")), (_COUNTED_UP.format("<"), _SERIES.format(""))
+)
+write_contains = replace_forms((r"('[^']*')\s+IN\s+([A-Za-z_][\w.]*)(?![\w.]|\s*\()", r"contains(\2, \1)"))
+write_rollup = replace_forms((r"\b(GROUP\s+BY\s+[\w.]+)\s+WITH\s+TOTALS\b", r"\1 WITH ROLLUP"))
+separate_texts = replace_forms((r"(?<=')\s+(?=')", ", "), hint="'..', '..'", guess="the comma")
+drop_sample = replace_forms(
+    (
+        r"\s*\b(?:TABLESAMPLE|USING\s+SAMPLE|SAMPLE)\s*(?:\w+\s*)?(?:\([^()]*\)|[\d.]+\s*(?:%|PERCENT|ROWS)?)",
+        "",
+    ),
+    asks="all rows, not a sample of them",
+)
+drop_into = replace_forms(
+    (r"\s*\bINTO\s+(?:TEMP(?:ORARY)?\s+)?(?:TABLE\s+)?[#\w.]+", ""), asks="the answer is shown, not kept"
+)
+drop_ordinality = replace_forms(
+    (r"\s*\bWITH\s+(?:ORDINALITY|OFFSET)\b", ""), asks="without the number of each"
+)
+drop_clause = replace_forms(
+    (r"\s*\bAS\s+(?:STRUCT|VALUE)\b", ""),
+    (r"\s*\bFOR\s+(?:UPDATE|SHARE)(?:\s+(?:NOWAIT|SKIP\s+LOCKED))?", ""),
+    (r"\s*/\*\+.*?\*/", ""),
+    (r"\s+WITH\s*\([^()]*\)", ""),
+)
+drop_dual = replace_forms((r"\s+FROM\s+(?:sys\.)?(?:dual|sysibm\.sysdummy1)\b", ""), hint="leave FROM out")
+drop_time_and_offset = replace_forms(
+    (r"'(\d{4}-\d\d-\d\d)(?:[T ][\d:.]+)?\s*(?:Z|[+-]\d\d:?\d*)'", r"'\1'"), provided="times are of that zone"
+)
+drop_offset = replace_forms(
+    (r"'(\d{4}-\d\d-\d\d)([T ][\d:.]+)?\s*(?:Z|[+-]\d\d:?\d*)'", r"'\1\2'"), provided="times are of that zone"
+)
+write_format = replace_forms(
+    (
+        r"\bCAST\s*\(([^()]+?)\s+AS\s+(?:STRING|VARCHAR)\s+FORMAT\s+('[^']*')\s*\)",
+        r"TO_CHAR(\1, \2)",
+    )
+)
+write_varchar = replace_forms((r"\bCONVERT\s*\(\s*N?CHAR\b", "CONVERT(VARCHAR"), hint="VARCHAR")
+truncate_period = replace_forms(
+    (
+        r"\bDATEADD\(\s*(\w+)\s*,\s*DATEDIFF\(\s*\1\s*,\s*0\s*,\s*([^()]+?)\s*\)\s*,\s*0\s*\)",
+        r"date_trunc('\1', \2)",
+    )
+)
 
 
 def advise_on_starred_function(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
@@ -32,25 +119,6 @@ def truncate_date(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice
         return None
     written = f"CAST({call[2][0]} AS DATE)"
     return written, Fix(written, call[0], call[1])
-
-
-def write_equal(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
-    """Write = for IS before a value, or before EMPTY."""
-    empty = re.search(r"(?i)\bIS(\s+NOT)?\s+EMPTY\b", of.text)
-    if empty is not None:
-        written = f"{'<>' if empty[1] else '='} ''"
-        return written, Fix(written, *empty.span())
-    word = re.search(r"(?i)\bIS(\s+NOT)?\s+(?!NOT\b|NULL\b|TRUE\b|FALSE\b|DISTINCT\b)([A-Za-z]\w*)", of.text)
-    if word is not None:
-        written = f"{'<>' if word[1] else '='} '{word[2]}'"
-        return written, Fix(written, *word.span())
-    found = re.search(r"(?i)\bIS(\s+NOT)?\s+('[^']*'|-?\d[\d.]*)", of.text)
-    if found is None or len(re.findall(r"(?i)\bIS(?:\s+NOT)?\s+(?:'|-?\d)", of.text)) != 1:
-        return None
-    written = f"{'<>' if found[1] else '='} {found[2]}"
-    if found[2].strip("'").upper() in ("NULL", "TRUE", "FALSE"):
-        written = f"IS{' NOT' if found[1] else ''} {found[2][1:-1].upper()}"
-    return written, Fix(written, *found.span())
 
 
 def concatenate_texts(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
@@ -121,26 +189,6 @@ def list_texts(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | 
     return f"IN ({found[2]})", Fix(f"IN ({found[2]})", *found.span())
 
 
-def write_as(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
-    """Write the AS that `WITH t (SELECT ..)` lacks."""
-    found = re.search(r"(?i)\bWITH\s+(\w+)(?=\s*\(\s*SELECT\b)", of.text)
-    if found is None or one.message != f"there is no table {found[1]}":
-        return None
-    return f"WITH {found[1]} AS (", Fix(" AS", found.end(), found.end())
-
-
-def drop_percent(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
-    """Take LIMIT as a number of groups, where it is a percentage, or takes more for equal numbers."""
-    ties = re.search(r"(?i)\b(\d+)(\s+ROWS?)?(\s+WITH\s+TIES)\b", of.text)
-    if ties is not None:
-        only = " ONLY" if ties[2] else ""
-        return f"{ties[1]}{ties[2] or ''}{only}", Fix(only, *ties.span(3), asks=f"{ties[1]} groups")
-    found = re.search(r"(?i)\bLIMIT\s+(\d+)(\s*(?:PERCENT\b|%))", of.text)
-    if found is None:
-        return None
-    return f"LIMIT {found[1]}", Fix("", found.start(2), found.end(2), asks=f"{found[1]} groups")
-
-
 def separate_comparisons(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
     """Write `1 < x < 2` as two comparisons."""
     inner = node.this.unnest() if isinstance(node, (exp.LT, exp.LTE, exp.GT, exp.GTE)) else None
@@ -176,32 +224,6 @@ def write_second(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice 
     return f"{name}(y, x)", None, f"{name} takes two expressions, y and x"
 
 
-def enclose_subquery(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
-    """Write the parentheses of `FROM SELECT ..`, to the end of the statement."""
-    found = re.search(r"(?is)\bFROM\s+(SELECT\b[^;]*?)\s*;?\s*\Z", of.text)
-    written = "" if found is None else f"({found[1]})"
-    return None if found is None else ("FROM (SELECT ..)", Fix(written, *found.span(1)))
-
-
-def write_between(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
-    """Write `IN 2023..2024` with BETWEEN."""
-    both = re.search(r"(?i)\bIN\s+(?=BETWEEN\b)", of.text)
-    if both is not None:
-        return "BETWEEN", Fix("", *both.span())
-    found = re.search(r"(?i)\bIN\s+(\d+)\s*(?:\.\.+|-|:|\bTO\b)\s*(\d+)", of.text)
-    written = "" if found is None else f"BETWEEN {found[1]} AND {found[2]}"
-    return None if found is None else (written, Fix(written, *found.span()))
-
-
-def write_in(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
-    """Write `= ANY ('a', 'b')` and `<> ALL ('a', 'b')` with IN."""
-    found = re.search(r"(?i)(=\s*(?:ANY|SOME)|(?:<>|!=)\s*ALL)\s*(?=\(\s*['\d])", of.text)
-    if found is None:
-        return None
-    written = "IN " if found[1][0] == "=" else "NOT IN "
-    return written.strip(), Fix(written, *found.span())
-
-
 def quote_date(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
     """Quote a day: 2024-01-01 is a number, 2022."""
     found = list(re.finditer(r"(?<![\w'/-])\d{4}([-/])\d\d?\1\d\d?(?![\w'/-])", of.text))
@@ -231,23 +253,6 @@ def list_shares(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice |
     return written, Fix(written, call[0], call[1])
 
 
-def join_parameters(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
-    """Write ClickHouse's `quantile(0.9)(x)` with both in one list."""
-    found = [*re.finditer(r"(?i)\bquantile\w*\(\s*(0?\.\d+)\s*\)\s*\(\s*([^()]+?)\s*\)", of.text)]
-    fixes = [Fix(f"QUANTILE_CONT({m[2]}, {m[1]})", *m.span()) for m in found]
-    both = r"(?i)\b(PERCENTILE_\w+\()\s*[\w.]+\s*,\s*([\d.]+\s*\)\s*WITHIN\s+GROUP\b)"
-    fixes = fixes or [Fix(m[1] + m[2], *m.span()) for m in re.finditer(both, of.text)]
-    return (fixes[0].text, replace(fixes[0], also=tuple(fixes[1:]))) if fixes else None
-
-
-def list_tuple(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
-    """Write `x = ('a', 'b')` with IN."""
-    value = r"(?:'[^']*'|-?[\d.]+)"
-    found = [*re.finditer(rf"(==?|<>|!=)\s*(\(\s*{value}(?:\s*,\s*{value})+\s*\))", of.text)]
-    fixes = [Fix(f"{'IN' if m[1][0] == '=' else 'NOT IN'} {m[2]}", *m.span()) for m in found]
-    return (fixes[0].text, replace(fixes[0], also=tuple(fixes[1:]))) if fixes else None
-
-
 def join_by_words(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
     """Write AND and OR for the & and | between comparisons."""
     whole, words = of.original(node), {TokenType.AMP: "AND", TokenType.PIPE: "OR"}
@@ -259,13 +264,6 @@ def join_by_words(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice
     return (fixes[0].text, replace(fixes[0], also=tuple(fixes[1:]))) if fixes else None
 
 
-def write_or(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
-    """Write OR for the || of other languages between comparisons."""
-    signs = [t for t in of.outline.tokens if t.token_type == TokenType.DPIPE]
-    fixes = [Fix("OR", t.start, t.end + 1) for t in signs]
-    return ("OR", replace(fixes[0], also=tuple(fixes[1:]))) if fixes else None
-
-
 def write_results(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
     """Write the results of `IF(x)`: 1 where the condition is true, else 0."""
     call = of.call(node)
@@ -273,33 +271,6 @@ def write_results(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice
         return None
     written = f"IF({call[2][0]}, 1, 0)"
     return written, Fix(written, call[0], call[1], guess="1 and 0")
-
-
-def list_series(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
-    """Write the numbers that a recursive query counts up to as a series."""
-    form = (
-        r"(?is)\bRECURSIVE\s+(\w+)(?:\s*\(\s*(\w+)\s*\))?\s+AS\s*\(\s*SELECT\s+(\d+)(?:\s+(?:AS\s+)?(\w+))?\s+UNION\s+ALL\s+"
-        r"SELECT\s+(\w+)\s*\+\s*1\s+FROM\s+\1\s+WHERE\s+\5\s*(<=?)\s*(\d+)\s*\)"
-    )
-    found = re.search(form, of.text)
-    if found is None:
-        return None
-    last = int(found[7]) + (found[6] == "<=")
-    written = f"{found[1]} AS (SELECT {found[5]} FROM generate_series({found[3]}, {last}) AS t({found[5]}))"
-    return written, Fix(written, *found.span())
-
-
-def write_contains(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
-    """Write Python's `'a' IN x` as the text that x contains."""
-    found = [*re.finditer(r"(?i)('[^']*')\s+IN\s+([A-Za-z_][\w.]*)(?![\w.]|\s*\()", of.text)]
-    fixes = [Fix(f"contains({m[2]}, {m[1]})", *m.span()) for m in found]
-    return (fixes[0].text, replace(fixes[0], also=tuple(fixes[1:]))) if fixes else None
-
-
-def write_rollup(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
-    """Write ClickHouse's WITH TOTALS of one key as WITH ROLLUP."""
-    found = re.search(r"(?i)\bGROUP\s+BY\s+[\w.]+\s+(WITH\s+TOTALS)\b", of.text)
-    return None if found is None else ("WITH ROLLUP", Fix("WITH ROLLUP", *found.span(1)))
 
 
 def count_unit_of_table(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
@@ -374,40 +345,41 @@ def separate_keys(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice
     return re.sub(r"(?i)\s+AND\b", ",", found[0]), replace(fixes[0], also=tuple(fixes[1:]))
 
 
-_DROPPED = {
-    "SAMPLE": (
-        r"(?i)\s*\b(?:TABLESAMPLE|USING\s+SAMPLE|SAMPLE)\s*(?:\w+\s*)?(?:\([^()]*\)|[\d.]+\s*(?:%|PERCENT|ROWS)?)",
-        "all rows, not a sample of them",
-    ),
-    "INTO": (r"(?i)\s*\bINTO\s+(?:TEMP(?:ORARY)?\s+)?(?:TABLE\s+)?[#\w.]+", "the answer is shown, not kept"),
-    "KIND": (r"(?i)\s*\bAS\s+(?:STRUCT|VALUE)\b", ""),
-    "FOR UPDATE": (r"(?i)\s*\bFOR\s+(?:UPDATE|SHARE)(?:\s+(?:NOWAIT|SKIP\s+LOCKED))?", ""),
-    "a hint": (r"\s*/\*\+.*?\*/", ""),
-    "WITH ORDINALITY": (r"(?i)\s*\bWITH\s+(?:ORDINALITY|OFFSET)\b", "without the number of each"),
-}
-"""Clauses that are left out, and what is asked then."""
+_MISSING = lazy_pattern(r"(?i)\s*(?:n/?a|nan|null|none|nil|-|\?|missing|unknown|)\s*")
 
 
-def drop_clause(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
-    """Leave a clause out that changes nothing here, or say what is asked without it."""
-    form, asks = _DROPPED.get(one.message.removesuffix(" is not supported here"), ("", ""))
-    found = [*re.finditer(form, of.text)] if form else []
-    fixes = [Fix("", *m.span(), asks=asks) for m in found]
-    return ("leave it out", replace(fixes[0], also=tuple(fixes[1:]))) if fixes else None
+def compare_with_null(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
+    """Write IS NULL for `x = 'NA'` of a number or a day, and a name for its text: `'n' > 100`."""
+    sides = (node.this, node.expression) if isinstance(node, exp.Binary) else ()
+    text = next((s for s in sides if isinstance(s, exp.Literal) and s.is_string), None)
+    other = next((s for s in sides if s is not text), None)
+    spans = [None if s is None else of.outline.span(of.original(s)) for s in (text, other)]
+    if text is None or other is None or spans[0] is None or spans[1] is None:
+        return None
+    select = node.find_ancestor(exp.Select)
+    names = {fold(i.alias_or_name) for i in select.expressions} if select is not None else set()
+    if fold(text.name) in names:
+        return f"{text.name} is a name", Fix(text.name, *spans[0])
+    if not _MISSING.fullmatch(text.name) or not isinstance(node, (exp.EQ, exp.NEQ)):
+        return None
+    written = f"{of.text[slice(*spans[1])]} IS {'NOT ' * isinstance(node, exp.NEQ)}NULL"
+    start, end = min(s[0] for s in spans if s), max(s[1] for s in spans if s)
+    return written, Fix(written, start, end)
 
 
-def write_format(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
-    """Write `CAST(day AS STRING FORMAT 'YYYY')` of BigQuery as the call that it is."""
-    form = re.compile(r"(?i)\bCAST\s*\(([^()]+?)\s+AS\s+(?:STRING|VARCHAR)\s+FORMAT\s+('[^']*')\s*\)")
-    fixes = [Fix(m.expand(r"TO_CHAR(\1, \2)"), *m.span()) for m in form.finditer(of.text)]
-    return (fixes[0].text, replace(fixes[0], also=tuple(fixes[1:]))) if fixes else None
-
-
-def separate_texts(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
-    """Write the comma that a list of texts lacks: `IN ('a' 'b')`."""
-    found = [*re.finditer(r"(?<=')\s+(?=')", of.text)]
-    fixes = [Fix(", ", *m.span(), guess="the comma") for m in found]
-    return ("'..', '..'", replace(fixes[0], also=tuple(fixes[1:]))) if fixes else None
+def ask_for_null(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
+    """Write IS NULL for the comparison with NULL by which no group is left."""
+    for null in of.query.tree.find_all(exp.Null):
+        whole = null.parent
+        span = None if whole is None else of.outline.span(of.original(whole.this))
+        listed = re.search(r"(?i),\s*NULL\b(?=\s*[,)])|(?<=\()\s*NULL\s*,\s*", of.text)
+        if isinstance(whole, exp.In) and listed is not None:  # x NOT IN ('a', NULL) holds for no row
+            return "leave NULL out", Fix("", *listed.span())
+        found = None if span is None else re.compile(r"(?i)\s*(?:=|<>|!=)\s*NULL\b").match(of.text, span[1])
+        if found is not None and isinstance(whole, (exp.EQ, exp.NEQ)):
+            written = f" IS {'NOT ' * isinstance(whole, exp.NEQ)}NULL"
+            return written.strip(), Fix(written, *found.span())
+    return None
 
 
 def compare_with_zero(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:

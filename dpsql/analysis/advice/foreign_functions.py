@@ -51,7 +51,6 @@ def write_alike(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice |
     return made.written, Fix(made.written, start, end, asks=made.asks, provided=made.provided)
 
 
-_BEGIN_OF_PART = r"(?i)\bDATEADD\(\s*(\w+)\s*,\s*DATEDIFF\(\s*\1\s*,\s*0\s*,\s*([^()]+)\)\s*,\s*0\s*\)"
 _NAMING = ("dateadd", "timestampadd", "try_convert")
 """Functions whose first argument is a name."""
 
@@ -59,10 +58,6 @@ _NAMING = ("dateadd", "timestampadd", "try_convert")
 def write_around(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
     """Write the function that reads a name as a part of a date, or as a type: `TRY_CONVERT(INT, x)`."""
     call = node.parent
-    begins = [*re.finditer(_BEGIN_OF_PART, of.text)]
-    if begins:  # T-SQL's way to the first day of a month
-        fixes = [Fix(f"date_trunc('{m[1].lower()}', {m[2].strip()})", *m.span()) for m in begins]
-        return fixes[0].text, replace(fixes[0], also=tuple(fixes[1:]))
     if not isinstance(node, exp.Column) or node.table or not isinstance(call, exp.Anonymous):
         return None
     token = next((t for t in of.outline.tokens if t.start == node.this.meta.get("start")), None)
@@ -100,13 +95,6 @@ def read_day(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | No
     part = "" if "d" in form else "month" if "%m" in form or "mm" in form else "year"
     written = f"DATE_TRUNC('{part}', {call[2][0]})" if part else call[2][0]  # the first day of its month
     return written, Fix(written, call[0], call[1])
-
-
-def write_char(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
-    """Write VARCHAR for the CHAR of T-SQL's CONVERT."""
-    found = [*re.finditer(r"(?i)\bCONVERT\s*\(\s*(N?CHAR)\b", of.text)]
-    fixes = [Fix("VARCHAR", *m.span(1)) for m in found]
-    return (fixes[0].text, replace(fixes[0], also=tuple(fixes[1:]))) if fixes else None
 
 
 def choose_quantile(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:

@@ -9,7 +9,12 @@ from sqlglot import exp
 from sqlglot.tokenizer_core import TokenType
 
 from dpsql.analysis.advice.listed_rows import split_options
-from dpsql.analysis.advice.refused_statement import Advice, RefusedStatement, add_clause
+from dpsql.analysis.advice.refused_statement import (
+    Advice,
+    RefusedStatement,
+    add_clause,
+    add_row_condition,
+)
 from dpsql.analysis.aggregate_functions import aggregate_name
 from dpsql.analysis.released.released_calls import is_released
 from dpsql.errors import Fix, Obstacle
@@ -195,6 +200,26 @@ def add_unit(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | No
     return f"GROUP BY {of.text[clause.end + 1 : last].strip()}, {whom}", replace(
         fix, provided=f"each {name} of {table.name} belongs to one {column}; else it is a group of each"
     )
+
+
+def take_public_values(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
+    """Take the values of an undeclared key from the public table that has a column of its name."""
+    node = of.original(node)
+    select, block = node.find_ancestor(exp.Select), of.outline.block(of.query.source.position(node))
+    if not isinstance(node, exp.Group) or select is None or block is None or block.from_ is None:
+        return None
+    items = [select.expressions[int(k.name) - 1].unalias() if k.is_int else k for k in node.expressions]
+    keys = [key for key in items if isinstance(key, exp.Column) and f" {key.name} " in one.message]
+    public = [table for table in of.policy.tables.values() if table.public]
+    for key in keys:
+        found = [(t, c) for t in public for c in of.columns(t) if fold(c) == fold(key.name)]
+        if len(found) == 1:
+            table, column = found[0]
+            name = key.sql("duckdb")
+            condition = f"{name} IN (SELECT {write_name(column)} FROM {write_name(table.name)})"
+            asks = f"only the rows with a {column} of {table.name}"
+            return f"WHERE {condition}", replace(add_row_condition(of.text, block, condition), asks=asks)
+    return None
 
 
 def _names_rows(of: RefusedStatement, key: exp.Column) -> bool:

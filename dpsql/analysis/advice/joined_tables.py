@@ -101,29 +101,6 @@ def advise_on_outer_join(of: RefusedStatement, node: exp.Expr, one: Obstacle) ->
     return made, Fix(f" {made}{condition}", block.from_.end + 1, block.stop(where))
 
 
-def join_on_shared_key(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
-    """`p.name = i.product_name`, where both tables have a `product_id` that is a key of one of them."""
-    equal, select = node.parent, node.find_ancestor(exp.Select)
-    span = of.outline.span(equal) if isinstance(equal, exp.EQ) else None
-    if span is None or select is None or node.find_ancestor(exp.Join) is None:
-        return None
-    sides = {fold(c.table) for c in equal.find_all(exp.Column)} if equal is not None else set()
-    both = [n for n in of.list_tables(select) if fold(n.alias) in sides]
-    shared = (
-        [
-            c
-            for c in both[0].columns
-            if any(n.table.is_key(c) for n in both) and all(n.column(c) for n in both)
-        ]
-        if both
-        else []
-    )
-    if len(both) != len(sides) or len(both) != 2 or len(shared) != 1:
-        return None
-    written = " = ".join(f"{n.alias}.{shared[0]}" for n in both)
-    return written, Fix(written, *span, guess=f"{shared[0]} for the key")
-
-
 def advise_on_ambiguous_column(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
     """Name the table of a column that several have: where they are joined on it, either is the same."""
     select = node.find_ancestor(exp.Select)

@@ -15,7 +15,7 @@ from dpsql.analysis.aggregate_functions import AGGREGATES, aggregate_calls, aggr
 from dpsql.analysis.compiler import function_name
 from dpsql.analysis.scalar_functions import find_nearest_function
 from dpsql.errors import Fix, Obstacle
-from dpsql.language import BlockText, find_nodes, replace_name, walk_tree
+from dpsql.language import BlockText, Query, find_nodes, parse, replace_name, walk_tree
 from dpsql.lazy_pattern import lazy_pattern
 from dpsql.policy import fold
 
@@ -156,11 +156,15 @@ def _write_names_out(of: RefusedStatement, select: exp.Select, start: int, end: 
     return "".join([*parts, text[at:end]])
 
 
-def count_starred_rows(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
-    """Count rows where all columns of private rows are asked for."""
-    tree = of.query.tree
-    star = isinstance(tree, exp.Select) and any(isinstance(i, exp.Star) for i in tree.expressions)
-    return count_rows(of, tree, one) if star else None
+def count_existing(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
+    """Count the rows of which EXISTS asks whether there are any."""
+    asked, block = re.match(r"(?is)\s*SELECT\s+(?:NOT\s+)?EXISTS\s*\(", of.text), None
+    if asked is not None:
+        block = of.outline.block(asked.end())
+    if block is None or block.from_ is None or block.clause(TokenType.GROUP_BY) is not None:
+        return None
+    whole = f"SELECT COUNT(*) {of.text[block.from_.start : _cut(block)].strip()}"
+    return whole, Fix(whole, 0, len(of.text), asks="how many there are")
 
 
 def count_groups(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
@@ -242,21 +246,26 @@ def _count_by_number(
     options, begin = head
     if block.from_ is None or select.args.get("having") is not None or select.args.get("distinct"):
         return None
-    spans = of.outline.items(begin, block.from_.start)
-    counts = [
-        i for i, e in enumerate(select.expressions) if (function_name(e.unalias()) or "").lower() == "count"
-    ]
+    spans, items = of.outline.items(begin, block.from_.start), select.expressions
+    if len(spans) != len(items):  # what is computed from the released numbers is not in the block
+        statement = parse(of.text)
+        items = statement.tree.expressions if isinstance(statement, Query) else []
+    counts = [i for i, e in enumerate(items) if (function_name(e.unalias()) or "").lower() == "count"]
     units = {n.unit for n in of.list_tables(select)}
-    kept = [i for i, e in enumerate(select.expressions) if i not in counts and e.unalias().name not in units]
-    if len(counts) != 1 or len(kept) != 1 or len(spans) != len(select.expressions):
+    kept = [i for i, e in enumerate(items) if i not in counts and e.unalias().name not in units]
+    classes = [i for i, e in enumerate(items) if isinstance(e.unalias(), exp.Case)]  # of units by a number
+    if len(classes) == 1:
+        kept = classes
+    if len(counts) != 1 - (not counts and kept == classes) or len(kept) != 1 or len(spans) != len(items):
         return None
-    item = select.expressions[kept[0]]
+    item = items[kept[0]]
     if not any(aggregate_calls(item.unalias())):
         return None
     text, name = of.text, item.alias or "n"
     written = text[slice(*spans[kept[0]])] + ("" if item.alias else " AS n")
     rows = text[block.from_.start : _cut(block)].strip()
-    number = text[slice(*spans[counts[0]])] if select.expressions[counts[0]].alias else "COUNT(*) AS units"
+    alias = items[counts[0]].alias if counts else ""
+    number = text[slice(*spans[counts[0]])] if alias else "COUNT(*) AS units"
     number = re.sub(r"(?i)^COUNT\s*\([^()]*\)", "COUNT(*)", number)
     whole = f"SELECT {options}{name}, {number} FROM (SELECT {written} {rows}) GROUP BY {name}"
     asks = f"how many units have each {name}"

@@ -325,15 +325,6 @@ def unquote_place(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice
     return node.name, Fix(node.name, *span)
 
 
-def limit_by_group(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
-    """Write ClickHouse's LIMIT n BY key as QUALIFY."""
-    found = re.search(r"(?i)\bORDER\s+BY\s+(.+?)\s+LIMIT\s+(\d+)\s+BY\s+([\w., ]+?)\s*;?\s*\Z", of.text)
-    if found is None:
-        return None
-    written = f"QUALIFY ROW_NUMBER() OVER (PARTITION BY {found[3].strip()} ORDER BY {found[1]}) <= {found[2]}"
-    return written, Fix(written, *found.span())
-
-
 def take_all_rows(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
     """Leave LIMIT out of a subquery of rows, or a condition by chance out of WHERE: all rows are taken."""
     block = of.outline.block(of.query.source.position(node))

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import field
+from dataclasses import field, replace
 
 from sqlglot import exp
 from sqlglot.tokenizer_core import TokenType
 
 from dpsql.analysis.compiler import list_declared_tables
 from dpsql.analysis.schema_catalog import Catalog
-from dpsql.errors import Fix, QueryRefused, QuerySyntaxError
+from dpsql.errors import Fix, Obstacle, QueryRefused, QuerySyntaxError
 from dpsql.language import (
     BlockText,
     Explain,
@@ -141,6 +142,17 @@ def add_clause(text: str, at: int, clause: str) -> Fix:
     return Fix(f"{before}{clause}{after}", at, at)
 
 
+def add_row_condition(text: str, block: BlockText, condition: str) -> Fix:
+    """Return the fix that adds a condition to WHERE, behind what stands there."""
+    where = block.clause(TokenType.WHERE)
+    if where is None:
+        return add_clause(text, block.before(TokenType.WHERE), f"WHERE {condition}")
+    begin, at = where.end + 1, len(text[: block.stop(where)].rstrip())
+    if not re.search(r"(?i)\bOR\b", text[begin:at]):
+        return Fix(f" AND {condition}", at, at)
+    return Fix(f" ({text[begin:at].strip()}) AND {condition}", begin, at)
+
+
 def rename_column(of: RefusedStatement, node: exp.Column, name: str) -> Advice:
     """Return the advice to write another name for a column."""
     return f"did you mean {write_name(name)}?", replace_name(node.this, name)
@@ -170,3 +182,26 @@ def join_clause(of: RefusedStatement, table: Table, to: FromTable) -> tuple[str,
             return f"JOIN {table.name} ON {to.alias}.{column} = {table.name}.{domain.column}", max(ends)
     keys = [key for key in table.key_columns if to.column(key) is not None]
     return (f"JOIN {table.name} USING ({keys[0]})", max(ends)) if table.public and len(keys) == 1 else None
+
+
+def replace_forms(
+    *forms: tuple[str, str], hint: str = "", asks: str = "", guess: str = "", provided: str = ""
+) -> Callable[[RefusedStatement, exp.Expr, Obstacle], Advice | None]:
+    """Return what advises by the text alone: to write the first of several patterns that it has otherwise.
+
+    The hint shows what is written, or says that a part is left out, if it is not given.
+    """
+
+    def advise(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
+        for form, written in forms:
+            found = [
+                m for m in re.finditer(f"(?is){form}", of.text) if of.text.count("'", 0, m.start()) % 2 == 0
+            ]
+            fixes = [Fix(m.expand(written), *m.span()) for m in found]
+            if fixes:
+                told = found[0].expand(asks)
+                first = replace(fixes[0], also=tuple(fixes[1:]), asks=told, guess=guess, provided=provided)
+                return hint or fixes[0].text.strip() or "leave it out", first
+        return None
+
+    return advise

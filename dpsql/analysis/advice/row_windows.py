@@ -11,7 +11,8 @@ from sqlglot.tokenizer_core import TokenType
 from dpsql.analysis.advice.listed_rows import split_options
 from dpsql.analysis.advice.refused_statement import Advice, RefusedStatement
 from dpsql.analysis.aggregate_functions import aggregate_name
-from dpsql.analysis.compiler import function_name
+from dpsql.analysis.call_rules import MOST_BUCKETS
+from dpsql.analysis.compiler import function_name, read_whole_number
 from dpsql.analysis.released.released_calls import is_released
 from dpsql.errors import Fix, Obstacle
 
@@ -36,6 +37,11 @@ def advise_on_window(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Adv
         return None  # rows of a subquery, which the statement alone has
     stop = min((t.start for t in block.clauses if t.token_type != TokenType.WHERE), default=block.end)
     rows, name = of.text[block.from_.start : stop].strip(), (function_name(window.this) or "").lower()
+    buckets = read_whole_number(window.this.expressions[0]) if name == "ntile" else None
+    span = of.outline.span(window.this.expressions[0]) if buckets is not None else None
+    if span is not None and buckets is not None and buckets > MOST_BUCKETS:
+        asks = f"{MOST_BUCKETS} buckets, which are the most"
+        return f"NTILE({MOST_BUCKETS})", Fix(str(MOST_BUCKETS), *span, asks=asks)
     if name in _RANKS:
         return _ask_quantile(of, one, window, rows)
     return (
@@ -80,10 +86,7 @@ def _ask_quantile(of: RefusedStatement, one: Obstacle, window: exp.Window, rows:
     if span is None or None in keys:
         return None
     value, by = of.text[span[0] : span[1]], ", ".join(of.text[k[0] : k[1]] for k in keys if k is not None)
-    first = re.search(
-        rf"(?i)(?:\bOVER\s*\([^()]*\)|\b{_NUMBERED})\s*(=|<=|<)\s*\d+\b(?!\.)",
-        of.text,
-    )
+    first = re.search(rf"(?i)(?:\bOVER\s*\([^()]*\)|\b{_NUMBERED})\s*(=|<=|<)\s*\d+\b(?!\.)", of.text)
     select = window.find_ancestor(exp.Select)
     plain = select is not None and select.args.get("group") is None
     units = {n.unit for n in of.list_tables(select) if n.unit is not None} if select is not None else set()

@@ -16,7 +16,7 @@ from dpsql.analysis.advice.refused_statement import Advice, RefusedStatement, ad
 from dpsql.analysis.aggregate_functions import aggregate_calls, aggregate_name
 from dpsql.analysis.released.released_calls import is_released
 from dpsql.errors import Fix, Obstacle
-from dpsql.language import find_closing_parenthesis, write_name
+from dpsql.language import write_name
 from dpsql.policy import UnitColumn
 
 _VALUES = frozenset(
@@ -318,17 +318,6 @@ def select_units_of_table(of: RefusedStatement, node: exp.Expr, one: Obstacle) -
         return None
     written = f"(SELECT {unit} FROM {token.text})"
     return f"IN {written}", Fix(written, token.start, token.end + 1)
-
-
-def drop_table_hint(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
-    """Leave out what is told to another system's planner: `WITH (NOLOCK)` behind a table."""
-    tokens = of.outline.tokens
-    for i, token in enumerate(tokens[:-1]):
-        if token.text.upper() == "WITH" and tokens[i + 1].token_type == TokenType.L_PAREN:
-            end = find_closing_parenthesis(tokens, i + 1)
-            start = tokens[i - 1].end + 1
-            return "leave it out", Fix("", start, tokens[end].end + 1)
-    return None
 
 
 def write_pivot_out(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:

@@ -12,8 +12,6 @@ from sqlglot.tokenizer_core import Token, TokenType
 
 from dpsql.analysis.advice.refused_statement import Advice, RefusedStatement
 from dpsql.errors import Fix, Obstacle
-from dpsql.lazy_pattern import lazy_pattern
-from dpsql.policy import fold
 
 _CLOCKS = {
     "sysdate": "current_date",
@@ -60,12 +58,6 @@ def name_parameter(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advic
     """Write a name in braces, of a template of another language, as a parameter."""
     found = re.search(r"\{\s*(\w+)\s*\}", of.text)
     return None if found is None else (f"a parameter is written ${found[1]}, without quotes", None)
-
-
-def drop_dual(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
-    """Leave out the table of one row from which Oracle selects constants."""
-    found = re.search(r"(?i)\s+FROM\s+(?:sys\.)?(?:dual|sysibm\.sysdummy1)\b", of.text)
-    return None if found is None else ("leave FROM out", Fix("", *found.span()))
 
 
 def _find_text(of: RefusedStatement, node: exp.Expr) -> Token | None:
@@ -251,15 +243,6 @@ def compare_year(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice 
     return one.hint, Fix(written, *span)
 
 
-def drop_offset(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
-    """Leave the time and the offset of a moment out, where a DATE has none."""
-    found = re.search(r"'(\d{4}-\d\d-\d\d)([T ][\d:.]+)?\s*(Z|[+-]\d\d:?\d*)'", of.text)
-    if found is None:
-        return None
-    written = f"'{found[1]}'" if one.message.endswith("a DATE has none") else f"'{found[1]}{found[2] or ''}'"
-    return written, Fix(written, *found.span(), provided="times are of that zone")
-
-
 def write_series(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
     """Write the days of a series as DATE, and its step as INTERVAL: `generate_series('2024-01-01', ..)`."""
     call = of.call(node)
@@ -298,40 +281,3 @@ def _read_days(texts: list[str]) -> list[list[date]]:
         except ValueError:
             continue
     return found
-
-
-_MISSING = lazy_pattern(r"(?i)\s*(?:n/?a|nan|null|none|nil|-|\?|missing|unknown|)\s*")
-
-
-def compare_with_null(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
-    """Write IS NULL for `x = 'NA'` of a number or a day, and a name for its text: `'n' > 100`."""
-    sides = (node.this, node.expression) if isinstance(node, exp.Binary) else ()
-    text = next((s for s in sides if isinstance(s, exp.Literal) and s.is_string), None)
-    other = next((s for s in sides if s is not text), None)
-    spans = [None if s is None else of.outline.span(of.original(s)) for s in (text, other)]
-    if text is None or other is None or spans[0] is None or spans[1] is None:
-        return None
-    select = node.find_ancestor(exp.Select)
-    names = {fold(i.alias_or_name) for i in select.expressions} if select is not None else set()
-    if fold(text.name) in names:
-        return f"{text.name} is a name", Fix(text.name, *spans[0])
-    if not _MISSING.fullmatch(text.name) or not isinstance(node, (exp.EQ, exp.NEQ)):
-        return None
-    written = f"{of.text[slice(*spans[1])]} IS {'NOT ' * isinstance(node, exp.NEQ)}NULL"
-    start, end = min(s[0] for s in spans if s), max(s[1] for s in spans if s)
-    return written, Fix(written, start, end)
-
-
-def ask_for_null(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
-    """Write IS NULL for the comparison with NULL by which no group is left."""
-    for null in of.query.tree.find_all(exp.Null):
-        whole = null.parent
-        span = None if whole is None else of.outline.span(of.original(whole.this))
-        listed = re.search(r"(?i),\s*NULL\b(?=\s*[,)])|(?<=\()\s*NULL\s*,\s*", of.text)
-        if isinstance(whole, exp.In) and listed is not None:  # x NOT IN ('a', NULL) holds for no row
-            return "leave NULL out", Fix("", *listed.span())
-        found = None if span is None else re.compile(r"(?i)\s*(?:=|<>|!=)\s*NULL\b").match(of.text, span[1])
-        if found is not None and isinstance(whole, (exp.EQ, exp.NEQ)):
-            written = f" IS {'NOT ' * isinstance(whole, exp.NEQ)}NULL"
-            return written.strip(), Fix(written, *found.span())
-    return None

@@ -9,7 +9,7 @@ from sqlglot import exp
 from sqlglot.tokenizer_core import Token, TokenType
 
 from dpsql.analysis.advice.listed_rows import split_options
-from dpsql.analysis.advice.refused_statement import Advice, RefusedStatement, add_clause
+from dpsql.analysis.advice.refused_statement import Advice, RefusedStatement, add_clause, add_row_condition
 from dpsql.analysis.aggregate_functions import aggregate_calls, aggregate_name, contains_aggregate
 from dpsql.analysis.compiler import function_name, list_conjuncts
 from dpsql.errors import Fix, Obstacle
@@ -56,12 +56,7 @@ def advise_on_row_condition(of: RefusedStatement, node: exp.Expr, one: Obstacle)
         return None
     text, moved = of.text, " AND ".join(rows)
     left = Fix(f"HAVING {' AND '.join(groups)} " if groups else "", clause.start, block.stop(clause))
-    where = block.clause(TokenType.WHERE)
-    if where is None:
-        added = add_clause(text, block.before(TokenType.WHERE), f"WHERE {moved}")
-    else:
-        at = len(text[: block.stop(where)].rstrip())
-        added = Fix(f" AND {moved}", at, at)
+    added = add_row_condition(text, block, moved)
     asks = f"only the rows with {moved}"
     return f"WHERE {moved}", Fix(left.text, left.start, left.end, also=(added,), asks=asks)
 

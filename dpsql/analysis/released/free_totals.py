@@ -7,18 +7,19 @@ unless these lie far from 0: of years between 1930 and 2022 the differences from
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
 from dpsql.analysis.bound_ladders import ROWS
 from dpsql.analysis.compiler import function_name, split_arguments
+from dpsql.analysis.facts_of_values import is_never_negative
 from dpsql.analysis.released import find_default_rows
 
 if TYPE_CHECKING:
     from dpsql.analysis.released.released_numbers import AggregateCall
-    from dpsql.analysis.typed_expression import Bounds
+    from dpsql.analysis.typed_expression import Bounds, Typed
 
 AVERAGES = frozenset(("avg", "mean"))
 SPREADS = frozenset(("var_pop", "var_samp", "variance", "stddev_pop", "stddev_samp", "stddev"))
@@ -39,15 +40,24 @@ def has_free_total(call: AggregateCall, bounds: Bounds | None) -> bool:
     return not names & SPREADS and (bounds is None or _is_near_zero(bounds) or not names & AVERAGES)
 
 
-def is_quotient(call: AggregateCall, bounds: Bounds | None) -> bool:
+def is_quotient(call: AggregateCall, value: Typed, bounds: Bounds | None) -> bool:
     """Return whether an average that is asked for without bounds is the quotient of a sum and a count.
 
-    The sum, of the same values without bounds, has to be in the statement.
+    The sum of the same values without bounds is in the statement, or bounds would be found by search: the
+    largest value that counts, times the rows that do, is mostly far more than a unit's total. Where values
+    have signs, each group has all that is cut of either, and of one row the total is the value.
     """
-    if bounds is None or call.compiler.max_rows is not None or not _is_near_zero(bounds):
+    if call.compiler.max_rows is not None or not (bounds is None or _is_near_zero(bounds)):
         return False
     like = list(_find_like(call))
-    return any(name == "sum" and plain for name, plain in like) and not SPREADS & {name for name, _ in like}
+    if SPREADS & {name for name, _ in like}:
+        return False
+    if any(name == "sum" and plain for name, plain in like):
+        return bounds is not None or not _is_in_pairs(call)
+    plain = is_never_negative(value, call.compiler.columns)
+    worth = plain or not (call.one_row or call.by_row or call.compiler.keyed)
+    searched = bounds is None or (bounds.loose and bounds.declared)
+    return searched and worth and not _is_in_pairs(call)
 
 
 def is_moment_of_pairs(call: AggregateCall) -> bool:
@@ -56,11 +66,24 @@ def is_moment_of_pairs(call: AggregateCall) -> bool:
     A covariance is the difference of such moments: all of them are of values within the same bounds.
     """
     product = split_arguments(call.node)[1][0].unnest()
-    if not isinstance(product, exp.Mul):
-        return False
-    averages = [c for c in _others_of_rows(call) if (function_name(c) or "").lower() in AVERAGES]
-    averaged = [value.unnest() for each in averages for value in split_arguments(each)[1]]
+    averaged = _list_averaged(call)
+    return isinstance(product, exp.Mul) and _has_factors(product, averaged)
+
+
+def _is_in_pairs(call: AggregateCall) -> bool:
+    """Return whether an average is one of the moments of pairs: of their products, or of either factor."""
+    averaged = [split_arguments(call.node)[1][0].unnest(), *_list_averaged(call)]
+    return any(isinstance(each, exp.Mul) and _has_factors(each, averaged) for each in averaged)
+
+
+def _has_factors(product: exp.Mul, averaged: Sequence[exp.Expr]) -> bool:
     return all(factor.unnest() in averaged for factor in (product.left, product.right))
+
+
+def _list_averaged(call: AggregateCall) -> list[exp.Expr]:
+    """Return what is averaged by the other calls of a SELECT on the same rows of a group."""
+    averages = [c for c in _others_of_rows(call) if (function_name(c) or "").lower() in AVERAGES]
+    return [value.unnest() for each in averages for value in split_arguments(each)[1]]
 
 
 def _is_near_zero(bounds: Bounds) -> bool:

@@ -33,6 +33,7 @@ from dpsql.analysis.typed_expression import Bounds, Typed
 from dpsql.errors import Fix, InternalError, with_article
 from dpsql.kernel.tree import Binary, Call, Case, Cast, Constant, Counted, Expr, IsNull, Paren, kept
 from dpsql.lazy_dataclass import dataclass
+from dpsql.policy import Assumed
 from dpsql.types import BIGINT, DATE, DOUBLE, TIMESTAMPTZ, VARCHAR, SqlType
 
 MOST_CELLS = 1 << 16
@@ -272,6 +273,9 @@ def _bound_call(
         single = call.one_row or call.by_row
         most = 1 if single else _bound_rows(call, search=search)
     cells = Cells.of(kind.held, bounds)
+    if kind.integer and cells.grid.step > 1 and not search:
+        told = f"{name} is to the nearest {cells.grid.step}: narrower bounds of {argument} have finer steps"
+        call.compiler.assume(Assumed(told))
     place = cells.place(value.guarded_node)
     conditions = call.condition()
     row = kept(place, conditions)

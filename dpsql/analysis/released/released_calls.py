@@ -132,7 +132,7 @@ def _bound_as_declared(
         bounds = None
     auto = call.compiler.policy.defaults.auto_bounds
     free = auto and (bounds is None or (_is_wide(bounds) and has_free_total(call, bounds)))
-    if statistic == "avg" and is_quotient(call, bounds):
+    if statistic == "avg" and is_quotient(call, value, bounds):
         capped = free or _bound_by_ladder(call, value, "sum") is not None
         call.compiler.quotients += [(call.node, value.type == DOUBLE)] * capped
     loose = bounds is not None and bounds.loose and bounds.declared and not is_moment_of_pairs(call)

@@ -10,17 +10,7 @@ from typing import Any, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from dpsql.audit.cases import (
-    LARGE,
-    SMALL,
-    AuditCase,
-    any_k,
-    around,
-    at_least_k,
-    queries,
-    selection,
-    stairs,
-)
+from dpsql.audit.cases import LARGE, SMALL, AuditCase, any_k, around, at_least_k, queries, selection, stairs
 from dpsql.kernel.mechanisms.check_stream import CheckStreamPlan
 from dpsql.kernel.mechanisms.limited_domain import LimitedDomain, LimitedThenStable
 from dpsql.kernel.mechanisms.mechanism import Noise

@@ -1,8 +1,8 @@
 """Audit subjects with a known verdict: published mistakes, and private mechanisms to compare them with.
 
 Here are selections and counts; ``threshold`` has sparse vectors and unknown domains, ``streams`` checks of
-expectations, also those of models, ``stable_streams`` exact answers, ``boards`` scores
-compared with the best, ``measuring`` box noise, several numbers and large counts; it also draws all noise.
+expectations, also those of models, and scores compared with the best, ``stable_streams`` exact
+answers, ``measuring`` box noise, several numbers and large counts; it also draws all noise.
 """
 
 from __future__ import annotations
@@ -19,14 +19,12 @@ from numpy.typing import NDArray
 from dpsql.audit.cases import any_k, levels, rows_of_units
 from dpsql.audit.detector import Subject, outputs_of, repeat_counts
 from dpsql.audit.features import count_true
-from dpsql.audit.mistakes import boards, measuring, stable_streams, streams, threshold
+from dpsql.audit.mistakes import measuring, stable_streams, streams, threshold
 from dpsql.audit.mistakes.measuring import exponential, geometric, laplace, textbook_laplace
 from dpsql.audit.runs import CHARGE, Pair
 from dpsql.kernel import noise as exact_noise
 from dpsql.kernel.mechanisms import HybridTopK, Joint, NoiseSource
 from dpsql.kernel.noise import Entropy
-
-__all__ = ["SUBJECTS"]
 
 _DRAW = {"laplace": laplace, "exponential": exponential}
 
@@ -289,7 +287,7 @@ SUBJECTS = (
     *measuring.BOX_SUBJECTS,
     *threshold.UNKNOWN_SUBJECTS,
     *streams.STREAM_SUBJECTS,
-    *boards.BOARD_SUBJECTS,
+    *streams.BOARD_SUBJECTS,
     *streams.MODEL_SUBJECTS,
     *stable_streams.STABLE_STREAM_SUBJECTS,
 )

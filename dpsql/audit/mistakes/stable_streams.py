@@ -194,18 +194,10 @@ STABLE_STREAM_SUBJECTS = (
         length=16,
     ),
     _subject(
-        "one-sided noise",
-        "one-sided",
-        "noise that only moves up, where the proof moves it down",
-        length=12,
+        "one-sided noise", "one-sided", "noise that only moves up, where the proof moves it down", length=12
     ),
     _subject(
-        "gaps shown",
-        "gaps",
-        "shows by how much each answer passed",
-        unstable=(1,),
-        length=10,
-        failing=0.001,
+        "gaps shown", "gaps", "shows by how much each answer passed", unstable=(1,), length=10, failing=0.001
     ),
     _subject(
         "delta of one question",

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from dpsql.owner import Skipped
     from dpsql.policy import CsvFormat
 
-__all__ = ["init_command"]
 
 _NAMES = {"tab": "\t", "\\t": "\t", "comma": ",", "semicolon": ";"}
 

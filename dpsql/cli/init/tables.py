@@ -168,9 +168,7 @@ class Tables:
             _is_accepted(self._domain, f"{declared.name}.{name}={answer}")
 
 
-def _list_shared_keys(
-    tables: list[DeclaredTable],
-) -> Iterator[tuple[DeclaredTable, str, DeclaredTable, str]]:
+def _list_shared_keys(tables: list[DeclaredTable]) -> Iterator[tuple[DeclaredTable, str, DeclaredTable, str]]:
     """Yield the columns that name rows of another private table, though no rows find their unit by them.
 
     The units are of one kind. The source says so of its foreign keys, or the names do.
@@ -191,9 +189,7 @@ def _list_shared_keys(
                 yield table, column.name, other, theirs.name
 
 
-def _list_references(
-    tables: list[DeclaredTable],
-) -> Iterator[tuple[DeclaredTable, str, DeclaredTable, str]]:
+def _list_references(tables: list[DeclaredTable]) -> Iterator[tuple[DeclaredTable, str, DeclaredTable, str]]:
     """Yield the columns of private tables that name rows of a public table, as the names say."""
     for table, other in product(tables, tables):
         if table.unit is None or other.unit is not None:

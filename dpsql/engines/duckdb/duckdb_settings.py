@@ -192,22 +192,22 @@ _AT_START: dict[str, str | bool | int | float | list[str]] = {
     "allow_community_extensions": False,
     "allow_persistent_secrets": False,
     "python_enable_replacements": False,
+    # The meaning of a value must not depend on the machine or on the owner's configuration.
+    "default_collation": "",
+    "ieee_floating_point_ops": True,  # false makes sqrt, ln and / raise
+    "error_on_division_by_zero": False,
+    "integer_division": False,
+    "scalar_subquery_error_on_multiple_rows": True,
+    "default_null_order": "NULLS_LAST",
+    "default_order": "ASCENDING",
+    "order_by_non_integer_literal": False,
+    "regex_match_operator_semantics": "partial",
+    "max_execution_time": 0,  # a failure by the engine's timeout would depend on data
 }
 
-_PINNED = {
-    # The meaning of a value must not depend on the machine or on the owner's configuration.
+_PINNED = {  # these are taken by a database that is open
     "TimeZone": "'UTC'",
     "Calendar": "'gregorian'",
-    "default_collation": "''",
-    "ieee_floating_point_ops": "true",  # false makes sqrt, ln and / raise
-    "error_on_division_by_zero": "false",
-    "integer_division": "false",
-    "scalar_subquery_error_on_multiple_rows": "true",
-    "default_null_order": "'NULLS_LAST'",
-    "default_order": "'ASCENDING'",
-    "order_by_non_integer_literal": "false",
-    "regex_match_operator_semantics": "'partial'",
-    "max_execution_time": "0",  # a failure by the engine's timeout would depend on data
     "enable_logging": "false",
 }
 

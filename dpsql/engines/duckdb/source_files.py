@@ -127,10 +127,7 @@ def find_stray_quote(path: Path, delimiter: str = ",", chunk: int = _CHUNK) -> i
             at = np.flatnonzero(cells[1:-1] == _QUOTE) + 1
             opening, closing = at[int(inside) :: 2], at[1 - int(inside) :: 2]
             wrong = np.concatenate(
-                (
-                    opening[~np.isin(cells[opening - 1], around)],
-                    closing[~np.isin(cells[closing + 1], around)],
-                )
+                (opening[~np.isin(cells[opening - 1], around)], closing[~np.isin(cells[closing + 1], around)])
             )
             if len(wrong):
                 return start + int(wrong.min()) - 1

@@ -109,8 +109,7 @@ class PostgresConnection:
             from adbc_driver_postgresql import dbapi  # noqa: PLC0415  an extra
         except ImportError:
             raise PolicyError(
-                "database.engine: the PostgreSQL driver is not installed",
-                hint="pip install dpsql[postgres]",
+                "database.engine: the PostgreSQL driver is not installed", hint="pip install dpsql[postgres]"
             ) from None
         self._running: Any = None
         self.open = True

@@ -113,8 +113,7 @@ def open_session(engine: str, on_error: Callable[[BaseException], None] = lambda
         import pyspark  # noqa: F401, PLC0415  an extra
     except ImportError:
         raise PolicyError(
-            "database.engine: the package pyspark is not installed",
-            hint="pip install dpsql[spark]",
+            "database.engine: the package pyspark is not installed", hint="pip install dpsql[spark]"
         ) from None
     # The command line hides pandas, without which pyspark refuses to connect.
     sys.meta_path[:] = [finder for finder in sys.meta_path if not getattr(finder, "hides_pandas", False)]

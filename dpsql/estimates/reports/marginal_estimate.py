@@ -376,9 +376,6 @@ def _join_groups(
     for place in range(len(releases)):
         members.setdefault(root(place), []).append(place)
     return [
-        (
-            tuple(releases[i] for i in listed),
-            np.unique(np.concatenate([found[axes[i]] for i in listed])),
-        )
+        (tuple(releases[i] for i in listed), np.unique(np.concatenate([found[axes[i]] for i in listed])))
         for listed in members.values()
     ]

@@ -101,11 +101,7 @@ class Marginal:
     def to_data(self) -> list[dict[str, Any]]:
         """Return the marginal as values of JSON, exactly."""
         return [
-            {
-                "column": axis.column,
-                "labels": list(axis.labels),
-                "rows": [row.to_data() for row in axis.rows],
-            }
+            {"column": axis.column, "labels": list(axis.labels), "rows": [row.to_data() for row in axis.rows]}
             for axis in self.axes
         ]
 

@@ -58,9 +58,7 @@ class Candidate:
 
 
 def list_candidates(
-    statements: Sequence[Wanted],
-    blocks: Sequence[int] = (),
-    universe: Mapping[str, ValueSet] | None = None,
+    statements: Sequence[Wanted], blocks: Sequence[int] = (), universe: Mapping[str, ValueSet] | None = None
 ) -> tuple[Candidate, ...]:
     """Return the marginals worth measuring: the statements' groupings, coarser ones, and blocks.
 

@@ -21,6 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import replace
+from datetime import date
 
 from dpsql.kernel.check.certificate import (
     _SEAL,
@@ -37,12 +38,27 @@ from dpsql.kernel.check.certificate import (
     Step,
     Together,
 )
+from dpsql.kernel.check.derive import fits, natural, whole
 from dpsql.kernel.check.proof import Proof, Proved
 from dpsql.kernel.check.queries import relation_of_query
 from dpsql.kernel.check.totality import Known, check_total
 from dpsql.kernel.check.words import has_known_words
 from dpsql.kernel.facts import ByPeriod, Facts, fold
-from dpsql.kernel.tree import Column, Node, Query, list_tables, parts, replace_nodes
+from dpsql.kernel.tree import (
+    Between,
+    Binary,
+    Cast,
+    Column,
+    Constant,
+    InList,
+    Node,
+    Paren,
+    Query,
+    Select,
+    list_tables,
+    parts,
+    replace_nodes,
+)
 
 
 class Proofs:
@@ -86,6 +102,56 @@ def certify(query: Query, facts: Facts, proofs: Proofs | None = None) -> Certifi
         proof.refuse("units of different kinds", query)
     periods = any(isinstance(table.unit, ByPeriod) for table in tables)
     return _conclude(proof, relation_of_query(proof, folded), query, folded, periods=periods)
+
+
+def renew(made: Certificate, query: Query, facts: Facts) -> Certificate | None:
+    """Return the certificate of a query that is like a certified one, from the same facts; else None.
+
+    They may differ in texts, days, times and whole numbers that are compared in WHERE.
+
+    *Lemma.* Let such constants of one kind stand for each other in two queries, each always for the same one,
+    and let all else be equal. Then the proof of one is that of the other, step by step, since no rule reads
+    the value of such a constant. Of WHERE the rules read which columns are there, which have one value, which
+    units are equal, and of which parts of units a row may be: but here units are in no parts. A comparison is
+    total by the types of its sides, and a constant of one kind has one type. WHERE narrows no interval. Parts
+    of a query that are to be equal are equal in both queries, or in none.
+    """
+    if facts.home is not None or made.periods:
+        return None
+    there = set[tuple[Node, Node]]()
+    waiting: list[tuple[object, object, bool]] = [(made.query, query, False)]
+    while waiting:
+        one, two, where = waiting.pop()
+        if isinstance(one, tuple) and isinstance(two, tuple) and len(one) == len(two):
+            waiting += [(a, b, where) for a, b in zip(one, two, strict=True)]
+        elif type(one) is not type(two) or not isinstance(one, Node) or not isinstance(two, Node):
+            if type(one) is not type(two) or one != two or (type(one) is float and repr(one) != repr(two)):
+                return None
+        elif where and (kind := _kind_of_constant(one)) is not None and kind == _kind_of_constant(two):
+            there.add((one, two))
+        else:
+            compares = isinstance(one, Binary) and one.operator in _COMPARISONS
+            where = where and (compares or isinstance(one, (Paren, Between, InList)))
+            for name in one.__match_args__:
+                inside = where or (name == "where" and isinstance(one, Select))
+                waiting.append((getattr(one, name), getattr(two, name), inside))
+    each = [len({pair[side] for pair in there}) for side in (0, 1)]
+    return replace(made, query=query, seal=_SEAL) if each == [len(there)] * 2 else None
+
+
+_COMPARISONS = frozenset(("AND", "=", "<>", "<", "<=", ">", ">="))
+
+
+def _kind_of_constant(node: Node) -> tuple[object, ...] | None:
+    """Return what the type of a constant follows from, whatever its value is; None of other nodes."""
+    match node:
+        case Cast(Constant(int() as value), kind) if type(value) is int and fits(whole(natural(value)), kind):
+            return (kind, natural(value), node.safe, node.bounded) if 0 <= value < 1 << 63 else None
+        case Constant(int() as value, kind) if type(value) is int:
+            return (kind, natural(value)) if 0 <= value < 1 << 63 else None
+        case Constant(str() | date() as value, kind):
+            return kind, type(value)
+    return None
 
 
 def _fold_name(node: Node) -> Node:

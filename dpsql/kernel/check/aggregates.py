@@ -11,7 +11,6 @@ from dpsql.kernel.check.certificate import NotCertified
 from dpsql.kernel.check.derive import (
     ROWS,
     Around,
-    Number,
     Value,
     check_decided,
     derive,
@@ -98,7 +97,9 @@ def _aggregate(node: Aggregate, at: Around) -> Value:
     parts = [*walk(node)] if at.scope.outer else []
     below = {part.alias for part in parts if isinstance(part, (Derived, Scan))}
     read = [part for part in parts if isinstance(part, Column) and part.table not in below]
-    if read and not any(_is_own(part, at) for part in read):
+    items = at.scope.items  # a column is one of theirs, or one of the query around
+    own = (c.table in items if c.table else any(c.name in r.columns for r in items.values()) for c in read)
+    if read and not any(own):
         raise NotCertified("an aggregate of columns of the query around it, which is that of the other", node)
     at.found.append(node)
     inner = _place_of_parts(at)
@@ -107,12 +108,6 @@ def _aggregate(node: Aggregate, at: Around) -> Value:
     check_order(node.order, inner)
     values = [derive(argument, inner) for argument in node.arguments]
     return value_of_aggregate(node, values, at)
-
-
-def _is_own(column: Column, at: Around) -> bool:
-    """Return whether a column is one of the query's own items of FROM."""
-    items = at.scope.items
-    return column.table in items if column.table else any(column.name in r.columns for r in items.values())
 
 
 def check_order(terms: tuple[OrderTerm, ...], at: Around) -> None:
@@ -176,7 +171,9 @@ def _value_of_sum(node: Aggregate, x: Value, at: Around | None, *, mean: bool) -
         made = HUGEINT
     else:
         raise NotCertified("a sum of what is no number", node)
-    low, high = multiply_ends(x)
+    low, high = x.low, x.high
+    if low <= high:  # a sum of any number of values, at least one, and its parts
+        low, high = min(low, low * ROWS), max(high, high * ROWS)
     least, most = ends(made)
     if low <= high and (low < least or most < high):
         if mean or made != HUGEINT or at is None or at.caught:
@@ -188,13 +185,6 @@ def _value_of_sum(node: Aggregate, x: Value, at: Around | None, *, mean: bool) -
     if kind.name in ("BOOLEAN", "NULL"):
         raise NotCertified("an average of what is no number", node)
     return Value(DOUBLE, canonical=False)
-
-
-def multiply_ends(x: Value) -> tuple[Number, Number]:
-    """Return the ends of a sum of any number of values, at least one, and of its parts."""
-    if x.low > x.high:
-        return x.low, x.high
-    return min(x.low, x.low * ROWS), max(x.high, x.high * ROWS)
 
 
 _RANKS = {"ROW_NUMBER": (1, ROWS), "RANK": (1, ROWS), "DENSE_RANK": (1, ROWS)}

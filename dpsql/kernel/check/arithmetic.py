@@ -8,7 +8,6 @@ Arithmetic on DOUBLEs is in forms of the table of functions, and in `aggregates.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from fractions import Fraction
 
 from dpsql.kernel.check.certificate import NotCertified
@@ -172,28 +171,29 @@ def _ends_of_quotient(node: Binary, x: Value, y: Value, at: Around) -> tuple[Num
     return -most if x.low < 0 or y.low < 0 else 0, most
 
 
-def _write_shares() -> Iterator[Expr]:
-    """Yield `(LEAST(x, n * w) * k) // n`, also without `w` or `k`, and with the divisor NULLIF(n, ..)."""
-    n = place("n")
-    for top in (n, Binary("*", n, place("w"))):
-        least = Call("LEAST", (place("x"), top))
-        for above in (least, Binary("*", least, place("k"))):
-            yield from (Binary("//", above, below) for below in (n, Call("NULLIF", (n, place("none")))))
-
-
-_SHARES = (*_write_shares(),)
-
-
 def _ends_of_share(node: Binary, at: Around) -> tuple[Number, Number] | None:
-    """Return the ends of `(LEAST(x, n * w) * k) // n`, which are 0 and `w * k`, for `x` and `n` from 0 on."""
-    for template in _SHARES:
-        found = fit(template, node)
-        if found is not None:
-            factors = [whole_number(found[name]) if name in found else 1 for name in "kw"]
-            most = [number for number in factors if number is not None and number >= 0]
-            if len(most) == len("kw") and all(derive(found[name], at).low >= 0 for name in "xn"):
-                return 0, most[0] * most[1]
-    return None
+    """Return the ends of `(LEAST(x, n * w) * k) // n`, which are 0 and `w * k`, for `x` and `n` from 0 on.
+
+    It may be without `w` or `k`, and with the divisor NULLIF(n, ..).
+    """
+    n, (least, k) = unwrap(node.right), _factors(node.left)
+    if isinstance(n, Call) and n.name.upper() == "NULLIF" and len(n.arguments) == 2:
+        n = unwrap(n.arguments[0])
+    if not isinstance(least, Call) or least.name.upper() != "LEAST" or len(least.arguments) != 2:
+        return None
+    top = unwrap(least.arguments[1])
+    top, w = (top, 1) if top == n else _factors(top)
+    if top != n or k is None or w is None or k < 0 or w < 0:
+        return None
+    return (0, w * k) if all(derive(each, at).low >= 0 for each in (least.arguments[0], n)) else None
+
+
+def _factors(node: Expr) -> tuple[Expr, int | None]:
+    """Return a and k of `a * k`; of another expression itself, and 1."""
+    node = unwrap(node)
+    if isinstance(node, Binary) and node.operator == "*":
+        return unwrap(node.left), whole_number(node.right)
+    return node, 1
 
 
 def _ends_of_remainder(x: Value, y: Value) -> tuple[Number, Number]:

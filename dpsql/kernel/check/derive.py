@@ -287,9 +287,9 @@ def derive(node: Expr, at: Around) -> Value:
     found = RULES.get(kind)
     if found is None:
         raise NotCertified("an expression of an unknown kind", node)
-    if kind is Column or kind is Constant:
+    if kind is Column:
         return found(node, at)
-    plain = not (at.caught or at.narrowed or at.parameters or at.measured is not None)
+    plain = kind is Constant or not (at.caught or at.narrowed or at.parameters or at.measured is not None)
     if plain and (before := at.scope.known.get(id(node))) is not None:
         return before[1]
     check = CHECKS.get(kind)
@@ -391,18 +391,18 @@ def comparable(values: Sequence[Value], node: Node, at: Around) -> None:
 
 def unify_values(values: Sequence[Value], node: Node, *, caught: bool = False) -> Value:
     """Return what is known of a value that is one of several, after their conversion to one type."""
-    made = values[0]
+    made, alike = values[0], True
     low, high, nullable, canonical = made.low, made.high, made.nullable, made.canonical
     for other in values[1:]:
         low, high = min(low, other.low), max(high, other.high)
         nullable, canonical = nullable or other.nullable, canonical and other.canonical
         if made.literal is other.literal and (made.type is other.type or made.type == other.type):
             continue
-        kind = common(made, other)
+        alike, kind = False, common(made, other)
         if kind is None:
             raise NotCertified("values of types that have no common one", node)
         ends_of_both = min(made.low, other.low), max(made.high, other.high)
         made = Value(kind, *ends_of_both, literal=made.literal and other.literal)
-    if not (caught or all(fits(x, made.type) for x in values)):
+    if not (caught or alike or all(fits(x, made.type) for x in values)):
         raise NotCertified("a conversion to a common type that can fail", node)
     return Value(made.type, low, high, nullable, canonical, settled=all(x.settled for x in values))

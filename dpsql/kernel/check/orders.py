@@ -202,11 +202,7 @@ _RANKED = frozenset(("RANK", "DENSE_RANK", "PERCENT_RANK", "CUME_DIST"))
 
 
 def loose_items(
-    windows: list[Window],
-    query: Select,
-    source: From,
-    columns: dict[str, Value],
-    names: dict[object, str],
+    windows: list[Window], query: Select, source: From, columns: dict[str, Value], names: dict[object, str]
 ) -> dict[str, frozenset[str]]:
     """Return the items that the order of rows that tie decides; refused if the others depend on it, too."""
     tied = []
@@ -248,24 +244,18 @@ def reads_loose(query: Select, alias: str, rows: Rows, source: From) -> bool:
     grouping = [*query.group, *([query.where] if query.where else [])]
     if places or not _names_of(alias, columns_read(*grouping, source=source)) <= shared:
         return False
-    for part in aggregates_of(query):
-        read = _names_of(alias, columns_read(part, source=source))
-        decided = [name for name in rows.loose if name in read]
-        if len(decided) > 1 or any(not read - {name} <= rows.loose[name] for name in decided):
-            return False
+    for item in query.items:
+        for part in [n for n in walk(item) if isinstance(n, Aggregate)] or (item,):
+            read = _names_of(alias, columns_read(part, source=source))
+            decided = [name for name in rows.loose if name in read]
+            if len(decided) > 1 or any(not read - {name} <= rows.loose[name] for name in decided):
+                return False
     return True
 
 
 def _names_of(alias: str, keys: set[object]) -> frozenset[object]:
     """Return the names of columns of one item of FROM; what is no such column stands for itself."""
     return frozenset(key[1] if isinstance(key, tuple) and key[0] in (alias, "") else key for key in keys)
-
-
-def aggregates_of(query: Select) -> Iterator[Node]:
-    """Return the aggregates of a query, and its items that have none."""
-    for item in query.items:
-        found: list[Node] = [node for node in walk(item) if isinstance(node, Aggregate)]
-        yield from found or [item]
 
 
 def _is_same_for_peers(window: Window) -> bool:

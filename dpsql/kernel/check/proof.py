@@ -83,9 +83,10 @@ class Proof:
 
         They are of one row a unit.
         """
-        if max(-low, high) * ROWS < 1 << 127:
+        scope = self.values.scope_of(select)
+        if max(-low, high) * ROWS < 1 << 127 and any(scope is each for each, _ in self.values.large):
             sums = (e for e in nodes_of_row(expr) if isinstance(e, Aggregate) and e.name == "SUM")
-            self.fitting += [(self.values.scope_of(select), each) for each in sums]
+            self.fitting += [(scope, each) for each in sums]
 
     def find_overflow(self) -> Node | None:
         """Return a sum of which nothing shows that it does not overflow; None if there is none."""
@@ -187,9 +188,8 @@ def _injective(one: SqlType, other: SqlType) -> bool:
     if one == other or one.name == "NULL" or (exact(one) and (exact(other) or other.name == "DECIMAL")):
         return True
     pair = (one.name, other.name)
-    if pair in (("ENUM", "VARCHAR"), ("DATE", "TIMESTAMP")):
-        return True
-    return other.name == "DOUBLE" and one.integer and one.bits <= 32
+    kept = pair in (("ENUM", "VARCHAR"), ("DATE", "TIMESTAMP"))
+    return kept or (other.name == "DOUBLE" and one.integer and one.bits <= 32)
 
 
 def is_null(expr: Expr) -> bool:

@@ -33,25 +33,13 @@ one of the rows that they are made of. Nothing is concluded of other joins and o
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 from functools import lru_cache
 
 from dpsql.kernel.check.certificate import NONE, Kind, Names, Relation, name_of, under
 from dpsql.kernel.check.orders import conjuncts
 from dpsql.kernel.check.part_sets import parts_of_join, relation_at_home
-from dpsql.kernel.check.periods import (
-    equates_person,
-    relation_of_scan,
-    relation_of_standing_join,
-)
-from dpsql.kernel.check.proof import (
-    Proof,
-    equal_columns,
-    equalities,
-    narrow,
-    reads_of,
-    subqueries,
-)
+from dpsql.kernel.check.periods import equates_person, relation_of_scan, relation_of_standing_join
+from dpsql.kernel.check.proof import Proof, equal_columns, equalities, narrow, reads_of, subqueries
 from dpsql.kernel.check.row_subqueries import check_row
 from dpsql.kernel.facts import ByColumn, ByParent, ByPeriod, ByRow
 from dpsql.kernel.tree import (
@@ -150,10 +138,8 @@ def _relation_of_list(alias: str, names: tuple[str, ...]) -> Relation:
 
 def _values(proof: Proof, source: Values) -> Relation:
     """Return the relation of the listed rows of VALUES."""
-    for row in source.rows:
-        for cell in row:
-            if subqueries(cell):
-                proof.refuse("a subquery in a list of rows", source)
+    if any(subqueries(cell) for row in source.rows for cell in row):
+        proof.refuse("a subquery in a list of rows", source)
     for name in source.columns:
         check_name(proof, name, source)
     if len(set(source.columns)) < len(source.columns):
@@ -317,14 +303,12 @@ def _pairs(proof: Proof, a: Relation, kind: str, b: Relation, conditions: list[E
     if kind != "FULL":
         unique = {s | t for s in a.unique for t in b.unique}
     if kind in ("INNER", "CROSS", "LEFT", "UNITS"):
-        depends += a.depends
-        depends += _unique_depends(a, left)
+        depends += (*a.depends, *((names, left) for names in a.unique))
         if one_b:
             unique |= a.unique
             depends.append((_columns_read(conditions) & left, right))
     if kind in ("INNER", "CROSS", "RIGHT", "UNITS"):
-        depends += b.depends
-        depends += _unique_depends(b, right)
+        depends += (*b.depends, *((names, right) for names in b.unique))
         if one_a:
             unique |= b.unique
             depends.append((_columns_read(conditions) & right, left))
@@ -334,18 +318,7 @@ def _pairs(proof: Proof, a: Relation, kind: str, b: Relation, conditions: list[E
         b.few if kind in ("INNER", "CROSS", "RIGHT", "UNITS") else ()
     )
     kept = sorted(unique, key=lambda names: (len(names), sorted(names)))[:MOST_SETS]
-    return Relation(
-        a.kind,
-        columns,
-        unique=frozenset(kept),
-        depends=tuple(depends),
-        few=few,
-    )
-
-
-def _unique_depends(relation: Relation, columns: Names) -> Iterable[tuple[Names, Names]]:
-    """Return what follows from unique columns, for where rows will be repeated."""
-    return ((unique, columns) for unique in relation.unique)
+    return Relation(a.kind, columns, unique=frozenset(kept), depends=tuple(depends), few=few)
 
 
 def _columns_read(conditions: list[Expr]) -> Names:

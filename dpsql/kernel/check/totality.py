@@ -289,9 +289,8 @@ class Walk:
         left, right = self.check_whole(query.left, outer), self.check_whole(query.right, outer)
         if len(left.columns) != len(right.columns):
             raise NotCertified("a set operation of different numbers of columns", query)
-        columns = {}
-        for (name, x), y in zip(left.columns.items(), right.columns.values(), strict=True):
-            columns[name] = unify_values((x, y), query)
+        pairs = zip(left.columns.items(), right.columns.values(), strict=True)
+        columns = {name: unify_values((x, y), query) for (name, x), y in pairs}
         word = query.word.upper()
         if word == "UNION ALL":
             return Rows(columns, unique_in_both(left, right, columns))
@@ -319,11 +318,11 @@ class Walk:
             name = _name(item, columns)
             columns[name] = value._replace(literal=False) if value.literal else value
         names: dict[object, str] = {}
-        every = found or query.group or query.order or query.limit is not None
+        windows = [*dict.fromkeys([node for node in found if isinstance(node, Window)])]
+        every = windows or query.group or query.order or query.limit is not None
         for name, item in zip(columns, query.items, strict=True):
             if every or isinstance(item.expr, Column):
                 names.setdefault(token(item.expr), name)
-        windows = [*dict.fromkeys([node for node in found if isinstance(node, Window)])]
         aggregated = bool(query.group) or any(isinstance(node, Aggregate) for node in found)
         for alias, rows in source.items.items():
             if rows.loose and not (aggregated and reads_loose(query, alias, rows, source)):
@@ -358,14 +357,10 @@ class Walk:
         settled = {token(item.expr) for _, item, value in values if value.canonical}
         for name, item, value in values:
             if not value.canonical and not columns_read(item, source=source) <= settled:
-                if outer is not None or self._is_private(query):
+                tables = map(self.facts.table, list_tables(query))
+                if outer is not None or not all(table is not None and table.public for table in tables):
                     raise NotCertified("DISTINCT of DOUBLEs that have several zeros", item)
                 columns[name] = value._replace(settled=False)
-
-    def _is_private(self, query: Query) -> bool:
-        """Return whether a query reads a table of units."""
-        tables = map(self.facts.table, list_tables(query))
-        return not all(table is not None and table.public for table in tables)
 
     def _check_groups(
         self, query: Select, at: Around, names: dict[object, str], source: From, columns: dict[str, Value]

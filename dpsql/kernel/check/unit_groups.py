@@ -392,10 +392,7 @@ def relation_of_cells(proof: Proof, node: CellsOfDecided) -> Relation:
     if not same:
         return proof.refuse("cells of groups of other keys", node)
     proof.note("cells of groups", "each group that a number decides has its cells")
-    made = {
-        "n1": _add_up(cells.numbers["n1"], cells.most),
-        "n2": _add_up(groups.numbers["n0"], groups.most),
-    }
+    made = {"n1": _add_up(cells.numbers["n1"], cells.most), "n2": _add_up(groups.numbers["n0"], groups.most)}
     return Relation(
         Kind.GROUPS,
         (*found.columns, "n2"),

@@ -189,16 +189,10 @@ def _is_truth(node: IsTruth, at: Around) -> Value:
     return CERTAIN
 
 
-@rule(InList)
-def _in_list(node: InList, at: Around) -> Value:
-    operand = derive(node.operand, at)
-    comparable([operand, *(derive(item, at) for item in node.items)], node, at)
-    return TRUTH
-
-
-@rule(Between)
-def _between(node: Between, at: Around) -> Value:
-    comparable([derive(part, at) for part in (node.operand, node.low, node.high)], node, at)
+@rule(InList, Between)
+def _compared(node: InList | Between, at: Around) -> Value:
+    others = node.items if isinstance(node, InList) else (node.low, node.high)
+    comparable([derive(part, at) for part in (node.operand, *others)], node, at)
     return TRUTH
 
 

@@ -6,10 +6,10 @@ process can spend twice, and what they paid for.
 ====================  ===========================================================================
 ``charging``          the life of a charge, inside one transaction: reserve, settle, fail, cancel
 ``scopes``            what each scope of a policy has spent and admits; a loss is added to all
-``caps``              the caps of a policy, and those of the policy with which the ledger was opened last
+``caps``              the caps of a policy, and those of the policy with which the ledger was opened last;
+                      the numbers of parts of units
 ``totals``            the totals of the scopes, and exact amounts as text
-``part_totals``       those of parts of units; ``part_declarations`` what a changed policy does to them,
-                      ``part_numbers`` the numbers of parts
+``part_totals``       those of parts of units; ``part_declarations`` what a changed policy does to them
 ``person_totals``     what one person bears, by years, where units are of one period each
 ``renewals``          when the budget starts anew, and what is promised then; ``renewal_rows``: its rows
 ``limits``            how many statements may fail or be cancelled, and the slots of those that run; whether

@@ -35,13 +35,7 @@ def person_error(requested: Charge, available: Charge, kind: str, periods: str, 
 
 
 def budget_error(
-    requested: Charge,
-    available: Charge,
-    name: str,
-    *,
-    other: bool = False,
-    where: str = "",
-    renews: str = "",
+    requested: Charge, available: Charge, name: str, *, other: bool = False, where: str = "", renews: str = ""
 ) -> BudgetExceeded:
     """Return the error; the requested amount is rounded up, the available one down.
 

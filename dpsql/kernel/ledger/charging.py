@@ -210,9 +210,7 @@ def _parts_of(connection: sqlite3.Connection, request: Request) -> PartSet | Non
 
 
 def settle(
-    connection: sqlite3.Connection,
-    reservation: Reservation,
-    settled: Sequence[Settled],
+    connection: sqlite3.Connection, reservation: Reservation, settled: Sequence[Settled]
 ) -> tuple[tuple[int, ...], Event]:
     """Lower a reservation to the realised charges and store the releases.
 

@@ -177,8 +177,7 @@ def _message_of_crowd(running: int, others: str, most: int, key: str) -> str:
 def take_slot(connection: sqlite3.Connection, analyst: str) -> None:
     """Count a reservation of this process as running."""
     connection.execute(
-        "INSERT INTO running VALUES (?, ?, 1) ON CONFLICT DO UPDATE SET n = n + 1",
-        (analyst, current()),
+        "INSERT INTO running VALUES (?, ?, 1) ON CONFLICT DO UPDATE SET n = n + 1", (analyst, current())
     )
 
 

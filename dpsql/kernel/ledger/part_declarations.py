@@ -18,8 +18,7 @@ from typing import Any
 
 from dpsql.kernel.facts import Facts
 from dpsql.kernel.ledger import events, part_totals, person_totals
-from dpsql.kernel.ledger.caps import Caps
-from dpsql.kernel.ledger.part_numbers import numbered_values
+from dpsql.kernel.ledger.caps import Caps, numbered_values
 from dpsql.kernel.ledger.totals import PERSON, Stored, group_scope, total_at_order, write_total
 from dpsql.kernel.loss import Totals
 

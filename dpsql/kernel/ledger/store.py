@@ -11,7 +11,7 @@ import threading
 import time
 import weakref
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 from typing import Protocol
 
@@ -129,18 +129,14 @@ class Store:
         else:
             _SET_ASIDE.append(connection)
 
-    @contextmanager
-    def read(self) -> Iterator[sqlite3.Connection]:
+    def read(self) -> AbstractContextManager[sqlite3.Connection]:
         """Yield a connection in a read transaction, which sees one state of the ledger."""
         # BEGIN alone takes no snapshot: the first statement does.
-        with self._transaction("BEGIN", "SELECT 1 FROM setting") as connection:
-            yield connection
+        return self._transaction("BEGIN", "SELECT 1 FROM setting")
 
-    @contextmanager
-    def write(self) -> Iterator[sqlite3.Connection]:
+    def write(self) -> AbstractContextManager[sqlite3.Connection]:
         """Yield a connection in an exclusive write transaction, which is durable when the block ends."""
-        with self._transaction("BEGIN IMMEDIATE") as connection:
-            yield connection
+        return self._transaction("BEGIN IMMEDIATE")
 
     @contextmanager
     def _transaction(self, *begin: str) -> Iterator[sqlite3.Connection]:

@@ -381,11 +381,7 @@ def _find_old_entries(connection: sqlite3.Connection, event: int) -> tuple[int, 
 
 
 def _add_up_old_parts(
-    connection: sqlite3.Connection,
-    event: int,
-    ends: tuple[int, int],
-    analyst: str | None,
-    order: Fraction,
+    connection: sqlite3.Connection, event: int, ends: tuple[int, int], analyst: str | None, order: Fraction
 ) -> Fraction:
     """Return the largest cost at an order of a part that an event ended, of an analyst or of all (None).
 

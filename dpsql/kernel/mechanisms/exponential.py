@@ -109,12 +109,7 @@ class Exponential(Mechanism["TopK[Exponential]"]):
 
 
 def gap_steps(
-    weights: Weights,
-    group: int,
-    anchor: int,
-    size: int,
-    rate: Fraction,
-    entropy: exact_noise.Entropy,
+    weights: Weights, group: int, anchor: int, size: int, rate: Fraction, entropy: exact_noise.Entropy
 ) -> NDArray[np.int64]:
     """Draw exact gaps of the chosen group, floored to the grid; P(gap >= j) is as in `Exponential`.
 

@@ -114,13 +114,7 @@ class FirstStable(_Stable[StableQuery]):
             As in `Mechanism`.
         """
         tests = StabilityTests.plan(
-            queries,
-            epsilon,
-            delta,
-            share=share,
-            noise=noise,
-            sensitivity=sensitivity,
-            resolution=resolution,
+            queries, epsilon, delta, share=share, noise=noise, sensitivity=sensitivity, resolution=resolution
         )
         return cls(queries, tests, loss=tests.loss(1) if queries else PrivacyLoss())
 

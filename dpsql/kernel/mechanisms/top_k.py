@@ -28,13 +28,7 @@ from dpsql.kernel.mechanisms.mechanism import (
     to_steps,
     whole,
 )
-from dpsql.kernel.mechanisms.noisy_order import (
-    NoisyOrder,
-    TopK,
-    skipping,
-    to_bounded_steps,
-    to_sparse_steps,
-)
+from dpsql.kernel.mechanisms.noisy_order import NoisyOrder, TopK, skipping, to_bounded_steps, to_sparse_steps
 from dpsql.kernel.public_order import BoundedCounts, SparseCounts
 from dpsql.lazy_dataclass import dataclass
 

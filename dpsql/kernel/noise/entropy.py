@@ -188,11 +188,12 @@ def complete_words(cells: NDArray[np.uint16], entropy: Entropy) -> NDArray[np.ui
 
 
 def index_prefixes(found: list[int]) -> tuple[NDArray[np.uint64], NDArray[np.int32]]:
-    """Return prefixes as an array that cannot be written to, and their guide."""
+    """Return ascending prefixes as an array that cannot be written to, and their guide."""
     prefixes = np.array(found, dtype=np.uint64)
-    held = np.bincount((prefixes >> np.uint64(WORD - GUIDE_BITS)).astype(np.intp), minlength=1 << GUIDE_BITS)
-    guide = (np.cumsum(held) - held).astype(np.int32)
-    guide[held > 0] = AMBIGUOUS
+    cells = (prefixes >> np.uint64(WORD - GUIDE_BITS)).astype(np.intp)
+    widths = np.diff(cells, prepend=-1, append=(1 << GUIDE_BITS) - 1)  # how many have as many prefixes before
+    guide = np.repeat(np.arange(len(found) + 1, dtype=np.int32), widths)
+    guide[cells] = AMBIGUOUS
     prefixes.setflags(write=False)
     guide.setflags(write=False)
     return prefixes, guide

@@ -229,8 +229,10 @@ def _sampler(rate: Fraction) -> _Sampler:
 
 def _shift(digit: Table, shift: int, *, small: bool) -> NDArray[np.int32] | NDArray[np.int64]:
     # At most 6 digits: even if all are undecided, their sum does not overflow.
-    wide = np.where(digit.guide == AMBIGUOUS, -(1 << 60), digit.guide.astype(np.int64) << shift)
-    return np.maximum(wide, -(1 << 28)).astype(np.int32) if small else wide
+    wide = digit.guide.copy() if small else digit.guide.astype(np.int64)
+    wide <<= shift
+    wide[digit.guide == AMBIGUOUS] = -(1 << (28 if small else 60))
+    return wide
 
 
 def _sampler_of_rate(rate: Fraction | int) -> _Sampler:

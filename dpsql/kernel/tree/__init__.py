@@ -104,7 +104,7 @@ from dpsql.kernel.tree.node import (
     Query,
     Source,
     facts,
-    mapped,
+    map_parts,
     parts,
     plain,
     replace_nodes,

@@ -40,7 +40,7 @@ from dpsql.kernel.tree.expressions import (
     UtcTime,
     Window,
 )
-from dpsql.kernel.tree.node import OPAQUE, Expr, facts, mapped
+from dpsql.kernel.tree.node import OPAQUE, Expr, facts, map_parts
 from dpsql.types import BIGINT, DOUBLE, HUGEINT, INTEGER, SqlType
 
 BEYOND = 1 << 85
@@ -181,7 +181,7 @@ def guarded(node: Expr) -> Expr:
     if made is not None:
         return made
     if total(node):
-        made = mapped(node, guarded)
+        made = map_parts(node, guarded)
     elif OPAQUE in facts(node).reads:
         raise InternalError("this is a bug of dpsql, nothing was run or charged: a subquery under TRY")
     else:

@@ -212,18 +212,18 @@ def walk(node: Node) -> Iterator[Node]:
         waiting += parts(node)[::-1]
 
 
-def mapped(node: T, change: Callable[[Expr], Expr]) -> T:
+def map_parts(node: T, change: Callable[[Expr], Expr]) -> T:
     """Return a node with another expression in the place of each that it is made of; queries stay."""
-    return type(node)(*(_mapped(value, change) for value in _fields(node)))
+    return type(node)(*(_map_value(value, change) for value in _fields(node)))
 
 
-def _mapped(value: object, change: Callable[[Expr], Expr]) -> object:
+def _map_value(value: object, change: Callable[[Expr], Expr]) -> object:
     if isinstance(value, Expr):
         return change(value)
     if isinstance(value, tuple):
-        return tuple(_mapped(part, change) for part in value)
+        return tuple(_map_value(part, change) for part in value)
     if isinstance(value, Node) and not isinstance(value, (Query, Source)):
-        return mapped(value, change)
+        return map_parts(value, change)
     return value
 
 

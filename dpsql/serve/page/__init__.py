@@ -201,11 +201,7 @@ def _is_encrypted(request: Request) -> bool:
 class Pages:
     """The analyst's application. Only the thread of the event loop uses it."""
 
-    def __init__(
-        self,
-        service: Service,
-        log: Callable[[str, Mapping[str, object]], None],
-    ) -> None:
+    def __init__(self, service: Service, log: Callable[[str, Mapping[str, object]], None]) -> None:
         self._service, self._gate = service, service.gate
         self._logins = Logins(service.gate, log)
         self._confirmations = Confirmations(service.gate.users.secret)
@@ -311,10 +307,7 @@ def make_fronts(
 
 
 def http_app(
-    service: Service,
-    address: Address,
-    config: HttpConfig,
-    log: Callable[[str, Mapping[str, object]], None],
+    service: Service, address: Address, config: HttpConfig, log: Callable[[str, Mapping[str, object]], None]
 ) -> RequestGuard:
     """Return the application of the analysts at an address."""
     routes = [*file_routes(FILES), *Pages(service, log).routes()]

@@ -85,6 +85,7 @@ class WireConnection:
             client,
             self._settings,
             lambda: context.connections.count_held_bytes(user.analyst),
+            lambda: context.connections.note_held(self),
             context.accounts.open(user.analyst),
         )
         client.address, client.started = channel.address, datetime.now(UTC)

@@ -141,11 +141,14 @@ class WireSession:
         client: Client,
         settings: Settings,
         held_by_analyst: Callable[[], int] = lambda: 0,
+        note_held: Callable[[], None] = lambda: None,
         account: MemoryAccount | None = None,
     ) -> None:
         self.client = client
         self._held_by_analyst = held_by_analyst
         """Returns the bytes of results that all connections of the analyst keep."""
+        self._note_held = note_held
+        """Says that this connection gets a result, which it may keep."""
         self._sending = 0
         self._stoppable = self._stopped = False
         """Whether rows are being sent, and whether the client has cancelled that."""
@@ -232,6 +235,7 @@ class WireSession:
             return self._result_of(command, answer)
 
     def _result_of(self, command: c.Command | None, answer: Answer) -> WireResult:
+        self._note_held()
         changes: tuple[tuple[str, str], ...] = ()
         for name, value, local in answer.changes:
             changes += self.settings.set(name, value, local=local)

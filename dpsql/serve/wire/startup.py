@@ -86,6 +86,7 @@ class Connections:
         self._most_of_one_network = max(1, handshakes // 5)
         self._origins: Counter[str] = Counter()
         self._live: dict[int, LiveConnection] = {}
+        self._holding: set[LiveConnection] = set()
         self._closing = False
         self._none_left = asyncio.Event()
         self._none_left.set()
@@ -142,14 +143,21 @@ class Connections:
         self._live[connection.number] = connection
         self._none_left.clear()
 
+    def note_held(self, connection: LiveConnection) -> None:
+        """Note that a connection gets a result, so that it may keep one from now on."""
+        self._holding.add(connection)
+
     def count_held_bytes(self, analyst: str) -> int:
         """Return how many bytes of results all connections of an analyst keep."""
-        return sum(each.held_bytes for each in self._live.values() if each.user.analyst == analyst)
+        held = {each: each.held_bytes for each in self._holding}
+        self._holding = {each for each, size in held.items() if size}
+        return sum(size for each, size in held.items() if each.user.analyst == analyst)
 
     def leave(self, connection: LiveConnection) -> None:
         """Take out a connection that has ended."""
         if self._live.get(connection.number) is connection:
             del self._live[connection.number]
+        self._holding.discard(connection)
         if not self._live:
             self._none_left.set()
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from random import Random
 
+from fuzz import deep
 from fuzz.statements import Statement
 
 __all__ = ["FORMS", "draw"]
@@ -110,8 +111,10 @@ def _public_rows(rng: Random) -> str:
 
 def _anti_join(rng: Random) -> str:
     more = rng.choice(("", " AND v.flag", " AND v.ms > 2"))
-    what = rng.choice(("COUNT(*)", "p.page"))
-    return f"SELECT {what} AS n FROM pages p LEFT JOIN visits v ON v.page = p.page{more} WHERE v.page IS NULL"
+    what, by = rng.choice(
+        (("COUNT(*)", ""), ("p.page", ""), ("p.category, COUNT(*)", " GROUP BY p.category"))
+    )
+    return f"SELECT {what} AS n FROM pages p LEFT JOIN visits v ON v.page = p.page{more} WHERE v.page IS NULL{by}"
 
 
 def _unit_rows(rng: Random) -> str:
@@ -349,6 +352,7 @@ _MADE: dict[str, tuple[float, Callable[[Random], str]]] = {
     "few groups of a unit": (2.0, _few),
     "public forms": (1.0, _public_forms),
     "one row of each, and histograms": (0.5, _one_each),
+    **deep.FORMS,
 }
 FORMS = tuple(_MADE)
 """The forms, by which a campaign counts."""

@@ -34,6 +34,8 @@ class Mutant:
     """A fixture, where chance alone would need too many statements."""
     slow: bool = False
     """Whether it takes long, or resembles another one, so that it is left to the longer run."""
+    daily: bool = False
+    """Whether it runs every day, whichever sample of the others does."""
     guarded: bool = True
     """False: also without the second guard, which would make up for what the edits take away."""
     by: str = "counts"
@@ -100,13 +102,14 @@ def _made(place: str, function: str, text: str) -> object:
 
 def _in_tables(right: object, wrong: Any) -> list[tuple[Any, Any, Any]]:
     """Find a function in the visible tables of rules, aggregates and SQL texts."""
-    from dpsql.analysis import aggregate_functions
-    from dpsql.analysis import call_rules as expression_rules
+    from dpsql.analysis import aggregate_functions, known_subqueries
+    from dpsql.analysis.call_rules import RULES_BY_NODE
     from dpsql.kernel.tree import writer
 
-    rules, forms = expression_rules.RULES_BY_NODE, aggregate_functions.AGGREGATES
+    forms = aggregate_functions.AGGREGATES
     found: list[tuple[Any, Any, Any]] = []
-    found += [(rules, n, replace(r, compile=wrong)) for n, r in rules.items() if r.compile is right]
+    for rules in (known_subqueries.EARLY_RULES, RULES_BY_NODE):
+        found += [(rules, n, replace(r, compile=wrong)) for n, r in rules.items() if r.compile is right]
     found += [(forms, n, replace(a, form=wrong)) for n, a in forms.items() if a.form is right]
     found += [(writer.RULES, n, wrong) for n, rule in writer.RULES.items() if rule is right]
     return found

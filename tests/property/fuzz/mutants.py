@@ -82,6 +82,7 @@ MUTANTS = (
         ),
         ("table items", "table orders", "join on the parent key"),
         statement="SELECT COUNT(DISTINCT o.user_id) AS n FROM orders o JOIN items i ON i.order_id = o.order_id",
+        daily=True,
     ),
     Mutant(
         "a key that two tables share is joined whoever has it",
@@ -108,6 +109,7 @@ MUTANTS = (
         ),
         ("table likes", "table orders", "join on a shared key"),
         statement="SELECT COUNT(DISTINCT COALESCE(o.user_id, l.user_id)) AS n FROM orders o FULL JOIN likes l ON l.receipt = o.big WHERE l.stars > 1",
+        daily=True,
     ),
     Mutant(
         "IN a list of everybody's parent keys",
@@ -454,6 +456,7 @@ MUTANTS = (
         _OVER_EVERYBODY,
         ("window", "subquery", "without unit in a block"),
         statement="SELECT r <= 2 AS k, COUNT(*, contribution_bounds_per_group => (0, 1)) AS n FROM (SELECT RANK() OVER (ORDER BY ms DESC) AS r FROM visits) x GROUP BY k ORDER BY n DESC LIMIT 2",
+        daily=True,
     ),
     Mutant(
         "ties in a window lie as they come",

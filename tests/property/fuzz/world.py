@@ -240,11 +240,16 @@ def _world(
     defaults: Defaults | None = None,
     *,
     shared: bool,
+    facts: bool,
 ) -> World:
     declared = _tables(unit)
     if not shared:
         columns, more = declared["likes"]
         del columns["receipt"], more["same_unit"]
+    if facts:
+        declared["users"][1]["covers"] = {"joined": (date(2024, 1, 1), date(2024, 2, 29))}
+        declared["visits"][1]["determines"] = {"page": ("country",)}
+        declared["orders"][1]["owned"] = ("day",)
     tables = {
         n: Table(
             name=n,
@@ -283,10 +288,11 @@ def _typed(values: pa.Table, columns: dict[str, str]) -> pa.Table:
         return connection.sql(f"SELECT {listed} FROM incoming").to_arrow_table()
 
 
-def worlds(*, shared: bool = True) -> list[World]:
+def worlds(*, shared: bool = True, facts: bool = False) -> list[World]:
     """Make the worlds: unit columns of every allowed type, facts about public tables that hold or fail.
 
-    Without `shared` no key is shared by two tables, as in the worlds whose statements are recorded.
+    Without `shared` no key is shared by two tables, as in the worlds whose statements are recorded. With
+    `facts` the owner declares more of private columns, which rows need not keep.
     """
     same = ("visits", "users", "orders", "likes", "devices")
     mixed = {
@@ -298,8 +304,8 @@ def worlds(*, shared: bool = True) -> list[World]:
     }
     few, two = Defaults(rows_per_unit=3, groups=2), Defaults(rows_per_unit=2)
     return [
-        _world("integers", "integer", "single", mixed, few, shared=shared),
-        _world("texts", "VARCHAR", "double", dict.fromkeys(same, "VARCHAR"), shared=shared),
-        _world("uuids", "UUID", "single", dict.fromkeys(same, "UUID"), two, shared=shared),
-        _world("dates", "DATE", "double", dict.fromkeys(same, "DATE"), shared=shared),
+        _world("integers", "integer", "single", mixed, few, shared=shared, facts=facts),
+        _world("texts", "VARCHAR", "double", dict.fromkeys(same, "VARCHAR"), shared=shared, facts=facts),
+        _world("uuids", "UUID", "single", dict.fromkeys(same, "UUID"), two, shared=shared, facts=facts),
+        _world("dates", "DATE", "double", dict.fromkeys(same, "DATE"), shared=shared, facts=facts),
     ]

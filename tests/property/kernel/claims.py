@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import duckdb
 import pyarrow as pa
@@ -12,7 +13,20 @@ from dpsql.kernel.check import Certificate, Change, Keys
 from dpsql.kernel.tree import Query, Select, plain
 from kernel.sites import remade
 
-__all__ = ["Broken", "Counted", "broken", "count", "cut_wrongly", "ends_of_row", "uncut"]
+__all__ = [
+    "Broken",
+    "Counted",
+    "Fetched",
+    "Reached",
+    "broken",
+    "certified",
+    "count",
+    "cut_wrongly",
+    "ends_of_row",
+    "fetch",
+    "read",
+    "uncut",
+]
 
 
 class Broken(Exception):  # noqa: N818  what it says
@@ -30,6 +44,19 @@ class Counted:
     numbers: dict[Group, tuple[int, ...]]
 
 
+@dataclass(frozen=True)
+class Fetched:
+    """The columns of a query, whether each has whole numbers, and its rows."""
+
+    names: tuple[str, ...]
+    whole: tuple[bool, ...]
+    rows: list[tuple[Any, ...]]
+
+    def same(self, other: Fetched) -> bool:
+        """Return whether the rows are those of another one, whatever their order."""
+        return sorted(map(repr, self.rows)) == sorted(map(repr, other.rows))
+
+
 def uncut(query: Query, claim: Certificate) -> Query:
     """Return the query of all groups, where only those are left that are largest by a number."""
     made = plain(query)
@@ -42,19 +69,31 @@ def uncut(query: Query, claim: Certificate) -> Query:
 def count(
     connection: duckdb.DuckDBPyConnection, sql: duckdb.Statement, claim: Certificate, *, exact: bool = False
 ) -> Counted:
-    """Count, and tell groups apart by the columns that are no numbers; `Broken` if that is wrong.
+    """Count, and tell groups apart by the columns that are no numbers; `Broken` if that is wrong."""
+    return read(fetch(connection, sql, exact=exact), claim)
+
+
+def fetch(
+    connection: duckdb.DuckDBPyConnection, sql: duckdb.Statement | str, *, exact: bool = False
+) -> Fetched:
+    """Return the columns and the rows of a query.
 
     In Python infinity and the last day are one. Where that matters it is counted again, and `exact`.
     """
     if exact:
         table = connection.sql(sql).to_arrow_table()
-        names = table.column_names
         whole = [pa.types.is_integer(f.type) or pa.types.is_decimal(f.type) for f in table.schema]
         rows = list(zip(*(plain_values(column) for column in table.columns), strict=True))
-    else:
-        rows = connection.execute(sql).fetchall()
-        names = [str(described[0]) for described in connection.description or ()]
-        whole = [str(described[1]) in _WHOLE for described in connection.description or ()]
+        return Fetched(tuple(table.column_names), tuple(whole), rows)
+    rows = connection.execute(sql).fetchall()
+    described = connection.description or ()
+    names = tuple(str(each[0]) for each in described)
+    return Fetched(names, tuple(str(each[1]) in _WHOLE for each in described), rows)
+
+
+def read(fetched: Fetched, claim: Certificate) -> Counted:
+    """Return the numbers of each group; `Broken` if they are not as a certificate says."""
+    names, whole, rows = fetched.names, fetched.whole, fetched.rows
     wanted = [n.column for n in claim.numbers]
     for name in {*claim.columns, *wanted, *set().union(*claim.distinct)}:
         if names.count(name) != 1:
@@ -83,8 +122,16 @@ def count(
 _WHOLE = ("BIGINT", "HUGEINT", "INTEGER", "SMALLINT", "TINYINT", "UBIGINT", "UINTEGER", "UHUGEINT")
 
 
-def broken(claim: Certificate, whole: Counted, less: Counted) -> str:
-    """Say what of a certificate fails when one unit is added: `less` is without it; nothing if all holds."""
+Reached = set[tuple[str, int, int]]
+"""What changed as much as is certified: a number in a group, one in all groups, the groups of a unit."""
+
+
+def broken(claim: Certificate, whole: Counted, less: Counted, reached: Reached | None = None) -> str:
+    """Say what of a certificate fails when one unit is added: `less` is without it; nothing if all holds.
+
+    What changes as much as it may is added to `reached`.
+    """
+    reached = set() if reached is None else reached
     if claim.keys in (Keys.ONE, Keys.DECLARED) and whole.numbers.keys() != less.numbers.keys():
         return f"the groups differ: {set(whole.numbers) ^ set(less.numbers)}"
     if claim.keys is Keys.ONE and len(whole.numbers) > 1:  # there is none of an empty domain
@@ -108,6 +155,8 @@ def broken(claim: Certificate, whole: Counted, less: Counted) -> str:
             if not low <= after - before <= high:
                 return f"{change.column} of {group} goes from {before} to {after}, certified [{low}, {high}]"
             together[place] += abs(after - before)
+            if abs(after - before) == max(-low, high):
+                reached.add(("number", low, high))
             if after != before or (absent and claim.keys is Keys.UNKNOWN):
                 touched.add(group)
     for found in claim.together:
@@ -118,6 +167,10 @@ def broken(claim: Certificate, whole: Counted, less: Counted) -> str:
     for change, moves in zip(claim.numbers, together, strict=True):
         if change.total is not None and moves > change.total:
             return f"{change.column} changes by {moves} in all groups, certified {change.total}"
+        if moves == change.total:
+            reached.add(("all groups", 0, moves))
+    if claim.most_groups == len(touched):
+        reached.add(("groups", 0, len(touched)))
     if claim.most_groups is not None and len(touched) > claim.most_groups:
         return f"one unit changes {len(touched)} groups, certified {claim.most_groups}: {touched}"
     for columns, most in claim.grouped_by:
@@ -132,6 +185,13 @@ def broken(claim: Certificate, whole: Counted, less: Counted) -> str:
         return f"one unit is in several cells of a group: {touched}"
     decides = claim.number(claim.decides) if repeated and claim.decides else None
     return _decided(decides, fewer or {}, more or {}) or _there(claim, whole)
+
+
+def certified(claim: Certificate) -> Reached:
+    """Return what a unit changes at most, in the words of `broken`."""
+    found = {("number", change.low, change.high) for change in claim.numbers if change.low or change.high}
+    found |= {("all groups", 0, change.total) for change in claim.numbers if change.total is not None}
+    return found | ({("groups", 0, claim.most_groups)} if claim.most_groups is not None else set())
 
 
 def _by_others(claim: Certificate, change: Change) -> bool:

@@ -279,3 +279,56 @@ ORDER BY n DESC LIMIT 2
 -- expect: itself
 SELECT strftime(day, '%H:%M') AS m, COUNT(DISTINCT user_id) AS n FROM refunds WHERE strftime(day, '%H:%M') IN ('00:00') GROUP BY m
 ORDER BY n DESC LIMIT 1
+
+-- A5610 what is made of a text of a time and of constants
+-- candidates: SELECT unnest(['Mon', 'Tue', 'Wed', 'Thu', 'Fri', 'Sat', 'Sun', NULL])
+-- expect: itself
+SELECT left(dayname(day), 3) AS d, COUNT(DISTINCT user_id) AS n FROM refunds GROUP BY d
+ORDER BY n DESC LIMIT 2
+
+-- A5611 a key of a column that has the name of a measure
+-- candidates: SELECT unnest(['long', 'short'])
+-- expect: itself
+SELECT CASE WHEN age > 40 THEN 'long' ELSE 'short' END AS k, COUNT(age) AS age FROM users GROUP BY CASE WHEN age > 40 THEN 'long' ELSE 'short' END
+ORDER BY k
+
+-- A5761 an undeclared key has the values of public rows that WHERE lists, also those without rows
+-- candidates: SELECT page AS v0 FROM pages WHERE category = 'news' AND page IS NOT NULL
+-- expect: itself
+SELECT page, COUNT(DISTINCT user_id) AS n FROM baskets WHERE page IN (SELECT page FROM pages WHERE category = 'news') GROUP BY page
+ORDER BY n DESC LIMIT 3
+
+-- A5762 the same of a column of a subquery
+-- candidates: SELECT page AS v0 FROM pages WHERE page IS NOT NULL
+-- expect: itself
+SELECT p, COUNT(DISTINCT user_id) AS n FROM (SELECT user_id, page AS p FROM baskets WHERE late) WHERE p IN (SELECT page FROM pages) GROUP BY p
+ORDER BY n DESC LIMIT 3
+
+-- A5763 hours of a range of times, of the days and hours that parts of the time leave
+-- candidates: SELECT unnest([TIMESTAMP '2024-02-03 00:00', TIMESTAMP '2024-02-03 01:00', TIMESTAMP '2024-02-03 22:00', TIMESTAMP '2024-02-03 23:00'])
+-- expect: SELECT date_trunc('hour', TRY_CAST(note AS TIMESTAMP)), COUNT(DISTINCT user_id) FROM visits WHERE TRY_CAST(note AS TIMESTAMP) BETWEEN '2024-02-02' AND '2024-02-04' AND day(TRY_CAST(note AS TIMESTAMP)) = 3 AND hour(TRY_CAST(note AS TIMESTAMP)) NOT BETWEEN 2 AND 21 GROUP BY 1
+SELECT date_trunc('hour', ts) AS h, COUNT(DISTINCT user_id) AS n FROM (SELECT user_id, TRY_CAST(note AS TIMESTAMP) AS ts FROM visits) WHERE ts >= '2024-02-02 22:30:00' AND ts < '2024-02-05' AND extract('day' FROM ts) = 3 AND NOT hour(ts) BETWEEN 2 AND 21 GROUP BY h
+
+-- A5764 minutes within an hour leave no hour out
+-- candidates: SELECT unnest([TIMESTAMP '2024-02-02 22:00', TIMESTAMP '2024-02-02 23:00', TIMESTAMP '2024-02-03 00:00'])
+-- expect: SELECT date_trunc('hour', TRY_CAST(note AS TIMESTAMP)), COUNT(DISTINCT user_id) FROM visits WHERE TRY_CAST(note AS TIMESTAMP) BETWEEN '2024-02-02 22:30:00' AND '2024-02-03 00:59:59' AND minute(TRY_CAST(note AS TIMESTAMP)) < 30 GROUP BY 1
+SELECT date_trunc('hour', ts) AS h, COUNT(DISTINCT user_id) AS n FROM (SELECT user_id, TRY_CAST(note AS TIMESTAMP) AS ts FROM visits) WHERE ts >= '2024-02-02 22:30:00' AND ts < '2024-02-03 01:00:00' AND minute(ts) < 30 GROUP BY h
+
+
+-- A5710 days of texts within two days, of the table itself
+-- candidates: SELECT unnest([DATE '2024-02-01', DATE '2024-03-01'])
+-- expect: SELECT date_trunc('month', TRY_CAST(note AS DATE))::DATE, COUNT(DISTINCT user_id) FROM visits WHERE TRY_CAST(note AS DATE) BETWEEN '2024-02-02' AND '2024-03-01' GROUP BY 1
+SELECT date_trunc('month', TRY_CAST(note AS DATE)) AS m, COUNT(DISTINCT user_id) AS n FROM visits WHERE TRY_CAST(note AS DATE) BETWEEN '2024-02-02' AND '2024-03-01' GROUP BY m
+ORDER BY n DESC LIMIT 1
+
+-- A5711 first days of months within two days
+-- candidates: SELECT unnest([DATE '2024-02-01', DATE '2024-03-01'])
+-- expect: SELECT date_trunc('month', TRY_CAST(note AS DATE))::DATE, COUNT(DISTINCT user_id) FROM visits WHERE date_trunc('month', TRY_CAST(note AS DATE)) BETWEEN '2024-02-01' AND '2024-03-31' GROUP BY 1
+SELECT date_trunc('month', TRY_CAST(note AS DATE)) AS m, COUNT(DISTINCT user_id) AS n FROM visits WHERE date_trunc('month', TRY_CAST(note AS DATE)) BETWEEN '2024-02-01' AND '2024-03-31' GROUP BY m
+ORDER BY n DESC LIMIT 1
+
+-- A5712 days that are computed of texts
+-- candidates: SELECT unnest([DATE '2024-02-02', DATE '2024-02-03'])
+-- expect: itself
+SELECT TRY_CAST(note AS DATE) AS d, COUNT(DISTINCT user_id) AS n FROM visits WHERE TRY_CAST(note AS DATE) >= '2024-02-02' AND TRY_CAST(note AS DATE) < '2024-02-04' GROUP BY d
+ORDER BY n DESC LIMIT 1

@@ -108,3 +108,35 @@ SELECT upper(COUNT(DISTINCT user_id)) FROM visits
 -- at: basket_id
 -- hint: SELECT COUNT(DISTINCT user_id) AS n FROM baskets -- asks something else: all values of basket_id together
 SELECT COUNT(DISTINCT user_id) AS n FROM baskets GROUP BY basket_id
+
+-- R7100 whether there is any row
+-- error: no private table reaches the outermost SELECT
+-- at: 1
+-- hint: SELECT COUNT(*, contribution_bounds_per_group => (0, 20)) FROM visits WHERE ms > 5 -- asks something else: how many there are
+SELECT EXISTS (SELECT 1 FROM visits WHERE ms > 5)
+
+-- R7101 classes of units by a number of each
+-- obstacles: a user_id can have many rows here | the privacy unit cannot be a group key
+-- error: the privacy unit cannot be a group key: it would name single units
+-- at: user_id
+-- hint: SELECT k, COUNT(*) AS units FROM (SELECT CASE WHEN COUNT(*) > 3 THEN 'often' ELSE 'rarely' END AS k FROM visits GROUP BY user_id) GROUP BY k -- asks something else: how many units have each k
+SELECT CASE WHEN COUNT(*) > 3 THEN 'often' ELSE 'rarely' END AS k, COUNT(*) FROM visits GROUP BY user_id
+
+-- R7102 the same beside a sum
+-- obstacles: SUM needs bounds | the privacy unit cannot be a group key
+-- error: the privacy unit cannot be a group key: it would name single units
+-- at: user_id #2
+-- hint: SELECT k, COUNT(*) AS units FROM (SELECT CASE WHEN SUM(ms) > 3 THEN 'long' ELSE 'short' END AS k FROM visits GROUP BY user_id) GROUP BY k -- asks something else: how many units have each k
+SELECT user_id, SUM(ms) AS total, CASE WHEN SUM(ms) > 3 THEN 'long' ELSE 'short' END AS k FROM visits GROUP BY user_id
+
+-- R7103 the time between two times of day
+-- error: date_diff is not allowed with (VARCHAR, TIME, TIME)
+-- at: date_diff
+-- hint: EXTRACT(EPOCH FROM b) - EXTRACT(EPOCH FROM a) has the seconds between two times of day
+SELECT COUNT(DISTINCT user_id) FROM visits WHERE date_diff('minute', TIME '10:00:00', TIME '12:00:00') > ms
+
+-- R7104 more buckets than are cut
+-- error: a window over private rows must PARTITION BY their privacy unit
+-- at: NTILE
+-- hint: SELECT t, COUNT(*) AS n FROM (SELECT NTILE(32) OVER (ORDER BY age) AS t FROM users) GROUP BY t -- asks something else: 32 buckets, which are the most
+SELECT t, COUNT(*) AS n FROM (SELECT NTILE(100) OVER (ORDER BY age) AS t FROM users) GROUP BY t

@@ -12,12 +12,16 @@ from tests.nearly_exact import NearlyExact, nearly_exact
 ITEMS = """
 CREATE TABLE items AS
 SELECT i AS item_id, i // 3 AS order_id, (i // 3) % 200 AS buyer, i % 7 AS pieces, i % 5 AS shelf
-FROM range(3000) AS r(i)
+FROM range(3000) AS r(i);
+CREATE TABLE shelves AS SELECT i AS shelf, i % 2 = 0 AS low FROM range(1, 6) AS r(i)
 """
 POLICY = """
 [tables.items]
 source = "items"
 unit = "buyer"
+[tables.shelves]
+source = "shelves"
+public = true
 """
 
 
@@ -63,7 +67,7 @@ def test_groups_of_orders_are_groups_of_their_units(items: NearlyExact, statemen
 @pytest.mark.parametrize(
     "statement",
     [
-        "SELECT AVG(n) FROM (SELECT shelf, COUNT(*) AS n FROM items GROUP BY shelf)",
+        "SELECT AVG(n) FROM (SELECT pieces, COUNT(*) AS n FROM items GROUP BY pieces)",
         "SELECT order_id, COUNT(*) AS n FROM items GROUP BY order_id",
     ],
 )
@@ -71,6 +75,36 @@ def test_other_keys_are_bounded_or_listed(items: NearlyExact, statement: str) ->
     (obstacle,) = _refusal(items, statement).obstacles
     assert obstacle.hint is not None
     assert obstacle.hint.startswith("OPTIONS (max_groups_contributed = 16), or list them: WHERE ")
+
+
+_SHELVES = "WHERE shelf IN (SELECT shelf FROM shelves)"
+
+
+@pytest.mark.parametrize(
+    ("statement", "offered"),
+    [
+        (
+            "SELECT shelf, SUM(pieces) AS n FROM items GROUP BY shelf ORDER BY n DESC LIMIT 3",
+            f"SELECT shelf, SUM(pieces) AS n FROM items {_SHELVES} GROUP BY shelf ORDER BY n DESC LIMIT 3",
+        ),
+        (
+            "SELECT shelf, COUNT(*) AS n FROM items WHERE pieces = 1 OR pieces = 2 GROUP BY 1 HAVING n > 50",
+            "SELECT shelf, COUNT(*) AS n FROM items WHERE (pieces = 1 OR pieces = 2) "
+            "AND shelf IN (SELECT shelf FROM shelves) GROUP BY 1 HAVING n > 50",
+        ),
+        (
+            "SELECT AVG(n) AS a FROM (SELECT i.shelf, COUNT(*) AS n FROM items i GROUP BY i.shelf)",
+            "SELECT AVG(n) AS a FROM (SELECT i.shelf, COUNT(*) AS n FROM items i "
+            "WHERE i.shelf IN (SELECT shelf FROM shelves) GROUP BY i.shelf)",
+        ),
+    ],
+)
+def test_a_key_of_a_public_table_has_its_values(items: NearlyExact, statement: str, offered: str) -> None:
+    refused = _refusal(items, statement)
+    assert refused.rewrite is None, "rows of other shelves are left out"
+    (obstacle,) = refused.obstacles
+    assert obstacle.hint == f"{offered} -- asks something else: only the rows with a shelf of shelves"
+    items.agrees(offered, within=0.1)
 
 
 def test_a_key_that_is_not_shown_has_the_name_of_its_column(items: NearlyExact) -> None:

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from dpsql.analysis import analyse, complete_options, is_private, survey
-from dpsql.analysis.call_rules import RULES_BY_NODE
 from dpsql.analysis.compiler import StatementCompiler
+from dpsql.analysis.known_subqueries import find_rule
 from dpsql.analysis.select_blocks import compile_query
 from dpsql.composition.block import separate
 from dpsql.errors import InternalError, QueryRefused, QuerySyntaxError
@@ -66,7 +66,7 @@ def test_a_refused_statement_has_the_obstacle_that_the_analysis_stopped_at(
 
 def compiler(session: Session) -> StatementCompiler:
     catalog = engine_of(session).schema_database
-    return StatementCompiler(StatementText("SELECT 1"), session.policy, catalog, RULES_BY_NODE, compile_query)
+    return StatementCompiler(StatementText("SELECT 1"), session.policy, catalog, find_rule, compile_query)
 
 
 def test_the_compiler_of_plans_goes_on_behind_no_refusal(session: Session) -> None:

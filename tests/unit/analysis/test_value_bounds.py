@@ -10,8 +10,8 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from dpsql.analysis.call_rules import RULES_BY_NODE
 from dpsql.analysis.compiler import StatementCompiler
+from dpsql.analysis.known_subqueries import find_rule
 from dpsql.analysis.select_blocks import compile_query
 from dpsql.analysis.typed_expression import Bounds
 from dpsql.errors import PolicyError
@@ -78,7 +78,7 @@ def bounds(session: Session, text: str) -> Bounds | None:
     """Return the bounds of the first column of a query."""
     query = of_type(parse(text), Query)
     catalog = engine_of(session).schema_database
-    compiler = StatementCompiler(query.source, session.policy, catalog, RULES_BY_NODE, compile_query)
+    compiler = StatementCompiler(query.source, session.policy, catalog, find_rule, compile_query)
     return compile_query(compiler, query.tree, (), 1).columns[0].bounds
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from dpsql.composition.cut_shifts import list_shifts
+from dpsql.composition.derived_columns import list_shifts
 
 Leaves = list[NDArray[np.float64]]
 

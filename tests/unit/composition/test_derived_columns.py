@@ -177,7 +177,6 @@ def test_a_share_is_within_what_it_can_be(session: Session) -> None:
 
 
 NONE = {
-    "floor": ("FLOOR(n)", "floor"),
     "rank": ("RANK() OVER (ORDER BY n)", "rank"),
     "comparison": ("n > 3", "a comparison"),
     "text": ("CAST(n AS VARCHAR)", "text"),
@@ -212,11 +211,22 @@ def test_groups_of_noisy_numbers_are_not_divided(session: Session) -> None:
     assert found.counts == ()
 
 
-def test_rounding_coarser_than_the_noise_leaves_no_interval(session: Session) -> None:
-    found = answer(session, f"SELECT g, ROUND(n, -3) AS coarse, ROUND(n / 10, 1) AS fine FROM {BLOCK}")
-    assert np.isnan(halves(found, "coarse")).all()
-    low = column(found, number(found, "fine").low)
-    assert low * 10 == pytest.approx(np.round(low * 10), abs=1e-9)
+def test_the_ends_of_an_interval_are_rounded_as_the_number_is(session: Session) -> None:
+    found = answer(
+        session,
+        "SELECT g, ROUND(n, -3) AS coarse, ROUND(n / 10, 1) AS fine, FLOOR(n / 7) AS below, "
+        f"CEIL(n / 7) AS above, n, CAST(n AS BIGINT) AS whole FROM {BLOCK}",
+    )
+    low, high = column(found, number(found, "n").low), column(found, number(found, "n").high)
+    for name, rounded in (
+        ("coarse", lambda x: np.round(x, -3)),
+        ("fine", lambda x: np.round(x / 10, 1)),
+        ("below", lambda x: np.floor(x / 7)),
+        ("above", lambda x: np.ceil(x / 7)),
+        ("whole", np.round),
+    ):
+        assert column(found, number(found, name).low) == pytest.approx(rounded(low), abs=1e-9)
+        assert column(found, number(found, name).high) == pytest.approx(rounded(high), abs=1e-9)
 
 
 def test_details_are_of_any_column_by_its_alias(session: Session) -> None:
@@ -297,6 +307,6 @@ def test_no_number_is_shown_finer_than_a_tenth_of_its_half_width(session: Sessio
 
 
 def test_an_answer_says_which_numbers_have_no_interval(session: Session) -> None:
-    rest = "FLOOR(n) AS f, n % 7 AS m, RANK() OVER (ORDER BY n) AS r, n AS n, n > 3 AS big, g"
+    rest = "n % 2 AS f, n % 7 AS m, RANK() OVER (ORDER BY n) AS r, n AS n, n > 3 AS big, g"
     found = answer(session, f"SELECT {rest} FROM (SELECT g, COUNT(*) AS n FROM t GROUP BY g)")
-    assert [text for text in found.warnings if "no interval" in text] == ["no interval of f (floor), m (%)"]
+    assert [text for text in found.warnings if "no interval" in text] == ["no interval of f (%), m (%)"]

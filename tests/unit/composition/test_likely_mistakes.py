@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from dpsql.session import Session
+from tests.narrow import present
 from tests.unit.test_mistakes import ROWS, clinic
 
 JOINED = "FROM patients p JOIN visits v ON p.patient_id = v.patient_id"
@@ -58,3 +59,17 @@ def test_a_likely_mistake_is_told(session: Session, statement: str, note: str) -
     found = told(session, statement)
     assert note in found
     assert note or not found
+
+
+def test_distinct_before_a_count_is_told(session: Session) -> None:
+    options = "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 0.01)"
+    notes = [
+        present(session.run(f"{options} {asked} FROM visits").release).warnings
+        for asked in (
+            "DISTINCT COUNT(patient_id)",
+            "DISTINCT COUNT(DISTINCT patient_id)",
+            "DISTINCT COUNT(*)",
+        )
+    ]
+    said = "COUNT(DISTINCT patient_id) counts different patient_id"
+    assert [any(said in note for note in each) for each in notes] == [True, False, False]

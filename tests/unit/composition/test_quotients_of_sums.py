@@ -46,6 +46,9 @@ def sales(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NearlyExact]:
         "FROM sales",
         "SELECT shop, AVG(price) AS a FROM sales GROUP BY shop HAVING SUM(price) > 0 ORDER BY a",
         "SELECT SUM(born) AS s, AVG(born) AS a FROM sales",
+        "SELECT AVG(pieces) AS a FROM sales",
+        "SELECT shop, AVG(pieces) AS a, COUNT(*) AS n FROM sales GROUP BY shop",
+        "SELECT AVG(n) AS a FROM (SELECT buyer, COUNT(*) AS n FROM sales GROUP BY buyer)",
         "SELECT shop, 2 * SUM(pieces) AS t FROM sales GROUP BY shop HAVING SUM(pieces) > 10",
     ],
 )
@@ -67,11 +70,15 @@ def test_no_sum_or_average_has_nan(sales: NearlyExact) -> None:
         ("SUM(born), AVG(born)", False),
         ("SUM(price), AVG(price), STDDEV(price)", False),
         ("AVG(price)", False),
+        ("AVG(pieces)", True),
+        ("AVG(pieces), STDDEV(pieces)", False),
+        ("AVG(pieces * pieces) - AVG(pieces) * AVG(pieces)", False),
+        ("AVG(n) FROM (SELECT buyer, COUNT(*) AS n FROM sales GROUP BY buyer)", True),
     ],
 )
 def test_which_averages_are_quotients(sales: NearlyExact, asked: str, quotient: bool) -> None:
-    session: Session = sales.private._session
-    query = parse(f"SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 1) {asked} FROM sales")
+    session, source = sales.private._session, "" if "FROM" in asked else " FROM sales"
+    query = parse(f"SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 1) {asked}{source}")
     assert isinstance(query, Query)
     (part,) = parts_of(query, analysed_blocks(session)).releases
     released = part.query.tree.sql().upper()

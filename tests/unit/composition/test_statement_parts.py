@@ -152,7 +152,7 @@ def test_answers_are_those_of_the_same_sql_over_all_rows(
 REFUSED = [
     (f"SELECT r.n, v.ms FROM ({PAGES}) r JOIN visits v ON v.page = r.page", "do not meet", "visits v ON"),
     (f"SELECT n FROM ({PAGES}) WHERE NOT EXISTS (SELECT 1 FROM visits)", "do not meet", "1 FROM visits)"),
-    (f"SELECT n FROM ({PAGES}) r WHERE r.page IN (SELECT page FROM visits)", "do not meet", "page FROM vis"),
+    (f"SELECT SUM(n) FROM ({PAGES}) r WHERE r.page IN (SELECT page FROM visits)", "do not meet", "page FROM"),
     (f"{PAGES} UNION ALL SELECT page, ms FROM visits", "do not meet", "page, ms"),
     (f"SELECT r.page, (SELECT COUNT(*) FROM visits v WHERE v.page = r.page) FROM ({PAGES}) r",
      "a release for each row", "COUNT(*)"),

@@ -128,7 +128,7 @@ def test_a_clause_of_the_statement_is_read_where_it_stands(session: Session) -> 
 def test_the_answer_says_what_happens_to_ties_and_to_rows_without_a_value(session: Session) -> None:
     said = present(session.run(SIZES.format(4, "age")).release).warnings
     assert (
-        "tile: NTILE's buckets are between cut points that are released first; a hash decides which of equal rows come first; "
+        "tile: NTILE's buckets are between cut points that are released first; ranges are of the rows between; a hash decides which of equal rows come first; "
         "rows without a value are in none" in said
     )
     said = present(session.run(SIZES.format(4, "score")).release).warnings
@@ -154,3 +154,10 @@ REFUSED = [
 def test_other_ranks_stay_refused(session: Session, sql: str) -> None:
     with pytest.raises(QueryRefused, match=r"window over private rows"):
         session.prepare(sql)
+
+
+def test_a_quantile_of_wide_bounds_says_its_steps(session: Session) -> None:
+    sql = "SELECT PERCENTILE_CONT(0.5, contribution_bounds_per_row => (0, {})) WITHIN GROUP (ORDER BY income) FROM pay"
+    wide, narrow = (str(session.run(sql.format(high)).release) for high in (200_000, 400))
+    assert "is to the nearest 4" in wide
+    assert "nearest" not in narrow

@@ -77,6 +77,18 @@ def session(tmp_path: Path) -> Iterator[Session]:
             "CAST",
             "TRY_CAST",
         ),
+        (
+            f"WITH s AS {ROWS} SELECT a.n FROM s a JOIN s b ON a.n = CAST(b.page AS INT)",
+            "a text of page may not be a valid INTEGER",
+            "CAST",
+            "TRY_CAST",
+        ),
+        (
+            f"WITH s AS {ROWS} SELECT CAST(v AS INT) FROM (SELECT year v FROM s UNION SELECT page FROM s)",
+            "a text of v may not be a valid INTEGER",
+            "CAST",
+            "TRY_CAST",
+        ),
     ],
 )
 def test_what_may_fail_is_refused_before_the_charge(
@@ -103,6 +115,9 @@ def test_what_may_fail_is_refused_before_the_charge(
         f"SELECT CAST(c.code AS INT), n FROM {ROWS} s JOIN codes c USING (page)",
         f"SELECT TRY_CAST(page AS INT), n FROM {ROWS}",
         f"SELECT CAST('12' AS INT), n FROM {ROWS}",
+        f"WITH s AS {ROWS} SELECT a.n FROM s a JOIN s b ON CAST(a.year AS INT) = CAST(b.year AS INT) + 1",
+        f"WITH s AS {ROWS} SELECT CAST(a.year AS INT), b.n FROM s a LEFT JOIN s b ON a.n > b.n",
+        f"WITH s AS {ROWS} SELECT CAST(year AS INT) FROM (SELECT year FROM s UNION ALL SELECT year FROM s)",
     ],
 )
 def test_what_no_value_fails_is_accepted(session: Session, statement: str) -> None:

@@ -63,6 +63,9 @@ LIKE_SQL = [
     f"SELECT COUNT(*) AS n FROM sales v WHERE {BY.format('SUM(amount)', 'store', 'store')} > 34000 AND amount < 50",
     "SELECT COUNT(*) AS n FROM notes v WHERE stars > (SELECT AVG(stars) + 0.1 FROM notes w WHERE w.town = v.town)",
     "SELECT town, COUNT(*) AS n FROM notes v WHERE stars > (SELECT AVG(stars) + 0.1 FROM notes w WHERE w.town = v.town) GROUP BY town ORDER BY town",
+    "SELECT town, COUNT(*) - (SELECT COUNT(*) FROM notes w WHERE w.town = v.town AND w.stars > 9) AS n FROM notes v GROUP BY town ORDER BY town",
+    f"SELECT store, 100 * COUNT(*) / {BY.format('COUNT(*)', 'store', 'store')} AS share FROM sales v WHERE amount > 50 AND store BETWEEN 2 AND 8 GROUP BY store ORDER BY store",
+    f"SELECT store, COUNT(*) AS n FROM sales v WHERE amount > 50 GROUP BY store HAVING COUNT(*) > 0.49 * {BY.format('COUNT(*)', 'store', 'store')} ORDER BY store",
 ]
 
 
@@ -95,6 +98,20 @@ def test_there_are_two_releases_and_the_second_has_a_constant(session: Session) 
     assert [float(part.charge.epsilon) for part in release.parts] == [5e5, 5e5]
     said = "rows are compared with the released number of their store, and left out where none is shown"
     assert said in release.warnings
+
+
+def test_beside_groups_the_number_of_a_key_is_a_release_that_is_joined(session: Session) -> None:
+    """No release has the other's values, so that both have an interval."""
+    prepared = of_type(session.prepare(LIKE_SQL[-2]), PreparedComposed)
+    assert [part.values for part in prepared.parts] == [(), ()]
+    release = present(session.run(LIKE_SQL[-3]).release)
+    assert "the number of a town that is in no group shown is NULL" in release.warnings
+
+
+def test_a_number_of_public_rows_is_that_of_sql(session: Session) -> None:
+    colours = "(SELECT COUNT(*) FROM parts q WHERE q.colour = p.colour AND q.part < 9)"
+    sql = f"SELECT p.colour, {colours} AS m, COUNT(s.part) AS n FROM parts p JOIN sales s ON s.part = p.part GROUP BY p.colour ORDER BY 1"
+    assert session.run(sql).table.column("m").to_pylist() == [6, 3]
 
 
 def test_only_parts_that_meet_the_conditions_have_a_group(session: Session) -> None:

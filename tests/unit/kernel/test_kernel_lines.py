@@ -12,7 +12,7 @@ from tests import kernel_lines
 from tests.kernel_lines import DECIDES, KERNEL, READING, code_lines, files, lines_of, lines_of_one_answer
 from tests.unit.test_imports import imported
 
-MOST, MOST_OF_ONE_ANSWER, MOST_THAT_DECIDE = 17_995, 16_185, 6_620
+MOST, MOST_OF_ONE_ANSWER, MOST_THAT_DECIDE = 17_965, 16_165, 6_620
 """Lines of code; they shall be 8,200, 6,000 and 2,800, the 1,900 of the ledger, 900 for parts, 500 for
 streams that last, 180 for reports, 400 for periods, 300 for renewals, and 50 for caps of two policies. The
 first two have those of `lazy_dataclass`."""

@@ -40,6 +40,7 @@ VALUES = {
     "convert(=date a)": ("CONVERT(date, '2024-03-05')::VARCHAR", "2024-03-05"),
     "convert(=datetime a)": ("CONVERT(datetime, '2024-03-05', 120)::VARCHAR", "2024-03-05 00:00:00"),
     "convert(=datetime2 a)": ("CONVERT(datetime2, '2024-03-05')::VARCHAR", "2024-03-05 00:00:00"),
+    "convert(=float a)": ("CONVERT(float, 7) / 2", 3.5),
     "format(a DATE_FORMAT)": ("FORMAT(DATE '2024-03-05', 'MMM yyyy')", "Mar 2024"),
     "mid(a b c)": ("MID('abcdef', 2, 3)", "bcd"),
     "locate(a b)": ("LOCATE('c', 'abc')", 3),

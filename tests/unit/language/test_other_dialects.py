@@ -29,3 +29,8 @@ def test_what_is_no_other_query_has_no_reading(text: str) -> None:
 def test_a_reading_keeps_the_texts() -> None:
     readings = read_as_others("SELECT DATE(at, 'America/New_York') FROM t")
     assert all("America/New_York" in written for written, _ in readings)
+
+
+def test_a_format_of_percents_is_none_of_letters() -> None:
+    readings = read_as_others("SELECT DATE_FORMAT(at, '%Y-%m-01') FROM t")
+    assert all("%%" not in written for written, _ in readings)

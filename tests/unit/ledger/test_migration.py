@@ -15,7 +15,7 @@ import pytest
 from dpsql.errors import OperationalError
 from dpsql.kernel.facts import ByRow, Facts, TableFacts
 from dpsql.kernel.ledger import part_totals
-from dpsql.kernel.ledger.part_numbers import PartBudgets
+from dpsql.kernel.ledger.caps import PartBudgets
 from dpsql.kernel.ledger.schema import VERSION
 from dpsql.kernel.ledger.totals import PERSON
 from dpsql.kernel.loss import Charge, Filter, PrivacyLoss, PureDP, Realised, Stream

@@ -21,7 +21,7 @@ import pytest
 from dpsql.errors import BudgetExceeded, OperationalError
 from dpsql.kernel.facts import Facts, Home
 from dpsql.kernel.ledger import part_totals
-from dpsql.kernel.ledger.part_numbers import PartBudgets
+from dpsql.kernel.ledger.caps import PartBudgets
 from dpsql.kernel.ledger.scopes import Scope, ScopeBudget
 from dpsql.kernel.loss import Charge, Filter, Gaussian, PrivacyLoss, Totals
 from dpsql.kernel.unit_parts import ALL_PARTS, NO_HOME, PARTS, Calendar, PartSet

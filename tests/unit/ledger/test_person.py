@@ -15,8 +15,8 @@ import pytest
 
 from dpsql.errors import BudgetExceeded
 from dpsql.kernel.ledger import person_totals
+from dpsql.kernel.ledger.caps import PartBudgets
 from dpsql.kernel.ledger.events import LadderRequest, Request, Settled
-from dpsql.kernel.ledger.part_numbers import PartBudgets
 from dpsql.kernel.ledger.person_totals import MOST, periods_by_year
 from dpsql.kernel.loss import Charge, PrivacyLoss
 from dpsql.kernel.unit_parts import EVERY, NULL_PART, Calendar, Every, PartSet

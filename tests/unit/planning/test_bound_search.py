@@ -80,7 +80,9 @@ def test_the_scores_of_each_bound(session: Session, grouped: bool) -> None:
     """By how much units exceed a bound: in groups also the rows in none (d), and absolute values of rows."""
     group = " GROUP BY region" if grouped else ""
     key = "region, " if grouped else ""
-    found, _ = prepared(session, statement(f"{key}SUM(amount) AS s, AVG(amount) AS a FROM orders{group}"))
+    found, _ = prepared(
+        session, statement(f"{key}SUM(amount) AS s, VARIANCE(amount) AS a FROM orders{group}")
+    )
     rows = rows_of(session)
     of_units: dict[str, list[int]] = {"total": [], "highest": [], "lowest": [], "rows": []}
     for _, mine in itertools.groupby(sorted(rows), key=lambda row: row[0]):
@@ -118,7 +120,7 @@ def test_a_search_groups_units_alone(session: Session) -> None:
         ("SUM(-amount) FILTER (amount > 50) AS s FROM orders WHERE region <> 'a'", True),
         ("COUNT(amount) FILTER (region = 'd') AS n FROM orders", True),
         ("SUM(amount) AS s, COUNT(DISTINCT user_id) AS u FROM orders", False),
-        ("AVG(amount) AS a FROM orders", False),
+        ("VARIANCE(amount) AS a FROM orders", False),
         ("region, SUM(amount) AS s FROM orders GROUP BY region", False),
     ],
 )
@@ -191,7 +193,7 @@ def test_totals_in_groups_are_those_of_each_unit(session: Session) -> None:
 
 
 def test_the_price_is_that_of_the_statement(session: Session) -> None:
-    text = statement("SUM(amount), AVG(amount), COUNT(DISTINCT user_id) FROM orders", "0.7")
+    text = statement("SUM(amount), VARIANCE(amount), COUNT(DISTINCT user_id) FROM orders", "0.7")
     found, method = prepared(session, text)
     assert found.price.epsilon == Fraction(7, 10)
     assert method.epsilon * len(found.plan.ladders) == Fraction(7, 50)
@@ -204,9 +206,9 @@ def test_the_price_is_that_of_the_statement(session: Session) -> None:
 @pytest.mark.parametrize(
     "rest",
     [
-        "SUM(amount), AVG(amount) FROM orders",
+        "SUM(amount), VARIANCE(amount) FROM orders",
         "SUM(ratio) FROM orders",
-        "region, SUM(ratio) AS s, AVG(ratio) AS a FROM orders GROUP BY region",
+        "region, SUM(ratio) AS s, VARIANCE(ratio) AS a FROM orders GROUP BY region",
         "region, COUNT(ratio, contribution_bounds => AUTO) AS n FROM orders GROUP BY region",
         "region, SUM(amount) AS s FROM orders GROUP BY region ORDER BY s DESC LIMIT 2",
         "region, SUM(amount) AS s FROM orders GROUP BY region HAVING SUM(amount) >= 100",
@@ -235,7 +237,7 @@ def test_any_bounds_can_be_answered_with(session: Session, rest: str, epsilon: s
 
 def test_the_choice_is_of_the_least_cost(session: Session) -> None:
     """At a large epsilon no unit exceeds the bound, and few bounds lie below it that none exceeds."""
-    text = statement("SUM(amount), AVG(amount) FROM orders", "100000")
+    text = statement("SUM(amount), VARIANCE(amount) FROM orders", "100000")
     found, method = prepared(session, text)
     counts = [found.counting.count(search.compiled) for search in found.plan.ladders]
     spending = ample()
@@ -353,7 +355,7 @@ def test_totals_of_extremes_are_found_or_said_to_be_cut(extremes: Session, colum
         ("SUM(i8)", [("total", 28, False)]),
         ("SUM(i64)", [("total", 84, False)]),
         ("SUM(i64 * i64)", [("total", 84, False)]),
-        ("AVG(i64)", [("highest", 65, True), ("lowest", 65, True), ("rows", 21, False)]),
+        ("VARIANCE(i64)", [("highest", 65, True), ("lowest", 65, True), ("rows", 21, False)]),
         ("MAX(u64)", [("highest", 65, False)]),
         ("MAX(d)", [("highest", 62, True), ("lowest", 62, True)]),
         ("SUM(f)", [("total", 84, False)]),

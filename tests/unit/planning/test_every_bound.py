@@ -11,7 +11,7 @@ import pytest
 
 from dpsql.analysis.cut_contributions import find_excesses
 from dpsql.kernel.loss.composing import is_within
-from dpsql.planning import BoundSearches
+from dpsql.planning.bound_search import BoundSearches
 from dpsql.policy import load
 from dpsql.session import Session
 from tests.narrow import of_type, present, private

@@ -16,7 +16,7 @@ from dpsql.kernel.changes import NumberChange, UnitChanges
 from dpsql.kernel.loss import BoundedRange, Gaussian
 from dpsql.kernel.loss.composing import Spending, is_within
 from dpsql.kernel.release import Run
-from dpsql.planning import BoundSearches
+from dpsql.planning.bound_search import BoundSearches
 from dpsql.planning.excess_noise import BoxOfAll, GaussianOfEach
 from dpsql.planning.measured_excess import WithExcess
 from dpsql.policy import load

@@ -7,7 +7,7 @@ from fractions import Fraction
 import duckdb
 import pytest
 
-from dpsql.planning import BoundSearches
+from dpsql.planning.bound_search import BoundSearches
 from dpsql.policy import load
 from dpsql.session import Session
 from tests.narrow import private

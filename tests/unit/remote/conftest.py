@@ -14,8 +14,9 @@ import pytest
 from dpsql import remote as remote_session
 from dpsql.errors import Error, error_to_json
 from dpsql.release import to_arrow
-from dpsql.remote import RemoteSession, Target
+from dpsql.remote import RemoteSession
 from dpsql.remote.outgoing_statement import SentText, error_of
+from dpsql.remote.server_target import Target
 from dpsql.remote.server_wire import Reply
 from dpsql.session import Session
 from tests.support.world import write_world

@@ -13,8 +13,8 @@ import pytest
 from dpsql.errors import Error, OperationalError, ProgrammingError, QueryRefused, QuerySyntaxError
 from dpsql.login import message
 from dpsql.login.scram import ScramServer, Verifier
-from dpsql.remote import Target
 from dpsql.remote.outgoing_statement import OutgoingStatement, SentText
+from dpsql.remote.server_target import Target
 from dpsql.remote.server_wire import ServerWire, write_text
 
 PASSWORD = "correct horse battery"

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from dpsql.errors import InterfaceError, OperationalError
-from dpsql.remote import Target, find_password
+from dpsql.remote.server_target import Target, find_password
 
 
 def test_a_url_is_read() -> None:

@@ -234,6 +234,15 @@ def test_a_line_breaks_where_a_month_is_missing() -> None:
     assert segments(picture, picture.series[0]) == [[0], [2, 3], [4, 5, 6], [7]]
 
 
+def test_each_group_of_bars_has_its_name_though_its_first_bar_is_missing() -> None:
+    keys = {"a": ["x", "x", "y", "y", "z"], "b": ["F", "M", "M", "O", "O"]}
+    picture = present(picture_of(released(keys, {"n": [1.0, 2.0, 3.0, 4.0, 5.0]})))
+    assert picture.kind == "grouped"
+    for wide in WIDTHS:
+        texts = [each.text for each in ET.fromstring(write_markup(draw(picture, wide))).iter(f"{SVG}text")]
+        assert [text for text in texts if text in ("x", "y", "z")] == ["x", "y", "z"]
+
+
 def test_what_stands_at_no_time_is_said() -> None:
     assert chosen("dates and NULL").folded == "not on the axis of month: NULL: 12.0 ± 5.0"
 

@@ -14,6 +14,7 @@ import pytest
 from dpsql.composition.kept_plans import plan_key, scopes
 from dpsql.composition.prepared import PreparedPrivate
 from dpsql.language import Options
+from dpsql.lazy_dataclass import replace
 from dpsql.policy import load
 from dpsql.serve.answers import DataCache, Planned
 from dpsql.serve.client import Client
@@ -114,7 +115,10 @@ def test_another_text_or_value_has_another_plan(
 def test_values_of_other_types_have_other_keys() -> None:
     keys = {plan_key("q", (value,), Options()) for value in (1, 1.0, True, "1", None)}
     assert len(keys) == 5
-    assert plan_key("q", (), Options(epsilon=Fraction(1))) != plan_key("q", (), Options())
+    options = Options(epsilon=Fraction(1))
+    assert plan_key("q", (), options) == plan_key("q", (), Options(epsilon=Fraction(1)))
+    assert plan_key("q", (), options) != plan_key("q", (), replace(options, epsilon=None))
+    assert plan_key("q", (), options) != plan_key("q", (), replace(options, delta=Fraction(1)))
 
 
 def test_analysts_with_another_cap_have_other_plans(tmp_path: Path) -> None:

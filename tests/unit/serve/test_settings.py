@@ -9,8 +9,8 @@ import pytest
 import dpsql
 from dpsql.kernel.loss import Charge
 from dpsql.language import Options
-from dpsql.serve.settings import SettingError, Settings, read_options
-from dpsql.serve.settings_table import SETTINGS
+from dpsql.serve.settings import Settings, read_options
+from dpsql.serve.settings_table import SETTINGS, SettingError
 
 
 def settings(**startup: str) -> Settings:

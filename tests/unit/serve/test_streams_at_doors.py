@@ -17,7 +17,8 @@ from mcp import Client
 from dpsql.cli import main
 from dpsql.noise import SeededEntropy
 from dpsql.policy import Address, HttpConfig
-from dpsql.remote import RemoteSession, Target
+from dpsql.remote import RemoteSession
+from dpsql.remote.server_target import Target
 from dpsql.serve.mcp.tools import Tools, make_server
 from dpsql.serve.page import http_app
 from dpsql.serve.service import Service
