@@ -183,9 +183,8 @@ def find_declared_table(source: StatementText, policy: Policy, node: exp.Table) 
             )
         known = [*(t.name for t in policy.tables.values()), *(v.name for v in policy.views.values())]
         known = [*_list_cte_names(node), *known]
-        close = difflib.get_close_matches(node.name, known, 2)
         begun = [name for name in known if len(node.name) > 2 and fold(name).startswith(fold(node.name))]
-        close = begun if len(begun) == 1 else close
+        close = begun if len(begun) == 1 else difflib.get_close_matches(node.name, known, 2)
         close = close[:1] if difflib.get_close_matches(node.name, close, 2, 0.85) == close[:1] else close
         hint = f"did you mean {close[0]}?" if close else "tables are " + ", ".join(known)[:200]
         fix = replace_name(node.this, close[0]) if len(close) == 1 and not elsewhere else None
