@@ -2307,3 +2307,7 @@ SELECT COUNT(*) FROM visits WHERE visit_date BETWEEN '2023' AND '2024'
 -- M575 a window without ORDER BY
 -- meant: SELECT clinic, SUM(cost) AS total, RANK() OVER (ORDER BY total DESC) FROM visits GROUP BY clinic
 SELECT clinic, SUM(cost) AS total, RANK() OVER (total DESC) FROM visits GROUP BY clinic
+
+-- M576 a key compared with itself in WHERE
+-- meant: SELECT sex, AVG(cost) FROM visits, patients WHERE visits.patient_id = patients.patient_id AND patients.patient_id = visits.patient_id GROUP BY sex
+SELECT sex, AVG(cost) FROM visits, patients WHERE patient_id = patient_id GROUP BY sex

@@ -112,8 +112,8 @@ def advise_on_ambiguous_column(of: RefusedStatement, node: exp.Expr, one: Obstac
         name, end = re.escape(node.name), node.this.meta["end"] + 1
         found = re.search(rf"(?i)\bON\s+\(?\s*\"?{name}\Z", of.text[:end])
         return one.hint, None if found is None else Fix(f"USING ({node.name})", found.start(), end)
-    if join is not None and isinstance(same, exp.EQ) and same.this == same.expression:  # ON id = id
-        right = next((n for n in having if n.node == join.this), None)
+    if isinstance(same, exp.EQ) and same.this == same.expression and len(having) > 1:  # ON id = id
+        right = next((n for n in having if join is None or n.node == join.this), None)
         left, span = next((n for n in having if n is not right), None), of.outline.span(same)
         if right is not None and left is not None and span is not None:
             written = f"{left.alias}.{node.name} = {right.alias}.{node.name}"
