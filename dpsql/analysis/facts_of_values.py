@@ -369,20 +369,19 @@ def never_negative(node: Expr, column: Callable[[str], bool]) -> bool:
             return holds(inner)
         case Binary("+" | "*" | "/" | "//" | "%", left, right):
             return holds(left) and holds(right)
-        case Apply(form, arguments):
-            name = form.name.lower()
-            return name == "abs" or (name in _KEEPS_SIGN and all(map(holds, arguments)))
+        case Apply(form, arguments) if form.name.lower() != "abs":
+            return form.name.lower() in _KEEPS_SIGN and all(map(holds, arguments))
         case Case(branches, default):
             return (default is None or holds(default)) and all(holds(then) for _, then in branches)
-        case Call("abs", _) | Aggregate("COUNT"):
+        case Call("abs", _) | Apply() | Aggregate("COUNT"):
             return True
         case Aggregate("SUM" | "AVG" | "MEDIAN" | "MIN" | "MAX", (argument,)):
             return holds(argument)
         case Call("COALESCE" | "coalesce" | "ifnull" | "LEAST" | "least", arguments):
             return all(map(holds, arguments))
         case Call("GREATEST" | "greatest", arguments):
-            given = (each for each in arguments if isinstance(each, Constant) and each.value is not None)
-            return all(map(holds, arguments)) or any(map(holds, given))
+            least = [each for each in arguments if isinstance(each, Constant) and each.value is not None]
+            return all(map(holds, arguments)) or any(map(holds, least))
     return False
 
 

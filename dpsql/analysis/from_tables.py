@@ -348,11 +348,9 @@ def _describe_column(
 ) -> RelationColumn:
     """Return a column of a declared table, with what is public about its values."""
     bounds = bounds_of_column(compiler.catalog, table, name, sql_type)
+    domain = find_public_values(compiler.catalog, table, name)
     if table.unit is None:
-        return RelationColumn(
-            name, sql_type, domain=find_public_values(compiler.catalog, table, name), bounds=bounds
-        )
-    place = f"{table.name}.{name}"
+        return RelationColumn(name, sql_type, domain=domain, bounds=bounds)
     ends = compiler.catalog.integers(table.name, name)
     complete = compiler.catalog.complete(table.name, name)
     span = _find_span(compiler.catalog, table, name)
@@ -362,12 +360,12 @@ def _describe_column(
 
         notes = (note_zone(zones.zone(table.zone[name]), span),)
     if ends is not None:
-        span = Span(*ends, f"the declared domain of {place}")
+        span = Span(*ends, f"the declared domain of {table.name}.{name}")
     span = replace(span, complete=complete) if span is not None else None
     return RelationColumn(
         name,
         sql_type,
-        domain=find_public_values(compiler.catalog, table, name),
+        domain=domain,
         link=links.get(fold(name), ""),
         span=span,
         bounds=bounds,

@@ -330,7 +330,7 @@ class _BlockSplit:
         if self.existing or windows_need_existence(outer) or self.clauses.limits_places:
             rows = exp.Anonymous(this=f"{MARK}COUNT", expressions=[exp.Star()])
             counted = any(counts_all(node, self.names.scope) for node, _ in self.columns.found)
-            if not counted and self._is_declared(self._plain()):  # else it is analysed as it is
+            if not counted and self._is_declared(self._count_groups(rows)):
                 self.columns.place(rows, COUNTED)
         released = self._plain()
         if clauses.limit is not None and any(map(clauses.is_by_ratio, clauses.terms)):

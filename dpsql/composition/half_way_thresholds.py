@@ -60,7 +60,7 @@ OF_GROUPS = "COUNT(*) OVER () is how many groups there are: SUM(COUNT(*)) OVER (
 
 
 def tell_absent_sums(outer: exp.Query, plans: Mapping[str, Plan]) -> tuple[str, ...]:
-    """Return what is told of a query that tests released sums for NULL, or divides by a number of groups.
+    """Return what is told of a query that tests released sums for NULL, or counts groups by a window.
 
     The sum of no values is a number near 0.
     """
@@ -76,8 +76,9 @@ def tell_absent_sums(outer: exp.Query, plans: Mapping[str, Plan]) -> tuple[str, 
     calls = [n for n in find_nodes(outer, exp.Anonymous) if (function_name(n) or "").lower() in names]
     tested += [call.expressions[0] for call in calls if call.expressions]
     columns = {fold(c.name) for each in tested for c in find_nodes(each, exp.Column)}
-    divisors = [n.expression.unnest() for n in find_nodes(outer, exp.Div)]
-    counted = any(isinstance(n, exp.Window) and is_row_count(n.this) for n in divisors)
+    counted = any(
+        is_row_count(n.this) and not n.args.get("partition_by") for n in find_nodes(outer, exp.Window)
+    )
     return (*((OF_NO_VALUES,) if sums & columns else ()), *((OF_GROUPS,) if counted else ()))
 
 

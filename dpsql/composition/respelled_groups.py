@@ -140,9 +140,12 @@ def with_groups_of_windows(tree: exp.Query, provenance: Provenance) -> exp.Query
 def _merge(select: exp.Select, tree: exp.Query) -> None:
     """Put the rows of a subquery with windows in the place of the name by which DISTINCT reads it."""
     first, order = select.args.get("from_"), select.args.get("order")
-    columns = [item.unalias() for item in select.expressions]
-    if first is None or not all(isinstance(c, exp.Column) for c in columns) or list_given(select) - _AROUND:
+    items, within = [copy_tree(item.unalias()) for item in select.expressions], (exp.Query, exp.Star, exp.Window)
+    if first is None or not all(i.alias_or_name for i in select.expressions) or list_given(select) - _AROUND:
         return
+    if any(contains_aggregate(i) or any(isinstance(n, within) for n in walk_tree(i)) for i in items):
+        return
+    columns = [c for i in items for c in find_nodes(i, exp.Column)]
     item: exp.Expr = first.this
     tables = [t for t in find_nodes(tree, exp.Table) if t.name.lower() == item.name.lower()]
     named = [cte for cte in find_nodes(tree, exp.CTE) if cte.alias.lower() == item.name.lower()]
@@ -156,10 +159,11 @@ def _merge(select: exp.Select, tree: exp.Query) -> None:
     qualified = order is not None and any(c.table for c in find_nodes(order, exp.Column))
     if unknown or qualified or item.alias_column_names:
         return
-    made = [
-        exp.alias_(copy_tree(values[c.name.lower()]), each.alias_or_name, quoted=True)
-        for c, each in zip(columns, select.expressions, strict=True)
-    ]
+    names = [item.alias_or_name for item in select.expressions]
+    made = [exp.alias_(item, n, quoted=True, copy=False) for item, n in zip(items, names, strict=True)]
+    for column in columns:
+        value = copy_tree(values[column.name.lower()])
+        column.replace(value if isinstance(column.parent, exp.Alias) else exp.paren(value, copy=False))
     select.set("expressions", made)
     for name in ("from_", "joins", "where"):
         select.set(name, inner.args.get(name))

@@ -182,18 +182,17 @@ def _find_repairs(text: str, tokens: list[Token], at: int) -> Iterator[_Repair]:
     parts = parts or any(True for token in rest for _ in _find_spellings(token))
     parts = parts or any(t.token_type in (TokenType.STRING, TokenType.NUMBER) for t in rest)
     for first, last in ((i, len(tokens) - 1), (i - 2, i - 2), (i - 1, i - 1)):
-        if first < 0:
+        glued = (
+            first > 0 and tokens[first - 1].end + 1 == tokens[first].start and tokens[first].text.isalpha()
+        )
+        if first < 0 or glued:  # letters behind a number
             continue
         dropped = tokens[first : last + 1]
         left = text[dropped[0].start : dropped[-1].end + 1]
         fix = Fix("", tokens[first - 1].end + 1 if first else 0, dropped[-1].end + 1)
         if first == i and not parts and here.text.upper() not in ("TOP", "ARGMAX", "ABOVE", "%"):
             yield replace(fix, guess=f"that `{left}` asks nothing"), f"leave `{left}` out"
-        elif (
-            0 < len(dropped) <= _LEFT_OUT
-            and _is_name(dropped[0])
-            and _STRONG.isdisjoint(left.upper().split())
-        ):
+        elif len(dropped) <= _LEFT_OUT and _is_name(dropped[0]) and _STRONG.isdisjoint(left.upper().split()):
             yield replace(fix, asks=f"it without `{left}`"), f"leave `{left}` out"
 
 
@@ -347,8 +346,7 @@ def _complete_words(text: str, tokens: list[Token], i: int) -> Iterator[_Repair]
         if b.text == "%" and a.token_type == TokenType.NUMBER and (words[n + 2 : n + 3] or [","])[0] in behind
     ]
     if percents:
-        guess = "that percents are numbers from 0 to 100"
-        yield replace(percents[0], also=tuple(percents[1:]), guess=guess), ""
+        yield replace(percents[0], also=tuple(percents[1:]), guess="that percents are numbers"), ""
     for token, after in pairwise(tokens):
         if token.text.upper() == "CASE" and after.text.upper() != "WHEN":
             yield _make_insertion(" WHEN", token.end + 1), ""

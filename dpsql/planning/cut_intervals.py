@@ -318,10 +318,10 @@ def merge_properties(*every: Mapping[str, str]) -> dict[str, str]:
     made: dict[str, str] = {}
     for each in every:
         for name, text in each.items():
-            before = made.get(name)
+            before, own = made.get(name), text.removeprefix(LEFT_OUT)
             if before and before.startswith(LEFT_OUT):
-                joined = ", " if text.startswith(LEFT_OUT) else "; "
-                made[name] = f"{before}{joined}{text.removeprefix(LEFT_OUT)}"
+                joined = ", " if own != text else "; "
+                made[name] = before if before == text else f"{before}{joined}{own}"
             else:
                 made[name] = f"{before}; {text}" if before else text
     return made

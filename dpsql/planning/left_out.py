@@ -348,7 +348,7 @@ def left_out_sentences(plan: Plan) -> dict[str, str]:
     for constant in plan.constant_cuts:
         by = f", {constant.by}" if constant.by else ""
         what = f"{constant.of} of {with_article(plan.unit)} beyond {constant.most:,}{by}"
-        said = put_in_slots({"cut": [f"{what}: {NOT_KNOWN}{NOT_IN_THE_RANGE}"]}, [])
+        said = put_in_slots({"cut": [f"{what}, {NOT_KNOWN}{NOT_IN_THE_RANGE}"]}, [])
         found = merge_properties(found, said)
     for cut, own in places.items():
         name, text = _sentence(plan, cut, own)

@@ -198,6 +198,10 @@ SELECT country, COUNT(DISTINCT user_id) * 1.0 / (SELECT COUNT(DISTINCT w.user_id
 -- releases: 1/2 1/2
 SELECT page, country, COUNT(DISTINCT user_id) AS n, (SELECT COUNT(DISTINCT user_id) FROM visits w WHERE w.page = visits.page AND w.ms > 10) AS every FROM visits GROUP BY page, country ORDER BY 1, 2
 
+-- C5612 windows of a common table expression, of which DISTINCT leaves one row for each partition
+-- releases: 1
+WITH w AS (SELECT page AS k, ms, COUNT(DISTINCT user_id) OVER (PARTITION BY page) AS n FROM visits WHERE ms > 10) SELECT DISTINCT k, n AS users, 2 * n AS twice FROM w ORDER BY k
+
 -- C5613 TOP with ORDER BY behind WITH
 -- releases: 1
 -- expect: WITH s AS (SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page) SELECT page, n FROM s ORDER BY page LIMIT 2
@@ -210,7 +214,7 @@ WITH s AS (SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page) 
 
 -- C5615 a call without an alias by PostgreSQL's name for it
 -- releases: 1
--- expect: SELECT page, n FROM (SELECT page, ROW_NUMBER() OVER (ORDER BY page) AS r, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page) WHERE r > 1 ORDER BY page
+-- expect: WITH s AS (SELECT page, ROW_NUMBER() OVER (ORDER BY page) AS row_number, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page) SELECT page, n FROM s WHERE row_number > 1 ORDER BY page
 WITH s AS (SELECT page, ROW_NUMBER() OVER (ORDER BY page), COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page) SELECT page, n FROM s WHERE row_number > 1 ORDER BY page
 
 -- C5616 casts in the condition of a join, of texts that are all dates
@@ -219,9 +223,9 @@ WITH m AS (SELECT strftime(day, '%Y-%m-01') AS ym, COUNT(DISTINCT user_id) AS n 
 
 -- C5617 a cast over UNION ALL of one release
 -- releases: 1
-WITH m AS (SELECT strftime(day, '%Y-%m-01') AS ym, COUNT(DISTINCT user_id) AS n FROM visits WHERE day IS NOT NULL GROUP BY ym) SELECT CAST(ym AS DATE) AS d, n FROM (SELECT ym, n FROM m UNION ALL SELECT ym, n FROM m) WHERE n > 0.5 ORDER BY d
+WITH m AS (SELECT strftime(day, '%Y-%m-01') AS ym, COUNT(DISTINCT user_id) AS n FROM visits WHERE day BETWEEN '2024-03-01' AND '2024-04-30' GROUP BY ym) SELECT CAST(ym AS DATE) AS d, n FROM (SELECT ym, n FROM m UNION ALL SELECT ym, n FROM m) ORDER BY d
 
 -- C5618 T-SQL's CONVERT of a released number
 -- releases: 1
--- expect: SELECT country, COUNT(DISTINCT user_id) / 4.0 AS quarter FROM visits GROUP BY country ORDER BY country
+-- expect: SELECT country, COUNT(DISTINCT user_id) / 4::FLOAT AS quarter FROM visits GROUP BY country ORDER BY country
 SELECT country, COUNT(DISTINCT user_id) / CONVERT(FLOAT, 4) AS quarter FROM visits GROUP BY country ORDER BY country

@@ -2283,3 +2283,31 @@ SELECT COUNT(*) FROM visits WHERE visit_date < '2 years ago'
 -- M569 USING without parentheses
 -- meant: SELECT sex, COUNT(*) FROM visits v LEFT JOIN patients p ON v.patient_id = p.patient_id GROUP BY sex
 SELECT sex, COUNT(*) FROM visits v LEFT JOIN patients p USING user_id GROUP BY sex
+
+-- M570 COUNT in HAVING beside another number
+-- meant: SELECT clinic, AVG(cost) FROM visits GROUP BY clinic HAVING COUNT(*) > 50
+SELECT clinic, AVG(cost) FROM visits GROUP BY clinic HAVING COUNT > 50
+
+-- M571 & between conditions
+-- meant: SELECT COUNT(*) FROM patients WHERE birth_year > 1980 AND sex = 'F'
+SELECT COUNT(*) FROM patients WHERE birth_year > 1980 & sex = 'F'
+
+-- M572 ANY of a list
+-- meant: SELECT COUNT(*) FROM visits WHERE clinic IN ('Summit', 'Orchard')
+SELECT COUNT(*) FROM visits WHERE clinic = ANY('Summit', 'Orchard')
+
+-- M573 a subquery that is joined without a condition
+-- meant: SELECT sex, AVG(n) FROM patients JOIN (SELECT patient_id, COUNT(*) AS n FROM visits GROUP BY patient_id) USING (patient_id) GROUP BY sex
+SELECT sex, AVG(n) FROM patients JOIN (SELECT patient_id, COUNT(*) AS n FROM visits GROUP BY patient_id) GROUP BY sex
+
+-- M574 years as the ends of days
+-- meant: SELECT COUNT(*) FROM visits WHERE visit_date BETWEEN '2023-01-01' AND '2024-12-31'
+SELECT COUNT(*) FROM visits WHERE visit_date BETWEEN '2023' AND '2024'
+
+-- M575 a window without ORDER BY
+-- meant: SELECT clinic, SUM(cost) AS total, RANK() OVER (ORDER BY total DESC) FROM visits GROUP BY clinic
+SELECT clinic, SUM(cost) AS total, RANK() OVER (total DESC) FROM visits GROUP BY clinic
+
+-- M576 a key compared with itself in WHERE
+-- meant: SELECT sex, AVG(cost) FROM visits, patients WHERE visits.patient_id = patients.patient_id AND patients.patient_id = visits.patient_id GROUP BY sex
+SELECT sex, AVG(cost) FROM visits, patients WHERE patient_id = patient_id GROUP BY sex

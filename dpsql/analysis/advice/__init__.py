@@ -181,6 +181,8 @@ _ADVICE: tuple[tuple[str, Callable[[RefusedStatement, exp.Expr, Obstacle], Advic
     (" is not among the functions allowed", misplaced_parts.move_numbers_to_having),
     (" is not allowed in this form", misplaced_parts.move_numbers_to_having),
     ("time_bucket is not allowed with (VARCHAR", suggested_changes.write_interval),
+    ("& is not allowed with (", foreign_forms.join_by_words),
+    ("| is not allowed with (", foreign_forms.join_by_words),
     (" is not allowed with (", suggested_changes.advise_on_date_part),
     (" is not allowed with (", suggested_changes.write_part_out),
     ("date_bin is not among the functions", suggested_changes.write_interval),
@@ -195,6 +197,7 @@ _ADVICE: tuple[tuple[str, Callable[[RefusedStatement, exp.Expr, Obstacle], Advic
     (" over many units is not released", foreign_functions.write_alike),
     ("this is not supported in FROM", foreign_forms.enclose_subquery),
     ("this function is not allowed", foreign_forms.write_in),
+    ("comparisons with ALL or ANY", foreign_forms.write_in),
     ("this function is not allowed", foreign_functions.choose_part),
     ("this function is not allowed", foreign_functions.write_alike),
     ("a private table is only counted", foreign_functions.write_alike),
@@ -357,6 +360,7 @@ _ADVICE: tuple[tuple[str, Callable[[RefusedStatement, exp.Expr, Obstacle], Advic
     ("PIVOT is not supported", suggested_changes.write_pivot_out),
     ("must be tied to the row's own privacy unit", misplaced_parts.tie_subquery),
     ("must be tied to the row's own privacy unit", wrong_level.advise_on_tied_average),
+    ("two private tables are joined only", joined_tables.join_derived),
     ("two private tables are joined only", survey.advise_on_private_join),
 )
 """Words of a message, and what gives advice about it."""

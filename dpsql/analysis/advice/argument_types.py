@@ -156,7 +156,7 @@ def average_otherwise(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Ad
     if found[2] in ("DATE", "TIMESTAMP") and found[1].upper() in ("AVG", "MEAN"):
         written = f"MEDIAN({value})"
         return written, Fix(written, start, end, asks=f"the {value} that half of the rows are below")
-    if found[2] == "VARCHAR" and not value.upper().startswith("DISTINCT "):
+    if found[2] == "VARCHAR" and not value.upper().startswith("DISTINCT ") and "'" not in value:
         written = f"{found[1]}(TRY_CAST({value} AS DOUBLE))"
         return one.hint, Fix(
             written, start, end, provided=f"the texts of {value} are numbers; others are left out"

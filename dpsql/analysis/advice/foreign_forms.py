@@ -253,6 +253,17 @@ def list_shares(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice |
     return written, Fix(written, call[0], call[1])
 
 
+def join_by_words(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
+    """Write AND and OR for the & and | between comparisons."""
+    whole, words = of.original(node), {TokenType.AMP: "AND", TokenType.PIPE: "OR"}
+    compared = isinstance(whole.parent, exp.Predicate) or any(
+        isinstance(n, exp.Predicate) for n in whole.walk()
+    )
+    signs = [t for t in of.outline.tokens if t.token_type in words] if compared else []
+    fixes = [Fix(words[t.token_type], t.start, t.end + 1) for t in signs]
+    return (fixes[0].text, replace(fixes[0], also=tuple(fixes[1:]))) if fixes else None
+
+
 def write_results(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
     """Write the results of `IF(x)`: 1 where the condition is true, else 0."""
     call = of.call(node)

@@ -112,8 +112,8 @@ def advise_on_ambiguous_column(of: RefusedStatement, node: exp.Expr, one: Obstac
         name, end = re.escape(node.name), node.this.meta["end"] + 1
         found = re.search(rf"(?i)\bON\s+\(?\s*\"?{name}\Z", of.text[:end])
         return one.hint, None if found is None else Fix(f"USING ({node.name})", found.start(), end)
-    if join is not None and isinstance(same, exp.EQ) and same.this == same.expression:  # ON id = id
-        right = next((n for n in having if n.node == join.this), None)
+    if isinstance(same, exp.EQ) and same.this == same.expression and len(having) > 1:  # ON id = id
+        right = next((n for n in having if join is None or n.node == join.this), None)
         left, span = next((n for n in having if n is not right), None), of.outline.span(same)
         if right is not None and left is not None and span is not None:
             written = f"{left.alias}.{node.name} = {right.alias}.{node.name}"
@@ -278,3 +278,21 @@ def _counts_rows(node: exp.Column) -> bool:
     own = [c for c in calls if not any(fold(n.name) == fold(node.name) for n in find_nodes(c, exp.Column))]
     distinct = ("min", "max")
     return any(not c.find(exp.Distinct) and (function_name(c) or "").lower() not in distinct for c in own)
+
+
+def join_derived(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
+    """Join a subquery that has the unit on it, where JOIN has no condition."""
+    select, derived = node.find_ancestor(exp.Select), getattr(node, "this", None)
+    inner = derived.this if isinstance(derived, exp.Subquery) else None
+    named = [] if select is None else of.list_tables(select)
+    if not isinstance(inner, exp.Select) or node.args.get("on") or node.args.get("using") or len(named) != 1:
+        return None
+    block = of.outline.block(of.query.source.position(inner.expressions[0]))
+    around, unit = None if block is None else of.outline.parentheses(block), named[0].unit
+    if around is None or unit is None or fold(unit) not in map(fold, inner.named_selects):
+        return None
+    alias = re.compile(
+        r"(?i)\s+(?:AS\s+)?(?!WHERE\b|GROUP\b|ORDER\b|HAVING\b|LIMIT\b|JOIN\b)[A-Za-z_]\w*"
+    ).match(of.text, around[1])
+    end = around[1] if alias is None else alias.end()
+    return f"USING ({unit})", Fix(f" USING ({unit})", end, end)

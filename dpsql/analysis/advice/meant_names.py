@@ -57,7 +57,16 @@ def find_meant(of: RefusedStatement, node: exp.Column, named: list[FromTable]) -
         return f"EXTRACT({name.upper()} FROM {value})", Fix(
             f"EXTRACT({name.upper()} FROM {value})", *call[:2]
         )
+    declared = [
+        (each, kind)
+        for n in here
+        for each, kind in of.catalog.columns(n.table.name)
+        if each in n.table.domain
+    ]
     written, guess = _find_part_of_day(node, name, listed)
+    if not written:  # of several days, the one that has a declared range
+        written, guess = _find_part_of_day(node, name, declared)
+        guess = guess or f"{written} for {node.name}"
     if not written and name in ("age", "age_group", "agegroup", "age_band"):
         written, guess = _find_age(name, listed), "this year's age"
     sales = "" if written else _find_sales(node, name, listed)

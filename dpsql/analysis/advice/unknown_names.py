@@ -167,7 +167,8 @@ def _name_only_number(of: RefusedStatement, node: exp.Column, select: exp.Select
     if node.table or node.find_ancestor(exp.Order, exp.Having) is None or node.name.upper() == "ROWNUM":
         return None
     numbers = [i for i in select.expressions if any(aggregate_calls(i.unalias()))]
-    if not numbers and select.args.get("group") is not None and fold(node.name) in _COUNT_NAMES:
+    counts = not numbers or fold(node.name) == "count"  # HAVING COUNT > 5 beside an AVG
+    if counts and select.args.get("group") is not None and fold(node.name) in _COUNT_NAMES:
         at = node.this.meta.get("start")
         fix = (
             None
@@ -175,6 +176,11 @@ def _name_only_number(of: RefusedStatement, node: exp.Column, select: exp.Select
             else Fix("COUNT(*)", at, node.this.meta["end"] + 1, guess=f"COUNT(*) for {node.name}")
         )
         return "COUNT(*)", fix
+    keys = [
+        i.alias_or_name for i in select.expressions if fold(node.name) in fold(i.alias_or_name).split("_")
+    ]
+    if len(keys) == 1:
+        return rename_column(of, node, keys[0])
     if len(numbers) != 1 or isinstance(numbers[0], exp.Alias):
         return None
     span = of.outline.span(numbers[0])
@@ -417,6 +423,7 @@ def _use_unit(of: RefusedStatement, node: exp.Column, here: list[FromTable]) -> 
     """`COUNT(DISTINCT user_id)`, where the unit is called otherwise."""
     units = [n.unit for n in here if n.unit is not None]
     counted = isinstance(node.parent, exp.Distinct)
-    if not counted or len(set(units)) != 1 or "id" not in fold(node.name):
+    called = "id" in fold(node.name) or fold(node.name).rstrip("s") in ("user", "person", "people", "client")
+    if not counted or len(set(units)) != 1 or not called:
         return None
     return rename_column(of, node, units[0])

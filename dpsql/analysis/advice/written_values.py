@@ -187,6 +187,10 @@ def _compare_part(day: str, sign: str, text: str) -> str:
 def bound_month(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
     """Write a month that is an end of a range as its first day, or its last where the range ends."""
     fixes, tokens = list[Fix](), of.outline.tokens
+    years = r"(?i)\bBETWEEN\s+('(?:19|20)\d\d')\s+AND\s+('(?:19|20)\d\d')"
+    if (found := re.search(years, of.text)) is not None:
+        written = f"BETWEEN {found[1][:-1]}-01-01' AND {found[2][:-1]}-12-31'"
+        return written, Fix(written, *found.span(), guess=f"the whole of {found[2][1:-1]}")
     for i, token in enumerate(tokens):
         month = _read_month(token.text) if token.token_type == TokenType.STRING else None
         before = tokens[max(i - 1, 0)].text.upper()

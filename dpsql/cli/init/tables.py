@@ -240,21 +240,27 @@ def _check_unit_types(tables: list[DeclaredTable]) -> None:
     """Raise `click.UsageError` if a CSV file's column without a type leads to units of another type."""
     of = {fold_name(table.name): table for table in tables}
     kinds: dict[str, list[tuple[DeclaredTable, FoundColumn]]] = {}
+    said, flags = list[str](), list[str]()
     for table in tables:
         if isinstance(table.unit, Via):
             ends = ((table, table.unit.column), (of[fold_name(table.unit.parent)], table.unit.parent_column))
-            _check_one_type([found for end in ends for found in _columns_named(*end)])
+            _add_other_types([found for end in ends for found in _columns_named(*end)], said, flags)
         elif table.unit is not None:
             kinds.setdefault(table.unit_kind or "unit", []).extend(_columns_named(table, table.unit))
     for same in kinds.values():
-        _check_one_type(same)
+        _add_other_types(same, said, flags)
+    if said:
+        raise click.UsageError(f"{said[0]}\nHint: {' '.join(dict.fromkeys(flags))}")
 
 
 def _columns_named(table: DeclaredTable, name: str) -> list[tuple[DeclaredTable, FoundColumn]]:
     return [(table, column) for column in table.found.columns if column.name == name]
 
 
-def _check_one_type(columns: list[tuple[DeclaredTable, FoundColumn]]) -> None:
+def _add_other_types(
+    columns: list[tuple[DeclaredTable, FoundColumn]], said: list[str], flags: list[str]
+) -> None:
+    """Add what is wrong with columns of the same values and different types, and the flags that mend it."""
     from dpsql.policy import is_one_type
 
     known = [(t, c) for t, c in columns if c.physical is not None or c.name in t.kinds]
@@ -262,11 +268,11 @@ def _check_one_type(columns: list[tuple[DeclaredTable, FoundColumn]]) -> None:
         (first, own), kind = known[0], table.kind(column)
         expected = first.kind(own)
         if (table, column) not in known and kind and expected and not is_one_type(kind, expected):
-            raise click.UsageError(
+            said.append(
                 f"a CSV file has no types: {table.name}.{column.name} would be {kind}, but "
-                f"{first.name}.{own.name}, which has the same values, is {expected}\n"
-                f"Hint: --column {shlex.quote(f'{table.name}.{column.name}={expected}')}"
+                f"{first.name}.{own.name}, which has the same values, is {expected}"
             )
+            flags.append(f"--column {shlex.quote(f'{table.name}.{column.name}={expected}')}")
 
 
 def _declare_keys(tables: list[DeclaredTable]) -> None:

@@ -133,7 +133,19 @@ class UnitChoices:
             return _own_name_of(table, text)
         if parent is table:
             raise click.UsageError(f"{table.name} cannot lead to itself")
+        if not own and _column_of(table, theirs) is None and _column_of(parent, theirs) is not None:
+            raise self._say_what_leads(table, parent, theirs)
         return Via(_own_name_of(table, own or theirs), parent.name, _own_name_of(parent, theirs))
+
+    def _say_what_leads(self, table: Found, parent: Found, theirs: str) -> click.UsageError:
+        """Return the error of a flag that names the unit's column of a parent, not what leads there."""
+        shared = (c.name for c in table.columns if _column_of(parent, c.name) is not None)
+        hints = [f"--unit {table.name}={parent.name}.{name}" for name in shared]
+        hints = hints or [f"--unit {table.name}=COLUMN:{parent.name}.COLUMN"]
+        return click.UsageError(
+            f"{table.name} has no column {theirs}: say which of its columns leads to {parent.name}\n"
+            f"Hint: {' or '.join(hints)}"
+        )
 
     # -- what follows from keys
 

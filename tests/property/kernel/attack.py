@@ -14,7 +14,7 @@ from random import Random
 
 import duckdb
 
-from dpsql.kernel.check import Certificate, NotCertified
+from dpsql.kernel.check import Certificate, NotCertified, renew
 from dpsql.kernel.check import certify as certified
 from dpsql.kernel.facts import Facts
 from dpsql.kernel.tree import Query, Scan, duckdb_sql, walk
@@ -128,10 +128,10 @@ class Attack:
                     self.figures.unproved += 1
                     continue
                 claimed.append(whole)
-                claimed += self._edited(ground, made, edits)
+                claimed += self._edited(ground, made, whole, edits)
         self.figures.findings += hold(ground, claimed, self.rng, fills, self.figures)
 
-    def _edited(self, ground: Ground, made: Compiled, edits: int) -> list[Claimed]:
+    def _edited(self, ground: Ground, made: Compiled, whole: Claimed, edits: int) -> list[Claimed]:
         found, figures = list[Claimed](), self.figures
         for _ in range(edits):
             figures.edits += 1
@@ -146,6 +146,9 @@ class Attack:
                 figures.unbound += 1
                 continue
             claim = self._claim(ground, made, new.query, new.edits)
+            again = renew(whole.claim, new.query, ground.facts)  # of other constants alone
+            if again is not None and (claim is None or again != claim.claim):
+                raise AssertionError(f"renewed without a proof: {new.edits}\n{duckdb_sql(new.query)}")
             if claim is not None:
                 figures.accepted[new.edits[-1]] += 1
                 found.append(claim)

@@ -572,3 +572,17 @@ SELECT COUNT(DISTINCT user_id) FROM visits WHERE WIDTH_BUCKET(ms, 0, 130, 2001) 
 -- at: AGE
 -- hint: EXTRACT(EPOCH FROM b - a) > 86400
 SELECT COUNT(DISTINCT user_id) FROM visits WHERE AGE(TIMESTAMP '2025-01-01', CAST(day AS TIMESTAMP)) > INTERVAL 1 YEAR
+
+-- R6990 several numbers behind one comparison: a number is no condition
+-- error: a condition must be BOOLEAN, this is INTEGER
+-- at: 2025
+-- hint: YEAR(day) IN (2024, 2025)
+-- rewrite: SELECT COUNT(DISTINCT user_id) FROM visits WHERE YEAR(day) IN (2024, 2025)
+SELECT COUNT(DISTINCT user_id) FROM visits WHERE YEAR(day) = 2024 OR 2025
+
+-- R6991 a format of TO_CHAR in strftime, which would give it for each day
+-- error: a format of another function
+-- at: strftime
+-- hint: strftime(day, '%Y-%m')
+-- rewrite: SELECT strftime(day, '%Y-%m') AS m, COUNT(DISTINCT user_id) FROM visits GROUP BY m
+SELECT strftime(day, 'YYYY-MM') AS m, COUNT(DISTINCT user_id) FROM visits GROUP BY m

@@ -131,7 +131,7 @@ def test_it_has_noise_of_its_own_as_one_more_group(session: Session) -> None:
         ) == (plan.outside)
 
 
-CUT = "left out: groups of a person beyond 1: what is cut is not known (not in the range)"
+CUT = "left out: groups of a person beyond 1, what is cut is not known (not in the range)"
 """What an answer says of `groups = 1` of the policy."""
 
 

@@ -382,6 +382,25 @@ def test_a_link_between_tables_is_not_guessed_from_just_any_column(run: Run) -> 
     assert load("dpsql.toml").tables["trips"].unique == (("city",),)
 
 
+def test_a_flag_that_names_the_unit_of_a_parent_is_told_what_leads_there(run: Run) -> None:
+    Path("cards.csv").write_text("card,holder\n1,a\n")
+    Path("taps.csv").write_text("tap,card\n1,1\n")
+    done = run("init", "cards.csv", "taps.csv", "--unit", "holder", "--unit", "taps=cards.holder")
+    assert done.code == ExitCode.USAGE
+    assert "Hint: --unit taps=cards.card" in done.err
+    done = run("init", "cards.csv", "taps.csv", "--unit", "holder", "--unit", "taps=cards.card")
+    assert done.code == ExitCode.OK, done.err
+
+
+def test_all_columns_that_need_the_type_of_others_are_named_at_once(run: Run) -> None:
+    for name in ("one", "two"):
+        Path(f"{name}.csv").write_text("user_id,x\n1,1\n")
+    done = run("init", "visits.parquet", "one.csv", "two.csv", "--unit", "user_id")
+    hint = done.err.partition("Hint: ")[2].split()
+    assert done.code == ExitCode.USAGE
+    assert hint[:4] == ["--column", "one.user_id=INTEGER", "--column", "two.user_id=INTEGER"]
+
+
 def test_single_rows_are_never_called_by_another_units_word(run: Run) -> None:
     done = run(
         *("init", "visits.parquet", "people.csv", "--unit", "user_id", "--unit", "visits=ROW"),

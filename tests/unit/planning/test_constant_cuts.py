@@ -36,9 +36,9 @@ unique = [["user_id"]]
 rows_per_unit = 3
 bounds = { x = { from = 0, to = 9 } }
 """
-ROWS = "rows of a user beyond 3, as max_rows_contributed says: what is cut is not known"
-POLICYS = "rows of a user beyond 3: what is cut is not known"
-GROUPS = "groups of a user beyond 2, as max_groups_contributed says: what is cut is not known"
+ROWS = "rows of a user beyond 3, as max_rows_contributed says, what is cut is not known"
+POLICYS = "rows of a user beyond 3, what is cut is not known"
+GROUPS = "groups of a user beyond 2, as max_groups_contributed says, what is cut is not known"
 CUT = [
     ("max_rows_contributed = 3", "COUNT(*) FROM t", ROWS),
     ("max_rows_contributed = 3", "SUM(x), AVG(x), COUNT(*) FROM t", ROWS),
