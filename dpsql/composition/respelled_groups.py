@@ -140,7 +140,8 @@ def with_groups_of_windows(tree: exp.Query, provenance: Provenance) -> exp.Query
 def _merge(select: exp.Select, tree: exp.Query) -> None:
     """Put the rows of a subquery with windows in the place of the name by which DISTINCT reads it."""
     first, order = select.args.get("from_"), select.args.get("order")
-    items, within = [copy_tree(item.unalias()) for item in select.expressions], (exp.Query, exp.Star, exp.Window)
+    items = [copy_tree(item.unalias()) for item in select.expressions]
+    within = (exp.Query, exp.Star, exp.Window)
     if first is None or not all(i.alias_or_name for i in select.expressions) or list_given(select) - _AROUND:
         return
     if any(contains_aggregate(i) or any(isinstance(n, within) for n in walk_tree(i)) for i in items):
