@@ -31,7 +31,6 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from functools import cached_property
 from typing import Final, Self
 
 from dpsql.errors import InterfaceError, ProgrammingError
@@ -82,11 +81,8 @@ class ChargeLedger:
         self._caps = caps
         self._limits = LastCaps(caps)
         self._guard = guard
-
-    @cached_property
-    def streams(self) -> StreamsOfLedger:
+        self.streams = StreamsOfLedger(store, self._limits, guard, self._adopt_facts)
         """The streams of checks that outlive processes."""
-        return StreamsOfLedger(self._store, self._limits, self._guard, self._adopt_facts)
 
     def close(self) -> None:
         """Close the ledger's file."""
