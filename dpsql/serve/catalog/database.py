@@ -155,6 +155,7 @@ OWN_TABLE = "q:"
 _SETTINGS = {
     "TimeZone": "'UTC'",
     "integer_division": "true",
+    "error_on_division_by_zero": "true",
     "default_null_order": "'NULLS_LAST'",
     "scalar_subquery_error_on_multiple_rows": "true",
     "threads": "1",

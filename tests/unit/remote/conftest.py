@@ -13,6 +13,7 @@ import pytest
 
 from dpsql import remote as remote_session
 from dpsql.errors import Error, error_to_json
+from dpsql.lazy_dataclass import replace
 from dpsql.release import to_arrow
 from dpsql.remote import RemoteSession
 from dpsql.remote.outgoing_statement import SentText, error_of
@@ -64,12 +65,7 @@ class LocalWire:
             if sent.text.startswith("RESET dp_"):
                 name = sent.text.removeprefix("RESET dp_")
                 before = Session(self.session.database, "other").defaults
-                self.session.defaults = type(before)(
-                    **{
-                        each: getattr(before if each == name else self.session.defaults, each)
-                        for each in before.__dataclass_fields__
-                    }
-                )
+                self.session.defaults = replace(self.session.defaults, **{name: getattr(before, name)})
             elif sent.text == "SHOW timezone":
                 return Reply(columns=["TimeZone"], rows=[["UTC"]])
             else:
