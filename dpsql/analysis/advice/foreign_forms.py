@@ -371,12 +371,14 @@ def ask_for_null(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice 
     """Write IS NULL for the comparison with NULL by which no group is left."""
     for null in of.query.tree.find_all(exp.Null):
         whole = null.parent
-        span = None if whole is None else of.outline.span(of.original(whole.this))
+        if not isinstance(whole, (exp.In, exp.EQ, exp.NEQ)):
+            continue
+        span = of.outline.span(of.original(whole.this))
         listed = re.search(r"(?i),\s*NULL\b(?=\s*[,)])|(?<=\()\s*NULL\s*,\s*", of.text)
         if isinstance(whole, exp.In) and listed is not None:  # x NOT IN ('a', NULL) holds for no row
             return "leave NULL out", Fix("", *listed.span())
         found = None if span is None else re.compile(r"(?i)\s*(?:=|<>|!=)\s*NULL\b").match(of.text, span[1])
-        if found is not None and isinstance(whole, (exp.EQ, exp.NEQ)):
+        if found is not None and not isinstance(whole, exp.In):
             written = f" IS {'NOT ' * isinstance(whole, exp.NEQ)}NULL"
             return written.strip(), Fix(written, *found.span())
     return None

@@ -409,7 +409,7 @@ def test_what_noise_has_chosen_stays_out(session: Session) -> None:
 
 
 @pytest.mark.parametrize("column", ["land", "city"])
-@pytest.mark.sampled(2, rest="longer")
+@pytest.mark.sampled(3, rest="longer")
 def test_a_total_is_told_by_groups_of_all_values(session: Session, folder: Path, column: str) -> None:
     """7.5: a third of the cities are NULL, and nobody measured these rows."""
     found = release(session, paid(f"signups WHERE {ALL} GROUP BY {column}", f"{column}, COUNT(*) AS n"))

@@ -66,7 +66,7 @@ def query_of(text: str) -> Query:
         ("SELECT page, country, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY ROLLUP (page, country)", 3),
     ],
 )
-@pytest.mark.sampled(2, rest="longer")
+@pytest.mark.sampled(3, rest="longer")
 def test_each_release_is_analysed_once(session: Session, made: list[str], text: str, releases: int) -> None:
     session.planner.query(text, query_of(text), session.database.engines())
     part = Fraction(1, releases)

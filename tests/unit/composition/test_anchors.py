@@ -215,7 +215,7 @@ VALUES: dict[str, list[Known]] = {
 
 
 @pytest.mark.parametrize("condition", VALUES)
-@pytest.mark.sampled(2, rest="longer")
+@pytest.mark.sampled(3, rest="longer")
 def test_nothing_but_the_constant_depends_on_the_value(session: Session, condition: str) -> None:
     """The plan is made before it is known: rule, noise and candidates are the same, also for lists of any length."""
     sql = f"SELECT page, COUNT(DISTINCT user_id) AS n FROM visits WHERE {condition} GROUP BY page"

@@ -141,7 +141,7 @@ def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
 
 
 @pytest.mark.parametrize("sql", LIKE_SQL)
-@pytest.mark.sampled(2, rest="longer")
+@pytest.mark.sampled(3, rest="longer")
 def test_the_answer_is_that_of_sql_without_null(session: Session, sql: str) -> None:
     found = [tuple(row.values()) for row in session.run(sql).table.to_pylist()]
     with duckdb.connect() as con:

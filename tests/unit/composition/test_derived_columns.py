@@ -148,7 +148,7 @@ def test_a_ratio_has_no_interval_where_its_divisor_may_be_0(session: Session) ->
 @pytest.mark.parametrize(
     "rest", ["HAVING COUNT(DISTINCT u) BETWEEN 1 AND 1000000", "ORDER BY COUNT(DISTINCT u) DESC LIMIT 3"]
 )
-@pytest.mark.sampled(2, rest="longer")
+@pytest.mark.sampled(3, rest="longer")
 def test_undeclared_groups_that_noise_selects_are_answered(
     session: Session, tmp_path: Path, rest: str
 ) -> None:

@@ -100,7 +100,7 @@ def test_small_averages_and_negative_differences_are_of_groups(
         "SELECT k, 1000/SUM(s) AS r FROM profits WHERE k <> 'e' GROUP BY k",
     ],
 )
-@pytest.mark.sampled(2, rest="longer")
+@pytest.mark.sampled(3, rest="longer")
 def test_negative_sums_are_of_groups(statement: str, small: NearlyExact) -> None:
     small.agrees(statement)
 
@@ -229,7 +229,7 @@ def test_limits_count_no_group_without_rows(rest: str, small: NearlyExact) -> No
         "SELECT k, SUM(y) / AVG(y) FROM t GROUP BY k",
     ],
 )
-@pytest.mark.sampled(2, rest="longer")
+@pytest.mark.sampled(3, rest="longer")
 def test_nothing_else_drops_a_row_or_says_so(statement: str, small: NearlyExact) -> None:
     found = small.rows(statement)
     assert len(found) == (1 if "SUM(n)" in statement else 3)
@@ -246,7 +246,7 @@ def test_nothing_else_drops_a_row_or_says_so(statement: str, small: NearlyExact)
         "AVG(CASE WHEN x > 1 THEN 1 WHEN x IS NULL THEN NULL ELSE 0 END)",
     ],
 )
-@pytest.mark.sampled(2, rest="longer")
+@pytest.mark.sampled(3, rest="longer")
 def test_a_quotient_by_a_count_that_rounds_to_0_is_null(quotient: str, small: NearlyExact) -> None:
     statement = f"SELECT k, {quotient} AS q FROM t WHERE k <> 'c' GROUP BY k"
     meant = [(k, None if q == float("inf") else q) for k, q in small.meant(statement)]

@@ -178,7 +178,7 @@ def test_joined_groups_are_groups_of_the_rows_of_both(session: Session, sql: str
 
 
 @pytest.mark.parametrize("joined", NOT_JOINED)
-@pytest.mark.sampled(2, rest="longer")
+@pytest.mark.sampled(3, rest="longer")
 def test_groups_that_are_joined_otherwise_are_as_before(session: Session, joined: str) -> None:
     try:
         prepared = session.prepare(f"SELECT COUNT(*) AS n FROM {joined}")

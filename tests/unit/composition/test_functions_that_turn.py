@@ -33,7 +33,7 @@ def asked(tmp_path_factory: pytest.TempPathFactory) -> NearlyExact:
         "ABS(ROUND(COUNT(*) - 1000, 1))",
     ],
 )
-@pytest.mark.sampled(2, rest="longer")
+@pytest.mark.sampled(3, rest="longer")
 def test_the_value_at_which_a_function_turns_is_covered(asked: NearlyExact, value: str) -> None:
     (row,) = asked.private.execute(f"SELECT {value} AS y FROM t").release.table.to_pylist()
     assert row["y_low"] == pytest.approx(0, abs=1e-6)

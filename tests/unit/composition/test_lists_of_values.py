@@ -107,7 +107,7 @@ def test_values_of_many_units_are_those_of_sql(session: Session, sql: str) -> No
         ("SELECT place, QUANTILE_CONT(cost, [0.5]) FROM visits WHERE place = 'north' GROUP BY place", [50]),
     ],
 )
-@pytest.mark.sampled(2, rest="longer")
+@pytest.mark.sampled(3, rest="longer")
 def test_lists_of_largest_groups_and_of_quantiles(session: Session, sql: str, meant: list[object]) -> None:
     (row,) = session.run(sql).table.to_pylist()
     found = next(value for value in row.values() if isinstance(value, list))

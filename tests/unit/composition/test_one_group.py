@@ -42,7 +42,7 @@ def session(tmp_path: Path) -> Iterator[Session]:
         ("ROW_NUMBER() OVER (ORDER BY COUNT(DISTINCT user_id)) <= 3", 1),
     ],
 )
-@pytest.mark.sampled(2, rest="longer")
+@pytest.mark.sampled(3, rest="longer")
 def test_a_condition_on_the_one_row_decides_whether_it_is_shown(
     session: Session, condition: str, rows: int
 ) -> None:
@@ -54,7 +54,7 @@ def test_a_condition_on_the_one_row_decides_whether_it_is_shown(
 @pytest.mark.parametrize(
     "condition", ["ROW_NUMBER() OVER (PARTITION BY user_id) = 1", "SUM(ms) OVER () > 5", "FALSE"]
 )
-@pytest.mark.sampled(2, rest="longer")
+@pytest.mark.sampled(3, rest="longer")
 def test_what_sql_refuses_of_the_one_row_is_refused(session: Session, condition: str) -> None:
     with pytest.raises(QueryRefused):
         session.run(f"SELECT COUNT(DISTINCT user_id) AS n FROM visits QUALIFY {condition}")

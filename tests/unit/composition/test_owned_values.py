@@ -46,7 +46,7 @@ def count(folder: Path, rows: str, statement: str) -> int:
 
 
 @pytest.mark.parametrize("statement", STATEMENTS)
-@pytest.mark.sampled(2, rest="longer")
+@pytest.mark.sampled(3, rest="longer")
 def test_the_number_is_that_of_sql_if_the_declaration_is_true(tmp_path: Path, statement: str) -> None:
     with duckdb.cursor() as raw:
         raw.execute(f"CREATE TEMP TABLE events AS {TRUE}")

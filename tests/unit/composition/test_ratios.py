@@ -75,7 +75,7 @@ def test_a_part_of_a_whole_lies_between_0_and_1(session: Session, ratio: str) ->
 
 
 @pytest.mark.parametrize("ratio", OTHER)
-@pytest.mark.sampled(2, rest="longer")
+@pytest.mark.sampled(3, rest="longer")
 def test_other_ratios_are_as_they_are(session: Session, ratio: str) -> None:
     assert min(answers(session, ratio)) < 0 or max(answers(session, ratio)) > 1
 

@@ -228,7 +228,7 @@ def test_a_total_of_indicators_counts_groups(session: Session) -> None:
         ("GROUP BY visit)", "GROUP BY visit, page)"),
     ],
 )
-@pytest.mark.sampled(2, rest="longer")
+@pytest.mark.sampled(3, rest="longer")
 def test_other_totals_are_not_read_so(session: Session, old: str, new: str) -> None:
     query = of_type(parse(TOTAL.replace(old, new)), Query)
     try:

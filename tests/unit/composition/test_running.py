@@ -212,7 +212,7 @@ def test_a_sum_over_a_cap_is_refused_and_nothing_is_charged(
 
 
 @pytest.mark.parametrize("broken", [1, 2, 3])
-@pytest.mark.sampled(2, rest="longer")
+@pytest.mark.sampled(3, rest="longer")
 def test_one_that_fails_fails_all(
     session: Session, made_of: Callable[..., str], monkeypatch: pytest.MonkeyPatch, broken: int
 ) -> None:
@@ -279,7 +279,7 @@ def test_releases_meet_public_tables(session: Session, made_of: Callable[..., st
         "SELECT * FROM r0, duckdb_settings()",
     ],
 )
-@pytest.mark.sampled(2, rest="longer")
+@pytest.mark.sampled(3, rest="longer")
 def test_private_tables_are_not_read_by_the_outer_query(
     session: Session, made_of: Callable[..., str], outer: str
 ) -> None:

@@ -79,7 +79,7 @@ def check_rows(session: Session, sql: str, off: float) -> None:
     ],
 )
 @pytest.mark.parametrize("tiles", [3, *(pytest.param(n, marks=pytest.mark.longer) for n in (2, 10))])
-@pytest.mark.sampled(2, rest="longer")
+@pytest.mark.sampled(3, rest="longer")
 def test_equal_rows_are_divided_so_that_buckets_have_one_size(session: Session, by: str, tiles: int) -> None:
     """Each income is that of some 55 rows, each day that of 20; a cell of the grid has three at most."""
     check_rows(session, SIZES.format(tiles, by), 3)

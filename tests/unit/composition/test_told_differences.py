@@ -55,7 +55,7 @@ def test_other_quantiles_say_nothing_of_it(asked: NearlyExact, call: str) -> Non
         ("kind, COUNT(*) IS NULL AS z", []),
     ],
 )
-@pytest.mark.sampled(2, rest="longer")
+@pytest.mark.sampled(3, rest="longer")
 def test_a_sum_that_is_tested_for_null_is_told(asked: NearlyExact, items: str, told: list[str]) -> None:
     notes = asked.notes(f"SELECT {items} FROM stays GROUP BY kind")
     assert [note for note in notes if note == SUM] == told

@@ -68,7 +68,7 @@ def test_a_price_over_a_cap_runs_no_release(
 
 
 @pytest.mark.parametrize("broken", [1, 2, 3])
-@pytest.mark.sampled(2, rest="longer")
+@pytest.mark.sampled(3, rest="longer")
 def test_where_one_release_fails_all_stay_charged(
     session: Session, monkeypatch: pytest.MonkeyPatch, broken: int
 ) -> None:

@@ -360,7 +360,7 @@ def listed(counts: Counts) -> list[str]:
 
 
 @pytest.mark.parametrize("name", ["integers", "texts", "with NULL"])
-@pytest.mark.sampled(2, rest="longer")
+@pytest.mark.sampled(3, rest="longer")
 def test_largest_groups_are_those_of_the_query(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, given: Given
 ) -> None:

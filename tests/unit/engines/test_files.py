@@ -72,7 +72,7 @@ rename = { "Betrag (€)" = "amount" }
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "windows-1252", "utf-16", "iso-8859-15"])
-@pytest.mark.sampled(2, rest="longer")
+@pytest.mark.sampled(3, rest="longer")
 def test_a_csv_file_as_it_comes_is_read_as_it_is_meant(write: Write, tmp_path: Path, encoding: str) -> None:
     (tmp_path / "messy.csv").write_bytes(MESSY.encode(encoding))
     policy = write(MESSY_TABLE.replace("ENCODING", encoding))

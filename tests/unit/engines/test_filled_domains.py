@@ -293,7 +293,7 @@ def test_what_fails_or_is_not_there_is_counted_as_certified(
     [duckdb.OutOfMemoryException("77"), duckdb.FatalException("77"), MemoryError("77"), ValueError("77")],
     ids=lambda error: type(error).__name__,
 )
-@pytest.mark.sampled(2, rest="longer")
+@pytest.mark.sampled(3, rest="longer")
 def test_no_error_of_a_text_is_one_of_the_statement(
     error: Exception, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

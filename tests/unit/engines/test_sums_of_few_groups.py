@@ -26,7 +26,7 @@ VISITS = "SELECT i AS user_id, 'page ' || i % 3 AS page, (i % 5)::DOUBLE AS cost
 
 
 @pytest.mark.parametrize("number", ["SUM(cost)", "AVG(cost)", "COUNT(*)", "SUM(cost), COUNT(*)"])
-@pytest.mark.sampled(2, rest="longer")
+@pytest.mark.sampled(3, rest="longer")
 def test_sums_of_undeclared_groups_are_answered(tmp_path: Path, number: str) -> None:
     with open_world(tmp_path, POLICY, visits=VISITS) as session:
         text = (

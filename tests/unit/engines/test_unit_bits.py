@@ -247,7 +247,7 @@ def test_units_of_a_parent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seen
         "SELECT k, COUNT(DISTINCT x, contribution_bounds_per_group => (0, 3)) AS n FROM t GROUP BY k",
     ],
 )
-@pytest.mark.sampled(2, rest="longer")
+@pytest.mark.sampled(3, rest="longer")
 def test_other_numbers(text: str, tmp_path: Path, seen: Seen) -> None:
     write_rows(tmp_path / "t.parquet", rows_of(range(9)))
     with opened(tmp_path) as session:
@@ -493,7 +493,7 @@ def test_facts_are_those_of_one_version(tmp_path: Path, monkeypatch: pytest.Monk
 
 
 @pytest.mark.parametrize("when", ["before the text", "after the text", "after the facts"])
-@pytest.mark.sampled(2, rest="longer")
+@pytest.mark.sampled(3, rest="longer")
 def test_a_file_that_is_replaced_ends_the_statement(
     when: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

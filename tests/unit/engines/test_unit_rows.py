@@ -232,7 +232,7 @@ def test_all_fixtures(every: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 
 @pytest.mark.parametrize("source", ["t.csv", "own"])
-@pytest.mark.sampled(2, rest="longer")
+@pytest.mark.sampled(3, rest="longer")
 def test_sources_of_other_kinds(
     source: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seen: Seen
 ) -> None:
@@ -337,7 +337,7 @@ def test_rows_are_counted_once_and_units_listed_again_for_less(
 
 
 @pytest.mark.parametrize("selected", [SELECTED[i] for i in (3, 5, 6)])
-@pytest.mark.sampled(2, rest="longer")
+@pytest.mark.sampled(3, rest="longer")
 def test_where_many_would_be_listed_sizes_are_kept_and_shares_are_those_of_the_query(
     selected: str, session: Session, monkeypatch: pytest.MonkeyPatch, seen: Seen
 ) -> None:
@@ -376,7 +376,7 @@ def test_facts_of_other_rows_change_numbers(session: Session, monkeypatch: pytes
 
 
 @pytest.mark.parametrize("when", ["before the facts", "after the facts", "before the text", "after the text"])
-@pytest.mark.sampled(2, rest="longer")
+@pytest.mark.sampled(3, rest="longer")
 def test_a_file_that_is_replaced_ends_the_statement(
     when: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -493,7 +493,7 @@ ERRORS = (
 
 
 @pytest.mark.parametrize("what", [(UnweightedText, "count"), (RowFacts, "count"), (UnweightedText, "of")])
-@pytest.mark.sampled(2, rest="longer")
+@pytest.mark.sampled(3, rest="longer")
 def test_a_text_that_fails_is_no_failure(
     what: tuple[type, str], session: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -103,7 +103,7 @@ def keeps_moments(most: int, fine: int, degree: int) -> bool:
 
 
 @pytest.mark.parametrize("most", range(1, 6))
-@pytest.mark.sampled(2, rest="longer")
+@pytest.mark.sampled(3, rest="longer")
 def test_a_sum_of_shares_moves_as_is_claimed_and_lacks_less_than_a_part_of_a_step_a_row(most: int) -> None:
     assert keeps_the_sum(most, 1)
     assert keeps_the_sum(most, 16)

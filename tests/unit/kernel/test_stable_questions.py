@@ -78,7 +78,7 @@ OF_UNKNOWN_GROUPS = [each for each in QUESTIONS if isinstance(each, StableTop) a
     ("question", "changes"),
     [*((each, PUBLIC) for each in QUESTIONS), *((each, UNKNOWN) for each in OF_UNKNOWN_GROUPS)],
 )
-@pytest.mark.sampled(2, rest="longer")
+@pytest.mark.sampled(3, rest="longer")
 def test_all_databases_of_three_groups(question: Any, changes: UnitChanges, c: int) -> None:
     asked = cache(lambda numbers: answers(question, numbers, c, changes))
     different, moved, stable = 0, 0, 0

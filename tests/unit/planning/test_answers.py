@@ -125,7 +125,7 @@ def test_the_lowest(session: Session) -> None:
 
 
 @pytest.mark.parametrize("mechanism", ["AUTO", "NOISY_TOP_K", "NOISY_MAX", "EXPONENTIAL"])
-@pytest.mark.sampled(2, rest="longer")
+@pytest.mark.sampled(3, rest="longer")
 def test_argmax(session: Session, mechanism: str) -> None:
     for shown, expected in (("page", ("a",)), (f"page, {N} AS n", ("a", 50)), (f"page, {M} AS m", ("a", 25))):
         rows, release = ask(
@@ -168,7 +168,7 @@ def test_the_quote_of_one_sequence(session: Session) -> None:
 
 
 @pytest.mark.parametrize("mechanism", ["SPARSE_VECTOR", "ADAPTIVE_SPARSE_VECTOR"])
-@pytest.mark.sampled(2, rest="longer")
+@pytest.mark.sampled(3, rest="longer")
 def test_above_threshold_sorted_by_count(session: Session, mechanism: str) -> None:
     options = f"mechanism = {mechanism}"
     rest = f"page, {N} AS n FROM visits GROUP BY page"
@@ -184,7 +184,7 @@ def test_above_threshold_sorted_by_count(session: Session, mechanism: str) -> No
 
 
 @pytest.mark.parametrize("mechanism", ["AUTO", "HYBRID_TOP_K", "BOX"])
-@pytest.mark.sampled(2, rest="longer")
+@pytest.mark.sampled(3, rest="longer")
 def test_the_largest_above_a_threshold(session: Session, mechanism: str) -> None:
     options = f"mechanism = {mechanism}"
     rest = f"page, {N} AS n FROM visits GROUP BY page"

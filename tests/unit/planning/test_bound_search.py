@@ -75,7 +75,7 @@ def rows_of(session: Session) -> list[tuple[int, str, int]]:
 
 
 @pytest.mark.parametrize("grouped", [False, True])
-@pytest.mark.sampled(2, rest="longer")
+@pytest.mark.sampled(3, rest="longer")
 def test_the_scores_of_each_bound(session: Session, grouped: bool) -> None:
     """By how much units exceed a bound: in groups also the rows in none (d), and absolute values of rows."""
     group = " GROUP BY region" if grouped else ""

@@ -70,7 +70,7 @@ def said(session: Session, text: str) -> str:
         ((CLOSE, CLOSER), [], "3/20", "more or less might change the answer"),
     ],
 )
-@pytest.mark.sampled(2, rest="longer")
+@pytest.mark.sampled(3, rest="longer")
 def test_the_first_stable_answer_is_shown(
     session: Session, selects: tuple[str, ...], shown: list[dict[str, str]], charged: str, which: str
 ) -> None:

@@ -230,7 +230,7 @@ def test_several_sums_of_undeclared_keys_are_settled_within_their_cost(session: 
 
 
 @pytest.mark.parametrize("options", ["epsilon = 0.1", "epsilon = 0.1, noise = LAPLACE"])
-@pytest.mark.sampled(2, rest="longer")
+@pytest.mark.sampled(3, rest="longer")
 def test_the_noise_that_runs_is_the_one_predicted(session: Session, options: str) -> None:
     found = prepared(session, SITES, options)
     exact = exact_of(found.counting.count()).n[0]

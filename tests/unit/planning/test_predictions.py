@@ -254,7 +254,7 @@ def test_laplace_noise_on_every_group_answers_a_selection_where_it_errs_less(ses
 
 
 @pytest.mark.parametrize(("intervals", "holds"), [("", True), (", intervals = SINGLE", False)])
-@pytest.mark.sampled(2, rest="longer")
+@pytest.mark.sampled(3, rest="longer")
 def test_intervals_of_rows_that_laplace_noise_selects_cover_all_of_them(
     session: Session, monkeypatch: pytest.MonkeyPatch, intervals: str, holds: bool
 ) -> None:

@@ -73,7 +73,7 @@ def script(request: pytest.FixtureRequest) -> Iterator[list[tuple[str, Any]]]:
 
 
 @pytest.mark.parametrize("door", [by_http, by_mcp])
-@pytest.mark.sampled(2, rest="longer")
+@pytest.mark.sampled(3, rest="longer")
 def test_programs_get_equal_rows(script: list[tuple[str, Any]], door: Any) -> None:
     for (text, here), there in zip(script, door(), strict=True):
         named = [{name: row[name] for name in own} for row, own in zip(there, here, strict=True)]
@@ -81,7 +81,7 @@ def test_programs_get_equal_rows(script: list[tuple[str, Any]], door: Any) -> No
 
 
 @pytest.mark.parametrize("extended", [False, True], ids=["simple", "extended"])
-@pytest.mark.sampled(2, rest="longer")
+@pytest.mark.sampled(3, rest="longer")
 def test_the_wire_sends_equal_rows(script: list[tuple[str, Any]], *, extended: bool) -> None:
     for (text, here), there in zip(script, by_wire(extended=extended), strict=True):
         shown = [tuple(None if cell is None else _text(cell) for cell in row.values()) for row in here]

@@ -101,7 +101,7 @@ def test_a_plan_is_the_analysts_neither_by_its_price_nor_by_its_rows(service: Se
         (COUNT + " ", ()),
     ],
 )
-@pytest.mark.sampled(2, rest="longer")
+@pytest.mark.sampled(3, rest="longer")
 def test_another_text_or_value_has_another_plan(
     service: Service, text: str, values: tuple[object, ...]
 ) -> None:

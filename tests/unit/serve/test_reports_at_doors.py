@@ -37,7 +37,7 @@ def without_times(rows: list[dict[str, Any]]) -> str:
 
 
 @pytest.mark.parametrize("door", [by_http, by_mcp])
-@pytest.mark.sampled(2, rest="longer")
+@pytest.mark.sampled(3, rest="longer")
 def test_programs_get_equal_rows(expected: list[Rows], door: Any) -> None:
     assert [row["statement"] for row in expected[3]] == [1] * len(expected[2]) + [2]
     for text, here, there in zip(SCRIPT, expected, door(), strict=True):
@@ -48,7 +48,7 @@ def test_programs_get_equal_rows(expected: list[Rows], door: Any) -> None:
 
 
 @pytest.mark.parametrize("extended", [False, True], ids=["simple", "extended"])
-@pytest.mark.sampled(2, rest="longer")
+@pytest.mark.sampled(3, rest="longer")
 def test_the_wire_sends_equal_rows(expected: list[Rows], *, extended: bool) -> None:
     for text, here, there in zip(SCRIPT, expected, by_wire(extended=extended), strict=True):
         shown = [tuple(None if cell is None else _text(cell) for cell in row.values()) for row in here]

@@ -230,14 +230,14 @@ def test_the_script_does_what_it_says(expected: list[Rows]) -> None:
 
 
 @pytest.mark.parametrize("door", [by_http, by_mcp, by_remote_session])
-@pytest.mark.sampled(2, rest="longer")
+@pytest.mark.sampled(3, rest="longer")
 def test_programs_get_equal_rows(expected: list[Rows], door: Any) -> None:
     for text, here, there in zip(SCRIPT, expected, door(), strict=True):
         assert json.dumps(there) == json.dumps(here), text
 
 
 @pytest.mark.parametrize("extended", [False, True], ids=["simple", "extended"])
-@pytest.mark.sampled(2, rest="longer")
+@pytest.mark.sampled(3, rest="longer")
 def test_the_wire_sends_equal_rows(expected: list[Rows], *, extended: bool) -> None:
     for text, here, there in zip(SCRIPT, expected, by_wire(extended=extended), strict=True):
         shown = [tuple(None if cell is None else _text(cell) for cell in row.values()) for row in here]
