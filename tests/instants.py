@@ -166,6 +166,11 @@ def check_repairs(
     counted = f"SELECT COUNT(*) FROM {NAIVE} WHERE "
     with pytest.raises(QueryRefused) as caught:
         session.run(counted + refused)
-    assert caught.value.hint == hint
+    offered, told, condition = (caught.value.hint or "").partition(" -- the same if ")
+    if told:  # a statement, where the offset can be left out of the text
+        assert condition == "times are of that zone"
+        assert rounded(session, offered) == exact(plain, counted + repaired[0])
+    else:
+        assert offered == hint
     for one in repaired:
         assert rounded(session, counted + one) == exact(plain, counted + one) != [(0,)]
