@@ -120,17 +120,17 @@ class DerivedErrors:
         if isinstance(term, CallTerm) and term.op == "round":
             return self._rounded(term, row)
         if isinstance(term, CallTerm) and term.op == "cut":
-            return self._cut(term, row)
+            return self._cut(term, row, value)
         ratio = self.hidden.ratio(term, row)
         if ratio is not None:
             return self._ratio(*ratio)
         return self._smooth(term, row)
 
-    def _cut(self, term: CallTerm, row: int) -> Interval:
+    def _cut(self, term: CallTerm, row: int, value: float | None) -> Interval:
         """Return the interval of a value that is cut to one: all of that where it has none itself."""
         least, most = in_order(*(self.hidden.end(end, row) for end in term.args[1:]))
         try:
-            deviation, low, high = self._interval(term.args[0], row)
+            deviation, low, high = self._interval(term.args[0], row, value)
         except NoIntervalError:
             if least is None or most is None:
                 raise
