@@ -152,7 +152,6 @@ WHOLE = [
     "region, SUM(ratio) AS s FROM orders GROUP BY 1",
     "SUM(debt) AS s FROM orders",
     "AVG(amount) AS a FROM orders",
-    "SUM(ratio) AS s, COUNT(ratio) AS n FROM orders",  # as AVG(ratio) is computed
     "STDDEV(amount) AS a FROM orders",
     "SUM(amount * 2) AS s FROM orders",
     "SUM(amount, contribution_bounds_per_row => (0, 100)) AS s FROM orders",
