@@ -147,11 +147,11 @@ class _Finder(PublicRows):
                 self.known = replace(self.known, columns=known)
         if found:
 
-            def named(part: Expr) -> Expr:
-                return found.get(part) or map_parts(part, named)
+            def put_names(part: Expr) -> Expr:
+                return found.get(part) or map_parts(part, put_names)
 
-            self.nodes = [named(node) for node in self.nodes]
-            conditions = tuple(replace(c, expr=named(c.expr)) for c in self.known.conditions)
+            self.nodes = [put_names(node) for node in self.nodes]
+            conditions = tuple(replace(c, expr=put_names(c.expr)) for c in self.known.conditions)
             self.known = replace(self.known, conditions=conditions)
 
     def _find_reached(self, same: Mapping[str, Expr]) -> list[Expr]:

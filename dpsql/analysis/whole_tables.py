@@ -316,7 +316,7 @@ def _list_joined(policy: Policy, tree: exp.Expr) -> list[str]:
     tables = {fold(node.alias_or_name): t for node, t in declared if names.count(fold(node.name)) == 1}
     for join in joins:
         conditions = list_conjuncts(join.args.get("on"))
-        for name in (join.args.get("using") or ()) if len(declared) == len(joins) + 1 == 1 + 1 else ():
+        for name in (join.args.get("using") or ()) if len(joins) == 1 and len(declared) == 2 else ():
             sides = (exp.column(name.copy(), table=node.alias_or_name) for node, _ in declared)
             conditions.append(exp.EQ(**dict(zip(("this", "expression"), sides, strict=True))))
         for one, other in list_equated_columns(conditions):

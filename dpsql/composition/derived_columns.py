@@ -118,7 +118,7 @@ class DerivedErrors:
             leaf = self.hidden.leaf(term, row) if value is None else self.hidden.form(term, row, value)
             return self._linear(leaf)
         if isinstance(term, CallTerm) and term.op == "round":
-            return self._rounded(term, row)
+            return self._round(term, row)
         if isinstance(term, CallTerm) and term.op == "cut":
             return self._cut(term, row, value)
         ratio = self.hidden.ratio(term, row)
@@ -127,7 +127,11 @@ class DerivedErrors:
         return self._smooth(term, row)
 
     def _cut(self, term: CallTerm, row: int, value: float | None) -> Interval:
-        """Return the interval of a value that is cut to one: all of that where it has none itself."""
+        """Return the interval of a value that is cut to one: all of that where it has none itself.
+
+        It is around the value that is shown, so that a number beyond an end, perhaps by noise alone, is not
+        said to be that end for sure.
+        """
         least, most = in_order(*(self.hidden.end(end, row) for end in term.args[1:]))
         try:
             deviation, low, high = self._interval(term.args[0], row, value)
@@ -182,7 +186,7 @@ class DerivedErrors:
             low, high = low + ends[0], high + ends[1]
         return (low, high) if math.isfinite(low) and math.isfinite(high) else (-math.inf, math.inf)
 
-    def _rounded(self, term: CallTerm, row: int) -> Interval:
+    def _round(self, term: CallTerm, row: int) -> Interval:
         """Return the deviation of x for ROUND(x, digits), and the interval of x with its ends rounded."""
         digits = round(self.hidden.scalar(term.args[1], row))
         deviation, low, high = self._interval(term.args[0], row)

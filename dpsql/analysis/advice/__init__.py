@@ -181,8 +181,6 @@ _ADVICE: tuple[tuple[str, Callable[[RefusedStatement, exp.Expr, Obstacle], Advic
     (" is not among the functions allowed", misplaced_parts.move_numbers_to_having),
     (" is not allowed in this form", misplaced_parts.move_numbers_to_having),
     ("time_bucket is not allowed with (VARCHAR", suggested_changes.write_interval),
-    ("& is not allowed with (", foreign_forms.join_by_words),
-    ("| is not allowed with (", foreign_forms.join_by_words),
     (" is not allowed with (", suggested_changes.advise_on_date_part),
     (" is not allowed with (", suggested_changes.write_part_out),
     ("date_bin is not among the functions", suggested_changes.write_interval),

@@ -9,7 +9,7 @@ from dataclasses import replace
 from sqlglot import exp
 from sqlglot.tokenizer_core import TokenType
 
-from dpsql.analysis.advice.refused_statement import Advice, RefusedStatement, replace_forms
+from dpsql.analysis.advice.refused_statement import Advice, RefusedStatement, change_all, replace_forms
 from dpsql.errors import Fix, Obstacle
 from dpsql.lazy_pattern import lazy_pattern
 from dpsql.policy import fold
@@ -230,7 +230,7 @@ def quote_date(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | 
     if not found or not {"DATE", "TIMESTAMP"} & {*one.message.split()}:
         return None
     fixes = [Fix(f"DATE '{m[0].replace('/', '-')}'", *m.span()) for m in found]
-    return fixes[0].text, Fix(fixes[0].text, fixes[0].start, fixes[0].end, also=tuple(fixes[1:]))
+    return change_all(fixes)
 
 
 def count_instead(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
@@ -251,17 +251,6 @@ def list_shares(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice |
         return None
     written = f"QUANTILE_CONT({call[2][0]}, [{', '.join(shares)}])"
     return written, Fix(written, call[0], call[1])
-
-
-def join_by_words(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
-    """Write AND and OR for the & and | between comparisons."""
-    whole, words = of.original(node), {TokenType.AMP: "AND", TokenType.PIPE: "OR"}
-    compared = isinstance(whole.parent, exp.Predicate) or any(
-        isinstance(n, exp.Predicate) for n in whole.walk()
-    )
-    signs = [t for t in of.outline.tokens if t.token_type in words] if compared else []
-    fixes = [Fix(words[t.token_type], t.start, t.end + 1) for t in signs]
-    return (fixes[0].text, replace(fixes[0], also=tuple(fixes[1:]))) if fixes else None
 
 
 def write_results(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
@@ -330,7 +319,7 @@ def list_comparisons(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Adv
     span = of.outline.span(written) if isinstance(written, exp.Literal) and not fixes else None
     if span is not None and (one.hint or "").endswith(of.text[slice(*span)]):  # x LIKE '%a%' OR '%b%'
         return one.hint, Fix(one.hint or "", *span)
-    return (fixes[0].text, replace(fixes[0], also=tuple(fixes[1:]))) if fixes else None
+    return change_all(fixes)
 
 
 def separate_keys(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:

@@ -10,7 +10,7 @@ from sqlglot import exp
 from sqlglot.tokenizer_core import TokenType
 
 from dpsql.analysis.advice.alike_functions import find_alike
-from dpsql.analysis.advice.refused_statement import Advice, RefusedStatement
+from dpsql.analysis.advice.refused_statement import Advice, RefusedStatement, change_all
 from dpsql.analysis.compiler import function_name
 from dpsql.errors import Fix, Obstacle
 from dpsql.lazy_pattern import lazy_pattern
@@ -122,7 +122,7 @@ def choose_part(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice |
         Fix(f"split_part({m[1]}, {int(m[3] or m[4]) + (m[2] or '').upper().startswith('OFF')})", *m.span())
         for m in found
     ]
-    return (fixes[0].text, replace(fixes[0], also=tuple(fixes[1:]))) if fixes else None
+    return change_all(fixes)
 
 
 SHORT_PARTS = {"mon": "month", "mm": "month", "yr": "year", "yyyy": "year", "yy": "year", "dd": "day"}
@@ -293,15 +293,16 @@ def round_number(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice 
 
 def join_conditions(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
     """Write AND and OR for the & and | of pandas between conditions."""
-    whole = of.original(node)
-    if "(BOOLEAN, BOOLEAN" not in one.message and not (
-        isinstance(whole, (exp.LT, exp.LTE, exp.GT, exp.GTE, exp.EQ, exp.NEQ))
-        and any(isinstance(each, (exp.BitwiseAnd, exp.BitwiseOr)) for each in whole.find_all(exp.Binary))
-    ):
+    whole, signs = of.original(node), {TokenType.AMP: "AND", TokenType.PIPE: "OR"}
+    joins = isinstance(whole, (*_SIGNS, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.EQ, exp.NEQ))
+    compares = isinstance(whole.parent, exp.Predicate) or whole.find(exp.Predicate) is not None
+    if "(BOOLEAN, BOOLEAN" not in one.message and not (joins and compares and whole.find(*_SIGNS)):
         return None
-    signs = [t for t in of.outline.tokens if t.text in ("&", "|")]
-    fixes = [Fix("AND" if t.text == "&" else "OR", t.start, t.end + 1) for t in signs]
-    return (fixes[0].text, replace(fixes[0], also=tuple(fixes[1:]))) if fixes else None
+    tokens = [t for t in of.outline.tokens if t.token_type in signs]
+    return change_all([Fix(signs[t.token_type], t.start, t.end + 1) for t in tokens])
+
+
+_SIGNS = (exp.BitwiseAnd, exp.BitwiseOr)
 
 
 def count_different_rows(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:

@@ -187,8 +187,7 @@ def add_unit(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | No
         return None
     clause, named = block.clause(TokenType.GROUP_BY), of.list_tables(select)
     unit = next(((n.alias, n.unit, n.table) for n in named if n.unit is not None), None)
-    items = [select.expressions[int(k.name) - 1].unalias() if k.is_int else k for k in node.expressions]
-    keys = [key for key in items if isinstance(key, exp.Column) and _names_rows(of, key)]
+    keys = [key for key in _list_columns(select, node) if _names_rows(of, key)]
     if clause is None or block.from_ is None or unit is None or len(keys) != 1 or select.is_star:
         return None
     alias, column, table = unit
@@ -208,8 +207,7 @@ def take_public_values(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> A
     select, block = node.find_ancestor(exp.Select), of.outline.block(of.query.source.position(node))
     if not isinstance(node, exp.Group) or select is None or block is None or block.from_ is None:
         return None
-    items = [select.expressions[int(k.name) - 1].unalias() if k.is_int else k for k in node.expressions]
-    keys = [key for key in items if isinstance(key, exp.Column) and f" {key.name} " in one.message]
+    keys = [key for key in _list_columns(select, node) if f" {key.name} " in one.message]
     public = [table for table in of.policy.tables.values() if table.public]
     for key in keys:
         found = [(t, c) for t in public for c in of.columns(t) if fold(c) == fold(key.name)]
@@ -220,6 +218,12 @@ def take_public_values(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> A
             asks = f"only the rows with a {column} of {table.name}"
             return f"WHERE {condition}", replace(add_row_condition(of.text, block, condition), asks=asks)
     return None
+
+
+def _list_columns(select: exp.Select, group: exp.Group) -> list[exp.Column]:
+    """Return the keys of GROUP BY that are columns, also where it has their numbers."""
+    items = [select.expressions[int(k.name) - 1].unalias() if k.is_int else k for k in group.expressions]
+    return [item for item in items if isinstance(item, exp.Column)]
 
 
 def _names_rows(of: RefusedStatement, key: exp.Column) -> bool:

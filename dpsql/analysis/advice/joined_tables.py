@@ -13,6 +13,7 @@ from dpsql.analysis.advice.refused_statement import Advice, FromTable, RefusedSt
 from dpsql.analysis.aggregate_functions import aggregate_calls
 from dpsql.analysis.compiler import function_name, list_conjuncts
 from dpsql.errors import Fix, Obstacle
+from dpsql.kernel.tree import literal_sql, quote
 from dpsql.language import find_nodes, replace_name, walk_tree
 from dpsql.policy import Table, TableDomain, UnitColumn, fold
 
@@ -258,15 +259,15 @@ def _has_value(of: RefusedStatement, table: Table, node: exp.Column) -> bool:
     column = next((name for name in of.columns(table) if fold(name) == fold(node.name)), None)
     if column is None or not table.public or not isinstance(other, exp.Literal):
         return False
-    text = other.name.replace("'", "''")
-    return of.catalog.count(f'SELECT 1 FROM "{table.name}" WHERE "{column}" = \'{text}\' LIMIT 1') > 0
+    condition = f"{quote(column)} = {literal_sql(other.name)}"
+    return of.catalog.count(f"SELECT 1 FROM {quote(table.name)} WHERE {condition} LIMIT 1") > 0
 
 
 def _has_row_each(table: Table, join: str) -> bool:
     """Return whether a joined table adds no rows: it is public, has one row a unit, or is joined by a key."""
     unit = table.unit.column if isinstance(table.unit, UnitColumn) else None
     by_key = any(fold(key) in re.findall(r"\w+", fold(join)) for key in table.key_columns)
-    return table.public or by_key or any([fold(c) for c in key] == [fold(unit or "")] for key in table.unique)
+    return table.public or by_key or table.is_key(unit or "")
 
 
 def _counts_rows(node: exp.Column) -> bool:

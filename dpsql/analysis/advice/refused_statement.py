@@ -135,6 +135,11 @@ class RefusedStatement:
         return tuple(name for name, _ in self.catalog.columns(table.name))
 
 
+def change_all(fixes: list[Fix]) -> Advice | None:
+    """Return the advice to make all of several changes, of which the hint shows the first; None for none."""
+    return (fixes[0].text, replace(fixes[0], also=tuple(fixes[1:]))) if fixes else None
+
+
 def add_clause(text: str, at: int, clause: str) -> Fix:
     """Return the fix that adds a clause at a place, with blanks around it."""
     before = "" if at and text[at - 1].isspace() else " "

@@ -10,7 +10,7 @@ from datetime import date, datetime, timedelta
 from sqlglot import exp
 from sqlglot.tokenizer_core import Token, TokenType
 
-from dpsql.analysis.advice.refused_statement import Advice, RefusedStatement
+from dpsql.analysis.advice.refused_statement import Advice, RefusedStatement, change_all
 from dpsql.errors import Fix, Obstacle
 
 _CLOCKS = {
@@ -98,7 +98,7 @@ def advise_on_number(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Adv
     ]
     if hours and re.search(r"(?i)\bHOUR\b", of.text):  # HOUR(at) >= '18:00'
         fixes = [Fix(str(int(t.text.partition(":")[0])), t.start, t.end + 1) for t in hours]
-        return fixes[0].text, replace(fixes[0], also=tuple(fixes[1:]))
+        return change_all(fixes)
     whole = one.message.endswith("INT") or one.message.endswith("INTEGER")
     if token is not None and whole and re.fullmatch(r"\d{4}-\d\d-\d\d", token.text):
         return token.text[:4], Fix(
@@ -200,7 +200,7 @@ def bound_month(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice |
             )
             day = (month + timedelta(days=31)).replace(day=1) - timedelta(days=1) if ends else month
             fixes.append(Fix(f"'{day}'", token.start, token.end + 1))
-    return (fixes[0].text, replace(fixes[0], also=tuple(fixes[1:]))) if fixes else None
+    return change_all(fixes)
 
 
 def take_last_day(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:

@@ -190,7 +190,7 @@ def _is_truth(node: IsTruth, at: Around) -> Value:
 
 
 @rule(InList, Between)
-def _compared(node: InList | Between, at: Around) -> Value:
+def _comparison(node: InList | Between, at: Around) -> Value:
     others = node.items if isinstance(node, InList) else (node.low, node.high)
     comparable([derive(part, at) for part in (node.operand, *others)], node, at)
     return TRUTH
