@@ -6,6 +6,7 @@ import os
 import sys
 import threading
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any
 
 import duckdb
@@ -143,7 +144,11 @@ def test_no_cursor_can_change_a_setting(connections: dict[str, duckdb.DuckDBPyCo
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere a priority is the whole process's")
 def test_the_threads_of_a_database_in_the_background_give_way() -> None:
     def priorities() -> dict[str, int]:
-        return {each: os.getpriority(os.PRIO_PROCESS, int(each)) for each in os.listdir("/proc/self/task")}
+        found = dict[str, int]()
+        for thread in os.listdir("/proc/self/task"):
+            with suppress(ProcessLookupError):  # one of an earlier test has ended meanwhile
+                found[thread] = os.getpriority(os.PRIO_PROCESS, int(thread))
+        return found
 
     before = priorities()
     with duckdb_settings.connect(background=True) as connection:
