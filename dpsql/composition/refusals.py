@@ -169,7 +169,8 @@ class Amounts:
             elif offered:
                 hint = None if name == "epsilon" else _CHOICE.sub("", one.hint or "") or None
                 left = f"{one.message}, and nothing is left of the budget's {name}"
-                one = replace(one, message=left, hint=hint, fix=None)
+                first, rest = (one.others or ((hint, None),))[0], one.others[1:]
+                one = replace(one, message=left, hint=first[0], fix=first[1], others=rest)
         return one
 
 

@@ -309,6 +309,8 @@ _ADVICE: tuple[tuple[str, Callable[[RefusedStatement, exp.Expr, Obstacle], Advic
     (" needs a public domain", group_keys.add_unit),
     (" are not declared: say in how many groups ", group_keys.add_unit),
     (" are not declared: say in how many groups ", group_keys.take_public_values),
+    (" needs a public domain", group_keys.say_which_days),
+    (" are not declared: say in how many groups ", group_keys.say_which_days),
     ("a threshold selects groups and needs a GROUP BY", group_keys.group_by_items),
     ("HAVING needs a GROUP BY", group_keys.group_by_items),
     ("ORDER BY and LIMIT select groups and need a GROUP BY", group_keys.group_by_items),
@@ -384,6 +386,8 @@ def advise(of: RefusedStatement, refused: QueryRefused) -> None:
         refused.obstacles = (replace(one, message=f"{one.message}, in the view {view[1]}", hint=hint),)
         return
     given = [found for words, advice in _ADVICE if words in one.message and (found := advice(of, node, one))]
+    if one.fix is not None and given and given[0][1] is not None and given[0][1].guess:
+        given.insert(0, (one.hint, one.fix))  # it asks the same
     changes = [fix if one.unknown != "column" else _change_all_uses(of, node, fix) for _, fix, *_ in given]
     others = tuple(
         (found[0], fix) for found, fix in [*zip(given, changes, strict=True)][1:] if fix is not None

@@ -112,6 +112,8 @@ LINEAR = {
     "JOIN (SELECT g, COUNT(*) AS n FROM t WHERE h = 'b' GROUP BY g) AS b USING (g)",
     "a group of groups": f"SELECT g > 6 AS late, SUM(n) AS c FROM {BLOCK} GROUP BY g > 6",
     "a union": f"SELECT n AS c FROM {BLOCK} UNION ALL SELECT COUNT(*) FROM t",
+    "a union of quotients": "SELECT g, SUM(x) / COUNT(*) AS c FROM t GROUP BY ROLLUP (g)",
+    "a union with a sum": f"SELECT SUM(n) / 7 AS c FROM {BLOCK} UNION ALL SELECT SUM(x) / COUNT(*) FROM t",
     "a constant of a public table": f"SELECT n * size AS c FROM {BLOCK} JOIN names USING (g)",
     "a case of a key": f"SELECT SUM(CASE WHEN g = 1 THEN n ELSE 0 END) AS c FROM {BLOCK}",
     "a common table expression": f"WITH s AS (SELECT n + 1 AS m, g FROM {BLOCK}) SELECT m - 3 AS c FROM s",
