@@ -51,7 +51,7 @@ from dpsql.kernel.tree import (
 )
 from dpsql.kernel.tree import Column as TreeColumn
 from dpsql.kernel.tree.relations import in_range
-from dpsql.language import StatementText, copy_tree, find_nodes
+from dpsql.language import StatementText, copy_tree, find_nodes, list_terms
 from dpsql.lazy_dataclass import dataclass, replace
 from dpsql.policy import Policy, Table, fold
 from dpsql.types import BIGINT, BOOLEAN, DOUBLE, INTEGER, NULL, TIMESTAMPTZ, SqlType
@@ -396,8 +396,7 @@ def read_select_distinct(item: exp.Expr, ctes: tuple[Cte, ...]) -> SelectDistinc
 
 def is_grouped_by(block: exp.Select, alias: str, name: str) -> bool:
     """Return whether a block groups by a column of one of its items."""
-    group = block.args.get("group")
-    for node in [] if group is None else group.expressions:
+    for node in list_terms(block):
         place = read_whole_number(node)
         key = block.expressions[place - 1].unalias() if place and place <= len(block.expressions) else node
         own = isinstance(key, exp.Column) and (not key.table or fold(key.table) == fold(alias))

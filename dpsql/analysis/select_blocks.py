@@ -27,7 +27,6 @@ from dpsql.analysis.compiler import (
     check_arguments,
     compile_order_term,
     function_name,
-    list_conjuncts,
     list_order_terms,
     read_whole_number,
 )
@@ -43,7 +42,7 @@ from dpsql.errors import with_article
 from dpsql.kernel.tree import Binary, Constant, Derived, Expr, OrderTerm, Paren, Select
 from dpsql.kernel.tree import columns as columns_of
 from dpsql.kernel.tree import items as items_of
-from dpsql.language import MARK, StatementText, copy_tree, find_nodes, title_of, walk_tree
+from dpsql.language import MARK, StatementText, copy_tree, find_nodes, list_conjuncts, title_of, walk_tree
 from dpsql.policy import fold
 from dpsql.types import INTEGER
 

@@ -18,7 +18,7 @@ from dpsql.analysis.compiler import read_whole_number
 from dpsql.analysis.statement_shapes import Provenance
 from dpsql.composition.found_values import find_speakers, list_found_values, with_titles
 from dpsql.errors import QueryRefused
-from dpsql.language import Clause, Clauses, Query, copy_tree, find_nodes, list_given
+from dpsql.language import Clause, Clauses, Query, copy_tree, find_nodes, list_given, list_terms
 from dpsql.policy import fold
 
 _READ = {"expressions", "from_", "joins", "where", "with_", "kind", "order", "limit", "offset"}
@@ -57,7 +57,7 @@ def _read_different_rows(root: exp.Expr, of: Provenance) -> tuple[exp.Column, bo
         ]
         if sorted(keys) != sorted(values):
             return None
-    sorted_by = root.args["order"].expressions if root.args.get("order") else ()
+    sorted_by = list_terms(root, "order")
     if not all(_value_of(each.this, root) in values or _is_all(each) for each in sorted_by):
         return None
     return find_speakers(root, of, ctes)
@@ -106,7 +106,7 @@ def _write_different_rows(
     for name in ("with_", "order", "limit", "offset"):
         part = root.args.get(name)
         made.set(name, copy_tree(part) if part else None)
-    for each in made.args["order"].expressions if made.args.get("order") else ():
+    for each in list_terms(made, "order"):
         if not _is_all(each):
             each.set("this", exp.Literal.number(values.index(_value_of(each.this, root)) + 1))
     return made

@@ -31,10 +31,15 @@ from dpsql.language import (
     Clauses,
     Options,
     Query,
+    copy_rows,
     copy_tree,
     find_nodes,
     list_given,
+    make_presence,
+    make_select,
     name_query,
+    read_clause,
+    set_where,
     title_of,
 )
 
@@ -130,16 +135,9 @@ def list_found_values(
     names = ["k"] if len(values) == 1 else [f"k{i}" for i in range(len(values))]
     items = [exp.alias_(copy_tree(v), k, quoted=True) for v, k in zip(values, names, strict=True)]
     counted = exp.Select(expressions=[*items, exp.alias_(count, "n", quoted=True)])
-    where = select.args.get("where")
-    kept = [] if where is None else [copy_tree(where.this)]
+    copy_rows(select, counted)
     if len(values) == 1 and not nulls:
-        kept.append(exp.Not(this=exp.Is(this=copy_tree(values[0]), expression=exp.Null())))
-    for name in ("from_", "joins"):
-        part = select.args.get(name)
-        made = [copy_tree(each) for each in part] if isinstance(part, list) else part and copy_tree(part)
-        counted.set(name, made or None)
-    if kept:
-        counted.set("where", exp.Where(this=exp.and_(*kept, copy=False)))
+        set_where(counted, read_clause(counted), make_presence(values[0]))
     places: list[exp.Expr] = [exp.Literal.number(i + 1) for i in range(len(values))]
     counted.set("group", exp.Group(expressions=places if len(values) > 1 else [copy_tree(values[0])]))
     mechanism = "LAPLACE" if declared else None
@@ -147,7 +145,6 @@ def list_found_values(
     inner[position] = Clauses(
         Options(max_groups_contributed=most or 1, mechanism=mechanism), has_options=True
     )
-    outer = exp.Select(expressions=[exp.column(name, quoted=True) for name in names])
     least = exp.Literal.number(1)
     words = [word_of(value) for value in values]
     least.meta[FOUND] = words[0] if len(words) == 1 else f"row of {', '.join(words)}"
@@ -155,10 +152,8 @@ def list_found_values(
         least.meta[ABSENT] = (
             f"NOT IN: rows without {with_article(words[0])} are left out; with one, SQL's NOT IN is empty"
         )
-    outer.set("from_", exp.From(this=name_query(counted, "s")))
-    outer.set("where", exp.Where(this=exp.GTE(this=exp.column("n", quoted=True), expression=least)))
-    outer.meta["select"] = -1
-    return outer
+    enough = exp.GTE(this=exp.column("n", quoted=True), expression=least)
+    return make_select([exp.column(name, quoted=True) for name in names], name_query(counted, "s"), enough)
 
 
 def with_titles(listed: exp.Select, of: exp.Select) -> exp.Select:

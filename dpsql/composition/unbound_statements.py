@@ -12,7 +12,7 @@ from sqlglot.tokenizer_core import TokenType
 from dpsql.analysis.aggregate_functions import aggregate_name
 from dpsql.engines import UnboundQuery
 from dpsql.errors import Fix, QueryRefused
-from dpsql.language import Outline, Query, walk_tree
+from dpsql.language import Outline, Query, read_clause, walk_tree
 from dpsql.lazy_pattern import lazy_pattern
 from dpsql.policy import fold
 
@@ -164,8 +164,8 @@ def _compared_with_all(query: Query) -> QueryRefused:
     """Return the refusal of an aggregate in WHERE over released rows: it is a subquery over all of them."""
     said, tree = "WHERE has no aggregates: it reads one row at a time", query.tree
     select = tree if isinstance(tree, exp.Select) else None
-    where = select.args.get("where") if select is not None else None
-    calls = [] if where is None else [n for n in walk_tree(where.this) if aggregate_name(n) is not None]
+    where = read_clause(select) if select is not None else None
+    calls = [] if where is None else [n for n in walk_tree(where) if aggregate_name(n) is not None]
     first = select.args["from_"].this if select is not None and len(calls) == 1 else None
     span = Outline.of(query.source.text).span(calls[0]) if isinstance(first, exp.Table) else None
     if span is None or first is None:

@@ -15,7 +15,7 @@
 
 ``statement`` has the types, errors with a position in the text, and those about reports;
 ``stream_statements`` has those of streams and of exact answers, ``all_statements`` all of them;
-``syntax_trees`` searches and copies the parser's trees;
+``syntax_trees`` searches and copies the parser's trees, ``select_parts`` reads and writes their clauses;
 ``duckdb_dialect`` is DuckDB's dialect of the parser. ``text_outline`` says where words, calls and clauses of
 a text stand, and ``repair`` changes a text that does not parse, by ``mistaken_forms``;
 ``other_dialects`` reads it as these.
@@ -32,6 +32,16 @@ from dpsql.language.parameters import (
     write_parameters,
 )
 from dpsql.language.parse import list_titles, name_columns, parse
+from dpsql.language.select_parts import (
+    copy_rows,
+    list_conjuncts,
+    list_from_items,
+    list_terms,
+    make_presence,
+    make_select,
+    read_clause,
+    set_where,
+)
 from dpsql.language.statement import (
     CUTS,
     AboveThreshold,
