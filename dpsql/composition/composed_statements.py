@@ -49,7 +49,7 @@ from dpsql.composition.prepared import (
 )
 from dpsql.composition.release_words import total_guarantee
 from dpsql.composition.statement_parts import Parts
-from dpsql.composition.unbound_statements import refuse_unbound
+from dpsql.composition.unbound_statements import refuse_failing, refuse_unbound
 from dpsql.engines import UnboundQuery
 from dpsql.engines.schema_database import SchemaDatabase
 from dpsql.kernel.loss import Charge
@@ -105,8 +105,6 @@ def compose(
             each for sql in (text, *(v.sql for v in values)) for each in database.list_conversions(types, sql)
         ]
         if made:
-            from dpsql.composition.tried_conversions import refuse_failing  # noqa: PLC0415  it is rare
-
             refuse_failing(query, made, database, plans)
         return found
 

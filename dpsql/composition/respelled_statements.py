@@ -8,8 +8,8 @@ from sqlglot import exp
 
 from dpsql.analysis.compiler import function_name, read_whole_number
 from dpsql.analysis.statement_shapes import Provenance
-from dpsql.composition.different_rows import with_different_rows
 from dpsql.composition.equivalent_blocks import with_counts
+from dpsql.composition.found_values import with_different_rows
 from dpsql.composition.lists_of_values import with_lists
 from dpsql.language import Query, copy_tree, fill_form, find_nodes, keep_title, make_presence, walk_tree
 from dpsql.lazy_dataclass import replace
