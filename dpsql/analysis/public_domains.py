@@ -15,7 +15,7 @@ from typing import NamedTuple
 import sqlglot
 from sqlglot import exp
 
-from dpsql.analysis.compiled_relation import Cte, Relation, RelationColumn, find_cte
+from dpsql.analysis.compiled_relation import CELL, Cte, Relation, find_cte
 from dpsql.analysis.compiler import StatementCompiler, function_name, read_whole_number
 from dpsql.analysis.facts_of_values import bounds_of_column
 from dpsql.analysis.schema_catalog import Catalog
@@ -298,7 +298,7 @@ def compile_domain_table(
         )
     query = Select((Item(TreeColumn("", "v"), "c0"),), Derived(domain.query, "d"))
     bounds = bounds_of_column(catalog, table, *found)
-    column = RelationColumn(found[0], found[1], domain=domain, bounds=bounds)
+    column = Typed(CELL, found[1], name=found[0], domain=domain, bounds=bounds)
     return Relation(query, (column,), None, frozenset({frozenset({0})}))
 
 
@@ -371,7 +371,9 @@ def compile_declared_values(
     if rows.owner is None or column.domain is None or column.unit.held:
         return None
     query = Select((Item(TreeColumn("", "v"), "c0"),), Derived(column.domain.without_null().query, "d"))
-    only = RelationColumn(found.name, column.type, domain=column.domain.without_null(), bounds=column.bounds)
+    only = Typed(
+        CELL, column.type, name=found.name, domain=column.domain.without_null(), bounds=column.bounds
+    )
     return Relation(query, (only,), None, frozenset({frozenset({0})}))
 
 

@@ -12,16 +12,7 @@ from sqlglot import exp
 from dpsql.analysis.aggregate_functions import contains_aggregate
 from dpsql.analysis.block_groups import compile_groups
 from dpsql.analysis.casts import make_canonical
-from dpsql.analysis.compiled_relation import (
-    Block,
-    Cte,
-    From,
-    Item,
-    Relation,
-    RelationColumn,
-    Scope,
-    select_list,
-)
+from dpsql.analysis.compiled_relation import Block, Cte, From, Item, Relation, Scope, list_value, select_list
 from dpsql.analysis.compiler import (
     StatementCompiler,
     check_arguments,
@@ -305,7 +296,7 @@ def _project(
     facts: Names,
 ) -> Relation:
     columns = tuple(
-        RelationColumn.of(
+        list_value(
             i.name,
             v,
             fact=source.owner is not None and is_fact(v, facts),

@@ -71,7 +71,10 @@ def separate(
     no WITH. Of a block that the analysis refuses, what it refuses stays in the plain block.
     """
     select = query.tree
-    if not isinstance(select, exp.Select) or not _aggregates(select):
+    if not isinstance(select, exp.Select) or not (
+        select.args.get("group") is not None
+        or any(is_measure(node) for item in select.expressions for node in nodes(item))
+    ):
         return query, None
     select = cut_ratios(read_as_counts(select, policy, catalog, query.options))
     names = None
@@ -92,13 +95,6 @@ def separate(
     existing |= any(limits_places(each, measures) for each in readers)
     existing |= counted and any(map(divides, plainly))
     return _BlockSplit(query, select, names, columns, clauses, tuple(readers), existing, analysed).separated()
-
-
-def _aggregates(select: exp.Select) -> bool:
-    """Return whether a SELECT aggregates rows."""
-    return select.args.get("group") is not None or any(
-        is_measure(node) for item in select.expressions for node in nodes(item)
-    )
 
 
 def _names(select: exp.Select, provenance: Provenance) -> BlockNames:

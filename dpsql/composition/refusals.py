@@ -252,11 +252,10 @@ def offer_statements(
     refused.obstacles = with_beside(text, refused, offering)
     refused.obstacles = with_own_hints(text, refused, offering)
 
-    def read_words(question: str) -> tuple[str, str] | None:
-
+    def read_question(question: str) -> tuple[str, str] | None:
         return read_words(question, planner.policy, planner.database.engines().schema_database)
 
-    offer, accepted = rewrite(text, refused, offering, read_words), None
+    offer, accepted = rewrite(text, refused, offering, read_question), None
     if offer is not None:
         refused.rewrite, refused.obstacles, accepted = offer
     if refused.rewrite is None:  # else the changes were tried together

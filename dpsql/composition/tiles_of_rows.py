@@ -26,9 +26,10 @@ from sqlglot import exp
 
 from dpsql.analysis.aggregate_functions import contains_aggregate
 from dpsql.analysis.call_rules import MOST_BUCKETS, TIE, TIES
-from dpsql.analysis.compiled_relation import Cte, RelationColumn
+from dpsql.analysis.compiled_relation import Cte
 from dpsql.analysis.compiler import find_cte, function_name, read_item, read_whole_number
 from dpsql.analysis.statement_shapes import Provenance
+from dpsql.analysis.typed_expression import Typed
 from dpsql.composition.found_values import list_ctes_of
 from dpsql.errors import QueryRefused
 from dpsql.language import (
@@ -101,7 +102,7 @@ def _cut(
     """Put comparisons with cut points in the place of the calls of a block, if all can be cut."""
     taken = {fold(node.name) for node in find_nodes(tree, exp.Identifier)}
     names = list(islice((n for i in count() if (n := f"cuts{i}") not in taken), len(tiles)))
-    columns, numbers = list[tuple[RelationColumn, Ends | None]](), list[exp.Expr]()
+    columns, numbers = list[tuple[Typed, Ends | None]](), list[exp.Expr]()
     for tile, name in zip(tiles, names, strict=True):
         try:
             rows = _select_rows(select, [exp.alias_(copy_tree(tile.term.this), name)])
@@ -189,7 +190,7 @@ def _bucket(tile: _Tile, name: str, *, nulls: bool) -> exp.Expr:
     return exp.Case(ifs=branches, default=exp.Literal.number(tile.buckets))
 
 
-def _describe(tile: _Tile, column: RelationColumn) -> str:
+def _describe(tile: _Tile, column: Typed) -> str:
     """Return what the answer says of buckets."""
     said = f"{tile.name}: NTILE's buckets are between cut points that are released first"
     said += "; ranges are of the rows between"
@@ -247,9 +248,7 @@ def _list_telling(select: exp.Select, unit: exp.Column, policy: Policy) -> list[
     return [key if contains_aggregate(item) else item for key, item in keys]
 
 
-def _number_of(
-    tile: _Tile, column: RelationColumn, telling: list[exp.Expr]
-) -> tuple[exp.Expr, Ends | None] | None:
+def _number_of(tile: _Tile, column: Typed, telling: list[exp.Expr]) -> tuple[exp.Expr, Ends | None] | None:
     """Return a number in the order of the rows, and its ends where they follow from those of days.
 
     Rows with one value differ by a hash. None of values that are no numbers, days or times.

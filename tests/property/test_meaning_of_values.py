@@ -180,8 +180,8 @@ MUTANTS = (
             (
                 "composition.respelled_statements",
                 "write_pair_statistics",
-                "for each in (p, q)",
-                "for each in (p,)",
+                "[make_presence(p), make_presence(q)]",
+                "[make_presence(p)]",
             ),
         ),
         statement="SELECT REGR_COUNT(days, item_id) AS n FROM rental",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, TypeAlias
 
 import duckdb
 import pyarrow as pa
@@ -17,7 +17,7 @@ from dpsql.errors import QueryRefused
 from dpsql.policy import load
 from dpsql.session import Session
 
-Rows = str | pa.Table | dict[str, Any]
+Rows: TypeAlias = "str | pa.Table | dict[str, Any]"
 """The rows of a table: a SELECT, a table of Arrow, or lists of values by column."""
 
 
@@ -46,7 +46,7 @@ def open_world(folder: Path, policy: str, **tables: Rows) -> Iterator[Session]:
         yield session
 
 
-def world_fixture(policy: str, scope: Literal["module", "function"] = "module", **tables: Rows) -> Any:
+def world_fixture(policy: str, scope: Any = "module", **tables: Rows) -> Any:
     """Return a fixture: a session on a world of the module, or of each test."""
 
     @pytest.fixture(scope=scope)
