@@ -292,7 +292,7 @@ def _read_dplyr(text: str) -> _Question | None:
             asked.keys = plain
         elif name in ("summarise", "summarize"):
             named = [part.partition("=") for part in parts if part not in plain and part[:1] != "."]
-            asked.numbers += [(_read_formula(value.strip()), key.strip()) for key, _, value in named]
+            asked.numbers += [(_replace_all(value.strip(), _FORMULA), key.strip()) for key, _, value in named]
         elif name in ("count", "tally"):
             asked.keys, asked.numbers = plain or asked.keys, [("COUNT(*)", "n")]
             asked.order = "n DESC" if "sort" in call[2] else asked.order
@@ -398,10 +398,6 @@ _CONDITION = {
     r"~\s*|!(?=[\w(])": "NOT ",
     r'"': "'",
 }
-
-
-def _read_formula(text: str) -> str:
-    return _replace_all(text, _FORMULA)
 
 
 def _read_condition(text: str, table: str) -> str:

@@ -39,10 +39,10 @@ from dpsql.analysis.advice import (
 )
 from dpsql.analysis.advice.refused_statement import Advice, FromTable, RefusedStatement, add_clause
 from dpsql.analysis.aggregate_functions import aggregate_name
-from dpsql.analysis.compiler import function_name, list_conjuncts
+from dpsql.analysis.compiler import function_name
 from dpsql.analysis.scalar_functions import find_nearest_function
 from dpsql.errors import Fix, Obstacle, QueryRefused
-from dpsql.language import BlockText, find_nodes, replace_name, walk_tree
+from dpsql.language import BlockText, find_nodes, list_conjuncts, replace_name, walk_tree
 from dpsql.policy import fold
 
 __all__ = ["RefusedStatement", "advise"]

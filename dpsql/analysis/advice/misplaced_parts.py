@@ -11,9 +11,8 @@ from sqlglot.tokenizer_core import TokenType
 from dpsql.analysis.advice.listed_rows import split_options
 from dpsql.analysis.advice.refused_statement import Advice, RefusedStatement, add_clause
 from dpsql.analysis.aggregate_functions import aggregate_calls, aggregate_name
-from dpsql.analysis.compiler import list_conjuncts
 from dpsql.errors import Fix, Obstacle
-from dpsql.language import find_nodes, walk_tree
+from dpsql.language import find_nodes, list_conjuncts, walk_tree
 from dpsql.policy import fold
 
 
