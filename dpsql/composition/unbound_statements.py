@@ -10,6 +10,7 @@ from sqlglot import exp
 from sqlglot.tokenizer_core import TokenType
 
 from dpsql.analysis.aggregate_functions import aggregate_name
+from dpsql.composition.tried_conversions import refuse_added_text
 from dpsql.engines import UnboundQuery
 from dpsql.errors import Fix, QueryRefused
 from dpsql.language import Outline, Query, walk_tree
@@ -35,6 +36,8 @@ def refuse_unbound(query: Query, problem: UnboundQuery) -> QueryRefused:
         return query.source.refuse(said, at, *_find_meant(query, name, at), unknown=what)
     if (found := _TYPES.search(problem.message)) is not None:
         return _refuse_types(query, *found.groups())
+    if 'for the function call "+(' in problem.message:
+        return refuse_added_text(query)
     if (found := _GROUPED.search(problem.message)) is not None:
         said = f"{found[1]} is neither grouped nor aggregated"
         return query.source.refuse(
@@ -120,6 +123,8 @@ def _last(query: Query, name: str) -> int | None:
 
 def _refuse_types(query: Query, name: str, given: str) -> QueryRefused:
     """Return the refusal of a function that has no form for the types that it is given."""
+    if name == "+" and "VARCHAR" in given:
+        return refuse_added_text(query)
     types = given.replace("STRING_LITERAL", "VARCHAR").replace("INTEGER_LITERAL", "INTEGER")
     said = f"{name} is not allowed with ({types}): released numbers are DOUBLE"
     words = ("extract", "date_part", "datepart") if name == "date_part" else (name,)
