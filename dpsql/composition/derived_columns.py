@@ -351,10 +351,7 @@ def _find_least(
         grids = dict(zip(cut, (g.ravel() for g in np.meshgrid(*axes, indexing="ij")), strict=True))
         size = steps ** len(cut)
         leaves = [centre + grids.get(place, np.zeros(size)) for place, centre in enumerate(centres)]
-        try:
-            values = sign * np.asarray(f(leaves), dtype=np.float64)
-        except NoIntervalError:  # so near to each other rounded values are one
-            break
+        values = sign * np.asarray(f(leaves), dtype=np.float64)
         values = np.where(np.isfinite(values), values, np.inf)
         at = int(np.argmin(values))
         if values[at] < least:

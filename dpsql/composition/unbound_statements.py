@@ -49,6 +49,8 @@ def refuse_unbound(query: Query, problem: UnboundQuery) -> QueryRefused:
         return query.source.refuse(said, at, *_find_meant(query, name, at), unknown=what)
     if (found := _TYPES.search(problem.message)) is not None:
         return _refuse_types(query, *found.groups())
+    if 'for the function call "+(' in problem.message:
+        return _refuse_added_text(query)
     if (found := _GROUPED.search(problem.message)) is not None:
         said = f"{found[1]} is neither grouped nor aggregated"
         return query.source.refuse(
@@ -134,6 +136,8 @@ def _last(query: Query, name: str) -> int | None:
 
 def _refuse_types(query: Query, name: str, given: str) -> QueryRefused:
     """Return the refusal of a function that has no form for the types that it is given."""
+    if name == "+" and "VARCHAR" in given:
+        return _refuse_added_text(query)
     types = given.replace("STRING_LITERAL", "VARCHAR").replace("INTEGER_LITERAL", "INTEGER")
     said = f"{name} is not allowed with ({types}): released numbers are DOUBLE"
     words = ("extract", "date_part", "datepart") if name == "date_part" else (name,)
@@ -285,6 +289,8 @@ def _refuse(query: Query, made: TextConversion) -> QueryRefused:
     if made.text is not None:
         texts = find_nodes(tree, exp.Literal)
         text = next((n for n in texts if n.args.get("is_string") and str(n.this) == made.text), None)
+        if text is not None and isinstance(text.parent, exp.Add):
+            return _refuse_added_text(query)
         return source.refuse(f"this text is not a valid {made.type}", text, f"CAST(NULL AS {made.type})")
     said = f"a text of {made.column} may not be a valid {made.type}"
     if made.type == "strptime":
@@ -322,6 +328,34 @@ def _refuse(query: Query, made: TextConversion) -> QueryRefused:
         )
     written = f"TRY_CAST({source.text[slice(*span)]} AS {made.type})"
     return source.refuse(said, at, written, Fix(written, *span))
+
+
+def _refuse_added_text(query: Query) -> QueryRefused:
+    """Return the refusal of `+` between a number and a text, which `||` joins."""
+    every, outline = [*find_nodes(query.tree, exp.Add)], Outline.of(query.source.text)
+    written = [add for add in every if any(_is_word(each) for each in (add.this, add.expression))] or every
+    places = (_find_plus(query.source.text, outline, add) for add in written)
+    plus = sorted(at for at in places if at >= 0)
+    said = "+ adds numbers, and one of these is a text"
+    if not plus or len(plus) < len(written):
+        return query.source.refuse(said, None, "|| joins texts")
+    fixes = [Fix("||", at, at + 1) for at in plus]
+    return query.source.refuse(said, plus[0], "||", replace(fixes[0], also=tuple(fixes[1:])))
+
+
+def _find_plus(text: str, outline: Outline, add: exp.Add) -> int:
+    """Return the place of a `+` between two operands of which one is found in the text; -1: none is."""
+    left, right = outline.span(add.this), outline.span(add.expression)
+    if right is not None:
+        return text.rfind("+", 0, right[0])
+    return -1 if left is None else text.find("+", left[1])
+
+
+def _is_word(node: exp.Expr) -> bool:
+    """Return whether a node is a text, and no number."""
+    return (
+        isinstance(node, exp.Literal) and node.is_string and re.fullmatch(r"[-+\d.eE\s]*", node.name) is None
+    )
 
 
 def _find_last(outline: Outline, name: str) -> int | None:

@@ -230,6 +230,22 @@ def test_the_ends_of_an_interval_are_rounded_as_the_number_is(session: Session) 
         assert column(found, number(found, name).high) == pytest.approx(rounded(high), abs=1e-9)
 
 
+def test_functions_of_coarsely_rounded_numbers_have_intervals(session: Session) -> None:
+    found = answer(
+        session,
+        "SELECT ROUND(n, -4) + 1 AS more, 3 * FLOOR(n / 400) AS times, ROUND(n, -2) / ROUND(m, -2) AS share, "
+        "ABS(CAST(n / 1e4 AS BIGINT) - 2) AS apart "
+        "FROM (SELECT COUNT(*) AS n, COUNT(*) FILTER (WHERE h = 'b') AS m FROM t) AS r",
+    )
+    ends = [
+        [column(found, end)[0] for end in number(found, name).details[1:]]
+        for name in ("more", "times", "apart")
+    ]
+    assert ends == [[10001, 10001], [42, 45], [1, 1]]
+    share = number(found, "share")
+    assert 2.9 <= column(found, share.low)[0] <= 3 <= column(found, share.high)[0] <= 3.1
+
+
 def test_details_are_of_any_column_by_its_alias(session: Session) -> None:
     found = answer(
         session,
