@@ -123,6 +123,8 @@ _FORMS = (
         r"\1 JOIN \2",
     ),
     (r"\bCOUNT\s*\*", "COUNT(*)"),
+    (r"\bWITHIN\s+GROUP\s*\(\s*(?!ORDER\b)", "WITHIN GROUP (ORDER BY "),
+    (r"\(\s*(\w+\s*\([^()]*\)\s+FROM\b)", r"(SELECT \1"),
     (rf"\b{_NAME}\s+MOD\s+([\w.]+)", r"\1 % \2"),
     (rf"\b{_NAME}\s+DIV\s+([\w.]+)", r"\1 // \2"),
     (r"\bDIV\s*\(\s*([\w.]+)\s*,\s*([\w.]+)\s*\)", r"(\1 // \2)"),

@@ -77,9 +77,24 @@ def advise_on_using(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advi
     place = next((i for i, t in enumerate(tokens) if t.start == at), 0)
     place = place + 2 if tokens[place].token_type == TokenType.USING else place
     begin = next((t for t in tokens[max(place - 2, 0) : place] if t.token_type == TokenType.USING), None)
+    if condition is None and right is not None and right.column(node.name) is not None:
+        return _join_owner(of, node, named, right)
     if condition is None or begin is None or place + 1 >= len(tokens):
         return None
     return f"ON {condition}", Fix(f"ON {condition}", begin.start, tokens[place + 1].end + 1)
+
+
+def _join_owner(
+    of: RefusedStatement, node: exp.Expr, named: list[FromTable], right: FromTable
+) -> Advice | None:
+    """Join the table first whose column another one is joined on: `goods JOIN pages USING (page)`."""
+    for table in of.policy.tables.values():
+        clauses = [join_clause(of, table, n) for n in named if n is not right]
+        known = fold(node.name) in map(fold, of.columns(table)) and table.name != right.table.name
+        join, at = next((c for c in clauses if known and c is not None), ("", 0))
+        if join and _has_row_each(table, join):
+            return f"{node.name} is a column of {table.name}: {join}", Fix(f" {join}", at, at)
+    return None
 
 
 def advise_on_outer_join(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
@@ -220,8 +235,9 @@ def find_in_tables(of: RefusedStatement, node: exp.Column, named: list[FromTable
             joins += [(table, join) for join in (join_clause(of, table, n) for n in mine) if join][:1]
     if not joins:
         return None
-    joins.sort(key=lambda each: not _has_value(of, each[0], node))
-    (table, (join, at)), guess = joins[0], f"{node.name} of {joins[0][0].name}" if len(joins) > 1 else ""
+    joins.sort(key=lambda each: (not _has_value(of, each[0], node), not _has_row_each(each[0], each[1][0])))
+    (table, (join, at)), others = joins[0], [f"not of {other.name}" for other, _ in joins[1:]]
+    guess = ", ".join([f"{node.name} of {table.name}", *others]) if others else ""
     if absent:  # FROM lacks the table with that name
         join = join.replace(f"JOIN {table.name} ", f"JOIN {table.name} {node.table} ")
         join = join.replace(f"= {table.name}.", f"= {node.table}.")
@@ -232,7 +248,9 @@ def find_in_tables(of: RefusedStatement, node: exp.Column, named: list[FromTable
         fix = None if renamed is None else replace(renamed, also=(Fix(f" {join}", at, at),), asks=asks)
         return f"{node.name} is a column of {table.name}: {join}", fix
     asks = (
-        "" if _has_row_each(table, join) or not _counts_rows(node) else f"a row for each row of {table.name}"
+        ""
+        if _has_row_each(table, join) or not _counts_rows(of, node, table)
+        else f"a row for each row of {table.name}"
     )
     return f"{node.name} is a column of {table.name}: {join}", Fix(f" {join}", at, at, asks=asks, guess=guess)
 
@@ -256,10 +274,17 @@ def name_of_table(of: RefusedStatement, node: exp.Column, named: list[FromTable]
 def _has_value(of: RefusedStatement, table: Table, node: exp.Column) -> bool:
     """Return whether a public table has the text that a column is compared with."""
     other = node.parent.args.get("expression") if isinstance(node.parent, exp.EQ) else None
-    column = next((name for name in of.columns(table) if fold(name) == fold(node.name)), None)
-    if column is None or not table.public or not isinstance(other, exp.Literal):
+    return isinstance(other, exp.Literal) and has_text(of, table, node.name, other.name)
+
+
+def has_text(of: RefusedStatement, table: Table | None, name: str, text: str) -> bool:
+    """Return whether a column of a public table has a text."""
+    if table is None or not table.public:
         return False
-    condition = f"{quote(column)} = {literal_sql(other.name)}"
+    column = next((each for each in of.columns(table) if fold(each) == fold(name)), None)
+    if column is None:
+        return False
+    condition = f"{quote(column)} = {literal_sql(text)}"
     return of.catalog.count(f"SELECT 1 FROM {quote(table.name)} WHERE {condition} LIMIT 1") > 0
 
 
@@ -270,13 +295,14 @@ def _has_row_each(table: Table, join: str) -> bool:
     return table.public or by_key or table.is_key(unit or "")
 
 
-def _counts_rows(node: exp.Column) -> bool:
-    """Return whether the block of a column has aggregates that do not read it, and change with more rows."""
+def _counts_rows(of: RefusedStatement, node: exp.Column, table: Table) -> bool:
+    """Return whether the block of a column has aggregates that read no table, and change with its rows."""
     select = node.find_ancestor(exp.Select)
     calls = (
         [] if select is None else [c for item in select.expressions for c in aggregate_calls(item.unalias())]
     )
-    own = [c for c in calls if not any(fold(n.name) == fold(node.name) for n in find_nodes(c, exp.Column))]
+    known = {fold(column) for column in of.columns(table)}
+    own = [c for c in calls if not any(fold(n.name) in known for n in find_nodes(c, exp.Column))]
     distinct = ("min", "max")
     return any(not c.find(exp.Distinct) and (function_name(c) or "").lower() not in distinct for c in own)
 
