@@ -103,6 +103,16 @@ def _refuse(query: Query, made: TextConversion) -> QueryRefused:
     if made.type == "BOOLEAN":
         at = next((n for n in named if isinstance(n.parent, _CONDITIONED)), named[0] if named else None)
         said = f"a condition must be BOOLEAN, {made.column} is VARCHAR"
+        key = (
+            None
+            if at is None or at.find_ancestor(exp.Ordered) is None
+            else re.search(
+                r"(?i)\bORDER\s+BY\s+[\w.]+\s+(AND)\s+[\w.]+(?:\s+(?:ASC|DESC))?\s*(?:LIMIT\b|;|\Z)",
+                source.text,
+            )
+        )
+        if key is not None:
+            return source.refuse(said, at, "a comma", Fix(",", key.start(1) - 1, key.end(1)))
         return source.refuse(said, at, f"{made.column} = '..'")
     at = next((n for n in named if isinstance(n.parent, (exp.Binary, exp.Between, exp.In))), None)
     span = None if at is None else outline.span(at)

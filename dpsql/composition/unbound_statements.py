@@ -36,10 +36,12 @@ def refuse_unbound(query: Query, problem: UnboundQuery) -> QueryRefused:
     if (found := _TYPES.search(problem.message)) is not None:
         return _refuse_types(query, *found.groups())
     if (found := _GROUPED.search(problem.message)) is not None:
-        said = f"{found[1]} is neither grouped nor aggregated"
-        return query.source.refuse(
-            said, _last(query, found[1]), "add it to GROUP BY, or take ANY_VALUE of it"
+        said, at = f"{found[1]} is neither grouped nor aggregated", _last(query, found[1])
+        written = f"ANY_VALUE({found[1]})"
+        fix = (
+            None if at is None else Fix(written, at, at + len(found[1]), asks=f"any {found[1]} of each group")
         )
+        return query.source.refuse(said, at, f"add it to GROUP BY, or take {written}", fix)
     if (found := _ORDERED.search(problem.message)) is not None:
         return _refuse_order_by(query, found[1])
     if "same number of result columns" in problem.message:

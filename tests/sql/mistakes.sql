@@ -2355,3 +2355,27 @@ SELECT clinic, COUNT(*) FROM visits WHERE summit = TRUE AND minutes > 30 GROUP B
 -- M590 DISTINCT by another name
 -- meant: SELECT clinic, COUNT(DISTINCT patient_id) FROM visits GROUP BY clinic
 SELECT clinic, COUNT(UNIQUE patient_id) FROM visits GROUP BY clinic
+
+-- M591 two tables that FROM lacks, with a column of one name
+-- meant: SELECT patients.sex, diagnoses.chapter, COUNT(*) FROM visits JOIN diagnoses diagnoses ON visits.diagnosis_code = diagnoses.code JOIN patients patients USING (patient_id) GROUP BY 1, 2
+SELECT patients.sex, diagnoses.chapter, COUNT(*) FROM visits GROUP BY 1, 2
+
+-- M592 IF with a condition alone in COUNT
+-- meant: SELECT clinic, COUNT_IF(minutes > 30) FROM visits GROUP BY clinic
+SELECT clinic, COUNT(IF(minutes > 30)) FROM visits GROUP BY clinic
+
+-- M593 AND between the keys of ORDER BY
+-- meant: SELECT sex, COUNT(*) n FROM patients GROUP BY sex ORDER BY n, sex DESC
+SELECT sex, COUNT(*) n FROM patients GROUP BY sex ORDER BY n AND sex DESC
+
+-- M594 a key that rows do not have is counted
+-- meant: SELECT clinic, COUNT(*) FROM visits GROUP BY clinic
+SELECT clinic, COUNT(appointment_id) FROM visits GROUP BY clinic
+
+-- M595 the unit of one side of ON without its table
+-- meant: SELECT sex, AVG(cost) FROM patients JOIN visits ON patients.patient_id = visits.patient_id GROUP BY sex
+SELECT sex, AVG(cost) FROM patients JOIN visits ON patients.patient_id = patient_id GROUP BY sex
+
+-- M596 a value looked up in a table of units
+-- meant: SELECT sex AS sex, COUNT(*) FROM visits LEFT JOIN patients ON patients.patient_id = visits.patient_id GROUP BY sex
+SELECT (SELECT sex FROM patients WHERE patients.patient_id = visits.patient_id) AS sex, COUNT(*) FROM visits GROUP BY sex

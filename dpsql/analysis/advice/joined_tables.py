@@ -134,6 +134,12 @@ def advise_on_ambiguous_column(of: RefusedStatement, node: exp.Expr, one: Obstac
         if right is not None and left is not None and span is not None:
             written = f"{left.alias}.{node.name} = {right.alias}.{node.name}"
             return written, Fix(written, *span)
+    sides = (same.this, same.expression) if isinstance(same, exp.EQ) else ()
+    other = next((s for s in sides if s is not node and isinstance(s, exp.Column) and s.table), None)
+    apart = [n for n in having if other is not None and fold(n.alias) != fold(other.table)]
+    if other is not None and fold(other.name) == fold(node.name) and len(apart) == 1:  # ON a.id = id
+        written = f"{apart[0].alias}.{node.name}"
+        return written, Fix(written, node.this.meta["start"], node.this.meta["end"] + 1)
     joins = select.args.get("joins") or ()
     parts = [part for join in joins for part in list_conjuncts(join.args.get("on"))]
     where = select.args.get("where")
@@ -213,18 +219,27 @@ def join_between(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice 
     return None
 
 
+def find_absent(of: RefusedStatement, node: exp.Column, named: list[FromTable]) -> Table | None:
+    """Return the declared table that stands before a column of its own, if FROM lacks it."""
+    if not node.table or not node.table.isascii() or any(fold(n.alias) == fold(node.table) for n in named):
+        return None
+    table = of.policy.table(node.table)
+    return table if table is not None and fold(node.name) in map(fold, of.columns(table)) else None
+
+
 def find_in_tables(of: RefusedStatement, node: exp.Column, named: list[FromTable]) -> Advice | None:
     """Find a column of another table: of FROM under another alias, or one that can be joined."""
     parent = node.parent
     sides = [side.sql() for side in (parent.this, parent.expression)] if isinstance(parent, exp.EQ) else []
-    for other in named:
+    absent = bool(node.table) and not any(fold(n.alias) == fold(node.table) for n in named)
+    declared = find_absent(of, node, named)
+    for other in named if declared is None else ():
         name = other.column(node.name)
         if name is not None and node.table and f"{other.alias}.{name}" not in sides:
             return f"did you mean {other.alias}.{name}?", replace_name(node.args["table"], other.alias)
     joins, select = [], node.find_ancestor(exp.Select)
-    absent = bool(node.table) and not any(fold(n.alias) == fold(node.table) for n in named)
     same = [c for c in find_nodes(select, exp.Column) if fold(c.table) == fold(node.table)] if select else []
-    for table in of.policy.tables.values():
+    for table in of.policy.tables.values() if declared is None else (declared,):
         known = {fold(c) for c in of.columns(table)}
         if absent and not all(fold(each.name) in known for each in same):
             continue  # not the table that FROM lacks

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from sqlglot import exp
 
-from dpsql.analysis.advice.joined_tables import find_in_tables, has_text, name_of_table
+from dpsql.analysis.advice.joined_tables import find_absent, find_in_tables, has_text, name_of_table
 from dpsql.analysis.advice.meant_names import (
     drop_remark,
     find_meant,
@@ -79,7 +79,8 @@ def _advise_on_column(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Ad
     if unnamed is not None:
         return unnamed
     said = re.fullmatch(r"did you mean ([\w.]+)\?", one.hint or "")
-    if said is not None and one.fix is None and isinstance(node, exp.Column) and node.table:
+    lacking = isinstance(node, exp.Column) and find_absent(of, node, hidden) is not None
+    if said is not None and one.fix is None and isinstance(node, exp.Column) and node.table and not lacking:
         span, parent = of.outline.span(node), node.parent
         sides = [part.sql() for part in parent.args.values()] if isinstance(parent, exp.EQ) else []
         if said[1] in sides:  # it would be compared with itself: the table stands outside of this subquery
@@ -103,7 +104,7 @@ def _advise_on_column(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Ad
         found = found or _find_key_of_domain(of, node, tables)
         found = found or name_aggregate(of, node) or _quote_declared_value(of, node, tables)
         found = found or _find_domain_of_table(of, node, tables) or _repeat_number(of, written, around)
-        if found is None and not any(n.column(node.name) for n in tables):
+        if found is None and (lacking or not any(n.column(node.name) for n in tables)):
             mine = [n for n in tables if not node.table or fold(n.alias) == fold(node.table)]
             found = find_in_tables(of, node, tables) or find_measure(of, node, mine)
             found = found or _compare_with_value(of, node, mine) or _name_table(of, node, tables)
@@ -128,6 +129,7 @@ def _advise_on_column(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Ad
         or find_in_tables(of, node, named)
         or _find_by_word(of, node, here)
         or _use_unit(of, node, here)
+        or _count_key(of, node)
         or _add_inner_key(of, node, select)
         or list_meant(of, node, here)
     )
@@ -437,6 +439,15 @@ def _find_by_word(of: RefusedStatement, node: exp.Column, here: list[FromTable])
     word = fold(node.name)
     known = [c for n in here for c in n.columns if word in fold(c).split("_")]
     return rename_column(of, node, known[0]) if len(known) == 1 else None
+
+
+def _count_key(of: RefusedStatement, node: exp.Column) -> Advice | None:
+    """`COUNT(flight_id)`, where rows have no key of their own: it is a number of rows."""
+    call = of.call(of.original(node).parent or node)
+    counts = call is not None and (function_name(node.parent or node) or "").lower() == "count"
+    if call is None or not counts or fold(node.name).rsplit("_", maxsplit=1)[-1] not in ("id", "key", "no"):
+        return None
+    return "COUNT(*)", Fix("COUNT(*)", call[0], call[1], guess=f"* for {node.name}")
 
 
 def _use_unit(of: RefusedStatement, node: exp.Column, here: list[FromTable]) -> Advice | None:
