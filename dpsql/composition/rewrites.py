@@ -101,6 +101,14 @@ def rewrite(
     """
     if len(text) > LONGEST:
         return None
+    from dpsql.language.dataframe_forms import read_fragments  # noqa: PLC0415  most statements are accepted
+
+    framed = read_fragments(text)
+    if framed is not None:
+        read = Fix(framed, 0, len(text))
+        found = _search(text, _State(framed, refusal(framed, prepare), (read,)), prepare, _ROUNDS)
+        if found is not None:
+            return _make_rewrite(found.text.strip() + _remark(found.fixes), refused, (), found.fixes)
     spelled = [Edit(*edit) for edit in Outline.of(text).respellings()]
     candidate = apply_edits(text, spelled)
     error = refusal(candidate, prepare) if spelled else refused

@@ -106,9 +106,9 @@ def parse_options(source: StatementText, tokens: Sequence[Token]) -> Options:
         head = part[0]
         name = _NAMES.get(head.text.lower(), head.text.lower())
         if name not in _READERS:
-            close = [_ALSO[name]] if name in _ALSO else difflib.get_close_matches(name, _READERS, 1)
+            close = [_ALSO[name]] if name in _ALSO else difflib.get_close_matches(name, _READERS, 1, 0.76)
             hint = f"did you mean {close[0]}?" if close else "the options are " + ", ".join(_READERS)
-            fix = Fix(close[0], head.start, head.end + 1) if close else None
+            fix = Fix(close[0], head.start, head.end + 1) if close else _leave_out(source, part)
             if len(part) == 1 and head.token_type == TokenType.NUMBER:
                 hint, fix = "epsilon = ..", Fix("epsilon = ", head.start, head.start, guess="epsilon")
             raise source.syntax(f"there is no option {head.text}", head.start, hint, fix)
@@ -186,6 +186,16 @@ def split_options(source: StatementText, tokens: Sequence[Token]) -> list[list[T
     if any(not part for part in parts):
         raise source.syntax("an option is missing beside a comma", tokens[0].start)
     return parts
+
+
+def _leave_out(source: StatementText, part: Sequence[Token]) -> Fix:
+    """Return the change that leaves an option out, with the comma beside it."""
+    start, end, text = part[0].start, part[-1].end + 1, source.text
+    asks = f"it without {text[start:end]}"
+    behind = re.match(r"\s*,\s*", text[end:])
+    if behind is not None:
+        return Fix("", start, end + behind.end(), asks=asks)
+    return Fix("", len(text[:start].rstrip().removesuffix(",")), end, asks=asks)
 
 
 def read_value(source: StatementText, name: str, tokens: Sequence[Token]) -> object:
