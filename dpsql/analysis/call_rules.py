@@ -34,8 +34,8 @@ from dpsql.analysis.typed_expression import Bounds, Literal, Typed, bounds_of_co
 from dpsql.analysis.window_functions import WINDOW_RULES
 from dpsql.kernel.tree import Apply, Binary, Call, Case, Cast, Constant, Interval, Paren, duckdb_sql
 from dpsql.kernel.tree.forms import LONGEST, concatenated
-from dpsql.lazy_pattern import lazy_pattern
 from dpsql.language import READ, READINGS, refuse_unclear
+from dpsql.lazy_pattern import lazy_pattern
 from dpsql.policy import Assumed
 from dpsql.types import (
     BIGINT,

@@ -122,7 +122,27 @@ def rewrite(
         if found is not None:
             whole = found.text.strip() + _remark(found.fixes)
             return _make_rewrite(whole, refused, (), found.fixes)
-    return None
+    return _leave_parts_out(text, refused, prepare)
+
+
+def _leave_parts_out(text: str, refused: _Refusal, prepare: Callable[[str], object]) -> Rewrite | None:
+    """Return a statement without the parts that nothing else helps; None if it is not accepted, either."""
+    from dpsql.composition.left_out_parts import leave_out  # noqa: PLC0415  most refusals have other changes
+
+    if not isinstance(refused, QueryRefused):
+        return None
+    helped = tuple(
+        replace(one, fix=leave_out(text, offset(one, text))) if one.fix is None else one
+        for one in refused.obstacles
+    )
+    less = QueryRefused(refused.message)
+    less.obstacles = helped
+    found = _search(text, _State(text, less), prepare, _ROUNDS)
+    if found is None or not any(one.fix in found.fixes for one in helped if one.fix is not None):
+        return None
+    whole = found.text.strip() + _remark(found.fixes)
+    refused.obstacles = helped
+    return _make_rewrite(whole, refused, found.later, found.fixes)
 
 
 def _readings(text: str, refused: _Refusal, read_words: _ReadWords) -> Iterator[tuple[str, str]]:
@@ -209,7 +229,9 @@ def _make_rewrite(
     found = tuple(
         # What another change replaces, then or later, has no change of its own.
         o
-        if o.fix is None or not fixes or (o.fix in fixes and _texts(o.fix.text) <= left)
+        if o.fix is None
+        or (not fixes and (o.hint or "") in whole)
+        or (o.fix in fixes and _texts(o.fix.text) <= left)
         else replace(o, hint=None)
         for o in obstacles
     )

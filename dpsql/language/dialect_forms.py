@@ -264,7 +264,9 @@ def _read_call(name: str, arguments: list[exp.Expr], dialect: str) -> exp.Expr |
     """
     forms = read_forms().get(name, ())
     named = [argument for argument in arguments if isinstance(argument, exp.Kwarg)]
-    arguments = [argument for argument in arguments if not isinstance(argument, exp.Kwarg)] if named else arguments
+    arguments = (
+        [argument for argument in arguments if not isinstance(argument, exp.Kwarg)] if named else arguments
+    )
     own = [form for form in forms if dialect in form[2]]
     for kinds, read, dialects in (*own, *(form for form in forms if not form[2])):
         bound = _bind_arguments(kinds, arguments, read, quoted=bool(dialects))

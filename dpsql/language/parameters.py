@@ -142,7 +142,9 @@ def bind_parameters(
             if named is not None:
                 raise source.syntax("`?` needs a sequence of parameters, not a mapping", token.start)
             if position >= len(given):
-                raise source.syntax(f"{len(given)} parameters were given, here is one more `?`", token.start, _GIVE)
+                raise source.syntax(
+                    f"{len(given)} parameters were given, here is one more `?`", token.start, _GIVE
+                )
             value = given[position]
             taken.add(position)
             position += 1

@@ -157,6 +157,7 @@ def _count_units(
 
 _ADVICE: tuple[tuple[str, Callable[[RefusedStatement, exp.Expr, Obstacle], Advice | None]], ...] = (
     ("there is no column ", foreign_forms.truncate_period),
+    ("there is no column ", group_keys.name_items),
     ("there is no column ", foreign_functions.write_around),
     ("there is no column ", misplaced_parts.unquote_place),
     ("there is no column ", misplaced_parts.limit_groups),
@@ -198,6 +199,7 @@ _ADVICE: tuple[tuple[str, Callable[[RefusedStatement, exp.Expr, Obstacle], Advic
     ("comparisons with ALL or ANY", foreign_forms.write_in),
     ("this function is not allowed", foreign_functions.choose_part),
     ("this function is not allowed", foreign_functions.write_alike),
+    ("a private table is only counted", foreign_forms.join_parameters),
     ("a private table is only counted", foreign_functions.write_alike),
     ("this is not supported ", foreign_functions.write_method),
     ("access to a field is not supported", foreign_functions.write_method),

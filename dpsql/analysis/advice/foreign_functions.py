@@ -43,7 +43,11 @@ def write_alike(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice |
     if private is not None and len(arguments) in (3, 4) and all(map(_NUMBER.fullmatch, arguments[1:])):
         bounds = f"contribution_bounds_per_row => ({arguments[1]}, {arguments[2]})"
         written = f"{private[1].upper()}({arguments[0]}, {bounds})"
-        return _move_epsilon(of, written, (start, end), arguments[3]) if arguments[3:] else (written, Fix(written, start, end))
+        return (
+            _move_epsilon(of, written, (start, end), arguments[3])
+            if arguments[3:]
+            else (written, Fix(written, start, end))
+        )
     if private is not None:
         return private[1].upper(), Fix(private[1].upper(), start, start + len(name))
     made = find_alike(name, arguments)
