@@ -1,4 +1,4 @@
-"""Leave the part of a statement out that nothing else helps: an item of its list, or a condition of WHERE."""
+"""Leave out the part of a statement that nothing else helps: an item, a condition, or a clause."""
 
 from __future__ import annotations
 
@@ -24,10 +24,14 @@ def leave_out(text: str, at: int) -> Fix | None:
         return None
     if at < block.from_.start:
         return _leave_item_out(outline, block, at)
-    where = block.clause(TokenType.WHERE)
-    if where is None or not where.end < at < block.stop(where):
-        return None
-    return _leave_condition_out(outline, where.end + 1, (where.start, block.stop(where)), at)
+    for clause in block.clauses:
+        start, stop = clause.start, block.stop(clause)
+        if not clause.end < at < stop or clause.token_type == TokenType.GROUP_BY:
+            continue
+        if clause.token_type in (TokenType.WHERE, TokenType.HAVING, TokenType.QUALIFY):
+            return _leave_condition_out(outline, clause.end + 1, (start, stop), at)
+        return Fix("", start, stop, asks=f"it without `{text[start:stop].strip()}`")
+    return None
 
 
 def _leave_item_out(outline: Outline, block: BlockText, at: int) -> Fix | None:

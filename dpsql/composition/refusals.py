@@ -12,7 +12,16 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from dpsql.composition.prepared import PreparedComposed, PreparedPrivate
-from dpsql.composition.rewrites import LONGEST, apply_edits, edits, offset, refusal, repair, rewrite
+from dpsql.composition.rewrites import (
+    LONGEST,
+    apply_edits,
+    edits,
+    offset,
+    refusal,
+    repair,
+    rewrite,
+    rewrite_less,
+)
 from dpsql.errors import Fix, Obstacle, QueryRefused, QuerySyntaxError
 from dpsql.kernel.loss import Charge, PrivacyLoss
 from dpsql.kernel.unit_parts import NO_PARTS
@@ -276,4 +285,6 @@ def offer_statements(
         refused.rewrite, refused.obstacles, accepted = offer
     if refused.rewrite is None:  # else the changes were tried together
         refused.obstacles = keep_tried(text, refused, offering, offering.analysed, accepted)
+        less = rewrite_less(text, refused, offering) if accepted is None else None
+        refused.obstacles = refused.obstacles if less is None else less.obstacles
     return refused

@@ -122,17 +122,17 @@ def rewrite(
         if found is not None:
             whole = found.text.strip() + _remark(found.fixes)
             return _make_rewrite(whole, refused, (), found.fixes)
-    return _leave_parts_out(text, refused, prepare)
+    return None
 
 
-def _leave_parts_out(text: str, refused: _Refusal, prepare: Callable[[str], object]) -> Rewrite | None:
-    """Return a statement without the parts that nothing else helps; None if it is not accepted, either."""
+def rewrite_less(text: str, refused: _Refusal, prepare: Callable[[str], object]) -> Rewrite | None:
+    """Return a statement without the parts of which nothing is said; None if it is not accepted, either."""
     from dpsql.composition.left_out_parts import leave_out  # noqa: PLC0415  most refusals have other changes
 
-    if not isinstance(refused, QueryRefused):
+    if isinstance(refused, QuerySyntaxError) or all(one.hint for one in refused.obstacles):
         return None
     helped = tuple(
-        replace(one, fix=leave_out(text, offset(one, text))) if one.fix is None else one
+        replace(one, fix=leave_out(text, offset(one, text))) if one.hint is None else one
         for one in refused.obstacles
     )
     less = QueryRefused(refused.message)
@@ -141,8 +141,8 @@ def _leave_parts_out(text: str, refused: _Refusal, prepare: Callable[[str], obje
     if found is None or not any(one.fix in found.fixes for one in helped if one.fix is not None):
         return None
     whole = found.text.strip() + _remark(found.fixes)
-    refused.obstacles = helped
-    return _make_rewrite(whole, refused, found.later, found.fixes)
+    less.obstacles = helped
+    return _make_rewrite(whole, less, found.later, found.fixes)
 
 
 def _readings(text: str, refused: _Refusal, read_words: _ReadWords) -> Iterator[tuple[str, str]]:
