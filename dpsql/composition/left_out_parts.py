@@ -22,8 +22,8 @@ def leave_out(text: str, at: int) -> Fix | None:
     block = outline.block(at)
     if block is None or block.from_ is None:
         return None
-    if at < block.from_.start:
-        return _leave_item_out(outline, block, at)
+    if at < block.from_.start:  # what others read of a subquery is not known here
+        return _leave_item_out(outline, block, at) if block == outline.block(0) else None
     for clause in block.clauses:
         start, stop = clause.start, block.stop(clause)
         if not clause.end < at < stop or clause.token_type == TokenType.GROUP_BY:

@@ -142,7 +142,7 @@ def rewrite_less(text: str, refused: _Refusal, prepare: Callable[[str], object])
         return None
     whole = found.text.strip() + _remark(found.fixes)
     less.obstacles = helped
-    return _make_rewrite(whole, less, found.later, found.fixes)
+    return _make_rewrite(whole, less, (), found.fixes)
 
 
 def _readings(text: str, refused: _Refusal, read_words: _ReadWords) -> Iterator[tuple[str, str]]:
