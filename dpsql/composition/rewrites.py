@@ -106,6 +106,14 @@ def rewrite(
     """
     if len(text) > LONGEST:
         return None
+    from dpsql.language.dataframe_forms import read_fragments  # noqa: PLC0415  most statements are accepted
+
+    framed = read_fragments(text)
+    if framed is not None:
+        read = Fix(framed, 0, len(text))
+        found = _search(text, _State(framed, refusal(framed, prepare), (read,)), prepare, _ROUNDS)
+        if found is not None:
+            return _make_rewrite(found.text.strip() + _remark(found.fixes), refused, (), found.fixes)
     spelled = [Edit(*edit) for edit in Outline.of(text).respellings()]
     candidate = apply_edits(text, spelled)
     error = refusal(candidate, prepare) if spelled else refused
@@ -120,6 +128,26 @@ def rewrite(
             whole = found.text.strip() + _remark(found.fixes)
             return _make_rewrite(whole, refused, (), found.fixes)
     return None
+
+
+def rewrite_less(text: str, refused: _Refusal, prepare: Callable[[str], object]) -> Rewrite | None:
+    """Return a statement without the parts of which nothing is said; None if it is not accepted, either."""
+    from dpsql.composition.left_out_parts import leave_out  # noqa: PLC0415  most refusals have other changes
+
+    if isinstance(refused, QuerySyntaxError) or all(one.hint for one in refused.obstacles):
+        return None
+    helped = tuple(
+        replace(one, fix=leave_out(text, offset(one, text))) if one.hint is None else one
+        for one in refused.obstacles
+    )
+    less = QueryRefused(refused.message)
+    less.obstacles = helped
+    found = _search(text, _State(text, less), prepare, _ROUNDS)
+    if found is None or not any(one.fix in found.fixes for one in helped if one.fix is not None):
+        return None
+    whole = found.text.strip() + _remark(found.fixes)
+    less.obstacles = helped
+    return _make_rewrite(whole, less, (), found.fixes)
 
 
 def _readings(text: str, refused: _Refusal, read_words: _ReadWords) -> Iterator[tuple[str, str]]:

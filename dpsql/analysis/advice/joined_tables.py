@@ -237,6 +237,11 @@ def find_in_tables(of: RefusedStatement, node: exp.Column, named: list[FromTable
         name = other.column(node.name)
         if name is not None and node.table and f"{other.alias}.{name}" not in sides:
             return f"did you mean {other.alias}.{name}?", replace_name(node.args["table"], other.alias)
+    span = of.outline.span(of.original(parent)) if sides and isinstance(parent, exp.EQ) else None
+    both = [n for n in named if sides and any(fold(s).startswith(f"{fold(n.alias)}.") for s in sides)]
+    if span is not None and len(both) == 2 and both[0].unit and both[0].unit == both[1].unit:
+        written = " = ".join(f"{n.alias}.{n.unit}" for n in both)
+        return written, Fix(written, *span, asks=f"rows of one {both[0].unit} are joined")
     joins, select = [], node.find_ancestor(exp.Select)
     same = [c for c in find_nodes(select, exp.Column) if fold(c.table) == fold(node.table)] if select else []
     for table in of.policy.tables.values() if declared is None else (declared,):

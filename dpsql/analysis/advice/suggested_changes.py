@@ -55,7 +55,9 @@ def advise_on_values(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Adv
     select = node.find_ancestor(exp.Select)
     divided = name in ("mode", "histogram") and select is not None and select.args.get("group") is not None
     if (name in _VALUES or divided) and arguments and "privacy unit" not in one.message:
-        value = re.sub(r"(?i)^DISTINCT\s+", "", arguments[0].split(" ORDER BY ")[0])
+        value = re.sub(
+            r"(?i)^DISTINCT\s+|\s+(?:IGNORE|RESPECT)\s+NULLS\b", "", arguments[0].split(" ORDER BY ")[0]
+        )
         if select is not None and value.split(".")[-1] in {n.unit for n in of.list_tables(select)}:
             return count_instead(of, node, one)
         ends = re.fullmatch(r"(?i)(.+?)\s+ORDER\s+BY\s+(.+?)(\s+DESC)?", arguments[0])

@@ -54,12 +54,6 @@ def advise_on_clock(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advi
     return made, Fix(made, node.this.meta["start"], node.this.meta["end"] + 1, asks=asks)
 
 
-def name_parameter(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
-    """Write a name in braces, of a template of another language, as a parameter."""
-    found = re.search(r"\{\s*(\w+)\s*\}", of.text)
-    return None if found is None else (f"a parameter is written ${found[1]}, without quotes", None)
-
-
 def _find_text(of: RefusedStatement, node: exp.Expr) -> Token | None:
     at = of.query.source.position(node)
     return next(
