@@ -52,10 +52,12 @@ def refuse_unbound(query: Query, problem: UnboundQuery) -> QueryRefused:
     if 'for the function call "+(' in problem.message:
         return _refuse_added_text(query)
     if (found := _GROUPED.search(problem.message)) is not None:
-        said = f"{found[1]} is neither grouped nor aggregated"
-        return query.source.refuse(
-            said, _last(query, found[1]), "add it to GROUP BY, or take ANY_VALUE of it"
+        said, at = f"{found[1]} is neither grouped nor aggregated", _last(query, found[1])
+        written = f"ANY_VALUE({found[1]})"
+        fix = (
+            None if at is None else Fix(written, at, at + len(found[1]), asks=f"any {found[1]} of each group")
         )
+        return query.source.refuse(said, at, f"add it to GROUP BY, or take {written}", fix)
     if (found := _ORDERED.search(problem.message)) is not None:
         return _refuse_order_by(query, found[1])
     if "same number of result columns" in problem.message:
@@ -319,6 +321,16 @@ def _refuse(query: Query, made: TextConversion) -> QueryRefused:
     if made.type == "BOOLEAN":
         at = next((n for n in named if isinstance(n.parent, _CONDITIONED)), named[0] if named else None)
         said = f"a condition must be BOOLEAN, {made.column} is VARCHAR"
+        key = (
+            None
+            if at is None or at.find_ancestor(exp.Ordered) is None
+            else re.search(
+                r"(?i)\bORDER\s+BY\s+[\w.]+\s+(AND)\s+[\w.]+(?:\s+(?:ASC|DESC))?\s*(?:LIMIT\b|;|\Z)",
+                source.text,
+            )
+        )
+        if key is not None:
+            return source.refuse(said, at, "a comma", Fix(",", key.start(1) - 1, key.end(1)))
         return source.refuse(said, at, f"{made.column} = '..'")
     at = next((n for n in named if isinstance(n.parent, (exp.Binary, exp.Between, exp.In))), None)
     span = None if at is None else outline.span(at)

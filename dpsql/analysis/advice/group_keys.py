@@ -15,6 +15,7 @@ from dpsql.analysis.advice.refused_statement import (
     RefusedStatement,
     add_clause,
     add_row_condition,
+    change_all,
 )
 from dpsql.analysis.aggregate_functions import aggregate_name
 from dpsql.analysis.released.released_calls import is_released
@@ -285,3 +286,27 @@ def _names_rows(of: RefusedStatement, key: exp.Column) -> bool:
     private = (table for table in of.policy.tables.values() if not table.public)
     called = re.search(r"(?i)(id|no|nr|key|number|uuid)\Z", key.name) is not None
     return called or any(table.is_key(key.name) for table in private)
+
+
+def name_items(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
+    """Write `SELECT n = COUNT(*)` of T-SQL with AS."""
+    whole, select = of.original(node).parent, node.find_ancestor(exp.Select)
+    spans = [of.outline.span(each) for each in (node, whole)] if isinstance(whole, exp.EQ) else []
+    before = re.search(r"(?i)(?:\bSELECT|,)\s*\Z", of.text[: spans[0][0]]) if spans and spans[0] else None
+    if before is None or not isinstance(node, exp.Column) or node.table or not isinstance(whole, exp.EQ):
+        return None
+    if (
+        whole.this.name != node.name
+        or not isinstance(whole.parent, exp.Select)
+        or spans[1] is None
+        or select is None
+    ):
+        return None
+    found = [
+        Fix(f"{m[2]} AS {m[1]}", *m.span())
+        for item in whole.parent.expressions
+        if (span := of.outline.span(item)) is not None
+        and (m := re.compile(r"(\w+)\s*=\s*(.+)", re.DOTALL).match(of.text, span[0], span[1])) is not None
+    ]
+    made, here = change_all(found), next((f.text for f in found if f.start == spans[1][0]), None)
+    return made if made is None or here is None else (here, made[1])
