@@ -276,3 +276,7 @@ SELECT COUNT(DISTINCT user_id) FROM visits WHERE day >= DATE_SUB('2024-06-01', I
 -- candidates: SELECT unnest(generate_series(DATE '2024-01-01', DATE '2024-04-01', INTERVAL 1 MONTH))
 -- expect: SELECT m, COUNT(DISTINCT user_id) FROM visits JOIN (SELECT unnest(generate_series(DATE '2024-01-01', DATE '2024-04-01', INTERVAL 1 MONTH)) AS m) ON m = TRY(date_trunc('month', day)) GROUP BY m
 WITH months AS (SELECT generate_series('2024-01-01', '2024-04-01', '1 month') AS m) SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (dialect = 'POSTGRES') m, COUNT(DISTINCT user_id) AS n FROM visits JOIN months ON m = date_trunc('month', day) GROUP BY m
+
+-- A5854 MySQL's parts of two units
+-- expect: SELECT COUNT(DISTINCT user_id) FROM visits WHERE day(day) * 100 + hour(day) BETWEEN 200 AND 2000 AND hour(day) * 100 + minute(day) < 30
+SELECT COUNT(DISTINCT user_id) FROM visits WHERE EXTRACT(DAY_HOUR FROM day) BETWEEN 200 AND 2000 AND EXTRACT(HOUR_MINUTE FROM day) < 30
