@@ -24,7 +24,16 @@ from dpsql.analysis.released import find_default
 from dpsql.analysis.schema_catalog import Catalog
 from dpsql.analysis.typed_expression import UnitRole, tells_units
 from dpsql.errors import QueryRefused
-from dpsql.language import MARK, Query, StatementText, copy_tree, list_terms, read_clause, walk_tree
+from dpsql.language import (
+    MARK,
+    Query,
+    StatementText,
+    copy_tree,
+    list_given,
+    list_terms,
+    read_clause,
+    walk_tree,
+)
 from dpsql.lazy_dataclass import dataclass, replace
 from dpsql.policy import Policy, Table, fold
 
@@ -167,7 +176,7 @@ def _ask_declared_values(query: Query, policy: Policy, catalog: Catalog) -> exp.
     ):
         return None  # how many values are shown would depend on what it reads
     known = {"expressions", "from_", "where", "group", "order", "limit", "offset", "distinct"}
-    if any(value for name, value in select.args.items() if name not in known):
+    if list_given(select) - known:
         return None
     table = _find_only_table(select, policy)
     item = select.expressions[0]

@@ -110,7 +110,7 @@ def _read(select: exp.Select, policy: Policy, catalog: Catalog) -> _Chosen | Non
         inner = part.this.unnest() if isinstance(part, exp.Not) else part
         if isinstance(inner, exp.In) and inner.args.get("query") is not None:
             listed = inner.args["query"].unnest()
-            plain = isinstance(listed, exp.Select) and not list_given(listed) - _LISTED
+            plain = isinstance(listed, exp.Select) and not (list_given(listed) - _LISTED)
             if not (plain and isinstance(inner.this, exp.Column) and len(listed.expressions) == 1):
                 return None
             found.append(_Chosen(select, inner.this, listed, (), negated))

@@ -39,6 +39,7 @@ from dpsql.language import (
     find_nodes,
     keep_title,
     list_from_items,
+    list_given,
     make_select,
     name_query,
     read_clause,
@@ -228,7 +229,7 @@ def with_counts(tree: exp.Query, policy: Policy) -> exp.Query:
 def _inner(select: exp.Select, tree: exp.Query) -> exp.Select | None:
     """Return the block in FROM, if there is nothing else in it, and the block around it only computes."""
     item = read_clause(select, "from_")
-    if item is None or any(value for name, value in select.args.items() if name not in _OUTER):
+    if item is None or list_given(select) - _OUTER:
         return None
     if item.args.get("joins") or (item.args.get("alias") is not None and item.args["alias"].columns):
         return None
@@ -283,7 +284,7 @@ def _count(select: exp.Select, inner: exp.Select, policy: Policy) -> None:
 def _key(inner: exp.Select) -> exp.Column | None:
     """Return the only key of a block that does nothing but group; None if it does more."""
     group = inner.args.get("group")
-    if group is None or any(value for name, value in inner.args.items() if name not in _INNER):
+    if group is None or list_given(inner) - _INNER:
         return None
     if len(group.expressions) != 1 or any(v for n, v in group.args.items() if n != "expressions"):
         return None

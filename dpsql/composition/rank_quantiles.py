@@ -103,7 +103,7 @@ def _read(outer: exp.Select, tree: exp.Query) -> _RankedRows | None:
     inner = _select_of(item, tree)
     if item is None or inner is None or len(joins) > 1 or item.args.get("joins"):
         return None
-    if any(value for name, value in inner.args.items() if name not in _INNER):
+    if list_given(inner) - _INNER:
         return None
     rows = _RankedRows(outer, inner, item.alias_or_name)
     for each in inner.expressions:

@@ -36,6 +36,7 @@ from dpsql.language import (
     copy_tree,
     find_nodes,
     list_conjuncts,
+    list_given,
     list_terms,
     name_query,
     read_clause,
@@ -341,7 +342,7 @@ def fuse(release: ReleaseBlock, kinds: Kinds, options: Options, clause: Clause) 
         return None
     if any(block.args.get(name) for name in _OWN) or block.args.get("group") is None:
         return None
-    if any(value for name, value in outer.args.items() if name not in _PLAIN):
+    if list_given(outer) - _PLAIN:
         return None
     if any(n for item in outer.expressions for n in find_nodes(item, exp.Window, exp.Query)):
         return None

@@ -18,6 +18,7 @@ from dpsql.analysis import function_name
 from dpsql.composition.expressions import ExpressionReader
 from dpsql.composition.hidden_columns import (
     HIDDEN,
+    MAPS_ROWS,
     Columns,
     FromItem,
     Tracer,
@@ -134,23 +135,8 @@ def merge_dependences(values: Iterable[Dependence]) -> Dependence:
 PREFIX = f"{HIDDEN}f"
 """With this begin the names of the hidden columns of this module."""
 
-_KNOWN = frozenset(
-    {
-        *(
-            "expressions",
-            "from_",
-            "joins",
-            "where",
-            "order",
-            "limit",
-            "offset",
-            "qualify",
-            "windows",
-            "with_",
-        ),
-        *("group", "having"),
-    }
-)
+_KNOWN = MAPS_ROWS | {"group", "having"}
+_OF_UNIONS = frozenset({"this", "expression", "distinct", "order", "limit", "offset", "with_"})
 
 
 @dataclass(eq=False, slots=True)
@@ -236,13 +222,7 @@ class TermTracer(Tracer):
         raise UnknownColumnsError
 
     def _united(self, node: exp.Union, ctes: Mapping[str, exp.CTE | None]) -> FollowedSelect:
-        known = {"this", "expression", "distinct", "order", "limit", "offset", "with_"}
-        if any(value for name, value in node.args.items() if name not in known):
-            raise UnknownColumnsError
-        own = self._ctes(node)  # type: ignore[arg-type]  # it has the same clause
-        if own.keys() & ctes.keys():
-            raise UnknownColumnsError
-        inner = {**ctes, **own}
+        inner = self._enter(node, ctes, _OF_UNIONS)
         branches: list[FollowedSelect] = []
         for side in (node.this, node.expression):
             each = self.query(side.unnest(), inner)
@@ -262,12 +242,7 @@ class TermTracer(Tracer):
 
     def rows(self, select: exp.Select, ctes: Mapping[str, exp.CTE | None]) -> FollowedSelect:
         """Follow the columns of one SELECT to released numbers."""
-        if any(value for name, value in select.args.items() if name not in _KNOWN):
-            raise UnknownColumnsError
-        own = self._ctes(select)
-        if own.keys() & ctes.keys():
-            raise UnknownColumnsError
-        inner = {**ctes, **own}
+        inner = self._enter(select, ctes, _KNOWN)
         items = self._items(select, inner)
         check_stars(select, items)
         reader = ExpressionReader(self, items, inner, select)
@@ -276,9 +251,7 @@ class TermTracer(Tracer):
         found: list[tuple[str, Term]] = []
         for node in list(select.expressions):
             bare = node.this if isinstance(node, exp.Alias) else node
-            if isinstance(node, exp.Star) or (
-                isinstance(node, exp.Column) and isinstance(node.this, exp.Star)
-            ):
+            if node.is_star:
                 starred = ((name, ref) for name, ref in self._star(node, items) if ref is not None)
                 found += [(name, reader.handed(*ref)) for name, ref in starred]
                 continue

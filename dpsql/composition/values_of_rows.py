@@ -119,7 +119,7 @@ def _read_constants(query: exp.Expr | None) -> list[tuple[str, exp.Expr]] | None
     """Return the names and values of a query whose one row is of constants; None for other queries."""
     if not isinstance(query, exp.Select) or not query.expressions:
         return None
-    if any(value for name, value in query.args.items() if name not in ("expressions", "from_", "with_")):
+    if list_given(query) - {"expressions", "from_", "with_"}:
         return None
     origin = read_clause(query, "from_")
     known = dict[str, exp.Expr]() if origin is None else _read_origin(origin)
@@ -172,9 +172,7 @@ def _literal(day: date, said: str) -> exp.Expr:
 
 def _read_extremes(select: exp.Select, policy: Policy) -> list[_Extreme] | None:
     """Return the calls of MIN and MAX of a SELECT over one table that has nothing else; None for others."""
-    if any(
-        value for name, value in select.args.items() if name not in ("expressions", "from_", "where", "kind")
-    ):
+    if list_given(select) - {"expressions", "from_", "where", "kind"}:
         return None
     node = read_clause(select, "from_")
     if not isinstance(node, exp.Table) or node.args.get("joins") or not isinstance(node.this, exp.Identifier):
