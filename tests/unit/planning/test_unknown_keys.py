@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -26,6 +25,7 @@ from dpsql.policy import load
 from dpsql.session import Session
 from tests.narrow import engine_of, of_type, present, private
 from tests.support.exact import Answered, answer_of, exact_of, made_up, with_exact
+from tests.unit.planning.test_predictions import explained
 
 POLICY = """
 [budget]
@@ -74,10 +74,6 @@ def keys_alone(options: str, k: int = 10, count: str = N) -> str:
         f"SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS ({options}) word FROM visits GROUP BY word "
         f"ORDER BY {count} DESC LIMIT {k}"
     )
-
-
-def explained(session: Session, text: str) -> dict[str, Any]:
-    return json.loads(session.run(f"EXPLAIN (FORMAT JSON) {text}").table.column(0)[0].as_py())
 
 
 def top_k(session: Session, text: str) -> tuple[PreparedPrivate, TopK]:

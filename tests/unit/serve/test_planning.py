@@ -23,7 +23,7 @@ from dpsql.serve.service import Service
 from dpsql.serve.shared import SHORT
 from dpsql.serve.statement_run import StatementRun
 from tests.served import BOB, AnsweredCatalog, client_of, run, serving
-from tests.unit.test_database import states
+from tests.unit.serve.test_service import states_of
 
 POLICY = """
 [budget]
@@ -82,10 +82,6 @@ def long(monkeypatch: pytest.MonkeyPatch) -> Iterator[Planning]:
     made = Planning(monkeypatch, " " * SHORT)
     yield made
     made.go.set()
-
-
-def states_of(service: Service) -> dict[str, list[str]]:
-    return states(service.generation.database)
 
 
 def test_short_texts_and_other_analysts_do_not_wait_for_long_texts(service: Service, long: Planning) -> None:
