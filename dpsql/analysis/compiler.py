@@ -127,6 +127,8 @@ class StatementCompiler:
     """The bounds to be found privately, in order of first use."""
     quotients: list[tuple[exp.Expr, bool]] = field(default_factory=list)
     """The calls of AVG that are closer as a sum divided by a count; whether their values are DOUBLEs."""
+    searched_sums: list[exp.Expr] = field(default_factory=list)
+    """The calls of SUM whose bounds on a unit's totals are found by search."""
     closed: bool = False
     """Whether it reads parts of units alone that count as closed, as the policy says."""
     read_before: date | None = None

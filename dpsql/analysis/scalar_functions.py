@@ -379,7 +379,7 @@ def find_nearest_function(name: str) -> str | None:
     """Return the known function whose name is most like an unknown one; None if none is."""
     names = [n for n in (*listed_forms(), *_OTHERS) if n.isidentifier() and len(n) > 3]
     names += ["sum", "avg", "min", "max"]
-    known = name.lower() in names or len(name) < 3 or name.lower() == "quartile"
+    known = name.lower() in (*names, "quartile", "mean") or len(name) < 3
     same = [each for each in names if sorted(each) == sorted(name.lower())]
     close = [] if known else same or difflib.get_close_matches(name.lower(), names, 1, 0.8)
     return (close[0].upper() if name.isupper() else close[0]) if close else None

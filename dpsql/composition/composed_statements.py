@@ -285,7 +285,7 @@ def run_composed(prepared: PreparedComposed, releases: tuple[Release, ...]) -> R
         "statement": prepared.text,
         "together": None,
         "noises": None,
-        "parts": _say_which(prepared, releases),
+        "parts": _say_which(prepared, releases, errors),
     }
     together = _join_facts(prepared, releases)
     notes = dict.fromkeys(value.note for value in prepared.values if value.note)
@@ -382,10 +382,13 @@ def _add_details(
     return pa.table([columns[place] for place in range(len(names))], names=names), places
 
 
-def _say_which(prepared: PreparedComposed, releases: tuple[Release, ...]) -> tuple[Release, ...]:
+def _say_which(
+    prepared: PreparedComposed, releases: tuple[Release, ...], errors: Errors
+) -> tuple[Release, ...]:
     """Return releases that say what is left out of which columns, where several leave out something."""
+    read = {**errors.read, **{bar.place: {bar.release} for bar in prepared.bars}}
     shown = [
-        [prepared.columns[bar.place] for bar in prepared.bars if bar.release == place]
+        [prepared.columns[column] for column in sorted(read) if place in read[column]]
         for place in range(len(releases))
     ]
     said = say_of_columns([release.properties for release in releases], shown)

@@ -190,7 +190,7 @@ def _read(call: exp.Expr) -> _Call | None:
     bounds = tuple(each for each in call.expressions if isinstance(each, exp.Kwarg))
     order = list[exp.Ordered]()
     if isinstance(call.parent, exp.WithinGroup):
-        order = call.parent.expression.expressions
+        order = getattr(call.parent.expression, "expressions", [])
         if name == "mode" and not arguments and len(order) == 1:
             return _Call(node, name, order[0].this, where, bounds=bounds)
     plain = len(arguments) == 1 and not isinstance(arguments[0], (exp.Distinct, exp.Order))

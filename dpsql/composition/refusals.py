@@ -15,7 +15,16 @@ from typing import TYPE_CHECKING
 
 from dpsql.analysis import Catalog
 from dpsql.composition.prepared import PreparedComposed, PreparedPrivate
-from dpsql.composition.rewrites import LONGEST, apply_edits, edits, offset, refusal, repair, rewrite
+from dpsql.composition.rewrites import (
+    LONGEST,
+    apply_edits,
+    edits,
+    offset,
+    refusal,
+    repair,
+    rewrite,
+    rewrite_less,
+)
 from dpsql.errors import Fix, Obstacle, QueryRefused, QuerySyntaxError
 from dpsql.kernel.loss import Charge, PrivacyLoss
 from dpsql.kernel.tree import literal_sql
@@ -174,7 +183,8 @@ class Amounts:
             elif offered:
                 hint = None if name == "epsilon" else _CHOICE.sub("", one.hint or "") or None
                 left = f"{one.message}, and nothing is left of the budget's {name}"
-                one = replace(one, message=left, hint=hint, fix=None)
+                first, rest = (one.others or ((hint, None),))[0], one.others[1:]
+                one = replace(one, message=left, hint=first[0], fix=first[1], others=rest)
         return one
 
 
@@ -240,10 +250,29 @@ class _Offering:
         return prepared
 
 
+def name_placeholder(text: str, refused: QueryRefused | QuerySyntaxError) -> tuple[Obstacle, ...] | None:
+    """Return the obstacle of a template's placeholder without its value; None for a text that has none."""
+    from dpsql.language.command_statements import AROUND  # noqa: PLC0415
+    from dpsql.language.mistaken_forms import find_placeholder  # noqa: PLC0415  most statements are accepted
+
+    found = find_placeholder(text) if len(text) <= LONGEST else None
+    if found is None or refused.message == AROUND:  # of a script that gives the value
+        return None
+    at, name = found
+    line, begin = text.count("\n", 0, at), text.rfind("\n", 0, at) + 1
+    said = "this is a placeholder of a template, without its value"
+    hint = f"a parameter is written ${name}, without quotes"
+    return (Obstacle(said, line + 1, at - begin + 1, hint, text.split("\n")[line]),)
+
+
 def offer_statements(
     planner: StatementPlanner, text: str, refused: QueryRefused | QuerySyntaxError, parameters: Parameters
 ) -> QueryRefused | QuerySyntaxError:
     """Return the error of a statement with what else is refused in it and what would be accepted."""
+    placed = name_placeholder(text, refused)
+    if placed is not None:
+        refused.obstacles = placed
+        return refused
     # Of parts of units, those of which nothing was asked are not used up.
     budget = planner.database.ledger.budget(planner.analyst, NO_PARTS)
     amounts = Amounts.of(budget, planner.policy.budget.max_epsilon_per_query)
@@ -260,6 +289,8 @@ def offer_statements(
         refused.rewrite, refused.obstacles, accepted = offer
     if refused.rewrite is None:  # else the changes were tried together
         refused.obstacles = keep_tried(text, refused, offering, offering.analysed, accepted)
+        less = rewrite_less(text, refused, offering) if accepted is None else None
+        refused.obstacles = refused.obstacles if less is None else less.obstacles
     return refused
 
 

@@ -49,11 +49,15 @@ def refuse_unbound(query: Query, problem: UnboundQuery) -> QueryRefused:
         return query.source.refuse(said, at, *_find_meant(query, name, at), unknown=what)
     if (found := _TYPES.search(problem.message)) is not None:
         return _refuse_types(query, *found.groups())
+    if 'for the function call "+(' in problem.message:
+        return _refuse_added_text(query)
     if (found := _GROUPED.search(problem.message)) is not None:
-        said = f"{found[1]} is neither grouped nor aggregated"
-        return query.source.refuse(
-            said, _last(query, found[1]), "add it to GROUP BY, or take ANY_VALUE of it"
+        said, at = f"{found[1]} is neither grouped nor aggregated", _last(query, found[1])
+        written = f"ANY_VALUE({found[1]})"
+        fix = (
+            None if at is None else Fix(written, at, at + len(found[1]), asks=f"any {found[1]} of each group")
         )
+        return query.source.refuse(said, at, f"add it to GROUP BY, or take {written}", fix)
     if (found := _ORDERED.search(problem.message)) is not None:
         return _refuse_order_by(query, found[1])
     if "same number of result columns" in problem.message:
@@ -134,6 +138,8 @@ def _last(query: Query, name: str) -> int | None:
 
 def _refuse_types(query: Query, name: str, given: str) -> QueryRefused:
     """Return the refusal of a function that has no form for the types that it is given."""
+    if name == "+" and "VARCHAR" in given:
+        return _refuse_added_text(query)
     types = given.replace("STRING_LITERAL", "VARCHAR").replace("INTEGER_LITERAL", "INTEGER")
     said = f"{name} is not allowed with ({types}): released numbers are DOUBLE"
     words = ("extract", "date_part", "datepart") if name == "date_part" else (name,)
@@ -285,6 +291,8 @@ def _refuse(query: Query, made: TextConversion) -> QueryRefused:
     if made.text is not None:
         texts = find_nodes(tree, exp.Literal)
         text = next((n for n in texts if n.args.get("is_string") and str(n.this) == made.text), None)
+        if text is not None and isinstance(text.parent, exp.Add):
+            return _refuse_added_text(query)
         return source.refuse(f"this text is not a valid {made.type}", text, f"CAST(NULL AS {made.type})")
     said = f"a text of {made.column} may not be a valid {made.type}"
     if made.type == "strptime":
@@ -313,6 +321,16 @@ def _refuse(query: Query, made: TextConversion) -> QueryRefused:
     if made.type == "BOOLEAN":
         at = next((n for n in named if isinstance(n.parent, _CONDITIONED)), named[0] if named else None)
         said = f"a condition must be BOOLEAN, {made.column} is VARCHAR"
+        key = (
+            None
+            if at is None or at.find_ancestor(exp.Ordered) is None
+            else re.search(
+                r"(?i)\bORDER\s+BY\s+[\w.]+\s+(AND)\s+[\w.]+(?:\s+(?:ASC|DESC))?\s*(?:LIMIT\b|;|\Z)",
+                source.text,
+            )
+        )
+        if key is not None:
+            return source.refuse(said, at, "a comma", Fix(",", key.start(1) - 1, key.end(1)))
         return source.refuse(said, at, f"{made.column} = '..'")
     at = next((n for n in named if isinstance(n.parent, (exp.Binary, exp.Between, exp.In))), None)
     span = None if at is None else outline.span(at)
@@ -322,6 +340,34 @@ def _refuse(query: Query, made: TextConversion) -> QueryRefused:
         )
     written = f"TRY_CAST({source.text[slice(*span)]} AS {made.type})"
     return source.refuse(said, at, written, Fix(written, *span))
+
+
+def _refuse_added_text(query: Query) -> QueryRefused:
+    """Return the refusal of `+` between a number and a text, which `||` joins."""
+    every, outline = [*find_nodes(query.tree, exp.Add)], Outline.of(query.source.text)
+    written = [add for add in every if any(_is_word(each) for each in (add.this, add.expression))] or every
+    places = (_find_plus(query.source.text, outline, add) for add in written)
+    plus = sorted(at for at in places if at >= 0)
+    said = "+ adds numbers, and one of these is a text"
+    if not plus or len(plus) < len(written):
+        return query.source.refuse(said, None, "|| joins texts")
+    fixes = [Fix("||", at, at + 1) for at in plus]
+    return query.source.refuse(said, plus[0], "||", replace(fixes[0], also=tuple(fixes[1:])))
+
+
+def _find_plus(text: str, outline: Outline, add: exp.Add) -> int:
+    """Return the place of a `+` between two operands of which one is found in the text; -1: none is."""
+    left, right = outline.span(add.this), outline.span(add.expression)
+    if right is not None:
+        return text.rfind("+", 0, right[0])
+    return -1 if left is None else text.find("+", left[1])
+
+
+def _is_word(node: exp.Expr) -> bool:
+    """Return whether a node is a text, and no number."""
+    return (
+        isinstance(node, exp.Literal) and node.is_string and re.fullmatch(r"[-+\d.eE\s]*", node.name) is None
+    )
 
 
 def _find_last(outline: Outline, name: str) -> int | None:

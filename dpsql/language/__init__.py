@@ -74,6 +74,7 @@ from dpsql.language.stream_statements import (
 )
 from dpsql.language.syntax_trees import (
     MARK,
+    TITLE,
     copy_tree,
     find_nodes,
     find_tables,

@@ -362,6 +362,10 @@ def _parse_tree(source: StatementText, tokens: list[Token], dialect: str = "") -
             raise source.syntax("GROUP BY names no key", at, "write what follows GROUP BY")
     nodes = walk_tree(standardize_forms(trees[0], dialect))
     separate_distinct_arguments(nodes)
+    for node in nodes:  # `FROM t SAMPLE (10)`, which is no name of a table with names of columns
+        names = node.args.get("columns") or () if isinstance(node, exp.TableAlias) else ()
+        if any(name.name.isdecimal() and not name.args.get("quoted") for name in names):
+            raise source.refuse(f"{node.name.upper()} is not supported here", node.this)
     standardize_limits(source, nodes)
     rename_public_schema(nodes)
     return nodes
