@@ -33,7 +33,6 @@ from dpsql.kernel.tree import Binary, Case, Not
 from dpsql.kernel.unit_parts import NO_HOME, NULL_PART, Calendar, PartSet
 from dpsql.session import Session
 from tests.narrow import engine_of
-from tests.property.test_periods import week
 from tests.support.world import open_world
 
 STATEMENTS = 3_000 if os.environ.get("DPSQL_PARTS") else 70
@@ -123,6 +122,10 @@ def world(random: Random, session: Session, units: int = UNITS) -> World:
         )
     connection.execute("INSERT INTO visits_all VALUES (NULL, 1, ?)", (MONDAY,))
     return World(connection, parts)
+
+
+def week(random: Random) -> str:
+    return f"DATE '{MONDAY + timedelta(days=7 * random.randrange(3))}'"
 
 
 def condition(random: Random, alias: str) -> str:
