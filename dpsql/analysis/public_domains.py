@@ -16,7 +16,7 @@ import sqlglot
 from sqlglot import exp
 
 from dpsql.analysis.compiled_relation import CELL, Cte, Relation, find_cte
-from dpsql.analysis.compiler import StatementCompiler, function_name, read_whole_number
+from dpsql.analysis.compiler import StatementCompiler, call_name, read_whole_number
 from dpsql.analysis.facts_of_values import bounds_of_column
 from dpsql.analysis.schema_catalog import Catalog
 from dpsql.analysis.typed_expression import MAX_LISTED, KeyDomain, Typed
@@ -265,7 +265,7 @@ DP_DOMAIN = "dp_domain"
 
 def is_domain_table(node: exp.Expr) -> bool:
     """Return whether an item of FROM is a call of DP_DOMAIN."""
-    return isinstance(node, exp.Table) and (function_name(node.this) or "").lower() == DP_DOMAIN
+    return isinstance(node, exp.Table) and call_name(node.this) == DP_DOMAIN
 
 
 def compile_domain_table(

@@ -22,7 +22,7 @@ from sqlglot import exp
 
 from dpsql.analysis import Catalog, Plan, check_outer, put_domains, write_engine_sql, write_public_sql
 from dpsql.analysis.aggregate_functions import aggregate_name, is_row_count
-from dpsql.analysis.compiler import find_cte, function_name, read_item, read_whole_number
+from dpsql.analysis.compiler import call_name, find_cte, read_item, read_whole_number
 from dpsql.analysis.released_values import TYPES
 from dpsql.analysis.statement_shapes import Provenance
 from dpsql.composition.found_values import lists_rows
@@ -330,7 +330,7 @@ def _is_of_constants(node: exp.Expr, value: exp.Expr) -> bool:
     beside = (exp.Column, exp.Query, exp.CurrentDate, exp.CurrentTimestamp, exp.SessionParameter, exp.Star)
     names = ("now", "today", "current_date", "current_timestamp", "get_current_timestamp")
     return aggregate_name(node) is None and not any(
-        (isinstance(n, beside) and n is not value) or (function_name(n) or "").lower() in names
+        (isinstance(n, beside) and n is not value) or call_name(n) in names
         for n in walk_tree(node, lambda n: n is value)
     )
 

@@ -33,7 +33,7 @@ from sqlglot import exp
 
 from dpsql.analysis.aggregate_functions import aggregate_name, is_aggregate
 from dpsql.analysis.compiled_relation import Scope
-from dpsql.analysis.compiler import function_name, read_whole_number, split_arguments
+from dpsql.analysis.compiler import call_name, read_whole_number, split_arguments
 from dpsql.analysis.typed_expression import UnitRole
 from dpsql.composition.prepared import Existence, PreparedComposed
 from dpsql.errors import QueryRefused
@@ -59,7 +59,7 @@ _COMPARED = (exp.In, exp.Exists, exp.Except, exp.Intersect)
 def counts_all(node: exp.Expr, scope: Scope) -> bool:
     """Return whether a measure is the number of all rows, or of all units, of a group."""
     call = node.unnest()
-    if (function_name(call) or "").lower() != "count" or isinstance(call, exp.Filter):
+    if call_name(call) != "count" or isinstance(call, exp.Filter):
         return False
     _, values = split_arguments(call)
     if len(values) != 1:
@@ -126,7 +126,7 @@ def _window_functions(select: exp.Select) -> list[str]:
             call = node.this
             while isinstance(call, (exp.Filter, exp.IgnoreNulls, exp.RespectNulls)):
                 call = call.this
-            found.append(aggregate_name(call) or (function_name(call) or "").lower())
+            found.append(aggregate_name(call) or call_name(call))
     return found
 
 

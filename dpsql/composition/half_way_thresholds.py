@@ -19,7 +19,7 @@ from sqlglot import exp
 
 from dpsql.analysis import Output, Plan
 from dpsql.analysis.aggregate_functions import is_row_count
-from dpsql.analysis.compiler import function_name
+from dpsql.analysis.compiler import call_name
 from dpsql.estimates import SumOfRows
 from dpsql.language import MARK, find_nodes, list_from_items, walk_tree
 from dpsql.lazy_dataclass import dataclass
@@ -73,7 +73,7 @@ def tell_absent_sums(outer: exp.Query, plans: Mapping[str, Plan]) -> tuple[str, 
     }
     tested = [n.this for n in find_nodes(outer, exp.Is) if isinstance(n.expression, exp.Null)]
     names = ("coalesce", "ifnull")
-    calls = [n for n in find_nodes(outer, exp.Anonymous) if (function_name(n) or "").lower() in names]
+    calls = [n for n in find_nodes(outer, exp.Anonymous) if call_name(n) in names]
     tested += [call.expressions[0] for call in calls if call.expressions]
     columns = {fold(c.name) for each in tested for c in find_nodes(each, exp.Column)}
     counted = any(
@@ -165,7 +165,7 @@ def _divisor(node: exp.Expr) -> exp.Column | None:
         case exp.Mul():
             sides = [each for each in (node.this, node.expression) if _constant(each) is None]
             return _divisor(sides[0]) if len(sides) == 1 else None
-    if (function_name(node) or "").lower() == "nullif" and len(node.expressions) == 2:
+    if call_name(node) == "nullif" and len(node.expressions) == 2:
         return _divisor(node.expressions[0]) if _constant(node.expressions[1]) == 0 else None
     return None
 
@@ -332,7 +332,7 @@ def _lattice(node: exp.Expr, select: exp.Select, steps: ColumnSteps) -> _Lattice
                 return left.plus(right, 1 if isinstance(node, exp.Add) else -1)
             factor, other = (left, right) if not left.of else (right, left)
             return None if factor.of or not factor.constant else other.times(factor.constant)
-    if (function_name(node) or "").lower() in _KEEP and len(node.expressions) == 1:
+    if call_name(node) in _KEEP and len(node.expressions) == 1:
         inner = None if isinstance(node.parent, exp.Window) else _lattice(node.expressions[0], select, steps)
         return None if inner is None else _Lattice(inner.constant, inner.step, inner.of, merged=True)
     return None

@@ -20,7 +20,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from sqlglot import exp
 
-from dpsql.analysis import function_name
+from dpsql.analysis.compiler import call_name
 from dpsql.composition.released_terms import (
     NULLED,
     CallTerm,
@@ -108,7 +108,7 @@ class Traced:
 def trace(query: exp.Expr, columns: Columns) -> Traced | None:
     """Trace the columns of a query, in a copy that `Traced.row` changes; None if they cannot be traced."""
     made = copy_tree(query)
-    drawn = any(str(function_name(node)).lower() == "random" for node in find_nodes(made, exp.Anonymous))
+    drawn = any(call_name(node) == "random" for node in find_nodes(made, exp.Anonymous))
     if not isinstance(made, exp.Select) or drawn:
         return None
     try:
@@ -252,7 +252,7 @@ def check_stars(select: exp.Select, items: Sequence[FromItem]) -> None:
         around = star.parent
         if isinstance(around, exp.Column) and around.parent is not select and around.table in changed:
             raise UnknownColumnsError
-        counted = isinstance(around, exp.Anonymous) and str(function_name(around)).lower() == "count"
+        counted = isinstance(around, exp.Anonymous) and call_name(around) == "count"
         if not (isinstance(around, (exp.Select, exp.Column, exp.Count)) or counted):
             raise UnknownColumnsError
     columns = {fold(name) for item in items for name in item.names or ()}

@@ -18,12 +18,7 @@ from typing import Any
 
 from sqlglot import exp
 
-from dpsql.analysis.compiler import (
-    function_name,
-    read_item,
-    read_whole_number,
-    split_arguments,
-)
+from dpsql.analysis.compiler import call_name, read_item, read_whole_number, split_arguments
 from dpsql.analysis.output_columns import find_free_kind, rewrite_selection
 from dpsql.analysis.released.released_calls import is_quantile, is_released
 from dpsql.composition.block_columns import is_measure
@@ -65,7 +60,7 @@ def release_of(measure: exp.Expr) -> tuple[object, ...]:
     if isinstance(node, exp.WithinGroup):
         value, node = node.expression.expressions[0].this, node.this
     named, others = split_arguments(node)
-    name = (function_name(node) or "").lower()
+    name = call_name(node)
     value = others[0] if value is None and others else value
     return (name if name in _EXTREMES else "", value, condition, *named)
 

@@ -16,7 +16,7 @@ from dataclasses import replace
 from sqlglot import exp
 
 from dpsql.analysis.aggregate_functions import contains_aggregate
-from dpsql.analysis.compiler import function_name, read_whole_number
+from dpsql.analysis.compiler import call_name, read_whole_number
 from dpsql.analysis.public_domains import is_domain_table
 from dpsql.composition.existence import without_existence
 from dpsql.composition.tracing import (
@@ -406,13 +406,13 @@ class DependenceReader:
 
 
 def _by_row(node: exp.Expr) -> bool:
-    called = (function_name(node) or "").lower()
+    called = call_name(node)
     return isinstance(node, _BY_ROW) or called in _FUNCTIONS_BY_ROW
 
 
 def _is_columns(node: exp.Expr) -> bool:
     """Return whether a node is COLUMNS(..), which stands for columns of any name."""
-    return isinstance(node, exp.Columns) or (function_name(node) or "").lower() == "columns"
+    return isinstance(node, exp.Columns) or call_name(node) == "columns"
 
 
 def _nodes(args: Mapping[str, object]) -> Iterator[exp.Expr]:

@@ -14,7 +14,7 @@ from dataclasses import field, replace
 
 from sqlglot import exp
 
-from dpsql.analysis import function_name
+from dpsql.analysis.compiler import call_name
 from dpsql.composition.expressions import ExpressionReader
 from dpsql.composition.hidden_columns import (
     HIDDEN,
@@ -345,7 +345,7 @@ def trace_rows(
     Beside it stands whether something is aggregated of which groups that do not exist were left out, and
     whether each row may be made of all released rows.
     """
-    drawn = any(str(function_name(node)).lower() in _DRAWN for node in find_nodes(tree, exp.Anonymous))
+    drawn = any(call_name(node) in _DRAWN for node in find_nodes(tree, exp.Anonymous))
     if drawn:
         return None
     try:
