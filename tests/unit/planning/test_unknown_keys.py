@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 from dpsql.composition.prepared import PreparedPrivate
@@ -25,6 +24,7 @@ from dpsql.policy import load
 from dpsql.session import Session
 from tests.narrow import engine_of, of_type, present, private
 from tests.support.exact import Answered, answer_of, exact_of, made_up, with_exact
+from tests.support.world import write_world
 from tests.unit.planning.test_predictions import explained
 
 POLICY = """
@@ -47,8 +47,7 @@ def opened(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Open]:
     def session(more: str = "", users: int = 3) -> Session:
         folder: Path = tmp_path_factory.mktemp("unknown")
         table = pa.table({"user_id": range(users), "word": ["x"] * users, "ms": [1] * users})
-        pq.write_table(table, folder / "visits.parquet")
-        (folder / "dpsql.toml").write_text(POLICY + more)
+        write_world(folder, POLICY + more, visits=table)
         made.append(Session(load(folder / "dpsql.toml")))
         return made[-1]
 
