@@ -31,6 +31,7 @@ from dpsql.language import (
     TopK,
     TopPerPartition,
     copy_tree,
+    list_given,
     walk_tree,
 )
 from dpsql.lazy_dataclass import dataclass
@@ -74,7 +75,7 @@ def read_ranked_partitions(
     if k < 1 or (kind is exp.EQ and k != 1) or not isinstance(window, exp.Window):
         return None
     name = call_name(window.this)
-    given = {argument for argument, value in window.args.items() if value}
+    given = list_given(window)
     if name not in RANKS or given != {"this", "partition_by", "order", "over"}:
         return None
     order = tuple(window.args["order"].expressions)

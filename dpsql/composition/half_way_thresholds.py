@@ -21,7 +21,7 @@ from dpsql.analysis import Output, Plan
 from dpsql.analysis.aggregate_functions import is_row_count
 from dpsql.analysis.compiler import call_name
 from dpsql.estimates import SumOfRows
-from dpsql.language import MARK, find_nodes, list_from_items, walk_tree
+from dpsql.language import MARK, find_nodes, list_from_items, walk_block
 from dpsql.lazy_dataclass import dataclass
 from dpsql.places import make_distinct
 from dpsql.policy import fold
@@ -107,7 +107,7 @@ def guard_divisors(
     """
     found = dict[ColumnFinder, None]()
     for select in find_nodes(tree, exp.Select):
-        for node in _nodes(select):
+        for node in walk_block(select):
             column = _divisor(node.expression) if isinstance(node, (exp.Div, exp.IntDiv, exp.Mod)) else None
             known = None if column is None else _column(column, select, steps, _DEEPEST)
             if column is None or known is None or known[0] not in counts:
@@ -122,7 +122,7 @@ def find_quotients(tree: exp.Query, steps: ColumnSteps) -> list[tuple[exp.IntDiv
     """Return the divisions by `//` of released numbers, with their sides if these are known."""
     found = list[tuple[exp.IntDiv, tuple[_Lattice, ...]]]()
     for select in find_nodes(tree, exp.Select):
-        for node in _nodes(select):
+        for node in walk_block(select):
             if isinstance(node, exp.IntDiv) and any(
                 _column(column, select, steps, _DEEPEST) for column in find_nodes(node, exp.Column)
             ):
@@ -210,15 +210,7 @@ _STRICT: dict[type[exp.Expr], tuple[bool, int]] = {
 def _comparisons(select: exp.Select) -> Iterator[exp.Expr]:
     """Yield the comparisons of a SELECT, outside subqueries."""
     kinds = (*_STRICT, exp.EQ, exp.NEQ, exp.Between)
-    yield from (node for node in _nodes(select) if isinstance(node, kinds))
-
-
-def _nodes(select: exp.Select) -> Iterator[exp.Expr]:
-    """Yield the nodes of a SELECT outside subqueries."""
-    for name, part in select.args.items():
-        for item in part if isinstance(part, list) else [part]:
-            if isinstance(item, exp.Expr) and name not in ("with_", "from_"):
-                yield from walk_tree(item, lambda node: isinstance(node, (exp.Query, exp.Subquery)))
+    yield from (node for node in walk_block(select) if isinstance(node, kinds))
 
 
 def _compare(node: exp.Expr, select: exp.Select, steps: ColumnSteps) -> None:

@@ -177,7 +177,7 @@ class Tracer:
 
     def _item(self, node: exp.Expr, ctes: Mapping[str, exp.CTE | None]) -> FromItem:
         alias, renamed = node.alias_or_name, node.alias_column_names
-        plain = all(not value or name in ("this", "alias") for name, value in node.args.items())
+        plain = not (list_given(node) - {"this", "alias"})
         if isinstance(node, exp.Table) and plain and isinstance(node.this, exp.Identifier):
             if fold(node.name) not in ctes:
                 names = self.columns(node.name)

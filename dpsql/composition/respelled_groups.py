@@ -112,7 +112,7 @@ def _has_same_groups(one: exp.Select, other: exp.Select) -> bool:
 def _list_keys(select: exp.Select) -> set[exp.Expr] | None:
     """Return the keys of GROUP BY; None without one, or with sets of keys."""
     group = select.args.get("group")
-    if group is None or any(value for name, value in group.args.items() if name != "expressions"):
+    if group is None or list_given(group) - {"expressions"}:
         return None
     return {read_item(select, key) for key in group.expressions}
 

@@ -79,7 +79,7 @@ def with_tiles(query: Query, provenance: Provenance) -> exp.Query:
     tree: exp.Query = query.tree
     for select in find_nodes(tree, exp.Select):
         tiles = _list_tiles(select)
-        if not tiles or select is tree or any(v and n not in _READ for n, v in select.args.items()):
+        if not tiles or select is tree or list_given(select) - _READ:
             continue
         if any(_is_hidden(table, tree) for table in find_nodes(select, exp.Table)):
             continue

@@ -46,8 +46,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         tmp_path,
         POLICY,
         visits="SELECT i % 700 AS patient_id, i AS visit_id, "
-        "DATE '2026-01-05' + CAST((i * 5 + i // 700 * 7) % 28 AS INTEGER) AS day, ['a', "
-        "'b'][1 + i % 2] AS clinic FROM range(5600) t(i)",
+        "DATE '2026-01-05' + CAST((i * 5 + i // 700 * 7) % 28 AS INTEGER) AS day, "
+        "['a', 'b'][1 + i % 2] AS clinic FROM range(5600) t(i)",
         patients="SELECT i AS patient_id, ['F', 'M'][1 + i % 2] AS sex FROM range(700) t(i)",
     )
     return tmp_path
