@@ -13,7 +13,6 @@ from dpsql.analysis.released.free_totals import AVERAGES
 from dpsql.analysis.statement_shapes import Provenance
 from dpsql.composition.analysed_blocks import AnalysedBlocks
 from dpsql.composition.block import Separated, separate
-from dpsql.composition.sums_of_buckets import find_sums_of_buckets, write_relative_sums
 from dpsql.language import Query, copy_tree, fill_form, find_nodes, keep_title
 
 _QUOTIENT = "(SUM(x){of} / NULLIF(COUNT(x){with_value}, 0))"
@@ -45,6 +44,10 @@ def separate_closer(
     closer = _write_quotients(whole, plain, analysed)
     if closer is not None:
         whole, (plain, rest) = closer, over(closer)
+    if not find_nodes(whole.tree, exp.Case) or whole.tree.args.get("group") is None:
+        return plain, rest
+    from dpsql.composition.sums_of_buckets import find_sums_of_buckets, write_relative_sums  # noqa: PLC0415
+
     if not find_sums_of_buckets(whole):
         return plain, rest
     relative = write_relative_sums(whole, analysed.find_searched_sums(plain))

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpsql.analysis import Plan
-from dpsql.analysis.cut_contributions import MANY_GROUPS, Excess, bound_worth, times_of_excess
+from dpsql.analysis.cut_contributions import BEYOND, MANY_GROUPS, Excess, bound_worth, times_of_excess
 from dpsql.errors import InternalError
 from dpsql.estimates import Combined, Formula
 from dpsql.estimates.noise_laws import Linear
@@ -168,8 +168,8 @@ class ExcessApart(KeepsQuote):
     ) -> Combined:
         """Return a number, or the numbers of groups, with intervals that include what a bound cuts.
 
-        `whole` is what all groups have, where some are not among these and it is known. The groups of the
-        largest values may have all of it among them: each has twice its share of what they have.
+        `whole` is what all groups have, where some are not among these and it is known. Those of the
+        largest values have all of it among them, by their shares, as a number without groups has.
         """
         plan, high = self.plan, cut.most * float(most)
         if not plan.key_types or least < 0 or plan.options.cut == "WHOLE":
@@ -179,13 +179,14 @@ class ExcessApart(KeepsQuote):
         if whole <= 0:
             return move_ends(found, 0.0, high)
         back = cut.estimate if self._is_given_back and most == 1 else 0.0
-        of = np.full(len(there), whole)
+        of, times = np.full(len(there), whole), np.full(len(there), 2 * high)
         if largest is not None:
             own = np.flatnonzero(largest)
             of[own] = max(float(there[own].sum()), _LEAST_WHOLE * whole)
+            times[own] = (cut.most - cut.beyond + BEYOND * max(cut.estimate, 0.0)) * float(most)
 
         def above(end: NDArray[np.float64]) -> NDArray[np.float64]:
-            return np.asarray(end + 2 * high * np.clip(end / of, 0, 1))
+            return np.asarray(end + times * np.clip(end / of, 0, 1))
 
         ends = found.together and (found.together[0], above(found.together[1]))
         return replace(
