@@ -14,8 +14,7 @@ from dpsql.analysis.statement_shapes import Provenance
 from dpsql.composition.analysed_blocks import AnalysedBlocks
 from dpsql.composition.block import Separated, separate
 from dpsql.composition.sums_of_buckets import find_sums_of_buckets, write_relative_sums
-from dpsql.language import Query, copy_tree, fill_form, find_nodes, keep_title, title_of
-from dpsql.language.syntax_trees import TITLE
+from dpsql.language import TITLE, Query, copy_tree, fill_form, find_nodes, keep_title, title_of
 
 _QUOTIENT = "(SUM(x){of} / NULLIF(COUNT(x){with_value}, 0))"
 _NUMBER = "NOT ISNAN(x)"
@@ -46,6 +45,9 @@ def separate_closer(
     closer = _write_quotients(whole, plain, analysed)
     if closer is not None:
         whole, (plain, rest) = closer, over(closer)
+    if not find_nodes(whole.tree, exp.Case) or whole.tree.args.get("group") is None:
+        return plain, rest
+
     if not find_sums_of_buckets(whole):
         return plain, rest
     relative = write_relative_sums(whole, analysed.find_searched_sums(plain))
