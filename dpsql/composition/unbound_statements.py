@@ -10,9 +10,10 @@ from sqlglot import exp
 from sqlglot.tokenizer_core import TokenType
 
 from dpsql.analysis.aggregate_functions import aggregate_name
+from dpsql.composition.prepared import PreparedPublic
 from dpsql.engines import UnboundQuery
 from dpsql.errors import Fix, QueryRefused
-from dpsql.language import Outline, Query, walk_tree
+from dpsql.language import Outline, Query, Statement, walk_tree
 from dpsql.lazy_pattern import lazy_pattern
 from dpsql.policy import fold
 
@@ -62,6 +63,16 @@ def refuse_unbound(query: Query, problem: UnboundQuery) -> QueryRefused:
         return quoted
     named = re.search(r'"([^"]+)"', problem.message)
     return query.source.refuse(problem.message, _last(query, named[1]) if named else None)
+
+
+def refuse_public(statement: Statement, prepared: PreparedPublic) -> QueryRefused | None:
+    """Return the refusal of a public statement that does not bind, as far as it is known why."""
+    try:
+        prepared.engines.schema_database.describe_over({}, prepared.sql)
+    except UnboundQuery as problem:
+        refused = refuse_unbound(statement, problem) if isinstance(statement, Query) else None
+        return None if refused is None or refused.message == problem.message else refused
+    return None
 
 
 def _different_widths(query: Query, problem: UnboundQuery) -> QueryRefused:

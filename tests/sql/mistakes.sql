@@ -2357,7 +2357,7 @@ SELECT clinic, COUNT(*) FROM visits WHERE summit = TRUE AND minutes > 30 GROUP B
 SELECT clinic, COUNT(UNIQUE patient_id) FROM visits GROUP BY clinic
 
 -- M591 two tables that FROM lacks, with a column of one name
--- meant: SELECT patients.sex, diagnoses.chapter, COUNT(*) FROM visits JOIN diagnoses diagnoses ON visits.diagnosis_code = diagnoses.code JOIN patients patients USING (patient_id) GROUP BY 1, 2
+-- meant: SELECT patients.sex, diagnoses.chapter, COUNT(*) FROM visits JOIN patients USING (patient_id) JOIN diagnoses ON visits.diagnosis_code = diagnoses.code GROUP BY 1, 2
 SELECT patients.sex, diagnoses.chapter, COUNT(*) FROM visits GROUP BY 1, 2
 
 -- M592 IF with a condition alone in COUNT

@@ -259,7 +259,8 @@ def find_in_tables(of: RefusedStatement, node: exp.Column, named: list[FromTable
     (table, (join, at)), others = joins[0], [f"not of {other.name}" for other, _ in joins[1:]]
     guess = ", ".join([f"{node.name} of {table.name}", *others]) if others else ""
     if absent:  # FROM lacks the table with that name
-        join = join.replace(f"JOIN {table.name} ", f"JOIN {table.name} {node.table} ")
+        alias = "" if fold(node.table) == fold(table.name) else f" {node.table}"
+        join = join.replace(f"JOIN {table.name} ", f"JOIN {table.name}{alias} ")
         join = join.replace(f"= {table.name}.", f"= {node.table}.")
         return join, Fix(f" {join}", at, at)
     if node.table:  # the table that has it is named in its place

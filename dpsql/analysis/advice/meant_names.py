@@ -16,9 +16,11 @@ from dpsql.analysis.advice.refused_statement import (
     rename_column,
 )
 from dpsql.analysis.aggregate_functions import aggregate_name
+from dpsql.analysis.compiler import function_name
 from dpsql.errors import Fix
+from dpsql.kernel.tree import literal_sql
 from dpsql.language import call_end, write_name
-from dpsql.policy import TableDomain, fold
+from dpsql.policy import TableDomain, ValuesDomain, fold
 from dpsql.types import SqlType
 
 _PARTS = {"year": "YEAR", "yr": "YEAR", "month": "MONTH", "month_name": "MONTHNAME", "quarter": "QUARTER"}
@@ -288,3 +290,31 @@ def name_list(of: RefusedStatement, node: exp.Column, select: exp.Select) -> Adv
         return None
     end = call_end(of.query.source, found[0])
     return (f"AS t({node.name})", Fix(f" AS t({node.name})", end + 1, end + 1)) if end >= 0 else None
+
+
+def compare_with_value(of: RefusedStatement, node: exp.Column, named: list[FromTable]) -> Advice | None:
+    """Write `status = 'completed'` for the condition `completed`, which may be compared with TRUE or 1."""
+    span = of.outline.span(of.original(node))
+    true = None if span is None else re.match(r"(?i)\s*(?:=|IS\b)\s*(?:TRUE|1)\b", of.text[span[1] :])
+    holds = (exp.Where, exp.And, exp.Or, exp.Not, exp.If, exp.Having)
+    if span is None or (true is None and not isinstance(node.parent, holds)):
+        return None
+    for one in named:
+        for column, domain in one.table.domain.items():
+            values = domain.values if isinstance(domain, ValuesDomain) else ()
+            value = next((v for v in values if isinstance(v, str) and fold(v) == fold(node.name)), None)
+            if value is not None:
+                written = (
+                    f"{node.table + '.' if node.table else ''}{write_name(column)} = {literal_sql(value)}"
+                )
+                return written, Fix(written, span[0], span[1] + (0 if true is None else true.end()))
+    return None
+
+
+def count_key(of: RefusedStatement, node: exp.Column) -> Advice | None:
+    """`COUNT(flight_id)`, where rows have no key of their own: it is a number of rows."""
+    call = of.call(of.original(node).parent or node)
+    counts = call is not None and (function_name(node.parent or node) or "").lower() == "count"
+    if call is None or not counts or fold(node.name).rsplit("_", maxsplit=1)[-1] not in ("id", "key", "no"):
+        return None
+    return "COUNT(*)", Fix("COUNT(*)", call[0], call[1], guess=f"* for {node.name}")

@@ -10,6 +10,8 @@ from sqlglot import exp
 
 from dpsql.analysis.advice.joined_tables import find_absent, find_in_tables, has_text, name_of_table
 from dpsql.analysis.advice.meant_names import (
+    compare_with_value,
+    count_key,
     drop_remark,
     find_meant,
     find_measure,
@@ -29,7 +31,6 @@ from dpsql.analysis.advice.refused_statement import (
 from dpsql.analysis.aggregate_functions import aggregate_calls, aggregate_name
 from dpsql.analysis.compiler import function_name
 from dpsql.errors import Fix, Obstacle
-from dpsql.kernel.tree import literal_sql
 from dpsql.language import (
     replace_name,
     write_name,
@@ -107,7 +108,7 @@ def _advise_on_column(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Ad
         if found is None and (lacking or not any(n.column(node.name) for n in tables)):
             mine = [n for n in tables if not node.table or fold(n.alias) == fold(node.table)]
             found = find_in_tables(of, node, tables) or find_measure(of, node, mine)
-            found = found or _compare_with_value(of, node, mine) or _name_table(of, node, tables)
+            found = found or compare_with_value(of, node, mine) or _name_table(of, node, tables)
             found = found or _name_item(of, node, select)
         if found is not None:
             return found
@@ -129,7 +130,7 @@ def _advise_on_column(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Ad
         or find_in_tables(of, node, named)
         or _find_by_word(of, node, here)
         or _use_unit(of, node, here)
-        or _count_key(of, node)
+        or count_key(of, node)
         or _add_inner_key(of, node, select)
         or list_meant(of, node, here)
     )
@@ -311,25 +312,6 @@ def _quote_declared_value(of: RefusedStatement, node: exp.Column, named: list[Fr
     return None
 
 
-def _compare_with_value(of: RefusedStatement, node: exp.Column, named: list[FromTable]) -> Advice | None:
-    """Write `status = 'completed'` for the condition `completed`, which may be compared with TRUE or 1."""
-    span = of.outline.span(of.original(node))
-    true = None if span is None else re.match(r"(?i)\s*(?:=|IS\b)\s*(?:TRUE|1)\b", of.text[span[1] :])
-    holds = (exp.Where, exp.And, exp.Or, exp.Not, exp.If, exp.Having)
-    if span is None or (true is None and not isinstance(node.parent, holds)):
-        return None
-    for one in named:
-        for column, domain in one.table.domain.items():
-            values = domain.values if isinstance(domain, ValuesDomain) else ()
-            value = next((v for v in values if isinstance(v, str) and fold(v) == fold(node.name)), None)
-            if value is not None:
-                written = (
-                    f"{node.table + '.' if node.table else ''}{write_name(column)} = {literal_sql(value)}"
-                )
-                return written, Fix(written, span[0], span[1] + (0 if true is None else true.end()))
-    return None
-
-
 def _name_item(of: RefusedStatement, node: exp.Column, select: exp.Select) -> Advice | None:
     """Name the only call without a name of a subquery in FROM as the query around it does."""
     sources = [
@@ -439,15 +421,6 @@ def _find_by_word(of: RefusedStatement, node: exp.Column, here: list[FromTable])
     word = fold(node.name)
     known = [c for n in here for c in n.columns if word in fold(c).split("_")]
     return rename_column(of, node, known[0]) if len(known) == 1 else None
-
-
-def _count_key(of: RefusedStatement, node: exp.Column) -> Advice | None:
-    """`COUNT(flight_id)`, where rows have no key of their own: it is a number of rows."""
-    call = of.call(of.original(node).parent or node)
-    counts = call is not None and (function_name(node.parent or node) or "").lower() == "count"
-    if call is None or not counts or fold(node.name).rsplit("_", maxsplit=1)[-1] not in ("id", "key", "no"):
-        return None
-    return "COUNT(*)", Fix("COUNT(*)", call[0], call[1], guess=f"* for {node.name}")
 
 
 def _use_unit(of: RefusedStatement, node: exp.Column, here: list[FromTable]) -> Advice | None:
