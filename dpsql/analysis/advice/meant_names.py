@@ -20,7 +20,7 @@ from dpsql.analysis.compiler import function_name
 from dpsql.errors import Fix
 from dpsql.kernel.tree import literal_sql
 from dpsql.language import call_end, write_name
-from dpsql.policy import TableDomain, ValuesDomain, fold
+from dpsql.policy import TableDomain, UnitColumn, ValuesDomain, fold
 from dpsql.types import SqlType
 
 _PARTS = {"year": "YEAR", "yr": "YEAR", "month": "MONTH", "month_name": "MONTHNAME", "quarter": "QUARTER"}
@@ -78,12 +78,15 @@ def find_meant(of: RefusedStatement, node: exp.Column, named: list[FromTable]) -
     near = [each for each, _ in listed if _has_same_words(name, fold(each))]
     short = [] if near else [each for each, _ in listed if _shortens(name, fold(each))]
     bare = re.sub(r"_(?:name|label|text|description|desc)\Z", "", name)
-    near = near or [each for each, _ in listed if fold(each) in (bare, _SAME.get(name))]
+    prefixed = {name.removeprefix(f"{fold(n.table.name).removesuffix('s')}_") for n in here}  # plane_year
+    near = near or [each for each, _ in listed if fold(each) in (bare, _SAME.get(name), *prefixed)]
     if not near and not isinstance(node.parent, exp.EQ):
         near = [each for each, _ in listed if fold(each) in (f"{name}_name", f"{name}_title")]
-    for table in of.policy.tables.values() if bare != name and not near else ():
-        clauses = [join for n in here if table.public and (join := join_clause(of, table, n)) is not None]
-        column = next((each for each in of.columns(table) if fold(each) == bare), None)
+    for table in of.policy.tables.values() if not near else ():
+        one = table.public or (isinstance(table.unit, UnitColumn) and table.is_key(table.unit.column))
+        clauses = [join for n in here if one and (join := join_clause(of, table, n)) is not None]
+        words = {bare, name.removeprefix(f"{fold(table.name).removesuffix('s')}_")} - {name}
+        column = next((each for each in of.columns(table) if fold(each) in words), None)
         if clauses and column is not None:
             _, fix, *_ = rename_column(of, node, column)
             clause, place = clauses[0]
