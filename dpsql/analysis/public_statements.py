@@ -18,6 +18,7 @@ from dpsql.analysis.aggregate_functions import AGGREGATES, ORDER_DEPENDENT
 from dpsql.analysis.compiler import MAX_NODES, find_cte, function_name, split_words
 from dpsql.analysis.from_tables import NODES_PER_TABLE, find_declared_table
 from dpsql.analysis.public_domains import DP_DOMAIN, put_domains
+from dpsql.analysis.scalar_functions import find_nearest_function
 from dpsql.analysis.scalar_rules import repeat_comparison
 from dpsql.analysis.schema_catalog import Catalog
 from dpsql.errors import Fix, QueryRefused
@@ -35,6 +36,7 @@ from dpsql.language import (
     find_tables,
     name_columns,
     refuse_unclear,
+    replace_name,
     walk_tree,
 )
 from dpsql.policy import DatabaseSource, Policy, Table, View, fold
@@ -283,8 +285,13 @@ def _check_function(query: Query, node: exp.Anonymous) -> None:
         or (name.lower() in _TABLE_FUNCTIONS and isinstance(node.parent, exp.Table))
     )
     if not allowed:
+        close = None if name is None else find_nearest_function(name)
         raise refuse_unclear(query.source, node) or query.source.refuse(
-            f"the function {str(name or node.this)[:60]} is not supported", node, unknown="function"
+            f"the function {str(name or node.this)[:60]} is not supported",
+            node,
+            f"did you mean {close}?" if close else None,
+            replace_name(node, close) if close else None,
+            unknown="function",
         )
 
 

@@ -56,6 +56,8 @@ _RELATION = lazy_pattern(r"(?i)\bFROM\s+\w")
 _NAME = lazy_pattern(r'[\w."]+ [\w."]+')
 _NAMES = (TokenType.VAR, TokenType.IDENTIFIER)
 _VALUES = (TokenType.STRING, TokenType.NUMBER)
+_OPPOSITE = lazy_pattern(r"(?i)(?:is_)?(?:in|un|non_?|not_|no_|dis)(\w{4,})\Z")
+"""A name that says the opposite of the one in it."""
 _ALIKE = 0.5
 """How alike two names are of which one is written for the other as a matter of course, from 0 to 1."""
 _CLAUSES = ("WHERE", "GROUP", "HAVING", "ORDER", "LIMIT")
@@ -209,6 +211,8 @@ def _tell_left_out(fix: Fix, text: str) -> Fix:
         and all(t[0].token_type in _NAMES for t in tokens)
     ) and not _is_alike(*(t[0].text.lower() for t in tokens)):
         return replace(fix, guess=f"{new} for {old}")
+    if tokens and (found := _OPPOSITE.match(tokens[0][0].text)) and found[1].lower() in new.lower():
+        return replace(fix, asks=f"{new}, not {old}")
     written = " ".join(each.text for each in (fix, *fix.also))
     kept = "NULL" in written or any(t.token_type in _VALUES for t in Outline.of(written).tokens)
     for each in () if kept else (fix, *fix.also):

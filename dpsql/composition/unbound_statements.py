@@ -179,6 +179,19 @@ def _compared_with_all(query: Query) -> QueryRefused:
     select = tree if isinstance(tree, exp.Select) else None
     where = select.args.get("where") if select is not None else None
     calls = [] if where is None else [n for n in walk_tree(where.this) if aggregate_name(n) is not None]
+    block = Outline.of(query.source.text).block(0)
+    clause = None if block is None else block.clause(TokenType.WHERE)
+    if (
+        select is not None
+        and select.args.get("group") is not None
+        and block is not None
+        and clause is not None
+    ):
+        moved = f"HAVING {query.source.text[clause.end + 1 : block.stop(clause)].strip()}"
+        at = block.before(TokenType.HAVING)
+        alone = where is not None and not isinstance(where.this, exp.Connector)
+        added = Fix("", clause.start, block.stop(clause), also=(Fix(f" {moved} ", at, at),))
+        return query.source.refuse(said, clause.start, moved, added if alone else None)
     first = select.args["from_"].this if select is not None and len(calls) == 1 else None
     span = Outline.of(query.source.text).span(calls[0]) if isinstance(first, exp.Table) else None
     if span is None or first is None:

@@ -128,6 +128,7 @@ _FORMS = (
         r"\1 JOIN \2",
     ),
     (r"\bCOUNT\s*\*", "COUNT(*)"),
+    (r"(?<=,)\s*DISTINCT\s*(?:\(\s*([\w.]+)\s*\)|([\w.]+))(?=\s*,|\s+FROM\b)", r" COUNT(DISTINCT \1\2)"),
     (r"\bWITHIN\s+GROUP\s*\(\s*(?!ORDER\b)", "WITHIN GROUP (ORDER BY "),
     (r"\(\s*(\w+\s*\([^()]*\)\s+FROM\b)", r"(SELECT \1"),
     (rf"\b{_NAME}\s+MOD\s+([\w.]+)", r"\1 % \2"),
@@ -135,8 +136,8 @@ _FORMS = (
     (r"\bDIV\s*\(\s*([\w.]+)\s*,\s*([\w.]+)\s*\)", r"(\1 // \2)"),
     (r"(\w+\([^()]*?)\s+WHERE\s+([^()]*?)\s*\)", r"\1) FILTER (WHERE \2)"),
     (
-        r"(\w+\([^()]*\))\s+WHERE\s+((?:(?!\bAS\b|\bFROM\b|,).)+?)(?=\s+(?:AS|FROM)\b|\s*,)",
-        r"\1 FILTER (WHERE \2)",
+        r"(\w+\([^()]*\))(\s+AS\s+\w+)?\s+(?:WHERE|FILTER(?:\s+WHERE)?)\s+(?!\()((?:(?!\bAS\b|\bFROM\b|,).)+?)(?=\s+(?:AS|FROM)\b|\s*,)",
+        r"\1 FILTER (WHERE \3)\2",
     ),
     # Tableau's expressions of another level
     (
@@ -157,13 +158,14 @@ _FORMS = (
 )
 """Patterns of what people write, and what stands in their place."""
 _ASKS = {
+    r" COUNT(DISTINCT \1\2)": "how many different ones there are",
     "INTO": "the answer is shown, not kept",
     "KEEP": "of all rows, not of the first ones",
     "MATCH": "the text that is contained, not its words",
     "__TIMEFILTER": "the times from that day on",
     "__TIMEGROUP": "the times from that day on",
 }
-"""What is asked after a change, by the first word that is changed."""
+"""What is asked after a change, by the first word that is changed, or by what is written."""
 
 
 def replace_forms(text: str) -> Iterator[tuple[Fix, str]]:
@@ -180,7 +182,7 @@ def replace_forms(text: str) -> Iterator[tuple[Fix, str]]:
         fixes = [Fix(m.expand(written), *m.span()) for m in found]
         if fixes:
             word = next(iter(re.findall(r"\w+", found[0][0])), "").upper()
-            first = replace(fixes[0], also=tuple(fixes[1:]), asks=_ASKS.get(word, ""))
+            first = replace(fixes[0], also=tuple(fixes[1:]), asks=_ASKS.get(written, _ASKS.get(word, "")))
             typed = fixes[0].text.strip().upper() in found[0][0].upper()
             left = f"leave {found[0][0].strip()} out" if not fixes[0].text.strip() else ""
             yield first, left or ("" if typed else fixes[0].text.strip())

@@ -185,7 +185,7 @@ def _find_repairs(text: str, tokens: list[Token], at: int) -> Iterator[_Repair]:
         glued = (
             first > 0 and tokens[first - 1].end + 1 == tokens[first].start and tokens[first].text.isalpha()
         )
-        if first < 0 or glued:  # letters behind a number
+        if first < 0 or glued or tokens[first].text.upper().rstrip("S") in _SPANS:  # letters behind a number
             continue
         dropped = tokens[first : last + 1]
         left = text[dropped[0].start : dropped[-1].end + 1]
@@ -377,11 +377,6 @@ def _complete_comparisons(text: str, tokens: list[Token], i: int) -> Iterator[_R
     ):
         end = tokens[i + 1].end + 1
         yield Fix(f"(DISTINCT {tokens[i + 1].text})", tokens[i - 1].end + 1, end), ""
-    for n, token in enumerate(tokens):
-        if words[max(n - 1, 0) : n + 1] == ["FILTER", "WHERE"]:
-            behind = next((m for m in range(n + 1, len(tokens)) if words[m] in ("AS", ",", "FROM")), n)
-            closed = _make_insertion(")", tokens[behind - 1].end + 1)
-            yield Fix("(", token.start, token.start, also=(closed,)), "FILTER (WHERE ..)"
 
 
 def _drop_dangling(text: str, tokens: list[Token], i: int) -> Iterator[_Repair]:

@@ -2379,3 +2379,47 @@ SELECT sex, AVG(cost) FROM patients JOIN visits ON patients.patient_id = patient
 -- M596 a value looked up in a table of units
 -- meant: SELECT sex AS sex, COUNT(*) FROM visits LEFT JOIN patients ON patients.patient_id = visits.patient_id GROUP BY sex
 SELECT (SELECT sex FROM patients WHERE patients.patient_id = visits.patient_id) AS sex, COUNT(*) FROM visits GROUP BY sex
+
+-- M597 a name of a subquery's number that it does not have
+-- meant: SELECT cnt, COUNT(*) FROM (SELECT patient_id, COUNT(*) AS cnt FROM visits GROUP BY patient_id) t GROUP BY cnt
+SELECT n, COUNT(*) FROM (SELECT patient_id, COUNT(*) AS cnt FROM visits GROUP BY patient_id) t GROUP BY n
+
+-- M598 the column of a domain in a subquery of IN
+-- meant: SELECT COUNT(*) FROM visits WHERE diagnosis_code IN (SELECT code FROM diagnoses WHERE chapter = 'Skin')
+SELECT COUNT(*) FROM visits WHERE diagnosis_code IN (SELECT diagnosis_code FROM diagnoses WHERE chapter = 'Skin')
+
+-- M599 a day between years
+-- meant: SELECT COUNT(*) FROM visits WHERE YEAR(visit_date) BETWEEN 2023 AND 2024
+SELECT COUNT(*) FROM visits WHERE visit_date BETWEEN 2023 AND 2024
+
+-- M600 a mistyped function around an aggregate
+-- meant: SELECT clinic, ROUND(AVG(cost), 1) FROM visits GROUP BY clinic
+SELECT clinic, RUOND(AVG(cost), 1) FROM visits GROUP BY clinic
+
+-- M601 units compared with a list
+-- meant: SELECT SUM(cost) FROM visits WHERE patient_id IN (SELECT patient_id FROM patients WHERE sex = 'F')
+SELECT SUM(cost) FROM visits WHERE patient_id = (SELECT patient_id FROM patients WHERE sex = 'F')
+
+-- M602 FILTER without parentheses
+-- meant: SELECT SUM(cost) FILTER (WHERE clinic = 'Summit') FROM visits
+SELECT SUM(cost) FILTER clinic = 'Summit' FROM visits
+
+-- M603 a condition behind the name of a count
+-- meant: SELECT COUNT(*) FILTER (WHERE sex = 'F') AS women, COUNT(*) FILTER (WHERE sex = 'M') AS men FROM patients
+SELECT COUNT(*) AS women WHERE sex = 'F', COUNT(*) AS men WHERE sex = 'M' FROM patients
+
+-- M604 DISTINCT as a function of one of several items
+-- meant: SELECT clinic, COUNT(DISTINCT diagnosis_code) FROM visits GROUP BY clinic
+SELECT clinic, DISTINCT(diagnosis_code) FROM visits GROUP BY clinic
+
+-- M605 a part of a day behind a dot
+-- meant: SELECT COUNT(*) FROM visits WHERE YEAR(visit_date) = 2024
+SELECT COUNT(*) FROM visits WHERE visit_date.year = 2024
+
+-- M606 a table's name before its column
+-- meant: SELECT sex, AVG(cost) FROM visits JOIN patients USING (patient_id) GROUP BY sex
+SELECT patient_sex, AVG(visit_cost) FROM visits GROUP BY patient_sex
+
+-- M607 a function by a longer name
+-- meant: SELECT UPPER(clinic), COUNT(*) FROM visits GROUP BY 1
+SELECT UPPERCASE(clinic), COUNT(*) FROM visits GROUP BY 1

@@ -15,6 +15,7 @@ from dpsql.analysis.advice.meant_names import (
     drop_remark,
     find_meant,
     find_measure,
+    guess_column,
     is_fitting,
     join_words,
     list_meant,
@@ -31,10 +32,7 @@ from dpsql.analysis.advice.refused_statement import (
 from dpsql.analysis.aggregate_functions import aggregate_calls, aggregate_name
 from dpsql.analysis.compiler import function_name
 from dpsql.errors import Fix, Obstacle
-from dpsql.language import (
-    replace_name,
-    write_name,
-)
+from dpsql.language import find_nodes, replace_name, write_name
 from dpsql.policy import CsvSource, TableDomain, ValuesDomain, fold
 
 
@@ -201,7 +199,7 @@ def _find_alias(of: RefusedStatement, node: exp.Column, select: exp.Select) -> A
 def _count_for_name(of: RefusedStatement, node: exp.Column) -> Advice | None:
     """Write COUNT(*) for the `n` of a formula that has another aggregate: `STDDEV(x) / SQRT(n)`."""
     item, select = node.find_ancestor(exp.Select, exp.Where, exp.Group), node.find_ancestor(exp.Select)
-    grouped = select is not None and select.args.get("group") is not None
+    grouped = select is not None and select.args.get("group") is not None and not select.find(exp.Subquery)
     if grouped and fold(node.name) in _COUNT_NAMES and node.parent is select and "start" in node.this.meta:
         start, end = node.this.meta["start"], node.this.meta["end"] + 1
         return "COUNT(*)", Fix(
@@ -313,7 +311,10 @@ def _quote_declared_value(of: RefusedStatement, node: exp.Column, named: list[Fr
 
 
 def _name_item(of: RefusedStatement, node: exp.Column, select: exp.Select) -> Advice | None:
-    """Name the only call without a name of a subquery in FROM as the query around it does."""
+    """Name the only call without a name of a subquery in FROM as the query around it does.
+
+    Where each has a name, take the only number that is not named elsewhere.
+    """
     sources = [
         getattr(select.args.get("from_"), "this", None),
         *(j.this for j in select.args.get("joins") or ()),
@@ -325,6 +326,10 @@ def _name_item(of: RefusedStatement, node: exp.Column, select: exp.Select) -> Ad
     if node.table and fold(node.table) != fold(derived[0].alias):
         return None
     unnamed = [i for i, e in enumerate(inner.expressions) if not e.alias and not isinstance(e, exp.Column)]
+    read = {fold(c.name) for c in find_nodes(select, exp.Column) if c.find_ancestor(exp.Select) is select}
+    numbers = [e.alias for e in inner.expressions if any(aggregate_calls(e)) and fold(e.alias) not in read]
+    if not unnamed and len(numbers) == 1:
+        return guess_column(of, node, numbers[0])
     block = of.outline.block(of.query.source.position(inner.expressions[0]))
     if len(unnamed) != 1 or block is None or block.from_ is None:
         return None
@@ -339,7 +344,8 @@ def _name_item(of: RefusedStatement, node: exp.Column, select: exp.Select) -> Ad
 def _name_table(of: RefusedStatement, node: exp.Column, named: list[FromTable]) -> Advice | None:
     """`AVG(visits)`, where visits is the table."""
     there = of.policy.table(node.name) if node.name.isascii() and not node.table else None
-    joins = [join for n in named if there is not None and (join := join_clause(of, there, n)) is not None]
+    taken = there is not None and any(n.table is there for n in named)
+    joins = [join for n in named if there and not taken and (join := join_clause(of, there, n)) is not None]
     units, select = {n.unit for n in named if n.unit is not None}, node.find_ancestor(exp.Select)
     if there is not None and isinstance(node.parent, exp.Distinct) and not there.public and len(units) == 1:
         return rename_column(of, node, units.pop())
@@ -375,6 +381,14 @@ def _find_key_of_domain(of: RefusedStatement, node: exp.Column, named: list[From
     other = None
     if isinstance(parent, exp.EQ):
         other = parent.expression if parent.this is node else parent.this
+    within = (
+        None if node.find_ancestor(exp.In) is None or parent is not node.find_ancestor(exp.Select) else parent
+    )
+    if within is not None and len(within.expressions) == 1:  # code IN (SELECT code FROM codes)
+        compared = node.find_ancestor(exp.In)
+        other = compared.this if compared is not None else None
+        outer = compared.find_ancestor(exp.Select) if compared is not None else None
+        named = [*of.list_tables(outer), *named] if outer is not None else named
     if not isinstance(other, exp.Column):
         return None
     mine = [n for n in named if not node.table or fold(n.alias) == fold(node.table)]

@@ -228,13 +228,13 @@ _NAMED_DAYS |= {"tomorrow": "(current_date + INTERVAL 1 DAY)"}
 def compare_year(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
     """Compare the year of a day with a number, where the day is compared with it."""
     whole = of.original(node)
-    sides = (whole.this, whole.expression) if isinstance(whole, exp.Binary) else ()
+    sides = [*whole.iter_expressions()] if isinstance(whole, (exp.Binary, exp.Between, exp.In)) else []
     day = next((side for side in sides if isinstance(side, exp.Column)), None)
     span = None if day is None else of.outline.span(day)
-    if one.hint is None or span is None:
+    if span is None or not all(re.fullmatch(r"(?:19|20)\d\d", s.name) for s in sides if s is not day):
         return None
     written = f"YEAR({of.text[slice(*span)]})"
-    return one.hint, Fix(written, *span)
+    return one.hint or written, Fix(written, *span)
 
 
 def write_series(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
