@@ -128,6 +128,7 @@ _FORMS = (
         r"\1 JOIN \2",
     ),
     (r"\bCOUNT\s*\*", "COUNT(*)"),
+    (r"\bCOUNT\s*\(\s*CASE\s+WHEN\s+((?:(?!\bTHEN\b)[^()])+?)(?:\s+END)?\s*\)", r"COUNT_IF(\1)"),
     (r"(?<=,)\s*DISTINCT\s*(?:\(\s*([\w.]+)\s*\)|([\w.]+))(?=\s*,|\s+FROM\b)", r" COUNT(DISTINCT \1\2)"),
     (r"\bWITHIN\s+GROUP\s*\(\s*(?!ORDER\b)", "WITHIN GROUP (ORDER BY "),
     (r"\(\s*(\w+\s*\([^()]*\)\s+FROM\b)", r"(SELECT \1"),

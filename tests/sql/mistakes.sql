@@ -2423,3 +2423,39 @@ SELECT patient_sex, AVG(visit_cost) FROM visits GROUP BY patient_sex
 -- M607 a function by a longer name
 -- meant: SELECT UPPER(clinic), COUNT(*) FROM visits GROUP BY 1
 SELECT UPPERCASE(clinic), COUNT(*) FROM visits GROUP BY 1
+
+-- M608 a count as the only key of counts
+-- meant: SELECT COUNT(*) AS visits, COUNT(patient_id) FROM visits
+SELECT COUNT(*) AS visits, COUNT(patient_id) FROM visits GROUP BY visits
+
+-- M609 several quantiles as arguments
+-- meant: SELECT approx_percentile(cost, 0.5) FROM visits
+SELECT APPROX_PERCENTILE(cost, 0.5, 0.9) FROM visits
+
+-- M610 names of two months
+-- meant: SELECT COUNT(*) FROM visits WHERE MONTH(visit_date) BETWEEN 6 AND 8
+SELECT COUNT(*) FROM visits WHERE MONTH(visit_date) BETWEEN 'June' AND 'August'
+
+-- M611 short names of weekdays
+-- meant: SELECT COUNT(*) FROM visits WHERE dayname(visit_date) IN ('Saturday', 'Sunday')
+SELECT COUNT(*) FROM visits WHERE DAYOFWEEK(visit_date) IN ('Sat', 'Sun')
+
+-- M612 a part of a day in the plural
+-- meant: SELECT EXTRACT(MONTH FROM visit_date) AS m, COUNT(*) FROM visits GROUP BY m
+SELECT EXTRACT(MONTHS FROM visit_date) AS m, COUNT(*) FROM visits GROUP BY m
+
+-- M613 a day compared with this year
+-- meant: SELECT COUNT(*) FROM visits WHERE YEAR(visit_date) = YEAR(CURRENT_DATE)
+SELECT COUNT(*) FROM visits WHERE visit_date = YEAR(CURRENT_DATE)
+
+-- M614 CASE without THEN in COUNT
+-- meant: SELECT clinic, COUNT_IF(minutes > 30 AND cost > 50) FROM visits GROUP BY clinic
+SELECT clinic, COUNT(CASE WHEN minutes > 30 AND cost > 50) FROM visits GROUP BY clinic
+
+-- M615 a table two joins away
+-- meant: SELECT chapter, COUNT(DISTINCT patient_id) FROM patients JOIN visits USING (patient_id) JOIN diagnoses ON visits.diagnosis_code = diagnoses.code WHERE sex = 'F' GROUP BY chapter
+SELECT chapter, COUNT(DISTINCT patient_id) FROM patients WHERE sex = 'F' GROUP BY chapter
+
+-- M616 a table joined twice without its names
+-- meant: SELECT d.chapter, COUNT(*) FROM visits v JOIN diagnoses d ON v.diagnosis_code = d.code JOIN diagnoses e ON v.diagnosis_code = e.code GROUP BY 1
+SELECT d.chapter, COUNT(*) FROM visits v JOIN diagnoses d ON v.diagnosis_code = d.code JOIN diagnoses e ON v.diagnosis_code = code GROUP BY 1

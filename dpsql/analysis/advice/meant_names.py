@@ -171,8 +171,9 @@ def _find_sales(node: exp.Column, name: str, listed: list[tuple[str, SqlType]]) 
 
 def find_measure(of: RefusedStatement, node: exp.Column, named: list[FromTable]) -> Advice | None:
     """Find the only number that an aggregate of a column can mean."""
-    numbers = _list_measures(of, node, named)
-    return guess_column(of, node, numbers[0]) if len(numbers) == 1 else None
+    numbers = [each for each in _list_measures(of, node, named) if "year" not in _words(each)]
+    alone = aggregate_name(node.parent) is not None if node.parent is not None else False
+    return guess_column(of, node, numbers[0]) if len(numbers) == 1 and alone else None
 
 
 def list_meant(of: RefusedStatement, node: exp.Column, here: list[FromTable]) -> Advice | None:

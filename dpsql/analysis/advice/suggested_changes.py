@@ -12,7 +12,7 @@ from sqlglot.tokenizer_core import TokenType
 from dpsql.analysis.advice.foreign_forms import count_instead
 from dpsql.analysis.advice.foreign_functions import SHORT_PARTS
 from dpsql.analysis.advice.listed_rows import split_options
-from dpsql.analysis.advice.refused_statement import Advice, RefusedStatement, add_clause
+from dpsql.analysis.advice.refused_statement import Advice, RefusedStatement, add_clause, change_all
 from dpsql.analysis.aggregate_functions import aggregate_calls, aggregate_name
 from dpsql.analysis.released.released_calls import is_released
 from dpsql.errors import Fix, Obstacle
@@ -195,8 +195,9 @@ def advise_on_date_part(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> 
 
 
 def _rename_part(of: RefusedStatement, part: str, value: str, start: int, end: int) -> Advice | None:
-    if part in _SAME_PARTS:
-        written = f"EXTRACT({_SAME_PARTS[part].upper()} FROM {value})"
+    known = _SAME_PARTS.get(part, SHORT_PARTS.get(part))
+    if known is not None:
+        written = f"EXTRACT({known.upper()} FROM {value})"
         return written, Fix(written, start, end)
     if part in _SUNDAYS:
         written = f"EXTRACT(DOW FROM {value})"
@@ -282,17 +283,19 @@ _MONTHS = (
 
 def write_month_number(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
     """Compare the month of a date with its number, where it is compared with its name."""
-    weekdays = [n for n in node.find_all(exp.Literal) if n.is_string and n.name.lower() in _WEEKDAYS]
+    named = {n.name for n in node.find_all(exp.Literal) if n.is_string}
+    whole = [len(name) > 2 and any(d.startswith(name.lower()) for d in _WEEKDAYS) for name in named]
     called = re.search(r"(?i)\b(?:weekday|dayofweek|dow|isodow|day_of_week|day)(?=\s*\()", of.text)
-    if weekdays and called is not None:
-        return "dayname(..)", Fix("dayname", *called.span())
-    texts = [n for n in node.find_all(exp.Literal) if n.is_string and n.name.lower() in _MONTHS]
-    tokens = [t for t in of.outline.tokens if t.token_type == TokenType.STRING]
-    token = next((t for t in tokens if texts and t.text == texts[0].name), None)
-    if len(texts) != 1 or token is None or "MONTH" not in of.text.upper():
+    if named and all(whole) and called is not None:
+        days = [t for t in of.outline.tokens if t.token_type == TokenType.STRING and len(t.text) > 2]
+        full = [(t, d) for t in days for d in _WEEKDAYS if d.startswith(t.text.lower())]
+        short = [Fix(f"'{day.capitalize()}'", t.start, t.end + 1) for t, day in full]
+        return "dayname(..)", Fix("dayname", *called.span(), also=tuple(short))
+    texts = {n.name for n in node.find_all(exp.Literal) if n.is_string and n.name.lower() in _MONTHS}
+    tokens = [t for t in of.outline.tokens if t.token_type == TokenType.STRING and t.text in texts]
+    if "MONTH" not in of.text.upper():
         return None
-    number = str(_MONTHS.index(texts[0].name.lower()) + 1)
-    return number, Fix(number, token.start, token.end + 1)
+    return change_all([Fix(str(_MONTHS.index(t.text.lower()) + 1), t.start, t.end + 1) for t in tokens])
 
 
 def write_type_of_date(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:

@@ -11,6 +11,7 @@ from sqlglot import exp
 from sqlglot.tokenizer_core import Token, TokenType
 
 from dpsql.analysis.advice.refused_statement import Advice, RefusedStatement, change_all
+from dpsql.analysis.compiler import function_name
 from dpsql.errors import Fix, Obstacle
 
 _CLOCKS = {
@@ -231,7 +232,10 @@ def compare_year(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice 
     sides = [*whole.iter_expressions()] if isinstance(whole, (exp.Binary, exp.Between, exp.In)) else []
     day = next((side for side in sides if isinstance(side, exp.Column)), None)
     span = None if day is None else of.outline.span(day)
-    if span is None or not all(re.fullmatch(r"(?:19|20)\d\d", s.name) for s in sides if s is not day):
+    years = [
+        re.fullmatch(r"(?i)(?:19|20)\d\d|YEAR", function_name(s) or s.name) for s in sides if s is not day
+    ]
+    if span is None or not all(years):
         return None
     written = f"YEAR({of.text[slice(*span)]})"
     return one.hint or written, Fix(written, *span)
