@@ -375,7 +375,6 @@ def _read_of_columns(text: str) -> _Question | None:
 
 _FORMULA = {
     r"\bn\(\)": "COUNT(*)",
-    r",\s*na\.rm\s*=\s*\w+": "",
     r"\bn_distinct\((\w+)\)": r"COUNT(DISTINCT \1)",
 }
 _FORMULA |= {r"\bmean\(": "AVG(", r"\bsd\(": "STDDEV(", r"\bvar\(": "VARIANCE(", r"\bmedian\(": "MEDIAN("}
@@ -394,6 +393,12 @@ _FRAGMENTS = {
     r"([\w.]+)\.str\.contains\(\s*['\"](\w+)['\"].*?\)": r"\1 LIKE '%\2%'",
     r"([\w.]+)\.str\.startswith\(\s*['\"](\w+)['\"].*?\)": r"\1 LIKE '\2%'",
     r"([\w.]+)\.str\.(upper|lower|len|strip)\(\)": r"\2(\1)",
+    r"([\w.]+)\.fillna\(\s*([^()]*?)\s*\)": r"coalesce(\1, \2)",
+    r"\bif_else\(": "if(",
+    r"\bcase_when\(\s*([^~()]+?)\s*~\s*([^~(),]+?)\s*,\s*(?:TRUE|\.default)\s*[~=]\s*([^~(),]+?)\s*\)": (
+        r"CASE WHEN \1 THEN \2 ELSE \3 END"
+    ),
+    r",\s*na\.rm\s*=\s*\w+": "",
     r"\bn\(\)|\blen\(\*?\)|\bnrow\(\*?\)": "COUNT(*)",
 }
 """What is written of conditions and counts with data frames, and the same in SQL."""

@@ -180,6 +180,7 @@ _ADVICE: tuple[tuple[str, Callable[[RefusedStatement, exp.Expr, Obstacle], Advic
     ("GROUP BY ", group_keys.number_items),
     ("ORDER BY may name ", group_keys.order_by_last),
     (" is not among the functions allowed", misplaced_parts.move_numbers_to_having),
+    (" is not allowed in this form", foreign_functions.write_alike),
     (" is not allowed in this form", misplaced_parts.move_numbers_to_having),
     ("time_bucket is not allowed with (VARCHAR", suggested_changes.write_interval),
     (" is not allowed with (", suggested_changes.advise_on_date_part),

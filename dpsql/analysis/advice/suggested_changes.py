@@ -30,6 +30,8 @@ _VALUES = frozenset(
         "jsonb_agg",
         "json_arrayagg",
         "wm_concat",
+        "grouparray",
+        "groupuniqarray",
     }
 )
 """Aggregates that show values of single units."""
@@ -97,6 +99,9 @@ def advise_on_aggregate(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> 
         written = f"QUANTILE_CONT({call[2][0]}, [0.05, 0.25, 0.5, 0.75, 0.95])"
         asks = f"the {call[2][0]} below which these shares of the rows are"
         return written, Fix(written, call[0], call[1], asks=asks)
+    select = node.find_ancestor(exp.Select)
+    if select is not None and call[2][0].split(".")[-1] in {n.unit for n in of.list_tables(select)}:
+        return count_instead(of, node, one)
     return _add_group_key(of, node, call[2][0], call[0], call[1])
 
 
