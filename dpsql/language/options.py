@@ -242,7 +242,7 @@ def read_value(source: StatementText, name: str, tokens: Sequence[Token]) -> obj
         fix = fix if fix is None else replace(fix, start=start)
         comma = re.compile(r"(\d+),(\d+)(?=\s*[,)])").match(source.text, start)
         fix = fix if comma is None else Fix(f"{comma[1]}.{comma[2]}", *comma.span())
-        hint = None if fix is None else fix.text
+        hint = None if fix is None else f"{name} = {fix.text}" if sign else fix.text
         raise source.syntax(f"option {name}: {error}", start, hint, fix) from None
 
 
