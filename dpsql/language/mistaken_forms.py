@@ -48,6 +48,10 @@ _FORMS = (
     ),
     (r"\$__timeFilter\(\s*([\w.]+)\s*\)", r"\1 >= '2024-01-01'"),
     (r"\[\[(.*?)\]\]", r"\1"),
+    (r"(\bSELECT|,)\s*@\w+\s*=\s*", r"\1 "),
+    (r"\A\s*SEL\s", "SELECT "),
+    (r"\s*\(\s*(?:FORMAT\s+'[^']*'|(?:NOT\s+)?CASESPECIFIC)\s*\)", ""),
+    (r"\s*\(\s*NAMED\s+(\w+)\s*\)", r" AS \1"),
     (r"\{\{\s*(?:ref|source)\s*\((?:[^()]*,)?\s*['\"](\w+)['\"]\s*\)\s*\}\}", r"\1"),
     (rf"(?<!\w){_NAME}\s*%(?=\s*[),])", r"\1 / 100"),
     (r"\bLIKE\s+(%\w[\w ]*%?|\w+%)(?=\s|\)|\Z)", r"LIKE '\1'"),
@@ -190,7 +194,7 @@ def replace_forms(text: str) -> Iterator[tuple[Fix, str]]:
 _AT_END = lazy_pattern(
     r"(?is)\s+(?:(?:WITH|USING|PRIVACY|SET|AT|OPTIONS?|BUDGET|UNIT\s+\w+)\s+)*\(?\s*(epsilon|delta|error)\s*[=:]?\s*([\d.]+(?:e-?\d+)?)\s*\)?\s*;?\s*\Z"
 )
-_LISTED_AT_END = lazy_pattern(r"(?is)\s+(?:WITH|USING)\s*\(((?=\s*\w*(?:epsilon|delta)\b)[^()]*)\)\s*;?\s*\Z")
+_LISTED_AT_END = lazy_pattern(r"(?is)\s+(?:WITH|USING)\s*(?:\w+\s*)?\(((?=\s*\w*(?:epsilon|delta)\b)[^()]*)\)\s*;?\s*\Z")
 _CLAUSE = lazy_pattern(
     r"(?i)\bSELECT\s+((?:WITH\s+(?:\w+\s+){0,2}?|(?=DIFFERENTIAL|ANONY|DP\b|PRIVA)(?:\w+\s+){0,2}?)\w+)\s*(?=\()"
 )
@@ -264,7 +268,7 @@ def _move_options(text: str, tokens: list[Token], i: int) -> Iterator[tuple[Fix,
 _PLACEHOLDER = lazy_pattern(
     r"""(?x)(?P<quote>['"]?)(?:\{\{\s*([^(){}|]*?)\s*\}\} | \{%.*?%\} | %\((\w+)\)s | \$\{(\w+)[^{}]*\}
     | <\[?Parameters?\]?\.\[?([\w ]+)\]?> | (?<=[=<>('"])\s*(?<!&)&{1,2}(\w+)\.? | (?<=[=<>('"])\s*%s
-    | (?<![\w@.'"])@(\w+) | (?<=['"])(?::|@)([A-Za-z]\w*)(?=['"]))(?P=quote)"""
+    | (?<![\w@.'"])@(\w+)(?!\s*=) | (?<=['"])(?::|@)([A-Za-z]\w*)(?=['"]))(?P=quote)"""
 )
 
 

@@ -23,6 +23,12 @@ class _Form(NamedTuple):
 _ALIKE = (
     _Form("unix_timestamp", 1, "epoch({0})", provided="times are of UTC"),
     _Form("date", 2, "CAST({0} AT TIME ZONE 'UTC' AT TIME ZONE {1} AS DATE)", provided="times are of UTC"),
+    _Form("ieee_divide", 2, "({0} / {1})", provided="{1} is never 0"),
+    _Form("floor", 2, "(FLOOR({0} * 1e{1}) / 1e{1})"),
+    _Form("ceil ceiling", 2, "(CEIL({0} * 1e{1}) / 1e{1})"),
+    _Form("tostartoffiveminutes", 1, "time_bucket(INTERVAL 5 MINUTE, {0})"),
+    _Form("tostartoftenminutes", 1, "time_bucket(INTERVAL 10 MINUTE, {0})"),
+    _Form("tostartoffifteenminutes", 1, "time_bucket(INTERVAL 15 MINUTE, {0})"),
     _Form("convert_timezone", 3, "({2} AT TIME ZONE {0} AT TIME ZONE {1})"),
     _Form("convert_timezone", 2, "({1} AT TIME ZONE 'UTC' AT TIME ZONE {0})", provided="times are of UTC"),
     _Form("try", 1, "{0}", provided="nothing in it fails"),

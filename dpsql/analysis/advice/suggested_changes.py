@@ -35,6 +35,8 @@ _VALUES = frozenset(
     }
 )
 """Aggregates that show values of single units."""
+_AROUND = r"(?i)^DISTINCT\s+|\s+(?:IGNORE|RESPECT)\s+NULLS\b|\s+HAVING\s+(?:MAX|MIN)\s.*"
+"""What stands beside the value of such an aggregate."""
 _SHAPES = frozenset({"skewness", "kurtosis", "kurtosis_pop", "skew", "kurt", "mad", "iqr"})
 """Aggregates that say how values are spread, otherwise than quantiles do."""
 _ANY = frozenset({"first", "last", "any_value", "arbitrary"})
@@ -58,7 +60,7 @@ def advise_on_values(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Adv
     divided = name in ("mode", "histogram") and select is not None and select.args.get("group") is not None
     if (name in _VALUES or divided) and arguments and "privacy unit" not in one.message:
         value = re.sub(
-            r"(?i)^DISTINCT\s+|\s+(?:IGNORE|RESPECT)\s+NULLS\b", "", arguments[0].split(" ORDER BY ")[0]
+            _AROUND, "", arguments[0].split(" ORDER BY ")[0]
         )
         if select is not None and value.split(".")[-1] in {n.unit for n in of.list_tables(select)}:
             return count_instead(of, node, one)
