@@ -13,6 +13,7 @@ import heapq
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from difflib import SequenceMatcher
 from itertools import count, islice
 from typing import NamedTuple
 
@@ -52,7 +53,11 @@ _NO_SQL = lazy_pattern(
 )
 _RELATION = lazy_pattern(r"(?i)\bFROM\s+\w")
 """What a statement has that is a SELECT, if it means one."""
+_NAME = lazy_pattern(r'[\w."]+ [\w."]+')
+_NAMES = (TokenType.VAR, TokenType.IDENTIFIER)
 _VALUES = (TokenType.STRING, TokenType.NUMBER)
+_ALIKE = 0.5
+"""How alike two names are of which one is written for the other as a matter of course, from 0 to 1."""
 _CLAUSES = ("WHERE", "GROUP", "HAVING", "ORDER", "LIMIT")
 """Clauses in the order in which they stand; others stand before them."""
 
@@ -191,9 +196,20 @@ def _search(text: str, start: _State, prepare: Callable[[str], object], candidat
 
 
 def _tell_left_out(fix: Fix, text: str) -> Fix:
-    """Return a change with what is asked after it, if it takes a value away and nothing is said of that."""
+    """Return a change with what is asked after it, or guessed, if it does not say that itself.
+
+    It is told that a value is taken away, and that a name is written for one that is not like it.
+    """
     if fix.asks or fix.guess or fix.provided:
         return fix
+    old, new = text[fix.start : fix.end], fix.text.strip()
+    tokens = [Outline.of(each).tokens[-1:] for each in (old, new)] if _NAME.fullmatch(f"{old} {new}") else []
+    if (
+        tokens
+        and text[fix.end : fix.end + 1] not in ("(", ".")
+        and all(t[0].token_type in _NAMES for t in tokens)
+    ) and not _is_alike(*(t[0].text.lower() for t in tokens)):
+        return replace(fix, guess=f"{new} for {old}")
     written = " ".join(each.text for each in (fix, *fix.also))
     kept = "NULL" in written or any(t.token_type in _VALUES for t in Outline.of(written).tokens)
     for each in () if kept else (fix, *fix.also):
@@ -203,6 +219,11 @@ def _tell_left_out(fix: Fix, text: str) -> Fix:
         if lost and not taken.strip().upper().startswith("LIMIT"):
             return replace(fix, asks=f"it without `{' '.join(lost)}`")
     return fix
+
+
+def _is_alike(old: str, new: str) -> bool:
+    """Return whether a name is a part of another one, or has most of its letters."""
+    return old in new or new in old or SequenceMatcher(None, old, new).ratio() >= _ALIKE
 
 
 def _choices(error: _Refusal | None) -> Iterator[list[Fix]]:
@@ -278,7 +299,9 @@ def repair(text: str, error: _Refusal, prepare: Callable[[str], object]) -> _Ref
 def _take_used(one: Obstacle, fixes: Sequence[Fix]) -> Obstacle:
     """Return an obstacle with the change that was made of it, if that is one of its others."""
     for hint, fix in ((one.hint, one.fix), *one.others):
-        used = next((f for f in fixes if fix is not None and replace(f, asks=fix.asks) == fix), None)
+        used = next(
+            (f for f in fixes if fix is not None and replace(f, asks=fix.asks, guess=fix.guess) == fix), None
+        )
         if used is not None:
             return replace(one, hint=hint, fix=used)
     return one

@@ -300,12 +300,12 @@ def _read_dplyr(text: str) -> _Question | None:
         elif name == "group_by":
             asked.keys = plain
         elif name in ("mutate", "transmute") and not plain:
-            new = [part.partition("=") for part in parts]
-            made |= {key.strip(): f"({_read_formula(value.strip())})" for key, _, value in new}
+            listed = [part.partition("=") for part in parts]
+            made |= {key.strip(): f"({_replace_all(value.strip(), _FORMULA)})" for key, _, value in listed}
         elif name in ("summarise", "summarize"):
             for part in (part for part in parts if part[:1] != "."):
                 key, _, value = ("", "", part) if part in plain else part.partition("=")
-                asked.numbers.append((_read_formula(value.strip()), key.strip()))
+                asked.numbers.append((_replace_all(value.strip(), _FORMULA), key.strip()))
         elif name in ("count", "tally"):
             asked.keys, asked.numbers = plain or asked.keys, [("COUNT(*)", "n")]
             asked.order = "n DESC" if "sort" in call[2] else asked.order
@@ -437,10 +437,6 @@ def read_fragments(text: str) -> str | None:
         return changed
     chain = re.match(r"(?is)\s*SELECT\s+(?=\w+[.\[])(?!.*\bFROM\b)", text)
     return None if chain is None else read_dataframe(text[chain.end() :])
-
-
-def _read_formula(text: str) -> str:
-    return _replace_all(text, _FORMULA)
 
 
 def _read_condition(text: str, table: str) -> str:

@@ -50,7 +50,8 @@ def read_as_others(text: str) -> Iterator[tuple[str, str]]:
     own, found = _write(bare, "duckdb"), dict[str, list[str]]()
     for dialect, name in _DIALECTS.items():
         written = _write(bare, dialect)
-        if written is not None and written != own and _keeps(bare, written):
+        piped = "|>" in bare  # of BigQuery, which sqlglot reads in each dialect
+        if written is not None and (written != own or piped) and _keeps(bare, written):
             found.setdefault(written, []).append(name)
     for written, names in sorted(found.items(), key=lambda each: -len(each[1])):
         if clause is not None:

@@ -200,7 +200,7 @@ def bound_month(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice |
 def take_last_day(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
     """Write the last day of a month for one that it does not have: '2024-02-30'."""
     for token in of.outline.tokens:
-        found = re.fullmatch(r"(\d{4}-(?:0[1-9]|1[0-2]))-(29|3[01])", token.text)
+        found = re.fullmatch(r"(\d{4}-(?:0[1-9]|1[0-2]))-(29|3\d)", token.text)
         if found is None or token.token_type != TokenType.STRING or _is_moment(token.text):
             continue
         first = date.fromisoformat(f"{found[1]}-01")
