@@ -138,17 +138,18 @@ def rewrite_less(text: str, refused: _Refusal, prepare: Callable[[str], object])
 
     if isinstance(refused, QuerySyntaxError) or all(one.hint for one in refused.obstacles):
         return None
-    helped = tuple(
-        replace(one, fix=leave_out(text, offset(one, text))) if one.hint is None else one
-        for one in refused.obstacles
-    )
+    helped = list[Obstacle]()
+    for one in refused.obstacles:
+        left = leave_out(text, offset(one, text)) if one.hint is None else None
+        others = one.others if left is None else (*one.others, (None, left))
+        helped.append(one if left is None else replace(one, fix=one.fix or left, others=others))
     less = QueryRefused(refused.message)
-    less.obstacles = helped
+    less.obstacles = tuple(helped)
     found = _search(text, _State(text, less), prepare, _ROUNDS)
-    if found is None or not any(one.fix in found.fixes for one in helped if one.fix is not None):
+    if found is None:
         return None
     whole = found.text.strip() + _remark(found.fixes)
-    less.obstacles = helped
+    less.obstacles = tuple(helped)
     return _make_rewrite(whole, less, (), found.fixes)
 
 

@@ -50,6 +50,8 @@ def refuse_unknown(source: StatementText, token: Token) -> Exception:
     """Return the refusal of a statement whose first word is none, with the SELECT that it has or means."""
     word = token.text.split()[0] if token.text.split() else token.text
     meant = read_other_text(source.text)
+    if meant is None and (pivot := _PIVOT.fullmatch(source.text)) is not None:
+        return _refuse_pivot(source, token, pivot.groupdict(""))
     if meant is not None:
         said, hint = ("this is not SQL", meant) if unwrap(source.text) is None else (AROUND, BARE)
         return source.refuse(said, token.start, hint, Fix(meant, 0, len(source.text)))
@@ -81,6 +83,24 @@ def refuse_unknown(source: StatementText, token: Token) -> Exception:
         token.start,
         _FORMS,
     )
+
+
+_PIVOT = lazy_pattern(
+    r"(?is)\s*PIVOT\s+(?P<rows>\((?:SELECT|FROM|WITH)\b.+\)|[\w.\"]+)\s+ON\s+(?P<on>[\w.\"]+)(?P<listed>\s+IN\s*\([^()]*\))?\s+"
+    r"USING\s+(?P<using>.+?)(?:\s+GROUP\s+BY\s+(?P<keys>.+?))?(?P<rest>\s+(?:ORDER\s+BY|LIMIT)\s.+?)?[\s;]*"
+)
+
+
+def _refuse_pivot(source: StatementText, token: Token, parts: dict[str, str]) -> Exception:
+    """Return the refusal of PIVOT, with what it asks by a row for each value of its column."""
+    rows, on, keys = parts["rows"], parts["on"], parts["keys"]
+    of = f"{rows} AS p" if rows.startswith("(") else rows
+    chosen = f" WHERE {on}{parts['listed']}" if parts["listed"] else ""
+    groups = f"{keys}, {on}" if keys else on
+    meant = f"SELECT {groups}, {parts['using']} FROM {of}{chosen} GROUP BY {groups}{parts['rest']}"
+    asks = f"a row for each {on}, not a column{'' if keys else ', of all rows'}"
+    fix = Fix(meant, 0, len(source.text), asks=asks)
+    return source.refuse("PIVOT is not supported over private data", token.start, meant, fix)
 
 
 _FORMS = "statements are SELECT, EXPLAIN, SHOW, DESCRIBE, REFINE RELEASE and SET dp_..."
@@ -227,7 +247,7 @@ _BEFORE = lazy_pattern(
     | [A-Za-z][\w ]{0, 30}:+ | (?:sql|query|q)\s*=
     | (?!(?:INSERT|CREATE|UPDATE|DELETE|MERGE|COPY|EXPORT|UNLOAD|REPLACE|SELECT|WITH)\b)
       [A-Z][^;()=\n]*[:.,!?]?(?=\n)
-    | (?:PROC\s+SQL)\b[^;]*;
+    | (?:PROC\s+SQL)\b[^;]*; | LOCK(?:ING)?\s[\w. ]+?\sFOR\s+ACCESS\b
     | (?:USE|BEGIN|START\s+TRANSACTION|GO|SET\s+(?:NOCOUNT|ANSI_NULLS)\s+\w+)\b
       [^\S\n;]*[\w.`"\[\]]*\s*(?:;|\n)
     )+(?={_STATEMENT})"""

@@ -48,6 +48,10 @@ _FORMS = (
     ),
     (r"\$__timeFilter\(\s*([\w.]+)\s*\)", r"\1 >= '2024-01-01'"),
     (r"\[\[(.*?)\]\]", r"\1"),
+    (r"(\bSELECT|,)\s*@\w+\s*=\s*", r"\1 "),
+    (r"\A\s*SEL\s", "SELECT "),
+    (r"\s*\(\s*(?:FORMAT\s+'[^']*'|(?:NOT\s+)?CASESPECIFIC)\s*\)", ""),
+    (r"\s*\(\s*NAMED\s+(\w+)\s*\)", r" AS \1"),
     (r"\{\{\s*(?:ref|source)\s*\((?:[^()]*,)?\s*['\"](\w+)['\"]\s*\)\s*\}\}", r"\1"),
     (rf"(?<!\w){_NAME}\s*%(?=\s*[),])", r"\1 / 100"),
     (r"\bLIKE\s+(%\w[\w ]*%?|\w+%)(?=\s|\)|\Z)", r"LIKE '\1'"),
@@ -140,6 +144,9 @@ _FORMS = (
         r"(\w+\([^()]*\))(\s+AS\s+\w+)?\s+(?:WHERE|FILTER(?:\s+WHERE)?)\s+(?!\()((?:(?!\bAS\b|\bFROM\b|,).)+?)(?=\s+(?:AS|FROM)\b|\s*,)",
         r"\1 FILTER (WHERE \3)\2",
     ),
+    (r"(?<=\))\s+WITH\s+(?:EPSILON|NOISE)\s*=?\s*[\d.]+", ""),
+    (r"\s+(?:SETTINGS\s+\w+\s*=.*|OPTION\s*\([^()]*\)|FORMAT\s+\w+)\s*\Z", ""),
+    (r"\s+(?:DISTRIBUTE|CLUSTER)\s+BY\s+[\w., ]+?\s+SORT\s+BY\b", " ORDER BY"),
     # Tableau's expressions of another level
     (
         r"\{\s*(?:FIXED|INCLUDE|EXCLUDE)\s+([\w\s,\[\]\"]+?)\s*:\s*([^{}]+?)\s*\}",
@@ -192,6 +199,9 @@ def replace_forms(text: str) -> Iterator[tuple[Fix, str]]:
 _AT_END = lazy_pattern(
     r"(?is)\s+(?:(?:WITH|USING|PRIVACY|SET|AT|OPTIONS?|BUDGET|UNIT\s+\w+)\s+)*\(?\s*(epsilon|delta|error)\s*[=:]?\s*([\d.]+(?:e-?\d+)?)\s*\)?\s*;?\s*\Z"
 )
+_LISTED_AT_END = lazy_pattern(
+    r"(?is)\s+(?:WITH|USING)\s*(?:\w+\s*)?\(((?=\s*\w*(?:epsilon|delta)\b)[^()]*)\)\s*;?\s*\Z"
+)
 _CLAUSE = lazy_pattern(
     r"(?i)\bSELECT\s+((?:WITH\s+(?:\w+\s+){0,2}?|(?=DIFFERENTIAL|ANONY|DP\b|PRIVA)(?:\w+\s+){0,2}?)\w+)\s*(?=\()"
 )
@@ -221,6 +231,10 @@ def _open_options(text: str, tokens: list[Token]) -> Iterator[tuple[Fix, str]]:
     if early is not None:
         written = f" WITH DIFFERENTIAL_PRIVACY OPTIONS ({early[1].lower()} = {early[2]})"
         yield Fix(written, *early.span()), f"SELECT{written} .."
+    at_end = _LISTED_AT_END.search(text)
+    if at_end is not None and (first := next((t for t in tokens if t.token_type == TokenType.SELECT), None)):
+        clause = f" WITH DIFFERENTIAL_PRIVACY OPTIONS ({at_end[1].strip()})"
+        yield Fix(clause, first.end + 1, first.end + 1, also=(Fix("", *at_end.span()),)), f"SELECT{clause} .."
     last, select = _AT_END.search(text), next((t for t in tokens if t.token_type == TokenType.SELECT), None)
     if last is not None and select is not None:
         clause = f" WITH DIFFERENTIAL_PRIVACY OPTIONS ({last[1].lower()} = {last[2]})"
@@ -261,7 +275,7 @@ def _move_options(text: str, tokens: list[Token], i: int) -> Iterator[tuple[Fix,
 _PLACEHOLDER = lazy_pattern(
     r"""(?x)(?P<quote>['"]?)(?:\{\{\s*([^(){}|]*?)\s*\}\} | \{%.*?%\} | %\((\w+)\)s | \$\{(\w+)[^{}]*\}
     | <\[?Parameters?\]?\.\[?([\w ]+)\]?> | (?<=[=<>('"])\s*(?<!&)&{1,2}(\w+)\.? | (?<=[=<>('"])\s*%s
-    | (?<![\w@.'"])@(\w+) | (?<=['"])(?::|@)([A-Za-z]\w*)(?=['"]))(?P=quote)"""
+    | (?<![\w@.'"])@(\w+)\b(?!\s*=) | (?<=['"])(?::|@)([A-Za-z]\w*)(?=['"]))(?P=quote)"""
 )
 
 

@@ -39,10 +39,10 @@ from dpsql.analysis.advice import (
 )
 from dpsql.analysis.advice.refused_statement import Advice, FromTable, RefusedStatement, add_clause
 from dpsql.analysis.aggregate_functions import aggregate_name
-from dpsql.analysis.compiler import function_name, list_conjuncts
+from dpsql.analysis.compiler import function_name
 from dpsql.analysis.scalar_functions import find_nearest_function
 from dpsql.errors import Fix, Obstacle, QueryRefused
-from dpsql.language import BlockText, find_nodes, replace_name, walk_tree
+from dpsql.language import BlockText, find_nodes, list_conjuncts, replace_name, walk_tree
 from dpsql.policy import fold
 
 __all__ = ["RefusedStatement", "advise"]
@@ -164,6 +164,7 @@ _ADVICE: tuple[tuple[str, Callable[[RefusedStatement, exp.Expr, Obstacle], Advic
     ("there is no column ", misplaced_parts.move_to_having),
     ("there is no column ", misplaced_parts.compare_in_qualify),
     ("there is no column ", joined_tables.advise_on_using),
+    ("there is no column rowid", foreign_forms.count_numbered),
     ("there is no column ", unknown_names.advise_on_column),
     ("there is no column ", written_values.advise_on_clock),
     ("names outside ASCII are not supported", unknown_names.advise_on_renamed_column),
@@ -180,6 +181,7 @@ _ADVICE: tuple[tuple[str, Callable[[RefusedStatement, exp.Expr, Obstacle], Advic
     ("GROUP BY ", group_keys.number_items),
     ("ORDER BY may name ", group_keys.order_by_last),
     (" is not among the functions allowed", misplaced_parts.move_numbers_to_having),
+    (" is not allowed in this form", foreign_functions.write_alike),
     (" is not allowed in this form", misplaced_parts.move_numbers_to_having),
     ("time_bucket is not allowed with (VARCHAR", suggested_changes.write_interval),
     (" is not allowed with (", suggested_changes.advise_on_date_part),
@@ -311,6 +313,8 @@ _ADVICE: tuple[tuple[str, Callable[[RefusedStatement, exp.Expr, Obstacle], Advic
     (" needs a public domain", group_keys.add_unit),
     (" are not declared: say in how many groups ", group_keys.add_unit),
     (" are not declared: say in how many groups ", group_keys.take_public_values),
+    (" needs a public domain", group_keys.say_which_days),
+    (" are not declared: say in how many groups ", group_keys.say_which_days),
     ("a threshold selects groups and needs a GROUP BY", group_keys.group_by_items),
     ("HAVING needs a GROUP BY", group_keys.group_by_items),
     ("ORDER BY and LIMIT select groups and need a GROUP BY", group_keys.group_by_items),
@@ -388,6 +392,8 @@ def advise(of: RefusedStatement, refused: QueryRefused) -> None:
         refused.obstacles = (replace(one, message=f"{one.message}, in the view {view[1]}", hint=hint),)
         return
     given = [found for words, advice in _ADVICE if words in one.message and (found := advice(of, node, one))]
+    if one.fix is not None and given and given[0][1] is not None and given[0][1].guess:
+        given.insert(0, (one.hint, one.fix))  # it asks the same
     changes = [fix if one.unknown != "column" else _change_all_uses(of, node, fix) for _, fix, *_ in given]
     others = tuple(
         (found[0], fix) for found, fix in [*zip(given, changes, strict=True)][1:] if fix is not None

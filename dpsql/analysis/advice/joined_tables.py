@@ -11,10 +11,10 @@ from sqlglot.tokenizer_core import TokenType
 
 from dpsql.analysis.advice.refused_statement import Advice, FromTable, RefusedStatement, join_clause
 from dpsql.analysis.aggregate_functions import aggregate_calls
-from dpsql.analysis.compiler import function_name, list_conjuncts
+from dpsql.analysis.compiler import function_name
 from dpsql.errors import Fix, Obstacle
 from dpsql.kernel.tree import literal_sql, quote
-from dpsql.language import find_nodes, replace_name, walk_tree
+from dpsql.language import find_nodes, list_conjuncts, replace_name, walk_tree
 from dpsql.policy import Table, TableDomain, UnitColumn, fold
 
 _OUTER = r"([\w.]+)\s*=\s*(\w+)\.(\w+)\s*\(\+\)|(\w+)\.(\w+)\s*\(\+\)\s*=\s*([\w.]+)"
@@ -141,7 +141,7 @@ def advise_on_ambiguous_column(of: RefusedStatement, node: exp.Expr, one: Obstac
         written = f"{apart[0].alias}.{node.name}"
         return written, Fix(written, node.this.meta["start"], node.this.meta["end"] + 1)
     joined = [n for n in having if join is not None and n.node == join.this]
-    if other is None and joined and isinstance(same, exp.EQ):  # JOIN b ON x = id
+    if joined and isinstance(same, exp.EQ):  # JOIN b ON x = id
         written = f"{joined[0].alias}.{node.name}"
         return written, Fix(written, node.this.meta["start"], node.this.meta["end"] + 1)
     joins = select.args.get("joins") or ()

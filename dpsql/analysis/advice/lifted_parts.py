@@ -11,9 +11,9 @@ from sqlglot.tokenizer_core import TokenType
 from dpsql.analysis.advice.listed_rows import split_options
 from dpsql.analysis.advice.refused_statement import Advice, RefusedStatement
 from dpsql.analysis.aggregate_functions import contains_aggregate
-from dpsql.analysis.compiler import function_name, list_conjuncts
+from dpsql.analysis.compiler import function_name
 from dpsql.errors import Fix, Obstacle
-from dpsql.language import find_nodes
+from dpsql.language import find_nodes, list_conjuncts
 from dpsql.lazy_pattern import lazy_pattern
 from dpsql.policy import fold
 

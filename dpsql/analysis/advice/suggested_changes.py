@@ -30,9 +30,13 @@ _VALUES = frozenset(
         "jsonb_agg",
         "json_arrayagg",
         "wm_concat",
+        "grouparray",
+        "groupuniqarray",
     }
 )
 """Aggregates that show values of single units."""
+_AROUND = r"(?i)^DISTINCT\s+|\s+(?:IGNORE|RESPECT)\s+NULLS\b|\s+HAVING\s+(?:MAX|MIN)\s.*"
+"""What stands beside the value of such an aggregate."""
 _SHAPES = frozenset({"skewness", "kurtosis", "kurtosis_pop", "skew", "kurt", "mad", "iqr"})
 """Aggregates that say how values are spread, otherwise than quantiles do."""
 _ANY = frozenset({"first", "last", "any_value", "arbitrary"})
@@ -55,9 +59,7 @@ def advise_on_values(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Adv
     select = node.find_ancestor(exp.Select)
     divided = name in ("mode", "histogram") and select is not None and select.args.get("group") is not None
     if (name in _VALUES or divided) and arguments and "privacy unit" not in one.message:
-        value = re.sub(
-            r"(?i)^DISTINCT\s+|\s+(?:IGNORE|RESPECT)\s+NULLS\b", "", arguments[0].split(" ORDER BY ")[0]
-        )
+        value = re.sub(_AROUND, "", arguments[0].split(" ORDER BY ")[0])
         if select is not None and value.split(".")[-1] in {n.unit for n in of.list_tables(select)}:
             return count_instead(of, node, one)
         ends = re.fullmatch(r"(?i)(.+?)\s+ORDER\s+BY\s+(.+?)(\s+DESC)?", arguments[0])
@@ -97,6 +99,9 @@ def advise_on_aggregate(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> 
         written = f"QUANTILE_CONT({call[2][0]}, [0.05, 0.25, 0.5, 0.75, 0.95])"
         asks = f"the {call[2][0]} below which these shares of the rows are"
         return written, Fix(written, call[0], call[1], asks=asks)
+    select = node.find_ancestor(exp.Select)
+    if select is not None and call[2][0].split(".")[-1] in {n.unit for n in of.list_tables(select)}:
+        return count_instead(of, node, one)
     return _add_group_key(of, node, call[2][0], call[0], call[1])
 
 

@@ -11,9 +11,9 @@ from sqlglot.tokenizer_core import Token, TokenType
 from dpsql.analysis.advice.listed_rows import split_options
 from dpsql.analysis.advice.refused_statement import Advice, RefusedStatement, add_clause, add_row_condition
 from dpsql.analysis.aggregate_functions import aggregate_calls, aggregate_name, contains_aggregate
-from dpsql.analysis.compiler import function_name, list_conjuncts
+from dpsql.analysis.compiler import function_name
 from dpsql.errors import Fix, Obstacle
-from dpsql.language import BlockText
+from dpsql.language import BlockText, list_conjuncts, list_given
 from dpsql.policy import fold
 
 Call = tuple[int, int, tuple[str, ...]]
@@ -291,7 +291,7 @@ def advise_on_windowed_count(of: RefusedStatement, node: exp.Expr, one: Obstacle
     if not isinstance(select, exp.Select) or block is None or block.from_ is None:
         return None
     windows = [w for item in select.expressions for w in item.find_all(exp.Window)]
-    read = {name for name, value in select.args.items() if value}
+    read = list_given(select)
     if read - {"expressions", "from_", "joins", "where", "kind"} or len(windows) != 1:
         return None
     keys = windows[0].args.get("partition_by") or []

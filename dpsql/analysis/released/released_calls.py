@@ -138,6 +138,7 @@ def _bound_as_declared(
     loose = bounds is not None and bounds.loose and bounds.declared and not is_moment_of_pairs(call)
     if auto and (bounds is None or (free if statistic == "sum" else loose)):
         found = _bound_by_search(call, value, statistic, sample=sample)
+        call.compiler.searched_sums += [call.node] * (statistic == "sum")
         return replace(found, argument=argument, origin=SEARCHED)
     if bounds is None:
         raise _refuse_unbounded(call)
