@@ -66,6 +66,12 @@ def _leave_item_out(outline: Outline, block: BlockText, at: int) -> Fix | None:
     if places[i] >= 0 and group is not None:
         place = (group.start, block.stop(group)) if len(keys) == 1 else _with_comma(keys, places[i])
         also = (Fix("", *place),)
+    order = block.clause(TokenType.ORDER_BY)
+    terms = [] if order is None else outline.items(order.end + 1, block.stop(order))
+    if order is not None and any(
+        text[a:b].split()[0].lower() in (name.lower() or bare.lower(), bare.lower()) for a, b in terms
+    ):
+        also += (Fix("", order.start, block.stop(order)),)
     return Fix("", *_with_comma(items, i), also=also, asks=f"it without `{bare}`")
 
 
