@@ -8,7 +8,7 @@ from functools import partial
 
 from sqlglot import exp
 
-from dpsql.analysis.compiler import function_name, split_arguments
+from dpsql.analysis.compiler import call_name, function_name, split_arguments
 from dpsql.analysis.released.free_totals import AVERAGES
 from dpsql.analysis.statement_shapes import Provenance
 from dpsql.composition.analysed_blocks import AnalysedBlocks
@@ -86,7 +86,7 @@ def _write_quotients(whole: Query, plain: Query, analysed: AnalysedBlocks) -> Qu
 def _is_average(node: exp.Expr) -> bool:
     """Return whether a node is a call of AVG over the rows of a group."""
     around = node.parent.parent if isinstance(node.parent, exp.Filter) else node.parent
-    return (function_name(node) or "").lower() in AVERAGES and not isinstance(around, exp.Window)
+    return call_name(node) in AVERAGES and not isinstance(around, exp.Window)
 
 
 def _form(node: exp.Expr) -> tuple[exp.Expr, exp.Expr | None]:

@@ -15,7 +15,7 @@ from dataclasses import replace
 
 from sqlglot import exp
 
-from dpsql.analysis.compiler import function_name, split_arguments
+from dpsql.analysis.compiler import call_name, split_arguments
 from dpsql.language import TITLE, Query, copy_tree, fill_form, find_nodes, keep_title
 
 _COMPARISONS = (exp.LT, exp.LTE, exp.GT, exp.GTE, exp.EQ)
@@ -71,7 +71,7 @@ def write_relative_sums(query: Query, searched: Sequence[exp.Expr]) -> Query | N
 def _is_sum(call: exp.Expr, select: exp.Select) -> bool:
     bounds, arguments = split_arguments(call)
     around = call.parent.parent if isinstance(call.parent, exp.Filter) else call.parent
-    name = (function_name(call) or "").lower()
+    name = call_name(call)
     plain = name == "sum" and len(arguments) == 1 and not bounds and not isinstance(around, exp.Window)
     return plain and call.find_ancestor(exp.Select) is select
 

@@ -40,6 +40,7 @@ from dpsql.language.select_parts import (
     make_select,
     read_clause,
     set_where,
+    walk_block,
 )
 from dpsql.language.statement import (
     CUTS,

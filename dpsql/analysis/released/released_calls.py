@@ -12,8 +12,8 @@ from sqlglot import exp
 
 from dpsql.analysis.bound_ladders import KEPT, ROWS, Contribution, total_of
 from dpsql.analysis.compiler import (
+    call_name,
     check_arguments,
-    function_name,
     list_order_terms,
     read_number,
     split_arguments,
@@ -377,7 +377,7 @@ def _read_name(node: exp.Expr) -> str:
         node = node.this
     if isinstance(node, exp.WithinGroup):
         node = node.this
-    return (function_name(node) or "").lower()
+    return call_name(node)
 
 
 def compile_released(

@@ -14,7 +14,7 @@ from sqlglot import exp
 
 from dpsql.analysis.bound_ladders import WholeTable
 from dpsql.analysis.compiled_relation import From
-from dpsql.analysis.compiler import StatementCompiler, function_name
+from dpsql.analysis.compiler import StatementCompiler, call_name
 from dpsql.analysis.grids import MOST_STEPS, Grid
 from dpsql.analysis.scalar_rules import compile_condition
 from dpsql.analysis.typed_expression import Typed
@@ -196,7 +196,7 @@ class AggregateCall:
     @property
     def name(self) -> str:
         """The name of the function."""
-        return (function_name(self.node) or "").lower()
+        return call_name(self.node)
 
     @property
     def by_row(self) -> bool:
