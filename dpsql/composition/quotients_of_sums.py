@@ -46,6 +46,7 @@ def separate_closer(
         whole, (plain, rest) = closer, over(closer)
     if not find_nodes(whole.tree, exp.Case) or whole.tree.args.get("group") is None:
         return plain, rest
+    from dpsql.composition.sums_of_buckets import find_sums_of_buckets, write_relative_sums  # noqa: PLC0415
 
     if not find_sums_of_buckets(whole):
         return plain, rest

@@ -317,7 +317,7 @@ def read_words(text: str, policy: Policy, catalog: Catalog) -> tuple[str, str] |
     """
     found = {name: match for name, form in _AGGREGATES.items() if (match := form.search(text))}
     main = _find_table(text, policy, catalog)
-    if not found or main is None or re.search(r"\w\.\w+\(|%>%|\|>", text):  # code: each word matters
+    if not found or main is None or re.search(r"%>%|\|>", text):  # each step matters
         return None
     call = min(found, key=lambda name: found[name].start())
     tables = [main, *(table for table in policy.tables.values() if table is not main)]

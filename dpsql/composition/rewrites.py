@@ -51,7 +51,7 @@ _SIGNS = frozenset({"=", "AND", ",", "the comma"})
 _NO_SQL = lazy_pattern(
     r"^(?:this is not SQL|one statement|SHOW does not support|cannot read `|the function |syntax error: )"
 )
-_RELATION = lazy_pattern(r"(?i)\bFROM\s+\w")
+_RELATION = lazy_pattern(r"(?i)\bFROM\s+[\w{\[]")
 """What a statement has that is a SELECT, if it means one."""
 _NAME = lazy_pattern(r'[\w."]+ [\w."]+')
 _NAMES = (TokenType.VAR, TokenType.IDENTIFIER)

@@ -29,7 +29,6 @@ _NO_MATTER = frozenset(
 )
 """Steps that change how an answer is shown, not what it says."""
 _UNITS = {"D": "day", "W": "week", "M": "month", "Q": "quarter", "Y": "year", "A": "year", "H": "hour"}
-"""Periods of pandas."""
 _TEXT = lazy_pattern(r"""(['"])(.*?)\1""")
 
 
@@ -407,13 +406,14 @@ _FRAGMENTS = {
     r"([\w.]+)\.str\.(upper|lower|len|strip)\(\)": r"\2(\1)",
     r"([\w.]+)\.fillna\(\s*([^()]*?)\s*\)": r"coalesce(\1, \2)",
     r"\bif_else\(": "if(",
+    r"([\w.]+)\.astype\(\s*['\"]?float\d*['\"]?\s*\)": r"CAST(\1 AS DOUBLE)",
     r"\bcase_when\(\s*([^~()]+?)\s*~\s*([^~(),]+?)\s*,\s*(?:TRUE|\.default)\s*[~=]\s*([^~(),]+?)\s*\)": (
         r"CASE WHEN \1 THEN \2 ELSE \3 END"
     ),
     r",\s*na\.rm\s*=\s*\w+": "",
     r"\bn\(\)|\blen\(\*?\)|\bnrow\(\*?\)": "COUNT(*)",
 }
-"""What is written of conditions and counts with data frames, and the same in SQL."""
+"""Conditions and counts with data frames, and the same in SQL."""
 _CONDITION = _FRAGMENTS | {
     r"==": "=",
     r"!=": "<>",

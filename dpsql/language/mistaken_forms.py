@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import math
 import re
 from collections.abc import Iterator
 from dataclasses import replace
@@ -273,7 +274,8 @@ def _move_options(text: str, tokens: list[Token], i: int) -> Iterator[tuple[Fix,
 
 
 _PLACEHOLDER = lazy_pattern(
-    r"""(?x)(?P<quote>['"]?)(?:\{\{\s*([^(){}|]*?)\s*\}\} | \{%.*?%\} | %\((\w+)\)s | \$\{(\w+)[^{}]*\}
+    r"""(?x)(?P<quote>['"]?)(?:\{\{(?!\s*(?:ref|source)\b)\s*([^{}]*?)\s*\}\}
+    | \{%.*?%\} | %\((\w+)\)s | \$\{(\w+)[^{}]*\}
     | <\[?Parameters?\]?\.\[?([\w ]+)\]?> | (?<=[=<>('"])\s*(?<!&)&{1,2}(\w+)\.? | (?<=[=<>('"])\s*%s
     | (?<![\w@.'"])@(\w+)\b(?!\s*=) | (?<=['"])(?::|@)([A-Za-z]\w*)(?=['"]))(?P=quote)"""
 )
@@ -291,7 +293,9 @@ def find_placeholder(text: str) -> tuple[int, str] | None:
         inside = text.count("'", 0, found.start()) % 2
         if not inside and found[0].count("'") != 1:
             start = found.end() - len(found[0].lstrip())
-            return start, re.sub(r"\W+", "_", next(filter(None, found.groups()[1:]), "value"))
+            said = next(filter(None, found.groups()[1:]), "value")
+            quoted = re.search(r"['\"](\w+)['\"]", said)  # {{ var('start') }}
+            return start, re.sub(r"\W+", "_", said if quoted is None else quoted[1])
     return None
 
 
@@ -301,6 +305,9 @@ def compute_number(text: str) -> str | None:
     >>> compute_number("1/1000000"), compute_number("10^-6"), compute_number("x")
     ('1e-6', '1e-6', None)
     """
+    logarithm = re.fullmatch(r"(?i)ln\s*\(\s*([1-9][\d.]*)\s*\)", text)
+    if logarithm is not None:
+        return f"{math.floor(math.log(float(logarithm[1])) * 1e4) / 1e4:g}"  # no more than that
     divided = re.fullmatch(r"([\d.]+)\s*/\s*([\d.]+)", text)
     power = re.fullmatch(r"(?:([\d.]+)\s*\*\s*)?10\s*(?:\^|\*\*|(?=-))\s*\(?(-?\d{1,3})\)?", text)
     if divided is not None and float(divided[2]):

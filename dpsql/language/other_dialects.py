@@ -52,7 +52,7 @@ def read_as_others(text: str) -> Iterator[tuple[str, str]]:
         written = _write(bare, dialect)
         piped = "|>" in bare  # of BigQuery, which sqlglot reads in each dialect
         if written is not None and (written != own or piped) and _keeps(bare, written):
-            found.setdefault(written, []).append(name)
+            found.setdefault(written, []).append("BigQuery" if piped else name)
     for written, names in sorted(found.items(), key=lambda each: -len(each[1])):
         if clause is not None:
             yield _SELECT.sub(f"SELECT {clause[0].strip()}", written, count=1), names[0]

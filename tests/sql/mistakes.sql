@@ -1517,7 +1517,7 @@ SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (0.5) COUNT(*) FROM visits
 SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 1, delta = 2) clinic, COUNT(*) FROM visits GROUP BY clinic
 
 -- M378 a negative epsilon
--- meant: SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 0.5) COUNT(*) FROM visits
+-- meant: SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 1) COUNT(*) FROM visits
 SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = -1) COUNT(*) FROM visits
 
 -- M379 a part of the day as a column
@@ -2664,3 +2664,96 @@ SELECT chapter, COUNT(DISTINCT patient_id) FROM patients WHERE sex = 'F' GROUP B
 -- meant: SELECT d.chapter, COUNT(*) FROM visits v JOIN diagnoses d ON v.diagnosis_code = d.code JOIN diagnoses e ON v.diagnosis_code = e.code GROUP BY 1
 SELECT d.chapter, COUNT(*) FROM visits v JOIN diagnoses d ON v.diagnosis_code = d.code JOIN diagnoses e ON v.diagnosis_code = code GROUP BY 1
 
+
+
+-- M752 a text of T-SQL
+-- meant: itself
+SELECT COUNT(*) FROM visits WHERE clinic = N'Summit'
+
+-- M753 a made column of R
+-- meant: SELECT sex, AVG((2024 - birth_year)) AS avg_age FROM patients GROUP BY sex
+patients %>% mutate(age = 2024 - birth_year) %>% group_by(sex) %>% summarise(avg_age = mean(age))
+
+-- M754 a table of dbplyr
+-- meant: SELECT COUNT(*) AS n, AVG(cost) AS avg FROM visits WHERE clinic = 'Summit'
+tbl(con, "visits") %>% filter(clinic == "Summit") %>% summarise(n = n(), avg = mean(cost, na.rm = TRUE)) %>% collect()
+
+-- M755 periods of pandas
+-- meant: SELECT date_trunc('month', visit_date), SUM(cost) FROM visits GROUP BY date_trunc('month', visit_date)
+visits.resample('M', on='visit_date')['cost'].sum()
+
+-- M756 a quantile of pandas behind SELECT
+-- meant: SELECT QUANTILE_CONT(cost, 0.9) FROM visits
+SELECT visits.cost.quantile(0.9)
+
+-- M757 a type of pandas
+-- meant: SELECT AVG(CAST(minutes AS DOUBLE)) FROM visits
+SELECT AVG(minutes.astype(float)) FROM visits
+
+-- M758 Teradata's SELECT
+-- meant: SELECT clinic, COUNT(*) AS n FROM visits GROUP BY clinic
+SEL clinic, COUNT(*) (NAMED n) FROM visits GROUP BY clinic
+
+-- M759 a format of Teradata behind an item
+-- meant: SELECT EXTRACT(MONTH FROM visit_date) AS m, COUNT(*) FROM visits GROUP BY 1
+SELECT EXTRACT(MONTH FROM visit_date) (FORMAT '99') AS m, COUNT(*) FROM visits GROUP BY 1
+
+-- M760 how rows are locked
+-- meant: SELECT clinic, COUNT(*) FROM visits GROUP BY clinic
+LOCKING ROW FOR ACCESS SELECT clinic, COUNT(*) FROM visits GROUP BY clinic
+
+-- M761 an answer in a variable
+-- meant: SELECT AVG(cost) FROM visits
+SELECT @avg = AVG(cost) FROM visits
+
+-- M762 a number of a row, counted
+-- meant: SELECT COUNT(*) FROM visits
+SELECT COUNT(rowid) FROM visits
+
+-- M763 BigQuery's pipes
+-- meant: WITH __tmp1 AS (SELECT clinic, SUM(cost) AS total FROM visits WHERE minutes > 30 GROUP BY clinic) SELECT * FROM __tmp1
+FROM visits |> WHERE minutes > 30 |> AGGREGATE SUM(cost) AS total GROUP BY clinic
+
+-- M764 WITH NOISE
+-- meant: SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 0.5) clinic, COUNT(*) FROM visits GROUP BY clinic
+SELECT clinic, COUNT(*) FROM visits GROUP BY clinic WITH NOISE (epsilon = 0.5)
+
+-- M765 an epsilon as a logarithm
+-- meant: SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 1.0986) clinic, COUNT(*) FROM visits GROUP BY clinic
+SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = ln(3)) clinic, COUNT(*) FROM visits GROUP BY clinic
+
+-- M766 a mechanism around a count
+-- meant: SELECT clinic, COUNT(DISTINCT patient_id) FROM visits GROUP BY clinic
+SELECT clinic, dp_laplace(COUNT(DISTINCT patient_id), 1.0) FROM visits GROUP BY clinic
+
+-- M767 buckets by their ends
+-- meant: SELECT CASE WHEN cost < 0 THEN 0 WHEN cost < 50 THEN 1 WHEN cost < 100 THEN 2 WHEN cost IS NOT NULL THEN 3 END AS b, COUNT(*) FROM visits GROUP BY 1
+SELECT width_bucket(cost, ARRAY[0, 50, 100]) AS b, COUNT(*) FROM visits GROUP BY 1
+
+-- M768 buckets of BigQuery
+-- meant: SELECT CASE WHEN minutes < 10 THEN 0 WHEN minutes < 60 THEN 1 WHEN minutes IS NOT NULL THEN 2 END AS b, COUNT(*) FROM visits GROUP BY b
+SELECT RANGE_BUCKET(minutes, [10, 60]) AS b, COUNT(*) FROM visits GROUP BY b
+
+-- M769 FLOOR to tens
+-- meant: SELECT (FLOOR(cost * 1e-1) / 1e-1) AS bin, COUNT(*) FROM visits GROUP BY bin
+SELECT FLOOR(cost, -1) AS bin, COUNT(*) FROM visits GROUP BY bin
+
+-- M770 different values in an array
+-- meant: SELECT COUNT(DISTINCT diagnosis_code) FROM visits
+SELECT ARRAY_SIZE(ARRAY_UNIQUE_AGG(diagnosis_code)) FROM visits
+
+-- M771 a formatted average
+-- meant: SELECT ROUND(AVG(cost), 2) FROM visits
+SELECT format_number(AVG(cost), 2) FROM visits
+
+-- M772 a value at the latest time
+-- meant: SELECT sex, region, COUNT(DISTINCT patient_id) AS n FROM patients GROUP BY sex, region
+SELECT sex, ANY_VALUE(region HAVING MAX birth_year) FROM patients GROUP BY sex
+
+-- M773 BigQuery's type
+-- meant: SELECT AVG(SAFE_CAST(minutes AS DOUBLE)) FROM visits
+SELECT AVG(SAFE_CAST(minutes AS FLOAT64)) FROM visits
+
+-- M774 the budget in Snowflake
+-- meant: SHOW PRIVACY BUDGET
+SELECT * FROM TABLE(SNOWFLAKE.DATA_PRIVACY.CUMULATIVE_PRIVACY_LOSSES('budget'))

@@ -174,6 +174,8 @@ _ADVICE: tuple[tuple[str, Callable[[RefusedStatement, exp.Expr, Obstacle], Advic
     ("`*` is not supported", foreign_functions.count_different_rows),
     ("a count's bounds are", foreign_functions.move_epsilon),
     (" has no argument ", foreign_functions.move_epsilon),
+    ("WIDTH_BUCKET takes a value", foreign_functions.write_alike),
+    ("the table function ", foreign_functions.show_budget),
     ("WIDTH_BUCKET takes a value", foreign_functions.bound_buckets),
     (" takes one argument", foreign_functions.move_epsilon),
     (" takes one argument", foreign_functions.round_number),

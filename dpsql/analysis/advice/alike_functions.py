@@ -23,6 +23,7 @@ class _Form(NamedTuple):
 _ALIKE = (
     _Form("unix_timestamp", 1, "epoch({0})", provided="times are of UTC"),
     _Form("date", 2, "CAST({0} AT TIME ZONE 'UTC' AT TIME ZONE {1} AS DATE)", provided="times are of UTC"),
+    _Form("format_number", 2, "ROUND({0}, {1})", "a number, not a text"),
     _Form("ieee_divide", 2, "({0} / {1})", provided="{1} is never 0"),
     _Form("floor", 2, "(FLOOR({0} * 1e{1}) / 1e{1})"),
     _Form("ceil ceiling", 2, "(CEIL({0} * 1e{1}) / 1e{1})"),
@@ -225,6 +226,11 @@ def _find_of_pair(name: str, arguments: tuple[str, ...]) -> Alike | None:
             "" if shifted[2].lower() in ("day", "hour", "minute", "second") else "no day is after the 28th"
         )
         return Alike(f"CAST({moved} AS DATE)" if name == "date" else moved, provided=exact)
+    ends = re.fullmatch(r"(?:ARRAY\s*)?\[([-\d., ]+)\]", second, re.IGNORECASE)
+    if name in ("range_bucket", "width_bucket") and ends is not None:
+        cases = [f"WHEN {first} < {end.strip()} THEN {i}" for i, end in enumerate(ends[1].split(","))]
+        last = f"WHEN {first} IS NOT NULL THEN {len(cases)}"
+        return Alike(f"CASE {' '.join(cases)} {last} END")
     digits = re.fullmatch(r"'%\.(\d)f'", first)
     if name in ("printf", "format", "sprintf") and digits is not None:
         return Alike(f"ROUND({second}, {digits[1]})", "a number, not a text")

@@ -31,6 +31,7 @@ _VALUES = frozenset(
         "json_arrayagg",
         "wm_concat",
         "grouparray",
+        "array_unique_agg",
         "groupuniqarray",
     }
 )
@@ -115,7 +116,7 @@ def _count_list(of: RefusedStatement, name: str, call: tuple[int, int, tuple[str
     if around is None or behind is None or name not in _VALUES or len(call[2]) != 1:
         return None
     value = re.sub(r"(?i)\ADISTINCT\s+", "", call[2][0])
-    distinct = "DISTINCT " * (name == "collect_set" or value != call[2][0])
+    distinct = "DISTINCT " * ("set" in name or "uni" in name or value != call[2][0])
     written = f"COUNT({distinct}{value})"
     return written, Fix(written, around.start(), call[1] + behind.end())
 
