@@ -303,6 +303,11 @@ def function_name(node: exp.Expr) -> str | None:
     return name[len(MARK) :] if isinstance(name, str) and name.startswith(MARK) else None
 
 
+def call_name(node: exp.Expr) -> str:
+    """Return the name of a function call in lower case, "" for other nodes."""
+    return (function_name(node) or "").lower()
+
+
 def split_words(table: str) -> frozenset[str]:
     """Return the words of a text as a set; tables of words are written as one text."""
     return frozenset(table.split())

@@ -22,7 +22,7 @@ from typing import Any
 import sqlglot
 from sqlglot import exp
 
-from dpsql.analysis.compiler import function_name
+from dpsql.analysis.compiler import call_name, function_name
 from dpsql.analysis.conversions import has_zone, is_offset
 from dpsql.analysis.schema_catalog import Catalog
 from dpsql.errors import with_article
@@ -307,7 +307,7 @@ def _find_limit(node: exp.Expr) -> _Call | _Chain | _Padding | _Conversion | Non
 def _is_part(node: exp.Expr) -> bool:
     """Return whether a node is an argument of a call with a limit on all its arguments together."""
     parent = node.parent
-    name = "" if parent is None else (function_name(parent) or "").lower()
+    name = "" if parent is None else call_name(parent)
     return isinstance(parent, exp.DPipe) or name in ("concat", "concat_ws")
 
 

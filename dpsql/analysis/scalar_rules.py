@@ -13,7 +13,7 @@ from sqlglot import exp
 
 from dpsql.analysis.casts import compile_cast, compute_remainder, is_decimal_choice
 from dpsql.analysis.compiled_relation import Scope
-from dpsql.analysis.compiler import Rule, StatementCompiler, check_arguments, function_name
+from dpsql.analysis.compiler import Rule, StatementCompiler, call_name, check_arguments
 from dpsql.analysis.conversions import (
     cast,
     convert_implicitly,
@@ -129,7 +129,7 @@ def _comparison(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> Ty
         _note_undeclared(compiler, node, a, [b])
         _note_undeclared(compiler, node, b, [a])
     for side, other in ((node.this, b), (node.expression, a)):
-        case = (function_name(side) or "").lower()
+        case = call_name(side)
         if (
             case in ("lower", "upper")
             and other.text is not None

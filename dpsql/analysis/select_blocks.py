@@ -15,9 +15,9 @@ from dpsql.analysis.casts import make_canonical
 from dpsql.analysis.compiled_relation import Block, Cte, From, Item, Relation, Scope, list_value, select_list
 from dpsql.analysis.compiler import (
     StatementCompiler,
+    call_name,
     check_arguments,
     compile_order_term,
-    function_name,
     list_order_terms,
     read_whole_number,
 )
@@ -412,7 +412,7 @@ def _find_partition_keys(compiler: StatementCompiler, node: exp.Expr, scope: Sco
     """Return the partition keys of ROW_NUMBER() OVER (PARTITION BY ..); None for other expressions."""
     if not isinstance(node, exp.Window) or node.args.get("alias"):
         return None
-    if (function_name(node.this) or "").lower() != "row_number":
+    if call_name(node.this) != "row_number":
         return None
     return [compiler.expression(p, scope) for p in node.args.get("partition_by") or ()]
 

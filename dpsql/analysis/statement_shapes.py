@@ -24,7 +24,16 @@ from dpsql.analysis.released import find_default
 from dpsql.analysis.schema_catalog import Catalog
 from dpsql.analysis.typed_expression import UnitRole, tells_units
 from dpsql.errors import QueryRefused
-from dpsql.language import MARK, Query, StatementText, copy_tree, list_terms, read_clause, walk_tree
+from dpsql.language import (
+    MARK,
+    Query,
+    StatementText,
+    copy_tree,
+    list_given,
+    list_terms,
+    read_clause,
+    walk_block,
+)
 from dpsql.lazy_dataclass import dataclass, replace
 from dpsql.policy import Policy, Table, fold
 
@@ -167,7 +176,7 @@ def _ask_declared_values(query: Query, policy: Policy, catalog: Catalog) -> exp.
     ):
         return None  # how many values are shown would depend on what it reads
     known = {"expressions", "from_", "where", "group", "order", "limit", "offset", "distinct"}
-    if any(value for name, value in select.args.items() if name not in known):
+    if list_given(select) - known:
         return None
     table = _find_only_table(select, policy)
     item = select.expressions[0]
@@ -208,7 +217,7 @@ def _find_only_table(select: exp.Select, policy: Policy) -> Table | None:
     if not isinstance(node, exp.Table) or not isinstance(node.this, exp.Identifier):
         return None
     database = node.args.get("db")
-    plain = all(not value for name, value in node.args.items() if name not in ("this", "db", "alias"))
+    plain = not (list_given(node) - {"this", "db", "alias"})
     if not plain or (database is not None and fold(database.name) != "main"):
         return None
     table = policy.table(node.name) if node.name.isascii() else None
@@ -388,14 +397,9 @@ def _list_read(select: exp.Select, ctes: tuple[Cte, ...]) -> list[exp.Expr]:
 
 def _list_columns(select: exp.Select) -> Iterator[exp.Column]:
     """Yield the columns that a block names outside its FROM items and subqueries."""
-    for name, part in select.args.items():
-        if name in ("from_", "with_"):
-            continue
-        for root in part if isinstance(part, list) else [part]:
-            if isinstance(root, exp.Expr):
-                for node in walk_tree(root, lambda n: isinstance(n, exp.Query)):
-                    if isinstance(node, exp.Column) and not isinstance(node.this, exp.Star):
-                        yield node
+    for node in walk_block(select):
+        if isinstance(node, exp.Column) and not isinstance(node.this, exp.Star):
+            yield node
 
 
 def _is_inside(node: exp.Column, scope: Scope, aliases: set[str]) -> bool:

@@ -14,7 +14,7 @@ from fractions import Fraction
 from sqlglot import exp
 
 from dpsql.analysis import requested_accounting
-from dpsql.analysis.compiler import function_name, read_whole_number
+from dpsql.analysis.compiler import call_name, read_whole_number
 from dpsql.analysis.epsilon_division import divide_epsilon
 from dpsql.analysis.output_columns import RANKS, RankedPartitions, find_free_kind, read_ranked_partitions
 from dpsql.analysis.released.released_calls import is_quantile, is_ratio, is_released
@@ -371,7 +371,7 @@ class BlockClauses:
         """Whether QUALIFY has the spelling of a selection that the analysis reads."""
         window = self.select.args["qualify"].this.this
         alone = not self.terms and self.limit is None
-        return alone and isinstance(window, exp.Window) and _name(window.this) == "row_number"
+        return alone and isinstance(window, exp.Window) and call_name(window.this) == "row_number"
 
     def follows(self, window: exp.Expr, term: exp.Expr, first: exp.Expr) -> bool:
         """Return whether a window ranks groups by the selecting order, so largest groups keep their ranks."""
@@ -419,13 +419,9 @@ class BlockClauses:
         return made
 
 
-def _name(node: exp.Expr) -> str:
-    return (function_name(node) or "").lower()
-
-
 def _ranks(window: exp.Expr) -> bool:
     """Return whether a window ranks all groups by an order of its own."""
-    if not isinstance(window, exp.Window) or _name(window.this) not in RANKS:
+    if not isinstance(window, exp.Window) or call_name(window.this) not in RANKS:
         return False
     return list_given(window) == {"this", "order", "over"}
 

@@ -22,7 +22,7 @@ from sqlglot import exp
 
 from dpsql.analysis import Catalog, Plan, check_outer, put_domains, write_engine_sql, write_public_sql
 from dpsql.analysis.aggregate_functions import aggregate_name, is_row_count
-from dpsql.analysis.compiler import find_cte, function_name, read_item, read_whole_number
+from dpsql.analysis.compiler import call_name, find_cte, read_item, read_whole_number
 from dpsql.analysis.released_values import TYPES
 from dpsql.analysis.statement_shapes import Provenance
 from dpsql.composition.found_values import lists_rows
@@ -110,7 +110,7 @@ def _read(select: exp.Select, policy: Policy, catalog: Catalog) -> _Chosen | Non
         inner = part.this.unnest() if isinstance(part, exp.Not) else part
         if isinstance(inner, exp.In) and inner.args.get("query") is not None:
             listed = inner.args["query"].unnest()
-            plain = isinstance(listed, exp.Select) and not list_given(listed) - _LISTED
+            plain = isinstance(listed, exp.Select) and not (list_given(listed) - _LISTED)
             if not (plain and isinstance(inner.this, exp.Column) and len(listed.expressions) == 1):
                 return None
             found.append(_Chosen(select, inner.this, listed, (), negated))
@@ -330,7 +330,7 @@ def _is_of_constants(node: exp.Expr, value: exp.Expr) -> bool:
     beside = (exp.Column, exp.Query, exp.CurrentDate, exp.CurrentTimestamp, exp.SessionParameter, exp.Star)
     names = ("now", "today", "current_date", "current_timestamp", "get_current_timestamp")
     return aggregate_name(node) is None and not any(
-        (isinstance(n, beside) and n is not value) or (function_name(n) or "").lower() in names
+        (isinstance(n, beside) and n is not value) or call_name(n) in names
         for n in walk_tree(node, lambda n: n is value)
     )
 

@@ -19,7 +19,7 @@ from sqlglot import exp
 
 from dpsql.analysis.aggregate_functions import contains_aggregate
 from dpsql.analysis.compiled_relation import Cte
-from dpsql.analysis.compiler import function_name, read_number
+from dpsql.analysis.compiler import call_name, read_number
 from dpsql.analysis.released.few_groups import GROUPS, CountedKeys, CountedValue
 from dpsql.analysis.statement_shapes import Provenance
 from dpsql.composition.found_values import list_ctes_of
@@ -68,7 +68,7 @@ def _put_number(
     if most is None or (condition is not None and find_nodes(condition, exp.Query, exp.Window)):
         return None
     call = select.expressions[0].unalias()
-    if (function_name(call) or "").lower() == "avg":
+    if call_name(call) == "avg":
         return divide(select, call, exp.Star())
     value = None if isinstance(call.expressions[0], exp.Star) else _read_value(call, inner)
     if value is not None:
@@ -90,7 +90,7 @@ def _read_inner(select: exp.Select, of: Provenance, ctes: tuple[Cte, ...]) -> ex
     if list_given(select) - _OUTER or len(select.expressions) != 1:
         return None
     call = select.expressions[0].unalias()
-    name = (function_name(call) or "").lower()
+    name = call_name(call)
     if name not in ("count", "sum", "avg") or len(call.expressions) != 1:
         return None
     if (name == "count") != isinstance(call.expressions[0], exp.Star):
@@ -132,7 +132,7 @@ def _read_value(call: exp.Anonymous, inner: exp.Select) -> CountedValue | None:
     if find_nodes(value, exp.Query, exp.Window, exp.Distinct):
         return None
     ends, node = dict[str, int](), value.unnest()
-    while (name := (function_name(node) or "").lower()) in ("least", "greatest") and name not in ends:
+    while (name := call_name(node)) in ("least", "greatest") and name not in ends:
         assert isinstance(node, exp.Anonymous)  # noqa: S101  it has a function's name
         numbers = [read_number(each) for each in node.expressions]
         if len(numbers) != 2 or numbers.count(None) != 1:
@@ -142,7 +142,7 @@ def _read_value(call: exp.Anonymous, inner: exp.Select) -> CountedValue | None:
             return None
         ends[name] = int(end)
         node = node.expressions[numbers.index(None)].unnest()
-    if (function_name(node.this if isinstance(node, exp.Filter) else node) or "").lower() == "count":
+    if call_name(node.this if isinstance(node, exp.Filter) else node) == "count":
         ends.setdefault("greatest", 0)
     if len(ends) < 2 or ends["greatest"] > ends["least"]:
         return None

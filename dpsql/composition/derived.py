@@ -17,9 +17,9 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from sqlglot import exp
 
-from dpsql.analysis import Plan, function_name, write_engine_sql
+from dpsql.analysis import Plan, write_engine_sql
 from dpsql.analysis.aggregate_functions import is_aggregate
-from dpsql.analysis.compiler import read_whole_number
+from dpsql.analysis.compiler import call_name, read_whole_number
 from dpsql.composition.answer_numbers import AnswerNumbers
 from dpsql.composition.block_columns import DETAIL_FUNCTIONS
 from dpsql.composition.derived_columns import BY_NOISE, DerivedErrors
@@ -295,7 +295,7 @@ def take_details(outer: exp.Query) -> tuple[Asked, ...]:
     found = []
     for place, item in enumerate(list(outer.expressions)):
         node = item.this if isinstance(item, exp.Alias) else item
-        kind = DETAIL_FUNCTIONS.get((function_name(node) or "").lower())
+        kind = DETAIL_FUNCTIONS.get(call_name(node))
         if kind is None or len(node.expressions) != 1:
             continue
         of = _named(node.expressions[0], names, outer)

@@ -39,10 +39,12 @@ from dpsql.language import (
     find_nodes,
     keep_title,
     list_from_items,
+    list_given,
     make_select,
     name_query,
     read_clause,
     set_where,
+    walk_block,
     walk_tree,
 )
 from dpsql.policy import Policy, UnitColumn, fold
@@ -185,18 +187,12 @@ def _named(
     node: exp.Select, alias: str, names: tuple[str, ...], known: Callable[[str], bool]
 ) -> Iterator[exp.Column]:
     """Yield the columns of a block that name columns of a release of one row."""
-    for name, part in node.args.items():
-        if name in ("from_", "joins", "with_"):
+    for column in walk_block(node, "joins"):
+        if not isinstance(column, exp.Column) or fold(column.name) not in names:
             continue
-        for root in part if isinstance(part, list) else [part]:
-            if not isinstance(root, exp.Expr):
-                continue
-            for column in walk_tree(root, lambda n: isinstance(n, exp.Query)):
-                if not isinstance(column, exp.Column) or fold(column.name) not in names:
-                    continue
-                table = column.args.get("table")
-                if fold(table.name) == fold(alias) if table is not None else not known(column.name):
-                    yield column
+        table = column.args.get("table")
+        if fold(table.name) == fold(alias) if table is not None else not known(column.name):
+            yield column
 
 
 def _scalar(column: exp.Column, item: exp.Expr) -> exp.Subquery:
@@ -228,7 +224,7 @@ def with_counts(tree: exp.Query, policy: Policy) -> exp.Query:
 def _inner(select: exp.Select, tree: exp.Query) -> exp.Select | None:
     """Return the block in FROM, if there is nothing else in it, and the block around it only computes."""
     item = read_clause(select, "from_")
-    if item is None or any(value for name, value in select.args.items() if name not in _OUTER):
+    if item is None or list_given(select) - _OUTER:
         return None
     if item.args.get("joins") or (item.args.get("alias") is not None and item.args["alias"].columns):
         return None
@@ -283,9 +279,9 @@ def _count(select: exp.Select, inner: exp.Select, policy: Policy) -> None:
 def _key(inner: exp.Select) -> exp.Column | None:
     """Return the only key of a block that does nothing but group; None if it does more."""
     group = inner.args.get("group")
-    if group is None or any(value for name, value in inner.args.items() if name not in _INNER):
+    if group is None or list_given(inner) - _INNER:
         return None
-    if len(group.expressions) != 1 or any(v for n, v in group.args.items() if n != "expressions"):
+    if len(group.expressions) != 1 or list_given(group) - {"expressions"}:
         return None
     key = group.expressions[0]
     if isinstance(key, exp.Literal) and key.this == "1" and inner.expressions:

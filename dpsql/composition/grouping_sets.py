@@ -19,7 +19,7 @@ from sqlglot import exp
 
 from dpsql.analysis.aggregate_functions import aggregate_calls, is_aggregate
 from dpsql.analysis.compiled_relation import Cte, Scope
-from dpsql.analysis.compiler import function_name, read_item, read_whole_number
+from dpsql.analysis.compiler import call_name, read_item, read_whole_number
 from dpsql.analysis.released.released_calls import is_released
 from dpsql.analysis.statement_shapes import Provenance
 from dpsql.composition.existence import BESIDE_TOTALS
@@ -229,7 +229,7 @@ class _Names:
             same = [i for i, k in enumerate(self.keys) if isinstance(k, exp.Column) and k.this == node.this]
             if len(same) == 1:
                 return self._key(same[0])
-        name = (function_name(node) or "").lower()
+        name = call_name(node)
         if name in ("grouping", "grouping_id"):
             arguments = tuple(node.expressions)
             if all(argument in self.keys for argument in arguments):
@@ -364,7 +364,7 @@ def _free_columns(part: exp.Expr) -> Iterator[tuple[exp.Column, exp.Expr | None]
             yield node, None
     for call in calls:
         one = call.expressions[0] if isinstance(call, exp.Anonymous) and len(call.expressions) == 1 else None
-        if isinstance(one, exp.Column) and (function_name(call) or "").lower() in _OF_ONE_VALUE:
+        if isinstance(one, exp.Column) and call_name(call) in _OF_ONE_VALUE:
             yield one, call
 
 

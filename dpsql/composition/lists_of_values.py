@@ -26,7 +26,7 @@ from sqlglot import exp
 
 from dpsql.analysis.aggregate_functions import aggregate_name
 from dpsql.analysis.compiled_relation import Cte
-from dpsql.analysis.compiler import find_cte, function_name, read_number, read_whole_number
+from dpsql.analysis.compiler import call_name, find_cte, read_number, read_whole_number
 from dpsql.analysis.statement_shapes import Provenance
 from dpsql.composition.found_values import (
     OF_NO_ROWS,
@@ -166,7 +166,7 @@ def _list_calls(item: exp.Expr) -> list[exp.Expr]:
     """Return the outermost aggregates of an item, and the calls of other systems that this file reads."""
     found = list[exp.Expr]()
     for node in walk_tree(item, lambda each: isinstance(each, exp.Query) or aggregate_name(each) is not None):
-        if aggregate_name(node) is None and (function_name(node) or "").lower() not in _LARGEST | _OF_GROUPS:
+        if aggregate_name(node) is None and call_name(node) not in _LARGEST | _OF_GROUPS:
             continue
         call = node
         while isinstance(call, (exp.Filter, exp.WithinGroup)):
@@ -185,7 +185,7 @@ def _read(call: exp.Expr) -> _Call | None:
         where = node.args["expression"].this
     if isinstance(node.parent, exp.Window):
         return None
-    name = (function_name(call) or "").lower()
+    name = call_name(call)
     arguments = [each for each in call.expressions if not isinstance(each, exp.Kwarg)]
     bounds = tuple(each for each in call.expressions if isinstance(each, exp.Kwarg))
     order = list[exp.Ordered]()
@@ -308,7 +308,7 @@ def _divide_quantiles(root: exp.Select) -> None:
         for call in _list_calls(item):
             node: exp.Expr = call.parent if isinstance(call.parent, exp.WithinGroup) else call
             place = 0 if node is not call else 1
-            if (function_name(call) or "").lower() not in _QUANTILES or len(call.expressions) <= place:
+            if call_name(call) not in _QUANTILES or len(call.expressions) <= place:
                 continue
             shares = call.expressions[place]
             listed = shares.expressions if isinstance(shares, exp.Array) else []

@@ -28,7 +28,7 @@ from fractions import Fraction
 from sqlglot import exp
 
 from dpsql.analysis.aggregate_functions import aggregate_name, is_row_count
-from dpsql.analysis.compiler import find_cte, function_name, read_number, read_whole_number
+from dpsql.analysis.compiler import call_name, find_cte, read_number, read_whole_number
 from dpsql.language import (
     Query,
     copy_tree,
@@ -103,7 +103,7 @@ def _read(outer: exp.Select, tree: exp.Query) -> _RankedRows | None:
     inner = _select_of(item, tree)
     if item is None or inner is None or len(joins) > 1 or item.args.get("joins"):
         return None
-    if any(value for name, value in inner.args.items() if name not in _INNER):
+    if list_given(inner) - _INNER:
         return None
     rows = _RankedRows(outer, inner, item.alias_or_name)
     for each in inner.expressions:
@@ -138,7 +138,7 @@ def _select_of(item: exp.Expr | None, tree: exp.Query) -> exp.Select | None:
 
 
 def _read_rank(window: exp.Window) -> _Rank | None:
-    name, order = (function_name(window.this) or "").lower(), window.args.get("order")
+    name, order = call_name(window.this), window.args.get("order")
     terms = [] if order is None else order.expressions
     if name not in _RANKS or len(terms) != 1 or terms[0].args.get("desc"):
         return None
@@ -392,7 +392,7 @@ def _read_middle(rows: _RankedRows, condition: exp.Expr) -> list[tuple[exp.Expr,
         one = None if not isinstance(plus, exp.Add) else read_number(plus.expression)
         if two != 2 or one != 1 or not _is_grouped(rows, rank, rows.counts.get(number, (exp.Null(),))):
             return None
-        places.add((function_name(each) or "").lower())
+        places.add(call_name(each))
     if places - {"floor", "ceil", "ceiling"} or len(places) != 2:
         return None
     made = list[tuple[exp.Expr, exp.Expr]]()

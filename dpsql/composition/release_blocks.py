@@ -18,12 +18,7 @@ from typing import Any
 
 from sqlglot import exp
 
-from dpsql.analysis.compiler import (
-    function_name,
-    read_item,
-    read_whole_number,
-    split_arguments,
-)
+from dpsql.analysis.compiler import call_name, read_item, read_whole_number, split_arguments
 from dpsql.analysis.output_columns import find_free_kind, rewrite_selection
 from dpsql.analysis.released.released_calls import is_quantile, is_released
 from dpsql.composition.block_columns import is_measure
@@ -36,6 +31,7 @@ from dpsql.language import (
     copy_tree,
     find_nodes,
     list_conjuncts,
+    list_given,
     list_terms,
     name_query,
     read_clause,
@@ -64,7 +60,7 @@ def release_of(measure: exp.Expr) -> tuple[object, ...]:
     if isinstance(node, exp.WithinGroup):
         value, node = node.expression.expressions[0].this, node.this
     named, others = split_arguments(node)
-    name = (function_name(node) or "").lower()
+    name = call_name(node)
     value = others[0] if value is None and others else value
     return (name if name in _EXTREMES else "", value, condition, *named)
 
@@ -341,7 +337,7 @@ def fuse(release: ReleaseBlock, kinds: Kinds, options: Options, clause: Clause) 
         return None
     if any(block.args.get(name) for name in _OWN) or block.args.get("group") is None:
         return None
-    if any(value for name, value in outer.args.items() if name not in _PLAIN):
+    if list_given(outer) - _PLAIN:
         return None
     if any(n for item in outer.expressions for n in find_nodes(item, exp.Window, exp.Query)):
         return None

@@ -18,7 +18,7 @@ from __future__ import annotations
 from sqlglot import exp
 
 from dpsql.analysis.aggregate_functions import aggregate_name, contains_aggregate, is_aggregate
-from dpsql.analysis.compiler import function_name, read_item, read_whole_number
+from dpsql.analysis.compiler import call_name, read_item, read_whole_number
 from dpsql.analysis.statement_shapes import Provenance
 from dpsql.language import (
     copy_tree,
@@ -78,7 +78,7 @@ def _read_extreme(inner: exp.Select) -> tuple[exp.Select, exp.Expr, bool] | None
     if len(inner.expressions) != 1:
         return None
     value, order, limit = inner.expressions[0].unalias(), inner.args.get("order"), inner.args.get("limit")
-    name = (function_name(value) or "").lower()
+    name = call_name(value)
     of = value.expressions[0] if len(value.expressions) == 1 else None
     if name in ("max", "min") and isinstance(of, exp.Column):
         first = read_clause(inner, "from_")
@@ -112,7 +112,7 @@ def _has_same_groups(one: exp.Select, other: exp.Select) -> bool:
 def _list_keys(select: exp.Select) -> set[exp.Expr] | None:
     """Return the keys of GROUP BY; None without one, or with sets of keys."""
     group = select.args.get("group")
-    if group is None or any(value for name, value in group.args.items() if name != "expressions"):
+    if group is None or list_given(group) - {"expressions"}:
         return None
     return {read_item(select, key) for key in group.expressions}
 

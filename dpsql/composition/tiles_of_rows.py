@@ -27,7 +27,7 @@ from sqlglot import exp
 from dpsql.analysis.aggregate_functions import contains_aggregate
 from dpsql.analysis.call_rules import MOST_BUCKETS, TIE, TIES
 from dpsql.analysis.compiled_relation import Cte
-from dpsql.analysis.compiler import find_cte, function_name, read_item, read_whole_number
+from dpsql.analysis.compiler import call_name, find_cte, read_item, read_whole_number
 from dpsql.analysis.statement_shapes import Provenance
 from dpsql.analysis.typed_expression import Typed
 from dpsql.composition.found_values import list_ctes_of
@@ -79,7 +79,7 @@ def with_tiles(query: Query, provenance: Provenance) -> exp.Query:
     tree: exp.Query = query.tree
     for select in find_nodes(tree, exp.Select):
         tiles = _list_tiles(select)
-        if not tiles or select is tree or any(v and n not in _READ for n, v in select.args.items()):
+        if not tiles or select is tree or list_given(select) - _READ:
             continue
         if any(_is_hidden(table, tree) for table in find_nodes(select, exp.Table)):
             continue
@@ -226,7 +226,7 @@ def _list_tiles(select: exp.Select) -> list[_Tile]:
 
 def _read_tile(node: exp.Window, name: str) -> _Tile | None:
     call, terms = node.this, list_terms(node, "order")
-    named = (function_name(call) or "").lower() == "ntile" and len(call.expressions) == 1
+    named = call_name(call) == "ntile" and len(call.expressions) == 1
     buckets = read_whole_number(call.expressions[0]) if named else None
     others = list_given(node) - {"this", "order", "over"}
     if buckets is None or not 2 <= buckets <= MOST_BUCKETS or others or not terms:

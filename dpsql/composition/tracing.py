@@ -14,10 +14,11 @@ from dataclasses import field, replace
 
 from sqlglot import exp
 
-from dpsql.analysis import function_name
+from dpsql.analysis.compiler import call_name
 from dpsql.composition.expressions import ExpressionReader
 from dpsql.composition.hidden_columns import (
     HIDDEN,
+    MAPS_ROWS,
     Columns,
     FromItem,
     Tracer,
@@ -145,23 +146,8 @@ def merge_dependences(values: Iterable[Dependence]) -> Dependence:
 PREFIX = f"{HIDDEN}f"
 """With this begin the names of the hidden columns of this module."""
 
-_KNOWN = frozenset(
-    {
-        *(
-            "expressions",
-            "from_",
-            "joins",
-            "where",
-            "order",
-            "limit",
-            "offset",
-            "qualify",
-            "windows",
-            "with_",
-        ),
-        *("group", "having"),
-    }
-)
+_KNOWN = MAPS_ROWS | {"group", "having"}
+_OF_UNIONS = frozenset({"this", "expression", "distinct", "order", "limit", "offset", "with_"})
 
 
 @dataclass(eq=False, slots=True)
@@ -267,13 +253,7 @@ class TermTracer(Tracer):
         raise UnknownColumnsError
 
     def _united(self, node: exp.Union, ctes: Mapping[str, exp.CTE | None]) -> FollowedSelect:
-        known = {"this", "expression", "distinct", "order", "limit", "offset", "with_"}
-        if any(value for name, value in node.args.items() if name not in known):
-            raise UnknownColumnsError
-        own = self._ctes(node)  # type: ignore[arg-type]  # it has the same clause
-        if own.keys() & ctes.keys():
-            raise UnknownColumnsError
-        inner = {**ctes, **own}
+        inner = self._enter(node, ctes, _OF_UNIONS)
         branches: list[FollowedSelect] = []
         for side in (node.this, node.expression):
             each = self.query(side.unnest(), inner)
@@ -292,12 +272,7 @@ class TermTracer(Tracer):
 
     def rows(self, select: exp.Select, ctes: Mapping[str, exp.CTE | None]) -> FollowedSelect:
         """Follow the columns of one SELECT to released numbers."""
-        if any(value for name, value in select.args.items() if name not in _KNOWN):
-            raise UnknownColumnsError
-        own = self._ctes(select)
-        if own.keys() & ctes.keys():
-            raise UnknownColumnsError
-        inner = {**ctes, **own}
+        inner = self._enter(select, ctes, _KNOWN)
         items = self._items(select, inner)
         check_stars(select, items)
         reader = ExpressionReader(self, items, inner, select)
@@ -306,9 +281,7 @@ class TermTracer(Tracer):
         found: list[tuple[str, Term]] = []
         for node in list(select.expressions):
             bare = node.this if isinstance(node, exp.Alias) else node
-            if isinstance(node, exp.Star) or (
-                isinstance(node, exp.Column) and isinstance(node.this, exp.Star)
-            ):
+            if node.is_star:
                 starred = ((name, ref) for name, ref in self._star(node, items) if ref is not None)
                 found += [(name, reader.handed(*ref)) for name, ref in starred]
                 continue
@@ -372,7 +345,7 @@ def trace_rows(
     Beside it stands whether something is aggregated of which groups that do not exist were left out, and
     whether each row may be made of all released rows.
     """
-    drawn = any(str(function_name(node)).lower() in _DRAWN for node in find_nodes(tree, exp.Anonymous))
+    drawn = any(call_name(node) in _DRAWN for node in find_nodes(tree, exp.Anonymous))
     if drawn:
         return None
     try:

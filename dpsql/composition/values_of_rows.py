@@ -27,7 +27,7 @@ from sqlglot import exp
 
 from dpsql.analysis import Catalog
 from dpsql.analysis.aggregate_functions import aggregate_calls, aggregate_name, contains_aggregate
-from dpsql.analysis.compiler import find_cte, function_name
+from dpsql.analysis.compiler import call_name, find_cte
 from dpsql.analysis.statement_shapes import Provenance
 from dpsql.composition.kinds import EPSILON, Kinds, ReleaseBlock
 from dpsql.composition.prepared import TAKEN
@@ -119,7 +119,7 @@ def _read_constants(query: exp.Expr | None) -> list[tuple[str, exp.Expr]] | None
     """Return the names and values of a query whose one row is of constants; None for other queries."""
     if not isinstance(query, exp.Select) or not query.expressions:
         return None
-    if any(value for name, value in query.args.items() if name not in ("expressions", "from_", "with_")):
+    if list_given(query) - {"expressions", "from_", "with_"}:
         return None
     origin = read_clause(query, "from_")
     known = dict[str, exp.Expr]() if origin is None else _read_origin(origin)
@@ -156,7 +156,7 @@ def _read_origin(origin: exp.Expr) -> dict[str, exp.Expr] | None:
 def with_clock(tree: exp.Query, day: date) -> exp.Query:
     """Return a statement in which current_date is a day, and the current time its beginning."""
     for node in find_nodes(tree, exp.CurrentDate, exp.CurrentTimestamp, exp.Anonymous):
-        name = (function_name(node) or "").lower()
+        name = call_name(node)
         is_day = isinstance(node, exp.CurrentDate) or name in ("today", "current_date")
         if is_day or isinstance(node, exp.CurrentTimestamp) or name in ("now", "current_timestamp"):
             made = exp.cast(exp.Literal.string(day.isoformat()), "DATE" if is_day else "TIMESTAMP")
@@ -172,9 +172,7 @@ def _literal(day: date, said: str) -> exp.Expr:
 
 def _read_extremes(select: exp.Select, policy: Policy) -> list[_Extreme] | None:
     """Return the calls of MIN and MAX of a SELECT over one table that has nothing else; None for others."""
-    if any(
-        value for name, value in select.args.items() if name not in ("expressions", "from_", "where", "kind")
-    ):
+    if list_given(select) - {"expressions", "from_", "where", "kind"}:
         return None
     node = read_clause(select, "from_")
     if not isinstance(node, exp.Table) or node.args.get("joins") or not isinstance(node.this, exp.Identifier):
@@ -310,7 +308,7 @@ def _read(select: exp.Select) -> exp.Select | None:
         return None
     call, inner = select.expressions[0].unalias(), item.this
     arguments = getattr(call, "expressions", [])
-    counts = (function_name(call) or "").lower() == "count" and bool(arguments)
+    counts = call_name(call) == "count" and bool(arguments)
     if not counts or not isinstance(arguments[0], exp.Star) or item.args.get("joins"):
         return None
     if not all(isinstance(each, exp.Kwarg) for each in arguments[1:]):

@@ -40,6 +40,7 @@ from dpsql.language.select_parts import (
     make_select,
     read_clause,
     set_where,
+    walk_block,
 )
 from dpsql.language.statement import (
     CUTS,
@@ -73,6 +74,7 @@ from dpsql.language.stream_statements import (
     StreamCommand,
 )
 from dpsql.language.syntax_trees import (
+    LARGEST,
     MARK,
     TITLE,
     copy_tree,

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from sqlglot import exp
 
-from dpsql.language.syntax_trees import copy_tree
+from dpsql.language.syntax_trees import copy_tree, walk_tree
 
 
 def read_clause(select: exp.Expr, name: str = "where") -> exp.Expr | None:
@@ -35,6 +37,15 @@ def list_conjuncts(node: exp.Expr | None) -> list[exp.Expr]:
     if isinstance(node, exp.And):
         return [*list_conjuncts(node.this), *list_conjuncts(node.expression)]
     return [] if node is None else [node]
+
+
+def walk_block(select: exp.Expr, *without: str) -> Iterator[exp.Expr]:
+    """Yield the nodes of a SELECT outside subqueries, its FROM, and other clauses that are named."""
+    for name, part in select.args.items():
+        if name not in ("from_", "with_", *without):
+            for root in part if isinstance(part, list) else [part]:
+                if isinstance(root, exp.Expr):
+                    yield from walk_tree(root, lambda node: isinstance(node, exp.Query))
 
 
 def set_where(select: exp.Select, *conditions: exp.Expr | None) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -13,6 +12,7 @@ from dpsql.errors import Error, OperationalError, ProgrammingError, QueryRefused
 from dpsql.kernel.mechanisms import CheckStream
 from dpsql.session import Session
 from tests.support.world import open_world, world_fixture
+from tests.unit.test_boards import ask
 
 POLICY = """
 [budget]
@@ -38,10 +38,6 @@ SHARP = "epsilon = 100"
 
 
 session = world_fixture(POLICY, scope="function", visits=VISITS, forecast=FORECAST)
-
-
-def ask(session: Session, text: str, parameters: Any = None) -> list[dict[str, Any]]:
-    return session.run(text, parameters).table.to_pylist()
 
 
 def spent(session: Session) -> Fraction:

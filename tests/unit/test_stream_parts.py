@@ -13,6 +13,7 @@ from dpsql.ledger import Ledger
 from dpsql.policy import load
 from dpsql.session import Session
 from tests.support.world import open_world, world_fixture
+from tests.unit.test_stable_streams import rows
 
 POLICY = """
 [budget]
@@ -42,10 +43,6 @@ COUNT = "SELECT COUNT(DISTINCT user_id) AS n FROM signups"
 
 
 session = world_fixture(POLICY, scope="function", signups=SIGNUPS)
-
-
-def rows(session: Session, text: str) -> list[dict[str, Any]]:
-    return session.run(text).table.to_pylist()
 
 
 def test_other_parts_are_not_charged(session: Session) -> None:

@@ -17,6 +17,7 @@ from tests.commands import Commands
 from tests.narrow import engine_of
 from tests.support.world import open_world, world_fixture, write_world
 from tests.unit.composition.test_released_values import ABOVE
+from tests.unit.test_one_path import states
 
 POLICY = """
 [budget]
@@ -37,10 +38,6 @@ LISTED = (
     "(SELECT AVG(ms) FROM visits))"
 )
 """Three releases, each of which reads the one before."""
-
-
-def states(session: Session) -> list[str]:
-    return [entry.state for entry in session.ledger.entries()][::-1]
 
 
 session = world_fixture(POLICY, scope="function", visits=VISITS)

@@ -36,6 +36,7 @@ from tests.sql_fixtures import raw_data, write
 from tests.support.exact import answer_of, exact_of
 from tests.support.world import open_world
 from tests.unit.analysis.test_sql_fixtures import ACCEPTED
+from tests.unit.engines.test_unit_bits import engine_and_query, numbers
 
 Integers = NDArray[np.int64]
 
@@ -133,20 +134,8 @@ def session(shared: Session) -> Session:
     return shared
 
 
-def engine_and_query(session: Session, text: str) -> tuple[DuckDBEngine, CompiledQuery]:
-    counting = private(session.prepare(text)).counting
-    return of_type(counting.engines.engine, DuckDBEngine), counting.plan.compiled
-
-
 def few_of(engine: DuckDBEngine, compiled: CompiledQuery) -> FewCounts:
     return of_type(unseal(of_counts(engine, compiled)), FewCounts)
-
-
-def numbers(counts: Counts) -> list[str]:
-    found = exact_of(counts)
-    columns = [column.to_pylist() for column in found.keys.columns]
-    every = [n.tolist() for n in (*found.n, *found.places.values())]
-    return sorted(map(repr, zip(*columns, *every, strict=True)))
 
 
 def with_options(text: str, **options: str) -> str:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import math
 import re
-import sys
 from dataclasses import replace
 from fractions import Fraction
 from typing import Any, NamedTuple
@@ -33,6 +32,7 @@ from dpsql.noise import SeededEntropy
 from dpsql.planning.threshold_selection import SparseVectors
 from dpsql.planning.top_k_selection import LargestGroups
 from dpsql.session import Session
+from tests.given_noise import seeded
 from tests.narrow import engine_of, present, private
 from tests.support.exact import answer_of, exact_of, with_exact
 from tests.support.world import world_fixture
@@ -70,13 +70,6 @@ def statement(rest: str, epsilon: str, options: str = "") -> str:
 
 def explained(session: Session, text: str) -> dict[str, Any]:
     return json.loads(session.run(f"EXPLAIN (FORMAT JSON) {text}").table.column(0)[0].as_py())
-
-
-def seeded(monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
-    entropy = SeededEntropy(seed)
-    for name, module in list(sys.modules.items()):
-        if name.startswith("dpsql.kernel.noise") and hasattr(module, "SystemEntropy"):
-            monkeypatch.setattr(module, "SystemEntropy", lambda: entropy)
 
 
 def far_apart(session: Session, prepared: PreparedPrivate, rows: int) -> tuple[Counts, NDArray[np.int64]]:

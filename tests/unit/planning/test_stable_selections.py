@@ -19,6 +19,7 @@ from dpsql.session import Session
 from tests.narrow import engine_of, of_type, present, private
 from tests.support.exact import exact_of
 from tests.support.world import open_world, world_fixture
+from tests.unit.test_stable_streams import rows
 
 POLICY = """
 [budget]
@@ -47,10 +48,6 @@ session = world_fixture(POLICY, visits=VISITS)
 def stable(rest: str, options: str = "epsilon = 1, delta = 1e-6", *, named: bool = True) -> str:
     name = "mechanism = FIRST_STABLE, " if named else ""
     return f"SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS ({name}{options}) {rest}"
-
-
-def rows(session: Session, text: str) -> list[dict[str, Any]]:
-    return session.run(text).table.to_pylist()
 
 
 @pytest.mark.parametrize(
