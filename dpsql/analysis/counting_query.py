@@ -16,7 +16,6 @@ threshold, another epsilon. Where they release other numbers of the same rows, o
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import field
 
 from dpsql.analysis.bound_ladders import Contribution, Ladder
 from dpsql.analysis.compiled_relation import From, select_list
@@ -49,7 +48,6 @@ from dpsql.kernel.tree import (
     Weighted,
     columns,
     conjunction,
-    duckdb_sql,
     items,
 )
 from dpsql.lazy_dataclass import dataclass, replace
@@ -252,15 +250,14 @@ class CountedGroups:
     """Whether the rows in no group of the domains are one more group, the last; `size` counts it."""
     largest: tuple[int, int] | None = None
     """The place of a number and how many groups, the largest by it, are wanted; one more is counted."""
-    shape: tuple[object, ...] = field(init=False, repr=False)
-    """What is equal for queries of the same rows and groups, whatever they count of them."""
 
-    def __post_init__(self) -> None:
-        # It is written now: where the analysis refuses a statement that is nested too deeply.
+    @property
+    def shape(self) -> tuple[object, ...]:
+        """What is equal for queries of the same rows and groups, whatever they count of them."""
         deciding = self.existence if self.largest is None else self.largest[0]
-        shape = (
-            duckdb_sql(replace(self._projection, items=self._projection.items[: 1 + self.rows.keys])),
-            tuple((d.keys, d.domain.ordered, duckdb_sql(d.domain.query)) for d in self.domains),
+        return (
+            replace(self._projection, items=self._projection.items[: 1 + self.rows.keys]),
+            tuple((d.keys, d.domain.ordered, d.domain.query) for d in self.domains),
             self.most,
             self.outside,
             None if deciding is None else self.numbers[deciding],
@@ -268,7 +265,6 @@ class CountedGroups:
             self.rows.by_row,
             self.rows.alike,
         )
-        object.__setattr__(self, "shape", shape)
 
     @property
     def _projection(self) -> Select:

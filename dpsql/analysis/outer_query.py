@@ -65,6 +65,7 @@ from dpsql.language import (
     Selection,
     TopK,
     TopPerPartition,
+    find_nodes,
     list_conjuncts,
     read_clause,
 )
@@ -211,8 +212,8 @@ def compile_outer_query(compiler: StatementCompiler, query: Query, *, combines: 
     spelled = rewrite_selection(source, select)
     select = read_as_counts(spelled.select, compiler.policy, compiler.catalog, query.options)
     check_arguments(source, select, _KNOWN | {"qualify"} | ({"distinct"} if distinct is not None else set()))
-    doubtful = any(i.is_string or i.find(exp.Case, exp.Div) for i in select.expressions)
-    if select.args.get("joins") or doubtful or select.find(exp.Or):
+    doubtful = any(i.is_string or find_nodes(i, exp.Case, exp.Div) for i in select.expressions)
+    if select.args.get("joins") or doubtful or find_nodes(select, exp.Or):
         from dpsql.analysis.likely_mistakes import note_likely_mistakes  # noqa: PLC0415  others have none
 
         note_likely_mistakes(compiler, select)

@@ -316,6 +316,10 @@ def _is_compared(node: exp.Expr) -> bool:
 def _interval_arithmetic(compiler: StatementCompiler, node: exp.Expr, name: str, a: Typed, b: Typed) -> Typed:
     if a.type == INTERVAL and name == "+":
         a, b = b, a
+    if a.text is not None:
+        from dpsql.analysis.scalar_functions import read_written_day  # noqa: PLC0415  as above
+
+        a = read_written_day(compiler.catalog, a)
     if b.type != INTERVAL or name not in ("+", "-") or not (a.type.moment or a.type.name == "DATE"):
         raise compiler.source.refuse("an INTERVAL is added to a DATE or TIMESTAMP, or taken from one", node)
     result = TIMESTAMPTZ if a.type == TIMESTAMPTZ else TIMESTAMP

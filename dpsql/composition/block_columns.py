@@ -34,10 +34,10 @@ def is_total(measure: exp.Expr) -> bool:
 
     Noise for all groups at once is then less than that of partitions, each of which has a part of epsilon.
     """
-    bounded = any(each.name == "contribution_bounds_per_group" for each in measure.find_all(exp.Kwarg))
+    bounded = any(each.name == "contribution_bounds_per_group" for each in find_nodes(measure, exp.Kwarg))
     if isinstance(measure, exp.Filter) or bounded:
         return False
-    rows = aggregate_name(measure) == "count" and measure.find(exp.Distinct) is None
+    rows = aggregate_name(measure) == "count" and not find_nodes(measure, exp.Distinct)
     return rows or aggregate_name(measure) == "sum"
 
 

@@ -1,8 +1,8 @@
 """Schema databases that sessions of one test process share where they would be equal.
 
-To open a database takes DuckDB as long as ten statements take dpsql, and most tests open a session of their own.
-A schema database has no private row, is locked when it is opened, and is read on cursors of its own: nothing that
-a session does to it is seen by another one. Each session still opens the database of its data.
+To open a database takes DuckDB as long as a statement takes dpsql, and most tests open a session of their own.
+A schema database has no private row, is locked when it is opened, and is read on cursors of its own: nothing
+that a session does to it is seen by another one. Each session still opens the database of its data.
 """
 
 from __future__ import annotations
@@ -14,8 +14,10 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 
-_KEPT = 12
+_MOST = 12
 """How many stay open: neighbouring tests have equal ones."""
+_kept = OrderedDict[bytes, duckdb.DuckDBPyConnection]()
+"""Databases by what they are made from; the one that was used last is last."""
 
 
 class _Recorder:
@@ -33,19 +35,24 @@ def take_over() -> None:
     from dpsql.engines import schema_database
 
     module: Any = schema_database
-    open_tables, kept = module._open_tables, OrderedDict[bytes, duckdb.DuckDBPyConnection]()
+    open_tables = module._open_tables
 
     def share(readers: Any, public: Any, domains: Any, memory: int | None) -> duckdb.DuckDBPyConnection:
         key = _key_of(readers, public, domains, memory)
-        found = kept.pop(key, None)
+        found = _kept.pop(key, None)
         if found is None or not _is_usable(found):
             found = open_tables(readers, public, domains, memory)
-        kept[key] = found
-        while len(kept) > _KEPT:
-            kept.popitem(last=False)[1].close()
+        _kept[key] = found
+        forget(_MOST)
         return found.cursor()
 
     module._open_tables = share
+
+
+def forget(most: int = 0) -> None:
+    """Keep so many of the databases: without any, the next session opens its own as it does elsewhere."""
+    while len(_kept) > most:
+        _kept.popitem(last=False)[1].close()
 
 
 def _key_of(readers: Any, public: dict[str, pa.Table], domains: Any, memory: int | None) -> bytes:

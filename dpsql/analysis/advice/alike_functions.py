@@ -173,7 +173,7 @@ def find_alike(name: str, arguments: tuple[str, ...]) -> Alike | None:
         return Alike(f"date_part({others[0]}, {first})")
     if name in ("choose", "elt") and others:
         return Alike(f"CASE {first} {' '.join(f'WHEN {i} THEN {x}' for i, x in enumerate(others, 1))} END")
-    if name in ("field", "array_position", "find_in_set") and len(others) > 1:
+    if name in ("array_position", "find_in_set") and len(others) > 1:
         cases = " ".join(f"WHEN {each} THEN {i}" for i, each in enumerate(others, 1))
         return Alike(f"CASE {first} {cases} ELSE 0 END")
     if name in _WITH_ACCURACY and len(others) == _WITH_ACCURACY[name]:
@@ -205,10 +205,15 @@ def _find_of_pair(name: str, arguments: tuple[str, ...]) -> Alike | None:
         return Alike(f"QUANTILE_CONT({first}, {int(second) / parts:g})")
     if name in ("date", "datetime") and shifted is not None:  # SQLite's
         day = "current_date" if first.lower() == "'now'" else first
-        return Alike(f"({day} + INTERVAL ({int(shifted[1])}) {shifted[2].upper()})")
+        moved = f"({day} + INTERVAL ({int(shifted[1])}) {shifted[2].upper()})"
+        exact = (
+            "" if shifted[2].lower() in ("day", "hour", "minute", "second") else "no day is after the 28th"
+        )
+        return Alike(f"CAST({moved} AS DATE)" if name == "date" else moved, provided=exact)
     cut = re.fullmatch(r"'start of (month|year|day)'", second)
     if name in ("date", "datetime") and cut is not None:
-        return Alike(f"date_trunc('{cut[1]}', {first})")
+        moved = f"date_trunc('{cut[1]}', {first})"
+        return Alike(f"CAST({moved} AS DATE)" if name == "date" else moved)
     if name.endswith("if") and name.removesuffix("if") in _CONDITIONAL:
         return Alike(f"{name.removesuffix('if').upper()}({first}) FILTER (WHERE {second})")
     return None

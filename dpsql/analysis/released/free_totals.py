@@ -16,6 +16,7 @@ from dpsql.analysis.bound_ladders import ROWS
 from dpsql.analysis.compiler import call_name, split_arguments
 from dpsql.analysis.facts_of_values import is_never_negative
 from dpsql.analysis.released import find_default_rows
+from dpsql.language import find_nodes
 
 if TYPE_CHECKING:
     from dpsql.analysis.released.released_numbers import AggregateCall
@@ -104,7 +105,7 @@ def _find_like(call: AggregateCall) -> Iterator[tuple[str, bool]]:
 def _others_of_rows(call: AggregateCall) -> Iterator[exp.Expr]:
     """Yield the other calls of a SELECT on the same rows of a group."""
     select, own = call.node.find_ancestor(exp.Select), _find_filter(call.node)
-    for each in () if select is None else select.find_all(exp.Anonymous):
+    for each in () if select is None else find_nodes(select, exp.Anonymous):
         if _find_filter(each) == own and each is not call.node:
             yield each
 

@@ -27,7 +27,7 @@ columns = { caller = "BIGINT", begun = "TIMESTAMP", length = "BIGINT" }
 def policy(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("calls")
     rows = "SELECT i % 50 AS caller, TIMESTAMP '2024-01-01' + i * INTERVAL 1 DAY AS begun, i AS length"
-    duckdb.sql(f"{rows} FROM range(300) AS t(i)").write_csv(str(folder / "calls.csv"))
+    duckdb.sql(f"COPY ({rows} FROM range(300) AS t(i)) TO '{folder / 'calls.csv'}'")
     (folder / "dpsql.toml").write_text(POLICY)
     return folder / "dpsql.toml"
 
