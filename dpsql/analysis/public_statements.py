@@ -19,6 +19,7 @@ from dpsql.analysis.compiler import MAX_NODES, find_cte, function_name, split_wo
 from dpsql.analysis.from_tables import NODES_PER_TABLE, find_declared_table
 from dpsql.analysis.lists_and_series import read_series
 from dpsql.analysis.public_domains import DP_DOMAIN, put_domains
+from dpsql.analysis.scalar_functions import find_nearest_function
 from dpsql.analysis.scalar_rules import repeat_comparison
 from dpsql.analysis.schema_catalog import Catalog
 from dpsql.errors import Fix, QueryRefused
@@ -36,6 +37,7 @@ from dpsql.language import (
     find_tables,
     name_columns,
     refuse_unclear,
+    replace_name,
     walk_tree,
 )
 from dpsql.policy import DatabaseSource, Policy, Table, View, fold
@@ -285,8 +287,13 @@ def _check_function(query: Query, node: exp.Anonymous) -> None:
         or (name.lower() in _TABLE_FUNCTIONS and isinstance(_find_item(node), (exp.Table, exp.Unnest)))
     )
     if not allowed:
+        close = None if name is None else find_nearest_function(name)
         raise refuse_unclear(query.source, node) or query.source.refuse(
-            f"the function {str(name or node.this)[:60]} is not supported", node, unknown="function"
+            f"the function {str(name or node.this)[:60]} is not supported",
+            node,
+            f"did you mean {close}?" if close else None,
+            replace_name(node, close) if close else None,
+            unknown="function",
         )
 
 

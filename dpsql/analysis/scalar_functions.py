@@ -399,6 +399,7 @@ def find_nearest_function(name: str) -> str | None:
     known = name.lower() in (*names, "quartile", "mean") or len(name) < 3
     same = [each for each in names if sorted(each) == sorted(name.lower())]
     close = [] if known else same or difflib.get_close_matches(name.lower(), names, 1, 0.8)
+    close = close or [n for n in names if not known and len(n) > 4 and name.lower().startswith(n)][:1]
     return (close[0].upper() if name.isupper() else close[0]) if close else None
 
 

@@ -46,9 +46,9 @@
 ``explain``               EXPLAIN, in ``release_words``; ``show_describe`` SHOW, DESCRIBE, columns of
                           answers
 ``refusals``              what a refused statement is told, also by the words of a question;
-                          ``rewrites`` searches what would be accepted, ``unbound_statements`` why one
-                          does not bind, or may fail; ``open_parameters`` the types of a statement's
-                          parameters
+                          ``rewrites`` searches what would be accepted, at last without parts
+                          (``left_out_parts``), ``unbound_statements`` why one does not bind, or may
+                          fail; ``open_parameters`` the types of a statement's parameters
 ========================  ===============================================================================
 """
 

@@ -8,6 +8,9 @@ from sqlglot.tokenizer_core import TokenType
 
 from dpsql.errors import Fix
 from dpsql.language import BlockText, Outline
+from dpsql.lazy_pattern import lazy_pattern
+
+_AGGREGATE = lazy_pattern(r"(?i)\b(?:COUNT|SUM|AVG|MEDIAN|MIN|MAX|STDDEV\w*|VAR\w*|COUNT_?IF)\s*(?=\()")
 
 
 def leave_out(text: str, at: int) -> Fix | None:
@@ -58,6 +61,12 @@ def _leave_item_out(outline: Outline, block: BlockText, at: int) -> Fix | None:
     numbers = [n for n, each in enumerate(texts) if "(" in each and n != i and places[n] < 0]
     bare, _, name = named[i]
     if places[i] < 0 and not numbers:  # it is the only number
+        inner = next((m.start() for m in _AGGREGATE.finditer(bare) if m.start() > 0), None)
+        close = None if inner is None else outline.call(start + inner)
+        if close is not None and inner is not None and close < end:
+            kept = text[start + inner : close + 1]
+            written = f"{kept}{f' AS {name}' if name else ''}"
+            return Fix(written, start, end, asks=f"`{kept}` alone, not `{bare}`")
         written = f"COUNT(*){f' AS {name}' if name else ''}"
         return Fix(written, start, end, asks=f"how many rows there are, not `{bare}`")
     if len(items) == 1:
@@ -66,6 +75,12 @@ def _leave_item_out(outline: Outline, block: BlockText, at: int) -> Fix | None:
     if places[i] >= 0 and group is not None:
         place = (group.start, block.stop(group)) if len(keys) == 1 else _with_comma(keys, places[i])
         also = (Fix("", *place),)
+    order = block.clause(TokenType.ORDER_BY)
+    terms = [] if order is None else outline.items(order.end + 1, block.stop(order))
+    if order is not None and any(
+        text[a:b].split()[0].lower() in (name.lower() or bare.lower(), bare.lower()) for a, b in terms
+    ):
+        also += (Fix("", order.start, block.stop(order)),)
     return Fix("", *_with_comma(items, i), also=also, asks=f"it without `{bare}`")
 
 

@@ -8,14 +8,12 @@ from functools import partial
 
 from sqlglot import exp
 
-from dpsql.analysis.compiler import call_name, function_name, split_arguments
+from dpsql.analysis.compiler import call_name, split_arguments
 from dpsql.analysis.released.free_totals import AVERAGES
 from dpsql.analysis.statement_shapes import Provenance
 from dpsql.composition.analysed_blocks import AnalysedBlocks
 from dpsql.composition.block import Separated, separate
-from dpsql.composition.sums_of_buckets import find_sums_of_buckets, write_relative_sums
-from dpsql.language import Query, copy_tree, fill_form, find_nodes, keep_title, title_of
-from dpsql.language.syntax_trees import TITLE
+from dpsql.language import TITLE, Query, copy_tree, fill_form, find_nodes, keep_title, title_of
 
 _QUOTIENT = "(SUM(x){of} / NULLIF(COUNT(x){with_value}, 0))"
 _NUMBER = "NOT ISNAN(x)"
@@ -46,6 +44,10 @@ def separate_closer(
     closer = _write_quotients(whole, plain, analysed)
     if closer is not None:
         whole, (plain, rest) = closer, over(closer)
+    if not find_nodes(whole.tree, exp.Case) or whole.tree.args.get("group") is None:
+        return plain, rest
+    from dpsql.composition.sums_of_buckets import find_sums_of_buckets, write_relative_sums  # noqa: PLC0415
+
     if not find_sums_of_buckets(whole):
         return plain, rest
     relative = write_relative_sums(whole, analysed.find_searched_sums(plain))
@@ -73,7 +75,7 @@ def _write_quotients(whole: Query, plain: Query, analysed: AnalysedBlocks) -> Qu
         bound = {"x": split_arguments(node)[1][0]} | ({} if some is None else {"c": some.expression.this})
         made = fill_form(_QUOTIENT.format(of=of, with_value=with_value), bound)
         for some_rows in find_nodes(made, exp.Filter):
-            if function_name(some_rows.this) == "COUNT":
+            if call_name(some_rows.this) == "count":
                 some_rows.meta[TITLE] = title_of(fill_form(f"COUNT(x){of}", bound))
         for each in find_nodes(made, exp.Anonymous):
             if "start" not in each.meta:

@@ -262,6 +262,8 @@ def name_placeholder(text: str, refused: QueryRefused | QuerySyntaxError) -> tup
     line, begin = text.count("\n", 0, at), text.rfind("\n", 0, at) + 1
     said = "this is a placeholder of a template, without its value"
     hint = f"a parameter is written ${name}, without quotes"
+    if text.startswith("{%", at) or re.search(r"(?i)\b(?:WHERE|AND|OR|FROM|JOIN|BY)\s*\Z", text[:at]):
+        hint = "write what the template puts there"  # a condition, say, which no parameter is
     return (Obstacle(said, line + 1, at - begin + 1, hint, text.split("\n")[line]),)
 
 
@@ -315,7 +317,7 @@ def read_words(text: str, policy: Policy, catalog: Catalog) -> tuple[str, str] |
     """
     found = {name: match for name, form in _AGGREGATES.items() if (match := form.search(text))}
     main = _find_table(text, policy, catalog)
-    if not found or main is None:
+    if not found or main is None or re.search(r"%>%|\|>", text):  # each step matters
         return None
     call = min(found, key=lambda name: found[name].start())
     tables = [main, *(table for table in policy.tables.values() if table is not main)]

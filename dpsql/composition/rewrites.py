@@ -51,11 +51,13 @@ _SIGNS = frozenset({"=", "AND", ",", "the comma"})
 _NO_SQL = lazy_pattern(
     r"^(?:this is not SQL|one statement|SHOW does not support|cannot read `|the function |syntax error: )"
 )
-_RELATION = lazy_pattern(r"(?i)\bFROM\s+\w")
+_RELATION = lazy_pattern(r"(?i)\bFROM\s+[\w{\[]")
 """What a statement has that is a SELECT, if it means one."""
 _NAME = lazy_pattern(r'[\w."]+ [\w."]+')
 _NAMES = (TokenType.VAR, TokenType.IDENTIFIER)
 _VALUES = (TokenType.STRING, TokenType.NUMBER)
+_OPPOSITE = lazy_pattern(r"(?i)(?:is_)?(?:in|un|non_?|not_|no_|dis)(\w{4,})\Z")
+"""A name that says the opposite of the one in it."""
 _ALIKE = 0.5
 """How alike two names are of which one is written for the other as a matter of course, from 0 to 1."""
 _CLAUSES = ("WHERE", "GROUP", "HAVING", "ORDER", "LIMIT")
@@ -136,17 +138,18 @@ def rewrite_less(text: str, refused: _Refusal, prepare: Callable[[str], object])
 
     if isinstance(refused, QuerySyntaxError) or all(one.hint for one in refused.obstacles):
         return None
-    helped = tuple(
-        replace(one, fix=leave_out(text, offset(one, text))) if one.hint is None else one
-        for one in refused.obstacles
-    )
+    helped = list[Obstacle]()
+    for one in refused.obstacles:
+        left = leave_out(text, offset(one, text)) if one.hint is None else None
+        others = one.others if left is None else (*one.others, (None, left))
+        helped.append(one if left is None else replace(one, fix=one.fix or left, others=others))
     less = QueryRefused(refused.message)
-    less.obstacles = helped
+    less.obstacles = tuple(helped)
     found = _search(text, _State(text, less), prepare, _ROUNDS)
-    if found is None or not any(one.fix in found.fixes for one in helped if one.fix is not None):
+    if found is None:
         return None
     whole = found.text.strip() + _remark(found.fixes)
-    less.obstacles = helped
+    less.obstacles = tuple(helped)
     return _make_rewrite(whole, less, (), found.fixes)
 
 
@@ -209,10 +212,17 @@ def _tell_left_out(fix: Fix, text: str) -> Fix:
         and all(t[0].token_type in _NAMES for t in tokens)
     ) and not _is_alike(*(t[0].text.lower() for t in tokens)):
         return replace(fix, guess=f"{new} for {old}")
+    if tokens and (found := _OPPOSITE.match(tokens[0][0].text)) and found[1].lower() in new.lower():
+        return replace(fix, asks=f"{new}, not {old}")
     written = " ".join(each.text for each in (fix, *fix.also))
-    kept = "NULL" in written or any(t.token_type in _VALUES for t in Outline.of(written).tokens)
-    for each in () if kept else (fix, *fix.also):
-        taken = text[each.start : each.end]
+    parts = [text[each.start : each.end] for each in (fix, *fix.also)]
+    kept, given = (
+        [t for t in Outline.of(each).tokens if t.token_type in _VALUES] for each in (written, " ".join(parts))
+    )
+    grouped = [each for each in parts if each.strip().upper().startswith("GROUP BY")]
+    if grouped and "GROUP BY" not in written.upper():
+        return replace(fix, asks=f"it without `{grouped[0].strip()}`")
+    for taken in () if "NULL" in written or len(kept) >= len(given) else parts:
         lost = [t.text for t in Outline.of(taken).tokens if t.token_type in _VALUES]
         lost = [v for v in lost if v.lower() not in written.lower() and written.lower() not in v.lower()]
         if lost and not taken.strip().upper().startswith("LIMIT"):

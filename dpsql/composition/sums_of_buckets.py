@@ -16,7 +16,9 @@ from dataclasses import replace
 from sqlglot import exp
 
 from dpsql.analysis.compiler import call_name, split_arguments
-from dpsql.language import TITLE, Query, copy_tree, fill_form, find_nodes, keep_title
+from dpsql.composition.block_columns import is_measure, nodes
+from dpsql.language import LARGEST, TITLE, Query, copy_tree, fill_form, find_nodes, keep_title
+from dpsql.lazy_dataclass import dataclass
 
 _COMPARISONS = (exp.LT, exp.LTE, exp.GT, exp.GTE, exp.EQ)
 _MOST_BUCKETS = 100
@@ -24,18 +26,44 @@ _LEAST_RATIO = 8
 """How many times the largest end of a bucket is the least: of nearer ones the noise is much the same."""
 
 
-def find_sums_of_buckets(query: Query) -> dict[int, dict[exp.Expr, float]]:
-    """Return w of each value of the key by the `id` of each call of SUM of the value that makes groups."""
+@dataclass(frozen=True, slots=True)
+class _Buckets:
+    """A key whose groups are ranges of one value."""
+
+    place: int
+    """The place of the key."""
+    key: exp.Expr
+    value: exp.Expr
+    roots: dict[exp.Expr, float]
+    """w by the values of the key, which are constants."""
+    last: exp.Expr
+    """The value of the key behind ELSE, or of the largest end."""
+
+    @property
+    def largest(self) -> tuple[object, ...]:
+        """The values of the key for the largest values of the other."""
+        return (str(self.last.this) if self.last.args["is_string"] else self.last.to_py(),)
+
+    def write_root(self) -> exp.Expr:
+        """Return w as a function of the key."""
+        whens = "".join(f" WHEN k = v{at} THEN {root:.17g}" for at, root in enumerate(self.roots.values()))
+        labels = {f"v{at}": label for at, label in enumerate(self.roots)}
+        form = f"CASE{whens} ELSE {max(self.roots.values()):.17g} END"
+        return fill_form(form, {"k": self.key, **labels})
+
+
+def find_sums_of_buckets(query: Query) -> dict[int, _Buckets]:
+    """Return the buckets of each call of SUM of the value that makes groups, by its `id`."""
     tree = query.tree
     if not isinstance(tree, exp.Select) or tree.args.get("group") is None:
         return {}
     sums = [call for call in find_nodes(tree, exp.Anonymous) if _is_sum(call, tree)]
-    found: dict[int, dict[exp.Expr, float]] = {}
-    for key in _list_keys(tree) if sums else ():
-        value, sizes = _read_buckets(key.unnest()) or (None, {})
+    found: dict[int, _Buckets] = {}
+    for place, key in enumerate(_list_keys(tree) if sums else ()):
+        buckets = _read_buckets(place, key)
         for call in sums:
-            if split_arguments(call)[1][0].unnest() == value:
-                found[id(call)] = {key: 0.0} | sizes
+            if buckets is not None and split_arguments(call)[1][0].unnest() == buckets.value:
+                found[id(call)] = buckets
     return found
 
 
@@ -48,22 +76,17 @@ def write_relative_sums(query: Query, searched: Sequence[exp.Expr]) -> Query | N
     every = find_sums_of_buckets(whole)
     calls = [c for c in find_nodes(whole.tree, exp.Anonymous) if id(c) in every and c in searched]
     for call in calls:
-        (key, _), *sizes = every[id(call)].items()
-        whens = "".join(f" WHEN k = v{at} THEN {size:.17g}" for at, (_, size) in enumerate(sizes))
-        ends = sorted(size for _, size in sizes)
-        labels = {f"v{at}": label for at, (label, _) in enumerate(sizes)}
-        root = fill_form(f"CASE{whens} ELSE {ends[-1]:.17g} END", {"k": key, **labels})
-        some = call.parent if isinstance(call.parent, exp.Filter) else None
+        buckets, some = every[id(call)], call.parent if isinstance(call.parent, exp.Filter) else None
         form = "(SUM(x / w) * w)" if some is None else "(SUM(x / w) FILTER (WHERE c) * w)"
-        value = split_arguments(call)[1][0]
-        bound = {"x": value, "w": root} | ({} if some is None else {"c": some.expression.this})
-        made = fill_form(form, bound)
-        written = f"{value.sql('duckdb')} / ({ends[0]:g} to {ends[-1]:g} by bucket)"
+        bound = {"x": split_arguments(call)[1][0], "w": buckets.write_root()}
+        made = fill_form(form, bound | ({} if some is None else {"c": some.expression.this}))
+        least, most = min(buckets.roots.values()), max(buckets.roots.values())
+        written = f"{buckets.value.sql('duckdb')} / ({least:g} to {most:g} by bucket)"
         find_nodes(made, exp.Div)[0].meta[TITLE] = written
-        find_nodes(made, exp.Anonymous)[0].meta[TITLE] = f"SUM({written})"
-        for each in find_nodes(made, exp.Anonymous):
-            if "start" not in each.meta:
-                each.meta.update({k: v for k, v in call.meta.items() if k in ("start", "end", "line", "col")})
+        position = {k: v for k, v in call.meta.items() if k in ("start", "end", "line", "col")}
+        find_nodes(made, exp.Anonymous)[0].meta.update(
+            position, **{TITLE: f"SUM({written})", LARGEST: (buckets.place, buckets.largest)}
+        )
         (some or call).replace(keep_title(some or call, made))
     return whole if calls else None
 
@@ -80,7 +103,7 @@ def _list_keys(select: exp.Select) -> Iterator[exp.Expr]:
     """Yield the keys of a block, of which items of the select list have the names or the places."""
     group, items = select.args["group"], select.expressions
     if group.args.get("all"):
-        yield from (item.unalias() for item in items)
+        yield from (item.unalias() for item in items if not any(map(is_measure, nodes(item.unalias()))))
     named = {item.alias.lower(): item.this for item in items if isinstance(item, exp.Alias)}
     for key in group.expressions:
         if isinstance(key, exp.Literal) and key.name.isdigit() and 0 < int(key.name) <= len(items):
@@ -91,8 +114,9 @@ def _list_keys(select: exp.Select) -> Iterator[exp.Expr]:
             yield key
 
 
-def _read_buckets(case: exp.Expr) -> tuple[exp.Expr, dict[exp.Expr, float]] | None:
-    """Return the value that CASE compares with constants, and w of each of its results."""
+def _read_buckets(place: int, key: exp.Expr) -> _Buckets | None:
+    """Read a key that is CASE with conditions on one value, and with constants behind THEN and ELSE."""
+    case = key.unnest()
     if not isinstance(case, exp.Case) or case.this is not None or len(case.args["ifs"]) > _MOST_BUCKETS:
         return None
     value: exp.Expr | None = None
@@ -104,14 +128,16 @@ def _read_buckets(case: exp.Expr) -> tuple[exp.Expr, dict[exp.Expr, float]] | No
         value, end = condition  # the same value
         ends[label] = max(ends.get(label, 0.0), end)
     above = [end for end in ends.values() if end > 0]
-    default = case.args.get("default")
+    last, default = max(ends, key=lambda label: ends[label]), case.args.get("default")
     if default is not None and above:  # it is below the others, where the last one is above a constant
         lower = case.args["ifs"][-1].this.find(exp.GT, exp.GTE) is not None
         ends.setdefault(default.unnest(), min(above) if lower else max(above))
+        last = last if lower else default.unnest()
     known = all(isinstance(label, exp.Literal) for label in ends)
     if value is None or not known or not above or max(above) < _LEAST_RATIO * min(above):
         return None
-    return value, {label: float(f"{math.sqrt(end or min(above)):.2g}") for label, end in ends.items()}
+    roots = {label: float(f"{math.sqrt(end or min(above)):.2g}") for label, end in ends.items()}
+    return _Buckets(place, key, value, roots, last)
 
 
 def _read_condition(node: exp.Expr) -> tuple[exp.Expr, float] | None:

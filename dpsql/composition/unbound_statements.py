@@ -18,10 +18,11 @@ from sqlglot import exp
 from sqlglot.tokenizer_core import TokenType
 
 from dpsql.analysis.aggregate_functions import aggregate_name
+from dpsql.composition.prepared import PreparedPublic
 from dpsql.engines import UnboundQuery
 from dpsql.errors import Fix, OperationalError, ProgrammingError, QueryRefused
 from dpsql.kernel.tree import literal_sql, quote
-from dpsql.language import Outline, Query, find_nodes, read_clause, walk_tree
+from dpsql.language import Outline, Query, Statement, find_nodes, read_clause, walk_tree
 from dpsql.lazy_pattern import lazy_pattern
 from dpsql.policy import fold
 
@@ -78,6 +79,16 @@ def refuse_unbound(query: Query, problem: UnboundQuery) -> QueryRefused:
         return quoted
     named = re.search(r'"([^"]+)"', problem.message)
     return query.source.refuse(problem.message, _last(query, named[1]) if named else None)
+
+
+def refuse_public(statement: Statement, prepared: PreparedPublic) -> QueryRefused | None:
+    """Return the refusal of a public statement that does not bind, as far as it is known why."""
+    try:
+        prepared.engines.schema_database.describe_over({}, prepared.sql)
+    except UnboundQuery as problem:
+        refused = refuse_unbound(statement, problem) if isinstance(statement, Query) else None
+        return None if refused is None or refused.message == problem.message else refused
+    return None
 
 
 def _different_widths(query: Query, problem: UnboundQuery) -> QueryRefused:
@@ -186,6 +197,15 @@ def _compared_with_all(query: Query) -> QueryRefused:
     select = tree if isinstance(tree, exp.Select) else None
     where = read_clause(select) if select is not None else None
     calls = [] if where is None else [n for n in walk_tree(where) if aggregate_name(n) is not None]
+    block, grouped = Outline.of(query.source.text).block(0), select is not None and select.args.get("group")
+    clause = None if block is None else block.clause(TokenType.WHERE)
+    if grouped and block is not None and clause is not None:
+        moved = f"HAVING {query.source.text[clause.end + 1 : block.stop(clause)].strip()}"
+        at = block.before(TokenType.HAVING)
+        added = Fix("", clause.start, block.stop(clause), also=(Fix(f" {moved} ", at, at),))
+        return query.source.refuse(
+            said, clause.start, moved, None if isinstance(where, exp.Connector) else added
+        )
     first = select.args["from_"].this if select is not None and len(calls) == 1 else None
     span = Outline.of(query.source.text).span(calls[0]) if isinstance(first, exp.Table) else None
     if span is None or first is None:

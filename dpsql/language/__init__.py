@@ -74,6 +74,7 @@ from dpsql.language.stream_statements import (
     StreamCommand,
 )
 from dpsql.language.syntax_trees import (
+    LARGEST,
     MARK,
     TITLE,
     copy_tree,

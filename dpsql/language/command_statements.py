@@ -247,7 +247,7 @@ _BEFORE = lazy_pattern(
     | [A-Za-z][\w ]{0, 30}:+ | (?:sql|query|q)\s*=
     | (?!(?:INSERT|CREATE|UPDATE|DELETE|MERGE|COPY|EXPORT|UNLOAD|REPLACE|SELECT|WITH)\b)
       [A-Z][^;()=\n]*[:.,!?]?(?=\n)
-    | (?:PROC\s+SQL)\b[^;]*;
+    | (?:PROC\s+SQL)\b[^;]*; | LOCK(?:ING)?\s[\w. ]+?\sFOR\s+ACCESS\b
     | (?:USE|BEGIN|START\s+TRANSACTION|GO|SET\s+(?:NOCOUNT|ANSI_NULLS)\s+\w+)\b
       [^\S\n;]*[\w.`"\[\]]*\s*(?:;|\n)
     )+(?={_STATEMENT})"""

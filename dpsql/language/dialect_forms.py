@@ -172,6 +172,8 @@ def _standardize_node(node: exp.Expr, dialect: str) -> exp.Expr | None:
     """Return a node as dpsql reads it; None if it stays as it is."""
     if isinstance(node, exp.Anonymous):
         return _standardize_call(node, dialect)
+    if isinstance(node, exp.National):  # N'a' of T-SQL and Oracle
+        return exp.Literal.string(node.name)
     if isinstance(node, exp.Window) and isinstance(node.this, exp.Filter):
         return filter_window(node)
     if isinstance(node, exp.Extract) and node.name.upper() == "DATE":

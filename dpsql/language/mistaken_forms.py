@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import math
 import re
 from collections.abc import Iterator
 from dataclasses import replace
@@ -48,6 +49,10 @@ _FORMS = (
     ),
     (r"\$__timeFilter\(\s*([\w.]+)\s*\)", r"\1 >= '2024-01-01'"),
     (r"\[\[(.*?)\]\]", r"\1"),
+    (r"(\bSELECT|,)\s*@\w+\s*=\s*", r"\1 "),
+    (r"\A\s*SEL\s", "SELECT "),
+    (r"\s*\(\s*(?:FORMAT\s+'[^']*'|(?:NOT\s+)?CASESPECIFIC)\s*\)", ""),
+    (r"\s*\(\s*NAMED\s+(\w+)\s*\)", r" AS \1"),
     (r"\{\{\s*(?:ref|source)\s*\((?:[^()]*,)?\s*['\"](\w+)['\"]\s*\)\s*\}\}", r"\1"),
     (rf"(?<!\w){_NAME}\s*%(?=\s*[),])", r"\1 / 100"),
     (r"\bLIKE\s+(%\w[\w ]*%?|\w+%)(?=\s|\)|\Z)", r"LIKE '\1'"),
@@ -128,6 +133,8 @@ _FORMS = (
         r"\1 JOIN \2",
     ),
     (r"\bCOUNT\s*\*", "COUNT(*)"),
+    (r"\bCOUNT\s*\(\s*CASE\s+WHEN\s+((?:(?!\bTHEN\b)[^()])+?)(?:\s+END)?\s*\)", r"COUNT_IF(\1)"),
+    (r"(?<=,)\s*DISTINCT\s*(?:\(\s*([\w.]+)\s*\)|([\w.]+))(?=\s*,|\s+FROM\b)", r" COUNT(DISTINCT \1\2)"),
     (r"\bWITHIN\s+GROUP\s*\(\s*(?!ORDER\b)", "WITHIN GROUP (ORDER BY "),
     (r"\(\s*(\w+\s*\([^()]*\)\s+FROM\b)", r"(SELECT \1"),
     (rf"\b{_NAME}\s+MOD\s+([\w.]+)", r"\1 % \2"),
@@ -135,9 +142,12 @@ _FORMS = (
     (r"\bDIV\s*\(\s*([\w.]+)\s*,\s*([\w.]+)\s*\)", r"(\1 // \2)"),
     (r"(\w+\([^()]*?)\s+WHERE\s+([^()]*?)\s*\)", r"\1) FILTER (WHERE \2)"),
     (
-        r"(\w+\([^()]*\))\s+WHERE\s+((?:(?!\bAS\b|\bFROM\b|,).)+?)(?=\s+(?:AS|FROM)\b|\s*,)",
-        r"\1 FILTER (WHERE \2)",
+        r"(\w+\([^()]*\))(\s+AS\s+\w+)?\s+(?:WHERE|FILTER(?:\s+WHERE)?)\s+(?!\()((?:(?!\bAS\b|\bFROM\b|,).)+?)(?=\s+(?:AS|FROM)\b|\s*,)",
+        r"\1 FILTER (WHERE \3)\2",
     ),
+    (r"(?<=\))\s+WITH\s+(?:EPSILON|NOISE)\s*=?\s*[\d.]+", ""),
+    (r"\s+(?:SETTINGS\s+\w+\s*=.*|OPTION\s*\([^()]*\)|FORMAT\s+\w+)\s*\Z", ""),
+    (r"\s+(?:DISTRIBUTE|CLUSTER)\s+BY\s+[\w., ]+?\s+SORT\s+BY\b", " ORDER BY"),
     # Tableau's expressions of another level
     (
         r"\{\s*(?:FIXED|INCLUDE|EXCLUDE)\s+([\w\s,\[\]\"]+?)\s*:\s*([^{}]+?)\s*\}",
@@ -157,13 +167,14 @@ _FORMS = (
 )
 """Patterns of what people write, and what stands in their place."""
 _ASKS = {
+    r" COUNT(DISTINCT \1\2)": "how many different ones there are",
     "INTO": "the answer is shown, not kept",
     "KEEP": "of all rows, not of the first ones",
     "MATCH": "the text that is contained, not its words",
     "__TIMEFILTER": "the times from that day on",
     "__TIMEGROUP": "the times from that day on",
 }
-"""What is asked after a change, by the first word that is changed."""
+"""What is asked after a change, by the first word that is changed, or by what is written."""
 
 
 def replace_forms(text: str) -> Iterator[tuple[Fix, str]]:
@@ -180,7 +191,7 @@ def replace_forms(text: str) -> Iterator[tuple[Fix, str]]:
         fixes = [Fix(m.expand(written), *m.span()) for m in found]
         if fixes:
             word = next(iter(re.findall(r"\w+", found[0][0])), "").upper()
-            first = replace(fixes[0], also=tuple(fixes[1:]), asks=_ASKS.get(word, ""))
+            first = replace(fixes[0], also=tuple(fixes[1:]), asks=_ASKS.get(written, _ASKS.get(word, "")))
             typed = fixes[0].text.strip().upper() in found[0][0].upper()
             left = f"leave {found[0][0].strip()} out" if not fixes[0].text.strip() else ""
             yield first, left or ("" if typed else fixes[0].text.strip())
@@ -188,6 +199,9 @@ def replace_forms(text: str) -> Iterator[tuple[Fix, str]]:
 
 _AT_END = lazy_pattern(
     r"(?is)\s+(?:(?:WITH|USING|PRIVACY|SET|AT|OPTIONS?|BUDGET|UNIT\s+\w+)\s+)*\(?\s*(epsilon|delta|error)\s*[=:]?\s*([\d.]+(?:e-?\d+)?)\s*\)?\s*;?\s*\Z"
+)
+_LISTED_AT_END = lazy_pattern(
+    r"(?is)\s+(?:WITH|USING)\s*(?:\w+\s*)?\(((?=\s*\w*(?:epsilon|delta)\b)[^()]*)\)\s*;?\s*\Z"
 )
 _CLAUSE = lazy_pattern(
     r"(?i)\bSELECT\s+((?:WITH\s+(?:\w+\s+){0,2}?|(?=DIFFERENTIAL|ANONY|DP\b|PRIVA)(?:\w+\s+){0,2}?)\w+)\s*(?=\()"
@@ -218,6 +232,10 @@ def _open_options(text: str, tokens: list[Token]) -> Iterator[tuple[Fix, str]]:
     if early is not None:
         written = f" WITH DIFFERENTIAL_PRIVACY OPTIONS ({early[1].lower()} = {early[2]})"
         yield Fix(written, *early.span()), f"SELECT{written} .."
+    at_end = _LISTED_AT_END.search(text)
+    if at_end is not None and (first := next((t for t in tokens if t.token_type == TokenType.SELECT), None)):
+        clause = f" WITH DIFFERENTIAL_PRIVACY OPTIONS ({at_end[1].strip()})"
+        yield Fix(clause, first.end + 1, first.end + 1, also=(Fix("", *at_end.span()),)), f"SELECT{clause} .."
     last, select = _AT_END.search(text), next((t for t in tokens if t.token_type == TokenType.SELECT), None)
     if last is not None and select is not None:
         clause = f" WITH DIFFERENTIAL_PRIVACY OPTIONS ({last[1].lower()} = {last[2]})"
@@ -256,9 +274,10 @@ def _move_options(text: str, tokens: list[Token], i: int) -> Iterator[tuple[Fix,
 
 
 _PLACEHOLDER = lazy_pattern(
-    r"""(?x)(?P<quote>['"]?)(?:\{\{\s*([^(){}|]*?)\s*\}\} | \{%.*?%\} | %\((\w+)\)s | \$\{(\w+)[^{}]*\}
+    r"""(?x)(?P<quote>['"]?)(?:\{\{(?!\s*(?:ref|source)\b)\s*([^{}]*?)\s*\}\}
+    | \{%.*?%\} | %\((\w+)\)s | \$\{(\w+)[^{}]*\}
     | <\[?Parameters?\]?\.\[?([\w ]+)\]?> | (?<=[=<>('"])\s*(?<!&)&{1,2}(\w+)\.? | (?<=[=<>('"])\s*%s
-    | (?<![\w@.'"])@(\w+) | (?<=['"])(?::|@)([A-Za-z]\w*)(?=['"]))(?P=quote)"""
+    | (?<![\w@.'"])@(\w+)\b(?!\s*=) | (?<=['"])(?::|@)([A-Za-z]\w*)(?=['"]))(?P=quote)"""
 )
 
 
@@ -274,7 +293,9 @@ def find_placeholder(text: str) -> tuple[int, str] | None:
         inside = text.count("'", 0, found.start()) % 2
         if not inside and found[0].count("'") != 1:
             start = found.end() - len(found[0].lstrip())
-            return start, re.sub(r"\W+", "_", next(filter(None, found.groups()[1:]), "value"))
+            said = next(filter(None, found.groups()[1:]), "value")
+            quoted = re.search(r"['\"](\w+)['\"]", said)  # {{ var('start') }}
+            return start, re.sub(r"\W+", "_", said if quoted is None else quoted[1])
     return None
 
 
@@ -284,6 +305,9 @@ def compute_number(text: str) -> str | None:
     >>> compute_number("1/1000000"), compute_number("10^-6"), compute_number("x")
     ('1e-6', '1e-6', None)
     """
+    logarithm = re.fullmatch(r"(?i)ln\s*\(\s*([1-9][\d.]*)\s*\)", text)
+    if logarithm is not None:
+        return f"{math.floor(math.log(float(logarithm[1])) * 1e4) / 1e4:g}"  # no more than that
     divided = re.fullmatch(r"([\d.]+)\s*/\s*([\d.]+)", text)
     power = re.fullmatch(r"(?:([\d.]+)\s*\*\s*)?10\s*(?:\^|\*\*|(?=-))\s*\(?(-?\d{1,3})\)?", text)
     if divided is not None and float(divided[2]):

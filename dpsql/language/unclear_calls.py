@@ -155,7 +155,7 @@ def _write_format(name: str, node: exp.Expr, value: str) -> Unclear | None:
             "a number for a text",
         )
     digits = re.fullmatch(
-        r"(?:[NnFf](\d?)|[\d,G]*9(?:[.D](9+))?|0+(?:\.(0+))?)", text if node.is_string else f"N{text}"
+        r"(?:[NnFfCc](\d?)|[\d,G]*9(?:[.D](9+))?|0+(?:\.(0+))?)", text if node.is_string else f"N{text}"
     )
     if digits is not None and name in ("format", "to_char"):
         places = digits[1] or len(digits[2] or digits[3] or "")

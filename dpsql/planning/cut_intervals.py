@@ -173,7 +173,9 @@ def assumptions_on_shares(plan: Plan, *, signed: bool, averages: bool) -> list[s
     """Return what intervals take for granted of how what is cut is divided, in sentences."""
     found = []
     if plan.key_types and not signed and plan.options.cut != "WHOLE":
-        found.append("no group has more than twice its share of what is left out")
+        ranges = any(count.argument is not None and count.argument.largest_in for count in plan.counts)
+        others = " but that of the largest values" if ranges else ""
+        found.append(f"no group{others} has more than twice its share of what is left out")
     if averages:
         found.append("the rows left out move an average by at most a twentieth of the range, for their share")
     return found

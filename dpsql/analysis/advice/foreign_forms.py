@@ -83,6 +83,7 @@ drop_clause = replace_forms(
     (r"\s*/\*\+.*?\*/", ""),
     (r"\s+WITH\s*\([^()]*\)", ""),
 )
+count_numbered = replace_forms((r"\bCOUNT\s*\(\s*(?:\w+\.)?rowid\s*\)", "COUNT(*)"))
 drop_dual = replace_forms((r"\s+FROM\s+(?:sys\.)?(?:dual|sysibm\.sysdummy1)\b", ""), hint="leave FROM out")
 drop_time_and_offset = replace_forms(
     (r"'(\d{4}-\d\d-\d\d)(?:[T ][\d:.]+)?\s*(?:Z|[+-]\d\d:?\d*)'", r"'\1'"), provided="times are of that zone"

@@ -242,6 +242,7 @@ _NAMES = (
 )
 _TYPES = {
     "MONEY": "DECIMAL(19,4)",
+    "FLOAT64": "DOUBLE",
     "SMALLMONEY": "DECIMAL(10,4)",
     "UNSIGNED": "UBIGINT",
     "DATETIME2": "TIMESTAMP",

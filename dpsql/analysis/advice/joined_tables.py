@@ -140,6 +140,10 @@ def advise_on_ambiguous_column(of: RefusedStatement, node: exp.Expr, one: Obstac
     if other is not None and fold(other.name) == fold(node.name) and len(apart) == 1:  # ON a.id = id
         written = f"{apart[0].alias}.{node.name}"
         return written, Fix(written, node.this.meta["start"], node.this.meta["end"] + 1)
+    joined = [n for n in having if join is not None and n.node == join.this]
+    if joined and isinstance(same, exp.EQ):  # JOIN b ON x = id
+        written = f"{joined[0].alias}.{node.name}"
+        return written, Fix(written, node.this.meta["start"], node.this.meta["end"] + 1)
     joins = select.args.get("joins") or ()
     parts = [part for join in joins for part in list_conjuncts(join.args.get("on"))]
     where = select.args.get("where")
@@ -242,7 +246,7 @@ def find_in_tables(of: RefusedStatement, node: exp.Column, named: list[FromTable
     if span is not None and len(both) == 2 and both[0].unit and both[0].unit == both[1].unit:
         written = " = ".join(f"{n.alias}.{n.unit}" for n in both)
         return written, Fix(written, *span, asks=f"rows of one {both[0].unit} are joined")
-    joins, select = [], node.find_ancestor(exp.Select)
+    joins, far, select = list[tuple[Table, tuple[str, int]]](), list[Table](), node.find_ancestor(exp.Select)
     same = [c for c in find_nodes(select, exp.Column) if fold(c.table) == fold(node.table)] if select else []
     for table in of.policy.tables.values() if declared is None else (declared,):
         known = {fold(c) for c in of.columns(table)}
@@ -253,13 +257,16 @@ def find_in_tables(of: RefusedStatement, node: exp.Column, named: list[FromTable
             mine = named  # the table that is named does not reach it, but another one may
         if fold(node.name) in known:
             joins += [(table, join) for join in (join_clause(of, table, n) for n in mine) if join][:1]
+            far += [table]
+    joins = joins or [(table, two) for table in far if (two := _join_two(of, table, named)) is not None]
     if not joins:
         return None
     joins.sort(key=lambda each: (not _has_value(of, each[0], node), not _has_row_each(each[0], each[1][0])))
     (table, (join, at)), others = joins[0], [f"not of {other.name}" for other, _ in joins[1:]]
     guess = ", ".join([f"{node.name} of {table.name}", *others]) if others else ""
     if absent:  # FROM lacks the table with that name
-        join = join.replace(f"JOIN {table.name} ", f"JOIN {table.name} {node.table} ")
+        alias = "" if fold(node.table) == fold(table.name) else f" {node.table}"
+        join = join.replace(f"JOIN {table.name} ", f"JOIN {table.name}{alias} ")
         join = join.replace(f"= {table.name}.", f"= {node.table}.")
         return join, Fix(f" {join}", at, at)
     if node.table:  # the table that has it is named in its place
@@ -289,6 +296,19 @@ def name_of_table(of: RefusedStatement, node: exp.Column, named: list[FromTable]
     ends = [each.meta["end"] + 1 for each in walk_tree(having[0].node) if "end" in each.meta]
     written = f"{having[0].table.name} {node.table}"
     return written, Fix(f" {node.table}", max(ends), max(ends)) if ends else None
+
+
+def _join_two(of: RefusedStatement, table: Table, named: list[FromTable]) -> tuple[str, int] | None:
+    """Return the clauses that join a table by another one between, and the place behind that of FROM."""
+    for between in of.policy.tables.values():
+        if between in (table, *(n.table for n in named)):
+            continue
+        first = next((join for n in named if (join := join_clause(of, between, n)) is not None), None)
+        there = FromTable(between.name, between, named[0].node, of.columns(between))
+        second = join_clause(of, table, there) if first is not None else None
+        if first is not None and second is not None:
+            return f"{first[0]} {second[0]}", first[1]
+    return None
 
 
 def _has_value(of: RefusedStatement, table: Table, node: exp.Column) -> bool:

@@ -116,10 +116,10 @@ def select_released(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advi
 
 
 def select_least(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
-    """Select the smallest of the groups that are shown, where those of undeclared values have no smallest."""
+    """Select the first of the groups that are shown, where those of undeclared values have no first."""
     found = select_released(of, node, one)
     fix = None if found is None else found[1]
-    return None if fix is None else (fix.text, replace(fix, asks="the smallest of the groups that are shown"))
+    return None if fix is None else (fix.text, replace(fix, asks="the first of the groups that are shown"))
 
 
 def join_release(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:

@@ -121,6 +121,9 @@ def limit_groups(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice 
         if len(list_conjuncts(select.args["where"].this)) > 1 or any(
             any(aggregate_calls(item.unalias())) for item in select.expressions
         ):
+            if len(list_conjuncts(select.args["where"].this)) == 1:
+                fix = Fix("", where.start, block.stop(where), asks="all rows, not some of them")
+                return "leave WHERE out", fix
             return f"no row has a number before it is shown: ORDER BY .. DESC LIMIT {number.name}", None
         return f"LIMIT {number.name}", Fix(f"LIMIT {number.name}", where.start, block.stop(where))
     parts = [part.unnest() for part in list_conjuncts(select.args["where"].this)]

@@ -10,9 +10,12 @@ from sqlglot import exp
 
 from dpsql.analysis.advice.joined_tables import find_absent, find_in_tables, has_text, name_of_table
 from dpsql.analysis.advice.meant_names import (
+    compare_with_value,
+    count_key,
     drop_remark,
     find_meant,
     find_measure,
+    guess_column,
     is_fitting,
     join_words,
     list_meant,
@@ -29,11 +32,7 @@ from dpsql.analysis.advice.refused_statement import (
 from dpsql.analysis.aggregate_functions import aggregate_calls, aggregate_name
 from dpsql.analysis.compiler import function_name
 from dpsql.errors import Fix, Obstacle
-from dpsql.kernel.tree import literal_sql
-from dpsql.language import (
-    replace_name,
-    write_name,
-)
+from dpsql.language import find_nodes, replace_name, write_name
 from dpsql.policy import CsvSource, TableDomain, ValuesDomain, fold
 
 
@@ -107,7 +106,7 @@ def _advise_on_column(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Ad
         if found is None and (lacking or not any(n.column(node.name) for n in tables)):
             mine = [n for n in tables if not node.table or fold(n.alias) == fold(node.table)]
             found = find_in_tables(of, node, tables) or find_measure(of, node, mine)
-            found = found or _compare_with_value(of, node, mine) or _name_table(of, node, tables)
+            found = found or compare_with_value(of, node, mine) or _name_table(of, node, tables)
             found = found or _name_item(of, node, select)
         if found is not None:
             return found
@@ -129,7 +128,7 @@ def _advise_on_column(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Ad
         or find_in_tables(of, node, named)
         or _find_by_word(of, node, here)
         or _use_unit(of, node, here)
-        or _count_key(of, node)
+        or count_key(of, node)
         or _add_inner_key(of, node, select)
         or list_meant(of, node, here)
     )
@@ -200,7 +199,7 @@ def _find_alias(of: RefusedStatement, node: exp.Column, select: exp.Select) -> A
 def _count_for_name(of: RefusedStatement, node: exp.Column) -> Advice | None:
     """Write COUNT(*) for the `n` of a formula that has another aggregate: `STDDEV(x) / SQRT(n)`."""
     item, select = node.find_ancestor(exp.Select, exp.Where, exp.Group), node.find_ancestor(exp.Select)
-    grouped = select is not None and select.args.get("group") is not None
+    grouped = select is not None and select.args.get("group") is not None and not select.find(exp.Subquery)
     if grouped and fold(node.name) in _COUNT_NAMES and node.parent is select and "start" in node.this.meta:
         start, end = node.this.meta["start"], node.this.meta["end"] + 1
         return "COUNT(*)", Fix(
@@ -311,27 +310,11 @@ def _quote_declared_value(of: RefusedStatement, node: exp.Column, named: list[Fr
     return None
 
 
-def _compare_with_value(of: RefusedStatement, node: exp.Column, named: list[FromTable]) -> Advice | None:
-    """Write `status = 'completed'` for the condition `completed`, which may be compared with TRUE or 1."""
-    span = of.outline.span(of.original(node))
-    true = None if span is None else re.match(r"(?i)\s*(?:=|IS\b)\s*(?:TRUE|1)\b", of.text[span[1] :])
-    holds = (exp.Where, exp.And, exp.Or, exp.Not, exp.If, exp.Having)
-    if span is None or (true is None and not isinstance(node.parent, holds)):
-        return None
-    for one in named:
-        for column, domain in one.table.domain.items():
-            values = domain.values if isinstance(domain, ValuesDomain) else ()
-            value = next((v for v in values if isinstance(v, str) and fold(v) == fold(node.name)), None)
-            if value is not None:
-                written = (
-                    f"{node.table + '.' if node.table else ''}{write_name(column)} = {literal_sql(value)}"
-                )
-                return written, Fix(written, span[0], span[1] + (0 if true is None else true.end()))
-    return None
-
-
 def _name_item(of: RefusedStatement, node: exp.Column, select: exp.Select) -> Advice | None:
-    """Name the only call without a name of a subquery in FROM as the query around it does."""
+    """Name the only call without a name of a subquery in FROM as the query around it does.
+
+    Where each has a name, take the only number that is not named elsewhere.
+    """
     sources = [
         getattr(select.args.get("from_"), "this", None),
         *(j.this for j in select.args.get("joins") or ()),
@@ -343,6 +326,10 @@ def _name_item(of: RefusedStatement, node: exp.Column, select: exp.Select) -> Ad
     if node.table and fold(node.table) != fold(derived[0].alias):
         return None
     unnamed = [i for i, e in enumerate(inner.expressions) if not e.alias and not isinstance(e, exp.Column)]
+    read = {fold(c.name) for c in find_nodes(select, exp.Column) if c.find_ancestor(exp.Select) is select}
+    numbers = [e.alias for e in inner.expressions if any(aggregate_calls(e)) and fold(e.alias) not in read]
+    if not unnamed and len(numbers) == 1:
+        return guess_column(of, node, numbers[0])
     block = of.outline.block(of.query.source.position(inner.expressions[0]))
     if len(unnamed) != 1 or block is None or block.from_ is None:
         return None
@@ -357,7 +344,8 @@ def _name_item(of: RefusedStatement, node: exp.Column, select: exp.Select) -> Ad
 def _name_table(of: RefusedStatement, node: exp.Column, named: list[FromTable]) -> Advice | None:
     """`AVG(visits)`, where visits is the table."""
     there = of.policy.table(node.name) if node.name.isascii() and not node.table else None
-    joins = [join for n in named if there is not None and (join := join_clause(of, there, n)) is not None]
+    taken = there is not None and any(n.table is there for n in named)
+    joins = [join for n in named if there and not taken and (join := join_clause(of, there, n)) is not None]
     units, select = {n.unit for n in named if n.unit is not None}, node.find_ancestor(exp.Select)
     if there is not None and isinstance(node.parent, exp.Distinct) and not there.public and len(units) == 1:
         return rename_column(of, node, units.pop())
@@ -393,6 +381,14 @@ def _find_key_of_domain(of: RefusedStatement, node: exp.Column, named: list[From
     other = None
     if isinstance(parent, exp.EQ):
         other = parent.expression if parent.this is node else parent.this
+    within = (
+        None if node.find_ancestor(exp.In) is None or parent is not node.find_ancestor(exp.Select) else parent
+    )
+    if within is not None and len(within.expressions) == 1:  # code IN (SELECT code FROM codes)
+        compared = node.find_ancestor(exp.In)
+        other = compared.this if compared is not None else None
+        outer = compared.find_ancestor(exp.Select) if compared is not None else None
+        named = [*of.list_tables(outer), *named] if outer is not None else named
     if not isinstance(other, exp.Column):
         return None
     mine = [n for n in named if not node.table or fold(n.alias) == fold(node.table)]
@@ -439,15 +435,6 @@ def _find_by_word(of: RefusedStatement, node: exp.Column, here: list[FromTable])
     word = fold(node.name)
     known = [c for n in here for c in n.columns if word in fold(c).split("_")]
     return rename_column(of, node, known[0]) if len(known) == 1 else None
-
-
-def _count_key(of: RefusedStatement, node: exp.Column) -> Advice | None:
-    """`COUNT(flight_id)`, where rows have no key of their own: it is a number of rows."""
-    call = of.call(of.original(node).parent or node)
-    counts = call is not None and (function_name(node.parent or node) or "").lower() == "count"
-    if call is None or not counts or fold(node.name).rsplit("_", maxsplit=1)[-1] not in ("id", "key", "no"):
-        return None
-    return "COUNT(*)", Fix("COUNT(*)", call[0], call[1], guess=f"* for {node.name}")
 
 
 def _use_unit(of: RefusedStatement, node: exp.Column, here: list[FromTable]) -> Advice | None:

@@ -11,6 +11,7 @@ from sqlglot import exp
 from sqlglot.tokenizer_core import Token, TokenType
 
 from dpsql.analysis.advice.refused_statement import Advice, RefusedStatement, change_all
+from dpsql.analysis.compiler import function_name
 from dpsql.errors import Fix, Obstacle
 
 _CLOCKS = {
@@ -228,13 +229,16 @@ _NAMED_DAYS |= {"tomorrow": "(current_date + INTERVAL 1 DAY)"}
 def compare_year(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
     """Compare the year of a day with a number, where the day is compared with it."""
     whole = of.original(node)
-    sides = (whole.this, whole.expression) if isinstance(whole, exp.Binary) else ()
+    sides = [*whole.iter_expressions()] if isinstance(whole, (exp.Binary, exp.Between, exp.In)) else []
     day = next((side for side in sides if isinstance(side, exp.Column)), None)
     span = None if day is None else of.outline.span(day)
-    if one.hint is None or span is None:
+    years = [
+        re.fullmatch(r"(?i)(?:19|20)\d\d|YEAR", function_name(s) or s.name) for s in sides if s is not day
+    ]
+    if span is None or not all(years):
         return None
     written = f"YEAR({of.text[slice(*span)]})"
-    return one.hint, Fix(written, *span)
+    return one.hint or written, Fix(written, *span)
 
 
 def write_series(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:

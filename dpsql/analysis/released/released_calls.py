@@ -51,6 +51,7 @@ from dpsql.analysis.typed_expression import Bounds, Typed
 from dpsql.analysis.whole_tables import find_declared_name
 from dpsql.errors import Fix, with_article
 from dpsql.estimates import decimal
+from dpsql.language import LARGEST
 from dpsql.types import DOUBLE, VARCHAR
 
 if TYPE_CHECKING:
@@ -194,7 +195,7 @@ def _bound_by_search(call: AggregateCall, value: Typed, statistic: str, *, sampl
         value, low = cut_at_zero(call, value)  # its values are not cut at declared bounds
         capped = call.compiler.bound(make_ladder(call, value, Contribution.TOTAL))
         found = ValueCall("sum", value, call.condition(), low, Fraction(1), False, 1, single, capped=capped)
-        return replace(found, finest=call.compiler.finest)
+        return replace(found, finest=call.compiler.finest, largest_in=call.node.meta_get(LARGEST))
     low, high = search_ends(call, value)
     return _bound_by_rows(call, value, statistic, low, high, sample=sample, search=True)
 

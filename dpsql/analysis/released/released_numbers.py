@@ -95,6 +95,8 @@ class CallArgument:
     """Whether values may lie beyond the bounds: nobody says that none does."""
     column: str = ""
     """The column whose values they are, of a table all rows of which are aggregated; "" for other ones."""
+    largest_in: tuple[int, tuple[object, ...]] | None = None
+    """Where groups are ranges of the values: the place of a key, and its values for the largest ones."""
 
     @property
     def searched(self) -> bool:
