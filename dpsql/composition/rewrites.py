@@ -202,7 +202,7 @@ def _tell_left_out(fix: Fix, text: str) -> Fix:
 
     It is told that a value is taken away, and that a name is written for one that is not like it.
     """
-    if fix.asks or fix.guess or fix.provided:
+    if fix.asks or fix.guess or fix.provided or "SELECT" not in text.upper():  # a data frame is read as SQL
         return fix
     old, new = text[fix.start : fix.end], fix.text.strip()
     tokens = [Outline.of(each).tokens[-1:] for each in (old, new)] if _NAME.fullmatch(f"{old} {new}") else []
@@ -222,7 +222,8 @@ def _tell_left_out(fix: Fix, text: str) -> Fix:
     grouped = [each for each in parts if each.strip().upper().startswith("GROUP BY")]
     if grouped and "GROUP BY" not in written.upper():
         return replace(fix, asks=f"it without `{grouped[0].strip()}`")
-    for taken in () if "NULL" in written or len(kept) >= len(given) else parts:
+    computed = len(kept) == 1 and re.fullmatch(r"[\d.\s/^*()e-]+", parts[0]) is not None  # 1/2
+    for taken in () if "NULL" in written or computed or len(kept) >= len(given) else parts:
         lost = [t.text for t in Outline.of(taken).tokens if t.token_type in _VALUES]
         lost = [v for v in lost if v.lower() not in written.lower() and written.lower() not in v.lower()]
         if lost and not taken.strip().upper().startswith("LIMIT"):

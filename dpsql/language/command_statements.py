@@ -307,6 +307,13 @@ def unwrap(text: str) -> str | None:
         return unwrap(plain) or plain
     if re.match(r"(?is)\s*[A-Za-z_]\w*\s+AS\s*\(\s*SELECT\b.*\)\s*SELECT\b", text):
         return f"WITH {text.strip().rstrip(';')}"
+    early = re.match(
+        r"(?i)\s*(?:WITH\s+)?(EPSILON|DELTA)\s*=?\s*([\d.]+(?:e-\d+)?)\s*[;,]?\s*(?=SELECT\s)", text
+    )
+    if early is not None:
+        clause = f"WITH DIFFERENTIAL_PRIVACY OPTIONS ({early[1].lower()} = {early[2]}) "
+        rest = text[early.end() :]
+        return rest[: len("SELECT ")] + clause + rest[len("SELECT ") :]
     bound = _VARIABLES.match(text)
     if bound is not None and re.match(rf"(?i){_STATEMENT}", text[bound.end() :]):
         rest = text[bound.end() :]
