@@ -10,7 +10,6 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import field
-from functools import cached_property
 from math import prod
 from typing import TYPE_CHECKING
 
@@ -46,6 +45,7 @@ from dpsql.kernel.tree import (
     walk,
 )
 from dpsql.lazy_dataclass import dataclass, replace
+from dpsql.lazy_property import lazy_property
 from dpsql.types import BOOLEAN, DATE, INTEGER, NULL
 
 if TYPE_CHECKING:
@@ -156,7 +156,7 @@ class PublicRows:
         found = frozenset(self._find_atom(name) for name in facts(node).reads)
         return None if None in found else frozenset(a for a in found if a is not None)
 
-    @cached_property
+    @lazy_property
     def _usable_conditions(self) -> list[ConditionUse]:
         """The conditions that can be evaluated on public rows."""
         found = []
@@ -212,7 +212,7 @@ class PublicRows:
         number = prod(self._count_rows(a, parts) for a in sorted(atoms)) if len(atoms) > 1 else 1
         return Select(items, self._make_source(atoms, parts), where, distinct=True), number
 
-    @cached_property
+    @lazy_property
     def _date_orders(self) -> list[OrderedColumns]:
         """The dates of a row that are never after others of it, where keys read several dates."""
         read = frozenset[str]().union(*(facts(node).reads for node in self.nodes))

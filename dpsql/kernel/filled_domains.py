@@ -26,7 +26,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import date
-from functools import cached_property, partial, reduce
+from functools import partial, reduce
 from math import prod
 from typing import TYPE_CHECKING, Any
 
@@ -84,6 +84,7 @@ class FilledDomain:
 
     def __init__(self, certificate: Certificate, node: OnDomain, parts: tuple[_Part, ...]) -> None:
         self._certificate, self._node, self._parts = certificate, node, parts
+        self._text = ""
 
     @classmethod
     def of(cls, certificate: Certificate, other: OnDomain | None = None) -> FilledDomain | None:
@@ -105,9 +106,13 @@ class FilledDomain:
         """How many groups there are."""
         return prod(part.size for part in self._parts) + self._node.outside
 
-    @cached_property
+    @property
     def text(self) -> str:
         """The text, in the engine's SQL."""
+        self._text = self._text or self._write_text()
+        return self._text
+
+    def _write_text(self) -> str:
         node, place = self._node, self._place("g")
         if node.outside:
             place = Case(((Column("g", f"k{node.keys}"), whole(self.size - 1)),), place)
@@ -127,7 +132,7 @@ class FilledDomain:
             place = Binary("+", Paren(Binary("*", Paren(place), whole(size))), Paren(digit))
         return place
 
-    @cached_property
+    @property
     def by_place(self) -> Weighted | None:
         """The query `counts` with the place of a group as its key; None if it is none of single rows."""
         node, key, there = self._node.counts, self._place("x"), self._there("x")

@@ -9,7 +9,6 @@ from dataclasses import field, replace
 from datetime import date, datetime
 from decimal import Decimal
 from fractions import Fraction
-from functools import cached_property
 from typing import Any
 
 from dpsql.errors import NotSupportedError, ProgrammingError
@@ -30,6 +29,7 @@ from dpsql.kernel.unit_parts import (
     WholeNumbers,
 )
 from dpsql.lazy_dataclass import dataclass
+from dpsql.lazy_property import lazy_property
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,7 +244,7 @@ class BudgetOfParts:
     def __repr__(self) -> str:
         return f"<BudgetOfParts {self.words}: {self.budget!r}>"
 
-    @cached_property
+    @lazy_property
     def budget(self) -> Budget:
         """What is spent and left of each."""
         return self._compute()

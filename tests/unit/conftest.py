@@ -76,6 +76,9 @@ class StatementResult:
     notices: tuple[str, ...] = ()
 
 
+_NUMBERS = itertools.count()
+
+
 class FakeSession:
     """The seam's API. Private statements cost their epsilon; the word BOOM fails as the engine would."""
 
@@ -92,8 +95,10 @@ class FakeSession:
 
     @cached_property
     def engine(self) -> duckdb.DuckDBPyConnection:
-        """The database of what is public, opened by the first statement that is."""
-        return duckdb.connect()
+        """The database of what is public, made by the first statement that is; all are of one instance."""
+        made, name = duckdb.cursor(), f"fake_{next(_NUMBERS)}"
+        made.execute(f"ATTACH ':memory:' AS {name}; USE {name}")
+        return made
 
     def check(self) -> None:
         if self.closed:

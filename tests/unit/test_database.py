@@ -23,6 +23,7 @@ from dpsql.errors import InterfaceError, OperationalError, PolicyError
 from dpsql.kernel.counts import Counts
 from dpsql.session import Session
 from tests.narrow import of_type
+from tests.support import shared_schemas
 from tests.unit.test_one_path import in_a_child
 
 POLICY = """
@@ -200,6 +201,7 @@ def test_handles_are_opened_once(
             return true(*args, **named)
 
         monkeypatch.setattr(module, "connect", connect)
+    shared_schemas.forget()
     with Database(folder / "dpsql.toml") as database:
         for name in ("alice", "bob"):
             Session(database, name).run(COUNT)

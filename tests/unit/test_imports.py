@@ -22,7 +22,7 @@ ROOT = "dpsql"
 LONGEST = 451
 
 BASE = {"errors", "places", "kernel.loss", "kernel.unit_parts", "types"}
-ANYWHERE = {"lazy_dataclass", "lazy_pattern", "old_objects", "package_version"}
+ANYWHERE = {"lazy_dataclass", "lazy_pattern", "lazy_property", "old_objects", "package_version"}
 """Modules that all packages may import."""
 
 CORE = BASE | {
@@ -71,6 +71,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     # The base, which every package may use.
     "lazy_dataclass": set(),
     "lazy_pattern": set(),
+    "lazy_property": set(),
     "old_objects": set(),
     "package_version": set(),
     "errors": set(),

@@ -9,7 +9,6 @@ import re
 import struct
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -17,6 +16,7 @@ import pyarrow.compute as pc
 
 from dpsql.language import split_script_with_places
 from dpsql.lazy_pattern import lazy_pattern
+from dpsql.lazy_property import lazy_property
 from dpsql.login import message
 from dpsql.release import tell_opening, to_arrow
 from dpsql.serve.answers import AnswerColumn
@@ -61,12 +61,12 @@ class SentStatement:
     text: str
     offset: int = 0
 
-    @cached_property
+    @lazy_property
     def command(self) -> Command | None:
         """The command of the session that the text asks for; None for a statement to answer."""
         return read_command(self.text) if self.may_be_command else None
 
-    @cached_property
+    @lazy_property
     def may_be_command(self) -> bool:
         """Whether the first word is of a command, which is read at once; other texts have no tokens yet."""
         return may_be_command(self.text)
@@ -314,7 +314,7 @@ class ResultRows:
     def _form(self) -> tuple[object, ...]:
         return "rows", self._codes, self._digits
 
-    @cached_property
+    @lazy_property
     def _encoder(self) -> RowEncoder:
         return RowEncoder(self._columns, self._table, self._codes, extra_float_digits=self._digits)
 
