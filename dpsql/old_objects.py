@@ -12,15 +12,24 @@ from contextlib import contextmanager
 
 
 @contextmanager
-def made_old() -> Iterator[None]:
-    """Search for no garbage in this block, and at its end put all objects into the oldest generation."""
+def uncollected() -> Iterator[None]:
+    """Search for no garbage in this block: for very many objects that it drops at its end."""
     collects = gc.isenabled()
     gc.disable()
     try:
         yield
     finally:
-        if not gc.get_freeze_count():  # what others have frozen stays so
-            gc.freeze()
-            gc.unfreeze()
         if collects:
             gc.enable()
+
+
+@contextmanager
+def made_old() -> Iterator[None]:
+    """Search for no garbage in this block, and at its end put all objects into the oldest generation."""
+    with uncollected():
+        try:
+            yield
+        finally:
+            if not gc.get_freeze_count():  # what others have frozen stays so
+                gc.freeze()
+                gc.unfreeze()

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import TypeVar
 
 import numpy as np
+import pytest
 from numpy.typing import NDArray
 
 from dpsql.kernel.mechanisms import NoiseSource
+from dpsql.noise import SeededEntropy
 
-__all__ = ["GivenNoise", "Outcomes", "Scripted", "enumerated"]
+__all__ = ["GivenNoise", "Outcomes", "Scripted", "enumerated", "seeded"]
 
 T = TypeVar("T", bound=Hashable)
 
@@ -78,3 +81,11 @@ class Scripted:
         taken, self.left = self.left[:n], self.left[n:]
         assert len(taken) == n
         return np.array(taken, dtype=np.uint64)
+
+
+def seeded(monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
+    """Let all noise and ranks come from one reproducible stream."""
+    entropy = SeededEntropy(seed)
+    for name, module in list(sys.modules.items()):
+        if name.startswith("dpsql.kernel.noise") and hasattr(module, "SystemEntropy"):
+            monkeypatch.setattr(module, "SystemEntropy", lambda: entropy)

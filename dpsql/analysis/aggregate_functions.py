@@ -17,6 +17,7 @@ from dpsql.analysis.casts import make_canonical
 from dpsql.analysis.compiled_relation import Scope
 from dpsql.analysis.compiler import (
     StatementCompiler,
+    call_name,
     check_arguments,
     compile_order_term,
     function_name,
@@ -203,7 +204,7 @@ def compile_aggregate(compiler: StatementCompiler, node: exp.Expr, scope: Scope)
         where = compile_condition(compiler, node.expression.this, scope).guarded_node
         node = node.this
     node = node.this if isinstance(node, exp.WithinGroup) else node
-    name = (function_name(node) or "").lower()
+    name = call_name(node)
     aggregate = AGGREGATES.get(name)
     if name in ORDERED or name in EXTREME:
         return compile_ordered(compiler, node, name, scope, where)

@@ -18,7 +18,7 @@ from sqlglot import exp
 
 from dpsql.analysis import scalar_functions
 from dpsql.analysis.compiled_relation import Scope
-from dpsql.analysis.compiler import Rule, StatementCompiler, function_name, read_number
+from dpsql.analysis.compiler import Rule, StatementCompiler, call_name, read_number
 from dpsql.analysis.conversions import cast, unify
 from dpsql.analysis.facts_of_values import build_typed
 from dpsql.analysis.scalar_rules import SECONDS, build_comparison
@@ -194,7 +194,7 @@ def _compile_part_of_age(
     compiler: StatementCompiler, part: str, node: exp.Expr, scope: Scope
 ) -> Typed | None:
     """Compile the years, months or days of an AGE; None for other parts, and other calls."""
-    if (function_name(node) or "").lower() != "age" or part not in ("year", "month", "day"):
+    if call_name(node) != "age" or part not in ("year", "month", "day"):
         return None
     ends = _ends_of_age(compiler, node, scope)
     return scalar_functions.compile_call(compiler.source, compiler.catalog, f"{part} of age", ends, node)

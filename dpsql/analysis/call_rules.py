@@ -21,7 +21,7 @@ from dpsql.analysis.buckets_and_epochs import (
 )
 from dpsql.analysis.casts import make_canonical
 from dpsql.analysis.compiled_relation import Scope
-from dpsql.analysis.compiler import Rule, StatementCompiler, function_name
+from dpsql.analysis.compiler import Rule, StatementCompiler, call_name, function_name
 from dpsql.analysis.conversions import cast, unify
 from dpsql.analysis.facts_of_values import bounds_of_greatest, build_typed, hull_of_bounds
 from dpsql.analysis.nested_queries import SUBQUERY_RULES
@@ -35,6 +35,7 @@ from dpsql.analysis.window_functions import WINDOW_RULES
 from dpsql.kernel.tree import Apply, Binary, Call, Case, Cast, Constant, Interval, Paren, duckdb_sql
 from dpsql.kernel.tree.forms import LONGEST, concatenated
 from dpsql.language import READ, READINGS, refuse_unclear
+from dpsql.lazy_pattern import lazy_pattern
 from dpsql.policy import Assumed
 from dpsql.types import (
     BIGINT,
@@ -51,6 +52,9 @@ from dpsql.types import (
     SqlType,
 )
 
+_TEMPLATE = lazy_pattern(r"\{\{.*\}\}|\$\{\w|^&{1,2}\w+$|^<?\[?Parameters?\]?\.|^:[A-Za-z]\w*$|^@\w+$")
+"""Texts with the placeholder of a template, or of another client."""
+
 
 def _literal(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> Typed:
     text = str(node.this)
@@ -59,6 +63,8 @@ def _literal(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> Typed
             raise compiler.source.refuse("a text has a NUL character", node)
         if len(text.encode("utf-8", "surrogatepass")) > LONGEST:
             raise compiler.source.refuse(f"a text has more than {LONGEST:,} bytes", node)
+        if _TEMPLATE.search(text):
+            compiler.assume(Assumed(f"'{text}' is compared as it stands: no value is put into a text"))
         return make_constant(text, VARCHAR)
     if re.fullmatch(r"\d+", text):
         value = int(text)
@@ -165,7 +171,7 @@ def _compile_clock(compiler: StatementCompiler, *, date: bool) -> Typed:
 def _now(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> Typed:
     if node.expressions:
         raise compiler.source.refuse("the clock takes no argument", node)
-    return _compile_clock(compiler, date=(function_name(node) or "").lower() in ("today", "current_date"))
+    return _compile_clock(compiler, date=call_name(node) in ("today", "current_date"))
 
 
 def _call(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> Typed:
@@ -192,7 +198,7 @@ def _call(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> Typed:
 
 def _choice(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> Typed:
     """Compile COALESCE, IFNULL, GREATEST or LEAST: any number of arguments, brought to one type."""
-    name = (function_name(node) or "").lower()
+    name = call_name(node)
     values = [compiler.expression(argument, scope) for argument in node.expressions]
     if len(values) < (1 if name == "coalesce" else 2):
         raise compiler.source.refuse(f"{name} needs more arguments", node)

@@ -9,7 +9,6 @@ is a version that dpsql was not tested with.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from contextlib import suppress
 from dataclasses import InitVar, field, replace
 from typing import Any
 
@@ -24,6 +23,7 @@ from dpsql.kernel import tree
 from dpsql.kernel.check import Certificate, NotCertified, Proofs, certify, renew
 from dpsql.kernel.tree import DOMAIN_SCHEMA, duckdb_sql, literal_sql
 from dpsql.lazy_dataclass import dataclass
+from dpsql.old_objects import uncollected
 from dpsql.policy import Policy
 from dpsql.types import SqlType
 
@@ -69,13 +69,12 @@ def confirm(catalog: Catalog, sql: str, policy: Policy) -> bool:
         known = catalog.confirmed.get(text)
         if known is not None:
             return known
-    plan: object = None
-    with suppress(ValueError):
-        plan = catalog.plan(sql)
-    if plan is None:
-        raise catalog.vocabulary.refuse("the compiled statement does not bind")
     checker = _PlanChecker(catalog, frozenset(t.name for t in policy.tables.values()))
-    checker.visit(plan)
+    try:
+        with uncollected():  # a plan has thousands of parts
+            checker.visit(catalog.plan(sql))
+    except ValueError:
+        raise catalog.vocabulary.refuse("the compiled statement does not bind") from None
     if len(catalog.confirmed) >= _STATEMENTS_KEPT:
         catalog.confirmed.clear()
     catalog.confirmed[sql if checker.reads_constants else shape] = checker.counts_only

@@ -16,7 +16,6 @@ threshold, another epsilon. Where they release other numbers of the same rows, o
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import field
 
 from dpsql.analysis.bound_ladders import Contribution, Ladder
 from dpsql.analysis.compiled_relation import From, select_list
@@ -49,7 +48,6 @@ from dpsql.kernel.tree import (
     Weighted,
     columns,
     conjunction,
-    duckdb_sql,
     items,
 )
 from dpsql.lazy_dataclass import dataclass, replace
@@ -178,11 +176,6 @@ class ProjectedRows:
         return replace(self, query=query, keys=self.keys + 1, ungrouped=self.query)
 
 
-def count_one_group(rows: ProjectedRows) -> CountingQuery:
-    """Count all rows together. The result is one row, so its order is public."""
-    return CountingQuery(rows.count_by_group(), order=())
-
-
 def count_all_groups(
     rows: ProjectedRows,
     domains: Sequence[Candidates],
@@ -211,14 +204,6 @@ def count_all_groups(
     terms += [(f"k{i}", descending) for i, descending in order]
     terms += [(f"{'o' if key in ordered else 'k'}{key}", False) for key in range(query.keys)]
     return CountingQuery(query, order=tuple(terms))
-
-
-def count_groups_with_units(rows: ProjectedRows, place: int) -> CountingQuery:
-    """Count all groups of undeclared keys that have a unit; which groups there are is private.
-
-    Their order says nothing: it is that of the engine, and what is released of them is sorted by key.
-    """
-    return CountingQuery(Decided(rows.count_by_group(), rows.keys, len(rows.released), place))
 
 
 def count_largest_groups(
@@ -265,15 +250,14 @@ class CountedGroups:
     """Whether the rows in no group of the domains are one more group, the last; `size` counts it."""
     largest: tuple[int, int] | None = None
     """The place of a number and how many groups, the largest by it, are wanted; one more is counted."""
-    shape: tuple[object, ...] = field(init=False, repr=False)
-    """What is equal for queries of the same rows and groups, whatever they count of them."""
 
-    def __post_init__(self) -> None:
-        # It is written now: where the analysis refuses a statement that is nested too deeply.
+    @property
+    def shape(self) -> tuple[object, ...]:
+        """What is equal for queries of the same rows and groups, whatever they count of them."""
         deciding = self.existence if self.largest is None else self.largest[0]
-        shape = (
-            duckdb_sql(replace(self._projection, items=self._projection.items[: 1 + self.rows.keys])),
-            tuple((d.keys, d.domain.ordered, duckdb_sql(d.domain.query)) for d in self.domains),
+        return (
+            replace(self._projection, items=self._projection.items[: 1 + self.rows.keys]),
+            tuple((d.keys, d.domain.ordered, d.domain.query) for d in self.domains),
             self.most,
             self.outside,
             None if deciding is None else self.numbers[deciding],
@@ -281,7 +265,6 @@ class CountedGroups:
             self.rows.by_row,
             self.rows.alike,
         )
-        object.__setattr__(self, "shape", shape)
 
     @property
     def _projection(self) -> Select:
@@ -294,7 +277,7 @@ class CountedGroups:
         """Build the counting query, in the public order of some keys if there is one."""
         rows = self.rows
         if not rows.keys:
-            return count_one_group(rows)
+            return CountingQuery(rows.count_by_group(), order=())
         if self.outside:
             rows = rows.add_outside(self.domains)
             rows = rows if self.most is None else rows.bound_groups(self.most, ())
@@ -305,8 +288,10 @@ class CountedGroups:
             rows = rows.keep_candidates(self.domains)
         if self.domains:
             return count_all_groups(rows, self.domains, order)
-        if self.existence is not None:
-            return count_groups_with_units(rows, self.existence)
+        if self.existence is not None:  # which groups there are is private; their order says nothing
+            return CountingQuery(
+                Decided(rows.count_by_group(), rows.keys, len(rows.released), self.existence)
+            )
         if self.largest is None:
             raise InternalError("this is a bug of dpsql, nothing was run or charged: groups of no domain")
         return count_largest_groups(rows, *self.largest)

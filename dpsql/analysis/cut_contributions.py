@@ -196,7 +196,7 @@ IN_FEW_GROUPS, IN_MANY_GROUPS = 1, 3
 part of the excess, and where it has a small one."""
 MANY_GROUPS = 100
 """From so many groups on, what is cut is given back to them by their shares."""
-_BEYOND, _BEYOND_IN_GROUPS = 2.0, 0.5
+BEYOND, _BEYOND_IN_GROUPS = 2.0, 0.5
 """How many times the excess from B to 2B may be beyond 2B; in groups, of which each has twice its share."""
 _LARGEST = 1 << 60
 """The largest bound that a unit is known to exceed."""
@@ -308,7 +308,7 @@ def find_excesses(plan: Plan, searches: Sequence[BoundSearch], found: Sequence[i
         along = (
             alone and times == IN_FEW_GROUPS and all(_is_clipped(plan.counts[p], ladder, bound) for p in own)
         )
-        beyond = (_BEYOND if alone else _BEYOND_IN_GROUPS) / max(times, 1)
+        beyond = (BEYOND if alone else _BEYOND_IN_GROUPS) / max(times, 1)
         made.append(Excess(search, each, own, place, times, size, beyond, along))
     return tuple(made)
 

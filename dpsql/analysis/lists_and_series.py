@@ -15,8 +15,8 @@ from datetime import datetime, timedelta
 
 from sqlglot import exp
 
-from dpsql.analysis.compiled_relation import From, Origin, Relation, RelationColumn, Scope
-from dpsql.analysis.compiler import StatementCompiler, check_arguments, function_name
+from dpsql.analysis.compiled_relation import CELL, From, Origin, Relation, Scope
+from dpsql.analysis.compiler import StatementCompiler, call_name, check_arguments
 from dpsql.analysis.facts_of_values import build_typed
 from dpsql.analysis.scalar_rules import compile_condition
 from dpsql.analysis.typed_expression import Typed, UnitRole, make_column
@@ -151,13 +151,13 @@ def read_series(node: exp.Expr) -> tuple[exp.Anonymous, bool] | None:
         call = node.expressions[0]
         if isinstance(call, exp.Cast) and call.to.sql("duckdb") == "DATE[]":
             call, days = call.this, True
-    found = isinstance(call, exp.Anonymous) and (function_name(call) or "").lower() in _NAMES
+    found = isinstance(call, exp.Anonymous) and call_name(call) in _NAMES
     return (call, days) if found and isinstance(call, exp.Anonymous) else None
 
 
 def compile_series(compiler: StatementCompiler, call: exp.Anonymous, *, days: bool) -> Relation:
     """Compile the call of a series in FROM."""
-    name = (function_name(call) or "").lower()
+    name = call_name(call)
     ends = [compiler.expression(each, Scope(compiler.source)) for each in call.expressions]
     if not 1 <= len(ends) <= 3 or any(end.reads for end in ends):
         raise compiler.source.refuse(f"{name} takes constants: two ends, and a step", call, _HINT)
@@ -172,7 +172,7 @@ def compile_series(compiler: StatementCompiler, call: exp.Anonymous, *, days: bo
         kind = DATE if days else TIMESTAMP
     else:
         raise compiler.source.refuse(f"{name} is of whole numbers, or of times and an INTERVAL", call, _HINT)
-    column = RelationColumn(name, kind)
+    column = Typed(CELL, kind, name=name)
     return Relation(query, (column,), None, frozenset({frozenset({0})}))
 
 

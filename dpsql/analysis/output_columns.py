@@ -9,7 +9,13 @@ from dataclasses import replace
 from sqlglot import exp
 
 from dpsql.analysis.compiled_relation import From, Item
-from dpsql.analysis.compiler import StatementCompiler, check_arguments, function_name, read_whole_number
+from dpsql.analysis.compiler import (
+    StatementCompiler,
+    call_name,
+    check_arguments,
+    function_name,
+    read_whole_number,
+)
 from dpsql.analysis.released.quantiles import Quantile
 from dpsql.analysis.released.released_calls import is_released
 from dpsql.analysis.select_blocks import check_one_item
@@ -25,6 +31,7 @@ from dpsql.language import (
     TopK,
     TopPerPartition,
     copy_tree,
+    list_given,
     walk_tree,
 )
 from dpsql.lazy_dataclass import dataclass
@@ -67,8 +74,8 @@ def read_ranked_partitions(
     window = window.unnest()
     if k < 1 or (kind is exp.EQ and k != 1) or not isinstance(window, exp.Window):
         return None
-    name = (function_name(window.this) or "").lower()
-    given = {argument for argument, value in window.args.items() if value}
+    name = call_name(window.this)
+    given = list_given(window)
     if name not in RANKS or given != {"this", "partition_by", "order", "over"}:
         return None
     order = tuple(window.args["order"].expressions)
@@ -105,7 +112,7 @@ def _rewrite_arg_max(source: StatementText, select: exp.Select) -> RewrittenSele
         return None
     item = select.expressions[0]
     call = item.this if isinstance(item, exp.Alias) else item
-    if (function_name(call) or "").lower() not in _ARG_MAX:
+    if call_name(call) not in _ARG_MAX:
         return None
     name = (function_name(call) or "").upper()
     hint = (
@@ -161,7 +168,7 @@ def _rewrite_qualify(source: StatementText, select: exp.Select) -> exp.Select:
     window, bound = condition.this, condition.expression
     if (
         not isinstance(window, exp.Window)
-        or (function_name(window.this) or "").lower() != "row_number"
+        or call_name(window.this) != "row_number"
         or not isinstance(bound, exp.Literal)
         or not str(bound.this).isdecimal()
     ):
@@ -199,7 +206,7 @@ FREE_KINDS = {
 
 def find_free_kind(node: exp.Expr) -> str | None:
     """Return the kind of output column of a `dp_` function; None for other nodes."""
-    return FREE_KINDS.get((function_name(node) or "").lower())
+    return FREE_KINDS.get(call_name(node))
 
 
 def has_measure(node: exp.Expr, places: Iterable[int], items: list[Item]) -> bool:

@@ -22,7 +22,7 @@ from typing import Any
 import sqlglot
 from sqlglot import exp
 
-from dpsql.analysis.compiler import function_name
+from dpsql.analysis.compiler import call_name, function_name
 from dpsql.analysis.conversions import has_zone, is_offset
 from dpsql.analysis.schema_catalog import Catalog
 from dpsql.errors import with_article
@@ -215,7 +215,9 @@ class _Call:
         for place, (argument, constant) in enumerate(zip(self.arguments, constants, strict=True)):
             if not constant:
                 fields.append(exp.PropertyEQ(this=exp.to_identifier(f"a{place}"), expression=argument))
-            given.append(copy_tree(argument) if constant else _write_field(place))
+            given.append(
+                copy_tree(argument) if constant else _fill_template(f"struct_extract({_VALUE}, 'a{place}')")
+            )
         return _fill_template(
             _SHORT, x=exp.Struct(expressions=fields), size=self._write_bound(), y=self.make(given)
         )
@@ -305,7 +307,7 @@ def _find_limit(node: exp.Expr) -> _Call | _Chain | _Padding | _Conversion | Non
 def _is_part(node: exp.Expr) -> bool:
     """Return whether a node is an argument of a call with a limit on all its arguments together."""
     parent = node.parent
-    name = "" if parent is None else (function_name(parent) or "").lower()
+    name = "" if parent is None else call_name(parent)
     return isinstance(parent, exp.DPipe) or name in ("concat", "concat_ws")
 
 
@@ -336,11 +338,6 @@ def _measure_text(node: exp.Expr) -> int | None:
     if not all(isinstance(part, _CONSTANT) for part in parts):
         return None
     return sum(len(str(part.this).encode(errors="surrogatepass")) for part in parts if part.is_leaf())
-
-
-def _write_field(place: int) -> exp.Expr:
-    # Not with a dot: in HAVING the engine would take the name for a column.
-    return _fill_template(f"struct_extract({_VALUE}, 'a{place}')")
 
 
 def _parse_sql(sql: str) -> exp.Expr:

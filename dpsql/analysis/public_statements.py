@@ -17,7 +17,9 @@ from sqlglot import exp
 from dpsql.analysis.aggregate_functions import AGGREGATES, ORDER_DEPENDENT
 from dpsql.analysis.compiler import MAX_NODES, find_cte, function_name, split_words
 from dpsql.analysis.from_tables import NODES_PER_TABLE, find_declared_table
+from dpsql.analysis.lists_and_series import read_series
 from dpsql.analysis.public_domains import DP_DOMAIN, put_domains
+from dpsql.analysis.scalar_functions import find_nearest_function
 from dpsql.analysis.scalar_rules import repeat_comparison
 from dpsql.analysis.schema_catalog import Catalog
 from dpsql.errors import Fix, QueryRefused
@@ -35,6 +37,7 @@ from dpsql.language import (
     find_tables,
     name_columns,
     refuse_unclear,
+    replace_name,
     walk_tree,
 )
 from dpsql.policy import DatabaseSource, Policy, Table, View, fold
@@ -48,6 +51,7 @@ _NODES = split_words(
     TryCast DataType DataTypeParam Neg Add Sub Mul Div IntDiv Mod Pow BitwiseAnd BitwiseOr
     BitwiseRightShift Like ILike Escape DPipe Interval Var Extract Exists Any Values Filter Window
     WindowSpec Qualify Glob RegexpLike StartsWith SimilarTo CurrentDate CurrentTimestamp IntervalSpan
+    Unnest
     """
 )
 MOST_TABLES = MAX_NODES // NODES_PER_TABLE
@@ -165,7 +169,7 @@ def _check_nodes(
             tree.find(exp.Table),
         )
     for node in walk_tree(tree):
-        if type(node).__name__ not in _NODES:
+        if type(node).__name__ not in _NODES or (isinstance(node, exp.Unnest) and read_series(node) is None):
             what = "in a public statement" if released is None else "over released numbers"
             raise source.refuse(f"this is not supported {what}", node)
         if isinstance(node, (exp.And, exp.Or)) and isinstance(node.expression, exp.Literal):
@@ -280,12 +284,22 @@ def _check_function(query: Query, node: exp.Anonymous) -> None:
         or name.lower() in AGGREGATES
         or name.lower() in ORDER_DEPENDENT
         or name.lower() in _MORE
-        or (name.lower() in _TABLE_FUNCTIONS and isinstance(node.parent, exp.Table))
+        or (name.lower() in _TABLE_FUNCTIONS and isinstance(_find_item(node), (exp.Table, exp.Unnest)))
     )
     if not allowed:
+        close = None if name is None else find_nearest_function(name)
         raise refuse_unclear(query.source, node) or query.source.refuse(
-            f"the function {str(name or node.this)[:60]} is not supported", node, unknown="function"
+            f"the function {str(name or node.this)[:60]} is not supported",
+            node,
+            f"did you mean {close}?" if close else None,
+            replace_name(node, close) if close else None,
+            unknown="function",
         )
+
+
+def _find_item(call: exp.Expr) -> exp.Expr | None:
+    """Return the item of FROM that a call is, as it is or as days of a list."""
+    return call.parent.parent if isinstance(call.parent, exp.Cast) else call.parent
 
 
 _Statement = TypeVar("_Statement")

@@ -17,17 +17,19 @@ from dataclasses import replace
 
 from sqlglot import exp
 
+from dpsql.analysis.casts import count_digits_of_call, is_decimal_in_sql, read_as_decimal
 from dpsql.analysis.conversions import OF_UTC, cast, convert_implicitly, convert_to_instant, refuse_mixed
-from dpsql.analysis.decimals_of_integers import count_digits_of_call, is_decimal_in_sql, read_as_decimal
 from dpsql.analysis.facts_of_values import UTC_PARTS, bounds_of_call, find_call_grains
 from dpsql.analysis.schema_catalog import Catalog
 from dpsql.analysis.total_forms import bound_search_text, compute_in_full, store_integer, widen_integer
 from dpsql.analysis.typed_expression import TEXTS_OF_TIMES, Typed, UnitRole, join_notes
+from dpsql.errors import QueryRefused
 from dpsql.kernel.tree import Apply, Cast, Expr, Form, Interval, duckdb_sql, listed_forms
 from dpsql.kernel.tree.period_units import LONGER, TRUNCATIONS
 from dpsql.language import StatementText, replace_name
+from dpsql.lazy_pattern import lazy_pattern
 from dpsql.policy import Assumed
-from dpsql.types import BIGINT, DOUBLE, HUGEINT, JSON, TIMESTAMP, TIMESTAMPTZ, VARCHAR, SqlType
+from dpsql.types import BIGINT, DATE, DOUBLE, HUGEINT, JSON, TIMESTAMP, TIMESTAMPTZ, VARCHAR, SqlType
 
 _TEXTS = (
     "'', ' ', 'a', 'Ab1', 'é', 'aéb', 'e' || chr(769), chr(8205) || chr(65039), chr(128512), chr(1114111), "
@@ -172,6 +174,12 @@ def compile_call(
         if best is None or cost < best[0]:
             best = (cost, form, fitted)
     if best is None:
+        read = [read_written_day(catalog, each) for each in arguments]
+        if any(a is not b for a, b in zip(read, arguments, strict=True)):
+            try:
+                return compile_call(source, catalog, name, read, at)
+            except QueryRefused:
+                pass
         raise _refuse_types(source, name, forms, arguments, at)
     _, form, fitted = best
     fitted = bound_search_text(source, form.name, fitted, at)
@@ -203,10 +211,19 @@ def _find_role(form: Form, arguments: Sequence[Typed]) -> UnitRole:
     return UnitRole.LONGER if length in LONGER[every] else UnitRole.NONE
 
 
+def read_written_day(catalog: Catalog, value: Typed) -> Typed:
+    """Return a literal text that is a day as a DATE; other values, also a day with a time, as they are."""
+    day = value.literal is not None and _WRITTEN_DAY.fullmatch(value.text or "")
+    return (convert_implicitly(catalog, value, DATE) or value) if day else value
+
+
+_WRITTEN_DAY = lazy_pattern(r"\d{4}-\d\d-\d\d")
+
+
 def _compile_on_instants(
     source: StatementText, catalog: Catalog, name: str, arguments: Sequence[Typed], at: exp.Expr
 ) -> Typed:
-    given = list(arguments)
+    given = [read_written_day(catalog, argument) for argument in arguments]
     for i, argument in enumerate(given):
         if argument.type != TIMESTAMPTZ and (argument.type.moment or argument.type.name == "DATE"):
             found = convert_to_instant(catalog, argument)
@@ -379,9 +396,10 @@ def find_nearest_function(name: str) -> str | None:
     """Return the known function whose name is most like an unknown one; None if none is."""
     names = [n for n in (*listed_forms(), *_OTHERS) if n.isidentifier() and len(n) > 3]
     names += ["sum", "avg", "min", "max"]
-    known = name.lower() in names or len(name) < 3 or name.lower() == "quartile"
+    known = name.lower() in (*names, "quartile", "mean") or len(name) < 3
     same = [each for each in names if sorted(each) == sorted(name.lower())]
     close = [] if known else same or difflib.get_close_matches(name.lower(), names, 1, 0.8)
+    close = close or [n for n in names if not known and len(n) > 4 and name.lower().startswith(n)][:1]
     return (close[0].upper() if name.isupper() else close[0]) if close else None
 
 

@@ -11,16 +11,15 @@ from functools import partial, reduce
 
 from sqlglot import exp
 
-from dpsql.analysis.casts import compile_cast
+from dpsql.analysis.casts import compile_cast, compute_remainder, is_decimal_choice
 from dpsql.analysis.compiled_relation import Scope
-from dpsql.analysis.compiler import Rule, StatementCompiler, check_arguments, function_name
+from dpsql.analysis.compiler import Rule, StatementCompiler, call_name, check_arguments
 from dpsql.analysis.conversions import (
     cast,
     convert_implicitly,
     convert_to_type,
     unify,
 )
-from dpsql.analysis.decimals_of_integers import compute_remainder, is_decimal_choice
 from dpsql.analysis.facts_of_values import (
     bounds_of_call,
     build_typed,
@@ -130,7 +129,7 @@ def _comparison(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> Ty
         _note_undeclared(compiler, node, a, [b])
         _note_undeclared(compiler, node, b, [a])
     for side, other in ((node.this, b), (node.expression, a)):
-        case = (function_name(side) or "").lower()
+        case = call_name(side)
         if (
             case in ("lower", "upper")
             and other.text is not None
@@ -317,6 +316,10 @@ def _is_compared(node: exp.Expr) -> bool:
 def _interval_arithmetic(compiler: StatementCompiler, node: exp.Expr, name: str, a: Typed, b: Typed) -> Typed:
     if a.type == INTERVAL and name == "+":
         a, b = b, a
+    if a.text is not None:
+        from dpsql.analysis.scalar_functions import read_written_day  # noqa: PLC0415  as above
+
+        a = read_written_day(compiler.catalog, a)
     if b.type != INTERVAL or name not in ("+", "-") or not (a.type.moment or a.type.name == "DATE"):
         raise compiler.source.refuse("an INTERVAL is added to a DATE or TIMESTAMP, or taken from one", node)
     result = TIMESTAMPTZ if a.type == TIMESTAMPTZ else TIMESTAMP

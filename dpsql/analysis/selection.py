@@ -12,8 +12,8 @@ from sqlglot import exp
 from dpsql.analysis.compiled_relation import Item
 from dpsql.analysis.compiler import (
     StatementCompiler,
+    call_name,
     check_arguments,
-    function_name,
     list_order_terms,
     read_number,
     read_whole_number,
@@ -132,9 +132,7 @@ class _Parser:
         if first is not None:
             return self._select_by_order(first, threshold)
         for term in self.order:
-            if any(
-                is_call(n) or (function_name(n) or "").lower() in _AGGREGATE_WORDS for n in walk_tree(term)
-            ):
+            if any(is_call(n) or call_name(n) in _AGGREGATE_WORDS for n in walk_tree(term)):
                 raise self.source.refuse(
                     "ORDER BY may name a count or sum of the select list, or a key", term
                 )

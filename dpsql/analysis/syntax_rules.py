@@ -16,7 +16,7 @@ from fractions import Fraction
 from sqlglot import exp
 
 from dpsql.analysis.compiled_relation import Scope
-from dpsql.analysis.compiler import Rule, StatementCompiler, function_name
+from dpsql.analysis.compiler import Rule, StatementCompiler, call_name
 from dpsql.analysis.conversions import convert_implicitly, name_database, read_in_zone, show_in_zone
 from dpsql.analysis.facts_of_values import build_typed
 from dpsql.analysis.scalar_functions import is_failing_on_samples
@@ -200,7 +200,7 @@ def _identifier(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> Ty
 
 def compile_lambda_call(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> Typed:
     """Compile list_filter or list_transform; the lambda may use only its own parameter."""
-    name = (function_name(node) or "").lower()
+    name = call_name(node)
     hint = f"{name}(items, lambda x: x > 1)"
     if len(node.expressions) != 2 or not isinstance(node.expressions[1], exp.Lambda):
         raise compiler.source.refuse(f"{name} takes a list and a lambda", node, hint)
@@ -213,7 +213,7 @@ def compile_lambda_call(compiler: StatementCompiler, node: exp.Expr, scope: Scop
         raise compiler.source.refuse("a lambda has one parameter", node, hint)
     texts = 0
     for part in walk_tree(function.this):
-        name_of = (function_name(part) or "").lower()
+        name_of = call_name(part)
         grows = any("C" in form.guard.split("+") for form in listed_forms().get(name_of, ()))
         if isinstance(part, exp.Literal) and part.is_string:
             texts += len(part.this)

@@ -17,8 +17,7 @@ from sqlglot import exp
 from dpsql.analysis.compiled_relation import From
 from dpsql.analysis.compiler import (
     StatementCompiler,
-    function_name,
-    list_conjuncts,
+    call_name,
     read_whole_number,
     split_arguments,
 )
@@ -36,7 +35,7 @@ from dpsql.kernel.tree import (
     duckdb_sql,
     walk,
 )
-from dpsql.language import MARK, Query, copy_tree, find_nodes, parse, walk_tree
+from dpsql.language import MARK, Query, copy_tree, find_nodes, list_conjuncts, parse, walk_tree
 from dpsql.lazy_dataclass import dataclass
 from dpsql.policy import fold
 from dpsql.types import INTEGER
@@ -117,7 +116,7 @@ def _find_conditions(compiler: StatementCompiler, call: exp.Expr, made: From) ->
         value = value.expressions[0]
     if isinstance(value, exp.Star):
         return found
-    name = (function_name(call) or "").lower()
+    name = call_name(call)
     if name in _ROWS:
         return [*found, compile_condition(compiler, value, made.scope).guarded_node]
     compiled = compiler.expression(value, made.scope)
@@ -338,7 +337,7 @@ def _counts_rows(node: exp.Expr) -> bool:
     """Return whether an item is COUNT(*), with FILTER or without."""
     call = node.unnest()
     call = call.this.unnest() if isinstance(call, exp.Filter) else call
-    plain = (function_name(call) or "").lower() == "count" and len(call.expressions) == 1
+    plain = call_name(call) == "count" and len(call.expressions) == 1
     return plain and isinstance(call.expressions[0], (exp.Star, exp.Literal))
 
 

@@ -347,7 +347,7 @@ def _narrow_value(
     own = bounds_of(value)
     node = substitute_columns(value.guarded_node, known.made_of)
     reads = facts(node).reads
-    about = [one for one in found if not reads.isdisjoint(facts(one.operand).reads)]
+    about = [one for one in found if not reads.isdisjoint(facts(one.operand).reads)] if reads else ()
     low, high = _find_ends(catalog, replace(value, node=node), about) if about else (None, None)
     ends = ((), ()) if own is None else ((own.low,), (own.high,))
     least = max((*ends[0], *(() if low is None else (low,))), default=None)

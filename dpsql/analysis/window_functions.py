@@ -19,6 +19,7 @@ from dpsql.analysis.compiled_relation import Block, From, Scope, select_list
 from dpsql.analysis.compiler import (
     Rule,
     StatementCompiler,
+    call_name,
     check_arguments,
     compile_order_term,
     function_name,
@@ -73,7 +74,7 @@ def _compile_window(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -
         )
     node = _replace_name(compiler, node, block)
     partition, order, spec = _compile_parts(compiler, node, scope, block)
-    name = (function_name(node.this) or "").lower()
+    name = call_name(node.this)
     frame = _compile_frame(compiler, spec)
     call, value = _compile_function(compiler, node.this, name, scope)
     if name in _ORDERED or (frame is not None and frame.unit == "ROWS"):

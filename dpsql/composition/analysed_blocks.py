@@ -33,6 +33,8 @@ class _Analysed:
     """Its draft once it has passed the checks, its plan once that is made, or why it is refused."""
     quotients: Sequence[tuple[exp.Expr, bool]] = ()
     """The averages that are closer in another form, as in `StatementCompiler`."""
+    searched_sums: Sequence[exp.Expr] = ()
+    """The sums whose bounds are found by search, as in `StatementCompiler`."""
 
 
 @dataclass(slots=True)
@@ -83,6 +85,13 @@ class AnalysedBlocks:
         except QueryRefused:
             return ()  # it is refused where it is analysed
 
+    def find_searched_sums(self, query: Query) -> Sequence[exp.Expr]:
+        """Return `StatementCompiler.searched_sums` of a block; none of one that is refused."""
+        try:
+            return self._check(query)[0].searched_sums
+        except QueryRefused:
+            return ()  # it is refused where it is analysed
+
     def is_declared(self, query: Query) -> bool:
         """Return whether a block releases the groups of declared keys; one that is refused does not."""
         try:
@@ -112,6 +121,7 @@ class AnalysedBlocks:
             check = partial(check_statement, query, self.policy, self.catalog, block.options, (), known)
             block.found = found = _keep_refusal(block, check)
             block.quotients = tuple(found.compiler.quotients)
+            block.searched_sums = tuple(found.compiler.searched_sums)
         return block, block.found
 
     def _find(self, query: Query) -> _Analysed:

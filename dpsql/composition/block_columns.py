@@ -10,7 +10,7 @@ from sqlglot import exp
 
 from dpsql.analysis.aggregate_functions import aggregate_name, is_aggregate
 from dpsql.analysis.compiled_relation import Item, Scope
-from dpsql.analysis.compiler import function_name, read_whole_number
+from dpsql.analysis.compiler import call_name, read_whole_number
 from dpsql.analysis.output_columns import FREE_KINDS, find_free_kind
 from dpsql.analysis.released.released_calls import is_released
 from dpsql.analysis.select_blocks import check_one_item
@@ -34,10 +34,10 @@ def is_total(measure: exp.Expr) -> bool:
 
     Noise for all groups at once is then less than that of partitions, each of which has a part of epsilon.
     """
-    bounded = any(each.name == "contribution_bounds_per_group" for each in measure.find_all(exp.Kwarg))
+    bounded = any(each.name == "contribution_bounds_per_group" for each in find_nodes(measure, exp.Kwarg))
     if isinstance(measure, exp.Filter) or bounded:
         return False
-    rows = aggregate_name(measure) == "count" and measure.find(exp.Distinct) is None
+    rows = aggregate_name(measure) == "count" and not find_nodes(measure, exp.Distinct)
     return rows or aggregate_name(measure) == "sum"
 
 
@@ -238,7 +238,7 @@ class ReleasedColumns:
 
     def asks(self, node: exp.Expr) -> bool:
         """Return whether a node asks for a detail of a column that is computed from released numbers."""
-        kind = DETAIL_FUNCTIONS.get((function_name(node) or "").lower())
+        kind = DETAIL_FUNCTIONS.get(call_name(node))
         if kind is None or len(node.expressions) != 1 or self.measure(node.expressions[0]) is not None:
             return False
         argument = node.expressions[0].unnest()

@@ -71,7 +71,7 @@ class DerivedErrors:
         values = self.hidden.shown(place)
         out = np.full((3, len(values)), np.nan)
         self.missing.clear()
-        if self.hidden.numbers(term) > MOST:
+        if len(self.hidden.numbers(term)) > MOST:
             self.missing[_TOO_MANY] = [*range(len(values))]
             return out[0], out[1], out[2]
         with np.errstate(all="ignore"):
@@ -195,6 +195,10 @@ class DerivedErrors:
     # -- ratios
 
     def _ratio(self, above: SumOfNumbers, below: SumOfNumbers, factor: float, more: float) -> Interval:
+        if below.value and not below.weights:  # it is a sum, as a branch of a union may be
+            by = factor / below.value
+            weights = {name: weight * by for name, weight in above.weights.items()}
+            return self._linear(SumOfNumbers(above.value * by + more, weights))
         forms = [above, below]
         if self.numbers.list_computed(forms):
             return self._smooth_of(forms, lambda leaves: leaves[0] / leaves[1] * factor + more)
@@ -347,10 +351,7 @@ def _find_least(
         grids = dict(zip(cut, (g.ravel() for g in np.meshgrid(*axes, indexing="ij")), strict=True))
         size = steps ** len(cut)
         leaves = [centre + grids.get(place, np.zeros(size)) for place, centre in enumerate(centres)]
-        try:
-            values = sign * np.asarray(f(leaves), dtype=np.float64)
-        except NoIntervalError:  # so near to each other rounded values are one
-            break
+        values = sign * np.asarray(f(leaves), dtype=np.float64)
         values = np.where(np.isfinite(values), values, np.inf)
         at = int(np.argmin(values))
         if values[at] < least:

@@ -33,12 +33,12 @@ from sqlglot import exp
 
 from dpsql.analysis.aggregate_functions import aggregate_name, is_aggregate
 from dpsql.analysis.compiled_relation import Scope
-from dpsql.analysis.compiler import function_name, read_whole_number, split_arguments
+from dpsql.analysis.compiler import call_name, read_whole_number, split_arguments
 from dpsql.analysis.typed_expression import UnitRole
 from dpsql.composition.prepared import Existence, PreparedComposed
 from dpsql.errors import QueryRefused
 from dpsql.estimates.number_noises import take_noises
-from dpsql.language import find_nodes, walk_tree
+from dpsql.language import find_nodes, read_clause, walk_block, walk_tree
 from dpsql.policy import fold
 from dpsql.release import Release, places_of
 
@@ -59,7 +59,7 @@ _COMPARED = (exp.In, exp.Exists, exp.Except, exp.Intersect)
 def counts_all(node: exp.Expr, scope: Scope) -> bool:
     """Return whether a measure is the number of all rows, or of all units, of a group."""
     call = node.unnest()
-    if (function_name(call) or "").lower() != "count" or isinstance(call, exp.Filter):
+    if call_name(call) != "count" or isinstance(call, exp.Filter):
         return False
     _, values = split_arguments(call)
     if len(values) != 1:
@@ -85,7 +85,7 @@ def needs_existence(select: exp.Select) -> bool:
 
     It does where it aggregates them otherwise than by SUM, to which a group without rows adds nothing.
     """
-    return any(is_aggregate(node) and aggregate_name(node) != "sum" for node in _expressions(select))
+    return any(is_aggregate(node) and aggregate_name(node) != "sum" for node in walk_block(select, "joins"))
 
 
 def windows_need_existence(select: exp.Select) -> bool:
@@ -111,7 +111,7 @@ def limits_places(select: exp.Select, measures: Sequence[str]) -> bool:
 
 def _frames_count_rows(select: exp.Select) -> bool:
     """Return whether the frame of a window of a SELECT goes back or ahead by a number of rows."""
-    specs = (node.args.get("spec") for node in _expressions(select) if isinstance(node, exp.Window))
+    specs = (node.args.get("spec") for node in walk_block(select, "joins") if isinstance(node, exp.Window))
     counting = (
         spec for spec in specs if spec is not None and (spec.args.get("kind") or "").upper() != "RANGE"
     )
@@ -121,35 +121,28 @@ def _frames_count_rows(select: exp.Select) -> bool:
 
 def _window_functions(select: exp.Select) -> list[str]:
     found = []
-    for node in _expressions(select):
+    for node in walk_block(select, "joins"):
         if isinstance(node, exp.Window):
             call = node.this
             while isinstance(call, (exp.Filter, exp.IgnoreNulls, exp.RespectNulls)):
                 call = call.this
-            found.append(aggregate_name(call) or (function_name(call) or "").lower())
+            found.append(aggregate_name(call) or call_name(call))
     return found
 
 
 def has_windows(select: exp.Select) -> bool:
     """Return whether a SELECT has windows, outside subqueries."""
-    return any(isinstance(node, exp.Window) for node in _expressions(select))
+    return any(isinstance(node, exp.Window) for node in walk_block(select, "joins"))
 
 
 def divides(select: exp.Select, counts: Sequence[str] | None = None) -> bool:
     """Return whether a SELECT divides by one of some columns, or by any; a window is no column."""
     names = None if counts is None else {fold(name) for name in counts}
-    found = [n.expression for n in _expressions(select) if isinstance(n, (exp.Div, exp.IntDiv, exp.Mod))]
+    found = [
+        n.expression for n in walk_block(select, "joins") if isinstance(n, (exp.Div, exp.IntDiv, exp.Mod))
+    ]
     own = (n for by in found for n in walk_tree(by, lambda node: isinstance(node, (exp.Query, exp.Window))))
     return any(isinstance(node, exp.Column) and (names is None or fold(node.name) in names) for node in own)
-
-
-def _expressions(select: exp.Select) -> Iterator[exp.Expr]:
-    """Yield the nodes of a SELECT outside FROM and subqueries."""
-    for name, part in select.args.items():
-        if part and name not in ("with_", "from_", "joins"):
-            for item in part if isinstance(part, list) else [part]:
-                if isinstance(item, exp.Expr):
-                    yield from walk_tree(item, lambda node: isinstance(node, exp.Query))
 
 
 def readers(select: exp.Select, root: exp.Query) -> tuple[list[exp.Select], bool]:
@@ -185,14 +178,14 @@ def _is_value(node: exp.Subquery) -> bool:
 
 def _seeks_absent(select: exp.Select) -> bool:
     """Return whether a SELECT keeps rows to which an outer join found no partner."""
-    where = select.args.get("where")
+    where = read_clause(select)
     if where is None or not any(join.args.get("side") for join in select.args.get("joins") or ()):
         return False
     return any(
         isinstance(node, exp.Is)
         and isinstance(node.expression, exp.Null)
         and not isinstance(node.parent, exp.Not)
-        for node in walk_tree(where.this, lambda node: isinstance(node, exp.Query))
+        for node in walk_tree(where, lambda node: isinstance(node, exp.Query))
     )
 
 

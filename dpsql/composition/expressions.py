@@ -7,9 +7,9 @@ from dataclasses import field
 
 from sqlglot import exp
 
-from dpsql.analysis import function_name, write_engine_sql
+from dpsql.analysis import write_engine_sql
 from dpsql.analysis.aggregate_functions import is_aggregate
-from dpsql.analysis.compiler import read_whole_number
+from dpsql.analysis.compiler import call_name, read_whole_number
 from dpsql.composition import released_terms
 from dpsql.composition.existence import without_existence
 from dpsql.composition.hidden_columns import FromItem, UnknownColumnsError
@@ -292,7 +292,7 @@ class ExpressionReader:
         return Opaque("a comparison")
 
     def _function(self, node: exp.Anonymous) -> Term:
-        name, args = (function_name(node) or "").lower(), node.expressions
+        name, args = call_name(node), node.expressions
         if is_aggregate(node):
             return self._aggregate(node, name, None)
         if name in ("coalesce", "ifnull"):
@@ -322,7 +322,7 @@ class ExpressionReader:
         outer = self._end_and_rest(args)
         if outer is None or not isinstance(inner := outer[1].unnest(), exp.Anonymous):
             return None
-        other, rest = (function_name(inner) or "").lower(), self._end_and_rest(inner.expressions)
+        other, rest = call_name(inner), self._end_and_rest(inner.expressions)
         if rest is None or {name, other} != {"greatest", "least"}:
             return None
         least, most = (outer[0], rest[0]) if name == "greatest" else (rest[0], outer[0])
@@ -345,7 +345,7 @@ class ExpressionReader:
             parts += window.args.get("partition_by") or []
             order = window.args.get("order")
             parts += [] if order is None else [each.this for each in order.expressions]
-        name = (function_name(function) or "").lower()
+        name = call_name(function)
         found = [self.term(each) for each in parts]
         if not all(isinstance(term, Known) for term in found):
             return Opaque(f"{name}, whose order is that of noisy numbers")

@@ -19,9 +19,9 @@ from sqlglot import exp
 
 from dpsql.analysis import Output, Plan
 from dpsql.analysis.aggregate_functions import is_row_count
-from dpsql.analysis.compiler import function_name
+from dpsql.analysis.compiler import call_name
 from dpsql.estimates import SumOfRows
-from dpsql.language import MARK, find_nodes, walk_tree
+from dpsql.language import MARK, find_nodes, list_from_items, walk_block
 from dpsql.lazy_dataclass import dataclass
 from dpsql.places import make_distinct
 from dpsql.policy import fold
@@ -73,7 +73,7 @@ def tell_absent_sums(outer: exp.Query, plans: Mapping[str, Plan]) -> tuple[str, 
     }
     tested = [n.this for n in find_nodes(outer, exp.Is) if isinstance(n.expression, exp.Null)]
     names = ("coalesce", "ifnull")
-    calls = [n for n in find_nodes(outer, exp.Anonymous) if (function_name(n) or "").lower() in names]
+    calls = [n for n in find_nodes(outer, exp.Anonymous) if call_name(n) in names]
     tested += [call.expressions[0] for call in calls if call.expressions]
     columns = {fold(c.name) for each in tested for c in find_nodes(each, exp.Column)}
     counted = any(
@@ -107,7 +107,7 @@ def guard_divisors(
     """
     found = dict[ColumnFinder, None]()
     for select in find_nodes(tree, exp.Select):
-        for node in _nodes(select):
+        for node in walk_block(select):
             column = _divisor(node.expression) if isinstance(node, (exp.Div, exp.IntDiv, exp.Mod)) else None
             known = None if column is None else _column(column, select, steps, _DEEPEST)
             if column is None or known is None or known[0] not in counts:
@@ -122,7 +122,7 @@ def find_quotients(tree: exp.Query, steps: ColumnSteps) -> list[tuple[exp.IntDiv
     """Return the divisions by `//` of released numbers, with their sides if these are known."""
     found = list[tuple[exp.IntDiv, tuple[_Lattice, ...]]]()
     for select in find_nodes(tree, exp.Select):
-        for node in _nodes(select):
+        for node in walk_block(select):
             if isinstance(node, exp.IntDiv) and any(
                 _column(column, select, steps, _DEEPEST) for column in find_nodes(node, exp.Column)
             ):
@@ -165,7 +165,7 @@ def _divisor(node: exp.Expr) -> exp.Column | None:
         case exp.Mul():
             sides = [each for each in (node.this, node.expression) if _constant(each) is None]
             return _divisor(sides[0]) if len(sides) == 1 else None
-    if (function_name(node) or "").lower() == "nullif" and len(node.expressions) == 2:
+    if call_name(node) == "nullif" and len(node.expressions) == 2:
         return _divisor(node.expressions[0]) if _constant(node.expressions[1]) == 0 else None
     return None
 
@@ -210,15 +210,7 @@ _STRICT: dict[type[exp.Expr], tuple[bool, int]] = {
 def _comparisons(select: exp.Select) -> Iterator[exp.Expr]:
     """Yield the comparisons of a SELECT, outside subqueries."""
     kinds = (*_STRICT, exp.EQ, exp.NEQ, exp.Between)
-    yield from (node for node in _nodes(select) if isinstance(node, kinds))
-
-
-def _nodes(select: exp.Select) -> Iterator[exp.Expr]:
-    """Yield the nodes of a SELECT outside subqueries."""
-    for name, part in select.args.items():
-        for item in part if isinstance(part, list) else [part]:
-            if isinstance(item, exp.Expr) and name not in ("with_", "from_"):
-                yield from walk_tree(item, lambda node: isinstance(node, (exp.Query, exp.Subquery)))
+    yield from (node for node in walk_block(select) if isinstance(node, kinds))
 
 
 def _compare(node: exp.Expr, select: exp.Select, steps: ColumnSteps) -> None:
@@ -332,7 +324,7 @@ def _lattice(node: exp.Expr, select: exp.Select, steps: ColumnSteps) -> _Lattice
                 return left.plus(right, 1 if isinstance(node, exp.Add) else -1)
             factor, other = (left, right) if not left.of else (right, left)
             return None if factor.of or not factor.constant else other.times(factor.constant)
-    if (function_name(node) or "").lower() in _KEEP and len(node.expressions) == 1:
+    if call_name(node) in _KEEP and len(node.expressions) == 1:
         inner = None if isinstance(node.parent, exp.Window) else _lattice(node.expressions[0], select, steps)
         return None if inner is None else _Lattice(inner.constant, inner.step, inner.of, merged=True)
     return None
@@ -343,11 +335,8 @@ _Found = tuple[ColumnFinder, Fraction]
 
 def _column(column: exp.Column, select: exp.Select, steps: ColumnSteps, depth: int) -> _Found | None:
     """Return the released number that a column of a SELECT bears, with its step; None of other columns."""
-    first = select.args.get("from_")
-    items = [first.this] if first is not None else []
-    items += [join.this for join in select.args.get("joins") or ()]
     found = []
-    for item in items:
+    for item in list_from_items(select):
         if column.table and fold(item.alias_or_name) != fold(column.table):
             continue
         inner = _of_item(item, steps, depth - 1)

@@ -20,7 +20,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from sqlglot import exp
 
-from dpsql.analysis import function_name
+from dpsql.analysis.compiler import call_name
 from dpsql.composition.released_terms import (
     NULLED,
     CallTerm,
@@ -32,7 +32,7 @@ from dpsql.composition.released_terms import (
     forms_of,
     inside,
 )
-from dpsql.language import copy_tree, find_nodes, walk_tree
+from dpsql.language import copy_tree, find_nodes, list_given, walk_tree
 from dpsql.lazy_dataclass import dataclass
 from dpsql.policy import fold
 
@@ -42,7 +42,7 @@ HIDDEN = "dpsql_row_"
 Columns = Callable[[str], "tuple[str, ...] | None"]
 """The columns of a released or public relation, by its name; None if it is neither."""
 
-_MAPS_ROWS = frozenset(
+MAPS_ROWS = frozenset(
     {"expressions", "from_", "joins", "where", "order", "limit", "offset", "qualify", "windows", "with_"}
 )
 """The clauses of a SELECT whose rows are combinations of rows of its FROM clause, none of them merged."""
@@ -108,7 +108,7 @@ class Traced:
 def trace(query: exp.Expr, columns: Columns) -> Traced | None:
     """Trace the columns of a query, in a copy that `Traced.row` changes; None if they cannot be traced."""
     made = copy_tree(query)
-    drawn = any(str(function_name(node)).lower() == "random" for node in find_nodes(made, exp.Anonymous))
+    drawn = any(call_name(node) == "random" for node in find_nodes(made, exp.Anonymous))
     if not isinstance(made, exp.Select) or drawn:
         return None
     try:
@@ -126,19 +126,12 @@ class Tracer:
 
     def select(self, select: exp.Select, ctes: Mapping[str, exp.CTE | None]) -> Traced:
         """Trace one SELECT; `ctes` has the common table expressions around it, None for untraceable ones."""
-        if any(value for name, value in select.args.items() if name not in _MAPS_ROWS):
-            raise UnknownColumnsError
-        own = self._ctes(select)
-        if own.keys() & ctes.keys():
-            raise UnknownColumnsError
-        items = self._items(select, {**ctes, **own})
+        items = self._items(select, self._enter(select, ctes, MAPS_ROWS))
         check_stars(select, items)
         found: list[tuple[str, Reference | None]] = []
         for node in select.expressions:
             bare = node.this if isinstance(node, exp.Alias) else node
-            if isinstance(node, exp.Star) or (
-                isinstance(node, exp.Column) and isinstance(node.this, exp.Star)
-            ):
+            if node.is_star:
                 found += self._star(node, items)
             elif isinstance(bare, exp.Column):
                 found.append((node.alias_or_name, _resolved(bare, items)))
@@ -146,9 +139,18 @@ class Tracer:
                 found.append((node.alias_or_name if isinstance(node, exp.Alias) else "", None))
         return Traced(select, found, self.numbers)
 
-    def _ctes(self, select: exp.Select) -> dict[str, exp.CTE | None]:
-        """Return the SELECT's own common table expressions; None for one that may not be copied."""
-        clause = select.args.get("with_") or exp.With(expressions=[])
+    def _enter(
+        self, query: exp.Expr, around: Mapping[str, exp.CTE | None], known: frozenset[str]
+    ) -> dict[str, exp.CTE | None]:
+        """Return the common table expressions that a query may name; raise if it has other clauses."""
+        own = self._ctes(query)
+        if list_given(query) - known or own.keys() & around.keys():
+            raise UnknownColumnsError
+        return {**around, **own}
+
+    def _ctes(self, query: exp.Expr) -> dict[str, exp.CTE | None]:
+        """Return a query's own common table expressions; None for one that may not be copied."""
+        clause = query.args.get("with_") or exp.With(expressions=[])
         listed = clause.expressions
         names = [fold(cte.alias) for cte in listed]
         found: dict[str, exp.CTE | None] = {}
@@ -175,7 +177,7 @@ class Tracer:
 
     def _item(self, node: exp.Expr, ctes: Mapping[str, exp.CTE | None]) -> FromItem:
         alias, renamed = node.alias_or_name, node.alias_column_names
-        plain = all(not value or name in ("this", "alias") for name, value in node.args.items())
+        plain = not (list_given(node) - {"this", "alias"})
         if isinstance(node, exp.Table) and plain and isinstance(node.this, exp.Identifier):
             if fold(node.name) not in ctes:
                 names = self.columns(node.name)
@@ -250,7 +252,7 @@ def check_stars(select: exp.Select, items: Sequence[FromItem]) -> None:
         around = star.parent
         if isinstance(around, exp.Column) and around.parent is not select and around.table in changed:
             raise UnknownColumnsError
-        counted = isinstance(around, exp.Anonymous) and str(function_name(around)).lower() == "count"
+        counted = isinstance(around, exp.Anonymous) and call_name(around) == "count"
         if not (isinstance(around, (exp.Select, exp.Column, exp.Count)) or counted):
             raise UnknownColumnsError
     columns = {fold(name) for item in items for name in item.names or ()}
@@ -294,9 +296,10 @@ class Hidden:
         names = [i for i, name in enumerate(self.found.column_names) if not name.startswith(HIDDEN)]
         return floats(self.found.column(names[place]))
 
-    def numbers(self, term: Term) -> int:
-        """Return how many released numbers the values of a column are made of, all rows together."""
-        return sum(len(self._lists(form)[1]) for leaf in forms_of(term) for _, form in leaf.parts)
+    def numbers(self, term: Term) -> NDArray[np.int64]:
+        """Return the names of the released numbers that the values of a column are made of, row by row."""
+        lists = [self._lists(form)[1] for leaf in forms_of(term) for _, form in leaf.parts]
+        return np.concatenate([np.zeros(0, dtype=np.int64), *lists])
 
     def values(self, term: Term, row: int) -> dict[str, object]:
         """Return the values without noise that a term reads in a row."""
@@ -393,11 +396,7 @@ class Hidden:
         if name not in self._read:
             column = self.found.column(name).combine_chunks()
             if pa.types.is_list(column.type.value_type):
-                self._read[name] = (
-                    [],
-                    np.zeros(len(column.flatten().flatten()), dtype=np.int64),
-                    np.zeros(0),
-                )
+                self._read[name] = [], column.flatten().flatten().field("p").to_numpy(), np.zeros(0)
             else:
                 lengths = [0 if length is None else length for length in column.value_lengths().to_pylist()]
                 flat = column.flatten()

@@ -10,7 +10,7 @@ from __future__ import annotations
 from sqlglot import exp
 
 from dpsql.analysis.aggregate_functions import aggregate_name, contains_aggregate
-from dpsql.analysis.compiler import function_name
+from dpsql.analysis.compiler import call_name
 from dpsql.analysis.released_values import ValueMark, find_mark
 from dpsql.composition.kinds import BY_KEY
 from dpsql.language import copy_tree, make_call
@@ -50,7 +50,7 @@ def _is_in_difference(at: exp.Expr, value: ValueMark) -> bool:
         return False
     if isinstance(around, exp.Sub):
         return not isinstance(around.expression if around.this is node else around.this, exp.Interval)
-    return around is not None and (function_name(around) or "").lower() in _DIFFERENCES
+    return around is not None and call_name(around) in _DIFFERENCES
 
 
 def _is_of_rows(at: exp.Expr, select: exp.Select) -> bool:

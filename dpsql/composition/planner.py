@@ -122,6 +122,12 @@ class Planner:
                 raise QueryRefused("this does not bind") from None
         return prepared
 
+    def explain_unbound(self, prepared: PreparedPublic) -> QueryRefused | None:
+        """Return the refusal of a public statement that does not bind, as far as it is known why."""
+        from dpsql.composition.unbound_statements import refuse_public  # noqa: PLC0415  few are refused
+
+        return refuse_public(self.parsed(prepared.text), prepared)
+
     def parsed(self, text: str, parameters: Parameters = None) -> Statement:
         """Parse a statement, and put the policy's views into it."""
         return put_views(parse(text, parameters, self.defaults.dialect), self.policy)

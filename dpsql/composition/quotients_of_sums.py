@@ -1,4 +1,4 @@
-"""Write averages of a release block as quotients of a sum and a count, where that is closer."""
+"""Write averages as quotients of a sum and a count, and sums by buckets of values, where that is closer."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from functools import partial
 
 from sqlglot import exp
 
-from dpsql.analysis.compiler import function_name, split_arguments
+from dpsql.analysis.compiler import call_name, split_arguments
 from dpsql.analysis.released.free_totals import AVERAGES
 from dpsql.analysis.statement_shapes import Provenance
 from dpsql.composition.analysed_blocks import AnalysedBlocks
 from dpsql.composition.block import Separated, separate
-from dpsql.language import Query, copy_tree, fill_form, find_nodes, keep_title
+from dpsql.language import TITLE, Query, copy_tree, fill_form, find_nodes, keep_title, title_of
 
 _QUOTIENT = "(SUM(x){of} / NULLIF(COUNT(x){with_value}, 0))"
 _NUMBER = "NOT ISNAN(x)"
@@ -29,7 +29,7 @@ def separate_closer(
     asked: bool,
     provenance: Provenance,
 ) -> Separated:
-    """Return what `separate` does, with averages written as quotients where that is closer."""
+    """Return what `separate` does, with averages and sums by buckets in forms that are closer."""
     over = partial(
         separate,
         policy=analysed.policy,
@@ -42,7 +42,16 @@ def separate_closer(
     )
     plain, rest = over(whole)
     closer = _write_quotients(whole, plain, analysed)
-    return (plain, rest) if closer is None else over(closer)
+    if closer is not None:
+        whole, (plain, rest) = closer, over(closer)
+    if not find_nodes(whole.tree, exp.Case) or whole.tree.args.get("group") is None:
+        return plain, rest
+    from dpsql.composition.sums_of_buckets import find_sums_of_buckets, write_relative_sums  # noqa: PLC0415
+
+    if not find_sums_of_buckets(whole):
+        return plain, rest
+    relative = write_relative_sums(whole, analysed.find_searched_sums(plain))
+    return (plain, rest) if relative is None else over(relative)
 
 
 def _write_quotients(whole: Query, plain: Query, analysed: AnalysedBlocks) -> Query | None:
@@ -65,6 +74,9 @@ def _write_quotients(whole: Query, plain: Query, analysed: AnalysedBlocks) -> Qu
         with_value = f" FILTER (WHERE {' AND '.join(conditions)})" if conditions else ""
         bound = {"x": split_arguments(node)[1][0]} | ({} if some is None else {"c": some.expression.this})
         made = fill_form(_QUOTIENT.format(of=of, with_value=with_value), bound)
+        for some_rows in find_nodes(made, exp.Filter):
+            if call_name(some_rows.this) == "count":
+                some_rows.meta[TITLE] = title_of(fill_form(f"COUNT(x){of}", bound))
         for each in find_nodes(made, exp.Anonymous):
             if "start" not in each.meta:
                 each.meta.update({k: v for k, v in node.meta.items() if k in ("start", "end", "line", "col")})
@@ -76,7 +88,7 @@ def _write_quotients(whole: Query, plain: Query, analysed: AnalysedBlocks) -> Qu
 def _is_average(node: exp.Expr) -> bool:
     """Return whether a node is a call of AVG over the rows of a group."""
     around = node.parent.parent if isinstance(node.parent, exp.Filter) else node.parent
-    return (function_name(node) or "").lower() in AVERAGES and not isinstance(around, exp.Window)
+    return call_name(node) in AVERAGES and not isinstance(around, exp.Window)
 
 
 def _form(node: exp.Expr) -> tuple[exp.Expr, exp.Expr | None]:

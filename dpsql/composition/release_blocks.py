@@ -18,19 +18,24 @@ from typing import Any
 
 from sqlglot import exp
 
-from dpsql.analysis.compiler import (
-    function_name,
-    list_conjuncts,
-    read_item,
-    read_whole_number,
-    split_arguments,
-)
+from dpsql.analysis.compiler import call_name, read_item, read_whole_number, split_arguments
 from dpsql.analysis.output_columns import find_free_kind, rewrite_selection
 from dpsql.analysis.released.released_calls import is_quantile, is_released
 from dpsql.composition.block_columns import is_measure
 from dpsql.composition.kinds import BlockKind, Kinds, ReleaseBlock
 from dpsql.errors import QueryRefused
-from dpsql.language import Clause, Options, Query, copy_tree, find_nodes, name_query
+from dpsql.language import (
+    Clause,
+    Options,
+    Query,
+    copy_tree,
+    find_nodes,
+    list_conjuncts,
+    list_given,
+    list_terms,
+    name_query,
+    read_clause,
+)
 from dpsql.lazy_dataclass import dataclass
 from dpsql.policy import fold
 
@@ -55,7 +60,7 @@ def release_of(measure: exp.Expr) -> tuple[object, ...]:
     if isinstance(node, exp.WithinGroup):
         value, node = node.expression.expressions[0].this, node.this
     named, others = split_arguments(node)
-    name = (function_name(node) or "").lower()
+    name = call_name(node)
     value = others[0] if value is None and others else value
     return (name if name in _EXTREMES else "", value, condition, *named)
 
@@ -91,8 +96,7 @@ def split_quantiles(
 
 def _keys(select: exp.Select) -> list[exp.Expr]:
     """Return the items of the select list that are keys."""
-    group = select.args.get("group")
-    by = group.expressions if group is not None else []
+    by = list_terms(select)
     return [i for i in select.expressions if i.this in by or not (is_measure(i.this) or is_released(i.this))]
 
 
@@ -333,7 +337,7 @@ def fuse(release: ReleaseBlock, kinds: Kinds, options: Options, clause: Clause) 
         return None
     if any(block.args.get(name) for name in _OWN) or block.args.get("group") is None:
         return None
-    if any(value for name, value in outer.args.items() if name not in _PLAIN):
+    if list_given(outer) - _PLAIN:
         return None
     if any(n for item in outer.expressions for n in find_nodes(item, exp.Window, exp.Query)):
         return None
@@ -393,10 +397,9 @@ def _measure(node: exp.Expr, measures: dict[str, exp.Expr]) -> exp.Expr | None:
 
 def _first(outer: exp.Select, measures: dict[str, exp.Expr]) -> exp.Expr | None:
     """Return the first term of ORDER BY over the measure itself; None if it is no measure."""
-    order = outer.args.get("order")
-    if order is None:
+    term = next(iter(list_terms(outer, "order")), None)
+    if term is None:
         return None
-    term = order.expressions[0]
     node = read_item(outer, term.this)
     measure = _measure(node, measures)
     if measure is None:
@@ -411,8 +414,7 @@ def _condition(outer: exp.Select, measures: dict[str, exp.Expr]) -> exp.Expr | N
 
     It bounds a measure from below, or a rank by a measure from above.
     """
-    where = outer.args.get("where")
-    parts = list_conjuncts(where.this) if where is not None else []
+    parts = list_conjuncts(read_clause(outer))
     if len(parts) != 1 or not isinstance(parts[0].args.get("expression"), exp.Literal):
         return None
     named = _measure(parts[0].this, measures)

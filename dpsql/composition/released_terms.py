@@ -348,10 +348,7 @@ def _find_most(f: Callable[[FloatArray], FloatArray], x: FloatArray) -> float:
     for _ in range(_TIMES):
         at = int(np.argmax(found))
         x = np.linspace(x[max(at - 1, 0)], x[min(at + 1, len(x) - 1)], _STEPS)
-        try:
-            found = f(x)
-        except NoIntervalError:  # so near to each other rounded values are one
-            break
+        found = f(x)
         most = max(most, float(np.max(found)))
     return most
 
@@ -370,13 +367,9 @@ def _fold(term: Fold, leaves: Iterator[Leaf], constants: Mapping[str, object]) -
         raise NoIntervalError
     values = []
     for at in range(len(lists[0])):
-        fixed = {name: _element(value, at) for name, value in constants.items()}
+        fixed = {name: (value[at] if isinstance(value, list) else value) for name, value in constants.items()}
         values.append(value_of(term.arg, iter([each[at] for each in lists]), fixed))
     return np.asarray(_FOLDS[term.op](np.stack(values), axis=0))
-
-
-def _element(value: object, at: int) -> object:
-    return value[at] if isinstance(value, list) else value
 
 
 def forms_of(term: Term) -> Iterator[LinearTerm]:
@@ -395,12 +388,8 @@ def inside(term: Term) -> tuple[Term, ...]:
 
 
 def _round_draws(values: FloatArray, digits: int) -> FloatArray:
-    """Return rounded draws; there is no interval if the grid is coarser than they are spread."""
-    step = 10.0**-digits
-    low, high = np.quantile(values, [0.025, 0.975])
-    if (high - low) / 2 < step:
-        raise NoIntervalError
-    return np.asarray(np.round(values / step) * step)
+    """Return rounded draws, each on the grid of the digits as a decimal number is."""
+    return np.round(values, digits)
 
 
 def _number(value: object) -> float:

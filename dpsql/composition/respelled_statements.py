@@ -6,12 +6,12 @@ from collections.abc import Mapping
 
 from sqlglot import exp
 
-from dpsql.analysis.compiler import function_name, read_whole_number
+from dpsql.analysis.compiler import call_name, read_whole_number
 from dpsql.analysis.statement_shapes import Provenance
-from dpsql.composition.different_rows import with_different_rows
 from dpsql.composition.equivalent_blocks import with_counts
+from dpsql.composition.found_values import with_different_rows
 from dpsql.composition.lists_of_values import with_lists
-from dpsql.language import Query, copy_tree, fill_form, find_nodes, keep_title, walk_tree
+from dpsql.language import Query, copy_tree, fill_form, find_nodes, keep_title, make_presence, walk_tree
 from dpsql.lazy_dataclass import replace
 
 _PARTS = {
@@ -48,7 +48,7 @@ def write_pair_statistics(tree: exp.Query) -> exp.Query:
     noisy variance is not above 0, what divides by it is NULL.
     """
     for node in find_nodes(tree, exp.Anonymous):
-        formula = FORMULAS.get((function_name(node) or "").lower())
+        formula = FORMULAS.get(call_name(node))
         arguments = node.expressions
         whole = node.parent if isinstance(node.parent, exp.Filter) else node
         if formula is None or len(arguments) != 2 or isinstance(whole.parent, exp.Window):
@@ -60,9 +60,7 @@ def write_pair_statistics(tree: exp.Query) -> exp.Query:
         y, x = arguments
         # In one order, so that statistics of x and y, and of y and x, share their moments.
         p, q = sorted(arguments, key=lambda each: each.sql())
-        there: list[exp.Expr] = [
-            exp.Not(this=exp.Is(this=copy_tree(each), expression=exp.Null())) for each in (p, q)
-        ]
+        there: list[exp.Expr] = [make_presence(p), make_presence(q)]
         if isinstance(whole, exp.Filter):
             there.append(exp.Paren(this=copy_tree(whole.expression.this)))
         text = formula.format(C=_COVARIANCE.format(**_PARTS), **_PARTS)
@@ -77,7 +75,7 @@ def respell_statement(query: Query, provenance: Provenance) -> Query:
     """Return a statement with releases in the place of other spellings of them, in a copy of its tree."""
     policy, tree = provenance.policy, copy_tree(query.tree)
     nodes = walk_tree(tree)
-    if any((function_name(node) or "").lower() in FORMULAS for node in nodes):
+    if any(call_name(node) in FORMULAS for node in nodes):
         nodes = walk_tree(write_pair_statistics(tree))
     if query.options.as_of is not None:
         from dpsql.composition.values_of_rows import with_clock  # noqa: PLC0415  few are as of a day

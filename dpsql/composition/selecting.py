@@ -16,7 +16,7 @@ from dataclasses import replace
 from sqlglot import exp
 
 from dpsql.analysis.aggregate_functions import contains_aggregate
-from dpsql.analysis.compiler import function_name, read_whole_number
+from dpsql.analysis.compiler import call_name, read_whole_number
 from dpsql.analysis.public_domains import is_domain_table
 from dpsql.composition.existence import without_existence
 from dpsql.composition.tracing import (
@@ -29,7 +29,7 @@ from dpsql.composition.tracing import (
     SelectScope,
     merge_dependences,
 )
-from dpsql.language import find_nodes, walk_tree
+from dpsql.language import find_nodes, list_given, walk_tree
 from dpsql.lazy_dataclass import dataclass
 from dpsql.policy import fold
 
@@ -141,7 +141,7 @@ class DependenceReader:
         return RelationRows(None)
 
     def _set_operation(self, node: exp.SetOperation, around: QueryContext) -> RelationRows:
-        if any(value for name, value in node.args.items() if name not in _OF_SET_OPERATION):
+        if list_given(node) - _OF_SET_OPERATION:
             raise NotFollowedError
         left, right = self.query(node.this, around), self.query(node.expression, around)
         sides = (merge_dependences(left.values), merge_dependences(right.values))
@@ -158,7 +158,7 @@ class DependenceReader:
         return self._cut(rows, node, [], around.inside(SelectScope([("", rows)])))
 
     def _select(self, node: exp.Select, around: QueryContext) -> RelationRows:
-        if any(value for name, value in node.args.items() if name not in _KNOWN):
+        if list_given(node) - _KNOWN:
             raise NotFollowedError
         scope = SelectScope()
         inner, present = around.inside(scope), set(self._from(node, scope, around))
@@ -265,7 +265,7 @@ class DependenceReader:
 
     def _item(self, node: exp.Expr, scope: SelectScope, around: QueryContext) -> ReleaseNames:
         """Add an item of FROM to a scope; return the releases on which the other parts of the item depend."""
-        if any(value for name, value in node.args.items() if name not in _OF_ITEM):
+        if list_given(node) - _OF_ITEM:
             raise NotFollowedError
         inner, noise, alias = around.inside(scope), NONE, fold(node.alias_or_name)
         if is_domain_table(node):
@@ -321,7 +321,7 @@ class DependenceReader:
         if isinstance(star, exp.Star):
             own = fold(node.table) if isinstance(node, exp.Column) else ""
             items = [rows for alias, rows in scope.items if not own or alias == own]
-            changed = any(value for name, value in star.args.items() if name not in ("except_", "replace"))
+            changed = list_given(star) - {"except_", "replace"}
             if changed or any(rows.columns is None for rows in items):
                 rest = merge_dependences(
                     [*(v for rows in items for v in rows.values), self._parts(star, around)]
@@ -406,13 +406,13 @@ class DependenceReader:
 
 
 def _by_row(node: exp.Expr) -> bool:
-    called = (function_name(node) or "").lower()
+    called = call_name(node)
     return isinstance(node, _BY_ROW) or called in _FUNCTIONS_BY_ROW
 
 
 def _is_columns(node: exp.Expr) -> bool:
     """Return whether a node is COLUMNS(..), which stands for columns of any name."""
-    return isinstance(node, exp.Columns) or (function_name(node) or "").lower() == "columns"
+    return isinstance(node, exp.Columns) or call_name(node) == "columns"
 
 
 def _nodes(args: Mapping[str, object]) -> Iterator[exp.Expr]:

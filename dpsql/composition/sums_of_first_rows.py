@@ -10,12 +10,12 @@ from __future__ import annotations
 from sqlglot import exp
 
 from dpsql.analysis.compiled_relation import Cte
-from dpsql.analysis.compiler import function_name, read_whole_number
+from dpsql.analysis.compiler import call_name, read_whole_number
 from dpsql.analysis.released.first_rows import FIRST, SumOfFirst
 from dpsql.analysis.statement_shapes import Provenance
 from dpsql.composition.counted_groups import divide, put_items, take_apart
 from dpsql.composition.found_values import list_ctes_of
-from dpsql.language import MARK, Query, copy_tree, find_nodes, keep_title, list_given, title_of
+from dpsql.language import MARK, Query, copy_tree, find_nodes, keep_title, list_given, read_clause, title_of
 from dpsql.policy import fold
 
 _OUTER = frozenset({"expressions", "from_", "where", "with_", "kind"})
@@ -36,8 +36,7 @@ def with_first_rows(query: Query, provenance: Provenance) -> exp.Query:
 
 def _put_number(select: exp.Select, of: Provenance, ctes: tuple[Cte, ...]) -> list[exp.Select]:
     """Put one number into the place of first rows that a block adds up; return blocks for an average."""
-    first = select.args.get("from_")
-    item = None if first is None else first.this
+    item = read_clause(select, "from_")
     inner = item.this if isinstance(item, exp.Subquery) and not item.args.get("joins") else None
     if list_given(select) - _OUTER or not isinstance(inner, exp.Select) or list_given(inner) - _INNER:
         return []
@@ -53,7 +52,7 @@ def _put_number(select: exp.Select, of: Provenance, ctes: tuple[Cte, ...]) -> li
     call = calls[0]
     if len(calls) != 1 or not _is_number(call) or not isinstance(item, exp.Subquery):
         return []
-    name, of_rows = (function_name(call) or "").lower(), isinstance(call.expressions[0], exp.Star)
+    name, of_rows = call_name(call), isinstance(call.expressions[0], exp.Star)
     one = exp.Literal.number(1) if of_rows else call.expressions[0]
     argument = _name_items(one, inner, item.alias)
     if argument is None:
@@ -77,7 +76,7 @@ def _put_number(select: exp.Select, of: Provenance, ctes: tuple[Cte, ...]) -> li
 
 def _is_number(call: exp.Expr) -> bool:
     """Return whether a call is a number of first rows: COUNT, SUM or AVG of a value of each, or COUNT(*)."""
-    name = (function_name(call) or "").lower()
+    name = call_name(call)
     if not isinstance(call, exp.Anonymous) or len(call.expressions) != 1:
         return False
     star = isinstance(call.expressions[0], exp.Star)
@@ -122,8 +121,8 @@ def _read_limit(select: exp.Select, inner: exp.Select) -> tuple[list[exp.Expr], 
 
 def _read_number(select: exp.Select, inner: exp.Select) -> tuple[list[exp.Expr], int] | None:
     """Return the terms by which rows are numbered, and how many of them WHERE keeps; None if it does not."""
-    where = select.args.get("where")
-    condition = None if where is None else where.this.unnest()
+    where = read_clause(select)
+    condition = None if where is None else where.unnest()
     if inner.args.get("order") or inner.args.get("limit") or not isinstance(condition, (exp.LTE, exp.LT)):
         return None
     column, number = condition.this.unnest(), read_whole_number(condition.expression.unnest())
@@ -135,6 +134,6 @@ def _read_number(select: exp.Select, inner: exp.Select) -> tuple[list[exp.Expr],
     if not isinstance(window, exp.Window) or list_given(window) - _WINDOW:
         return None
     ordered = window.args.get("order")
-    if (function_name(window.this) or "").lower() != "row_number" or ordered is None:
+    if call_name(window.this) != "row_number" or ordered is None:
         return None
     return (ordered.expressions, number) if 0 < number < _LARGEST else None

@@ -27,7 +27,7 @@ from sqlglot import exp
 
 from dpsql.analysis import Catalog
 from dpsql.analysis.aggregate_functions import aggregate_calls, aggregate_name, contains_aggregate
-from dpsql.analysis.compiler import find_cte, function_name
+from dpsql.analysis.compiler import call_name, find_cte
 from dpsql.analysis.statement_shapes import Provenance
 from dpsql.composition.kinds import EPSILON, Kinds, ReleaseBlock
 from dpsql.composition.prepared import TAKEN
@@ -41,6 +41,7 @@ from dpsql.language import (
     find_nodes,
     keep_title,
     list_given,
+    read_clause,
     walk_tree,
 )
 from dpsql.lazy_dataclass import dataclass
@@ -118,10 +119,9 @@ def _read_constants(query: exp.Expr | None) -> list[tuple[str, exp.Expr]] | None
     """Return the names and values of a query whose one row is of constants; None for other queries."""
     if not isinstance(query, exp.Select) or not query.expressions:
         return None
-    if any(value for name, value in query.args.items() if name not in ("expressions", "from_", "with_")):
+    if list_given(query) - {"expressions", "from_", "with_"}:
         return None
-    first = query.args.get("from_")
-    origin: exp.Expr | None = None if first is None else first.this
+    origin = read_clause(query, "from_")
     known = dict[str, exp.Expr]() if origin is None else _read_origin(origin)
     if known is None:
         return None
@@ -156,7 +156,7 @@ def _read_origin(origin: exp.Expr) -> dict[str, exp.Expr] | None:
 def with_clock(tree: exp.Query, day: date) -> exp.Query:
     """Return a statement in which current_date is a day, and the current time its beginning."""
     for node in find_nodes(tree, exp.CurrentDate, exp.CurrentTimestamp, exp.Anonymous):
-        name = (function_name(node) or "").lower()
+        name = call_name(node)
         is_day = isinstance(node, exp.CurrentDate) or name in ("today", "current_date")
         if is_day or isinstance(node, exp.CurrentTimestamp) or name in ("now", "current_timestamp"):
             made = exp.cast(exp.Literal.string(day.isoformat()), "DATE" if is_day else "TIMESTAMP")
@@ -172,12 +172,9 @@ def _literal(day: date, said: str) -> exp.Expr:
 
 def _read_extremes(select: exp.Select, policy: Policy) -> list[_Extreme] | None:
     """Return the calls of MIN and MAX of a SELECT over one table that has nothing else; None for others."""
-    if any(
-        value for name, value in select.args.items() if name not in ("expressions", "from_", "where", "kind")
-    ):
+    if list_given(select) - {"expressions", "from_", "where", "kind"}:
         return None
-    first = select.args.get("from_")
-    node = None if first is None else first.this
+    node = read_clause(select, "from_")
     if not isinstance(node, exp.Table) or node.args.get("joins") or not isinstance(node.this, exp.Identifier):
         return None
     table = policy.table(node.name) if node.name.isascii() and find_cte(node) is None else None
@@ -306,13 +303,12 @@ def _read(select: exp.Select) -> exp.Select | None:
 
     They are those of DISTINCT, or of GROUP BY all that it selects.
     """
-    first = select.args.get("from_")
-    item = None if first is None else first.this
+    item = read_clause(select, "from_")
     if list_given(select) - _OUTER or len(select.expressions) != 1 or not isinstance(item, exp.Subquery):
         return None
     call, inner = select.expressions[0].unalias(), item.this
     arguments = getattr(call, "expressions", [])
-    counts = (function_name(call) or "").lower() == "count" and bool(arguments)
+    counts = call_name(call) == "count" and bool(arguments)
     if not counts or not isinstance(arguments[0], exp.Star) or item.args.get("joins"):
         return None
     if not all(isinstance(each, exp.Kwarg) for each in arguments[1:]):

@@ -7,11 +7,12 @@ from collections.abc import Callable, Mapping
 
 from sqlglot import exp
 
+from dpsql.language.select_parts import list_conjuncts
 from dpsql.language.syntax_trees import MARK, copy_tree, walk_tree
 from dpsql.lazy_pattern import lazy_pattern
 
 _AGGREGATES = frozenset({"count", "sum", "avg", "min", "max"})
-_ONE_TIME = frozenset({exp.DataType.Type.DATE, exp.DataType.Type.TIMESTAMP})
+_ONE_TIME = frozenset({exp.DataType.Type.DATE, exp.DataType.Type.TIMESTAMP, exp.DataType.Type.TIMESTAMPNTZ})
 
 
 def split_joins(table: exp.Table) -> tuple[exp.Table, list[exp.Expr]]:
@@ -50,27 +51,41 @@ def filter_window(node: exp.Window) -> exp.Expr | None:
     return made
 
 
-def select_series(select: exp.Select) -> None:
-    """Move the only item of a SELECT without FROM to FROM, if it is a series that is unnested or cast.
+def select_series(select: exp.Select, *, rows: bool) -> None:
+    """Move the only item of a SELECT to FROM, if it is a series that is unnested or cast.
 
-    PostgreSQL's `generate_series(..)::DATE` has a row for each; in DuckDB no list becomes one day.
+    PostgreSQL's `generate_series(..)::DATE` has a row for each; in DuckDB no list becomes one day. `rows`
+    says that a series has rows as it stands.
     """
-    if select.args.get("from_") is not None or len(select.expressions) != 1:
+    if len(select.expressions) != 1 or select.args.get("group") is not None:
         return
     item = select.expressions[0].unalias()
     cast = (
         item if isinstance(item, exp.Cast) and item.to.this in _ONE_TIME and not item.to.expressions else None
     )
     call = cast.this if cast is not None else item
-    call = call.this if isinstance(call, exp.Explode) else call if cast is not None else None
+    call = call.this if isinstance(call, exp.Explode) else call if cast is not None or rows else None
     if call is None or read_name(call) not in ("generate_series", "range"):
         return
     name = exp.to_identifier(select.expressions[0].alias or "unnest", quoted=True)
     alias = exp.TableAlias(this=exp.to_identifier("dpsql_list"), columns=[name])
-    select.set("from_", exp.From(this=exp.Unnest(expressions=[copy_tree(call)], alias=alias, offset=False)))
+    listed = exp.Unnest(expressions=[copy_tree(call)], alias=alias, offset=False)
+    if select.args.get("from_") is None:
+        select.set("from_", exp.From(this=listed))
+    else:
+        select.append("joins", exp.Join(this=listed))
     column = exp.Column(this=copy_tree(name), table=exp.to_identifier("dpsql_list"))
     made: exp.Expr = column if cast is None else exp.Cast(this=column, to=copy_tree(cast.to))
     item.replace(made)
+
+
+def unnest_series(table: exp.Table) -> exp.Expr | None:
+    """Return a series of FROM whose ends are queries, as PostgreSQL has it, as the items of a list."""
+    call = table.this
+    if read_name(call) != "generate_series" or not any(isinstance(n, exp.Query) for n in walk_tree(call)):
+        return None
+    given = {name: value for name, value in table.args.items() if name in ("alias", "joins") and value}
+    return exp.Unnest(expressions=[copy_tree(call)], offset=False, **given)
 
 
 def move_unnest(select: exp.Select) -> None:
@@ -124,7 +139,7 @@ def move_subqueries(select: exp.Select) -> None:
     sides = [str(join.args.get("side") or "").upper() for join in joins]
     moved: list[exp.Expr] = []
     for place, (join, side) in enumerate(zip(joins, sides, strict=True)):
-        parts = _list_conjuncts(join.args.get("on"))
+        parts = list_conjuncts(join.args.get("on"))
         own = [part for part in parts if _has_subquery(part)]
         if not own or join.args.get("using") or str(join.args.get("kind") or "").upper() not in ("", "INNER"):
             continue
@@ -196,13 +211,6 @@ def _is_kept(node: exp.Expr) -> bool:
     return isinstance(around, (exp.Where, exp.Having, exp.Qualify)) or (
         isinstance(around, exp.If) and around.this is node
     )
-
-
-def _list_conjuncts(node: exp.Expr | None) -> list[exp.Expr]:
-    node = node.unnest() if node is not None else None
-    if isinstance(node, exp.And):
-        return [*_list_conjuncts(node.this), *_list_conjuncts(node.expression)]
-    return [] if node is None else [node]
 
 
 def _has_subquery(node: exp.Expr) -> bool:

@@ -34,7 +34,7 @@ _SHOW_WORDS = {
 """What words of a SHOW that is none ask for."""
 
 
-_AROUND = "what stands around the statement is no SQL"
+AROUND = "what stands around the statement is no SQL"
 BARE = "leave out what stands around it"
 """The hint of a statement within other words."""
 
@@ -50,8 +50,10 @@ def refuse_unknown(source: StatementText, token: Token) -> Exception:
     """Return the refusal of a statement whose first word is none, with the SELECT that it has or means."""
     word = token.text.split()[0] if token.text.split() else token.text
     meant = read_other_text(source.text)
+    if meant is None and (pivot := _PIVOT.fullmatch(source.text)) is not None:
+        return _refuse_pivot(source, token, pivot.groupdict(""))
     if meant is not None:
-        said, hint = ("this is not SQL", meant) if unwrap(source.text) is None else (_AROUND, BARE)
+        said, hint = ("this is not SQL", meant) if unwrap(source.text) is None else (AROUND, BARE)
         return source.refuse(said, token.start, hint, Fix(meant, 0, len(source.text)))
     close = difflib.get_close_matches(word.upper(), _STATEMENTS, 1, 0.7)
     close = ["SELECT"] if word.upper() == "SEL" else close  # Teradata
@@ -83,6 +85,24 @@ def refuse_unknown(source: StatementText, token: Token) -> Exception:
     )
 
 
+_PIVOT = lazy_pattern(
+    r"(?is)\s*PIVOT\s+(?P<rows>\((?:SELECT|FROM|WITH)\b.+\)|[\w.\"]+)\s+ON\s+(?P<on>[\w.\"]+)(?P<listed>\s+IN\s*\([^()]*\))?\s+"
+    r"USING\s+(?P<using>.+?)(?:\s+GROUP\s+BY\s+(?P<keys>.+?))?(?P<rest>\s+(?:ORDER\s+BY|LIMIT)\s.+?)?[\s;]*"
+)
+
+
+def _refuse_pivot(source: StatementText, token: Token, parts: dict[str, str]) -> Exception:
+    """Return the refusal of PIVOT, with what it asks by a row for each value of its column."""
+    rows, on, keys = parts["rows"], parts["on"], parts["keys"]
+    of = f"{rows} AS p" if rows.startswith("(") else rows
+    chosen = f" WHERE {on}{parts['listed']}" if parts["listed"] else ""
+    groups = f"{keys}, {on}" if keys else on
+    meant = f"SELECT {groups}, {parts['using']} FROM {of}{chosen} GROUP BY {groups}{parts['rest']}"
+    asks = f"a row for each {on}, not a column{'' if keys else ', of all rows'}"
+    fix = Fix(meant, 0, len(source.text), asks=asks)
+    return source.refuse("PIVOT is not supported over private data", token.start, meant, fix)
+
+
 _FORMS = "statements are SELECT, EXPLAIN, SHOW, DESCRIBE, REFINE RELEASE and SET dp_..."
 _ASKING = frozenset(("HOW", "WHAT", "WHICH", "WHO", "WHERE", "GIVE", "LIST", "FIND", "COUNT", "CALCULATE"))
 """The first words of questions in English."""
@@ -105,7 +125,7 @@ def refuse_several(source: StatementText, at: int) -> Exception:
     """Return the refusal of several statements in one text; the first one can be asked."""
     meant = read_other_text(source.text)
     if meant is not None:
-        return source.refuse(_AROUND, 0, BARE, Fix(meant, 0, len(source.text)))
+        return source.refuse(AROUND, 0, BARE, Fix(meant, 0, len(source.text)))
     opened = source.text[:at].count("(") - source.text[:at].count(")")
     if opened > 0:
         return source.syntax("found `;` inside of parentheses", at, "`,`", Fix(",", at, at + 1))
@@ -227,7 +247,7 @@ _BEFORE = lazy_pattern(
     | [A-Za-z][\w ]{0, 30}:+ | (?:sql|query|q)\s*=
     | (?!(?:INSERT|CREATE|UPDATE|DELETE|MERGE|COPY|EXPORT|UNLOAD|REPLACE|SELECT|WITH)\b)
       [A-Z][^;()=\n]*[:.,!?]?(?=\n)
-    | (?:PROC\s+SQL)\b[^;]*;
+    | (?:PROC\s+SQL)\b[^;]*; | LOCK(?:ING)?\s[\w. ]+?\sFOR\s+ACCESS\b
     | (?:USE|BEGIN|START\s+TRANSACTION|GO|SET\s+(?:NOCOUNT|ANSI_NULLS)\s+\w+)\b
       [^\S\n;]*[\w.`"\[\]]*\s*(?:;|\n)
     )+(?={_STATEMENT})"""
@@ -291,6 +311,10 @@ def unwrap(text: str) -> str | None:
     if bound is not None and re.match(rf"(?i){_STATEMENT}", text[bound.end() :]):
         rest = text[bound.end() :]
         for each in _VARIABLE.finditer(bound[0]):
+            if each[1].lower() in ("epsilon", "delta") and not re.search(r"(?i)DIFFERENTIAL_PRIVACY", rest):
+                said = f"SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS ({each[1].lower()} = {each[2]})"
+                rest = re.sub(r"(?i)\bSELECT\b", said, rest, count=1)
+                continue
             rest = _put_value(rest, each[1], each[2])
         return rest.strip().rstrip(";")
     quoted = _QUOTED.match(text)

@@ -28,6 +28,7 @@ _NO_MATTER = frozenset(
     ]
 )
 """Steps that change how an answer is shown, not what it says."""
+_UNITS = {"D": "day", "W": "week", "M": "month", "Q": "quarter", "Y": "year", "A": "year", "H": "hour"}
 _TEXT = lazy_pattern(r"""(['"])(.*?)\1""")
 
 
@@ -202,6 +203,9 @@ def _take_step(asked: _Question, name: str, given: str | None) -> bool:
         )
     elif name == "query":
         asked.conditions.append(_read_condition(given.strip("'\""), asked.table))
+    elif name == "resample" and (unit := _UNITS.get("".join(_list_names(given)[:1]).strip("SE"))):
+        asked.keys = [f"date_trunc('{unit}', {''.join(_list_names(named.get('on', '')))})"]
+        return "on" in named
     elif name == "groupby":
         asked.keys = _list_names(given)
         return bool(asked.keys)
@@ -279,20 +283,28 @@ def _read_call(text: str) -> tuple[str, list[str], str] | None:
 
 def _read_dplyr(text: str) -> _Question | None:
     table, *steps = _PIPE.split(text)
-    asked = _Question(table.strip())
+    table = re.sub(r"\Atbl\(\w+,\s*['\"](\w+)['\"]\)", r"\1", table)
+    asked, made = _Question(table.strip()), dict[str, str]()
     for step in steps:
         call = re.fullmatch(r"(?s)(?:\w+::)?(\w+)\((.*)\)", step.strip())
         if call is None or not table.strip().isidentifier():
             return None
-        name, parts = call[1], _split(call[2])
+        name, inside = call[1], call[2]
+        for new, value in made.items():
+            inside = re.sub(rf"\b{new}\b(?!\s*=[^=])", value, inside)
+        parts = _split(inside)
         plain = [part for part in parts if not re.match(r"[\w.]+\s*=(?!=)", part)]
         if name == "filter":
             asked.conditions += [_read_condition(part, asked.table) for part in parts]
         elif name == "group_by":
             asked.keys = plain
+        elif name in ("mutate", "transmute") and not plain:
+            listed = [part.partition("=") for part in parts]
+            made |= {key.strip(): f"({_replace_all(value.strip(), _FORMULA)})" for key, _, value in listed}
         elif name in ("summarise", "summarize"):
-            named = [part.partition("=") for part in parts if part not in plain and part[:1] != "."]
-            asked.numbers += [(_read_formula(value.strip()), key.strip()) for key, _, value in named]
+            for part in (part for part in parts if part[:1] != "."):
+                key, _, value = ("", "", part) if part in plain else part.partition("=")
+                asked.numbers.append((_replace_all(value.strip(), _FORMULA), key.strip()))
         elif name in ("count", "tally"):
             asked.keys, asked.numbers = plain or asked.keys, [("COUNT(*)", "n")]
             asked.order = "n DESC" if "sort" in call[2] else asked.order
@@ -374,23 +386,35 @@ def _read_of_columns(text: str) -> _Question | None:
 
 _FORMULA = {
     r"\bn\(\)": "COUNT(*)",
-    r",\s*na\.rm\s*=\s*\w+": "",
     r"\bn_distinct\((\w+)\)": r"COUNT(DISTINCT \1)",
 }
 _FORMULA |= {r"\bmean\(": "AVG(", r"\bsd\(": "STDDEV(", r"\bvar\(": "VARIANCE(", r"\bmedian\(": "MEDIAN("}
 _FORMULA |= {r"\bsum\(is\.na\((\w+)\)\)": r"COUNT_IF(\1 IS NULL)", r"\bquantile\(": "QUANTILE_CONT("}
 _FORMULA |= {r"\bsum\(": "SUM(", r"\bmin\(": "MIN(", r"\bmax\(": "MAX("}
-_CONDITION = {
+_FRAGMENTS = {
     r"(\w+)\.dt\.(\w+)": r"\2(\1)",
-    r"(\w+)\.isin\(\s*[\[({](.*?)[\])}]\s*\)": r"\1 IN (\2)",
-    r"(\w+)\s*%in%\s*c\((.*?)\)": r"\1 IN (\2)",
-    r"(\w+)\.between\((.*?),\s*(.*?)\)": r"\1 BETWEEN \2 AND \3",
-    r"(\w+)\.(?:isna|isnull)\(\)": r"\1 IS NULL",
-    r"(\w+)\.(?:notna|notnull)\(\)": r"\1 IS NOT NULL",
-    r"!is\.na\((\w+)\)": r"\1 IS NOT NULL",
-    r"is\.na\((\w+)\)": r"\1 IS NULL",
-    r"(\w+)\.str\.contains\(\s*['\"](\w+)['\"].*?\)": r"\1 LIKE '%\2%'",
-    r"(\w+)\.str\.startswith\(\s*['\"](\w+)['\"].*?\)": r"\1 LIKE '\2%'",
+    r"([\w.]+)\.isin\(\s*[\[({](.*?)[\])}]\s*\)": r"\1 IN (\2)",
+    r"([\w.]+)\s*%in%\s*c\((.*?)\)": r"\1 IN (\2)",
+    r"([\w.]+)\.between\((.*?),\s*(.*?)\)": r"\1 BETWEEN \2 AND \3",
+    r"\bbetween\(\s*([\w.]+)\s*,\s*([^,()]+?)\s*,\s*([^,()]+?)\s*\)": r"\1 BETWEEN \2 AND \3",
+    r"([\w.]+)\.(?:isna|isnull)\(\)": r"\1 IS NULL",
+    r"([\w.]+)\.(?:notna|notnull)\(\)": r"\1 IS NOT NULL",
+    r"!is\.na\(([\w.]+)\)": r"\1 IS NOT NULL",
+    r"is\.na\(([\w.]+)\)": r"\1 IS NULL",
+    r"([\w.]+)\.str\.contains\(\s*['\"](\w+)['\"].*?\)": r"\1 LIKE '%\2%'",
+    r"([\w.]+)\.str\.startswith\(\s*['\"](\w+)['\"].*?\)": r"\1 LIKE '\2%'",
+    r"([\w.]+)\.str\.(upper|lower|len|strip)\(\)": r"\2(\1)",
+    r"([\w.]+)\.fillna\(\s*([^()]*?)\s*\)": r"coalesce(\1, \2)",
+    r"\bif_else\(": "if(",
+    r"([\w.]+)\.astype\(\s*['\"]?float\d*['\"]?\s*\)": r"CAST(\1 AS DOUBLE)",
+    r"\bcase_when\(\s*([^~()]+?)\s*~\s*([^~(),]+?)\s*,\s*(?:TRUE|\.default)\s*[~=]\s*([^~(),]+?)\s*\)": (
+        r"CASE WHEN \1 THEN \2 ELSE \3 END"
+    ),
+    r",\s*na\.rm\s*=\s*\w+": "",
+    r"\bn\(\)|\blen\(\*?\)|\bnrow\(\*?\)": "COUNT(*)",
+}
+"""Conditions and counts with data frames, and the same in SQL."""
+_CONDITION = _FRAGMENTS | {
     r"==": "=",
     r"!=": "<>",
     r"&+": "AND",
@@ -400,8 +424,19 @@ _CONDITION = {
 }
 
 
-def _read_formula(text: str) -> str:
-    return _replace_all(text, _FORMULA)
+def read_fragments(text: str) -> str | None:
+    """Return a SELECT with what it has of data frames as SQL; None if it has nothing of them.
+
+    >>> read_fragments("SELECT n() FROM t WHERE a.isin(['x']) AND !is.na(b)")
+    "SELECT COUNT(*) FROM t WHERE a IN ('x') AND b IS NOT NULL"
+    >>> read_fragments("SELECT t.groupby('a').b.mean()"), read_fragments("SELECT a FROM t")
+    ('SELECT a, AVG(b) FROM t GROUP BY a', None)
+    """
+    changed = _replace_all(text, _FRAGMENTS)
+    if changed != text:
+        return changed
+    chain = re.match(r"(?is)\s*SELECT\s+(?=\w+[.\[])(?!.*\bFROM\b)", text)
+    return None if chain is None else read_dataframe(text[chain.end() :])
 
 
 def _read_condition(text: str, table: str) -> str:

@@ -4,8 +4,9 @@
 dialects that have this meaning; without any, all that have the call. A small letter stands for any
 expression; the words stand for: PART, a part of a date without quotes; DAY, that part; `=week`, that bare
 name; `'day'`, that text; WEEK, the part ISOWEEK; WEEKS, a week of BigQuery, of which `w` shifts the first day
-to Monday; INTERVAL; DAYS, an INTERVAL without months; NUMBER, a whole number; TO_CHAR, DATE_FORMAT and
-STRFTIME, a literal format of that function. `extract dow` is EXTRACT of that part.
+to Monday; INTERVAL; DAYS, an INTERVAL without months; SHIFT, SQLite's text of days or less (its months are
+longer); NUMBER, a whole number; TO_CHAR, DATE_FORMAT and STRFTIME, a literal format of that function.
+`extract dow` is EXTRACT of that part.
 
 A difference of dates has one of two rules: it counts the borders between the parts, or full periods. Where
 dialects with one name differ (`DATEDIFF(month, a, b)`), the call is refused with both, unless the statement
@@ -35,16 +36,21 @@ from dpsql.language.clause_forms import (
     read_ordered_set,
     select_series,
     split_joins,
+    unnest_series,
 )
 from dpsql.language.duckdb_dialect import DuckDBText
 from dpsql.language.statement import StatementText
 from dpsql.language.syntax_trees import MARK, copy_tree, find_nodes, walk_tree
 from dpsql.language.tokens import mark_functions
+from dpsql.lazy_pattern import lazy_pattern
 
 _PARTS = frozenset({"year", "quarter", "month", "day", "hour", "minute", "second", "isoweek"})
 """Parts of a date that all dialects cut at the same places; other weeks begin on different days."""
 _SPANS = frozenset({"week", "day", "hour", "minute", "second"})
 _WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
+_SHIFT = lazy_pattern(r"(?i)\s*\+?(-?\d+)\s+(day|hour|minute|second)s?\s*")
+_STEP = lazy_pattern(r"(?i)\s*(-?\d+)\s+(year|quarter|month|week|day|hour|minute|second)s?\s*")
+_DAY = lazy_pattern(r"\d{4}-\d\d-\d\d")
 _NAMED = frozenset({"PART", "DAY", "WEEK", "WEEKS"})
 """The words of a spelling that stand for a part of a date."""
 _MONTHS = """(date_diff('month', a, b) - CASE
@@ -166,6 +172,8 @@ def _standardize_node(node: exp.Expr, dialect: str) -> exp.Expr | None:
     """Return a node as dpsql reads it; None if it stays as it is."""
     if isinstance(node, exp.Anonymous):
         return _standardize_call(node, dialect)
+    if isinstance(node, exp.National):  # N'a' of T-SQL and Oracle
+        return exp.Literal.string(node.name)
     if isinstance(node, exp.Window) and isinstance(node.this, exp.Filter):
         return filter_window(node)
     if isinstance(node, exp.Extract) and node.name.upper() == "DATE":
@@ -183,8 +191,10 @@ def _standardize_node(node: exp.Expr, dialect: str) -> exp.Expr | None:
         node.set("this", exp.Select(expressions=[exp.Star()], from_=exp.From(this=table), joins=joins))
     if isinstance(node, exp.In):
         return compare_rows(node)
+    if isinstance(node, exp.Table) and isinstance(node.this, exp.Anonymous):
+        return unnest_series(node)
     if isinstance(node, exp.Select):
-        select_series(node)
+        select_series(node, rows=dialect == "postgres")
         flatten_joins(node)
         move_unnest(node)
         move_subqueries(node)
@@ -240,10 +250,23 @@ def _standardize_call(node: exp.Anonymous, dialect: str) -> exp.Expr | None:
     name, arguments = read_name(node), node.expressions
     if name == "convert" and len(arguments) == 3:
         return _convert_to_text(arguments) or _read_call(name, arguments[:2], dialect)
+    if name == "generate_series" and len(arguments) == 3:
+        for end in [end for end in arguments[:2] if end.is_string and _DAY.fullmatch(end.name)]:
+            end.replace(exp.Cast(this=copy_tree(end), to=exp.DataType.build("DATE")))
+        if arguments[2].is_string and (step := _STEP.fullmatch(arguments[2].name)) is not None:
+            arguments[2].replace(
+                exp.Interval(this=exp.Literal.string(step[1]), unit=exp.Var(this=step[2].upper()))
+            )
     if name in _RENAMED:
         renamed = copy_tree(node)
         renamed.set("this", f"{MARK}{_RENAMED[name]}")
         return renamed
+    if name == "field" and len(arguments) > 1:
+        ways = [
+            exp.If(this=copy_tree(each), true=exp.Literal.number(i))
+            for i, each in enumerate(arguments[1:], 1)
+        ]
+        return exp.Case(this=copy_tree(arguments[0]), ifs=ways, default=exp.Literal.number(0))
     if name in ("date_part", "datepart") and len(arguments) == 2 and _is_difference(arguments[1]):
         part = arguments[0]
         if isinstance(part, exp.Literal) and part.is_string:
@@ -258,8 +281,15 @@ def _standardize_call(node: exp.Anonymous, dialect: str) -> exp.Expr | None:
 
 
 def _read_call(name: str, arguments: list[exp.Expr], dialect: str) -> exp.Expr | None:
-    """Return what a call is read as in a dialect, or in all that have it; None if it stays as it is."""
+    """Return what a call is read as in a dialect, or in all that have it; None if it stays as it is.
+
+    Arguments with a name, such as bounds, are those of the function that it is read as.
+    """
     forms = read_forms().get(name, ())
+    named = [argument for argument in arguments if isinstance(argument, exp.Kwarg)]
+    arguments = (
+        [argument for argument in arguments if not isinstance(argument, exp.Kwarg)] if named else arguments
+    )
     own = [form for form in forms if dialect in form[2]]
     for kinds, read, dialects in (*own, *(form for form in forms if not form[2])):
         bound = _bind_arguments(kinds, arguments, read, quoted=bool(dialects))
@@ -267,6 +297,11 @@ def _read_call(name: str, arguments: list[exp.Expr], dialect: str) -> exp.Expr |
             made = fill_form(read, bound)
             if read in (f"{name}(a)" for name in READINGS) and not dialects:
                 made.meta.pop(READ)
+            call = next((n for n in walk_tree(made) if isinstance(n, exp.Anonymous) and READ in n.meta), None)
+            if named and call is None:
+                return None
+            if call is not None:
+                call.set("expressions", [*call.expressions, *map(copy_tree, named)])
             return made
     return None
 
@@ -314,6 +349,11 @@ def _bind_arguments(
             if not isinstance(argument, exp.Interval) or (kind == "DAYS" and _has_months(argument)):
                 return None
             bound["i"] = argument
+        elif kind == "SHIFT":
+            shift = _SHIFT.fullmatch(argument.name) if literal else None
+            if shift is None or (arguments[0].is_string and arguments[0].name.lower() == "now"):
+                return None
+            bound["i"] = exp.Interval(this=exp.Literal.string(shift[1]), unit=exp.Var(this=shift[2].upper()))
         elif kind == "NUMBER":
             number = argument.unnest().this if isinstance(argument.unnest(), exp.Neg) else argument.unnest()
             if not isinstance(number, exp.Literal) or number.is_string:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import math
 import re
 from collections.abc import Iterator
 from dataclasses import replace
@@ -42,8 +43,17 @@ _FORMS = (
     (r"\bWHEN\s+((?:(?!\b(?:THEN|WHEN|CASE|END)\b)[^,()]|\([^()]*\))+?)\s*,\s*", r"WHEN \1 THEN "),
     (r"\bIF\s+((?:(?!\b(?:IF|SELECT)\b)[^()])+?\bTHEN\b.*?)\s+END\s+IF\b", r"CASE WHEN \1 END"),
     (r"\s\\\s", " / "),
+    (
+        r"\$__timeGroup\w*\(\s*([\w.]+)\s*,\s*'?1d'?\s*\)(.*?)\$__timeFilter\(\s*([\w.]+)\s*\)",
+        r"date_trunc('day', \1)\2\3 >= '2024-01-01'",
+    ),
+    (r"\$__timeFilter\(\s*([\w.]+)\s*\)", r"\1 >= '2024-01-01'"),
+    (r"\[\[(.*?)\]\]", r"\1"),
+    (r"(\bSELECT|,)\s*@\w+\s*=\s*", r"\1 "),
+    (r"\A\s*SEL\s", "SELECT "),
+    (r"\s*\(\s*(?:FORMAT\s+'[^']*'|(?:NOT\s+)?CASESPECIFIC)\s*\)", ""),
+    (r"\s*\(\s*NAMED\s+(\w+)\s*\)", r" AS \1"),
     (r"\{\{\s*(?:ref|source)\s*\((?:[^()]*,)?\s*['\"](\w+)['\"]\s*\)\s*\}\}", r"\1"),
-    (r"(['\"]?)(?:\{\{\s*(\w+)\s*\}\}|%\((\w+)\)s|\$\{(\w+)\}|@(\w+))\1", r"$\2\3\4\5"),
     (rf"(?<!\w){_NAME}\s*%(?=\s*[),])", r"\1 / 100"),
     (r"\bLIKE\s+(%\w[\w ]*%?|\w+%)(?=\s|\)|\Z)", r"LIKE '\1'"),
     (
@@ -123,14 +133,21 @@ _FORMS = (
         r"\1 JOIN \2",
     ),
     (r"\bCOUNT\s*\*", "COUNT(*)"),
+    (r"\bCOUNT\s*\(\s*CASE\s+WHEN\s+((?:(?!\bTHEN\b)[^()])+?)(?:\s+END)?\s*\)", r"COUNT_IF(\1)"),
+    (r"(?<=,)\s*DISTINCT\s*(?:\(\s*([\w.]+)\s*\)|([\w.]+))(?=\s*,|\s+FROM\b)", r" COUNT(DISTINCT \1\2)"),
+    (r"\bWITHIN\s+GROUP\s*\(\s*(?!ORDER\b)", "WITHIN GROUP (ORDER BY "),
+    (r"\(\s*(\w+\s*\([^()]*\)\s+FROM\b)", r"(SELECT \1"),
     (rf"\b{_NAME}\s+MOD\s+([\w.]+)", r"\1 % \2"),
     (rf"\b{_NAME}\s+DIV\s+([\w.]+)", r"\1 // \2"),
     (r"\bDIV\s*\(\s*([\w.]+)\s*,\s*([\w.]+)\s*\)", r"(\1 // \2)"),
     (r"(\w+\([^()]*?)\s+WHERE\s+([^()]*?)\s*\)", r"\1) FILTER (WHERE \2)"),
     (
-        r"(\w+\([^()]*\))\s+WHERE\s+((?:(?!\bAS\b|\bFROM\b|,).)+?)(?=\s+(?:AS|FROM)\b|\s*,)",
-        r"\1 FILTER (WHERE \2)",
+        r"(\w+\([^()]*\))(\s+AS\s+\w+)?\s+(?:WHERE|FILTER(?:\s+WHERE)?)\s+(?!\()((?:(?!\bAS\b|\bFROM\b|,).)+?)(?=\s+(?:AS|FROM)\b|\s*,)",
+        r"\1 FILTER (WHERE \3)\2",
     ),
+    (r"(?<=\))\s+WITH\s+(?:EPSILON|NOISE)\s*=?\s*[\d.]+", ""),
+    (r"\s+(?:SETTINGS\s+\w+\s*=.*|OPTION\s*\([^()]*\)|FORMAT\s+\w+)\s*\Z", ""),
+    (r"\s+(?:DISTRIBUTE|CLUSTER)\s+BY\s+[\w., ]+?\s+SORT\s+BY\b", " ORDER BY"),
     # Tableau's expressions of another level
     (
         r"\{\s*(?:FIXED|INCLUDE|EXCLUDE)\s+([\w\s,\[\]\"]+?)\s*:\s*([^{}]+?)\s*\}",
@@ -150,11 +167,14 @@ _FORMS = (
 )
 """Patterns of what people write, and what stands in their place."""
 _ASKS = {
+    r" COUNT(DISTINCT \1\2)": "how many different ones there are",
     "INTO": "the answer is shown, not kept",
     "KEEP": "of all rows, not of the first ones",
     "MATCH": "the text that is contained, not its words",
+    "__TIMEFILTER": "the times from that day on",
+    "__TIMEGROUP": "the times from that day on",
 }
-"""What is asked after a change, by the first word that is changed."""
+"""What is asked after a change, by the first word that is changed, or by what is written."""
 
 
 def replace_forms(text: str) -> Iterator[tuple[Fix, str]]:
@@ -170,26 +190,31 @@ def replace_forms(text: str) -> Iterator[tuple[Fix, str]]:
             found = [m for m in found if not re.search(rf"(?i)\b{m[1].split()[-1]}\b", text[m.end() :])]
         fixes = [Fix(m.expand(written), *m.span()) for m in found]
         if fixes:
-            word = re.split(r"\W", found[0][0].strip(), maxsplit=1)[0].upper()
-            first = replace(fixes[0], also=tuple(fixes[1:]), asks=_ASKS.get(word, ""))
+            word = next(iter(re.findall(r"\w+", found[0][0])), "").upper()
+            first = replace(fixes[0], also=tuple(fixes[1:]), asks=_ASKS.get(written, _ASKS.get(word, "")))
             typed = fixes[0].text.strip().upper() in found[0][0].upper()
             left = f"leave {found[0][0].strip()} out" if not fixes[0].text.strip() else ""
             yield first, left or ("" if typed else fixes[0].text.strip())
 
 
 _AT_END = lazy_pattern(
-    r"(?is)\s+(?:(?:WITH|USING|PRIVACY|SET|AT|OPTIONS?)\s+)*\(?\s*(epsilon|delta|error)\s*[=:]?\s*([\d.]+(?:e-?\d+)?)\s*\)?\s*;?\s*\Z"
+    r"(?is)\s+(?:(?:WITH|USING|PRIVACY|SET|AT|OPTIONS?|BUDGET|UNIT\s+\w+)\s+)*\(?\s*(epsilon|delta|error)\s*[=:]?\s*([\d.]+(?:e-?\d+)?)\s*\)?\s*;?\s*\Z"
 )
-_CLAUSE = lazy_pattern(r"(?i)\bSELECT\s+WITH\s+((?:\w+\s+){0,2}?\w+)\s*(?=\()")
+_LISTED_AT_END = lazy_pattern(
+    r"(?is)\s+(?:WITH|USING)\s*(?:\w+\s*)?\(((?=\s*\w*(?:epsilon|delta)\b)[^()]*)\)\s*;?\s*\Z"
+)
+_CLAUSE = lazy_pattern(
+    r"(?i)\bSELECT\s+((?:WITH\s+(?:\w+\s+){0,2}?|(?=DIFFERENTIAL|ANONY|DP\b|PRIVA)(?:\w+\s+){0,2}?)\w+)\s*(?=\()"
+)
 """The words of a private clause before its options."""
 
 
 def place_options(text: str, tokens: list[Token]) -> Iterator[tuple[Fix, str]]:
     """Yield changes after which options stand behind the first SELECT as they are written, with hints."""
     for match in _CLAUSE.finditer(text):
-        if " ".join(match[1].upper().split()) != "DIFFERENTIAL_PRIVACY OPTIONS":
+        if " ".join(match[1].upper().split()) != "WITH DIFFERENTIAL_PRIVACY OPTIONS":
             hint = "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (..)"
-            yield Fix("DIFFERENTIAL_PRIVACY OPTIONS ", match.start(1), match.end()), hint
+            yield Fix("WITH DIFFERENTIAL_PRIVACY OPTIONS ", match.start(1), match.end()), hint
     yield from _open_options(text, tokens)
     for n, (token, after) in enumerate(pairwise(tokens)):
         before = tokens[max(n - 1, 0)].text.upper()
@@ -207,6 +232,10 @@ def _open_options(text: str, tokens: list[Token]) -> Iterator[tuple[Fix, str]]:
     if early is not None:
         written = f" WITH DIFFERENTIAL_PRIVACY OPTIONS ({early[1].lower()} = {early[2]})"
         yield Fix(written, *early.span()), f"SELECT{written} .."
+    at_end = _LISTED_AT_END.search(text)
+    if at_end is not None and (first := next((t for t in tokens if t.token_type == TokenType.SELECT), None)):
+        clause = f" WITH DIFFERENTIAL_PRIVACY OPTIONS ({at_end[1].strip()})"
+        yield Fix(clause, first.end + 1, first.end + 1, also=(Fix("", *at_end.span()),)), f"SELECT{clause} .."
     last, select = _AT_END.search(text), next((t for t in tokens if t.token_type == TokenType.SELECT), None)
     if last is not None and select is not None:
         clause = f" WITH DIFFERENTIAL_PRIVACY OPTIONS ({last[1].lower()} = {last[2]})"
@@ -244,12 +273,41 @@ def _move_options(text: str, tokens: list[Token], i: int) -> Iterator[tuple[Fix,
     yield moved, f"SELECT {clause} ..."
 
 
+_PLACEHOLDER = lazy_pattern(
+    r"""(?x)(?P<quote>['"]?)(?:\{\{(?!\s*(?:ref|source)\b)\s*([^{}]*?)\s*\}\}
+    | \{%.*?%\} | %\((\w+)\)s | \$\{(\w+)[^{}]*\}
+    | <\[?Parameters?\]?\.\[?([\w ]+)\]?> | (?<=[=<>('"])\s*(?<!&)&{1,2}(\w+)\.? | (?<=[=<>('"])\s*%s
+    | (?<![\w@.'"])@(\w+)\b(?!\s*=) | (?<=['"])(?::|@)([A-Za-z]\w*)(?=['"]))(?P=quote)"""
+)
+
+
+def find_placeholder(text: str) -> tuple[int, str] | None:
+    """Return where the first placeholder of a template stands that has no value, and its name; None for none.
+
+    >>> find_placeholder("SELECT a FROM t WHERE b = '{{ the b }}'"), find_placeholder("SELECT a % s FROM t")
+    ((26, 'the_b'), None)
+    >>> find_placeholder("WHERE b = %s"), find_placeholder("WHERE b LIKE 'a%s' AND c = 'x@y'")
+    ((10, 'value'), None)
+    """
+    for found in _PLACEHOLDER.finditer(text):
+        inside = text.count("'", 0, found.start()) % 2
+        if not inside and found[0].count("'") != 1:
+            start = found.end() - len(found[0].lstrip())
+            said = next(filter(None, found.groups()[1:]), "value")
+            quoted = re.search(r"['\"](\w+)['\"]", said)  # {{ var('start') }}
+            return start, re.sub(r"\W+", "_", said if quoted is None else quoted[1])
+    return None
+
+
 def compute_number(text: str) -> str | None:
     """Return the number of a fraction or a power of 10; None for other texts.
 
     >>> compute_number("1/1000000"), compute_number("10^-6"), compute_number("x")
     ('1e-6', '1e-6', None)
     """
+    logarithm = re.fullmatch(r"(?i)ln\s*\(\s*([1-9][\d.]*)\s*\)", text)
+    if logarithm is not None:
+        return f"{math.floor(math.log(float(logarithm[1])) * 1e4) / 1e4:g}"  # no more than that
     divided = re.fullmatch(r"([\d.]+)\s*/\s*([\d.]+)", text)
     power = re.fullmatch(r"(?:([\d.]+)\s*\*\s*)?10\s*(?:\^|\*\*|(?=-))\s*\(?(-?\d{1,3})\)?", text)
     if divided is not None and float(divided[2]):

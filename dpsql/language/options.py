@@ -11,7 +11,7 @@ from fractions import Fraction
 
 from sqlglot.tokenizer_core import Token, TokenType
 
-from dpsql.errors import Fix
+from dpsql.errors import Fix, QuerySyntaxError
 from dpsql.kernel.loss import exact
 from dpsql.language.statement import CUTS, Options, StatementText
 
@@ -77,6 +77,8 @@ _NAMES = {"kappa": "max_groups_contributed"}
 """Other dialects' names of options."""
 _ALSO = {
     **dict.fromkeys(("eps", "budget", "privacy_budget", "epsilon_budget", "privacy_loss"), "epsilon"),
+    "total_epsilon": "epsilon",
+    "total_delta": "delta",
     **dict.fromkeys(
         ("l0", "l0_sensitivity", "max_partitions_contributed", "max_partitions", "contribution_limit"),
         "max_groups_contributed",
@@ -106,9 +108,11 @@ def parse_options(source: StatementText, tokens: Sequence[Token]) -> Options:
         head = part[0]
         name = _NAMES.get(head.text.lower(), head.text.lower())
         if name not in _READERS:
-            close = [_ALSO[name]] if name in _ALSO else difflib.get_close_matches(name, _READERS, 1)
+            close = [_ALSO[name]] if name in _ALSO else difflib.get_close_matches(name, _READERS, 1, 0.76)
             hint = f"did you mean {close[0]}?" if close else "the options are " + ", ".join(_READERS)
-            fix = Fix(close[0], head.start, head.end + 1) if close else None
+            fix = Fix(close[0], head.start, head.end + 1) if close else _leave_out(source, tokens, name)
+            if fix is not None and not close:
+                fix = replace(fix, asks=f"it without {source.text[head.start : part[-1].end + 1]}")
             if len(part) == 1 and head.token_type == TokenType.NUMBER:
                 hint, fix = "epsilon = ..", Fix("epsilon = ", head.start, head.start, guess="epsilon")
             raise source.syntax(f"there is no option {head.text}", head.start, hint, fix)
@@ -123,7 +127,14 @@ def parse_options(source: StatementText, tokens: Sequence[Token]) -> Options:
         value = part[2:]
         if name == "privacy_unit_column" and len(value) > 2 and value[-2].token_type == TokenType.DOT:
             value = value[-1:]  # only its last name is compared with the policy's
-        values[name] = read_value(source, name, value)
+        try:
+            values[name] = read_value(source, name, value)
+        except QuerySyntaxError as error:
+            first, left = error.obstacles[0], _leave_out(source, tokens, name)
+            if first.fix is None and left is not None:
+                said = f"it without {source.text[head.start : part[-1].end + 1]}"
+                error.obstacles = (replace(first, fix=replace(left, asks=said)),)
+            raise
         at[name] = head.start
     if {"max_rows_contributed", "max_groups_contributed"} <= {*values}:
         raise source.refuse(
@@ -144,13 +155,13 @@ def parse_options(source: StatementText, tokens: Sequence[Token]) -> Options:
 
 
 def _leave_out(source: StatementText, tokens: Sequence[Token], name: str, guess: str = "") -> Fix | None:
-    """Return the change that leaves one option out of several."""
+    """Return the change that leaves an option out, with the comma beside it."""
     parts = split_options(source, tokens)
     i = next((i for i, part in enumerate(parts) if part[0].text.lower() == name), None)
-    if i is None or len(parts) < 2:
+    if i is None:
         return None
     start = parts[i][0].start if i == 0 else parts[i - 1][-1].end + 1
-    return Fix("", start, parts[1][0].start if i == 0 else parts[i][-1].end + 1, guess=guess)
+    return Fix("", start, parts[1][0].start if i == 0 and parts[1:] else parts[i][-1].end + 1, guess=guess)
 
 
 def _check_combining(source: StatementText, values: Mapping[str, object], at: Mapping[str, int]) -> None:
@@ -226,11 +237,12 @@ def read_value(source: StatementText, name: str, tokens: Sequence[Token]) -> obj
     except ValueError as error:
         from dpsql.language.mistaken_forms import correct_value  # noqa: PLC0415  most are right
 
-        fix = correct_value(name, tokens[0], str(error))
+        positive = Fix(tokens[0].text, tokens[0].start, tokens[0].end + 1) if sign else None
+        fix = positive or correct_value(name, tokens[0], str(error))
         fix = fix if fix is None else replace(fix, start=start)
         comma = re.compile(r"(\d+),(\d+)(?=\s*[,)])").match(source.text, start)
         fix = fix if comma is None else Fix(f"{comma[1]}.{comma[2]}", *comma.span())
-        hint = None if fix is None else fix.text
+        hint = None if fix is None else f"{name} = {fix.text}" if sign else fix.text
         raise source.syntax(f"option {name}: {error}", start, hint, fix) from None
 
 

@@ -31,6 +31,9 @@ _OPTIONS = lazy_pattern(r"(?i)\s*\bWITH\s+DIFFERENTIAL_PRIVACY\b(?:\s+OPTIONS\s*
 _TEXT = lazy_pattern(r"'([^']*)'")
 _FORMAT = lazy_pattern(r"(?i)[^%]*%.*|(?:[ymdhsqtiaw]|mon|month|day|mi|ss|am|pm|fm|fx|hh24|[-/.: ,0-9])+")
 """How a format of a date looks, and a part of one."""
+_KEPT = lazy_pattern(r"(?i)\bDESC\b|(?<=\bLIMIT )\d+|\bHAVING\b|\bQUALIFY\b")
+"""What each reading of a statement must have as well."""
+_CALLED = lazy_pattern(r"\([^()]*\)|'[^']*'")
 _SELECT = lazy_pattern(r"(?i)\bSELECT\b")
 _ONE = Lock()
 """The level of sqlglot's log is that of the process, so one reading at a time changes it."""
@@ -47,8 +50,9 @@ def read_as_others(text: str) -> Iterator[tuple[str, str]]:
     own, found = _write(bare, "duckdb"), dict[str, list[str]]()
     for dialect, name in _DIALECTS.items():
         written = _write(bare, dialect)
-        if written is not None and written != own and _keeps(bare, written):
-            found.setdefault(written, []).append(name)
+        piped = "|>" in bare  # of BigQuery, which sqlglot reads in each dialect
+        if written is not None and (written != own or piped) and _keeps(bare, written):
+            found.setdefault(written, []).append("BigQuery" if piped else name)
     for written, names in sorted(found.items(), key=lambda each: -len(each[1])):
         if clause is not None:
             yield _SELECT.sub(f"SELECT {clause[0].strip()}", written, count=1), names[0]
@@ -62,6 +66,9 @@ def _keeps(text: str, written: str) -> bool:
     A dialect that reads `%Y` as letters means another format.
     """
     if "%%" in written and "%%" not in text:
+        return False
+    lost = [w for w in _KEPT.findall(_CALLED.sub("", text)) if w.upper() not in written.upper()]
+    if lost:  # an order, say, that the dialect does not have
         return False
     texts = [match[1] for match in _TEXT.finditer(text) if not _FORMAT.fullmatch(match[1])]
     return all(each in written for each in texts)
@@ -77,6 +84,10 @@ def _write(text: str, dialect: str) -> str | None:
             trees = sqlglot.parse(text, read=dialect)
             if len(trees) != 1 or not isinstance(trees[0], exp.Query):
                 return None
+            for cast in [*trees[0].find_all(exp.Cast)]:  # to a text: without the quotes of JSON
+                if isinstance(cast.this, exp.JSONExtract) and cast.to.this in exp.DataType.TEXT_TYPES:
+                    path = cast.this
+                    cast.replace(exp.JSONExtractScalar(this=path.this, expression=path.expression))
             return str(trees[0].sql("duckdb", comments=False, unsupported_level=ErrorLevel.RAISE))
         except (SqlglotError, ValueError, TypeError, AttributeError, LookupError, RecursionError):
             return None

@@ -45,9 +45,7 @@ _NEXT = lazy_pattern(r"(?i)\s+(?:and|or|group|order|having|limit)\b|\s*[;)]|\s*\
 
 
 def repairs(text: str, error: QuerySyntaxError) -> Iterator[tuple[str, Fix]]:
-    """Yield hints and fixes of a syntax error after which the statement parses, the likeliest first.
-
-    Where there are none, one after which it parses further.
+    """Yield hints and fixes of a syntax error after which the statement parses, or else further.
 
     >>> next(repairs("SELECT a FORM t", QuerySyntaxError("no", line=1, col=15)))[0]
     'did you mean FROM?'
@@ -64,8 +62,9 @@ def repairs(text: str, error: QuerySyntaxError) -> Iterator[tuple[str, Fix]]:
         found = chain(found, _change_tokens(outline.tokens, at))
     furthest, best, parsed = len(text) - at, None, False
     stop = at + max(len(re.compile(r"\w*").match(text, at)[0]), 1)  # type: ignore[index]  # it matches anything
+    unread = error.message.startswith(("syntax error: ", "no parameter "))
     for fix, hint in found:
-        if fix.asks and (best is not None or not error.message.startswith("syntax error: ")):
+        if fix.asks and (best is not None or not unread):
             continue  # nothing is left out where another change reads further
         changed = text
         for one in sorted((fix, *fix.also), key=lambda f: f.start, reverse=True):
@@ -75,7 +74,8 @@ def repairs(text: str, error: QuerySyntaxError) -> Iterator[tuple[str, Fix]]:
         except QueryRefused:
             pass
         except QuerySyntaxError as later:  # perhaps of a further mistake, behind this one
-            behind = _find_place(changed, later) >= fix.start + len(fix.text)
+            own = len(fix.text) * ("OPTIONS" not in fix.text)  # they may have mistakes of their own
+            behind = _find_place(changed, later) >= fix.start + own
             if later.obstacles[0].fix is not None and behind:
                 yield hint or _show_change(changed, fix), fix
                 parsed = True
@@ -185,7 +185,7 @@ def _find_repairs(text: str, tokens: list[Token], at: int) -> Iterator[_Repair]:
         glued = (
             first > 0 and tokens[first - 1].end + 1 == tokens[first].start and tokens[first].text.isalpha()
         )
-        if first < 0 or glued:  # letters behind a number
+        if first < 0 or glued or tokens[first].text.upper().rstrip("S") in _SPANS:  # letters behind a number
             continue
         dropped = tokens[first : last + 1]
         left = text[dropped[0].start : dropped[-1].end + 1]
@@ -320,14 +320,14 @@ def _complete_words(text: str, tokens: list[Token], i: int) -> Iterator[_Repair]
         written = f"INTERVAL {tokens[i - 1].text} {words[i]}"
         yield Fix(written, tokens[i - 1].start, here.end + 1), written
     for n, word in enumerate(words[: i + 1]):
-        if word == "CASE" and words[n + 2 : n + 3] == ["WHEN"] and words[n + 3] in _COMPARISONS:
-            value, end = tokens[n + 1], words.index("END", n) if "END" in words[n:] else len(words) - 1
-            whens = [m for m in range(n, end) if words[m] == "WHEN" and words[m + 1] in _COMPARISONS]
-            moved = [
-                _make_insertion(f" {text[value.start : value.end + 1]}", tokens[m].end + 1) for m in whens
-            ]
-            fix = Fix("", tokens[n].end + 1, value.end + 1, also=tuple(moved))
-            yield fix, f"CASE WHEN {value.text} {words[n + 3]} .."
+        end = words.index("END", n) if "END" in words[n:] else len(words) - 1
+        whens = [m for m in range(n, end) if word == "CASE" and words[m] == "WHEN"]
+        signs = (*_COMPARISONS, "IN", "NOT", "IS", "LIKE", "BETWEEN")
+        if whens and whens[0] > n + 1 and all(words[m + 1] in signs for m in whens):
+            value = text[tokens[n + 1].start : tokens[whens[0] - 1].end + 1]
+            moved = [_make_insertion(f" {value}", tokens[m].end + 1) for m in whens]
+            fix = Fix("", tokens[n].end + 1, tokens[whens[0] - 1].end + 1, also=tuple(moved))
+            yield fix, f"CASE WHEN {value} {words[whens[0] + 1]} .."
     named = re.search(r"\[([A-Za-z_][\w ]*)\]", text[max(here.start - 1, 0) :])
     if named is not None and words[i] == "[":
         every = [*re.finditer(r"\[([A-Za-z_][\w ]*)\]", text)]
@@ -377,11 +377,6 @@ def _complete_comparisons(text: str, tokens: list[Token], i: int) -> Iterator[_R
     ):
         end = tokens[i + 1].end + 1
         yield Fix(f"(DISTINCT {tokens[i + 1].text})", tokens[i - 1].end + 1, end), ""
-    for n, token in enumerate(tokens):
-        if words[max(n - 1, 0) : n + 1] == ["FILTER", "WHERE"]:
-            behind = next((m for m in range(n + 1, len(tokens)) if words[m] in ("AS", ",", "FROM")), n)
-            closed = _make_insertion(")", tokens[behind - 1].end + 1)
-            yield Fix("(", token.start, token.start, also=(closed,)), "FILTER (WHERE ..)"
 
 
 def _drop_dangling(text: str, tokens: list[Token], i: int) -> Iterator[_Repair]:

@@ -15,6 +15,8 @@ stays a plain call with its arguments as typed, instead of one of several hundre
 
 TITLE = "title"
 """Under this key the metadata of a node have its text."""
+LARGEST = "largest"
+"""Under this one, those of a sum by ranges of its values: the place of the key, its values for the last."""
 
 _CALL = lazy_pattern(r"(?i)(?:(?:CAST\s*)?\(\s*)*(\w+)\s*\(")
 _Node = TypeVar("_Node", bound=exp.Expr)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 
 from sqlglot.dialects import Dialect
@@ -283,7 +283,7 @@ def mark_functions(tokens: Sequence[Token]) -> list[Token]:
 def quote_aliases(tokens: Sequence[Token]) -> list[Token]:
     """Put quotes around words that call a function without parentheses, where a column is named so.
 
-    The engine takes such a word as the column.
+    The engine takes such a word as the column. A text behind a call is a name, as MySQL and SQLite have it.
 
     >>> source = StatementText("SELECT current_date, current_date() FROM (SELECT a AS current_date FROM t)")
     >>> [t.token_type.name for t in quote_aliases(tokenize(source)) if t.text == "current_date"]
@@ -294,42 +294,46 @@ def quote_aliases(tokens: Sequence[Token]) -> list[Token]:
         for before, token in pairwise(tokens)
         if token.token_type in _BARE_CALLS and before.token_type in _BEFORE_ALIAS
     }
-    if not named:
+    texts = set(_find_named_items(tokens)) if has_kinds(tokens, TokenType.STRING) else set()
+    if not named and not texts:
         return list(tokens)
     return [
         Token(TokenType.IDENTIFIER, token.text, token.line, token.col, token.start, token.end)
-        if token.token_type in _BARE_CALLS
-        and token.text.upper() in named
-        and (after is None or after.token_type != TokenType.L_PAREN)
+        if i in texts
+        or (
+            token.token_type in _BARE_CALLS
+            and token.text.upper() in named
+            and (after is None or after.token_type != TokenType.L_PAREN)
+        )
         else token
-        for token, after in zip(tokens, [*tokens, None][1:], strict=True)
+        for i, (token, after) in enumerate(zip(tokens, [*tokens, None][1:], strict=True))
     ]
 
 
-_BARE_CALLS = frozenset(
-    {
-        TokenType.CURRENT_DATE,
-        TokenType.CURRENT_DATETIME,
-        TokenType.CURRENT_TIME,
-        TokenType.CURRENT_TIMESTAMP,
-        TokenType.CURRENT_USER,
-        TokenType.CURRENT_ROLE,
-        TokenType.CURRENT_CATALOG,
-        TokenType.SESSION_USER,
-        TokenType.LOCALTIME,
-        TokenType.LOCALTIMESTAMP,
-    }
-)
+def _find_named_items(tokens: Sequence[Token]) -> Iterator[int]:
+    """Yield the places of texts between a call, or END, and a comma or FROM, unless the call is a type."""
+    opened, called = list[int](), ""
+    for i, token in enumerate(tokens[:-1]):
+        ends = tokens[i + 1].token_type in (TokenType.COMMA, TokenType.FROM)
+        if token.token_type == TokenType.L_PAREN:
+            opened.append(i)
+        elif token.token_type == TokenType.R_PAREN and opened:
+            called = tokens[max(opened.pop() - 1, 0)].text.upper()
+        elif token.token_type == TokenType.STRING and ends and i:
+            before = tokens[i - 1]
+            if before.token_type == TokenType.END or (before.text == ")" and called not in _SIZED):
+                yield i
+
+
+_SIZED = frozenset({"DECIMAL", "DEC", "NUMERIC", "VARCHAR", "CHAR", "BPCHAR", "TEXT", "STRING", "TIMESTAMP"})
+"""Types that may have a size behind them."""
+
+
+_CURRENT = ("DATE", "DATETIME", "TIME", "TIMESTAMP", "USER", "ROLE", "CATALOG")
+_BARE_CALLS = frozenset(TokenType[f"CURRENT_{word}"] for word in _CURRENT)
+_BARE_CALLS |= {TokenType.SESSION_USER, TokenType.LOCALTIME, TokenType.LOCALTIMESTAMP}
 _BEFORE_ALIAS = frozenset(
-    {
-        TokenType.ALIAS,
-        TokenType.R_PAREN,
-        TokenType.VAR,
-        TokenType.IDENTIFIER,
-        TokenType.NUMBER,
-        TokenType.STRING,
-        TokenType.END,
-    }
+    TokenType[name] for name in ("ALIAS", "R_PAREN", "VAR", "IDENTIFIER", "NUMBER", "STRING", "END")
 )
 
 

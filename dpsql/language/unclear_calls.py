@@ -75,6 +75,8 @@ def explain_unclear(node: exp.Expr) -> Unclear | None:
             return Unclear(what, hint, found is not None)
         if FORMATS.keys() & set(kinds):
             value = next(a for kind, a in zip(kinds, arguments, strict=True) if kind not in FORMATS)
+            if value.is_string and not arguments[0].is_string and value is arguments[-1]:
+                value = arguments[0]  # another dialect has the format behind it
             capitals = FORMATS["TO_CHAR_UPPER"](arguments[-1].name) if name == "to_char" else None
             if capitals is not None:
                 what = "TO_CHAR writes this name in capitals in PostgreSQL, and as Jan in Snowflake"
@@ -153,7 +155,7 @@ def _write_format(name: str, node: exp.Expr, value: str) -> Unclear | None:
             "a number for a text",
         )
     digits = re.fullmatch(
-        r"(?:[NnFf](\d?)|[\d,G]*9(?:[.D](9+))?|0+(?:\.(0+))?)", text if node.is_string else f"N{text}"
+        r"(?:[NnFfCc](\d?)|[\d,G]*9(?:[.D](9+))?|0+(?:\.(0+))?)", text if node.is_string else f"N{text}"
     )
     if digits is not None and name in ("format", "to_char"):
         places = digits[1] or len(digits[2] or digits[3] or "")

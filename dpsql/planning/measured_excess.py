@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpsql.analysis import Plan
-from dpsql.analysis.cut_contributions import MANY_GROUPS, Excess, bound_worth, times_of_excess
+from dpsql.analysis.cut_contributions import BEYOND, MANY_GROUPS, Excess, bound_worth, times_of_excess
 from dpsql.errors import InternalError
 from dpsql.estimates import Combined, Formula
 from dpsql.estimates.noise_laws import Linear
@@ -50,6 +50,8 @@ from dpsql.planning.method import KeepsQuote, Method, NoisyResult, Quote
 from dpsql.planning.noise_shares import Values, gaussian_cost
 from dpsql.planning.shown_groups import divide_released
 
+_LEAST_WHOLE = 1e-9
+"""The least part of all that groups are taken to have."""
 _PARTS, _MOST_PARTS = 16, 4
 """Into how many parts epsilon is divided after the searches, and the most of them that excesses have."""
 
@@ -104,7 +106,7 @@ class ExcessApart(KeepsQuote):
             cuts.append(MeasuredCut.of(own, float(measured.value[0]), half_width(noise, level)))
         for cut in cuts:
             if cut.known:
-                result = self._widen(result, cut)
+                result = self._widen(result, cut, self._find_largest(run, result, cut))
         added = [cut for cut in cuts if self._is_added(cut)]
         said, beyond = describe_left_out(self.plan, cuts, added), estimates_of(self.plan, cuts)
         return replace(
@@ -116,14 +118,23 @@ class ExcessApart(KeepsQuote):
             units_above=units_above(cuts),
         )
 
-    def _widen(self, result: NoisyResult, cut: MeasuredCut) -> NoisyResult:
+    def _find_largest(self, run: Run, result: NoisyResult, cut: MeasuredCut) -> NDArray[np.bool_] | None:
+        """Return which groups have the largest values, where groups are ranges of what is cut."""
+        arguments = (self.plan.counts[place].argument for place in cut.excess.places)
+        found = next((each.largest_in for each in arguments if each and each.largest_in), None)
+        if found is None:
+            return None
+        key, values = found
+        return np.array([each in values for each in run.keys(result.rows, [key])[0].to_pylist()], dtype=bool)
+
+    def _widen(self, result: NoisyResult, cut: MeasuredCut, largest: NDArray[np.bool_] | None) -> NoisyResult:
         """Return the result with what is cut in the intervals of the numbers that the bound is for."""
         plan = self.plan
 
         def number(place: int, found: Combined) -> Combined:
             step = float(plan.counts[place].step)
             ends, whole = bound_worth(plan.counts[place]), step * result.sums.get(plan.equal[place], 0.0)
-            return self._number(found.scale(step), cut, *ends, whole).scale(1 / step)
+            return self._number(found.scale(step), cut, *ends, whole, largest).scale(1 / step)
 
         def of_formula(uses: tuple[int, ...], formula: Formula, found: Combined) -> Combined:
             return widen_formula(
@@ -147,11 +158,18 @@ class ExcessApart(KeepsQuote):
         return self.plan.groups >= MANY_GROUPS and isinstance(self.plan.selection, AllGroups)
 
     def _number(
-        self, found: Combined, cut: MeasuredCut, least: Fraction, most: Fraction, whole: float = 0.0
+        self,
+        found: Combined,
+        cut: MeasuredCut,
+        least: Fraction,
+        most: Fraction,
+        whole: float = 0.0,
+        largest: NDArray[np.bool_] | None = None,
     ) -> Combined:
         """Return a number, or the numbers of groups, with intervals that include what a bound cuts.
 
-        `whole` is what all groups have, where some are not among these and it is known.
+        `whole` is what all groups have, where some are not among these and it is known. Those of the
+        largest values have all of it among them, by their shares, as a number without groups has.
         """
         plan, high = self.plan, cut.most * float(most)
         if not plan.key_types or least < 0 or plan.options.cut == "WHOLE":
@@ -161,9 +179,14 @@ class ExcessApart(KeepsQuote):
         if whole <= 0:
             return move_ends(found, 0.0, high)
         back = cut.estimate if self._is_given_back and most == 1 else 0.0
+        of, times = np.full(len(there), whole), np.full(len(there), 2 * high)
+        if largest is not None:
+            own = np.flatnonzero(largest)
+            of[own] = max(float(there[own].sum()), _LEAST_WHOLE * whole)
+            times[own] = (cut.most - cut.beyond + BEYOND * max(cut.estimate, 0.0)) * float(most)
 
         def above(end: NDArray[np.float64]) -> NDArray[np.float64]:
-            return end + 2 * high * np.clip(end / whole, 0, 1)
+            return np.asarray(end + times * np.clip(end / of, 0, 1))
 
         ends = found.together and (found.together[0], above(found.together[1]))
         return replace(

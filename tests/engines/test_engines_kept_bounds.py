@@ -21,6 +21,7 @@ from dpsql.release import tables_read
 from dpsql.session import Session
 from tests.narrow import present, private
 from tests.support.exact import every_number, exact_of, scores_of
+from tests.support.world import write_world
 
 MEASURES = (
     *("encounters", "encounters.minutes", "orders", "results", "results.value"),
@@ -32,10 +33,7 @@ MEASURES = (
 @pytest.fixture(scope="module")
 def plain(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Database]:
     folder = tmp_path_factory.mktemp("duckdb")
-    with duckdb.connect() as connection:
-        for name, sql in DATA.items():
-            connection.execute(f"COPY ({sql}) TO '{folder / name}.parquet'")
-    (folder / "dpsql.toml").write_text(POLICY, encoding="utf-8")
+    write_world(folder, POLICY, **DATA)
     with closing(Database(load(folder / "dpsql.toml"))) as opened:
         yield opened
 

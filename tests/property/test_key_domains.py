@@ -22,6 +22,7 @@ from dpsql.errors import QueryRefused
 from dpsql.policy import load
 from dpsql.session import Session
 from tests.narrow import private
+from tests.support.world import write_world
 
 WORDS = ("a", "B", "é", "É", "ß", " a ", "", "10", "x_y", "İ", "ǆ")
 PARTS = ("year", "month", "day", "week", "quarter", "hour", "minute", "second")
@@ -241,12 +242,10 @@ def campaign(seed: int, folder: Path, keys: int) -> None:
 
 
 def test_a_time_of_day_may_be_the_24th_hour(tmp_path: Path) -> None:
-    with duckdb.connect() as connection:
-        connection.execute(
-            f"COPY (SELECT i AS u, TIME '24:00:00' AS t FROM range(9) AS r(i)) TO '{tmp_path}/e.parquet'"
-        )
-    (tmp_path / "dpsql.toml").write_text(
-        "[budget]\nepsilon = 1\n[tables.e]\nsource = 'e.parquet'\nunit = 'ROW'\n"
+    write_world(
+        tmp_path,
+        "[budget]\nepsilon = 1\n[tables.e]\nsource = 'e.parquet'\nunit = 'ROW'\n",
+        e="SELECT i AS u, TIME '24:00:00' AS t FROM range(9) AS r(i)",
     )
     policy = load(tmp_path / "dpsql.toml")
     plain = duckdb.connect()
@@ -255,15 +254,12 @@ def test_a_time_of_day_may_be_the_24th_hour(tmp_path: Path) -> None:
 
 
 def test_the_last_day_counts_until_midnight_and_no_longer(tmp_path: Path) -> None:
-    with duckdb.connect() as connection:
-        connection.execute(
-            "COPY (SELECT unnest([TIMESTAMP '2024-01-01', TIMESTAMP '2024-01-31 23:59:59.999999', "
-            "TIMESTAMP '2024-02-01', TIMESTAMP '2023-12-31 23:59:59.999999', NULL]) AS ts) "
-            f"TO '{tmp_path}/e.parquet'"
-        )
-    (tmp_path / "dpsql.toml").write_text(
+    write_world(
+        tmp_path,
         "[budget]\nepsilon = 1\n[tables.e]\nsource = 'e.parquet'\nunit = 'ROW'\n"
-        "[tables.e.domain]\nts = { from = 2024-01-01, to = 2024-01-31 }\n"
+        "[tables.e.domain]\nts = { from = 2024-01-01, to = 2024-01-31 }\n",
+        e="SELECT unnest([TIMESTAMP '2024-01-01', TIMESTAMP '2024-01-31 23:59:59.999999', "
+        "TIMESTAMP '2024-02-01', TIMESTAMP '2023-12-31 23:59:59.999999', NULL]) AS ts",
     )
     policy = load(tmp_path / "dpsql.toml")
     assert Inspector(policy).count_outside("e", "ts") == (2, 2, 1)
@@ -306,11 +302,11 @@ def test_a_key_that_sees_too_much_of_time_is_refused_with_one_that_does_not(tmp_
 def test_a_domain_of_another_type_is_refused_where_the_source_says_the_type(
     kind: str, domain: str, words: str, tmp_path: Path
 ) -> None:
-    with duckdb.connect() as connection:
-        connection.execute(f"COPY (SELECT 1 AS u, CAST(NULL AS {kind}) AS x) TO '{tmp_path}/e.parquet'")
-    (tmp_path / "dpsql.toml").write_text(
+    write_world(
+        tmp_path,
         "[budget]\nepsilon = 1\n[tables.e]\nsource = 'e.parquet'\nunit = 'u'\n"
-        f"[tables.e.domain]\nx = {domain}\n"
+        f"[tables.e.domain]\nx = {domain}\n",
+        e=f"SELECT 1 AS u, CAST(NULL AS {kind}) AS x",
     )
     with pytest.raises(Exception, match=re.escape(words)):
         Inspector(load(tmp_path / "dpsql.toml"))

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
@@ -18,6 +17,7 @@ from dpsql.serve.users import User
 from tests.serve.browser import Browser, browsing, missing
 from tests.serve.process import DPSQL, PASSWORDS, Running, running
 from tests.served import let_in
+from tests.support.world import write_world
 
 pytestmark = [pytest.mark.browser, pytest.mark.skipif(missing() is not None, reason=missing() or "")]
 
@@ -60,8 +60,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     folder = tmp_path_factory.mktemp("served")
     pages = ["start"] * 50 + ["search"] * 30 + ["basket"] * 12 + ["help"] * 5 + [HOSTILE] * 3
     rows = {"user_id": [i // 7 for i in range(2000)], "page": [pages[i % 100] for i in range(2000)]}
-    pq.write_table(pa.table(rows), folder / "visits.parquet")
-    (folder / "dpsql.toml").write_text(POLICY)
+    write_world(folder, POLICY, visits=rows)
     let_in(folder, PASSWORDS["alice"], User("alice", "alice"))
     command = [*DPSQL, "-p", str(folder / "dpsql.toml"), "serve"]
     with running([*command, "--http", "127.0.0.1:0", "--owner-page", "127.0.0.1:0"]) as process:

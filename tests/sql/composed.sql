@@ -229,3 +229,23 @@ WITH m AS (SELECT strftime(day, '%Y-%m-01') AS ym, COUNT(DISTINCT user_id) AS n 
 -- releases: 1
 -- expect: SELECT country, COUNT(DISTINCT user_id) / 4::FLOAT AS quarter FROM visits GROUP BY country ORDER BY country
 SELECT country, COUNT(DISTINCT user_id) / CONVERT(FLOAT, 4) AS quarter FROM visits GROUP BY country ORDER BY country
+
+-- C7250 released numbers of each month of a series in PostgreSQL's select list
+-- releases: 1
+-- expect: SELECT s.month, COALESCE(v.n, 0) AS n FROM (SELECT unnest(generate_series(DATE '2024-01-01', DATE '2024-05-01', INTERVAL 1 MONTH))::DATE AS month) s LEFT JOIN (SELECT date_trunc('month', day) AS m, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY m) v ON v.m = s.month ORDER BY s.month
+SELECT s.month, COALESCE(v.n, 0) AS n FROM (SELECT generate_series(DATE '2024-01-01', DATE '2024-05-01', INTERVAL 1 MONTH)::DATE AS month) s LEFT JOIN (SELECT date_trunc('month', day) AS m, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY m) v ON v.m = s.month ORDER BY s.month
+
+-- C7251 the same with BigQuery's array of days
+-- releases: 1
+-- expect: SELECT s.month, COALESCE(v.n, 0) AS n FROM (SELECT unnest(generate_series(DATE '2024-01-01', DATE '2024-05-01', INTERVAL 1 MONTH))::DATE AS month) s LEFT JOIN (SELECT date_trunc('month', day) AS m, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY m) v ON v.m = s.month ORDER BY s.month
+SELECT month, COALESCE(v.n, 0) AS n FROM UNNEST(GENERATE_DATE_ARRAY('2024-01-01', '2024-05-01', INTERVAL 1 MONTH)) AS month LEFT JOIN (SELECT date_trunc('month', day) AS m, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY m) v ON v.m = month ORDER BY month
+
+-- C7252 all days between a released end and a day
+-- releases: 1/2 1/2
+-- expect: WITH ends AS (SELECT date_trunc('month', MIN(day)) AS lo, DATE '2024-02-10' AS hi FROM visits), days AS (SELECT unnest(generate_series(lo, hi, INTERVAL 1 DAY))::DATE AS d FROM ends), daily AS (SELECT day, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY day) SELECT d, COALESCE(n, 0) AS n FROM days LEFT JOIN daily ON daily.day = days.d ORDER BY d
+WITH ends AS (SELECT date_trunc('month', MIN(day)) AS lo, DATE '2024-02-10' AS hi FROM visits), days AS (SELECT generate_series(lo, hi, INTERVAL 1 DAY)::DATE AS d FROM ends), daily AS (SELECT day, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY day) SELECT d, COALESCE(n, 0) AS n FROM days LEFT JOIN daily ON daily.day = days.d ORDER BY d
+
+-- C7253 a series in FROM whose ends are released
+-- releases: 1/3 1/3 1/3
+-- expect: SELECT m, COALESCE(n, 0) AS n FROM UNNEST(generate_series((SELECT MIN(day) FROM visits), (SELECT MAX(day) FROM visits), INTERVAL 1 MONTH)) AS s(m) LEFT JOIN (SELECT date_trunc('month', day) AS k, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY k) v ON v.k = date_trunc('month', s.m) ORDER BY m
+SELECT m, COALESCE(n, 0) AS n FROM generate_series((SELECT MIN(day) FROM visits), (SELECT MAX(day) FROM visits), INTERVAL 1 MONTH) AS s(m) LEFT JOIN (SELECT date_trunc('month', day) AS k, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY k) v ON v.k = date_trunc('month', s.m) ORDER BY m

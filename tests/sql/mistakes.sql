@@ -1517,7 +1517,7 @@ SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (0.5) COUNT(*) FROM visits
 SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 1, delta = 2) clinic, COUNT(*) FROM visits GROUP BY clinic
 
 -- M378 a negative epsilon
--- meant: SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 0.5) COUNT(*) FROM visits
+-- meant: SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 1) COUNT(*) FROM visits
 SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = -1) COUNT(*) FROM visits
 
 -- M379 a part of the day as a column
@@ -2311,3 +2311,449 @@ SELECT clinic, SUM(cost) AS total, RANK() OVER (total DESC) FROM visits GROUP BY
 -- M576 a key compared with itself in WHERE
 -- meant: SELECT sex, AVG(cost) FROM visits, patients WHERE visits.patient_id = patients.patient_id AND patients.patient_id = visits.patient_id GROUP BY sex
 SELECT sex, AVG(cost) FROM visits, patients WHERE patient_id = patient_id GROUP BY sex
+
+-- M700 a placeholder in quotes
+-- meant: SELECT clinic, COUNT(*) FROM visits WHERE visit_date > $value GROUP BY clinic
+SELECT clinic, COUNT(*) FROM visits WHERE visit_date > '{{ value }}' GROUP BY clinic
+
+-- M701 a parameter of a report
+-- meant: SELECT COUNT(*) FROM visits WHERE minutes > $value
+SELECT COUNT(*) FROM visits WHERE minutes > <Parameters.value>
+
+-- M702 a variable of T-SQL
+-- meant: SELECT COUNT(*) FROM visits WHERE minutes > $value
+SELECT COUNT(*) FROM visits WHERE minutes > @value
+
+-- M703 a marker of Python's drivers
+-- meant: SELECT COUNT(*) FROM visits WHERE minutes > $value
+SELECT COUNT(*) FROM visits WHERE minutes > %s
+
+-- M704 bounds of Spark's quantile
+-- meant: itself
+SELECT percentile_approx(minutes, 0.5, contribution_bounds_per_row => (1, 120)) FROM visits
+
+-- M705 a condition of pandas
+-- meant: SELECT region, COUNT(*) FROM patients WHERE sex IN ('F', 'M') GROUP BY region
+SELECT region, COUNT(*) FROM patients WHERE sex.isin(['F', 'M']) GROUP BY region
+
+-- M706 a condition of R
+-- meant: SELECT region, COUNT(*) FROM patients WHERE sex IN ('F', 'M') GROUP BY region
+SELECT region, COUNT(*) FROM patients WHERE sex %in% c('F', 'M') GROUP BY region
+
+-- M707 what is missing, in R
+-- meant: SELECT COUNT(*) FROM visits WHERE note IS NULL
+SELECT COUNT(*) FROM visits WHERE is.na(note)
+
+-- M708 between as a function
+-- meant: SELECT clinic, COUNT(DISTINCT patient_id) FROM visits WHERE minutes BETWEEN 10 AND 20 GROUP BY clinic
+SELECT clinic, n_distinct(patient_id) FROM visits WHERE between(minutes, 10, 20) GROUP BY clinic
+
+-- M709 the number of rows, in R
+-- meant: SELECT clinic, COUNT(*) AS n FROM visits GROUP BY clinic
+SELECT clinic, n() AS n FROM visits GROUP BY clinic
+
+-- M710 the number of rows, in Python
+-- meant: SELECT COUNT(*) FROM visits WHERE minutes > 30
+SELECT len(*) FROM visits WHERE minutes > 30
+
+-- M711 a chain of pandas behind SELECT
+-- meant: SELECT clinic, AVG(cost) FROM visits GROUP BY clinic
+SELECT visits.groupby('clinic').cost.mean()
+
+-- M712 missing values filled by pandas
+-- meant: SELECT AVG(coalesce(cost, 0)) FROM visits
+SELECT AVG(cost.fillna(0)) FROM visits
+
+-- M713 cases of R
+-- meant: SELECT CASE WHEN minutes > 30 THEN 'long' ELSE 'short' END AS k, COUNT(*) FROM visits GROUP BY k
+SELECT case_when(minutes > 30 ~ 'long', TRUE ~ 'short') AS k, n() FROM visits GROUP BY k
+
+-- M714 a number without a name, in R
+-- meant: SELECT clinic, AVG(cost) FROM visits GROUP BY clinic
+visits %>% group_by(clinic) %>% summarise(mean(cost))
+
+-- M715 a sum of OpenDP
+-- meant: SELECT clinic, SUM(cost, contribution_bounds_per_row => (0, 200)) FROM visits GROUP BY clinic
+SELECT clinic, dp_sum(cost, 0, 200) FROM visits GROUP BY clinic
+
+-- M716 a sum of OpenDP with its epsilon
+-- meant: SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 1.0) SUM(cost, contribution_bounds_per_row => (0, 200)) FROM visits
+SELECT dp_sum(cost, 0, 200, 1.0) FROM visits
+
+-- M717 the private clause without WITH
+-- meant: SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 0.5) clinic, COUNT(*) FROM visits GROUP BY clinic
+SELECT DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 0.5) clinic, COUNT(*) FROM visits GROUP BY clinic
+
+-- M718 BigQuery's rule of aggregation
+-- meant: SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (privacy_unit_column=patient_id) clinic, COUNT(DISTINCT patient_id) FROM visits GROUP BY clinic
+SELECT WITH AGGREGATION_THRESHOLD OPTIONS(threshold=50, privacy_unit_column=patient_id) clinic, COUNT(DISTINCT patient_id) FROM visits GROUP BY clinic
+
+-- M719 a setting of epsilon before
+-- meant: SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 0.5) COUNT(*) FROM patients
+SET epsilon = 0.5; SELECT COUNT(*) FROM patients
+
+-- M720 a privacy unit at the end
+-- meant: SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 1.0) clinic, SUM(cost) AS s FROM visits GROUP BY clinic
+SELECT clinic, SUM(cost) AS s FROM visits GROUP BY clinic WITH PRIVACY UNIT patient_id EPSILON 1.0
+
+-- M721 options in parentheses at the end
+-- meant: SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon=1.0, delta=1e-7) clinic, COUNT(*) FROM visits GROUP BY clinic
+SELECT clinic, COUNT(*) FROM visits GROUP BY clinic WITH (epsilon=1.0, delta=1e-7, max_ids=1)
+
+-- M722 names of PipelineDP
+-- meant: SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon=1, delta=1e-7) clinic, COUNT(*) FROM visits GROUP BY clinic
+SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(total_epsilon=1, total_delta=1e-7, max_contributions_per_partition=3) clinic, COUNT(*) FROM visits GROUP BY clinic
+
+-- M723 a delta below 0
+-- meant: SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 0.5, delta = 1e-7) clinic, COUNT(*) FROM visits GROUP BY clinic
+SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 0.5, delta = -1e-7) clinic, COUNT(*) FROM visits GROUP BY clinic
+
+-- M724 options of other systems
+-- meant: SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 0.5, confidence = 0.95) clinic, COUNT(*) FROM visits GROUP BY clinic
+SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 0.5, confidence_level = 0.95, min_group_size = 20) clinic, COUNT(*) FROM visits GROUP BY clinic
+
+-- M725 T-SQL's names of items
+-- meant: SELECT clinic AS place, AVG(cost) AS avg_cost FROM visits GROUP BY clinic
+SELECT place = clinic, avg_cost = AVG(cost) FROM visits GROUP BY clinic
+
+-- M726 a key that one table lacks
+-- meant: SELECT p.sex, COUNT(*) FROM patients p JOIN visits v ON p.patient_id = v.patient_id GROUP BY p.sex
+SELECT p.sex, COUNT(*) FROM patients p JOIN visits v ON p.visit_id = v.visit_id GROUP BY p.sex
+
+-- M727 a format of Presto
+-- meant: SELECT strftime(visit_date, '%Y-%m') AS m, COUNT(*) FROM visits GROUP BY 1
+SELECT format_datetime(visit_date, 'YYYY-MM') AS m, COUNT(*) FROM visits GROUP BY 1
+
+-- M728 a sample of Snowflake
+-- meant: SELECT AVG(cost) FROM visits
+SELECT AVG(cost) FROM visits SAMPLE (10)
+
+-- M729 UNIQUE within COUNT
+-- meant: SELECT COUNT(DISTINCT diagnosis_code) FROM visits
+SELECT COUNT(UNIQUE diagnosis_code) FROM visits
+
+-- M730 a day of Teradata
+-- meant: SELECT COUNT(*) FROM visits WHERE visit_date > DATE '2024-01-01'
+SELECT COUNT(*) FROM visits WHERE visit_date > 1240101
+
+-- M731 TRY of Presto
+-- meant: SELECT clinic, SUM(cost) / COUNT(*) FROM visits GROUP BY clinic
+SELECT clinic, TRY(SUM(cost) / COUNT(*)) FROM visits GROUP BY clinic
+
+-- M732 a format of Teradata
+-- meant: SELECT TO_CHAR(visit_date, 'YYYY-MM') AS m, COUNT(*) FROM visits GROUP BY 1
+SELECT CAST(visit_date AS FORMAT 'YYYY-MM') AS m, COUNT(*) FROM visits GROUP BY 1
+
+-- M733 quantiles of ClickHouse
+-- meant: SELECT QUANTILE_CONT(minutes, [0.5, 0.9]) FROM visits
+SELECT quantiles(0.5, 0.9)(minutes) FROM visits
+
+-- M734 the start of a month, in SQLite
+-- meant: SELECT date_trunc('month', visit_date) AS m, COUNT(*) FROM visits GROUP BY m
+SELECT date(visit_date, 'start of month') AS m, COUNT(*) FROM visits GROUP BY m
+
+-- M735 a list without NULLs
+-- meant: SELECT sex, region, COUNT(DISTINCT patient_id) AS n FROM patients GROUP BY sex, region
+SELECT sex, ARRAY_AGG(DISTINCT region IGNORE NULLS) FROM patients GROUP BY sex
+
+-- M736 an approximate count of ClickHouse
+-- meant: itself
+SELECT uniqCombined(patient_id) FROM visits
+
+-- M737 the format of an answer
+-- meant: SELECT clinic, COUNT(*) FROM visits GROUP BY clinic
+SELECT clinic, COUNT(*) FROM visits GROUP BY clinic FORMAT JSON
+
+-- M738 settings of ClickHouse
+-- meant: SELECT clinic, COUNT(*) FROM visits GROUP BY clinic
+SELECT clinic, COUNT(*) FROM visits GROUP BY clinic SETTINGS max_threads = 4
+
+-- M739 hints of T-SQL at the end
+-- meant: SELECT clinic, COUNT(*) FROM visits GROUP BY clinic
+SELECT clinic, COUNT(*) FROM visits GROUP BY clinic OPTION (MAXDOP 1)
+
+-- M740 Spark's orders
+-- meant: SELECT clinic, COUNT(*) AS n FROM visits GROUP BY clinic ORDER BY n DESC
+SELECT clinic, COUNT(*) AS n FROM visits GROUP BY clinic DISTRIBUTE BY clinic SORT BY n DESC
+
+-- M741 a quantile with weights
+-- meant: SELECT approx_percentile(cost, 0.5) FROM visits
+SELECT approx_percentile(cost, 1, 0.5) FROM visits
+
+-- M742 a number as a text, in SQLite
+-- meant: SELECT ROUND(AVG(cost), 2) FROM visits
+SELECT printf('%.2f', AVG(cost)) FROM visits
+
+-- M743 an average that is never NULL
+-- meant: SELECT AVG(cost) FROM visits
+SELECT avgOrNull(cost) FROM visits
+
+-- M744 the first rows of Oracle, counted
+-- meant: SELECT COUNT(*) FROM visits
+SELECT COUNT(*) FROM visits WHERE ROWNUM < 100
+
+-- M745 a value chosen by another
+-- meant: SELECT clinic, COUNT(*) FROM visits GROUP BY clinic
+SELECT clinic, max_by(diagnosis_code, cost) FROM visits GROUP BY clinic
+
+-- M746 a condition that nothing is like
+-- meant: SELECT clinic, COUNT(*) FROM visits WHERE minutes > 5 GROUP BY clinic
+SELECT clinic, COUNT(*) FROM visits WHERE minutes > 5 AND soundex(clinic) = 'S530' GROUP BY clinic
+
+-- M747 money of T-SQL
+-- meant: SELECT clinic, ROUND(AVG(cost), 0) AS c FROM visits GROUP BY clinic
+SELECT clinic, FORMAT(AVG(cost), 'C0') AS c FROM visits GROUP BY clinic
+
+-- M748 an epsilon of each number
+-- meant: SELECT clinic, AVG(cost), COUNT(*) FROM visits GROUP BY clinic
+SELECT clinic, AVG(cost) WITH EPSILON 0.3, COUNT(*) WITH EPSILON 0.1 FROM visits GROUP BY clinic
+
+-- M749 private functions of other systems
+-- meant: SELECT clinic, COUNT(DISTINCT patient_id), AVG(cost) FROM visits GROUP BY clinic
+SELECT clinic, DP_COUNT(DISTINCT patient_id), DP_AVG(cost) FROM visits GROUP BY clinic
+
+-- M750 a reading of a JSON text
+-- meant: SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (max_groups_contributed = 16) note ->> '$.plan' AS plan, COUNT(*) FROM visits GROUP BY 1
+SELECT note:plan::string AS plan, COUNT(*) FROM visits GROUP BY 1
+
+-- M751 Grafana's macros
+-- meant: SELECT date_trunc('day', visit_date) AS time, COUNT(*) FROM visits WHERE visit_date >= '2024-01-01' GROUP BY 1
+SELECT $__timeGroup(visit_date, '1d') AS time, COUNT(*) FROM visits WHERE $__timeFilter(visit_date) GROUP BY 1
+
+-- M580 the largest average of groups, as an aggregate of an aggregate
+-- meant: SELECT clinic, AVG(cost) FROM visits GROUP BY clinic ORDER BY AVG(cost) DESC LIMIT 1
+SELECT clinic, MAX(AVG(cost)) FROM visits GROUP BY clinic
+
+-- M581 no ORDER BY in WITHIN GROUP
+-- meant: SELECT PERCENTILE_CONT(0.5) WITHIN GROUP (ORDER BY cost) FROM visits
+SELECT PERCENTILE_CONT(0.5) WITHIN GROUP (cost) FROM visits
+
+-- M582 a join on a column that is called otherwise, without its table
+-- meant: SELECT chapter, COUNT(*) FROM visits JOIN diagnoses ON diagnosis_code = code GROUP BY chapter
+SELECT chapter, COUNT(*) FROM visits JOIN diagnoses ON diagnosis_code = icd GROUP BY chapter
+
+-- M583 a number divided by the unit
+-- meant: SELECT SUM(cost) / COUNT(DISTINCT patient_id) FROM visits
+SELECT SUM(cost) / patient_id FROM visits
+
+-- M584 two columns of the other table
+-- meant: SELECT sex, AVG(cost) FROM patients JOIN visits USING (patient_id) WHERE diagnosis_code = 'C50' GROUP BY sex
+SELECT sex, AVG(cost) FROM patients WHERE diagnosis_code = 'C50' GROUP BY sex
+
+-- M585 a subquery without SELECT
+-- meant: SELECT clinic, AVG(cost) - (SELECT AVG(cost) FROM visits) FROM visits GROUP BY clinic
+SELECT clinic, AVG(cost) - (AVG(cost) FROM visits) FROM visits GROUP BY clinic
+
+-- M586 CASE with a value before WHEN IN
+-- meant: SELECT CASE WHEN MONTH(visit_date) IN (12, 1, 2) THEN 'winter' ELSE 'other' END AS season, AVG(cost) FROM visits GROUP BY season
+SELECT CASE MONTH(visit_date) WHEN IN (12, 1, 2) THEN 'winter' ELSE 'other' END AS season, AVG(cost) FROM visits GROUP BY season
+
+-- M587 rows above the MEAN
+-- meant: SELECT clinic, COUNT(*) FROM visits WHERE cost > (SELECT MEAN(cost) FROM visits) GROUP BY clinic
+SELECT clinic, COUNT(*) FROM visits WHERE cost > MEAN(cost) GROUP BY clinic
+
+-- M588 IN with a query of WITH
+-- meant: WITH f AS (SELECT patient_id FROM patients WHERE sex = 'F') SELECT COUNT(*) FROM visits WHERE patient_id IN (SELECT patient_id FROM f)
+WITH f AS (SELECT patient_id FROM patients WHERE sex = 'F') SELECT COUNT(*) FROM visits WHERE patient_id IN f
+
+-- M589 a value taken for a column
+-- meant: SELECT clinic, COUNT(*) FROM visits WHERE clinic = 'Summit' AND minutes > 30 GROUP BY clinic
+SELECT clinic, COUNT(*) FROM visits WHERE summit = TRUE AND minutes > 30 GROUP BY clinic
+
+-- M590 DISTINCT by another name
+-- meant: SELECT clinic, COUNT(DISTINCT patient_id) FROM visits GROUP BY clinic
+SELECT clinic, COUNT(UNIQUE patient_id) FROM visits GROUP BY clinic
+
+-- M591 two tables that FROM lacks, with a column of one name
+-- meant: SELECT patients.sex, diagnoses.chapter, COUNT(*) FROM visits JOIN patients USING (patient_id) JOIN diagnoses ON visits.diagnosis_code = diagnoses.code GROUP BY 1, 2
+SELECT patients.sex, diagnoses.chapter, COUNT(*) FROM visits GROUP BY 1, 2
+
+-- M592 IF with a condition alone in COUNT
+-- meant: SELECT clinic, COUNT_IF(minutes > 30) FROM visits GROUP BY clinic
+SELECT clinic, COUNT(IF(minutes > 30)) FROM visits GROUP BY clinic
+
+-- M593 AND between the keys of ORDER BY
+-- meant: SELECT sex, COUNT(*) n FROM patients GROUP BY sex ORDER BY n, sex DESC
+SELECT sex, COUNT(*) n FROM patients GROUP BY sex ORDER BY n AND sex DESC
+
+-- M594 a key that rows do not have is counted
+-- meant: SELECT clinic, COUNT(*) FROM visits GROUP BY clinic
+SELECT clinic, COUNT(appointment_id) FROM visits GROUP BY clinic
+
+-- M595 the unit of one side of ON without its table
+-- meant: SELECT sex, AVG(cost) FROM patients JOIN visits ON patients.patient_id = visits.patient_id GROUP BY sex
+SELECT sex, AVG(cost) FROM patients JOIN visits ON patients.patient_id = patient_id GROUP BY sex
+
+-- M596 a value looked up in a table of units
+-- meant: SELECT sex AS sex, COUNT(*) FROM visits LEFT JOIN patients ON patients.patient_id = visits.patient_id GROUP BY sex
+SELECT (SELECT sex FROM patients WHERE patients.patient_id = visits.patient_id) AS sex, COUNT(*) FROM visits GROUP BY sex
+
+-- M597 a name of a subquery's number that it does not have
+-- meant: SELECT cnt, COUNT(*) FROM (SELECT patient_id, COUNT(*) AS cnt FROM visits GROUP BY patient_id) t GROUP BY cnt
+SELECT n, COUNT(*) FROM (SELECT patient_id, COUNT(*) AS cnt FROM visits GROUP BY patient_id) t GROUP BY n
+
+-- M598 the column of a domain in a subquery of IN
+-- meant: SELECT COUNT(*) FROM visits WHERE diagnosis_code IN (SELECT code FROM diagnoses WHERE chapter = 'Skin')
+SELECT COUNT(*) FROM visits WHERE diagnosis_code IN (SELECT diagnosis_code FROM diagnoses WHERE chapter = 'Skin')
+
+-- M599 a day between years
+-- meant: SELECT COUNT(*) FROM visits WHERE YEAR(visit_date) BETWEEN 2023 AND 2024
+SELECT COUNT(*) FROM visits WHERE visit_date BETWEEN 2023 AND 2024
+
+-- M600 a mistyped function around an aggregate
+-- meant: SELECT clinic, ROUND(AVG(cost), 1) FROM visits GROUP BY clinic
+SELECT clinic, RUOND(AVG(cost), 1) FROM visits GROUP BY clinic
+
+-- M601 units compared with a list
+-- meant: SELECT SUM(cost) FROM visits WHERE patient_id IN (SELECT patient_id FROM patients WHERE sex = 'F')
+SELECT SUM(cost) FROM visits WHERE patient_id = (SELECT patient_id FROM patients WHERE sex = 'F')
+
+-- M602 FILTER without parentheses
+-- meant: SELECT SUM(cost) FILTER (WHERE clinic = 'Summit') FROM visits
+SELECT SUM(cost) FILTER clinic = 'Summit' FROM visits
+
+-- M603 a condition behind the name of a count
+-- meant: SELECT COUNT(*) FILTER (WHERE sex = 'F') AS women, COUNT(*) FILTER (WHERE sex = 'M') AS men FROM patients
+SELECT COUNT(*) AS women WHERE sex = 'F', COUNT(*) AS men WHERE sex = 'M' FROM patients
+
+-- M604 DISTINCT as a function of one of several items
+-- meant: SELECT clinic, COUNT(DISTINCT diagnosis_code) FROM visits GROUP BY clinic
+SELECT clinic, DISTINCT(diagnosis_code) FROM visits GROUP BY clinic
+
+-- M605 a part of a day behind a dot
+-- meant: SELECT COUNT(*) FROM visits WHERE YEAR(visit_date) = 2024
+SELECT COUNT(*) FROM visits WHERE visit_date.year = 2024
+
+-- M606 a table's name before its column
+-- meant: SELECT sex, AVG(cost) FROM visits JOIN patients USING (patient_id) GROUP BY sex
+SELECT patient_sex, AVG(visit_cost) FROM visits GROUP BY patient_sex
+
+-- M607 a function by a longer name
+-- meant: SELECT UPPER(clinic), COUNT(*) FROM visits GROUP BY 1
+SELECT UPPERCASE(clinic), COUNT(*) FROM visits GROUP BY 1
+
+-- M608 a count as the only key of counts
+-- meant: SELECT COUNT(*) AS visits, COUNT(patient_id) FROM visits
+SELECT COUNT(*) AS visits, COUNT(patient_id) FROM visits GROUP BY visits
+
+-- M610 names of two months
+-- meant: SELECT COUNT(*) FROM visits WHERE MONTH(visit_date) BETWEEN 6 AND 8
+SELECT COUNT(*) FROM visits WHERE MONTH(visit_date) BETWEEN 'June' AND 'August'
+
+-- M611 short names of weekdays
+-- meant: SELECT COUNT(*) FROM visits WHERE dayname(visit_date) IN ('Saturday', 'Sunday')
+SELECT COUNT(*) FROM visits WHERE DAYOFWEEK(visit_date) IN ('Sat', 'Sun')
+
+-- M612 a part of a day in the plural
+-- meant: SELECT EXTRACT(MONTH FROM visit_date) AS m, COUNT(*) FROM visits GROUP BY m
+SELECT EXTRACT(MONTHS FROM visit_date) AS m, COUNT(*) FROM visits GROUP BY m
+
+-- M613 a day compared with this year
+-- meant: SELECT COUNT(*) FROM visits WHERE YEAR(visit_date) = YEAR(CURRENT_DATE)
+SELECT COUNT(*) FROM visits WHERE visit_date = YEAR(CURRENT_DATE)
+
+-- M614 CASE without THEN in COUNT
+-- meant: SELECT clinic, COUNT_IF(minutes > 30 AND cost > 50) FROM visits GROUP BY clinic
+SELECT clinic, COUNT(CASE WHEN minutes > 30 AND cost > 50) FROM visits GROUP BY clinic
+
+-- M615 a table two joins away
+-- meant: SELECT chapter, COUNT(DISTINCT patient_id) FROM patients JOIN visits USING (patient_id) JOIN diagnoses ON visits.diagnosis_code = diagnoses.code WHERE sex = 'F' GROUP BY chapter
+SELECT chapter, COUNT(DISTINCT patient_id) FROM patients WHERE sex = 'F' GROUP BY chapter
+
+-- M616 a table joined twice without its names
+-- meant: SELECT d.chapter, COUNT(*) FROM visits v JOIN diagnoses d ON v.diagnosis_code = d.code JOIN diagnoses e ON v.diagnosis_code = e.code GROUP BY 1
+SELECT d.chapter, COUNT(*) FROM visits v JOIN diagnoses d ON v.diagnosis_code = d.code JOIN diagnoses e ON v.diagnosis_code = code GROUP BY 1
+
+
+
+-- M752 a text of T-SQL
+-- meant: itself
+SELECT COUNT(*) FROM visits WHERE clinic = N'Summit'
+
+-- M753 a made column of R
+-- meant: SELECT sex, AVG((2024 - birth_year)) AS avg_age FROM patients GROUP BY sex
+patients %>% mutate(age = 2024 - birth_year) %>% group_by(sex) %>% summarise(avg_age = mean(age))
+
+-- M754 a table of dbplyr
+-- meant: SELECT COUNT(*) AS n, AVG(cost) AS avg FROM visits WHERE clinic = 'Summit'
+tbl(con, "visits") %>% filter(clinic == "Summit") %>% summarise(n = n(), avg = mean(cost, na.rm = TRUE)) %>% collect()
+
+-- M755 periods of pandas
+-- meant: SELECT date_trunc('month', visit_date), SUM(cost) FROM visits GROUP BY date_trunc('month', visit_date)
+visits.resample('M', on='visit_date')['cost'].sum()
+
+-- M756 a quantile of pandas behind SELECT
+-- meant: SELECT QUANTILE_CONT(cost, 0.9) FROM visits
+SELECT visits.cost.quantile(0.9)
+
+-- M757 a type of pandas
+-- meant: SELECT AVG(CAST(minutes AS DOUBLE)) FROM visits
+SELECT AVG(minutes.astype(float)) FROM visits
+
+-- M758 Teradata's SELECT
+-- meant: SELECT clinic, COUNT(*) AS n FROM visits GROUP BY clinic
+SEL clinic, COUNT(*) (NAMED n) FROM visits GROUP BY clinic
+
+-- M759 a format of Teradata behind an item
+-- meant: SELECT EXTRACT(MONTH FROM visit_date) AS m, COUNT(*) FROM visits GROUP BY 1
+SELECT EXTRACT(MONTH FROM visit_date) (FORMAT '99') AS m, COUNT(*) FROM visits GROUP BY 1
+
+-- M760 how rows are locked
+-- meant: SELECT clinic, COUNT(*) FROM visits GROUP BY clinic
+LOCKING ROW FOR ACCESS SELECT clinic, COUNT(*) FROM visits GROUP BY clinic
+
+-- M761 an answer in a variable
+-- meant: SELECT AVG(cost) FROM visits
+SELECT @avg = AVG(cost) FROM visits
+
+-- M762 a number of a row, counted
+-- meant: SELECT COUNT(*) FROM visits
+SELECT COUNT(rowid) FROM visits
+
+-- M763 BigQuery's pipes
+-- meant: WITH __tmp1 AS (SELECT clinic, SUM(cost) AS total FROM visits WHERE minutes > 30 GROUP BY clinic) SELECT * FROM __tmp1
+FROM visits |> WHERE minutes > 30 |> AGGREGATE SUM(cost) AS total GROUP BY clinic
+
+-- M764 WITH NOISE
+-- meant: SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 0.5) clinic, COUNT(*) FROM visits GROUP BY clinic
+SELECT clinic, COUNT(*) FROM visits GROUP BY clinic WITH NOISE (epsilon = 0.5)
+
+-- M765 an epsilon as a logarithm
+-- meant: SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 1.0986) clinic, COUNT(*) FROM visits GROUP BY clinic
+SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = ln(3)) clinic, COUNT(*) FROM visits GROUP BY clinic
+
+-- M766 a mechanism around a count
+-- meant: SELECT clinic, COUNT(DISTINCT patient_id) FROM visits GROUP BY clinic
+SELECT clinic, dp_laplace(COUNT(DISTINCT patient_id), 1.0) FROM visits GROUP BY clinic
+
+-- M767 buckets by their ends
+-- meant: SELECT CASE WHEN cost < 0 THEN 0 WHEN cost < 50 THEN 1 WHEN cost < 100 THEN 2 WHEN cost IS NOT NULL THEN 3 END AS b, COUNT(*) FROM visits GROUP BY 1
+SELECT width_bucket(cost, ARRAY[0, 50, 100]) AS b, COUNT(*) FROM visits GROUP BY 1
+
+-- M768 buckets of BigQuery
+-- meant: SELECT CASE WHEN minutes < 10 THEN 0 WHEN minutes < 60 THEN 1 WHEN minutes IS NOT NULL THEN 2 END AS b, COUNT(*) FROM visits GROUP BY b
+SELECT RANGE_BUCKET(minutes, [10, 60]) AS b, COUNT(*) FROM visits GROUP BY b
+
+-- M769 FLOOR to tens
+-- meant: SELECT (FLOOR(cost * 1e-1) / 1e-1) AS bin, COUNT(*) FROM visits GROUP BY bin
+SELECT FLOOR(cost, -1) AS bin, COUNT(*) FROM visits GROUP BY bin
+
+-- M770 different values in an array
+-- meant: SELECT COUNT(DISTINCT diagnosis_code) FROM visits
+SELECT ARRAY_SIZE(ARRAY_UNIQUE_AGG(diagnosis_code)) FROM visits
+
+-- M771 a formatted average
+-- meant: SELECT ROUND(AVG(cost), 2) FROM visits
+SELECT format_number(AVG(cost), 2) FROM visits
+
+-- M772 a value at the latest time
+-- meant: SELECT sex, region, COUNT(DISTINCT patient_id) AS n FROM patients GROUP BY sex, region
+SELECT sex, ANY_VALUE(region HAVING MAX birth_year) FROM patients GROUP BY sex
+
+-- M773 BigQuery's type
+-- meant: SELECT AVG(SAFE_CAST(minutes AS DOUBLE)) FROM visits
+SELECT AVG(SAFE_CAST(minutes AS FLOAT64)) FROM visits
+
+-- M774 the budget in Snowflake
+-- meant: SHOW PRIVACY BUDGET
+SELECT * FROM TABLE(SNOWFLAKE.DATA_PRIVACY.CUMULATIVE_PRIVACY_LOSSES('budget'))

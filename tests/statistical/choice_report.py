@@ -26,6 +26,7 @@ from dpsql.composition.prepared import PreparedPrivate
 from dpsql.policy import load
 from dpsql.session import Session
 from tests.support.exact import Answered, answer_of, counts_of
+from tests.support.world import write_world
 
 KS = {"keys": (1, 5, 10, 25, 50, 100), "counts": (1, 5, 10, 25, 50, 100), "threshold": (20, 40, 60, 80)}
 EPSILONS = {"keys": ("1", "0.1"), "counts": ("1", "0.1"), "threshold": ("0.7",)}
@@ -115,9 +116,7 @@ def error(
 
 
 def opened(folder: Path, size: int) -> Session:
-    pq.write_table(pa.table({"item": np.arange(size)}), folder / "items.parquet")
-    pq.write_table(pa.table({"u": [1], "item": np.array([0])}), folder / "visits.parquet")
-    (folder / "dpsql.toml").write_text(POLICY)
+    write_world(folder, POLICY, items={"item": np.arange(size)}, visits={"u": [1], "item": np.array([0])})
     return Session(load(folder / "dpsql.toml"))
 
 

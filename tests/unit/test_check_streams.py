@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from dpsql.errors import Error, OperationalError, ProgrammingError, QueryRefused, QuerySyntaxError
 from dpsql.kernel.mechanisms import CheckStream
 from dpsql.session import Session
-from tests.support.world import open_world
+from tests.support.world import open_world, world_fixture
+from tests.unit.test_boards import ask
 
 POLICY = """
 [budget]
@@ -37,14 +37,7 @@ FORECAST = "SELECT * FROM (VALUES ('c', 2000, 100), ('a', 2500, 100), ('d', 0, N
 SHARP = "epsilon = 100"
 
 
-@pytest.fixture
-def session(tmp_path: Path) -> Iterator[Session]:
-    with open_world(tmp_path, POLICY, visits=VISITS, forecast=FORECAST) as opened:
-        yield opened
-
-
-def ask(session: Session, text: str, parameters: Any = None) -> list[dict[str, Any]]:
-    return session.run(text, parameters).table.to_pylist()
+session = world_fixture(POLICY, scope="function", visits=VISITS, forecast=FORECAST)
 
 
 def spent(session: Session) -> Fraction:

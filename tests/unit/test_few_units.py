@@ -10,7 +10,6 @@ from fractions import Fraction
 from pathlib import Path
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 from dpsql.cli.bounds import draw_ladders
@@ -23,6 +22,7 @@ from dpsql.release import Release
 from dpsql.render.grid import Style
 from dpsql.session import Session
 from tests.narrow import present
+from tests.support.world import write_world
 
 POLICY = """
 [budget]
@@ -46,8 +46,7 @@ def opened(tmp_path: Path) -> Iterator[Opened]:
     def write(users: int) -> Database:
         of = [user for user in range(users) for _ in range(40)]
         amounts = pa.array([Decimal(200 + row % 500) for row in range(len(of))], pa.decimal128(9, 2))
-        pq.write_table(pa.table({"user_id": of, "amount": amounts}), tmp_path / "orders.parquet")
-        (tmp_path / "dpsql.toml").write_text(POLICY)
+        write_world(tmp_path, POLICY, orders={"user_id": of, "amount": amounts})
         made.append(Database(load(tmp_path / "dpsql.toml")))
         return made[-1]
 

@@ -9,7 +9,6 @@ from pathlib import Path
 from types import CellType, FunctionType, MethodType, ModuleType
 from typing import Any
 
-import duckdb
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -25,6 +24,7 @@ from dpsql.release import Release
 from dpsql.session import Session
 from tests.narrow import engine_of, of_type
 from tests.support.exact import exact_of
+from tests.support.world import write_world
 
 POLICY = """
 [engine]
@@ -51,10 +51,7 @@ COUNT = "SELECT COUNT(DISTINCT user_id) AS n FROM visits"
 
 @pytest.fixture
 def session(tmp_path: Path) -> Iterator[Session]:
-    duckdb.sql(
-        f"COPY (SELECT i AS user_id, 'a' AS page FROM range({CANARY}) t(i)) TO '{tmp_path}/visits.parquet'"
-    )
-    (tmp_path / "dpsql.toml").write_text(POLICY)
+    write_world(tmp_path, POLICY, visits=f"SELECT i AS user_id, 'a' AS page FROM range({CANARY}) t(i)")
     made = Session(load(tmp_path / "dpsql.toml"))
     yield made
     with contextlib.suppress(Error):

@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from fractions import Fraction
 from pathlib import Path
 
-import duckdb
 import numpy as np
 import pytest
 from numpy.typing import NDArray
@@ -25,6 +24,7 @@ from dpsql.policy import load
 from dpsql.session import Session
 from tests.narrow import of_type, present, private
 from tests.support.exact import every_number, exact_of, scores_of
+from tests.support.world import write_world
 
 DAYS, EXTRA = 120, 7
 POLICY = f"""
@@ -71,8 +71,7 @@ def opened(folder: Path, rows: list[Row], policy: str = POLICY) -> Database:
     listed = ", ".join(str(row).replace("None", "NULL") for row in rows)
     made = f"SELECT * FROM (VALUES {listed}) AS t(id, day, ward, note)"
     folder.mkdir(exist_ok=True)
-    duckdb.sql(f"COPY ({made}) TO '{folder}/visits.parquet'")
-    (folder / "dpsql.toml").write_text(policy)
+    write_world(folder, policy, visits=made)
     return Database(load(folder / "dpsql.toml"))
 
 

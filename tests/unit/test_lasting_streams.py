@@ -31,6 +31,8 @@ from dpsql.session import Session
 from tests.commands import Commands
 from tests.narrow import present
 from tests.support.world import write_world
+from tests.unit.test_boards import ask
+from tests.unit.test_session import spent
 
 POLICY = """
 [budget]
@@ -73,10 +75,6 @@ def session_at(folder: Path, analyst: str = "ann") -> Iterator[Session]:
         made.close()
 
 
-def ask(session: Session, text: str, parameters: Any = None) -> list[dict[str, Any]]:
-    return session.run(text, parameters).table.to_pylist()
-
-
 def check(session: Session, expected: int, *, tolerance: int = 300) -> str:
     text = f"CHECK daily {COUNT} EXPECT n = {expected} TOLERANCE {tolerance}"
     return str(ask(session, text)[0]["checked"])
@@ -85,10 +83,6 @@ def check(session: Session, expected: int, *, tolerance: int = 300) -> str:
 def stream(session: Session) -> dict[str, Any]:
     (row,) = ask(session, "SHOW STREAMS")
     return row
-
-
-def spent(session: Session) -> Fraction:
-    return session.budget().spent.epsilon
 
 
 def thresholds(monkeypatch: pytest.MonkeyPatch) -> list[int]:

@@ -20,6 +20,7 @@ from dpsql.policy import load
 from dpsql.session import Session
 from tests.support.exact import exact_of
 from tests.support.world import open_world, write_world
+from tests.unit.test_boards import ask
 
 POLICY = """
 [budget]
@@ -82,10 +83,6 @@ def prepare_check(session: Session, text: str) -> PreparedCheck:
     assert isinstance(prepared, PreparedCommand)
     assert isinstance(prepared.command, PreparedCheck)
     return prepared.command
-
-
-def ask(session: Session, text: str, parameters: Any = None) -> list[dict[str, Any]]:
-    return session.run(text, parameters).table.to_pylist()
 
 
 def test_the_median_is_expected_and_learns_from_answers(session: Session) -> None:

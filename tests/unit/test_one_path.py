@@ -29,6 +29,7 @@ from dpsql.language import copy_parameters
 from dpsql.policy import load
 from dpsql.session import Session
 from tests.narrow import engine_of, of_type, present, private
+from tests.unit.test_session import spent
 
 POLICY = """
 [budget]
@@ -62,10 +63,6 @@ def session(folder: Path) -> Iterator[Session]:
     yield made
     with contextlib.suppress(Error):
         made.close()
-
-
-def spent(session: Session) -> Fraction:
-    return session.budget().spent.epsilon
 
 
 def states(session: Session) -> list[str]:

@@ -8,7 +8,6 @@ against 1 - 1e-9 of its law: 1e-9 false alarms a test.
 
 from __future__ import annotations
 
-import sys
 from collections import Counter
 from collections.abc import Iterator
 from itertools import permutations
@@ -22,9 +21,9 @@ import pytest
 from dpsql.composition.prepared import PreparedPrivate
 from dpsql.errors import InternalError
 from dpsql.kernel.counts import Counts
-from dpsql.noise import SeededEntropy
 from dpsql.policy import load
 from dpsql.session import Session
+from tests.given_noise import seeded
 from tests.narrow import engine_of, present, private
 from tests.support.exact import answer_of, exact_of, with_exact
 
@@ -94,14 +93,6 @@ def in_order(counts: Counts) -> list[dict[str, object]]:
     """Return the keys of all groups in their public order."""
     rows = exact_of(counts).keys.to_pylist()
     return [rows[i] for i in exact_of(counts).in_order().tolist()]
-
-
-def seeded(monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
-    """Let all noise and ranks come from one reproducible stream."""
-    entropy = SeededEntropy(seed)
-    for name, module in list(sys.modules.items()):
-        if name.startswith("dpsql.kernel.noise") and hasattr(module, "SystemEntropy"):
-            monkeypatch.setattr(module, "SystemEntropy", lambda: entropy)
 
 
 BY_PAGE = f"page, {N} AS n FROM visits GROUP BY page"

@@ -15,6 +15,7 @@ from dpsql.errors import BudgetExceeded, NotSupportedError, OperationalError, Po
 from dpsql.policy import Policy, load
 from dpsql.session import Session
 from tests.commands import Commands
+from tests.support.world import write_world
 from tests.unit.test_unit_parts import set_clock
 
 TABLES = """
@@ -41,20 +42,14 @@ THIS = "date_trunc('week', day) = DATE '2026-01-12'"
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     set_clock(monkeypatch, "2026-01-20")
-    with duckdb.cursor() as connection:
-        connection.execute(
-            "CREATE TEMP TABLE visits AS SELECT i % 700 AS patient_id, i AS visit_id,"
-            " DATE '2026-01-05' + CAST((i * 5 + i // 700 * 7) % 28 AS INTEGER) AS day,"
-            " ['a', 'b'][1 + i % 2] AS clinic"
-            " FROM range(5600) t(i)"
-        )
-        connection.execute(
-            "CREATE TEMP TABLE patients AS SELECT i AS patient_id, ['F', 'M'][1 + i % 2] AS sex"
-            " FROM range(700) t(i)"
-        )
-        for name in ("visits", "patients"):
-            connection.execute(f"COPY {name} TO '{tmp_path / name}.parquet' (FORMAT parquet)")
-    (tmp_path / "dpsql.toml").write_text(POLICY)
+    write_world(
+        tmp_path,
+        POLICY,
+        visits="SELECT i % 700 AS patient_id, i AS visit_id, "
+        "DATE '2026-01-05' + CAST((i * 5 + i // 700 * 7) % 28 AS INTEGER) AS day, "
+        "['a', 'b'][1 + i % 2] AS clinic FROM range(5600) t(i)",
+        patients="SELECT i AS patient_id, ['F', 'M'][1 + i % 2] AS sex FROM range(700) t(i)",
+    )
     return tmp_path
 
 

@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from contextlib import closing
 from fractions import Fraction
 
-import duckdb
 import pytest
 
 from dpsql.database import Database
@@ -17,6 +16,7 @@ from dpsql.owner.ladder_releases import parse_measure, release_ladders
 from dpsql.policy import load
 from dpsql.session import Session
 from tests.narrow import private
+from tests.support.world import write_world
 
 POLICY = """
 [budget]
@@ -58,9 +58,7 @@ def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
     folder = tmp_path_factory.mktemp("true")
     far = "SELECT i // 3 AS u, CAST(4611686018427387904 AS DOUBLE) AS k FROM range(6000) AS r(i)"
     near = "SELECT 4611686018427387904 + i AS k FROM range(200) AS r(i)"
-    for name, rows in {"dense": DENSE, "holes": HOLES, "far": far, "near": near}.items():
-        duckdb.sql(f"COPY ({rows}) TO '{folder}/{name}.parquet'")
-    (folder / "dpsql.toml").write_text(POLICY)
+    write_world(folder, POLICY, dense=DENSE, holes=HOLES, far=far, near=near)
     with closing(Database(load(folder / "dpsql.toml"))) as database:
         measures = [parse_measure(database, name) for name in ("dense", "holes", "far")]
         release_ladders(database, measures, Fraction(1000), "dpsql bounds")

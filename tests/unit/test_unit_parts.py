@@ -37,6 +37,7 @@ from dpsql.release import moved_units
 from dpsql.session import Session
 from tests.commands import Commands
 from tests.narrow import private
+from tests.support.world import write_world
 
 POLICY = """
 [budget]
@@ -80,18 +81,13 @@ def at(day: str) -> type[clock.datetime]:
 def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The files and the policy, which no test changes."""
     made = tmp_path_factory.mktemp("written")
-    with duckdb.cursor() as connection:
-        connection.execute(
-            "CREATE TEMP TABLE signups AS SELECT i AS user_id,"
-            " DATE '2026-01-05' + CAST(i % 28 AS INTEGER) AS signed_up,"
-            " ['a', 'b'][1 + i % 2] AS land FROM range(2800) t(i)"
-        )
-        connection.execute(
-            "CREATE TEMP TABLE visits AS SELECT i % 2800 AS user_id, i AS x FROM range(5600) t(i)"
-        )
-        for name in ("signups", "visits"):
-            connection.execute(f"COPY {name} TO '{made / name}.parquet' (FORMAT parquet)")
-    (made / "dpsql.toml").write_text(POLICY)
+    write_world(
+        made,
+        POLICY,
+        signups="SELECT i AS user_id, DATE '2026-01-05' + CAST(i % 28 AS INTEGER) AS signed_up, "
+        "['a', 'b'][1 + i % 2] AS land FROM range(2800) t(i)",
+        visits="SELECT i % 2800 AS user_id, i AS x FROM range(5600) t(i)",
+    )
     return made
 
 
@@ -112,8 +108,11 @@ def unchanged(written: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterat
     """A session for tests that explain and charge nothing; one more table is public."""
     made = tmp_path_factory.mktemp("unchanged")
     shutil.copytree(written, made, dirs_exist_ok=True)
-    duckdb.sql(f"COPY (SELECT 'a' AS land, {MONDAY} AS signed_up) TO '{made / 'starts.parquet'}'")
-    (made / "dpsql.toml").write_text(POLICY + '[tables.starts]\nsource = "starts.parquet"\npublic = true\n')
+    write_world(
+        made,
+        POLICY + '[tables.starts]\nsource = "starts.parquet"\npublic = true\n',
+        starts=f"SELECT 'a' AS land, {MONDAY} AS signed_up",
+    )
     with pytest.MonkeyPatch.context() as patched:
         set_clock(patched, "2026-01-20")
         with closing(Session(load(made / "dpsql.toml"), analyst="ann")) as opened:

@@ -9,7 +9,6 @@ from fractions import Fraction
 from pathlib import Path
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 from dpsql.analysis.table_measures import compile_value_measure
@@ -23,6 +22,7 @@ from dpsql.release import Release
 from dpsql.session import Session
 from tests.narrow import present, private
 from tests.support.exact import exact_of
+from tests.support.world import write_world
 
 POLICY = """
 [budget]
@@ -65,8 +65,7 @@ def write(folder: Path, more: int = 0, policy: str = POLICY) -> None:
     names = ("user_id", "region", "amount", "ratio", "size", "grade")
     made = {n: pa.array(c, pa.float64()).cast(t) if n == "amount" else pa.array(c, t)
             for n, c, t in zip(names, columns, types, strict=True)}  # fmt: skip
-    pq.write_table(pa.table(made), folder / "orders.parquet")
-    (folder / "dpsql.toml").write_text(policy)
+    write_world(folder, policy, orders=made)
 
 
 @pytest.fixture

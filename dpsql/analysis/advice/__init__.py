@@ -39,10 +39,10 @@ from dpsql.analysis.advice import (
 )
 from dpsql.analysis.advice.refused_statement import Advice, FromTable, RefusedStatement, add_clause
 from dpsql.analysis.aggregate_functions import aggregate_name
-from dpsql.analysis.compiler import function_name, list_conjuncts
+from dpsql.analysis.compiler import function_name
 from dpsql.analysis.scalar_functions import find_nearest_function
 from dpsql.errors import Fix, Obstacle, QueryRefused
-from dpsql.language import BlockText, find_nodes, replace_name, walk_tree
+from dpsql.language import BlockText, find_nodes, list_conjuncts, replace_name, walk_tree
 from dpsql.policy import fold
 
 __all__ = ["RefusedStatement", "advise"]
@@ -157,12 +157,14 @@ def _count_units(
 
 _ADVICE: tuple[tuple[str, Callable[[RefusedStatement, exp.Expr, Obstacle], Advice | None]], ...] = (
     ("there is no column ", foreign_forms.truncate_period),
+    ("there is no column ", group_keys.name_items),
     ("there is no column ", foreign_functions.write_around),
     ("there is no column ", misplaced_parts.unquote_place),
     ("there is no column ", misplaced_parts.limit_groups),
     ("there is no column ", misplaced_parts.move_to_having),
     ("there is no column ", misplaced_parts.compare_in_qualify),
     ("there is no column ", joined_tables.advise_on_using),
+    ("there is no column rowid", foreign_forms.count_numbered),
     ("there is no column ", unknown_names.advise_on_column),
     ("there is no column ", written_values.advise_on_clock),
     ("names outside ASCII are not supported", unknown_names.advise_on_renamed_column),
@@ -172,6 +174,8 @@ _ADVICE: tuple[tuple[str, Callable[[RefusedStatement, exp.Expr, Obstacle], Advic
     ("`*` is not supported", foreign_functions.count_different_rows),
     ("a count's bounds are", foreign_functions.move_epsilon),
     (" has no argument ", foreign_functions.move_epsilon),
+    ("WIDTH_BUCKET takes a value", foreign_functions.write_alike),
+    ("the table function ", foreign_functions.show_budget),
     ("WIDTH_BUCKET takes a value", foreign_functions.bound_buckets),
     (" takes one argument", foreign_functions.move_epsilon),
     (" takes one argument", foreign_functions.round_number),
@@ -179,6 +183,7 @@ _ADVICE: tuple[tuple[str, Callable[[RefusedStatement, exp.Expr, Obstacle], Advic
     ("GROUP BY ", group_keys.number_items),
     ("ORDER BY may name ", group_keys.order_by_last),
     (" is not among the functions allowed", misplaced_parts.move_numbers_to_having),
+    (" is not allowed in this form", foreign_functions.write_alike),
     (" is not allowed in this form", misplaced_parts.move_numbers_to_having),
     ("time_bucket is not allowed with (VARCHAR", suggested_changes.write_interval),
     (" is not allowed with (", suggested_changes.advise_on_date_part),
@@ -198,15 +203,18 @@ _ADVICE: tuple[tuple[str, Callable[[RefusedStatement, exp.Expr, Obstacle], Advic
     ("comparisons with ALL or ANY", foreign_forms.write_in),
     ("this function is not allowed", foreign_functions.choose_part),
     ("this function is not allowed", foreign_functions.write_alike),
+    ("a private table is only counted", foreign_forms.join_parameters),
     ("a private table is only counted", foreign_functions.write_alike),
     ("this is not supported ", foreign_functions.write_method),
     ("access to a field is not supported", foreign_functions.write_method),
     ("a private table is only counted", foreign_functions.write_method),
     ("no private table reaches the outermost SELECT", foreign_functions.write_method),
+    (" takes one expression", foreign_functions.write_alike),
     (" takes one expression", foreign_functions.bound_values),
     (" has no argument ", foreign_functions.bound_values),
     (": select a count", listed_rows.count_groups),
     ("this is neither a group key nor a count", wrong_level.show_key),
+    ("this is neither a group key nor a count", misplaced_parts.count_shown_unit),
     ("this is neither a group key nor a count", wrong_level.list_aggregates),
     (" are not supported: ", foreign_functions.write_type),
     (" is not cast to ", foreign_functions.replace_cast),
@@ -235,7 +243,6 @@ _ADVICE: tuple[tuple[str, Callable[[RefusedStatement, exp.Expr, Obstacle], Advic
     ("ORDER BY and LIMIT select groups", row_windows.take_whole_windows),
     ("ORDER BY and LIMIT select groups", listed_rows.count_rows),
     ("this is neither a group key nor a count", wrong_level.advise_on_row_condition),
-    ("this is neither a group key nor a count", misplaced_parts.count_shown_unit),
     ("this is neither a group key nor a count", misplaced_parts.order_by_average),
     ("this is neither a group key nor a count", lifted_parts.lift_qualify),
     ("this is neither a group key nor a count", lifted_parts.aggregate_window),
@@ -264,7 +271,6 @@ _ADVICE: tuple[tuple[str, Callable[[RefusedStatement, exp.Expr, Obstacle], Advic
     ("this text is not a valid BOOLEAN", foreign_forms.write_or),
     ("if takes a condition and one or two results", foreign_forms.write_results),
     (" takes one expression", foreign_forms.count_all_rows),
-    ("STRUCT is not supported here", written_values.name_parameter),
     ("there is no table ", foreign_forms.drop_dual),
     ("there is no table ", foreign_forms.list_texts),
     ("there is no table ", foreign_forms.write_as),
@@ -309,6 +315,8 @@ _ADVICE: tuple[tuple[str, Callable[[RefusedStatement, exp.Expr, Obstacle], Advic
     (" needs a public domain", group_keys.add_unit),
     (" are not declared: say in how many groups ", group_keys.add_unit),
     (" are not declared: say in how many groups ", group_keys.take_public_values),
+    (" needs a public domain", group_keys.say_which_days),
+    (" are not declared: say in how many groups ", group_keys.say_which_days),
     ("a threshold selects groups and needs a GROUP BY", group_keys.group_by_items),
     ("HAVING needs a GROUP BY", group_keys.group_by_items),
     ("ORDER BY and LIMIT select groups and need a GROUP BY", group_keys.group_by_items),
@@ -322,6 +330,7 @@ _ADVICE: tuple[tuple[str, Callable[[RefusedStatement, exp.Expr, Obstacle], Advic
     ("IN takes a list", foreign_forms.write_contains),
     ("IN takes a list", suggested_changes.select_units_of_table),
     ("is compared with a year", written_values.compare_year),
+    (" are compared only after a conversion", written_values.compare_year),
     ("TOTALS is not supported", foreign_forms.write_rollup),
     ("an INTERVAL is added to a DATE", suggested_changes.write_type_of_date),
     ("this text is not a valid ", foreign_forms.compare_with_null),
@@ -356,6 +365,7 @@ _ADVICE: tuple[tuple[str, Callable[[RefusedStatement, exp.Expr, Obstacle], Advic
     ("CONCAT is not supported", foreign_forms.separate_texts),
     ("LIKE takes one pattern", foreign_forms.compare_with_patterns),
     ("PIVOT is not supported", suggested_changes.write_pivot_out),
+    ("must be tied to the row's own privacy unit", wrong_level.advise_on_several_rows),
     ("must be tied to the row's own privacy unit", misplaced_parts.tie_subquery),
     ("must be tied to the row's own privacy unit", wrong_level.advise_on_tied_average),
     ("two private tables are joined only", joined_tables.join_derived),
@@ -384,6 +394,8 @@ def advise(of: RefusedStatement, refused: QueryRefused) -> None:
         refused.obstacles = (replace(one, message=f"{one.message}, in the view {view[1]}", hint=hint),)
         return
     given = [found for words, advice in _ADVICE if words in one.message and (found := advice(of, node, one))]
+    if one.fix is not None and given and given[0][1] is not None and given[0][1].guess:
+        given.insert(0, (one.hint, one.fix))  # it asks the same
     changes = [fix if one.unknown != "column" else _change_all_uses(of, node, fix) for _, fix, *_ in given]
     others = tuple(
         (found[0], fix) for found, fix in [*zip(given, changes, strict=True)][1:] if fix is not None

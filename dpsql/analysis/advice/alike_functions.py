@@ -23,6 +23,17 @@ class _Form(NamedTuple):
 _ALIKE = (
     _Form("unix_timestamp", 1, "epoch({0})", provided="times are of UTC"),
     _Form("date", 2, "CAST({0} AT TIME ZONE 'UTC' AT TIME ZONE {1} AS DATE)", provided="times are of UTC"),
+    _Form("format_number", 2, "ROUND({0}, {1})", "a number, not a text"),
+    _Form("ieee_divide", 2, "({0} / {1})", provided="{1} is never 0"),
+    _Form("floor", 2, "(FLOOR({0} * 1e{1}) / 1e{1})"),
+    _Form("ceil ceiling", 2, "(CEIL({0} * 1e{1}) / 1e{1})"),
+    _Form("tostartoffiveminutes", 1, "time_bucket(INTERVAL 5 MINUTE, {0})"),
+    _Form("tostartoftenminutes", 1, "time_bucket(INTERVAL 10 MINUTE, {0})"),
+    _Form("tostartoffifteenminutes", 1, "time_bucket(INTERVAL 15 MINUTE, {0})"),
+    _Form("convert_timezone", 3, "({2} AT TIME ZONE {0} AT TIME ZONE {1})"),
+    _Form("convert_timezone", 2, "({1} AT TIME ZONE 'UTC' AT TIME ZONE {0})", provided="times are of UTC"),
+    _Form("try", 1, "{0}", provided="nothing in it fails"),
+    _Form("tostartofinterval", 2, "time_bucket({1}, {0})"),
     _Form("standard_deviation", 1, "STDDEV({0})"),
     _Form("sumproduct", 2, "SUM({0} * {1})"),
     _Form("correlation correl pearson", 2, "CORR({0}, {1})"),
@@ -108,6 +119,11 @@ _OF_COUNTS = ("chisq", "chi2", "crosstab", "fisher")
 """How the names of tests of counts by two keys begin."""
 _CONDITIONAL = frozenset(("avg", "min", "max", "median", "uniq", "stddevsamp", "varsamp"))
 """Aggregates to which ClickHouse adds `If` and a condition."""
+_VARIANT = lazy_pattern(
+    r"(avg|sum|min|max|median|stddev|variance|any)(?:ornull|ordefault|exact|exactlow|exacthigh|tdigest|timing"
+    r"|bfloat16|interpolated|deterministic|kahan|withoverflow)"
+)
+"""Aggregates to which ClickHouse adds how they are computed, or what they are of no rows."""
 _WITH_ACCURACY = dict.fromkeys(("percentile_approx", "approx_percentile", "percentile", "approx_quantile"), 2)
 _WITH_ACCURACY |= dict.fromkeys(("approx_count_distinct", "approx_distinct", "approx_median"), 1)
 """Aggregates that other systems give an accuracy besides, and how many other arguments they have."""
@@ -169,9 +185,13 @@ def find_alike(name: str, arguments: tuple[str, ...]) -> Alike | None:
         return Alike(f"date_part({others[0]}, {first})")
     if name in ("choose", "elt") and others:
         return Alike(f"CASE {first} {' '.join(f'WHEN {i} THEN {x}' for i, x in enumerate(others, 1))} END")
-    if name in ("field", "array_position", "find_in_set") and len(others) > 1:
+    if name in ("array_position", "find_in_set") and len(others) > 1:
         cases = " ".join(f"WHEN {each} THEN {i}" for i, each in enumerate(others, 1))
         return Alike(f"CASE {first} {cases} ELSE 0 END")
+    if name == "approx_percentile" and len(others) == 2 and others[1][:2] in ("0.", ".5"):  # with a weight
+        return Alike(f"{name}({first}, {others[1]})", "" if others[0] == "1" else "it without weights")
+    if (variant := _VARIANT.fullmatch(name)) is not None and len(arguments) == 1:
+        return Alike(f"{variant[1].upper()}({first})")
     if name in _WITH_ACCURACY and len(others) == _WITH_ACCURACY[name]:
         return Alike(f"{name}({', '.join(arguments[:-1])})")
     if _DIFFERENT.fullmatch(name) and first and not others:
@@ -201,7 +221,23 @@ def _find_of_pair(name: str, arguments: tuple[str, ...]) -> Alike | None:
         return Alike(f"QUANTILE_CONT({first}, {int(second) / parts:g})")
     if name in ("date", "datetime") and shifted is not None:  # SQLite's
         day = "current_date" if first.lower() == "'now'" else first
-        return Alike(f"({day} + INTERVAL ({int(shifted[1])}) {shifted[2].upper()})")
+        moved = f"({day} + INTERVAL ({int(shifted[1])}) {shifted[2].upper()})"
+        exact = (
+            "" if shifted[2].lower() in ("day", "hour", "minute", "second") else "no day is after the 28th"
+        )
+        return Alike(f"CAST({moved} AS DATE)" if name == "date" else moved, provided=exact)
+    ends = re.fullmatch(r"(?:ARRAY\s*)?\[([-\d., ]+)\]", second, re.IGNORECASE)
+    if name in ("range_bucket", "width_bucket") and ends is not None:
+        cases = [f"WHEN {first} < {end.strip()} THEN {i}" for i, end in enumerate(ends[1].split(","))]
+        last = f"WHEN {first} IS NOT NULL THEN {len(cases)}"
+        return Alike(f"CASE {' '.join(cases)} {last} END")
+    digits = re.fullmatch(r"'%\.(\d)f'", first)
+    if name in ("printf", "format", "sprintf") and digits is not None:
+        return Alike(f"ROUND({second}, {digits[1]})", "a number, not a text")
+    cut = re.fullmatch(r"'start of (month|year|day)'", second)
+    if name in ("date", "datetime") and cut is not None:
+        moved = f"date_trunc('{cut[1]}', {first})"
+        return Alike(f"CAST({moved} AS DATE)" if name == "date" else moved)
     if name.endswith("if") and name.removesuffix("if") in _CONDITIONAL:
         return Alike(f"{name.removesuffix('if').upper()}({first}) FILTER (WHERE {second})")
     return None

@@ -16,9 +16,11 @@ from dpsql.analysis.advice.refused_statement import (
     rename_column,
 )
 from dpsql.analysis.aggregate_functions import aggregate_name
+from dpsql.analysis.compiler import function_name
 from dpsql.errors import Fix
+from dpsql.kernel.tree import literal_sql
 from dpsql.language import call_end, write_name
-from dpsql.policy import TableDomain, fold
+from dpsql.policy import TableDomain, UnitColumn, ValuesDomain, fold
 from dpsql.types import SqlType
 
 _PARTS = {"year": "YEAR", "yr": "YEAR", "month": "MONTH", "month_name": "MONTHNAME", "quarter": "QUARTER"}
@@ -46,11 +48,16 @@ _SALES = frozenset(
 def find_meant(of: RefusedStatement, node: exp.Column, named: list[FromTable]) -> Advice | None:
     """Find what a name means: a part of the only day, a longer or shorter word, the key of a table."""
     here = [n for n in named if not node.table or fold(n.alias) == fold(node.table)]
-    listed = [(name, kind) for n in here for name, kind in of.catalog.columns(n.table.name)]
+    listed = _list_columns(of, here)
     name, at = fold(node.name), node.this.meta.get("start")
     span = of.outline.span(node)
     if at is None or difflib.get_close_matches(name, [fold(each) for each, _ in listed], 1, 0.85):
         return None
+    day = next(
+        (c for c, kind in _list_columns(of, named) if fold(c) == fold(node.table) and _is_day(kind)), None
+    )
+    if day is not None and name in _PARTS and span is not None and not here:  # booked_at.hour
+        return f"{_PARTS[name]}({write_name(day)})", Fix(f"{_PARTS[name]}({write_name(day)})", *span)
     call = of.outline.call_around(at, "extract")
     if call is not None and len(call[2]) == 2 and name in _PARTS:  # EXTRACT(day, YEAR)
         value = call[2][0 if fold(call[2][1]) == name else 1]
@@ -76,12 +83,16 @@ def find_meant(of: RefusedStatement, node: exp.Column, named: list[FromTable]) -
     near = [each for each, _ in listed if _has_same_words(name, fold(each))]
     short = [] if near else [each for each, _ in listed if _shortens(name, fold(each))]
     bare = re.sub(r"_(?:name|label|text|description|desc)\Z", "", name)
-    near = near or [each for each, _ in listed if fold(each) in (bare, _SAME.get(name))]
+    prefixed = {name.removeprefix(f"{fold(n.table.name).removesuffix('s')}_") for n in here}  # plane_year
+    near = near or [each for each, _ in listed if fold(each) in (bare, _SAME.get(name), *prefixed)]
     if not near and not isinstance(node.parent, exp.EQ):
         near = [each for each, _ in listed if fold(each) in (f"{name}_name", f"{name}_title")]
-    for table in of.policy.tables.values() if bare != name and not near else ():
-        clauses = [join for n in here if table.public and (join := join_clause(of, table, n)) is not None]
-        column = next((each for each in of.columns(table) if fold(each) == bare), None)
+    for table in of.policy.tables.values() if not near else ():
+        unit = table.unit.column if isinstance(table.unit, UnitColumn) else ""
+        single = table.public or table.is_key(unit)  # one row of each key
+        clauses = [join for n in here if single and (join := join_clause(of, table, n)) is not None]
+        words = {bare, name.removeprefix(f"{fold(table.name).removesuffix('s')}_")} - {name}
+        column = next((each for each in of.columns(table) if fold(each) in words), None)
         if clauses and column is not None:
             _, fix, *_ = rename_column(of, node, column)
             clause, place = clauses[0]
@@ -90,23 +101,31 @@ def find_meant(of: RefusedStatement, node: exp.Column, named: list[FromTable]) -
     if len(near) == 1:
         return rename_column(of, node, near[0])
     if len(short) == 1:
-        return _guess_column(of, node, short[0])
+        return guess_column(of, node, short[0])
     own = [f"{fold(n.table.name).removesuffix('s')}_{name}" for n in here]  # the name of gyms: gym_name
     found = [each for each, _ in listed if fold(each) in own]
     if len(found) == 1:
-        return _guess_column(of, node, found[0])
+        return guess_column(of, node, found[0])
     texts = [
         each
         for each, kind in listed
         if kind.name == "VARCHAR" and _begins(name.split("_")[0], _words(each)[0])
     ]
     if len(texts) == 1 and name.split("_")[-1] in _LABELS:
-        return _guess_column(of, node, texts[0])
+        return guess_column(of, node, texts[0])
     for one in here:
         for column, domain in one.table.domain.items():
             if isinstance(domain, TableDomain) and fold(domain.table) in (f"{name}s", f"{name}es"):
-                return _guess_column(of, node, column)
+                return guess_column(of, node, column)
     return None
+
+
+def _list_columns(of: RefusedStatement, named: list[FromTable]) -> list[tuple[str, SqlType]]:
+    return [column for n in named for column in of.catalog.columns(n.table.name)]
+
+
+def _is_day(kind: SqlType) -> bool:
+    return kind.moment or kind.name == "DATE"
 
 
 def _find_part_of_day(node: exp.Column, name: str, listed: list[tuple[str, SqlType]]) -> tuple[str, str]:
@@ -114,7 +133,7 @@ def _find_part_of_day(node: exp.Column, name: str, listed: list[tuple[str, SqlTy
     words = [name] if name in _PARTS else name.split("_")
     part = next((word for word in reversed(words) if word in _PARTS), "")
     rest = [word for word in words if word not in _PARTS and word not in _TIMES]
-    days = [(each, kind) for each, kind in listed if kind.moment or kind.name == "DATE"]
+    days = [(each, kind) for each, kind in listed if _is_day(kind)]
     near = [d for d in days if any(_begins(a, b) for a in rest for b in fold(d[0]).split("_"))]
     if len(days if not rest else near) != 1 or (not part and not _TIMES.intersection(words)):
         return "", ""
@@ -152,8 +171,9 @@ def _find_sales(node: exp.Column, name: str, listed: list[tuple[str, SqlType]]) 
 
 def find_measure(of: RefusedStatement, node: exp.Column, named: list[FromTable]) -> Advice | None:
     """Find the only number that an aggregate of a column can mean."""
-    numbers = _list_measures(of, node, named)
-    return _guess_column(of, node, numbers[0]) if len(numbers) == 1 else None
+    numbers = [each for each in _list_measures(of, node, named) if "year" not in _words(each)]
+    alone = aggregate_name(node.parent) is not None if node.parent is not None else False
+    return guess_column(of, node, numbers[0]) if len(numbers) == 1 and alone else None
 
 
 def list_meant(of: RefusedStatement, node: exp.Column, here: list[FromTable]) -> Advice | None:
@@ -208,7 +228,7 @@ def is_fitting(node: exp.Column, kind: SqlType) -> bool:
     return years or not (kind.moment or kind.name == "DATE")
 
 
-def _guess_column(of: RefusedStatement, node: exp.Column, column: str) -> Advice:
+def guess_column(of: RefusedStatement, node: exp.Column, column: str) -> Advice:
     """Return the advice to write another name for a column, which is a guess."""
     hint, fix, *_ = rename_column(of, node, column)
     return hint, None if fix is None else replace(fix, guess=f"{column} for {node.name}")
@@ -288,3 +308,31 @@ def name_list(of: RefusedStatement, node: exp.Column, select: exp.Select) -> Adv
         return None
     end = call_end(of.query.source, found[0])
     return (f"AS t({node.name})", Fix(f" AS t({node.name})", end + 1, end + 1)) if end >= 0 else None
+
+
+def compare_with_value(of: RefusedStatement, node: exp.Column, named: list[FromTable]) -> Advice | None:
+    """Write `status = 'completed'` for the condition `completed`, which may be compared with TRUE or 1."""
+    span = of.outline.span(of.original(node))
+    true = None if span is None else re.match(r"(?i)\s*(?:=|IS\b)\s*(?:TRUE|1)\b", of.text[span[1] :])
+    holds = (exp.Where, exp.And, exp.Or, exp.Not, exp.If, exp.Having)
+    if span is None or (true is None and not isinstance(node.parent, holds)):
+        return None
+    for one in named:
+        for column, domain in one.table.domain.items():
+            values = domain.values if isinstance(domain, ValuesDomain) else ()
+            value = next((v for v in values if isinstance(v, str) and fold(v) == fold(node.name)), None)
+            if value is not None:
+                written = (
+                    f"{node.table + '.' if node.table else ''}{write_name(column)} = {literal_sql(value)}"
+                )
+                return written, Fix(written, span[0], span[1] + (0 if true is None else true.end()))
+    return None
+
+
+def count_key(of: RefusedStatement, node: exp.Column) -> Advice | None:
+    """`COUNT(flight_id)`, where rows have no key of their own: it is a number of rows."""
+    call = of.call(of.original(node).parent or node)
+    counts = call is not None and (function_name(node.parent or node) or "").lower() == "count"
+    if call is None or not counts or fold(node.name).rsplit("_", maxsplit=1)[-1] not in ("id", "key", "no"):
+        return None
+    return "COUNT(*)", Fix("COUNT(*)", call[0], call[1], guess=f"* for {node.name}")

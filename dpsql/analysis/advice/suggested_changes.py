@@ -12,12 +12,12 @@ from sqlglot.tokenizer_core import TokenType
 from dpsql.analysis.advice.foreign_forms import count_instead
 from dpsql.analysis.advice.foreign_functions import SHORT_PARTS
 from dpsql.analysis.advice.listed_rows import split_options
-from dpsql.analysis.advice.refused_statement import Advice, RefusedStatement, add_clause
+from dpsql.analysis.advice.refused_statement import Advice, RefusedStatement, add_clause, change_all
 from dpsql.analysis.aggregate_functions import aggregate_calls, aggregate_name
 from dpsql.analysis.released.released_calls import is_released
 from dpsql.errors import Fix, Obstacle
-from dpsql.language import write_name
-from dpsql.policy import UnitColumn
+from dpsql.language import find_nodes, write_name
+from dpsql.policy import UnitColumn, fold
 
 _VALUES = frozenset(
     {"any_value", "arbitrary", "first", "last", "min", "max", "collect_set", "collect_list", "json_agg"}
@@ -30,9 +30,14 @@ _VALUES = frozenset(
         "jsonb_agg",
         "json_arrayagg",
         "wm_concat",
+        "grouparray",
+        "array_unique_agg",
+        "groupuniqarray",
     }
 )
 """Aggregates that show values of single units."""
+_AROUND = r"(?i)^DISTINCT\s+|\s+(?:IGNORE|RESPECT)\s+NULLS\b|\s+HAVING\s+(?:MAX|MIN)\s.*"
+"""What stands beside the value of such an aggregate."""
 _SHAPES = frozenset({"skewness", "kurtosis", "kurtosis_pop", "skew", "kurt", "mad", "iqr"})
 """Aggregates that say how values are spread, otherwise than quantiles do."""
 _ANY = frozenset({"first", "last", "any_value", "arbitrary"})
@@ -55,7 +60,7 @@ def advise_on_values(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Adv
     select = node.find_ancestor(exp.Select)
     divided = name in ("mode", "histogram") and select is not None and select.args.get("group") is not None
     if (name in _VALUES or divided) and arguments and "privacy unit" not in one.message:
-        value = re.sub(r"(?i)^DISTINCT\s+", "", arguments[0].split(" ORDER BY ")[0])
+        value = re.sub(_AROUND, "", arguments[0].split(" ORDER BY ")[0])
         if select is not None and value.split(".")[-1] in {n.unit for n in of.list_tables(select)}:
             return count_instead(of, node, one)
         ends = re.fullmatch(r"(?i)(.+?)\s+ORDER\s+BY\s+(.+?)(\s+DESC)?", arguments[0])
@@ -95,6 +100,9 @@ def advise_on_aggregate(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> 
         written = f"QUANTILE_CONT({call[2][0]}, [0.05, 0.25, 0.5, 0.75, 0.95])"
         asks = f"the {call[2][0]} below which these shares of the rows are"
         return written, Fix(written, call[0], call[1], asks=asks)
+    select = node.find_ancestor(exp.Select)
+    if select is not None and call[2][0].split(".")[-1] in {n.unit for n in of.list_tables(select)}:
+        return count_instead(of, node, one)
     return _add_group_key(of, node, call[2][0], call[0], call[1])
 
 
@@ -108,7 +116,7 @@ def _count_list(of: RefusedStatement, name: str, call: tuple[int, int, tuple[str
     if around is None or behind is None or name not in _VALUES or len(call[2]) != 1:
         return None
     value = re.sub(r"(?i)\ADISTINCT\s+", "", call[2][0])
-    distinct = "DISTINCT " * (name == "collect_set" or value != call[2][0])
+    distinct = "DISTINCT " * ("set" in name or "uni" in name or value != call[2][0])
     written = f"COUNT({distinct}{value})"
     return written, Fix(written, around.start(), call[1] + behind.end())
 
@@ -193,8 +201,9 @@ def advise_on_date_part(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> 
 
 
 def _rename_part(of: RefusedStatement, part: str, value: str, start: int, end: int) -> Advice | None:
-    if part in _SAME_PARTS:
-        written = f"EXTRACT({_SAME_PARTS[part].upper()} FROM {value})"
+    known = _SAME_PARTS.get(part, SHORT_PARTS.get(part))
+    if known is not None:
+        written = f"EXTRACT({known.upper()} FROM {value})"
         return written, Fix(written, start, end)
     if part in _SUNDAYS:
         written = f"EXTRACT(DOW FROM {value})"
@@ -280,17 +289,19 @@ _MONTHS = (
 
 def write_month_number(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
     """Compare the month of a date with its number, where it is compared with its name."""
-    weekdays = [n for n in node.find_all(exp.Literal) if n.is_string and n.name.lower() in _WEEKDAYS]
+    named = {n.name for n in node.find_all(exp.Literal) if n.is_string}
+    whole = [len(name) > 2 and any(d.startswith(name.lower()) for d in _WEEKDAYS) for name in named]
     called = re.search(r"(?i)\b(?:weekday|dayofweek|dow|isodow|day_of_week|day)(?=\s*\()", of.text)
-    if weekdays and called is not None:
-        return "dayname(..)", Fix("dayname", *called.span())
-    texts = [n for n in node.find_all(exp.Literal) if n.is_string and n.name.lower() in _MONTHS]
-    tokens = [t for t in of.outline.tokens if t.token_type == TokenType.STRING]
-    token = next((t for t in tokens if texts and t.text == texts[0].name), None)
-    if len(texts) != 1 or token is None or "MONTH" not in of.text.upper():
+    if named and all(whole) and called is not None:
+        days = [t for t in of.outline.tokens if t.token_type == TokenType.STRING and len(t.text) > 2]
+        full = [(t, d) for t in days for d in _WEEKDAYS if d.startswith(t.text.lower())]
+        short = [Fix(f"'{day.capitalize()}'", t.start, t.end + 1) for t, day in full]
+        return "dayname(..)", Fix("dayname", *called.span(), also=tuple(short))
+    texts = {n.name for n in node.find_all(exp.Literal) if n.is_string and n.name.lower() in _MONTHS}
+    tokens = [t for t in of.outline.tokens if t.token_type == TokenType.STRING and t.text in texts]
+    if "MONTH" not in of.text.upper():
         return None
-    number = str(_MONTHS.index(texts[0].name.lower()) + 1)
-    return number, Fix(number, token.start, token.end + 1)
+    return change_all([Fix(str(_MONTHS.index(t.text.lower()) + 1), t.start, t.end + 1) for t in tokens])
 
 
 def write_type_of_date(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
@@ -312,6 +323,10 @@ def select_units_of_table(of: RefusedStatement, node: exp.Expr, one: Obstacle) -
         listed = f"(SELECT {named[2]} FROM {named[1]})"
         return f"IN {listed}", Fix(listed, named.start(1), named.end(2))
     token = next((t for t in of.outline.tokens if t.start >= at and t.token_type == TokenType.VAR), None)
+    for query in find_nodes(of.original(node).root(), exp.CTE):
+        if token is not None and fold(query.alias) == fold(token.text) and len(query.this.named_selects) == 1:
+            written = f"(SELECT {write_name(query.this.named_selects[0])} FROM {token.text})"
+            return f"IN {written}", Fix(written, token.start, token.end + 1)
     table = of.policy.table(token.text) if token is not None and token.text.isascii() else None
     unit = table.unit.column if table is not None and isinstance(table.unit, UnitColumn) else None
     if token is None or unit is None:

@@ -8,11 +8,14 @@ from dataclasses import replace
 
 from sqlglot import exp
 
-from dpsql.analysis.advice.joined_tables import find_in_tables, name_of_table
+from dpsql.analysis.advice.joined_tables import find_absent, find_in_tables, has_text, name_of_table
 from dpsql.analysis.advice.meant_names import (
+    compare_with_value,
+    count_key,
     drop_remark,
     find_meant,
     find_measure,
+    guess_column,
     is_fitting,
     join_words,
     list_meant,
@@ -29,10 +32,7 @@ from dpsql.analysis.advice.refused_statement import (
 from dpsql.analysis.aggregate_functions import aggregate_calls, aggregate_name
 from dpsql.analysis.compiler import function_name
 from dpsql.errors import Fix, Obstacle
-from dpsql.language import (
-    replace_name,
-    write_name,
-)
+from dpsql.language import find_nodes, replace_name, write_name
 from dpsql.policy import CsvSource, TableDomain, ValuesDomain, fold
 
 
@@ -78,7 +78,8 @@ def _advise_on_column(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Ad
     if unnamed is not None:
         return unnamed
     said = re.fullmatch(r"did you mean ([\w.]+)\?", one.hint or "")
-    if said is not None and one.fix is None and isinstance(node, exp.Column) and node.table:
+    lacking = isinstance(node, exp.Column) and find_absent(of, node, hidden) is not None
+    if said is not None and one.fix is None and isinstance(node, exp.Column) and node.table and not lacking:
         span, parent = of.outline.span(node), node.parent
         sides = [part.sql() for part in parent.args.values()] if isinstance(parent, exp.EQ) else []
         if said[1] in sides:  # it would be compared with itself: the table stands outside of this subquery
@@ -102,11 +103,10 @@ def _advise_on_column(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Ad
         found = found or _find_key_of_domain(of, node, tables)
         found = found or name_aggregate(of, node) or _quote_declared_value(of, node, tables)
         found = found or _find_domain_of_table(of, node, tables) or _repeat_number(of, written, around)
-        if found is None and not any(n.column(node.name) for n in tables):
-            found = find_measure(
-                of, node, [n for n in tables if not node.table or fold(n.alias) == fold(node.table)]
-            )
-            found = found or find_in_tables(of, node, tables) or _name_table(of, node, tables)
+        if found is None and (lacking or not any(n.column(node.name) for n in tables)):
+            mine = [n for n in tables if not node.table or fold(n.alias) == fold(node.table)]
+            found = find_in_tables(of, node, tables) or find_measure(of, node, mine)
+            found = found or compare_with_value(of, node, mine) or _name_table(of, node, tables)
             found = found or _name_item(of, node, select)
         if found is not None:
             return found
@@ -128,6 +128,7 @@ def _advise_on_column(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Ad
         or find_in_tables(of, node, named)
         or _find_by_word(of, node, here)
         or _use_unit(of, node, here)
+        or count_key(of, node)
         or _add_inner_key(of, node, select)
         or list_meant(of, node, here)
     )
@@ -198,7 +199,7 @@ def _find_alias(of: RefusedStatement, node: exp.Column, select: exp.Select) -> A
 def _count_for_name(of: RefusedStatement, node: exp.Column) -> Advice | None:
     """Write COUNT(*) for the `n` of a formula that has another aggregate: `STDDEV(x) / SQRT(n)`."""
     item, select = node.find_ancestor(exp.Select, exp.Where, exp.Group), node.find_ancestor(exp.Select)
-    grouped = select is not None and select.args.get("group") is not None
+    grouped = select is not None and select.args.get("group") is not None and not select.find(exp.Subquery)
     if grouped and fold(node.name) in _COUNT_NAMES and node.parent is select and "start" in node.this.meta:
         start, end = node.this.meta["start"], node.this.meta["end"] + 1
         return "COUNT(*)", Fix(
@@ -301,14 +302,19 @@ def _quote_declared_value(of: RefusedStatement, node: exp.Column, named: list[Fr
     for one in named:
         domain = one.table.domain.get(one.column(other.name) or "")
         values = domain.values if isinstance(domain, ValuesDomain) else ()
-        if isinstance(domain, TableDomain) or node.name in values:
+        of_table = domain if isinstance(domain, TableDomain) else None
+        there = of_table and has_text(of, of.policy.table(of_table.table), of_table.column, node.name)
+        if there or node.name in values:
             text = f"'{node.name}'"
             return f"{text} is a text", Fix(text, node.this.meta["start"], node.this.meta["end"] + 1)
     return None
 
 
 def _name_item(of: RefusedStatement, node: exp.Column, select: exp.Select) -> Advice | None:
-    """Name the only call without a name of a subquery in FROM as the query around it does."""
+    """Name the only call without a name of a subquery in FROM as the query around it does.
+
+    Where each has a name, take the only number that is not named elsewhere.
+    """
     sources = [
         getattr(select.args.get("from_"), "this", None),
         *(j.this for j in select.args.get("joins") or ()),
@@ -320,6 +326,10 @@ def _name_item(of: RefusedStatement, node: exp.Column, select: exp.Select) -> Ad
     if node.table and fold(node.table) != fold(derived[0].alias):
         return None
     unnamed = [i for i, e in enumerate(inner.expressions) if not e.alias and not isinstance(e, exp.Column)]
+    read = {fold(c.name) for c in find_nodes(select, exp.Column) if c.find_ancestor(exp.Select) is select}
+    numbers = [e.alias for e in inner.expressions if any(aggregate_calls(e)) and fold(e.alias) not in read]
+    if not unnamed and len(numbers) == 1:
+        return guess_column(of, node, numbers[0])
     block = of.outline.block(of.query.source.position(inner.expressions[0]))
     if len(unnamed) != 1 or block is None or block.from_ is None:
         return None
@@ -334,7 +344,8 @@ def _name_item(of: RefusedStatement, node: exp.Column, select: exp.Select) -> Ad
 def _name_table(of: RefusedStatement, node: exp.Column, named: list[FromTable]) -> Advice | None:
     """`AVG(visits)`, where visits is the table."""
     there = of.policy.table(node.name) if node.name.isascii() and not node.table else None
-    joins = [join for n in named if there is not None and (join := join_clause(of, there, n)) is not None]
+    taken = there is not None and any(n.table is there for n in named)
+    joins = [join for n in named if there and not taken and (join := join_clause(of, there, n)) is not None]
     units, select = {n.unit for n in named if n.unit is not None}, node.find_ancestor(exp.Select)
     if there is not None and isinstance(node.parent, exp.Distinct) and not there.public and len(units) == 1:
         return rename_column(of, node, units.pop())
@@ -370,14 +381,21 @@ def _find_key_of_domain(of: RefusedStatement, node: exp.Column, named: list[From
     other = None
     if isinstance(parent, exp.EQ):
         other = parent.expression if parent.this is node else parent.this
-    if not isinstance(other, exp.Column) or not node.table:
+    within = (
+        None if node.find_ancestor(exp.In) is None or parent is not node.find_ancestor(exp.Select) else parent
+    )
+    if within is not None and len(within.expressions) == 1:  # code IN (SELECT code FROM codes)
+        compared = node.find_ancestor(exp.In)
+        other = compared.this if compared is not None else None
+        outer = compared.find_ancestor(exp.Select) if compared is not None else None
+        named = [*of.list_tables(outer), *named] if outer is not None else named
+    if not isinstance(other, exp.Column):
         return None
-    mine = next((n for n in named if fold(n.alias) == fold(node.table)), None)
-    for one in named if mine is not None else ():
-        column = one.column(other.name)
-        domain = None if column is None or one is mine else one.table.domain.get(column)
-        there = fold(mine.table.name) if mine is not None else ""
-        if isinstance(domain, TableDomain) and fold(domain.table) == there:
+    mine = [n for n in named if not node.table or fold(n.alias) == fold(node.table)]
+    for one in named:
+        domain = one.table.domain.get(one.column(other.name) or "")
+        there = {fold(n.table.name) for n in mine if n is not one}
+        if isinstance(domain, TableDomain) and fold(domain.table) in there:
             return rename_column(of, node, domain.column)
     return None
 

@@ -11,6 +11,7 @@ from sqlglot import exp
 from sqlglot.tokenizer_core import Token, TokenType
 
 from dpsql.analysis.advice.refused_statement import Advice, RefusedStatement, change_all
+from dpsql.analysis.compiler import function_name
 from dpsql.errors import Fix, Obstacle
 
 _CLOCKS = {
@@ -52,12 +53,6 @@ def advise_on_clock(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advi
         return None
     asks = "the day, without its time" if node.name.lower() == "sysdate" else ""
     return made, Fix(made, node.this.meta["start"], node.this.meta["end"] + 1, asks=asks)
-
-
-def name_parameter(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
-    """Write a name in braces, of a template of another language, as a parameter."""
-    found = re.search(r"\{\s*(\w+)\s*\}", of.text)
-    return None if found is None else (f"a parameter is written ${found[1]}, without quotes", None)
 
 
 def _find_text(of: RefusedStatement, node: exp.Expr) -> Token | None:
@@ -206,7 +201,7 @@ def bound_month(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice |
 def take_last_day(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
     """Write the last day of a month for one that it does not have: '2024-02-30'."""
     for token in of.outline.tokens:
-        found = re.fullmatch(r"(\d{4}-(?:0[1-9]|1[0-2]))-(29|3[01])", token.text)
+        found = re.fullmatch(r"(\d{4}-(?:0[1-9]|1[0-2]))-(29|3\d)", token.text)
         if found is None or token.token_type != TokenType.STRING or _is_moment(token.text):
             continue
         first = date.fromisoformat(f"{found[1]}-01")
@@ -234,13 +229,16 @@ _NAMED_DAYS |= {"tomorrow": "(current_date + INTERVAL 1 DAY)"}
 def compare_year(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
     """Compare the year of a day with a number, where the day is compared with it."""
     whole = of.original(node)
-    sides = (whole.this, whole.expression) if isinstance(whole, exp.Binary) else ()
+    sides = [*whole.iter_expressions()] if isinstance(whole, (exp.Binary, exp.Between, exp.In)) else []
     day = next((side for side in sides if isinstance(side, exp.Column)), None)
     span = None if day is None else of.outline.span(day)
-    if one.hint is None or span is None:
+    years = [
+        re.fullmatch(r"(?i)(?:19|20)\d\d|YEAR", function_name(s) or s.name) for s in sides if s is not day
+    ]
+    if span is None or not all(years):
         return None
     written = f"YEAR({of.text[slice(*span)]})"
-    return one.hint, Fix(written, *span)
+    return one.hint or written, Fix(written, *span)
 
 
 def write_series(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:

@@ -38,7 +38,7 @@ from dpsql.errors import Fix, with_article
 from dpsql.estimates import decimal
 from dpsql.kernel.tree import Call, Cast, Constant, IsNull, Node, Paren, kept, list_tables
 from dpsql.kernel.tree.exact import whole
-from dpsql.language import MARK, AllGroups, Options, Selection, call_end, copy_tree
+from dpsql.language import MARK, TITLE, AllGroups, Options, Selection, call_end, copy_tree
 from dpsql.policy import Assumed, Policy
 from dpsql.types import DOUBLE, HUGEINT, INTEGER, SqlType
 
@@ -151,7 +151,8 @@ _LONGEST = 60
 
 def write_argument(argument: exp.Expr) -> str:
     """Return an argument as the statement writes it, on one line and shortened."""
-    text = re.sub(f"(?i){MARK}", "", _dialect().generate(copy_tree(argument), copy=False, comments=False))
+    text = argument.meta_get(TITLE) or _dialect().generate(copy_tree(argument), copy=False, comments=False)
+    text = re.sub(f"(?i){MARK}", "", text)
     return text if len(text) <= _LONGEST else text[: _LONGEST - 2] + ".."
 
 

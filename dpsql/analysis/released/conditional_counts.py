@@ -14,9 +14,20 @@ from fractions import Fraction
 
 from sqlglot import exp
 
-from dpsql.analysis.compiler import function_name, list_conjuncts, split_arguments
+from dpsql.analysis.compiler import call_name, function_name, split_arguments
 from dpsql.analysis.schema_catalog import Catalog
-from dpsql.language import MARK, Options, copy_tree, find_nodes, keep_title, transform_tree, walk_tree
+from dpsql.language import (
+    MARK,
+    Options,
+    copy_tree,
+    find_nodes,
+    keep_title,
+    list_conjuncts,
+    list_from_items,
+    make_presence,
+    transform_tree,
+    walk_tree,
+)
 from dpsql.lazy_dataclass import dataclass
 from dpsql.policy import Policy, fold
 from dpsql.types import BOOLEAN
@@ -119,7 +130,7 @@ def _find_end(node: exp.Div) -> Fraction | None:
     """Return what the ratio is where the part is the whole; None for ratios of other numbers."""
     factor, part = _split_factor(node.this)
     whole = _strip_casts(node.expression)
-    if _name(whole) == "nullif" and len(whole.expressions) == 2:
+    if call_name(whole) == "nullif" and len(whole.expressions) == 2:
         whole = _strip_casts(whole.expressions[0])
     counted = _read_counted(part)
     if counted is None:
@@ -160,7 +171,7 @@ def _read_counted(node: exp.Expr) -> _Counted | None:
     """
     where = node.expression.this if isinstance(node, exp.Filter) else None
     call = node.this if isinstance(node, exp.Filter) else node
-    condition = _COUNTS.get(_name(call))
+    condition = _COUNTS.get(call_name(call))
     if condition is None or not isinstance(call, exp.Anonymous):
         return None
     bounds, arguments = split_arguments(call)
@@ -172,7 +183,7 @@ def _read_counted(node: exp.Expr) -> _Counted | None:
     elif arguments and isinstance(arguments[0], exp.Distinct):
         return _Counted((arguments[0], *bounds), tuple(conditions))
     elif arguments and not isinstance(arguments[0], exp.Star):
-        conditions.append(exp.Not(this=exp.Is(this=arguments[0].copy(), expression=exp.Null())))
+        conditions.append(make_presence(arguments[0]))
     return _Counted(tuple(bounds), tuple(conditions))
 
 
@@ -189,7 +200,7 @@ def _is_total_of(window: exp.Window, part: exp.Expr) -> bool:
     """Return whether a window sums a count over all rows of its partition."""
     call = window.this
     plain = not any(window.args.get(name) for name in ("order", "spec", "alias"))
-    summed = _name(call) == "sum" and len(call.expressions) == 1
+    summed = call_name(call) == "sum" and len(call.expressions) == 1
     return plain and summed and _strip_casts(call.expressions[0]) == part
 
 
@@ -246,21 +257,15 @@ def _has_constant_rows(select: exp.Select, policy: Policy, options: Options) -> 
 
 def _find_calls(select: exp.Select) -> list[exp.Expr]:
     """Return the sums and means in the parts of a block that may hold aggregates, with and without FILTER."""
-    return [n for n in _walk_block(select) if _name(n.this if isinstance(n, exp.Filter) else n) in _SUMMED]
-
-
-def _name(node: exp.Expr) -> str:
-    """Return the name of a call in lower case; "" for other nodes."""
-    return (function_name(node) or "").lower()
+    return [
+        n for n in _walk_block(select) if call_name(n.this if isinstance(n, exp.Filter) else n) in _SUMMED
+    ]
 
 
 def _find_boolean_columns(select: exp.Select, policy: Policy, catalog: Catalog) -> frozenset[str]:
     """Return the folded names of the columns that are BOOLEAN in every table of FROM that has them."""
-    first = select.args.get("from_")
-    items = [first.this] if first is not None else []
-    items += [join.this for join in select.args.get("joins") or ()]
     kinds: dict[str, set[bool]] = {}
-    for item in items:
+    for item in list_from_items(select):
         table = policy.table(item.name) if isinstance(item, exp.Table) and item.name.isascii() else None
         for name, sql_type in catalog.columns(table.name) if table is not None else ():
             kinds.setdefault(fold(name), set()).add(sql_type == BOOLEAN)
@@ -282,7 +287,7 @@ class _Reader:
         """
         where = node.expression.this if isinstance(node, exp.Filter) else None
         call = node.this if isinstance(node, exp.Filter) else node
-        name = _name(call)
+        name = call_name(call)
         if isinstance(node.parent, (exp.Window, exp.Filter)):
             return None
         bounds, values = split_arguments(call)
@@ -347,7 +352,7 @@ def _write_average(node: exp.Expr, value: exp.Expr, found: _Indicator) -> exp.Ex
 
 def _read_case(node: exp.Expr) -> _Indicator | None:
     """Return CASE or IF among 0, NULL and one other number as an indicator."""
-    if (function_name(node) or "").lower() == "if" and len(node.expressions) in (2, 3):
+    if call_name(node) == "if" and len(node.expressions) in (2, 3):
         test, yes, *rest = (copy_tree(argument) for argument in node.expressions)
         node = exp.Case(ifs=[exp.If(this=test, true=yes)], default=rest[0] if rest else None)
     if not isinstance(node, exp.Case):
@@ -385,7 +390,7 @@ def _make_presence(node: exp.Expr) -> exp.Expr | None:
     """Return the condition that a truth value is there; None if it always is."""
     if isinstance(node, (exp.Boolean, exp.Is)):
         return None
-    return exp.Not(this=exp.Is(this=exp.paren(copy_tree(node)), expression=exp.Null()))
+    return make_presence(exp.paren(node))
 
 
 def _read_number(node: exp.Expr) -> Fraction | None:

@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING
 from sqlglot import exp
 
 from dpsql.analysis.bound_ladders import ROWS
-from dpsql.analysis.compiler import function_name, split_arguments
+from dpsql.analysis.compiler import call_name, split_arguments
 from dpsql.analysis.facts_of_values import is_never_negative
 from dpsql.analysis.released import find_default_rows
+from dpsql.language import find_nodes
 
 if TYPE_CHECKING:
     from dpsql.analysis.released.released_numbers import AggregateCall
@@ -82,7 +83,7 @@ def _has_factors(product: exp.Mul, averaged: Sequence[exp.Expr]) -> bool:
 
 def _list_averaged(call: AggregateCall) -> list[exp.Expr]:
     """Return what is averaged by the other calls of a SELECT on the same rows of a group."""
-    averages = [c for c in _others_of_rows(call) if (function_name(c) or "").lower() in AVERAGES]
+    averages = [c for c in _others_of_rows(call) if call_name(c) in AVERAGES]
     return [value.unnest() for each in averages for value in split_arguments(each)[1]]
 
 
@@ -98,13 +99,13 @@ def _find_like(call: AggregateCall) -> Iterator[tuple[str, bool]]:
     for each in _others_of_rows(call):
         bounds, arguments = split_arguments(each)
         if arguments == own:
-            yield (function_name(each) or "").lower(), not bounds
+            yield call_name(each), not bounds
 
 
 def _others_of_rows(call: AggregateCall) -> Iterator[exp.Expr]:
     """Yield the other calls of a SELECT on the same rows of a group."""
     select, own = call.node.find_ancestor(exp.Select), _find_filter(call.node)
-    for each in () if select is None else select.find_all(exp.Anonymous):
+    for each in () if select is None else find_nodes(select, exp.Anonymous):
         if _find_filter(each) == own and each is not call.node:
             yield each
 

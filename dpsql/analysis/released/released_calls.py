@@ -12,8 +12,8 @@ from sqlglot import exp
 
 from dpsql.analysis.bound_ladders import KEPT, ROWS, Contribution, total_of
 from dpsql.analysis.compiler import (
+    call_name,
     check_arguments,
-    function_name,
     list_order_terms,
     read_number,
     split_arguments,
@@ -51,6 +51,7 @@ from dpsql.analysis.typed_expression import Bounds, Typed
 from dpsql.analysis.whole_tables import find_declared_name
 from dpsql.errors import Fix, with_article
 from dpsql.estimates import decimal
+from dpsql.language import LARGEST
 from dpsql.types import DOUBLE, VARCHAR
 
 if TYPE_CHECKING:
@@ -138,6 +139,7 @@ def _bound_as_declared(
     loose = bounds is not None and bounds.loose and bounds.declared and not is_moment_of_pairs(call)
     if auto and (bounds is None or (free if statistic == "sum" else loose)):
         found = _bound_by_search(call, value, statistic, sample=sample)
+        call.compiler.searched_sums += [call.node] * (statistic == "sum")
         return replace(found, argument=argument, origin=SEARCHED)
     if bounds is None:
         raise _refuse_unbounded(call)
@@ -193,7 +195,7 @@ def _bound_by_search(call: AggregateCall, value: Typed, statistic: str, *, sampl
         value, low = cut_at_zero(call, value)  # its values are not cut at declared bounds
         capped = call.compiler.bound(make_ladder(call, value, Contribution.TOTAL))
         found = ValueCall("sum", value, call.condition(), low, Fraction(1), False, 1, single, capped=capped)
-        return replace(found, finest=call.compiler.finest)
+        return replace(found, finest=call.compiler.finest, largest_in=call.node.meta_get(LARGEST))
     low, high = search_ends(call, value)
     return _bound_by_rows(call, value, statistic, low, high, sample=sample, search=True)
 
@@ -376,7 +378,7 @@ def _read_name(node: exp.Expr) -> str:
         node = node.this
     if isinstance(node, exp.WithinGroup):
         node = node.this
-    return (function_name(node) or "").lower()
+    return call_name(node)
 
 
 def compile_released(

@@ -14,7 +14,7 @@ from sqlglot import exp
 
 from dpsql.analysis.bound_ladders import WholeTable
 from dpsql.analysis.compiled_relation import From
-from dpsql.analysis.compiler import StatementCompiler, function_name
+from dpsql.analysis.compiler import StatementCompiler, call_name
 from dpsql.analysis.grids import MOST_STEPS, Grid
 from dpsql.analysis.scalar_rules import compile_condition
 from dpsql.analysis.typed_expression import Typed
@@ -95,6 +95,8 @@ class CallArgument:
     """Whether values may lie beyond the bounds: nobody says that none does."""
     column: str = ""
     """The column whose values they are, of a table all rows of which are aggregated; "" for other ones."""
+    largest_in: tuple[int, tuple[object, ...]] | None = None
+    """Where groups are ranges of the values: the place of a key, and its values for the largest ones."""
 
     @property
     def searched(self) -> bool:
@@ -196,7 +198,7 @@ class AggregateCall:
     @property
     def name(self) -> str:
         """The name of the function."""
-        return (function_name(self.node) or "").lower()
+        return call_name(self.node)
 
     @property
     def by_row(self) -> bool:

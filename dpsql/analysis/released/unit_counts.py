@@ -11,7 +11,12 @@ from sqlglot import exp
 from dpsql.analysis.bound_ladders import ROWS, Contribution, Ladder
 from dpsql.analysis.casts import make_canonical
 from dpsql.analysis.compiled_relation import From
-from dpsql.analysis.compiler import check_arguments, function_name, read_whole_number, split_arguments
+from dpsql.analysis.compiler import (
+    call_name,
+    check_arguments,
+    read_whole_number,
+    split_arguments,
+)
 from dpsql.analysis.grids import parts_of_step
 from dpsql.analysis.released import (
     HIGHEST_ROWS,
@@ -255,7 +260,7 @@ def compile_count(call: AggregateCall) -> UnitNumber:
         counted = call.expression(arguments[0])
         if counted.type == NULL:
             call.compiler.assume(Assumed("COUNT(NULL) counts no row: COUNT(*) counts all"))
-        if counted.type == BOOLEAN and not counted.is_column:
+        if counted.type == BOOLEAN:
             call.compiler.assume(
                 Assumed("COUNT(condition) counts rows where it is FALSE, too: COUNT_IF does not")
             )
@@ -414,7 +419,7 @@ def _split_condition(node: exp.Expr) -> tuple[exp.Expr | None, exp.Expr]:
         if default is None or isinstance(default, exp.Null):
             branch = node.args["ifs"][0]
             return branch.this, branch.args["true"]
-    if (function_name(node) or "").lower() == "if" and len(node.expressions) in (2, 3):
+    if call_name(node) == "if" and len(node.expressions) in (2, 3):
         rest = node.expressions[2:]
         if not rest or isinstance(rest[0], exp.Null):
             return node.expressions[0], node.expressions[1]
@@ -429,7 +434,7 @@ def _read_unit(call: AggregateCall, node: exp.Expr) -> Typed | None:
     if isinstance(node, exp.Column):
         value = call.source.scope.resolve(node)
         return value if value.unit.held else None
-    if (function_name(node) or "").lower() == "coalesce":
+    if call_name(node) == "coalesce":
         parts = [call.expression(a) for a in node.expressions]
         if all(p.unit.held for p in parts):
             merged = Call("COALESCE", tuple(p.node for p in parts))

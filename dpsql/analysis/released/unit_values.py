@@ -69,6 +69,8 @@ class ValueCall:
     """The column whose values they are, of a table all rows of which are aggregated; else ""."""
     largest: Fraction | None = field(default=None, compare=False)
     """The largest absolute value of a row that the policy names, where a unit's totals are bounded."""
+    largest_in: tuple[int, tuple[object, ...]] | None = field(default=None, compare=False)
+    """Which groups have the largest values, as in `CallArgument`."""
 
     @property
     def column(self) -> ValueCall:
@@ -91,6 +93,7 @@ class ValueCall:
             self.largest,
             self.cut,
             self.source_column,
+            self.largest_in,
         )
 
     @property

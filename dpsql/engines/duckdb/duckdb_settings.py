@@ -57,27 +57,45 @@ def duckdb_words(problem: duckdb.Error) -> str:
 
 _TESTED = Path(__file__).with_name("tested")
 
+_AT_START: dict[str, str | bool | int | float | list[str]] = {
+    "autoinstall_known_extensions": False,
+    "autoload_known_extensions": False,
+    "allow_community_extensions": False,
+    "allow_persistent_secrets": False,
+    "python_enable_replacements": False,
+    # The meaning of a value must not depend on the machine or on the owner's configuration.
+    "default_collation": "",
+    "ieee_floating_point_ops": True,  # false makes sqrt, ln and / raise
+    "error_on_division_by_zero": False,
+    "integer_division": False,
+    "scalar_subquery_error_on_multiple_rows": True,
+    "default_null_order": "NULLS_LAST",
+    "default_order": "ASCENDING",
+    "order_by_non_integer_literal": False,
+    "regex_match_operator_semantics": "partial",
+    "max_execution_time": 0,  # a failure by the engine's timeout would depend on data
+}
+
+_PINNED = {  # these are taken by a database that is open
+    "TimeZone": "'UTC'",
+    "Calendar": "'gregorian'",
+    "enable_logging": "false",
+}
+
 RELIED_ON = (
+    *_AT_START,
+    *_PINNED,
     # The meaning of values, and of statements.
-    *("TimeZone", "Calendar", "default_collation", "ieee_floating_point_ops", "error_on_division_by_zero"),
-    *("integer_division", "scalar_subquery_error_on_multiple_rows", "default_null_order", "default_order"),
-    *("order_by_non_integer_literal", "regex_match_operator_semantics", "disable_timestamptz_casts"),
-    *(
-        "legacy_disable_null_type",
-        "dialect_compatibility_mode",
-        "current_dialect",
-        "preserve_insertion_order",
-    ),
-    *("binary_as_string", "active_grammar_extensions", "schema", "search_path"),
+    *("disable_timestamptz_casts", "legacy_disable_null_type", "dialect_compatibility_mode"),
+    *("current_dialect", "preserve_insertion_order", "binary_as_string", "active_grammar_extensions"),
+    *("schema", "search_path"),
     # What may run, be read or be written.
-    *("max_execution_time", "enable_logging", "autoinstall_known_extensions", "autoload_known_extensions"),
-    *("allow_community_extensions", "allow_persistent_secrets", "python_enable_replacements"),
     *("allowed_configs", "enable_profiling", "profiling_output", "profile_output", "log_query_path"),
     *("operator_memory_limit", "file_search_path", "enable_optimizer", "enable_progress_bar"),
     # How results and errors are written.
     *("errors_as_json", "arrow_lossless_conversion", "arrow_large_buffer_size", "arrow_output_list_view"),
 )
-"""Settings whose values the guarantee relies on; `settings` pins some, others have the engine's default."""
+"""Settings whose values the guarantee relies on; `connect` sets some, others have the engine's default."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,31 +203,6 @@ def read_relied_on(connection: duckdb.DuckDBPyConnection) -> dict[str, str]:
 
 
 _Result = TypeVar("_Result")
-
-_AT_START: dict[str, str | bool | int | float | list[str]] = {
-    "autoinstall_known_extensions": False,
-    "autoload_known_extensions": False,
-    "allow_community_extensions": False,
-    "allow_persistent_secrets": False,
-    "python_enable_replacements": False,
-    # The meaning of a value must not depend on the machine or on the owner's configuration.
-    "default_collation": "",
-    "ieee_floating_point_ops": True,  # false makes sqrt, ln and / raise
-    "error_on_division_by_zero": False,
-    "integer_division": False,
-    "scalar_subquery_error_on_multiple_rows": True,
-    "default_null_order": "NULLS_LAST",
-    "default_order": "ASCENDING",
-    "order_by_non_integer_literal": False,
-    "regex_match_operator_semantics": "partial",
-    "max_execution_time": 0,  # a failure by the engine's timeout would depend on data
-}
-
-_PINNED = {  # these are taken by a database that is open
-    "TimeZone": "'UTC'",
-    "Calendar": "'gregorian'",
-    "enable_logging": "false",
-}
 
 _UNSAFE_OPTIMIZERS = ("type_pushdown", "scalar_fn_pushdown", "common_subexpressions", "self_join_aggregate")
 """Optimizers that move a conversion or a function out of its TRY: into a file's reader, or into a common

@@ -231,8 +231,8 @@ MUTANTS = (
             (
                 "analysis.select_blocks",
                 "_find_partition_keys",
-                '(function_name(node.this) or "").lower() != "row_number"',
-                "not function_name(node.this)",
+                'call_name(node.this) != "row_number"',
+                "not call_name(node.this)",
             ),
         ),
         ("window", "QUALIFY", "rank", "subquery", *ROWS),
@@ -244,8 +244,8 @@ MUTANTS = (
             (
                 "analysis.select_blocks",
                 "_find_partition_keys",
-                '(function_name(node.this) or "").lower() != "row_number"',
-                "not function_name(node.this)",
+                'call_name(node.this) != "row_number"',
+                "not call_name(node.this)",
             ),
         ),
         statement="SELECT country, COUNT(DISTINCT user_id) AS n FROM (SELECT user_id, country, RANK() OVER (PARTITION BY user_id ORDER BY flag) AS rk FROM visits) x WHERE rk = 1 GROUP BY country",

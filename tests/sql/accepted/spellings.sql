@@ -258,3 +258,25 @@ SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (dialect = 'TSQL') TOP 2 [page] AS [the
 -- A5527 PostgreSQL's names of calls without an alias, and of casts of columns
 -- expect: SELECT COUNT(*) FROM (SELECT user_id FROM (SELECT user_id, ms FROM visits WHERE day > DATE '2024-01-05') GROUP BY user_id HAVING COUNT(*) > 1 AND MAX(ms) > 20)
 WITH late AS (SELECT user_id, day::date, ms FROM visits) SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (dialect = 'POSTGRES') COUNT(*) AS n FROM (SELECT user_id, COUNT(*), MAX(ms) FROM late WHERE day > DATE '2024-01-05' GROUP BY user_id) t WHERE count > 1 AND max > 20
+
+-- A5850 FIELD of MySQL, texts behind a call and behind END as names
+-- candidates: SELECT country FROM country_domain WHERE country IN ('DE', 'FR')
+-- expect: SELECT country, COUNT(DISTINCT user_id) FROM visits WHERE country IN ('DE', 'FR') GROUP BY country
+SELECT country, CASE WHEN country = 'DE' THEN 'home' ELSE 'x' END 'place', COUNT(DISTINCT user_id) 'users' FROM visits WHERE FIELD(country, 'DE', 'FR') > 0 GROUP BY country ORDER BY users DESC LIMIT 2
+
+-- A5851 days of SQLite that are moved by a text
+-- expect: SELECT COUNT(DISTINCT user_id) FROM visits WHERE CAST(TRY(day - INTERVAL 1 DAY) AS DATE) = DATE '2024-03-06' OR CAST(TRY(day + INTERVAL 90 MINUTE) AS TIMESTAMP) < TIMESTAMP '2024-01-03'
+SELECT COUNT(DISTINCT user_id) FROM visits WHERE date(day, '-1 day') = '2024-03-06' OR datetime(day, '+90 minutes') < TIMESTAMP '2024-01-03'
+
+-- A5852 texts that are days, as arguments of functions and before an interval
+-- expect: SELECT COUNT(DISTINCT user_id) FROM visits WHERE day >= DATE '2024-06-01' - INTERVAL 3 MONTH AND date_diff('day', day, DATE '2024-06-01') > 20 AND year(DATE '2024-01-01') = 2024
+SELECT COUNT(DISTINCT user_id) FROM visits WHERE day >= DATE_SUB('2024-06-01', INTERVAL 3 MONTH) AND date_diff('day', day, '2024-06-01') > 20 AND YEAR('2024-01-01') = 2024
+
+-- A5853 a series of days of texts, in PostgreSQL's select list, beside private rows
+-- candidates: SELECT unnest(generate_series(DATE '2024-01-01', DATE '2024-04-01', INTERVAL 1 MONTH))
+-- expect: SELECT m, COUNT(DISTINCT user_id) FROM visits JOIN (SELECT unnest(generate_series(DATE '2024-01-01', DATE '2024-04-01', INTERVAL 1 MONTH)) AS m) ON m = TRY(date_trunc('month', day)) GROUP BY m
+WITH months AS (SELECT generate_series('2024-01-01', '2024-04-01', '1 month') AS m) SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (dialect = 'POSTGRES') m, COUNT(DISTINCT user_id) AS n FROM visits JOIN months ON m = date_trunc('month', day) GROUP BY m
+
+-- A5854 MySQL's parts of two units
+-- expect: SELECT COUNT(DISTINCT user_id) FROM visits WHERE day(day) * 100 + hour(day) BETWEEN 200 AND 2000 AND hour(day) * 100 + minute(day) < 30
+SELECT COUNT(DISTINCT user_id) FROM visits WHERE EXTRACT(DAY_HOUR FROM day) BETWEEN 200 AND 2000 AND EXTRACT(HOUR_MINUTE FROM day) < 30

@@ -204,7 +204,7 @@ SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (noise = NONE) COUNT(DISTINCT user_id) 
 -- R341 a seed
 -- error: there is no option seed
 -- at: seed
--- hint: the options are epsilon, delta,
+-- hint: it without seed = 1
 SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (seed = 1) COUNT(DISTINCT user_id) FROM visits
 
 -- R342 another privacy unit
@@ -412,8 +412,10 @@ SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page HAVING n > 3
 SELECT page, COUNT(DISTINCT user_id) AS n, AVG(ms) OVER () AS a FROM visits GROUP BY page
 
 -- R1106 an expression over a count that does not bind
--- error: + is not allowed with (DOUBLE, VARCHAR): released numbers are DOUBLE
+-- error: + adds numbers, and one of these is a text
 -- at: +
+-- hint: ||
+-- rewrite: SELECT page, COUNT(DISTINCT user_id) || page AS x FROM visits GROUP BY page
 SELECT page, COUNT(DISTINCT user_id) + page AS x FROM visits GROUP BY page
 
 -- R1107 a function that is not for released values
@@ -448,3 +450,17 @@ SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (mechanism = FIRST_STABLE, delta = 1e-6
 -- at: order_share
 -- hint: OPTIONS (.., mechanism = TOP_STABLE)
 SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (delta = 1e-6, order_share = 0.25) note FROM visits GROUP BY note ORDER BY COUNT(DISTINCT user_id) DESC LIMIT 2
+
+-- R7700 a text behind a released number by +, whose text is no number
+-- error: + adds numbers, and one of these is a text
+-- at: + ' min'
+-- hint: ||
+-- rewrite: SELECT CAST(COUNT(DISTINCT user_id) AS INT) || ' min' AS m FROM visits
+SELECT CAST(COUNT(DISTINCT user_id) AS INT) + ' min' AS m FROM visits
+
+-- R7701 texts on both sides of a released number by +
+-- error: + adds numbers, and one of these is a text
+-- at: + COUNT
+-- hint: ||
+-- rewrite: SELECT 'about ' || COUNT(DISTINCT user_id) || ' people' AS m FROM visits
+SELECT 'about ' + COUNT(DISTINCT user_id) + ' people' AS m FROM visits

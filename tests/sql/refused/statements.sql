@@ -344,3 +344,15 @@ REFINE RELEASE 1
 -- at: 0
 -- hint: 0.5
 REFINE RELEASE 1 TO 0
+
+-- R7702 a PIVOT statement of a subquery
+-- error: PIVOT is not supported over private data
+-- at: PIVOT
+-- hint: SELECT page, country, COUNT(DISTINCT user_id) FROM (SELECT user_id, page, country FROM visits) AS p GROUP BY page, country -- asks something else: a row for each country, not a column
+PIVOT (SELECT user_id, page, country FROM visits) ON country USING COUNT(DISTINCT user_id) GROUP BY page
+
+-- R7703 a PIVOT statement of a table, with some values
+-- error: PIVOT is not supported over private data
+-- at: PIVOT
+-- hint: SELECT country, COUNT(DISTINCT user_id) AS n FROM visits WHERE country IN ('DE', 'FR') GROUP BY country ORDER BY country -- asks something else: a row for each country, not a column, of all rows
+PIVOT visits ON country IN ('DE', 'FR') USING COUNT(DISTINCT user_id) AS n ORDER BY country

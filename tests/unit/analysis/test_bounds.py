@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import itertools
-import json
 from collections.abc import Callable, Iterator
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
 
 import duckdb
 import numpy as np
@@ -19,6 +17,7 @@ from dpsql.policy import Assumed, load
 from dpsql.session import Session
 from tests.narrow import engine_of, present, private
 from tests.support.exact import exact_of
+from tests.unit.planning.test_predictions import explained
 
 POLICY = """
 [budget]
@@ -69,10 +68,6 @@ def opened(tmp_path: Path) -> Iterator[Opened]:
     yield opened
     for session in made:
         session.close()
-
-
-def explained(session: Session, text: str) -> dict[str, Any]:
-    return json.loads(session.run(f"EXPLAIN (FORMAT JSON) {text}").table.column(0)[0].as_py())
 
 
 @pytest.mark.parametrize(

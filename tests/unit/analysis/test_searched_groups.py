@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from fractions import Fraction
 from pathlib import Path
 
-import duckdb
 import numpy as np
 import pytest
 from numpy.typing import NDArray
@@ -20,6 +19,7 @@ from dpsql.policy import load
 from dpsql.session import Session
 from tests.narrow import present, private
 from tests.support.exact import exact_of
+from tests.support.world import write_world
 
 DAYS, EXTRA = 120, 7
 POLICY = f"""
@@ -57,8 +57,7 @@ def opened(folder: Path, rows: list[tuple[int | None, int | None, int, bool]]) -
     listed = ", ".join(str(row).replace("None", "NULL") for row in rows)
     made = f"SELECT * FROM (VALUES {listed}) AS t(id, day, ward, flag)"
     folder.mkdir()
-    duckdb.sql(f"COPY ({made}) TO '{folder}/visits.parquet'")
-    (folder / "dpsql.toml").write_text(POLICY)
+    write_world(folder, POLICY, visits=made)
     return Session(load(folder / "dpsql.toml"))
 
 

@@ -14,6 +14,7 @@ from dpsql.policy import load
 from dpsql.session import Session
 from tests.narrow import engine_of, private
 from tests.support.exact import exact_of
+from tests.support.world import write_world
 
 PEOPLE = """
 SELECT i AS id, i % 3 AS zip, CASE WHEN i < 90 THEN {
@@ -44,9 +45,7 @@ OTHER = POLICY.replace("one.sqlite", "other.sqlite")
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     made = tmp_path_factory.mktemp("people")
-    with duckdb.connect() as connection:
-        connection.execute(f"COPY ({PEOPLE}) TO '{made}/people.parquet' (FORMAT parquet)")
-    (made / "dpsql.toml").write_text(POLICY)
+    write_world(made, POLICY, people=PEOPLE)
     return made
 
 

@@ -11,7 +11,6 @@ from pathlib import Path
 
 import click
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 from dpsql.cli import main
@@ -19,6 +18,7 @@ from dpsql.cli.batch import LARGEST, ErrorTarget, least_error, round_digits, wri
 from dpsql.cli.narrate import ExitCode
 from dpsql.policy import load
 from dpsql.session import Session
+from tests.support.world import write_world
 
 POLICY = """
 [budget]
@@ -55,8 +55,7 @@ Ask = Callable[..., tuple[int, str, str]]
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     rows = pa.table({"user_id": [1, 2, 2], "page": ["home", "cart", "cart"], "ms": [1, 20, 3]})
-    pq.write_table(rows, tmp_path / "visits.parquet")
-    (tmp_path / "dpsql.toml").write_text(POLICY)
+    write_world(tmp_path, POLICY, visits=rows)
     return tmp_path
 
 

@@ -17,6 +17,7 @@ from dpsql.cli.output import FORMATS, AnswerOutput
 from dpsql.cli.repl import Repl, names_of
 from dpsql.cli.repl.commands import COMMANDS
 from dpsql.cli.repl.line_input import CompletionNames, Piped, completions, is_complete
+from tests.unit.cli.test_cli import ask
 
 NAMES = CompletionNames(
     {"visits": ("patient_id", "diagnosis_code", "minutes"), "diagnoses": ("code", "diagnosis")},
@@ -24,13 +25,6 @@ NAMES = CompletionNames(
     FORMATS,
     lambda column: ("Coast Road", "Dune Park", "Abbot's Gate") if column == "clinic" else (),
 )
-
-
-def ask(epsilon: str, extra: str = "") -> str:
-    return (
-        f"SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = {epsilon}) diagnosis, "
-        f"COUNT(DISTINCT patient_id) AS n {extra} FROM visits GROUP BY diagnosis TOP 3"
-    )
 
 
 class Person:

@@ -35,6 +35,8 @@ from dpsql.types import DOUBLE
 from tests.commands import Commands
 from tests.narrow import engine_of, of_type, present
 from tests.opened import Open, sessions_in
+from tests.unit.test_one_path import states
+from tests.unit.test_session import spent
 
 POLICY = """
 [budget]
@@ -109,16 +111,8 @@ def three(made_of: Callable[..., str], **options: Any) -> str:
     return made_of(SHARES, block(ALL, **options), block(ONE, **options), block(PAGE_A, **options))
 
 
-def spent(session: Session) -> Fraction:
-    return session.budget().spent.epsilon
-
-
 def releases(answer: StatementResult) -> tuple[Release, ...]:
     return present(answer.release).parts
-
-
-def states(session: Session) -> list[str]:
-    return [entry.state for entry in session.ledger.entries()][::-1]
 
 
 def test_a_statement_costs_the_sum_of_its_releases(session: Session, made_of: Callable[..., str]) -> None:

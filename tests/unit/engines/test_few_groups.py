@@ -34,7 +34,9 @@ from dpsql.session import Session
 from tests.narrow import of_type, present, private
 from tests.sql_fixtures import raw_data, write
 from tests.support.exact import answer_of, exact_of
+from tests.support.world import open_world
 from tests.unit.analysis.test_sql_fixtures import ACCEPTED
+from tests.unit.engines.test_unit_bits import engine_and_query, numbers
 
 Integers = NDArray[np.int64]
 
@@ -115,8 +117,7 @@ def opened(
         pq.write_table(rows_of(units), folder / "t.parquet")
     values = {"source": "t.parquet", "texts": str(TEXTS).replace("'it", '"it').replace("s'", 's"'), **more}
     values["texts"] = values["texts"] if "texts" in more else '["a", "b", "it\'s", "ü", ""]'
-    (folder / "dpsql.toml").write_text(POLICY.format(kind=kind, keep=keep, **values), "utf-8")
-    with closing(Session(load(folder / "dpsql.toml"))) as session:
+    with open_world(folder, POLICY.format(kind=kind, keep=keep, **values)) as session:
         yield session
 
 
@@ -133,20 +134,8 @@ def session(shared: Session) -> Session:
     return shared
 
 
-def engine_and_query(session: Session, text: str) -> tuple[DuckDBEngine, CompiledQuery]:
-    counting = private(session.prepare(text)).counting
-    return of_type(counting.engines.engine, DuckDBEngine), counting.plan.compiled
-
-
 def few_of(engine: DuckDBEngine, compiled: CompiledQuery) -> FewCounts:
     return of_type(unseal(of_counts(engine, compiled)), FewCounts)
-
-
-def numbers(counts: Counts) -> list[str]:
-    found = exact_of(counts)
-    columns = [column.to_pylist() for column in found.keys.columns]
-    every = [n.tolist() for n in (*found.n, *found.places.values())]
-    return sorted(map(repr, zip(*columns, *every, strict=True)))
 
 
 def with_options(text: str, **options: str) -> str:

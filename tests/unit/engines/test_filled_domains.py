@@ -27,10 +27,11 @@ from dpsql.kernel.filled_domains import FilledDomain
 from dpsql.kernel.tree import duckdb_sql
 from dpsql.policy import load
 from dpsql.session import Session
-from tests.narrow import of_type, private
+from tests.narrow import of_type
 from tests.sql_fixtures import raw_data, write
 from tests.support.exact import exact_of
 from tests.unit.analysis.test_sql_fixtures import ACCEPTED, proved
+from tests.unit.engines.test_unit_bits import engine_and_query
 
 POLICY = """
 [budget]
@@ -113,11 +114,6 @@ def opened(folder: Path, rows: int = 90, *, inside: bool = False) -> closing[Ses
     write_rows(folder / "t.parquet", rows, inside=inside)
     (folder / "dpsql.toml").write_text(POLICY.format(complete=str(inside).lower()), "utf-8")
     return closing(Session(load(folder / "dpsql.toml")))
-
-
-def engine_and_query(session: Session, text: str) -> tuple[DuckDBEngine, CompiledQuery]:
-    counting = private(session.prepare(text)).counting
-    return of_type(counting.engines.engine, DuckDBEngine), counting.plan.compiled
 
 
 def numbers(counts: Counts) -> tuple[object, list[str]]:

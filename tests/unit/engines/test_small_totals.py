@@ -12,7 +12,6 @@ from pathlib import Path
 from random import Random
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -23,6 +22,7 @@ from dpsql.policy import load
 from dpsql.session import Session
 from tests.narrow import of_type, private
 from tests.support.exact import exact_of
+from tests.support.world import write_world
 
 POLICY = """
 [budget]
@@ -56,8 +56,7 @@ def searches(
     """Open the rows; yield the compiled search of each statement."""
     units, keys, values = zip(*rows, strict=True)
     columns = {"u": pa.array(units, pa.int64()), "k": pa.array(keys), "x": pa.array(values, pa.float64())}
-    pq.write_table(pa.table(columns), folder / "t.parquet")
-    (folder / "dpsql.toml").write_text(POLICY, "utf-8")
+    write_world(folder, POLICY, t=columns)
     with closing(Session(load(folder / "dpsql.toml"))) as session:
         found = []
         for text in statements:

@@ -34,6 +34,11 @@ FORMS = {
     "sysdate()": [("SYSDATE()", "now()")],
     "current_datetime()": [("CURRENT_DATETIME()", "now()")],
     "date(a)": [("DATE(x)", "CAST(x AS DATE)"), ("DATE '2024-01-01'", "CAST('2024-01-01' AS DATE)")],
+    "date(a SHIFT)": [
+        ("DATE(x, '-1 day')", "CAST((x) + INTERVAL '-1' DAY AS DATE)"),
+        ("date(x, '+1 month')",) * 2,
+    ],
+    "datetime(a SHIFT)": [("DATETIME(x, '+30 minutes')", "(CAST(x AS TIMESTAMP) + INTERVAL '30' MINUTE)")],
     "to_date(a)": [("TO_DATE(x)", "CAST(x AS DATE)")],
     "timestamp(a)": [("TIMESTAMP(x)", "CAST(x AS TIMESTAMP)"), ("x::TIMESTAMP", "CAST(x AS TIMESTAMP)")],
     "datetime(a)": [("DATETIME(x)", "CAST(x AS TIMESTAMP)")],

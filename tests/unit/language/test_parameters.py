@@ -14,25 +14,13 @@ from hypothesis import strategies as st
 from sqlglot import exp
 
 from dpsql.errors import ProgrammingError, QueryRefused, QuerySyntaxError
-from dpsql.language import Options, Query, copy_parameters, parse
-from tests.narrow import of_type
+from dpsql.language import copy_parameters, parse
+from tests.unit.language.test_language import options_of, query_of, with_options
 
 COUNT = "COUNT(DISTINCT user_id) AS n"
 
 
-def with_options(options: str, rest: str = f"{COUNT} FROM visits") -> str:
-    return f"SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS ({options}) {rest}"
-
-
 Parameters = Sequence[object] | Mapping[str, object] | None
-
-
-def query_of(text: str, parameters: Parameters = None) -> Query:
-    return of_type(parse(text, parameters), Query)
-
-
-def options_of(options: str, parameters: Parameters = None) -> Options:
-    return query_of(with_options(options), parameters).options
 
 
 @pytest.mark.parametrize(

@@ -14,3 +14,8 @@ from tests.kept_ladders import Open, ledger_in
 def open_ledger(tmp_path: Path) -> Iterator[Open]:
     with ledger_in(tmp_path) as opened:
         yield opened
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "ledger.sqlite"

@@ -59,11 +59,6 @@ def total(path: Path, name: str = "policy") -> list[str | None]:
         return list(connection.execute(query, (name,)).fetchone())
 
 
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "ledger.sqlite"
-
-
 @pytest.mark.parametrize(("accounting", "most"), [("pure", 100), ("zcdp", 301)])
 def test_the_same_promise_holds_for_more_small_statements(
     path: Path, accounting: Accounting, most: int

@@ -24,11 +24,6 @@ OTHERS = Facts((TableFacts("visits", ByRow(), COLUMNS, kind="visit"),))
 CHARGE = Charge(Fraction(1, 4))
 
 
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "ledger.sqlite"
-
-
 def opened(path: Path, epsilon: int = 10, opening: Opening = Opening.USE) -> Ledger:
     total = Charge(Fraction(epsilon))
     return Ledger.open(path, policy_id="p", total=total, max_failures=9, high_water=False, opening=opening)

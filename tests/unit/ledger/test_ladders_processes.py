@@ -15,6 +15,7 @@ import pytest
 from dpsql.kernel.loss import Charge
 from dpsql.ledger import Ledger
 from tests.commands import Commands
+from tests.unit.ledger.test_processes import finish
 
 PRELUDE = """
 import json, os, pathlib, signal, sys, time
@@ -64,12 +65,6 @@ def start(code: str, *given: object) -> subprocess.Popen[str]:
     return subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
-
-
-def finish(process: subprocess.Popen[str]) -> str:
-    output, errors = process.communicate()
-    assert process.returncode == 0, errors
-    return output
 
 
 RACE = """

@@ -25,11 +25,6 @@ DELTA = Fraction(1, 10**5)
 STEP = 720_720 * 10**9
 
 
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "ledger.sqlite"
-
-
 @pytest.mark.parametrize("changed", ["units", "declaration", "budget"])
 def test_a_group_with_another_order_goes_on_after_old_parts(path: Path, changed: str) -> None:
     def asked(ledger: Ledger) -> None:

@@ -46,11 +46,6 @@ def opened(path: Path, **changes: object) -> Ledger:
 
 
 @pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "ledger.sqlite"
-
-
-@pytest.fixture
 def ledger(path: Path) -> Iterator[Ledger]:
     with opened(path) as made:
         yield made

@@ -8,8 +8,6 @@ from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 from dpsql.estimates import pair_half_width
@@ -22,6 +20,7 @@ from dpsql.release import Release
 from dpsql.session import Session
 from tests.narrow import of_type, present, private
 from tests.support.exact import answer_with
+from tests.support.world import open_world, write_world
 
 POLICY = """
 [budget]
@@ -54,11 +53,8 @@ def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
         "day": [user % 1_000 for user in users],
         "ten": [user % 20 + 1 for user in users],
     }
-    pq.write_table(pa.table(columns), folder / "orders.parquet")
-    (folder / "dpsql.toml").write_text(POLICY)
-    opened = Session(load(folder / "dpsql.toml"))
-    yield opened
-    opened.close()
+    with open_world(folder, POLICY, orders=columns) as opened:
+        yield opened
 
 
 def asked(session: Session, rest: str, cut: str = "", epsilon: str = "0.5") -> Release:
@@ -187,8 +183,7 @@ def test_the_range_reaches_to_what_is_beyond_the_excess(tmp_path: Path) -> None:
     """
     rows = [2**power for power in range(11) for _ in range(int(6_000 / 2 ** (1.2 * power)))]
     users = [user for user, size in enumerate(rows) for _ in range(size)]
-    pq.write_table(pa.table({"user_id": users}), tmp_path / "orders.parquet")
-    (tmp_path / "dpsql.toml").write_text(POLICY.partition("[tables.orders.domain]")[0])
+    write_world(tmp_path, POLICY.partition("[tables.orders.domain]")[0], orders={"user_id": users})
     covered = 0
     with closing(Session(load(tmp_path / "dpsql.toml"))) as opened:
         for run in range(12):

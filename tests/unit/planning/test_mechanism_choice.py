@@ -6,12 +6,9 @@ Noise is seeded, so that no run differs from another; for fresh seeds the bounds
 
 from __future__ import annotations
 
-import json
-import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -22,12 +19,13 @@ from numpy.typing import NDArray
 from dpsql.composition.prepared import PreparedPrivate
 from dpsql.errors import InternalError, QueryRefused
 from dpsql.kernel.counts import Counts
-from dpsql.noise import SeededEntropy
 from dpsql.planning.all_groups import EveryCount, WholeDomain
 from dpsql.policy import load
 from dpsql.session import Session
+from tests.given_noise import seeded
 from tests.narrow import engine_of, of_type, present, private
 from tests.support.exact import answer_of, exact_of, with_exact
+from tests.unit.planning.test_predictions import explained
 
 POLICY = """
 [budget]
@@ -85,10 +83,6 @@ def sessions(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Session]
 def text_of(rest: str, options: str = "") -> str:
     given = f"OPTIONS ({options}) " if options else ""
     return f"SELECT WITH DIFFERENTIAL_PRIVACY {given}{rest}"
-
-
-def explained(session: Session, text: str) -> dict[str, Any]:
-    return json.loads(session.run(f"EXPLAIN (FORMAT JSON) {text}").table.column(0)[0].as_py())
 
 
 def filtered(n: int) -> str:
@@ -257,13 +251,6 @@ def test_noise_too_large_to_draw_is_refused_where_auto_compares(sessions: list[S
     )
     with pytest.raises(QueryRefused, match="the noise's scale is too large for so many counts"):
         sessions[0].prepare(text)
-
-
-def seeded(monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
-    entropy = SeededEntropy(seed)
-    for name, module in list(sys.modules.items()):
-        if name.startswith("dpsql.kernel.noise") and hasattr(module, "SystemEntropy"):
-            monkeypatch.setattr(module, "SystemEntropy", lambda: entropy)
 
 
 def errors(made: PreparedPrivate, counts: Counts, runs: int) -> NDArray[np.float64]:

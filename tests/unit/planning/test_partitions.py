@@ -6,7 +6,6 @@ Noise is seeded, so that no run differs from another; for fresh seeds the bounds
 
 from __future__ import annotations
 
-import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
@@ -27,13 +26,13 @@ from dpsql.kernel.changes import NumberChange, UnitChanges
 from dpsql.kernel.loss import Charge, PrivacyLoss
 from dpsql.kernel.parted import Parted
 from dpsql.kernel.release import Run, released_at
-from dpsql.noise import SeededEntropy
 from dpsql.planning import Method, NoisyResult, Quote
 from dpsql.planning.divided_methods import LargestOfPartitions, plan_of_partition
-from dpsql.policy import load
 from dpsql.session import Session
+from tests.given_noise import seeded
 from tests.narrow import engine_of, of_type, present, private
 from tests.support.exact import ample, answer_of, counts_of, exact_of, made_up
+from tests.support.world import open_world
 
 CITIES, PAGES = 150, 12
 POLICY = """
@@ -88,21 +87,12 @@ def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
         pa.table({"page": [f"p{i}" for i in range(PAGES)], "kind": kinds}), folder / "pages.parquet"
     )
     listed = [", ".join(f'"{letter}{i}"' for i in range(n)) for letter, n in (("p", PAGES), ("c", CITIES))]
-    (folder / "dpsql.toml").write_text(POLICY.format(pages=listed[0], cities=listed[1]))
-    made = Session(load(folder / "dpsql.toml"))
-    yield made
-    made.close()
+    with open_world(folder, POLICY.format(pages=listed[0], cities=listed[1])) as made:
+        yield made
 
 
 def prepared(session: Session, text: str, options: str = "epsilon = 1") -> PreparedPrivate:
     return private(session.prepare(f"SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS ({options}) {text}"))
-
-
-def seeded(monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
-    entropy = SeededEntropy(seed)
-    for name, module in list(sys.modules.items()):
-        if name.startswith("dpsql.kernel.noise") and hasattr(module, "SystemEntropy"):
-            monkeypatch.setattr(module, "SystemEntropy", lambda: entropy)
 
 
 @dataclass(frozen=True)

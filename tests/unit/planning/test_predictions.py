@@ -9,15 +9,12 @@ from __future__ import annotations
 import json
 import math
 import re
-import sys
-from collections.abc import Iterator
 from dataclasses import replace
 from fractions import Fraction
 from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from numpy.typing import NDArray
 
@@ -34,10 +31,11 @@ from dpsql.language import TopK
 from dpsql.noise import SeededEntropy
 from dpsql.planning.threshold_selection import SparseVectors
 from dpsql.planning.top_k_selection import LargestGroups
-from dpsql.policy import load
 from dpsql.session import Session
+from tests.given_noise import seeded
 from tests.narrow import engine_of, present, private
 from tests.support.exact import answer_of, exact_of, with_exact
+from tests.support.world import world_fixture
 
 GROUPS = 50
 POLICY = f"""
@@ -59,15 +57,10 @@ ROWS = "max_rows_contributed = 5"
 EPSILONS = ["0.1", "1", "20", "50"]
 
 
-@pytest.fixture(scope="module")
-def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
-    folder = tmp_path_factory.mktemp("predictions")
-    rows = pa.table({"user_id": [1, 2, 2], "page": ["p0", "p1", "p1"], "ms": [1, 20, 3], "free": ["x"] * 3})
-    pq.write_table(rows, folder / "visits.parquet")
-    (folder / "dpsql.toml").write_text(POLICY)
-    made = Session(load(folder / "dpsql.toml"))
-    yield made
-    made.close()
+session = world_fixture(
+    POLICY,
+    visits=pa.table({"user_id": [1, 2, 2], "page": ["p0", "p1", "p1"], "ms": [1, 20, 3], "free": ["x"] * 3}),
+)
 
 
 def statement(rest: str, epsilon: str, options: str = "") -> str:
@@ -77,13 +70,6 @@ def statement(rest: str, epsilon: str, options: str = "") -> str:
 
 def explained(session: Session, text: str) -> dict[str, Any]:
     return json.loads(session.run(f"EXPLAIN (FORMAT JSON) {text}").table.column(0)[0].as_py())
-
-
-def seeded(monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
-    entropy = SeededEntropy(seed)
-    for name, module in list(sys.modules.items()):
-        if name.startswith("dpsql.kernel.noise") and hasattr(module, "SystemEntropy"):
-            monkeypatch.setattr(module, "SystemEntropy", lambda: entropy)
 
 
 def far_apart(session: Session, prepared: PreparedPrivate, rows: int) -> tuple[Counts, NDArray[np.int64]]:

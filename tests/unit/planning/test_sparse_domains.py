@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 from dpsql.analysis import DomainPart, SparseDomain
@@ -23,6 +22,7 @@ from dpsql.session import Session
 from dpsql.types import BIGINT
 from tests.narrow import engine_of, present, private
 from tests.support.exact import exact_of, made_up, with_exact
+from tests.support.world import write_world
 
 POLICY = """
 [budget]
@@ -60,9 +60,7 @@ def opened(folder: Path, *, first: int = 0, last: int = 10**12 - 1) -> Session:
     rows["page"][3] = rows["site"][4] = None
     folder.mkdir(exist_ok=True)
     schema = pa.table({**rows, "at": pa.array(rows["at"], pa.timestamp("us"))})
-    pq.write_table(schema, folder / "visits.parquet")
-    pq.write_table(pa.table({"page": list("pqrstuv")}), folder / "pages.parquet")
-    (folder / "dpsql.toml").write_text(POLICY.format(first=first, last=last))
+    write_world(folder, POLICY.format(first=first, last=last), visits=schema, pages={"page": list("pqrstuv")})
     return Session(load(folder / "dpsql.toml"))
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -12,7 +11,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 from dpsql.composition.prepared import PreparedPrivate
@@ -26,6 +24,8 @@ from dpsql.policy import load
 from dpsql.session import Session
 from tests.narrow import engine_of, of_type, present, private
 from tests.support.exact import Answered, answer_of, exact_of, made_up, with_exact
+from tests.support.world import write_world
+from tests.unit.planning.test_predictions import explained
 
 POLICY = """
 [budget]
@@ -47,8 +47,7 @@ def opened(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Open]:
     def session(more: str = "", users: int = 3) -> Session:
         folder: Path = tmp_path_factory.mktemp("unknown")
         table = pa.table({"user_id": range(users), "word": ["x"] * users, "ms": [1] * users})
-        pq.write_table(table, folder / "visits.parquet")
-        (folder / "dpsql.toml").write_text(POLICY + more)
+        write_world(folder, POLICY + more, visits=table)
         made.append(Session(load(folder / "dpsql.toml")))
         return made[-1]
 
@@ -74,10 +73,6 @@ def keys_alone(options: str, k: int = 10, count: str = N) -> str:
         f"SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS ({options}) word FROM visits GROUP BY word "
         f"ORDER BY {count} DESC LIMIT {k}"
     )
-
-
-def explained(session: Session, text: str) -> dict[str, Any]:
-    return json.loads(session.run(f"EXPLAIN (FORMAT JSON) {text}").table.column(0)[0].as_py())
 
 
 def top_k(session: Session, text: str) -> tuple[PreparedPrivate, TopK]:

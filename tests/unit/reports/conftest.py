@@ -9,7 +9,6 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-import duckdb
 import pytest
 
 from dpsql.analysis import compiler
@@ -17,6 +16,7 @@ from dpsql.composition import planner
 from dpsql.policy import load
 from dpsql.reports import registered
 from dpsql.session import Session
+from tests.support.world import write_world
 
 POLICY = """
 [budget]
@@ -66,19 +66,14 @@ def set_clock(monkeypatch: pytest.MonkeyPatch, day: str) -> None:
 def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The files and the policy, which no test changes."""
     made = tmp_path_factory.mktemp("written")
-    with duckdb.cursor() as connection:
-        connection.execute(
-            "CREATE TEMP TABLE signups AS SELECT i AS user_id,"
-            " DATE '2026-01-05' + CAST(i % 28 AS INTEGER) AS signed_up,"
-            " ['a', 'b', 'c'][1 + i % 3] AS country, ['x', 'y'][1 + (i // 28) % 2] AS channel,"
-            " 'p' AS open FROM range(2800) t(i)"
-        )
-        connection.execute(
-            "CREATE TEMP TABLE visits AS SELECT i % 2800 AS user_id, 'a' AS country FROM range(5600) t(i)"
-        )
-        for name in ("signups", "visits"):
-            connection.execute(f"COPY {name} TO '{made / name}.parquet' (FORMAT parquet)")
-    (made / "dpsql.toml").write_text(POLICY)
+    write_world(
+        made,
+        POLICY,
+        signups="SELECT i AS user_id, DATE '2026-01-05' + CAST(i % 28 AS INTEGER) AS signed_up, "
+        "['a', 'b', 'c'][1 + i % 3] AS country, ['x', 'y'][1 + (i // 28) % 2] AS channel, "
+        "'p' AS open FROM range(2800) t(i)",
+        visits="SELECT i % 2800 AS user_id, 'a' AS country FROM range(5600) t(i)",
+    )
     return made
 
 

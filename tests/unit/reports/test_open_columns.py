@@ -12,6 +12,7 @@ import pytest
 from dpsql.policy import load
 from dpsql.reports.session_reports import table_of
 from dpsql.session import Session
+from tests.support.world import write_world
 
 POLICY = """
 [budget]
@@ -39,13 +40,13 @@ SELECT = "SELECT WITH DIFFERENTIAL_PRIVACY"
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """People of whom some have jobs, flags and ages that are not declared, or none."""
     made = tmp_path_factory.mktemp("people")
-    with duckdb.connect() as connection:
-        connection.execute(
-            "COPY (SELECT i AS id, ['cook', 'smith', 'monk', NULL][1 + i % 4] AS job,"
-            " [0, 1, 1, 7, -2, NULL][1 + i % 6] AS flag, ['f', 'm'][1 + (i // 4) % 2] AS sex,"
-            f" 10 + i % 90 AS age FROM range(3000) t(i)) TO '{made / 'people.parquet'}' (FORMAT parquet)"
-        )
-    (made / "dpsql.toml").write_text(POLICY)
+    write_world(
+        made,
+        POLICY,
+        people="SELECT i AS id, ['cook', 'smith', 'monk', NULL][1 + i % 4] AS job, [0, 1, 1, 7, -2, "
+        "NULL][1 + i % 6] AS flag, ['f', 'm'][1 + (i // 4) % 2] AS sex, "
+        "10 + i % 90 AS age FROM range(3000) t(i)",
+    )
     return made
 
 

@@ -10,8 +10,6 @@ from pathlib import Path
 from typing import Any, Literal
 
 import anyio
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 from dpsql.session import Session
@@ -21,6 +19,7 @@ from mcp_types import ElicitResult  # noqa: E402
 
 from dpsql.serve.mcp.tools import serve_one  # noqa: E402
 from dpsql.serve.statement_service import LocalService  # noqa: E402
+from tests.support.world import write_world  # noqa: E402
 
 POLICY = """
 [budget]
@@ -35,8 +34,7 @@ COUNT = "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 0.75) COUNT(DISTINC
 
 @pytest.fixture
 def session(tmp_path: Path) -> Iterator[Session]:
-    pq.write_table(pa.table({"user_id": range(100)}), tmp_path / "visits.parquet")
-    (tmp_path / "dpsql.toml").write_text(POLICY)
+    write_world(tmp_path, POLICY, visits={"user_id": range(100)})
     session = Session(tmp_path / "dpsql.toml", "agent7")
     yield session
     session.close()

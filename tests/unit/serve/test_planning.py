@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import duckdb
 import pyarrow as pa
 import pytest
 
@@ -23,7 +22,8 @@ from dpsql.serve.service import Service
 from dpsql.serve.shared import SHORT
 from dpsql.serve.statement_run import StatementRun
 from tests.served import BOB, AnsweredCatalog, client_of, run, serving
-from tests.unit.test_database import states
+from tests.support.world import write_world
+from tests.unit.serve.test_service import states_of
 
 POLICY = """
 [budget]
@@ -42,8 +42,7 @@ LONG = f"{COUNT} WHERE page <> {' ' * SHORT}0"
 def service(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Service]:
     monkeypatch.setattr("dpsql.release.reuse._SETTLED_SECONDS", -60.0)  # so that plans are kept
     rows = "SELECT i AS user_id, i % 3 AS page FROM range(200) t(i)"
-    duckdb.sql(f"COPY ({rows}) TO '{tmp_path}/visits.parquet'")
-    (tmp_path / "dpsql.toml").write_text(POLICY)
+    write_world(tmp_path, POLICY, visits=rows)
     with serving(tmp_path / "dpsql.toml") as made:
         yield made
 
@@ -82,10 +81,6 @@ def long(monkeypatch: pytest.MonkeyPatch) -> Iterator[Planning]:
     made = Planning(monkeypatch, " " * SHORT)
     yield made
     made.go.set()
-
-
-def states_of(service: Service) -> dict[str, list[str]]:
-    return states(service.generation.database)
 
 
 def test_short_texts_and_other_analysts_do_not_wait_for_long_texts(service: Service, long: Planning) -> None:

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 from dpsql.policy import Address, HttpConfig, ServeConfig
@@ -20,6 +19,7 @@ from dpsql.serve.page import http_app
 from dpsql.serve.service import Service
 from dpsql.serve.users import Account, User, Users
 from tests.served import AnsweredCatalog, let_in
+from tests.support.world import write_world
 
 PASSWORD = "correct horse battery"
 HOSTILE = "<img src=x onerror=alert(1)>\"'&</script>\x1b[31m\u202e"
@@ -139,8 +139,7 @@ def opened(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     folder = tmp_path_factory.mktemp("site")
     pages = ["a", HOSTILE]
     rows = pa.table({"user_id": range(1000), "page": [pages[i % 2] for i in range(1000)]})
-    pq.write_table(rows, folder / "visits.parquet")
-    (folder / "dpsql.toml").write_text(POLICY)
+    write_world(folder, POLICY, visits=rows)
     let_in(folder, PASSWORD, User("alice", "alice"), User("bob", "bob"))
     file = folder / "dpsql-users.toml"
     with users.change_accounts(file) as accounts:

@@ -13,6 +13,7 @@ from dpsql.serve.wire import WireConnection, channel, startup
 from dpsql.serve.wire.messages import FatalError
 from tests.serve import frontend as f
 from tests.serve.bench import PASSWORD, Bench, run
+from tests.unit.serve.wire.test_simple import error
 
 
 @pytest.fixture(params=["plain", "tls"])
@@ -42,10 +43,6 @@ async def cancel(bench: Bench, number: int, secret: bytes) -> bytes:
     asking = await bench.connect()
     await asking.send(f.cancel_request(number, secret))
     return await asking.reader.read()
-
-
-def error(messages: list[f.Message]) -> dict[str, str]:
-    return f.fields(next(body for tag, body in messages if tag == b"E"))
 
 
 @pytest.mark.parametrize("version", [3 << 16, 3 << 16 | 2])

@@ -13,22 +13,11 @@ from dpsql.serve.wire import portals
 from tests.serve import frontend as f
 from tests.serve.answers import AnsweringClient
 from tests.serve.bench import Bench, run
-
-
-def tags(messages: Sequence[f.Message]) -> str:
-    return b"".join(tag for tag, _ in messages).decode()
-
-
-def error(messages: Sequence[f.Message]) -> dict[str, str]:
-    return f.fields(next(body for tag, body in messages if tag == b"E"))
+from tests.unit.serve.wire.test_simple import completed, error, tags
 
 
 def rows(messages: Sequence[f.Message]) -> list[tuple[bytes | None, ...]]:
     return [f.row(body) for tag, body in messages if tag == b"D"]
-
-
-def completed(messages: Sequence[f.Message]) -> list[str]:
-    return [body[:-1].decode() for tag, body in messages if tag == b"C"]
 
 
 def ask(*batches: Sequence[bytes]) -> list[list[f.Message]]:
