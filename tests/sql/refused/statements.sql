@@ -373,3 +373,11 @@ SELECT COUNT(DISTINCT user_id) FROM visits WHERE mid(note, 1, 2, contribution_bo
 -- at: min_group_size
 -- hint: it without min_group_size = 20
 SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (min_group_size = 20) COUNT(DISTINCT user_id) FROM visits
+
+
+-- R7750 an INTERVAL that is added to a released text, as MySQL reads days
+-- error: an INTERVAL is added to a DATE or TIMESTAMP
+-- at: b #3
+-- hint: CAST(b.ym AS DATE)
+-- rewrite: WITH m AS (SELECT strftime(day, '%Y-%m-01') AS ym, COUNT(DISTINCT user_id) AS n FROM visits WHERE day BETWEEN '2024-03-01' AND '2024-07-31' GROUP BY ym) SELECT a.ym, a.n - b.n AS more FROM m a JOIN m b ON a.ym = DATE_ADD(CAST(b.ym AS DATE), INTERVAL 1 MONTH) ORDER BY a.ym
+WITH m AS (SELECT strftime(day, '%Y-%m-01') AS ym, COUNT(DISTINCT user_id) AS n FROM visits WHERE day BETWEEN '2024-03-01' AND '2024-07-31' GROUP BY ym) SELECT a.ym, a.n - b.n AS more FROM m a JOIN m b ON a.ym = DATE_ADD(b.ym, INTERVAL 1 MONTH) ORDER BY a.ym
