@@ -311,7 +311,7 @@ def quote_aliases(tokens: Sequence[Token]) -> list[Token]:
 
 
 def _find_named_items(tokens: Sequence[Token]) -> Iterator[int]:
-    """Yield the places of texts between a call, or END, and a comma or FROM, unless the call is a type or no call."""
+    """Yield the places of texts between a call (no type), or END, and a comma or FROM."""
     opened, called = list[int](), ""
     for i, token in enumerate(tokens[:-1]):
         ends = tokens[i + 1].token_type in (TokenType.COMMA, TokenType.FROM)
