@@ -17,8 +17,13 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 
 import pyarrow as pa
 
-from dpsql.composition.asked_checks import AskedCheck
-from dpsql.composition.asked_questions import AskedQuestion, plan_opened
+from dpsql.composition.asked_checks import (
+    AskedCheck,
+    AskedQuestion,
+    check_stream_parts,
+    plan_opened,
+    written_parts,
+)
 from dpsql.composition.boards import (
     AskedSubmission,
     find_best,
@@ -33,7 +38,6 @@ from dpsql.composition.prepared import PreparedCheck, PreparedCommand, PreparedQ
 from dpsql.composition.prepared_streams import opened_as, plan_stored, terms_of
 from dpsql.composition.release_words import round_up
 from dpsql.composition.show_describe import show_streams
-from dpsql.composition.stream_parts import check_stream_parts, written_parts
 from dpsql.engines import running_statement
 from dpsql.errors import InterfaceError, OperationalError, PriceNotAgreed, ProgrammingError
 from dpsql.kernel.charged_work import ChargedCheck, CheckResult

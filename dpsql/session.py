@@ -49,7 +49,7 @@ from dpsql.composition.prepared import (
 )
 from dpsql.database import Database
 from dpsql.engines import RunningStatement, running_statement
-from dpsql.errors import InterfaceError, InternalError, OperationalError, QueryRefused
+from dpsql.errors import InterfaceError, InternalError, OperationalError, ProgrammingError, QueryRefused
 from dpsql.kernel.loss import Charge
 from dpsql.language import (
     Describe,
@@ -273,9 +273,14 @@ class Session:
             case PreparedPublic():
                 try:
                     return StatementResult(prepared.engines.schema_database.run(prepared.sql, prepared.text))
-                except QueryRefused as error:
-                    refused = error
-                raise self.planner.with_offer(prepared.text, refused)
+                except (QueryRefused, ProgrammingError) as error:
+                    failed = error
+                refused = (
+                    self.planner.explain_unbound(prepared) if type(failed) is ProgrammingError else failed
+                )
+                if isinstance(refused, QueryRefused):
+                    raise self.planner.with_offer(prepared.text, refused)
+                raise failed
             case PreparedCommand(command=Show(what="release") as show):
                 release = self.release(show.number)
                 return StatementResult(write_cell(release), release)

@@ -19,7 +19,7 @@ from _pytest.doctest import DoctestModule
 from hypothesis import settings
 
 from tests.commands import Commands
-from tests.support import noise_of_tests
+from tests.support import noise_of_tests, shared_schemas
 
 collect_ignore = (
     [] if find_spec("psycopg") else ["serve/catalog_oracle.py", "unit/serve/make_postgres_bytes.py"]
@@ -82,6 +82,7 @@ def pytest_collection_finish() -> None:
     Also at the end, where pytest collects what the tests left: each look through all modules takes a second.
     """
     noise_of_tests.take_over()
+    shared_schemas.take_over()
     _files_stay_new()
     gc.freeze()
     gc.set_threshold(10_000, 50, 50)

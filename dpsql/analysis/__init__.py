@@ -13,8 +13,8 @@
                        ``known_subqueries`` those that a statement has several times
 ``scalar_rules``       scalar expressions: ``casts``, ``call_rules`` and ``syntax_rules`` more of them,
                        and the table of all; ``scalar_functions`` and ``total_forms`` the allowed functions,
-                       ``buckets_and_epochs``, ``conversions``, ``decimals_of_integers`` whole numbers
-                       beside a DECIMAL, and ``released_values`` constants of earlier releases
+                       ``buckets_and_epochs``, ``conversions``, and ``released_values`` constants of
+                       earlier releases
 ``compiler``           the state of one statement's compilation: ``typed_expression`` and
                        ``compiled_relation`` are what it makes; ``schema_catalog`` what it asks of the
                        schema database
@@ -26,7 +26,7 @@
                        ``stepped_values`` steps of a number, ``parts_of_times`` hours and names of days,
                        ``count_keys`` numbers of a unit's rows, ``large_domains`` those of which not all
                        groups are counted; ``group_rules`` how many, and of which units,
-                       ``bounds_on_groups`` in how many of them a unit counts
+                       ``bounds_on_groups`` in how many of them a unit counts, and what constants cut
 ``part_guards``        conditions on the date of units, beside those from which they follow;
                        ``part_conditions`` which parts of units a condition leaves, ``value_conditions``
                        where each value of a column is a part
@@ -36,8 +36,7 @@
                        ``column_types`` by ``type_rules``
 ``grids``              the steps of sums; ``bound_ladders`` the bounds among which one is searched, and kept
                        ones
-``statement_plan``     the plan; ``cut_contributions``, ``whole_tables`` and ``constant_cuts`` what its
-                       bounds leave out
+``statement_plan``     the plan; ``cut_contributions`` and ``whole_tables`` what its bounds leave out
 ``addable_numbers``    of which cells of rows the numbers are sums; ``cell_conditions`` which values of a
                        column a condition or a key takes
 ``epsilon_division``   shares of the epsilon of a statement, or of what it costs

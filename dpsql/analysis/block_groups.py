@@ -10,7 +10,7 @@ from sqlglot import exp
 
 from dpsql.analysis.aggregate_functions import aggregate_name, compile_aggregate, contains_aggregate
 from dpsql.analysis.casts import make_canonical
-from dpsql.analysis.compiled_relation import Block, From, Item, Relation, RelationColumn, Scope, select_list
+from dpsql.analysis.compiled_relation import Block, From, Item, Relation, Scope, list_value, select_list
 from dpsql.analysis.compiler import StatementCompiler, check_arguments, read_whole_number
 from dpsql.analysis.facts_of_values import is_never_negative
 from dpsql.analysis.key_candidates import add_domain
@@ -235,7 +235,7 @@ def compile_groups(
     groups = replace(groups, conditions=tuple(kept), source=Derived(counted, alias))
     values = [add_domain(compiler.catalog, value, groups) for value in values]
     columns = tuple(
-        RelationColumn.of(
+        list_value(
             i.name,
             v,
             fact=owner is not None and v.reads <= held,

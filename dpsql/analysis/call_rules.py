@@ -35,6 +35,7 @@ from dpsql.analysis.window_functions import WINDOW_RULES
 from dpsql.kernel.tree import Apply, Binary, Call, Case, Cast, Constant, Interval, Paren, duckdb_sql
 from dpsql.kernel.tree.forms import LONGEST, concatenated
 from dpsql.language import READ, READINGS, refuse_unclear
+from dpsql.lazy_pattern import lazy_pattern
 from dpsql.policy import Assumed
 from dpsql.types import (
     BIGINT,
@@ -51,6 +52,9 @@ from dpsql.types import (
     SqlType,
 )
 
+_TEMPLATE = lazy_pattern(r"\{\{.*\}\}|\$\{\w|^&{1,2}\w+$|^<?\[?Parameters?\]?\.|^:[A-Za-z]\w*$|^@\w+$")
+"""Texts with the placeholder of a template, or of another client."""
+
 
 def _literal(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> Typed:
     text = str(node.this)
@@ -59,6 +63,8 @@ def _literal(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> Typed
             raise compiler.source.refuse("a text has a NUL character", node)
         if len(text.encode("utf-8", "surrogatepass")) > LONGEST:
             raise compiler.source.refuse(f"a text has more than {LONGEST:,} bytes", node)
+        if _TEMPLATE.search(text):
+            compiler.assume(Assumed(f"'{text}' is compared as it stands: no value is put into a text"))
         return make_constant(text, VARCHAR)
     if re.fullmatch(r"\d+", text):
         value = int(text)

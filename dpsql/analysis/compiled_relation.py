@@ -10,13 +10,13 @@ from operator import is_
 
 from sqlglot import exp
 
-from dpsql.analysis.typed_expression import Bounds, KeyDomain, Span, Typed, UnitRole
+from dpsql.analysis.typed_expression import Typed
 from dpsql.kernel import tree
 from dpsql.kernel.tree import Expr, Query
 from dpsql.kernel.tree import Source as TreeSource
 from dpsql.language import StatementText, replace_name, write_name
 from dpsql.lazy_dataclass import dataclass, replace
-from dpsql.policy import Assumed, fold
+from dpsql.policy import fold
 from dpsql.types import SqlType
 
 
@@ -40,49 +40,36 @@ class Owner:
         return f"{self.kind} and {self.every}" if self.every else self.kind
 
 
-@dataclass(frozen=True, slots=True)
-class RelationColumn:
-    """A visible column of a relation. Its generated name is `c0`, `c1`, ..., by its place."""
+CELL = tree.Column("", "")
+"""Stands for a column of a relation, whose generated name is `c0`, `c1`, ..., by its place."""
 
-    name: str
-    type: SqlType
-    unit: UnitRole = UnitRole.NONE
-    domain: KeyDomain | None = None
-    link: str = ""
-    span: Span | None = None
-    fact: bool = False
-    """Whether it has one value for each unit; never set in a public relation."""
-    borrowed: bool = False
-    """Whether it is the unit of a parent table, under its name there: any other column goes before it."""
-    bounds: Bounds | None = None
-    notes: tuple[Assumed, ...] = ()
-    """What is to be shown with an answer for which it is read."""
-    nulls: bool = True
-    """Whether it can be NULL, beside a NULL that its domain lists."""
-    most: int | None = None
-    """The greatest number of a unit's rows by the policy, if it holds a number of them; else None."""
-    not_negative: bool = False
-    """Whether no row that has a unit has a value below 0 in it."""
-    decimal: bool = False
-    """Whether it is a DOUBLE that SQL computes as a DECIMAL."""
 
-    @classmethod
-    def of(
-        cls,
-        name: str,
-        value: Typed,
-        *,
-        fact: bool,
-        borrowed: bool = False,
-        nulls: bool = True,
-        not_negative: bool = False,
-    ) -> RelationColumn:
-        """Return the column of a select list that holds an expression."""
-        link = value.link if value.is_column else ""
-        span, bounds = value.span, value.bounds
-        most = value.most if value.is_column and not nulls else None
-        known = name, value.type, value.unit, value.domain, link, span, fact, borrowed, bounds
-        return cls(*known, nulls=nulls, most=most, not_negative=not_negative, decimal=value.decimal)
+def list_value(
+    name: str,
+    value: Typed,
+    *,
+    fact: bool,
+    borrowed: bool = False,
+    nulls: bool = True,
+    not_negative: bool = False,
+) -> Typed:
+    """Return the column of a select list that holds an expression."""
+    return Typed(
+        CELL,
+        value.type,
+        name=name,
+        unit=value.unit,
+        domain=value.domain,
+        link=value.link if value.is_column else "",
+        span=value.span,
+        fact=fact,
+        borrowed=borrowed,
+        bounds=value.bounds,
+        nulls=nulls,
+        most=value.most if value.is_column and not nulls else None,
+        not_negative=not_negative,
+        decimal=value.decimal,
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +81,7 @@ class Relation:
     """
 
     query: Query
-    columns: tuple[RelationColumn, ...]
+    columns: tuple[Typed, ...]
     owner: Owner | None = None
     unique: frozenset[frozenset[int]] = frozenset()
     repeats: bool = False
@@ -131,7 +118,7 @@ class Item:
     node: exp.Expr
     name: str
     borrowed: bool = False
-    """Whether `*` means it, which names no column of a parent table (see `RelationColumn`)."""
+    """Whether `*` means it, which names no column of a parent table (see `Typed.borrowed`)."""
 
 
 @dataclass(frozen=True, slots=True)

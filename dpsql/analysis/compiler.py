@@ -19,7 +19,7 @@ from dpsql.errors import InternalError, QueryRefused
 from dpsql.kernel.check import Proofs
 from dpsql.kernel.loss import exact
 from dpsql.kernel.tree import OPAQUE, Expr, OrderTerm
-from dpsql.language import MARK, StatementText, list_visible_ctes
+from dpsql.language import MARK, StatementText, list_from_items, list_visible_ctes
 from dpsql.lazy_dataclass import dataclass, replace
 from dpsql.policy import Assumed, Policy, Table, fold
 
@@ -308,19 +308,9 @@ def split_words(table: str) -> frozenset[str]:
     return frozenset(table.split())
 
 
-def list_conjuncts(node: exp.Expr | None) -> list[exp.Expr]:
-    """Return the conjuncts of a condition."""
-    node = node.unnest() if node is not None else None
-    if isinstance(node, exp.And):
-        return [*list_conjuncts(node.this), *list_conjuncts(node.expression)]
-    return [] if node is None else [node]
-
-
 def list_declared_tables(policy: Policy, select: exp.Select) -> list[tuple[exp.Table, Table]]:
     """Return the names in FROM and JOIN that are of declared tables, with these."""
-    first, joins = select.args.get("from_"), select.args.get("joins") or ()
-    nodes = [*([] if first is None else [first.this]), *(join.this for join in joins)]
-    named = [node for node in nodes if isinstance(node, exp.Table) and node.name.isascii()]
+    named = [node for node in list_from_items(select) if isinstance(node, exp.Table) and node.name.isascii()]
     return [(node, table) for node in named if (table := policy.table(node.name)) is not None]
 
 

@@ -443,8 +443,6 @@ def _refuse_mismatch(source: StatementText, left: Typed, right: Typed, at: exp.E
     target = right.type if right.type.name != "NULL" else VARCHAR
     if left.type == VARCHAR and right.literal is None:
         target = right.type
-    return source.refuse(
-        f"{left.type} and {right.type} are compared only after a conversion that you write",
-        at,
-        f"write CAST(... AS {target}) around the {left.type} (NULL where it does not convert)",
-    )
+    said = f"{left.type} and {right.type} are compared only after a conversion that you write"
+    hint = f"write CAST(... AS {target}) around the {left.type} (NULL where it does not convert)"
+    return source.refuse(said, at, None if left.type in times and target.numeric else hint)

@@ -178,11 +178,6 @@ class ProjectedRows:
         return replace(self, query=query, keys=self.keys + 1, ungrouped=self.query)
 
 
-def count_one_group(rows: ProjectedRows) -> CountingQuery:
-    """Count all rows together. The result is one row, so its order is public."""
-    return CountingQuery(rows.count_by_group(), order=())
-
-
 def count_all_groups(
     rows: ProjectedRows,
     domains: Sequence[Candidates],
@@ -211,14 +206,6 @@ def count_all_groups(
     terms += [(f"k{i}", descending) for i, descending in order]
     terms += [(f"{'o' if key in ordered else 'k'}{key}", False) for key in range(query.keys)]
     return CountingQuery(query, order=tuple(terms))
-
-
-def count_groups_with_units(rows: ProjectedRows, place: int) -> CountingQuery:
-    """Count all groups of undeclared keys that have a unit; which groups there are is private.
-
-    Their order says nothing: it is that of the engine, and what is released of them is sorted by key.
-    """
-    return CountingQuery(Decided(rows.count_by_group(), rows.keys, len(rows.released), place))
 
 
 def count_largest_groups(
@@ -294,7 +281,7 @@ class CountedGroups:
         """Build the counting query, in the public order of some keys if there is one."""
         rows = self.rows
         if not rows.keys:
-            return count_one_group(rows)
+            return CountingQuery(rows.count_by_group(), order=())
         if self.outside:
             rows = rows.add_outside(self.domains)
             rows = rows if self.most is None else rows.bound_groups(self.most, ())
@@ -305,8 +292,10 @@ class CountedGroups:
             rows = rows.keep_candidates(self.domains)
         if self.domains:
             return count_all_groups(rows, self.domains, order)
-        if self.existence is not None:
-            return count_groups_with_units(rows, self.existence)
+        if self.existence is not None:  # which groups there are is private; their order says nothing
+            return CountingQuery(
+                Decided(rows.count_by_group(), rows.keys, len(rows.released), self.existence)
+            )
         if self.largest is None:
             raise InternalError("this is a bug of dpsql, nothing was run or charged: groups of no domain")
         return count_largest_groups(rows, *self.largest)

@@ -8,7 +8,7 @@ from dataclasses import replace
 from sqlglot import exp
 
 from dpsql.analysis.compiled_relation import Cte, From, Origin, Owner, Relation, Scope
-from dpsql.analysis.compiler import StatementCompiler, check_arguments, list_conjuncts
+from dpsql.analysis.compiler import StatementCompiler, check_arguments
 from dpsql.analysis.conversions import unify
 from dpsql.analysis.facts_of_values import build_typed, hull_of_bounds
 from dpsql.analysis.from_tables import compile_from_item, place_in_from
@@ -32,7 +32,7 @@ from dpsql.kernel.tree import (
     Select,
     conjunction,
 )
-from dpsql.language import copy_tree
+from dpsql.language import copy_tree, list_conjuncts, read_clause
 from dpsql.policy import fold
 from dpsql.types import BOOLEAN, INTEGER
 
@@ -44,8 +44,7 @@ def compile_from(compiler: StatementCompiler, select: exp.Select, ctes: tuple[Ct
         one = Select((Item(Constant(1, INTEGER)),))
         return From(Derived(one, "t0"), Scope(compiler.source), None, None, frozenset((frozenset(),)))
     check_arguments(compiler.source, first, frozenset({"this"}))
-    where = select.args.get("where")
-    filters = list_conjuncts(where.this) if where is not None else []
+    filters = list_conjuncts(read_clause(select))
     left = _compile_first(compiler, select, first.this, ctes, depth)
     comma = False
     for join in [*(first.this.args.get("joins") or ()), *(select.args.get("joins") or ())]:

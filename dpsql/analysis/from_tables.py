@@ -9,16 +9,7 @@ from dataclasses import replace
 from sqlglot import exp
 
 from dpsql.analysis.casts import make_canonical
-from dpsql.analysis.compiled_relation import (
-    Cte,
-    Origin,
-    Owner,
-    Relation,
-    RelationColumn,
-    Scope,
-    find_cte,
-    select_list,
-)
+from dpsql.analysis.compiled_relation import CELL, Cte, Origin, Owner, Relation, Scope, find_cte, select_list
 from dpsql.analysis.compiler import StatementCompiler, check_arguments
 from dpsql.analysis.facts_of_values import bounds_of_column, hull_of_bounds
 from dpsql.analysis.lists_and_series import compile_series, read_series
@@ -266,7 +257,7 @@ def _compile_child(
     compiler: StatementCompiler,
     table: Table,
     unit: UnitVia,
-    columns: tuple[RelationColumn, ...],
+    columns: tuple[Typed, ...],
     cells: Sequence[Expr],
     source: Scan,
     at: exp.Expr,
@@ -298,7 +289,7 @@ def _compile_child(
         cells = (*cells, tree.Column("q", "u"))
         columns = (
             *columns,
-            RelationColumn(named.column, sql_type, UnitRole.EXACT, borrowed=True, nulls=False),
+            Typed(CELL, sql_type, name=named.column, unit=UnitRole.EXACT, borrowed=True, nulls=False),
         )
     columns = tuple(replace(c, nulls=False) if fold(c.name) == fold(unit.via) else c for c in columns)
     rows = _join_owners(unit, source, owners)
@@ -345,12 +336,12 @@ def _join_owners(unit: UnitVia, source: Scan, owners: Select) -> Join:
 
 def _describe_column(
     compiler: StatementCompiler, table: Table, name: str, sql_type: SqlType, links: dict[str, str]
-) -> RelationColumn:
+) -> Typed:
     """Return a column of a declared table, with what is public about its values."""
     bounds = bounds_of_column(compiler.catalog, table, name, sql_type)
     domain = find_public_values(compiler.catalog, table, name)
     if table.unit is None:
-        return RelationColumn(name, sql_type, domain=domain, bounds=bounds)
+        return Typed(CELL, sql_type, name=name, domain=domain, bounds=bounds)
     ends = compiler.catalog.integers(table.name, name)
     complete = compiler.catalog.complete(table.name, name)
     span = _find_span(compiler.catalog, table, name)
@@ -362,9 +353,10 @@ def _describe_column(
     if ends is not None:
         span = Span(*ends, f"the declared domain of {table.name}.{name}")
     span = replace(span, complete=complete) if span is not None else None
-    return RelationColumn(
-        name,
+    return Typed(
+        CELL,
         sql_type,
+        name=name,
         domain=domain,
         link=links.get(fold(name), ""),
         span=span,
@@ -408,7 +400,7 @@ def _compile_values(compiler: StatementCompiler, node: exp.Values) -> Relation:
     query = Select(tuple(Item(c) for c in names), listed)
     domains = [make_distinct_domain(c, Derived(query, "w"), "the list") for c in names]
     listed_columns = (
-        RelationColumn(f"col{i}", c[0].type, domain=domains[i], bounds=hull_of_bounds(c))
+        Typed(CELL, c[0].type, name=f"col{i}", domain=domains[i], bounds=hull_of_bounds(c))
         for i, c in enumerate(columns)
     )
     return Relation(query, tuple(listed_columns))
@@ -427,22 +419,7 @@ def place_in_from(relation: Relation, generated: str, alias: str) -> Origin:
 def _place_in_from(relation: Relation, generated: str, alias: str) -> Origin:
     single = find_fact_places(relation)
     columns = tuple(
-        Typed(
-            tree.Column(generated, f"c{i}"),
-            c.type,
-            unit=c.unit,
-            link=c.link,
-            domain=c.domain,
-            span=c.span,
-            fact=i in single,
-            borrowed=c.borrowed,
-            bounds=c.bounds,
-            nulls=c.nulls,
-            notes=c.notes,
-            most=c.most,
-            not_negative=c.not_negative,
-            decimal=c.decimal,
-        )
+        replace(c, node=tree.Column(generated, f"c{i}"), name="", fact=i in single)
         for i, c in enumerate(relation.columns)
     )
     return Origin(alias or generated, tuple(c.name for c in relation.columns), columns)

@@ -10,7 +10,7 @@ keys, and a selection runs in each of them, also in those without rows.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from typing import TYPE_CHECKING
@@ -28,6 +28,7 @@ from dpsql.analysis.released.released_numbers import ReleasedAggregate, UnitNumb
 from dpsql.analysis.released.unit_counts import SingleRows, Units, UnitsOfFew
 from dpsql.analysis.statement_plan import Partitions
 from dpsql.analysis.stepped_values import has_steps
+from dpsql.analysis.typed_expression import Typed
 from dpsql.analysis.whole_tables import name_groups_measure
 from dpsql.errors import Fix, InternalError, with_article
 from dpsql.estimates.box_law import box_variance
@@ -43,9 +44,9 @@ if TYPE_CHECKING:
 NO_CANDIDATES = "no value in the public domain of the keys meets WHERE"
 """The refusal of a statement that can have no groups, as public values alone tell."""
 MAX_DOMAIN = 10_000_000
+"""The most groups that are counted all, also the empty ones."""
 MOST_BYTES = 500_000_000
 """The largest answer that is begun, by a rough size: SQLite holds values of up to 10**9 bytes."""
-"""The most groups that are counted all, also the empty ones."""
 MAX_LIST = 10_000_000
 """The most candidates of keys that are a list and no range of integers."""
 _NAMELESS = "the key"
@@ -85,30 +86,30 @@ def check_domain(
         key = _name_key(block, unknown[0])
         at, every = query.tree.args.get("group"), isinstance(selection, AllGroups)
         if every and options.delta is not None:
-            if (
-                bound_groups(compiler, block.source, selection, options, one_group=block.one_group)
-                is not None
-            ):
+            most = bound_groups(compiler, block.source, selection, options, one_group=block.one_group)
+            if most is not None:
                 return None
-            unit = name_unit(block.source)
-            found = None
-            if isinstance(query.tree, exp.Select):
-                found = name_groups_measure(compiler, query.tree, block.own_keys)
-            listed = _offer_list(block, unknown[0], key)
+            unit, tree, found = name_unit(block.source), query.tree, None
+            if isinstance(tree, exp.Select):
+                found = name_groups_measure(compiler, tree, block.own_keys)
             once = "" if found is None else f', or the owner finds it once: dpsql bounds "{found}"'
             raise query.source.refuse(
                 f"the values of {key} are not declared: say in how many groups {with_article(unit)} may "
                 "count",
                 at,
-                f"OPTIONS (max_groups_contributed = {GROUPS}), or {listed}{once}",
+                f"OPTIONS (max_groups_contributed = {GROUPS}), or "
+                f"{_offer_list(block, unknown[0], key)}{once}",
                 Fix(str(GROUPS), option="max_groups_contributed", guess=str(GROUPS)),
             )
         _refuse_whole_time(query, block, unknown[0], key)
         what = {AboveThreshold: "a threshold", AllGroups: "releasing all groups"}.get(type(selection), "this")
+        reads = block.keys[unknown[0]].reads
+        read = _name_column(block, lambda column: column.reads == reads and len(reads) == 1)
         raise query.source.refuse(
             f"the values of {key} are not declared, and {what} needs a public domain",
             at,
-            f"the owner declares {key} in [tables.NAME.domain], or {_offer_list(block, unknown[0], key)}, "
+            f"the owner declares {read or key} in [tables.NAME.domain], or "
+            f"{_offer_list(block, unknown[0], key)}, "
             "or take the key from a public table"
             f"{', or OPTIONS (delta = 1e-6)' * every}",
             Fix("1e-6", option="delta", guess="1e-6") if every else None,
@@ -116,7 +117,7 @@ def check_domain(
     if not all(is_public(compiler.policy, candidates.domain.query) for candidates in block.domains):
         raise InternalError("this is a bug of dpsql, nothing was run or charged: candidates of private rows")
     few = is_selection_of_few(block.selection)
-    size, most = 1, MAX_SPARSE if few else MAX_DOMAIN
+    size, limit = 1, MAX_SPARSE if few else MAX_DOMAIN
     for candidates in block.domains:
         own = count_values(compiler.catalog, candidates.domain)
         if own > MAX_LIST and read_range(candidates.domain.query) is None:
@@ -125,9 +126,9 @@ def check_domain(
                 query.tree.args.get("group"),
             )
         size *= own
-        if size > most:
+        if size > limit:
             raise query.source.refuse(
-                f"the keys have more than {most:,} groups in their domains together",
+                f"the keys have more than {limit:,} groups in their domains together",
                 query.tree.args.get("group"),
                 None if few else f"ORDER BY n DESC LIMIT 10, which selects among up to {MAX_SPARSE:,}",
             )
@@ -152,11 +153,10 @@ def is_too_large(size: int | None) -> bool:
 def _offer_list(block: OuterQuery, place: int, key: str) -> str:
     """Return the words that offer a condition by which the values of a key are known."""
     typed = block.keys[place]
-    if has_steps(typed.node):
-        for origin in block.source.scope.origins:
-            for name, column in zip(origin.names, origin.columns, strict=True):
-                if column.reads == typed.reads and column.type.numeric:
-                    return f"say between which numbers it counts steps: WHERE {name} BETWEEN 0 AND 99"
+    counted = has_steps(typed.node)
+    name = counted and _name_column(block, lambda c: c.reads == typed.reads and c.type.numeric)
+    if name:
+        return f"say between which numbers it counts steps: WHERE {name} BETWEEN 0 AND 99"
     return (
         "list them in WHERE" if key == _NAMELESS else f"list them: WHERE {key} {_write_example(typed.type)}"
     )
@@ -164,12 +164,15 @@ def _offer_list(block: OuterQuery, place: int, key: str) -> str:
 
 def _name_key(block: OuterQuery, place: int) -> str:
     """Return the name under which a key is shown, or else that of the column that it is."""
-    shown = next((o.name for o in block.outputs if o.kind == "key" and o.of == place), None)
-    if shown is not None:
-        return shown
+    shown = (o.name for o in block.outputs if o.kind == "key" and o.of == place)
     node = block.keys[place].node
+    return next(shown, _name_column(block, lambda column: column.node == node) or _NAMELESS)
+
+
+def _name_column(block: OuterQuery, wanted: Callable[[Typed], bool]) -> str | None:
+    """Return the name of the first column of the FROM clause that is wanted, if one is."""
     columns = (pair for of in block.source.scope.origins for pair in zip(of.names, of.columns, strict=True))
-    return next((name for name, column in columns if column.node == node), _NAMELESS)
+    return next((name for name, column in columns if wanted(column)), None)
 
 
 def _write_example(sql_type: SqlType) -> str:

@@ -9,11 +9,10 @@ from sqlglot import exp
 from dpsql.analysis.aggregate_functions import aggregate_name
 from dpsql.analysis.compiler import (
     StatementCompiler,
-    list_conjuncts,
     list_declared_tables,
     list_equated_columns,
 )
-from dpsql.language import find_nodes, walk_tree
+from dpsql.language import find_nodes, list_conjuncts, read_clause, walk_tree
 from dpsql.policy import Assumed, fold
 
 _REPEATED = frozenset({"sum", "count", "avg"})
@@ -78,9 +77,8 @@ def _joined_with_all(select: exp.Select) -> Iterator[str]:
 
 def _lost_rows(select: exp.Select) -> Iterator[str]:
     """Yield the columns by which WHERE leaves out what LEFT JOIN has kept."""
-    where = select.args.get("where")
     outer = {fold(j.this.alias_or_name) for j in select.args.get("joins") or () if j.side.upper() == "LEFT"}
-    for part in list_conjuncts(where.this) if where is not None and outer else ():
+    for part in list_conjuncts(read_clause(select)) if outer else ():
         compared = isinstance(part, (exp.EQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.In, exp.Between, exp.Like))
         compared = compared and not isinstance(part.args.get("expression"), exp.Null)  # told as such
         if compared and isinstance(part.this, exp.Column) and fold(part.this.table) in outer:

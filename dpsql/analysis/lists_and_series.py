@@ -15,7 +15,7 @@ from datetime import datetime, timedelta
 
 from sqlglot import exp
 
-from dpsql.analysis.compiled_relation import From, Origin, Relation, RelationColumn, Scope
+from dpsql.analysis.compiled_relation import CELL, From, Origin, Relation, Scope
 from dpsql.analysis.compiler import StatementCompiler, check_arguments, function_name
 from dpsql.analysis.facts_of_values import build_typed
 from dpsql.analysis.scalar_rules import compile_condition
@@ -172,7 +172,7 @@ def compile_series(compiler: StatementCompiler, call: exp.Anonymous, *, days: bo
         kind = DATE if days else TIMESTAMP
     else:
         raise compiler.source.refuse(f"{name} is of whole numbers, or of times and an INTERVAL", call, _HINT)
-    column = RelationColumn(name, kind)
+    column = Typed(CELL, kind, name=name)
     return Relation(query, (column,), None, frozenset({frozenset({0})}))
 
 

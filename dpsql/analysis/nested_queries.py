@@ -17,7 +17,7 @@ from dpsql.analysis.aggregate_functions import contains_aggregate
 from dpsql.analysis.block_groups import Group
 from dpsql.analysis.casts import make_canonical
 from dpsql.analysis.compiled_relation import Block, From, Scope
-from dpsql.analysis.compiler import Rule, StatementCompiler, check_arguments, list_conjuncts
+from dpsql.analysis.compiler import Rule, StatementCompiler, check_arguments
 from dpsql.analysis.conversions import unify
 from dpsql.analysis.from_joins import (
     compile_from,
@@ -55,7 +55,7 @@ from dpsql.kernel.tree import (
     conjunction,
 )
 from dpsql.kernel.tree import items as items_of
-from dpsql.language import Clause, Options, Query, copy_tree, find_nodes
+from dpsql.language import Clause, Options, Query, copy_tree, find_nodes, list_conjuncts
 from dpsql.types import BOOLEAN, INTEGER, NULL, SqlType, column_type
 
 _HINT = "WHERE a.user_id = b.user_id"

@@ -23,7 +23,7 @@ from dpsql.analysis.aggregate_functions import aggregate_calls, aggregate_name
 from dpsql.analysis.block_groups import list_group_nodes
 from dpsql.analysis.casts import make_canonical
 from dpsql.analysis.compiled_relation import Block, From, Item
-from dpsql.analysis.compiler import StatementCompiler, check_arguments, list_conjuncts
+from dpsql.analysis.compiler import StatementCompiler, check_arguments
 from dpsql.analysis.count_keys import list_count_keys
 from dpsql.analysis.counting_query import ProjectedRows
 from dpsql.analysis.from_joins import compile_from
@@ -65,6 +65,8 @@ from dpsql.language import (
     Selection,
     TopK,
     TopPerPartition,
+    list_conjuncts,
+    read_clause,
 )
 from dpsql.lazy_dataclass import dataclass, replace
 from dpsql.policy import fold
@@ -237,12 +239,12 @@ def compile_outer_query(compiler: StatementCompiler, query: Query, *, combines: 
             with compiler.part(item.name):
                 scope.aliases.setdefault(fold(item.name), compiler.expression(item.node, scope))
     keys = _compile_keys(compiler, select, items, made)
-    where = select.args.get("where")
-    filters = list_conjuncts(where.this) if where is not None else []
+    where = read_clause(select)
+    filters = list_conjuncts(where)
     condition: Expr | None = None
     if where is not None:
         with compiler.part():
-            condition = compile_condition(compiler, where.this, scope).guarded_node
+            condition = compile_condition(compiler, where, scope).guarded_node
     single: bool | None = None
     one_row = False
     with compiler.part():

@@ -11,10 +11,9 @@ from datetime import datetime, time
 
 from dpsql.analysis import select_blocks
 from dpsql.analysis.bound_ladders import Contribution
-from dpsql.analysis.bounds_on_groups import bound_each_group, choose_bound_on_groups
+from dpsql.analysis.bounds_on_groups import bound_each_group, choose_bound_on_groups, find_constant_cuts
 from dpsql.analysis.compiled_query import CompiledQuery, seal
 from dpsql.analysis.compiler import StatementCompiler
-from dpsql.analysis.constant_cuts import find_constant_cuts
 from dpsql.analysis.counting_query import (
     CountedGroups,
     CountingQuery,

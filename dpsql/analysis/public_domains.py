@@ -15,7 +15,7 @@ from typing import NamedTuple
 import sqlglot
 from sqlglot import exp
 
-from dpsql.analysis.compiled_relation import Cte, Relation, RelationColumn, find_cte
+from dpsql.analysis.compiled_relation import CELL, Cte, Relation, find_cte
 from dpsql.analysis.compiler import StatementCompiler, function_name, read_whole_number
 from dpsql.analysis.facts_of_values import bounds_of_column
 from dpsql.analysis.schema_catalog import Catalog
@@ -51,7 +51,7 @@ from dpsql.kernel.tree import (
 )
 from dpsql.kernel.tree import Column as TreeColumn
 from dpsql.kernel.tree.relations import in_range
-from dpsql.language import StatementText, copy_tree, find_nodes
+from dpsql.language import StatementText, copy_tree, find_nodes, list_terms
 from dpsql.lazy_dataclass import dataclass, replace
 from dpsql.policy import Policy, Table, fold
 from dpsql.types import BIGINT, BOOLEAN, DOUBLE, INTEGER, NULL, TIMESTAMPTZ, SqlType
@@ -298,7 +298,7 @@ def compile_domain_table(
         )
     query = Select((Item(TreeColumn("", "v"), "c0"),), Derived(domain.query, "d"))
     bounds = bounds_of_column(catalog, table, *found)
-    column = RelationColumn(found[0], found[1], domain=domain, bounds=bounds)
+    column = Typed(CELL, found[1], name=found[0], domain=domain, bounds=bounds)
     return Relation(query, (column,), None, frozenset({frozenset({0})}))
 
 
@@ -371,7 +371,9 @@ def compile_declared_values(
     if rows.owner is None or column.domain is None or column.unit.held:
         return None
     query = Select((Item(TreeColumn("", "v"), "c0"),), Derived(column.domain.without_null().query, "d"))
-    only = RelationColumn(found.name, column.type, domain=column.domain.without_null(), bounds=column.bounds)
+    only = Typed(
+        CELL, column.type, name=found.name, domain=column.domain.without_null(), bounds=column.bounds
+    )
     return Relation(query, (only,), None, frozenset({frozenset({0})}))
 
 
@@ -396,8 +398,7 @@ def read_select_distinct(item: exp.Expr, ctes: tuple[Cte, ...]) -> SelectDistinc
 
 def is_grouped_by(block: exp.Select, alias: str, name: str) -> bool:
     """Return whether a block groups by a column of one of its items."""
-    group = block.args.get("group")
-    for node in [] if group is None else group.expressions:
+    for node in list_terms(block):
         place = read_whole_number(node)
         key = block.expressions[place - 1].unalias() if place and place <= len(block.expressions) else node
         own = isinstance(key, exp.Column) and (not key.table or fold(key.table) == fold(alias))

@@ -215,7 +215,9 @@ class _Call:
         for place, (argument, constant) in enumerate(zip(self.arguments, constants, strict=True)):
             if not constant:
                 fields.append(exp.PropertyEQ(this=exp.to_identifier(f"a{place}"), expression=argument))
-            given.append(copy_tree(argument) if constant else _write_field(place))
+            given.append(
+                copy_tree(argument) if constant else _fill_template(f"struct_extract({_VALUE}, 'a{place}')")
+            )
         return _fill_template(
             _SHORT, x=exp.Struct(expressions=fields), size=self._write_bound(), y=self.make(given)
         )
@@ -336,11 +338,6 @@ def _measure_text(node: exp.Expr) -> int | None:
     if not all(isinstance(part, _CONSTANT) for part in parts):
         return None
     return sum(len(str(part.this).encode(errors="surrogatepass")) for part in parts if part.is_leaf())
-
-
-def _write_field(place: int) -> exp.Expr:
-    # Not with a dot: in HAVING the engine would take the name for a column.
-    return _fill_template(f"struct_extract({_VALUE}, 'a{place}')")
 
 
 def _parse_sql(sql: str) -> exp.Expr:

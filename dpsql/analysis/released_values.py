@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from sqlglot import exp
 
 from dpsql.analysis.compiled_query import CompiledQuery, with_query
-from dpsql.analysis.compiled_relation import Relation, RelationColumn, Scope
+from dpsql.analysis.compiled_relation import CELL, Relation, Scope
 from dpsql.analysis.compiler import Rule, StatementCompiler
 from dpsql.analysis.schema_catalog import Catalog
 from dpsql.analysis.typed_expression import Typed
@@ -152,7 +152,7 @@ def _scalar_query(node: Expr) -> ScalarQuery:
 
 def relation_of_list(mark: ValueMark) -> Relation:
     """Return the public relation of a list that is not known yet."""
-    return Relation(_unknown_list(mark), (RelationColumn("value", mark.type, nulls=False),))
+    return Relation(_unknown_list(mark), (Typed(CELL, mark.type, name="value", nulls=False),))
 
 
 def _compile_released_value(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> Typed:

@@ -17,8 +17,8 @@ from dataclasses import replace
 
 from sqlglot import exp
 
+from dpsql.analysis.casts import count_digits_of_call, is_decimal_in_sql, read_as_decimal
 from dpsql.analysis.conversions import OF_UTC, cast, convert_implicitly, convert_to_instant, refuse_mixed
-from dpsql.analysis.decimals_of_integers import count_digits_of_call, is_decimal_in_sql, read_as_decimal
 from dpsql.analysis.facts_of_values import UTC_PARTS, bounds_of_call, find_call_grains
 from dpsql.analysis.schema_catalog import Catalog
 from dpsql.analysis.total_forms import bound_search_text, compute_in_full, store_integer, widen_integer
@@ -379,7 +379,7 @@ def find_nearest_function(name: str) -> str | None:
     """Return the known function whose name is most like an unknown one; None if none is."""
     names = [n for n in (*listed_forms(), *_OTHERS) if n.isidentifier() and len(n) > 3]
     names += ["sum", "avg", "min", "max"]
-    known = name.lower() in names or len(name) < 3 or name.lower() == "quartile"
+    known = name.lower() in (*names, "quartile", "mean") or len(name) < 3
     same = [each for each in names if sorted(each) == sorted(name.lower())]
     close = [] if known else same or difflib.get_close_matches(name.lower(), names, 1, 0.8)
     return (close[0].upper() if name.isupper() else close[0]) if close else None

@@ -11,7 +11,7 @@ from functools import partial, reduce
 
 from sqlglot import exp
 
-from dpsql.analysis.casts import compile_cast
+from dpsql.analysis.casts import compile_cast, compute_remainder, is_decimal_choice
 from dpsql.analysis.compiled_relation import Scope
 from dpsql.analysis.compiler import Rule, StatementCompiler, check_arguments, function_name
 from dpsql.analysis.conversions import (
@@ -20,7 +20,6 @@ from dpsql.analysis.conversions import (
     convert_to_type,
     unify,
 )
-from dpsql.analysis.decimals_of_integers import compute_remainder, is_decimal_choice
 from dpsql.analysis.facts_of_values import (
     bounds_of_call,
     build_typed,

@@ -12,22 +12,12 @@ from sqlglot import exp
 from dpsql.analysis.aggregate_functions import contains_aggregate
 from dpsql.analysis.block_groups import compile_groups
 from dpsql.analysis.casts import make_canonical
-from dpsql.analysis.compiled_relation import (
-    Block,
-    Cte,
-    From,
-    Item,
-    Relation,
-    RelationColumn,
-    Scope,
-    select_list,
-)
+from dpsql.analysis.compiled_relation import Block, Cte, From, Item, Relation, Scope, list_value, select_list
 from dpsql.analysis.compiler import (
     StatementCompiler,
     check_arguments,
     compile_order_term,
     function_name,
-    list_conjuncts,
     list_order_terms,
     read_whole_number,
 )
@@ -43,7 +33,7 @@ from dpsql.errors import with_article
 from dpsql.kernel.tree import Binary, Constant, Derived, Expr, OrderTerm, Paren, Select
 from dpsql.kernel.tree import columns as columns_of
 from dpsql.kernel.tree import items as items_of
-from dpsql.language import MARK, StatementText, copy_tree, find_nodes, title_of, walk_tree
+from dpsql.language import MARK, StatementText, copy_tree, find_nodes, list_conjuncts, title_of, walk_tree
 from dpsql.policy import fold
 from dpsql.types import INTEGER
 
@@ -306,7 +296,7 @@ def _project(
     facts: Names,
 ) -> Relation:
     columns = tuple(
-        RelationColumn.of(
+        list_value(
             i.name,
             v,
             fact=source.owner is not None and is_fact(v, facts),

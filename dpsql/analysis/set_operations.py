@@ -8,7 +8,7 @@ from dataclasses import replace
 from sqlglot import exp
 
 from dpsql.analysis import typed_expression
-from dpsql.analysis.compiled_relation import Owner, Relation, RelationColumn, select_list
+from dpsql.analysis.compiled_relation import CELL, Owner, Relation, select_list
 from dpsql.analysis.compiler import StatementCompiler, check_arguments
 from dpsql.analysis.facts_of_values import hull_of_bounds
 from dpsql.analysis.public_domains import join_domains
@@ -48,10 +48,11 @@ def combine_branches(
         for i, (x, y) in enumerate(zip(left.columns, right.columns, strict=True))
     ]
     columns = tuple(
-        RelationColumn(
-            x.name,
+        Typed(
+            CELL,
             p[0].type,
-            _join_roles(x, y, word) if _is_unit_kept(x, y, p[0]) else UnitRole.NONE,
+            name=x.name,
+            unit=_join_roles(x, y, word) if _is_unit_kept(x, y, p[0]) else UnitRole.NONE,
             bounds=_join_bounds(x, y, p, word),
             decimal=p[0].decimal,
             domain=join_domains([_convert_domain(c, p[0].type) for c in sides]),
@@ -141,22 +142,20 @@ def refuse_partial_unit(source: StatementText, at: exp.Expr) -> QueryRefused:
     )
 
 
-def _is_unit_kept(left: RelationColumn, right: RelationColumn, merged: Typed) -> bool:
+def _is_unit_kept(left: Typed, right: Typed, merged: Typed) -> bool:
     """Return whether a set operation converts neither side's unit, except to a wider integer."""
     return all(
         c.type in (merged.type, NULL) or (c.type.integer and merged.type.integer) for c in (left, right)
     )
 
 
-def _join_bounds(
-    left: RelationColumn, right: RelationColumn, pair: Sequence[Typed], word: str
-) -> Bounds | None:
+def _join_bounds(left: Typed, right: Typed, pair: Sequence[Typed], word: str) -> Bounds | None:
     """Return the bounds of a result column: from both branches for UNION, else from the left branch."""
     sides = (left, right) if word == "UNION" else (left,)
     return hull_of_bounds(p for p, c in zip(pair, sides, strict=False) if c.type != NULL)
 
 
-def _convert_domain(column: RelationColumn, kind: SqlType) -> KeyDomain | None:
+def _convert_domain(column: Typed, kind: SqlType) -> KeyDomain | None:
     """Return the public values of a branch's column in the type of the result."""
     domain = column.domain
     if domain is None or column.type == kind:
@@ -165,7 +164,7 @@ def _convert_domain(column: RelationColumn, kind: SqlType) -> KeyDomain | None:
     return replace(domain, query=Select((value,), Derived(domain.query, "d"), distinct=True), ordered=False)
 
 
-def _join_spans(catalog: Catalog, columns: Sequence[RelationColumn], kind: SqlType) -> Span | None:
+def _join_spans(catalog: Catalog, columns: Sequence[Typed], kind: SqlType) -> Span | None:
     """Return the range of the branches' columns, if one of them has a range; of a list that of its ends."""
     if all(column.span is None for column in columns):
         return None
@@ -182,7 +181,7 @@ def _join_spans(catalog: Catalog, columns: Sequence[RelationColumn], kind: SqlTy
     return join_spans(spans)
 
 
-def _join_roles(left: RelationColumn, right: RelationColumn, word: str) -> UnitRole:
+def _join_roles(left: Typed, right: Typed, word: str) -> UnitRole:
     """Return the role of a result column: it is the unit if each branch has the unit or NULL there.
 
     A UNION in which one branch alone has the unit holds it in part.

@@ -24,7 +24,7 @@ from dpsql.analysis.released import find_default
 from dpsql.analysis.schema_catalog import Catalog
 from dpsql.analysis.typed_expression import UnitRole, tells_units
 from dpsql.errors import QueryRefused
-from dpsql.language import MARK, Query, StatementText, copy_tree, walk_tree
+from dpsql.language import MARK, Query, StatementText, copy_tree, list_terms, read_clause, walk_tree
 from dpsql.lazy_dataclass import dataclass, replace
 from dpsql.policy import Policy, Table, fold
 
@@ -80,8 +80,8 @@ def _is_empty(tree: exp.Expr | None) -> bool:
         case exp.Select():
             if (
                 _has_zero_limit(tree)
-                or _is_false(_read_condition(tree, "having"))
-                or _is_false(_read_condition(tree, "qualify"))
+                or _is_false(read_clause(tree, "having"))
+                or _is_false(read_clause(tree, "qualify"))
             ):
                 return True
             # Aggregates without GROUP BY have one row over no rows.
@@ -93,7 +93,7 @@ def _is_empty(tree: exp.Expr | None) -> bool:
                 return False
             if _has_grouping_sets(tree):
                 return False
-            return _is_false(_read_condition(tree, "where")) or _is_from_nothing(tree)
+            return _is_false(read_clause(tree)) or _is_from_nothing(tree)
     return False
 
 
@@ -101,11 +101,6 @@ def _has_zero_limit(tree: exp.Expr) -> bool:
     limit = tree.args.get("limit")
     count = None if limit is None else limit.args.get("count") or limit.args.get("expression")
     return isinstance(count, exp.Literal) and not count.is_string and str(count.this) == "0"
-
-
-def _read_condition(select: exp.Select, name: str) -> exp.Expr | None:
-    clause = select.args.get(name)
-    return None if clause is None else clause.this
 
 
 def _is_false(node: exp.Expr | None) -> bool:
@@ -145,8 +140,7 @@ def _has_grouping_sets(select: exp.Select) -> bool:
 
 def _is_from_nothing(select: exp.Select) -> bool:
     """Return whether the only item of FROM is a subquery without rows."""
-    source = select.args.get("from_")
-    item = None if source is None else source.this
+    item = read_clause(select, "from_")
     return isinstance(item, exp.Subquery) and not select.args.get("joins") and _is_empty(item)
 
 
@@ -155,7 +149,7 @@ def _drop_condition(tree: exp.Query) -> exp.Query:
     made = copy_tree(tree)
     if _has_zero_limit(made):
         made.set("limit", None)
-    if isinstance(made, exp.Select) and _is_false(_read_condition(made, "where")):
+    if isinstance(made, exp.Select) and _is_false(read_clause(made)):
         made.set("where", None)
     return made
 
@@ -185,8 +179,7 @@ def _ask_declared_values(query: Query, policy: Policy, catalog: Catalog) -> exp.
         return None
     if catalog.domain(table.name, key.name) is None:
         return None
-    group = select.args.get("group")
-    terms = [*(group.expressions if group is not None else ()), *_list_order(select)]
+    terms = [*list_terms(select), *(term.this for term in list_terms(select, "order"))]
     if not all(_is_key(term, key, item) for term in terms):
         return None
     where = select.args.get("where")
@@ -202,12 +195,6 @@ def _walk_clause(select: exp.Select, name: str) -> Iterator[exp.Expr]:
         yield from clause.walk()
 
 
-def _list_order(select: exp.Select) -> Iterator[exp.Expr]:
-    order = select.args.get("order")
-    for term in () if order is None else order.expressions:
-        yield term.this
-
-
 def _is_key(term: exp.Expr, key: exp.Column, item: exp.Expr) -> bool:
     """Return whether a term of GROUP BY or ORDER BY is the key: by its name, its alias or its place."""
     if isinstance(term, exp.Literal):
@@ -217,8 +204,7 @@ def _is_key(term: exp.Expr, key: exp.Column, item: exp.Expr) -> bool:
 
 def _find_only_table(select: exp.Select, policy: Policy) -> Table | None:
     """Return the declared private table that FROM consists of."""
-    source = select.args.get("from_")
-    node = None if source is None else source.this
+    node = read_clause(select, "from_")
     if not isinstance(node, exp.Table) or not isinstance(node.this, exp.Identifier):
         return None
     database = node.args.get("db")

@@ -270,7 +270,7 @@ class Typed:
     fact: bool = False
     """Whether it is a column of FROM with one value for each unit in the rows (see `row_conditions`)."""
     borrowed: bool = False
-    """Whether it is a column of FROM whose name is that of a parent table's (`RelationColumn.borrowed`)."""
+    """Whether it is a column with the name of the unit in a parent table: any other column goes before it."""
     domain: KeyDomain | None = None
     span: Span | None = None
     """The public range of a TIMESTAMP column, or of a column of integers whose range is too long for a list.
@@ -300,6 +300,8 @@ class Typed:
     """Whether it is a DOUBLE that SQL computes as a DECIMAL of more than 18 digits."""
     most: int | None = None
     """The greatest number of a unit's rows by the policy, if the value is a number of them; else None."""
+    name: str = ""
+    """The visible name of a column of a relation."""
 
     @property
     def sql(self) -> str:

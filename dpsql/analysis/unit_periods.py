@@ -7,9 +7,9 @@ from dataclasses import replace
 
 from sqlglot import exp
 
-from dpsql.analysis.compiled_relation import Owner, Relation, RelationColumn, select_list
+from dpsql.analysis.compiled_relation import Owner, Relation, select_list
 from dpsql.analysis.compiler import StatementCompiler
-from dpsql.analysis.typed_expression import UnitRole
+from dpsql.analysis.typed_expression import Typed, UnitRole
 from dpsql.errors import NotSupportedError, QueryRefused, with_article
 from dpsql.kernel.check import Certificate
 from dpsql.kernel.tree import Expr, IsNull, Scan, Select
@@ -78,7 +78,7 @@ def compile_periods(
     compiler: StatementCompiler,
     table: Table,
     of: UnitPeriod,
-    columns: tuple[RelationColumn, ...],
+    columns: tuple[Typed, ...],
     cells: Sequence[Expr],
     unique: frozenset[frozenset[int]],
 ) -> Relation:

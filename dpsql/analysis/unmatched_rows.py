@@ -18,7 +18,6 @@ from dpsql.analysis.compiled_relation import From
 from dpsql.analysis.compiler import (
     StatementCompiler,
     function_name,
-    list_conjuncts,
     read_whole_number,
     split_arguments,
 )
@@ -36,7 +35,7 @@ from dpsql.kernel.tree import (
     duckdb_sql,
     walk,
 )
-from dpsql.language import MARK, Query, copy_tree, find_nodes, parse, walk_tree
+from dpsql.language import MARK, Query, copy_tree, find_nodes, list_conjuncts, parse, walk_tree
 from dpsql.lazy_dataclass import dataclass
 from dpsql.policy import fold
 from dpsql.types import INTEGER

@@ -26,7 +26,6 @@ from dpsql.analysis.bound_ladders import (
 from dpsql.analysis.compiler import (
     StatementCompiler,
     find_cte,
-    list_conjuncts,
     list_declared_tables,
     list_equated_columns,
 )
@@ -39,7 +38,7 @@ from dpsql.analysis.released.unit_counts import BoundedRows, Units, UnitsOfFew, 
 from dpsql.analysis.schema_catalog import Catalog
 from dpsql.analysis.typed_expression import Typed
 from dpsql.kernel.tree import Column
-from dpsql.language import Cut, Options, Selection, TopK, find_nodes
+from dpsql.language import Cut, Options, Selection, TopK, find_nodes, list_conjuncts, list_given
 from dpsql.lazy_dataclass import dataclass
 from dpsql.policy import Policy, Table, UnitRow, UnitVia, fold
 
@@ -159,7 +158,7 @@ def _is_name(node: exp.Expr) -> bool:
 
 
 def _has_only(node: exp.Expr, parts: set[str]) -> bool:
-    return {name for name, value in node.args.items() if value} <= parts
+    return list_given(node) <= parts
 
 
 def _is_true(condition: exp.Expr) -> bool:

@@ -11,17 +11,17 @@
                           ``grouping_sets`` those of GROUP BY, ``rank_quantiles`` ranks that
                           stand for quantiles, ``tiles_of_rows`` NTILE over all rows,
                           ``values_of_rows`` subqueries over private rows, ``values_by_key`` those of
-                          all rows with the key of a row, ``found_values`` lists of values,
-                          ``different_rows`` SELECT DISTINCT, ``joined_keys`` joins with released groups
+                          all rows with the key of a row, ``found_values`` lists of values
+                          and SELECT DISTINCT, ``joined_keys`` joins with released groups
                           by their key, ``counted_groups`` numbers of groups, which it finds in set
                           operations and ``groups_of_joins`` in joins, ``sums_of_first_rows`` sums over the
                           first rows in an order, ``respelled_groups`` groups by
                           DISTINCT of windows and the largest one by HAVING, ``lists_of_values`` MODE,
                           STRING_AGG and lists of quantiles
 ``checked_numbers``       what a CHECK statement counts, ``planned_answers`` what it answers;
-                          ``asked_checks`` asks one check of a lasting stream, ``asked_questions`` one
-                          question of exact answers, ``first_stable`` lists of statements of which one is
-                          answered exactly; ``stream_parts`` has the parts of units that a stream is of;
+                          ``asked_checks`` asks one check of a lasting stream, or one question of exact
+                          answers, of the stream's parts of units; ``first_stable`` lists of statements
+                          of which one is answered exactly;
                           ``model_numbers`` has what models expect, ``boards`` makes checks of scores that
                           are compared with the best; ``prepared_streams`` prepares statements of streams,
                           also of what the ledger keeps of them, ``explained_streams`` is EXPLAIN of them
@@ -36,7 +36,7 @@
                           thresholds lie
 ``running``               obtains the releases: those stored, and the others under one reservation
 ``added_releases``        adds answers up from stored releases; ``untold_cells`` says which rows have none
-``composed_statements``   binds and runs the outer query; ``tried_conversions`` refuses one that may fail
+``composed_statements``   binds and runs the outer query
 ``derived``               the errors of columns that are computed from released numbers: ``hidden_columns``
                           and ``tracing`` follow them to terms of these (``released_terms``) by
                           ``expressions``, from which ``derived_columns`` computes intervals by the
@@ -45,10 +45,10 @@
                           ``selecting`` follows it through its tree
 ``explain``               EXPLAIN, in ``release_words``; ``show_describe`` SHOW, DESCRIBE, columns of
                           answers
-``refusals``              what a refused statement is told; ``rewrites`` searches what would be accepted,
-                          also by the words of a question (``asked_words``),
-                          ``unbound_statements`` why one does not bind; ``open_parameters`` the types of a
-                          statement's parameters
+``refusals``              what a refused statement is told, also by the words of a question;
+                          ``rewrites`` searches what would be accepted, ``unbound_statements`` why one
+                          does not bind, or may fail; ``open_parameters`` the types of a statement's
+                          parameters
 ========================  ===============================================================================
 """
 

@@ -1,4 +1,12 @@
-"""Asks one check of a stream: counts it, checks its numbers in order, and answers those that are off."""
+"""Asks one check of a stream, or one question of a stream of exact answers.
+
+A check is counted, its numbers are checked in order, and those that are off are answered. A question is a
+statement as those that name FIRST_STABLE; the test is the stream's, and its price is paid.
+
+The parts of a stream are those of the policy's parts of units that it may ask about, and is charged to. They
+are fixed when it is opened: ALL of them, future ones too, or those of the days in `parts`. A unit of another
+part changes nothing that such a stream counts, so it costs that unit nothing.
+"""
 
 from __future__ import annotations
 
@@ -7,30 +15,44 @@ from dataclasses import replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pyarrow as pa
 
-from dpsql.composition.checked_numbers import Expected, bound_of, expected_of, statistic_of
+from dpsql.analysis import complete_options
+from dpsql.composition.checked_numbers import Expected, bound_of, expected_of, plan_stream, statistic_of
 from dpsql.composition.composed_statements import run_composed
 from dpsql.composition.model_numbers import state_of
 from dpsql.composition.planned_answers import StatementPlanner, plan_answer
-from dpsql.composition.prepared import PreparedComposed
+from dpsql.composition.planned_count import PlannedCount
+from dpsql.composition.prepared import PreparedComposed, PreparedQuestion
 from dpsql.composition.running import count_and_run
-from dpsql.composition.stream_parts import parts_of_stream
-from dpsql.errors import InternalError
+from dpsql.errors import InternalError, ProgrammingError
 from dpsql.kernel.charged_work import CheckResult
+from dpsql.kernel.ledger.lasting_streams import StreamTerms
 from dpsql.kernel.loss.composing import Spending
+from dpsql.kernel.mechanisms import CheckStreamPlan, StableAnswers, StableStream
 from dpsql.kernel.release import Run
+from dpsql.kernel.stable_questions import ask_stable
+from dpsql.kernel.unit_parts import Calendar, PartSet
+from dpsql.language import Ask, OpenChecks, OpenStable, StatementText
+from dpsql.planning import build_rows
+from dpsql.planning.method import NoisyResult
+from dpsql.planning.stable_selections import BOUNDS, NAME, add_cells, notes_of, question_of, say_answer
 from dpsql.release import places_of
 from dpsql.release.check_answers import CheckAnswer
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from dpsql.composition.model_numbers import ModelNumbers
+    from dpsql.composition.planned_count import PlannedCount
     from dpsql.composition.prepared import PreparedCheck
+    from dpsql.database import Engines
     from dpsql.estimates import ModelWeights
+    from dpsql.kernel.ledger.lasting_streams import StoredStream
     from dpsql.kernel.mechanisms import CheckStream, CheckStreamPlan
     from dpsql.language import OpenChecks
+    from dpsql.policy import Policy
     from dpsql.release import Release
 
 
@@ -222,3 +244,126 @@ def _number_of(release: Release) -> tuple[float | None, float | None, float | No
     cells = [None if place is None else release.table.column(place)[0].as_py() for place in (0, *ends)]
     value, low, high = (None if each is None else float(each) for each in cells)
     return value, low, high
+
+
+_BOUNDS = (*BOUNDS, "fresh")
+"""The options of the SELECT of a question."""
+_NO_DELTA = Fraction(1, 2)
+"""The delta of what is counted, of which no number depends on it: the stream has its own."""
+
+
+def plan_stable(opened: OpenStable, share: Fraction | None = None) -> StableAnswers:
+    """Plan the stream of an OPEN STABLE statement; `share` is the threshold's, of one planned before."""
+    return StableAnswers.plan(opened.questions, opened.misses, opened.epsilon, opened.delta, share=share)
+
+
+def plan_opened(opened: OpenChecks, share: Fraction | None = None) -> CheckStreamPlan | StableAnswers:
+    """Plan the stream that an OPEN CHECKS, BOARD, HOLDOUT or STABLE statement opens."""
+    return plan_stable(opened, share) if isinstance(opened, OpenStable) else plan_stream(opened, share)
+
+
+def stable_terms(opened: OpenStable, plan: StableAnswers) -> StreamTerms:
+    """Return the terms of a stream of exact answers, as the ledger stores them."""
+    options = {"kind": "stable", "delta": str(opened.delta), "questions": opened.questions}
+    tests = plan.tests
+    return StreamTerms(
+        opened.name, plan.failures, tests.threshold_epsilon, tests.epsilon, opened.source.text, options
+    )
+
+
+def opened_stable(stream: StoredStream) -> OpenStable:
+    """Rebuild the OPEN STABLE statement of a stream from its terms in the ledger."""
+    terms, known = stream.terms, stream.terms.options
+    delta, questions = Fraction(known["delta"]), known["questions"]
+    source, charge = StatementText(terms.statement), terms.charge
+    return OpenStable(source, terms.name, charge.epsilon, terms.misses, delta=delta, questions=questions)
+
+
+def prepare_question(planner: StatementPlanner, ask: Ask, engines: Engines) -> PreparedQuestion:
+    """Analyse a question; refuse what has no distance. Nothing is read or charged."""
+    query = ask.query
+    for name, at in query.options.at.items():
+        if name not in _BOUNDS:
+            raise query.source.refuse(
+                f"the stream pays for a question, so its SELECT has no {name}",
+                at,
+                "it takes " + ", ".join(_BOUNDS),
+            )
+    usual = replace(planner.defaults, epsilon=Fraction(1), error=None, delta=_NO_DELTA)
+    options = replace(complete_options(query.options, usual), mechanism=NAME)
+    counting = PlannedCount.of(query, planner.policy, engines, options)
+    place, question = question_of(counting.plan)
+    return PreparedQuestion(ask, counting, place, question)
+
+
+class AskedQuestion:
+    """One question: what is counted, tested and shown, under its stream's charge."""
+
+    def __init__(self, prepared: PreparedQuestion, opened: OpenChecks) -> None:
+        self._prepared, self._opened = prepared, opened
+
+    def ask(self, stream: StableStream, confirm: Callable[[], None]) -> CheckResult:
+        """Count the question's rows, test and maybe show the answer; return it as the ledger stores it."""
+        prepared, plan, before = self._prepared, self._prepared.counting.plan, stream.used
+        parts = parts_of_stream(self._opened, prepared.counting.policy)
+        run = Run(prepared.counting.count(unchanged=True), Spending(stream.plan.loss, parts))
+        confirm()
+        found = ask_stable(run, stream, prepared.place, prepared.question)
+        result = add_cells(plan, NoisyResult(found.rows, (None,) * len(plan.counts)), found.cell)
+        table = build_rows(plan, result, run)
+        notes = (*say_answer(plan, found), *notes_of(plan, prepared.place, prepared.question))
+        notes += tuple(f"assumed: {each}" for each in plan.assumed)
+        none = pa.table({"none": pa.array(np.zeros(0, dtype=np.int64))})
+        return CheckResult(stream.used - before, CheckAnswer(table, notes, none).to_bytes())
+
+
+def parts_of_stream(opened: OpenChecks, policy: Policy) -> PartSet | None:
+    """Return the parts of a stream; None: all. Refuse days where the policy has no parts."""
+    if opened.parts is None:
+        return None
+    declared = policy.unit_parts
+    if declared is None:
+        raise ProgrammingError("the policy has no parts of units, so a stream has none: leave parts out")
+    if declared.every is None:
+        raise ProgrammingError(
+            f"parts of units are values of {declared.column}, and parts = '.. TO ..' names days: leave it out"
+        )
+    calendar = Calendar(declared.period)
+    first, last = (calendar.number(day) for day in opened.parts)
+    return PartSet.of((first, last))
+
+
+def written_parts(opened: OpenChecks, policy: Policy) -> dict[str, Any]:
+    """Return the days and parts of a stream as the ledger stores them; empty for all parts."""
+    parts, declared = parts_of_stream(opened, policy), policy.unit_parts
+    if parts is None or opened.parts is None or declared is None:
+        return {}
+    days = [day.isoformat() for day in opened.parts]
+    return {
+        "parts": days,
+        "unit_parts": [list(ends) for ends in parts.ranges],
+        "parts_by": _list_declaration(policy),
+    }
+
+
+def _list_declaration(policy: Policy) -> list[str]:
+    """Return what the policy declares of parts, as the ledger keeps it; empty without parts."""
+    found = policy.unit_parts
+    return [] if found is None else [found.kind, found.table, found.column, found.every or ""]
+
+
+def check_stream_parts(options: Mapping[str, Any], opened: OpenChecks, counting: PlannedCount) -> None:
+    """Refuse a statement about units of other parts than its stream's, or after these were declared anew."""
+    if opened.parts is None:
+        return
+    if options["parts_by"] != _list_declaration(counting.policy):
+        raise ProgrammingError(
+            f"the parts of units were declared anew since: CLOSE STREAM {opened.name}, and open another one"
+        )
+    parts, read = parts_of_stream(opened, counting.policy), counting.plan.unit_parts
+    if parts is not None and (read is None or not read <= parts):
+        first, last = opened.parts
+        raise ProgrammingError(
+            f"the stream {opened.name} is of the parts from {first} to {last}, and this reads others: a "
+            f"condition on the date of the unit's part in WHERE, or OPEN .. OPTIONS (.., parts = ALL)"
+        )

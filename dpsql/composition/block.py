@@ -40,7 +40,7 @@ from dpsql.composition.existence import (
 )
 from dpsql.composition.prepared import COUNTED
 from dpsql.errors import QueryRefused
-from dpsql.language import MARK, Clause, Query, copy_tree
+from dpsql.language import MARK, Clause, Query, copy_tree, read_clause, set_where
 from dpsql.lazy_dataclass import dataclass, replace
 from dpsql.policy import Policy
 
@@ -71,7 +71,10 @@ def separate(
     no WITH. Of a block that the analysis refuses, what it refuses stays in the plain block.
     """
     select = query.tree
-    if not isinstance(select, exp.Select) or not _aggregates(select):
+    if not isinstance(select, exp.Select) or not (
+        select.args.get("group") is not None
+        or any(is_measure(node) for item in select.expressions for node in nodes(item))
+    ):
         return query, None
     select = cut_ratios(read_as_counts(select, policy, catalog, query.options))
     names = None
@@ -92,13 +95,6 @@ def separate(
     existing |= any(limits_places(each, measures) for each in readers)
     existing |= counted and any(map(divides, plainly))
     return _BlockSplit(query, select, names, columns, clauses, tuple(readers), existing, analysed).separated()
-
-
-def _aggregates(select: exp.Select) -> bool:
-    """Return whether a SELECT aggregates rows."""
-    return select.args.get("group") is not None or any(
-        is_measure(node) for item in select.expressions for node in nodes(item)
-    )
 
 
 def _names(select: exp.Select, provenance: Provenance) -> BlockNames:
@@ -165,10 +161,7 @@ class _BlockSplit:
         exist = exists_condition(
             [self.columns.column(node) for node, name in self.columns.found if name in found]
         )
-        where = outer.args.get("where")
-        outer.set(
-            "where", exp.Where(this=exist if where is None else exp.and_(where.this, exist, copy=False))
-        )
+        set_where(outer, read_clause(outer), exist)
         plain.tree.meta[EXISTENCE] = (tuple(found), False)
 
     def _selects_by_measure(self, plain: Query) -> bool:
@@ -359,8 +352,7 @@ class _BlockSplit:
             expressions=[exp.alias_(node, name, quoted=True, copy=False) for node, name in listed]
         )
         made.set("from_", exp.From(this=exp.Table(this=exp.to_identifier(columns.relation, quoted=True))))
-        if where:
-            made.set("where", exp.Where(this=exp.and_(*(columns.over(each) for each in where), copy=False)))
+        set_where(made, *(columns.over(each) for each in where))
         if qualify and args.get("qualify") is not None:
             made.set("qualify", exp.Qualify(this=columns.over(args["qualify"].this)))
         if args.get("windows"):
@@ -432,9 +424,8 @@ class _BlockSplit:
         """
         made = copy_tree(self.select, "where", "having", *_BEHIND, *without)
         where = [self.names.as_row(each, keys=True) for each in self.clauses.before]
-        if self.select.args.get("where") is not None:
-            where.insert(0, self.names.as_row(self.select.args["where"].this))
-        made.set("where", exp.Where(this=exp.and_(*where, copy=False)) if where else None)
+        own = read_clause(self.select)
+        set_where(made, None if own is None else self.names.as_row(own), *where)
         made.set("having", exp.Having(this=exp.and_(*having)) if having else None)
         for name in _BEHIND:
             made.set(name, None)

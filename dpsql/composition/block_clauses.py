@@ -14,7 +14,7 @@ from fractions import Fraction
 from sqlglot import exp
 
 from dpsql.analysis import requested_accounting
-from dpsql.analysis.compiler import function_name, list_conjuncts, read_whole_number
+from dpsql.analysis.compiler import function_name, read_whole_number
 from dpsql.analysis.epsilon_division import divide_epsilon
 from dpsql.analysis.output_columns import RANKS, RankedPartitions, find_free_kind, read_ranked_partitions
 from dpsql.analysis.released.released_calls import is_quantile, is_ratio, is_released
@@ -24,7 +24,19 @@ from dpsql.composition.kinds import BlockKind, Kinds
 from dpsql.composition.release_blocks import release_of
 from dpsql.errors import Fix, QueryRefused
 from dpsql.kernel.loss import Filter
-from dpsql.language import Clause, Clauses, Options, Outline, Query, copy_tree, find_nodes
+from dpsql.language import (
+    Clause,
+    Clauses,
+    Options,
+    Outline,
+    Query,
+    copy_tree,
+    find_nodes,
+    list_conjuncts,
+    list_given,
+    list_terms,
+    read_clause,
+)
 from dpsql.lazy_dataclass import dataclass, replace
 from dpsql.policy import fold
 
@@ -236,10 +248,10 @@ class BlockClauses:
 
     def __post_init__(self) -> None:
         args = self.select.args
-        having = list_conjuncts(args["having"].this) if args.get("having") is not None else []
+        having = list_conjuncts(read_clause(self.select, "having"))
         self.before = [each for each in having if self.names.keys and self.names.of_keys(each)]
         self.having = [each for each in having if each not in self.before]
-        self.terms = list(args["order"].expressions) if args.get("order") is not None else []
+        self.terms = list_terms(self.select, "order")
         self.limit, self.offset = _number(args.get("limit")), _number(args.get("offset")) or 0
         self.apart = self._apart()
 
@@ -415,7 +427,7 @@ def _ranks(window: exp.Expr) -> bool:
     """Return whether a window ranks all groups by an order of its own."""
     if not isinstance(window, exp.Window) or _name(window.this) not in RANKS:
         return False
-    return {name for name, value in window.args.items() if value} == {"this", "order", "over"}
+    return list_given(window) == {"this", "order", "over"}
 
 
 def _countable(node: exp.Expr | None, least: int) -> bool:

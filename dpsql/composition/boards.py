@@ -20,7 +20,7 @@ from dpsql.composition.asked_checks import AskedCheck
 from dpsql.composition.checked_numbers import bound_of, prepare_check
 from dpsql.composition.planned_answers import StatementPlanner
 from dpsql.errors import ProgrammingError
-from dpsql.estimates.board_scores import find_mean
+from dpsql.estimates.scores_and_weights import find_mean
 from dpsql.language import Check, Expectation, OpenChecks, Query
 from dpsql.language.board_statements import OpenBoard, OpenHoldout, Submission
 from dpsql.lazy_dataclass import dataclass

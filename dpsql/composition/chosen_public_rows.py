@@ -22,7 +22,7 @@ from sqlglot import exp
 
 from dpsql.analysis import Catalog, Plan, check_outer, put_domains, write_engine_sql, write_public_sql
 from dpsql.analysis.aggregate_functions import aggregate_name, is_row_count
-from dpsql.analysis.compiler import find_cte, function_name, list_conjuncts, read_item, read_whole_number
+from dpsql.analysis.compiler import find_cte, function_name, read_item, read_whole_number
 from dpsql.analysis.released_values import TYPES
 from dpsql.analysis.statement_shapes import Provenance
 from dpsql.composition.found_values import lists_rows
@@ -36,10 +36,18 @@ from dpsql.language import (
     Clause,
     Options,
     Query,
+    copy_rows,
     copy_tree,
     find_nodes,
+    list_conjuncts,
+    list_from_items,
     list_given,
+    list_terms,
+    make_presence,
+    make_select,
     name_query,
+    read_clause,
+    set_where,
     title_of,
     walk_tree,
 )
@@ -96,9 +104,8 @@ def _read(select: exp.Select, policy: Policy, catalog: Catalog) -> _Chosen | Non
         table = policy.table(item.name) if item.name.isascii() and item.args.get("db") is None else None
         return None if table is None else {fold(name) for name, _ in catalog.columns(table.name)}
 
-    where = select.args.get("where")
     found, rest = list[_Chosen](), list[exp.Expr]()
-    for part in list_conjuncts(where.this) if where is not None else ():
+    for part in list_conjuncts(read_clause(select)):
         negated = isinstance(part, exp.Not)
         inner = part.this.unnest() if isinstance(part, exp.Not) else part
         if isinstance(inner, exp.In) and inner.args.get("query") is not None:
@@ -120,11 +127,10 @@ def _read(select: exp.Select, policy: Policy, catalog: Catalog) -> _Chosen | Non
 
 def _is_public(select: exp.Select, policy: Policy) -> bool:
     """Return whether FROM has nothing but public tables, joined by inner joins."""
-    first, joins = select.args.get("from_"), select.args.get("joins") or []
-    items = [] if first is None else [first.this, *(join.this for join in joins)]
+    items = list_from_items(select)
     if any(
         join.args.get("side") or str(join.args.get("kind") or "") not in ("", "INNER", "CROSS")
-        for join in joins
+        for join in select.args.get("joins") or ()
     ):
         return False
     for item in items:
@@ -142,9 +148,7 @@ def _is_found_once(query: Query, found: _Chosen, policy: Policy, catalog: Catalo
     several = exp.GT(
         this=exp.Anonymous(this=f"{MARK}COUNT", expressions=[exp.Star()]), expression=exp.Literal.number(1)
     )
-    made = exp.Select(expressions=[x])
-    made.set("from_", exp.From(this=name_query(rows, "s", quoted=False)))
-    made.set("where", exp.Where(this=exp.Not(this=exp.Is(this=copy_tree(x), expression=exp.Null()))))
+    made = make_select([x], name_query(rows, "s", quoted=False), make_presence(x))
     made.set("group", exp.Group(expressions=[copy_tree(x)]))
     made.set("having", exp.Having(this=several))
     made.set("limit", exp.Limit(expression=exp.Literal.number(1)))
@@ -156,10 +160,8 @@ def _is_found_once(query: Query, found: _Chosen, policy: Policy, catalog: Catalo
 
 
 def _copy_rows(found: _Chosen, into: exp.Select) -> None:
-    into.set("from_", copy_tree(found.select.args["from_"]))
-    into.set("joins", [copy_tree(join) for join in found.select.args.get("joins") or ()] or None)
-    if found.rest:
-        into.set("where", exp.Where(this=exp.and_(*(copy_tree(each) for each in found.rest), copy=False)))
+    copy_rows(found.select, into)
+    set_where(into, *map(copy_tree, found.rest))
 
 
 def _choose(found: _Chosen) -> exp.Select:
@@ -167,21 +169,19 @@ def _choose(found: _Chosen) -> exp.Select:
     made, column = copy_tree(found.select), found.column
     chosen: exp.Expr = exp.In(this=copy_tree(column), query=exp.Subquery(this=copy_tree(found.listed)))
     if found.negated and not found.by_in:
-        there = exp.Not(this=exp.Is(this=copy_tree(column), expression=exp.Null()))
-        chosen = exp.paren(exp.and_(there, chosen, copy=False), copy=False)
+        chosen = exp.paren(exp.and_(make_presence(column), chosen, copy=False), copy=False)
     chosen = exp.Not(this=chosen) if found.negated else chosen
-    made.set("where", exp.Where(this=exp.and_(*map(copy_tree, found.rest), chosen, copy=False)))
+    set_where(made, *map(copy_tree, found.rest), chosen)
     return made
 
 
 def _write(found: _Chosen) -> exp.Select | None:
     """Return the SELECT over a release of the rows that are found, and over all public rows."""
     select, group = found.select, found.select.args.get("group")
-    keys = [] if group is None else list(group.expressions)
     if group is not None and list_given(group) - {"expressions"}:
         return None
     items = select.expressions
-    keys = [read_item(select, key) for key in keys]
+    keys = [read_item(select, key) for key in list_terms(select)]
     texts = [key.sql() for key in keys]
     shown = list[exp.Expr]()
     for item in items:
@@ -195,7 +195,7 @@ def _write(found: _Chosen) -> exp.Select | None:
         else:
             return None
     terms = list[exp.Expr]()
-    for term in select.args["order"].expressions if select.args.get("order") is not None else ():
+    for term in list_terms(select, "order"):
         place = _place_of(items, term.this)
         if place is None:
             return None
@@ -211,8 +211,7 @@ def _write(found: _Chosen) -> exp.Select | None:
         ),
     )
     if group is not None:
-        there = exp.GT(this=exp.column("n", table="b"), expression=exp.Literal.number(_HALF))
-        made.set("where", exp.Where(this=there))
+        set_where(made, exp.GT(this=exp.column("n", table="b"), expression=exp.Literal.number(_HALF)))
     if terms:
         made.set("order", exp.Order(expressions=terms))
     made.set("limit", select.args.get("limit"))
@@ -266,12 +265,8 @@ def _grouped(found: _Chosen, keys: list[exp.Expr], count: exp.Expr) -> exp.Selec
 def _whole(found: _Chosen, keys: list[exp.Expr], counted: exp.Select) -> exp.Select:
     """Return the SELECT that subtracts the rows found from the numbers of all public rows of each group."""
     every = _grouped(found, keys, exp.Anonymous(this=f"{MARK}COUNT", expressions=[exp.Star()]))
-    there = exp.Not(this=exp.Is(this=copy_tree(found.column), expression=exp.Null()))
-    where = every.args.get("where")
     if found.by_in:
-        every.set(
-            "where", exp.Where(this=there if where is None else exp.and_(where.this, there, copy=False))
-        )
+        set_where(every, read_clause(every), make_presence(found.column))
     own = exp.column("n", table="a")
     less = exp.Anonymous(
         this=f"{MARK}COALESCE", expressions=[exp.column("n", table="f"), exp.Literal.number(0)]

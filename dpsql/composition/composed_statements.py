@@ -49,7 +49,7 @@ from dpsql.composition.prepared import (
 )
 from dpsql.composition.release_words import total_guarantee
 from dpsql.composition.statement_parts import Parts
-from dpsql.composition.unbound_statements import refuse_unbound
+from dpsql.composition.unbound_statements import refuse_failing, refuse_unbound
 from dpsql.engines import UnboundQuery
 from dpsql.engines.schema_database import SchemaDatabase
 from dpsql.kernel.loss import Charge
@@ -105,8 +105,6 @@ def compose(
             each for sql in (text, *(v.sql for v in values)) for each in database.list_conversions(types, sql)
         ]
         if made:
-            from dpsql.composition.tried_conversions import refuse_failing  # noqa: PLC0415  it is rare
-
             refuse_failing(query, made, database, plans)
         return found
 
@@ -263,7 +261,8 @@ def value_over(prepared: PreparedComposed, place: int, releases: Mapping[int, Re
 def run_composed(prepared: PreparedComposed, releases: tuple[Release, ...]) -> Release:
     """Run the outer query over the releases of a statement; return the statement's own release."""
     releases = tuple(
-        _with_shown_intervals(part, one) for part, one in zip(prepared.parts, releases, strict=True)
+        (hold_at_once(one, ends_of(part.plan.outputs, places_of(one))) if part.plan.wide else one)
+        for part, one in zip(prepared.parts, releases, strict=True)
     )
     types = {relation.name: relation.columns for relation in prepared.relations}
     read = with_groups(prepared, dict(enumerate(releases)))
@@ -286,7 +285,7 @@ def run_composed(prepared: PreparedComposed, releases: tuple[Release, ...]) -> R
         "statement": prepared.text,
         "together": None,
         "noises": None,
-        "parts": _say_which(prepared, releases),
+        "parts": _say_which(prepared, releases, errors),
     }
     together = _join_facts(prepared, releases)
     notes = dict.fromkeys(value.note for value in prepared.values if value.note)
@@ -309,13 +308,6 @@ def layout_of(
     """
     return lay_out(
         prepared.columns, prepared.keys, [(n.place, n.own) for n in numbers_of(prepared)], free or {}
-    )
-
-
-def _with_shown_intervals(part: PreparedPrivate, release: Release) -> Release:
-    """Return a release with the intervals that the statement shows: where it asks, all at once."""
-    return (
-        hold_at_once(release, ends_of(part.plan.outputs, places_of(release))) if part.plan.wide else release
     )
 
 
@@ -390,10 +382,13 @@ def _add_details(
     return pa.table([columns[place] for place in range(len(names))], names=names), places
 
 
-def _say_which(prepared: PreparedComposed, releases: tuple[Release, ...]) -> tuple[Release, ...]:
+def _say_which(
+    prepared: PreparedComposed, releases: tuple[Release, ...], errors: Errors
+) -> tuple[Release, ...]:
     """Return releases that say what is left out of which columns, where several leave out something."""
+    read = {**errors.read, **{bar.place: {bar.release} for bar in prepared.bars}}
     shown = [
-        [prepared.columns[bar.place] for bar in prepared.bars if bar.release == place]
+        [prepared.columns[column] for column in sorted(read) if place in read[column]]
         for place in range(len(releases))
     ]
     said = say_of_columns([release.properties for release in releases], shown)

@@ -25,7 +25,7 @@ from dpsql.analysis.statement_shapes import Provenance
 from dpsql.composition.found_values import list_ctes_of
 from dpsql.composition.groups_of_joins import join_groups, list_keys
 from dpsql.errors import QueryRefused
-from dpsql.language import MARK, Query, copy_tree, find_nodes, keep_title, name_query
+from dpsql.language import MARK, Query, copy_tree, find_nodes, keep_title, list_given, name_query, read_clause
 from dpsql.policy import fold
 
 _LARGEST = 1 << 40
@@ -86,9 +86,8 @@ def _read_inner(select: exp.Select, of: Provenance, ctes: tuple[Cte, ...]) -> ex
 
     The rows of a set operation are groups, too.
     """
-    first = select.args.get("from_")
-    item = None if first is None else first.this
-    if {name for name, value in select.args.items() if value} - _OUTER or len(select.expressions) != 1:
+    item = read_clause(select, "from_")
+    if list_given(select) - _OUTER or len(select.expressions) != 1:
         return None
     call = select.expressions[0].unalias()
     name = (function_name(call) or "").lower()
@@ -103,15 +102,15 @@ def _read_inner(select: exp.Select, of: Provenance, ctes: tuple[Cte, ...]) -> ex
     inner = item.this
     if not isinstance(inner, exp.Select) or (name != "count" and _read_value(call, inner) is None):
         return None
-    return None if {name for name, value in inner.args.items() if value} - _INNER else inner
+    return None if list_given(inner) - _INNER else inner
 
 
 def _read_condition(select: exp.Select, inner: exp.Select) -> exp.Expr | None:
     """Return what a group that is counted meets: HAVING, and WHERE of the block around, of group columns."""
-    having, where = inner.args.get("having"), select.args.get("where")
-    parts = [] if having is None else [copy_tree(having.this)]
+    having, where = read_clause(inner, "having"), read_clause(select)
+    parts = [] if having is None else [copy_tree(having)]
     if where is not None:
-        parts.append(put_items(exp.Paren(this=copy_tree(where.this)), inner))
+        parts.append(put_items(exp.Paren(this=copy_tree(where)), inner))
     return exp.and_(*parts, copy=False) if parts else None
 
 
@@ -254,7 +253,7 @@ def _read_membership(node: exp.Expr, branches: list[exp.Select]) -> exp.Expr | N
     """Return by which branches a row is in a query; add its branches. None if it is no set of rows."""
     inner = node.unnest() if isinstance(node, exp.Subquery) else node
     if isinstance(inner, exp.SetOperation):
-        if not inner.args.get("distinct") or {k for k, v in inner.args.items() if v} - _SIDES:
+        if not inner.args.get("distinct") or list_given(inner) - _SIDES:
             return None
         left, right = (_read_membership(side, branches) for side in (inner.this, inner.expression))
         if left is None or right is None:
@@ -263,7 +262,7 @@ def _read_membership(node: exp.Expr, branches: list[exp.Select]) -> exp.Expr | N
             return exp.Paren(this=exp.Or(this=left, expression=right))
         right = exp.Not(this=right) if isinstance(inner, exp.Except) else right
         return exp.Paren(this=exp.And(this=left, expression=right))
-    if not isinstance(inner, exp.Select) or {k for k, v in inner.args.items() if v} - _READ:
+    if not isinstance(inner, exp.Select) or list_given(inner) - _READ:
         return None
     distinct = inner.args.get("distinct")
     if distinct is not None and distinct.args.get("on") is not None:

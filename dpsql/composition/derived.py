@@ -70,6 +70,8 @@ class Errors:
     bounds: dict[tuple[int, str], FloatArray] = field(default_factory=dict)
     """What is asked of their bounds, by place and kind."""
     notes: tuple[str, ...] = ()
+    read: Mapping[int, frozenset[int]] = field(default_factory=dict)
+    """The releases whose numbers each column is computed of."""
 
 
 def follow_derived(
@@ -93,14 +95,13 @@ def follow_derived(
     terms: dict[int, Term] = {}
     why: dict[int, str] = {}
     shown = [term for name, term in rows.columns if not fold(name).startswith(HIDDEN)]
-    at = [i for i, (name, _) in enumerate(rows.columns) if not fold(name).startswith(HIDDEN)]
     for place, term in enumerate(shown):
         if isinstance(term, Opaque):
             why[place] = term.why
         elif isinstance(term, Known):
             why[place] = "it has no noise"
         elif place not in skipped:
-            terms[place] = _shown(rows, at[place], term)
+            terms[place] = _shown(rows, term)
     if not terms:
         return plain, why
     found = tuple(DerivedColumn(place, term) for place, term in terms.items())
@@ -143,12 +144,10 @@ def _number_releases(
     return found, list(numbers)
 
 
-def _shown(rows: FollowedSelect, place: int, term: Term) -> Term:
+def _shown(rows: FollowedSelect, term: Term) -> Term:
     """Return a term in the names of hidden columns of the outermost query."""
     if not isinstance(term, LinearTerm):
         return map_sql_apart(term, rows.hidden)
-    if isinstance(rows, FollowedUnion):
-        return LinearTerm("", (("1", rows.hidden(str(place))),))
     return LinearTerm(
         "", tuple((f if f == "1" else rows.hidden(f), rows.hidden(form)) for f, form in term.parts)
     )
@@ -192,7 +191,8 @@ def run_with_errors(
     asked = len(prepared.derived) + len(prepared.bars)
     known = [each or 1 for each in families]
     numbers = AnswerNumbers(releases, prepared.numbers, known, confidence)
-    work = DerivedErrors(Hidden(found), numbers, confidence, asked)
+    hidden = Hidden(found)
+    work = DerivedErrors(hidden, numbers, confidence, asked)
     of: dict[int, tuple[FloatArray, FloatArray, FloatArray]] = {}
     bounds: dict[tuple[int, str], FloatArray] = {}
     unsure = np.zeros(found.num_rows, dtype=np.bool_) if same is None else ~same
@@ -218,7 +218,14 @@ def run_with_errors(
                 notes.append(f"no interval of {name}{some}: {why}")
         for kind in {d.kind for d in prepared.details if d.of == each.place} - {*DETAILS}:
             bounds[each.place, kind] = work.of_bounds(each.place, each.term, kind)
-    return found, Errors(of, bounds, tuple(notes))
+    width = len(prepared.numbers)
+    read = {
+        each.place: frozenset(
+            prepared.numbers[name][0] for name in np.unique(hidden.numbers(each.term) % width).tolist()
+        )
+        for each in prepared.derived
+    }
+    return found, Errors(of, bounds, tuple(notes), read)
 
 
 def _without(found: pa.Table, place: int, rows: Sequence[int]) -> pa.Table:

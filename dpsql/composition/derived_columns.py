@@ -71,7 +71,7 @@ class DerivedErrors:
         values = self.hidden.shown(place)
         out = np.full((3, len(values)), np.nan)
         self.missing.clear()
-        if self.hidden.numbers(term) > MOST:
+        if len(self.hidden.numbers(term)) > MOST:
             self.missing[_TOO_MANY] = [*range(len(values))]
             return out[0], out[1], out[2]
         with np.errstate(all="ignore"):
@@ -195,6 +195,10 @@ class DerivedErrors:
     # -- ratios
 
     def _ratio(self, above: SumOfNumbers, below: SumOfNumbers, factor: float, more: float) -> Interval:
+        if below.value and not below.weights:  # it is a sum, as a branch of a union may be
+            by = factor / below.value
+            weights = {name: weight * by for name, weight in above.weights.items()}
+            return self._linear(SumOfNumbers(above.value * by + more, weights))
         forms = [above, below]
         if self.numbers.list_computed(forms):
             return self._smooth_of(forms, lambda leaves: leaves[0] / leaves[1] * factor + more)

@@ -30,7 +30,21 @@ from dpsql.analysis.public_domains import DECLARED_MARK, is_grouped_by, read_sel
 from dpsql.analysis.statement_shapes import Provenance
 from dpsql.composition.existence import EXISTENCE, HALF
 from dpsql.errors import QueryRefused
-from dpsql.language import MARK, Clause, Query, copy_tree, find_nodes, keep_title, name_query, walk_tree
+from dpsql.language import (
+    MARK,
+    Clause,
+    Query,
+    copy_rows,
+    copy_tree,
+    find_nodes,
+    keep_title,
+    list_from_items,
+    make_select,
+    name_query,
+    read_clause,
+    set_where,
+    walk_tree,
+)
 from dpsql.policy import Policy, UnitColumn, fold
 
 _LIMITING = ("group", "having", "qualify", "limit", "offset", "distinct", "joins", "laterals", "where")
@@ -46,10 +60,10 @@ def has_one_row(node: exp.Expr, ctes: tuple[Cte, ...]) -> bool:
         return not any(select.args.get(name) for name in _AGGREGATED)
     if any(select.args.get(name) for name in _LIMITING):
         return False
-    first = select.args.get("from_")
-    if first is None or first.this.args.get("joins"):
+    first = read_clause(select, "from_")
+    if first is None or first.args.get("joins"):
         return first is None
-    inner = relation(first.this, ctes)
+    inner = relation(first, ctes)
     return inner is not None and has_one_row(inner[0], inner[1])
 
 
@@ -82,10 +96,9 @@ def with_scalars(
     `released` and `private` say what an item of FROM is; `known` whether the other items have a column, once
     the releases have left FROM. A block that cannot be read so stays as it is.
     """
-    first, joins = node.args.get("from_"), node.args.get("joins") or []
-    if first is None or not joins or node.args.get("laterals"):
+    joins, items = node.args.get("joins") or [], list_from_items(node)
+    if not joins or not items or node.args.get("laterals"):
         return
-    items = [first.this, *(join.this for join in joins)]
     singles = {id(i): names for i in items if (names := _columns(i, ctes)) is not None and released(i)}
     if not singles or len(singles) == len(items):
         return
@@ -97,12 +110,9 @@ def with_scalars(
         return
     node.set("expressions", listed)
     conditions = [j.args["on"] for j in joins if j.args.get("on") is not None]
-    first.set("this", kept[0])
+    node.args["from_"].set("this", kept[0])
     node.set("joins", [exp.Join(this=item, kind="CROSS") for item in kept[1:]])
-    where = node.args.get("where")
-    every = [*([] if where is None else [where.this]), *conditions]
-    if every:
-        node.set("where", exp.Where(this=exp.and_(*every, copy=False)))
+    set_where(node, read_clause(node), *conditions)
     for item in items:
         if id(item) in singles:
             for column in list(_named(node, item.alias_or_name, singles[id(item)], known)):
@@ -193,9 +203,7 @@ def _scalar(column: exp.Column, item: exp.Expr) -> exp.Subquery:
     """Return the scalar subquery of one column of a release of one row."""
     named = exp.Column(this=copy_tree(column.this))
     named.meta.update(column.meta)
-    made = exp.Select(expressions=[named])
-    made.set("from_", exp.From(this=copy_tree(item)))
-    made.meta["select"] = -1
+    made = make_select([named], copy_tree(item))
     made.meta.update({k: v for k, v in column.this.meta.items() if k in ("start", "end", "line", "col")})
     value = exp.Subquery(this=made)
     value.meta[_ONE_VALUE] = True
@@ -219,10 +227,9 @@ def with_counts(tree: exp.Query, policy: Policy) -> exp.Query:
 
 def _inner(select: exp.Select, tree: exp.Query) -> exp.Select | None:
     """Return the block in FROM, if there is nothing else in it, and the block around it only computes."""
-    first = select.args.get("from_")
-    if first is None or any(value for name, value in select.args.items() if name not in _OUTER):
+    item = read_clause(select, "from_")
+    if item is None or any(value for name, value in select.args.items() if name not in _OUTER):
         return None
-    item = first.this
     if item.args.get("joins") or (item.args.get("alias") is not None and item.args["alias"].columns):
         return None
     if isinstance(item, exp.Subquery):
@@ -373,8 +380,8 @@ def _filter(block: exp.Select, ctes: tuple[Cte, ...], provenance: Provenance) ->
             continue
         key = exp.column(found.name, table=found.alias, quoted=True)
         exists = exp.In(this=key, query=exp.Subquery(this=_query_of_existing(found.select, unit)))
-        having = block.args.get("having")
-        both = exists if having is None else exp.and_(having.this, exists, copy=False)
+        having = read_clause(block, "having")
+        both = exists if having is None else exp.and_(having, exists, copy=False)
         block.set("having", exp.Having(this=both))
         found.select.meta[DECLARED_MARK] = True
 
@@ -393,16 +400,9 @@ def _query_of_existing(select: exp.Select, unit: exp.Column) -> exp.Select:
     counted = exp.Select(
         expressions=[exp.alias_(copy_tree(value), "k", quoted=True), exp.alias_(units, "n", quoted=True)]
     )
-    for name in ("from_", "joins", "where"):
-        part = select.args.get(name)
-        made = [copy_tree(each) for each in part] if isinstance(part, list) else part and copy_tree(part)
-        counted.set(name, made or None)
+    copy_rows(select, counted)
     counted.set("group", exp.Group(expressions=[copy_tree(value)]))
     counted.meta["select"] = -1
     counted.meta[EXISTENCE] = (("n",), False)
-    outer = exp.Select(expressions=[exp.column("k", quoted=True)])
-    outer.set("from_", exp.From(this=name_query(counted, "s", quoted=False)))
-    half = exp.Literal.number(HALF)
-    outer.set("where", exp.Where(this=exp.GTE(this=exp.column("n", quoted=True), expression=half)))
-    outer.meta["select"] = -1
-    return outer
+    some = exp.GTE(this=exp.column("n", quoted=True), expression=exp.Literal.number(HALF))
+    return make_select([exp.column("k", quoted=True)], name_query(counted, "s", quoted=False), some)

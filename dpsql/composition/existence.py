@@ -38,7 +38,7 @@ from dpsql.analysis.typed_expression import UnitRole
 from dpsql.composition.prepared import Existence, PreparedComposed
 from dpsql.errors import QueryRefused
 from dpsql.estimates.number_noises import take_noises
-from dpsql.language import find_nodes, walk_tree
+from dpsql.language import find_nodes, read_clause, walk_tree
 from dpsql.policy import fold
 from dpsql.release import Release, places_of
 
@@ -185,14 +185,14 @@ def _is_value(node: exp.Subquery) -> bool:
 
 def _seeks_absent(select: exp.Select) -> bool:
     """Return whether a SELECT keeps rows to which an outer join found no partner."""
-    where = select.args.get("where")
+    where = read_clause(select)
     if where is None or not any(join.args.get("side") for join in select.args.get("joins") or ()):
         return False
     return any(
         isinstance(node, exp.Is)
         and isinstance(node.expression, exp.Null)
         and not isinstance(node.parent, exp.Not)
-        for node in walk_tree(where.this, lambda node: isinstance(node, exp.Query))
+        for node in walk_tree(where, lambda node: isinstance(node, exp.Query))
     )
 
 

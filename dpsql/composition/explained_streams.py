@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from dpsql.composition.asked_questions import plan_stable
+from dpsql.composition.asked_checks import plan_stable
 from dpsql.composition.boards import misses_of
 from dpsql.composition.checked_numbers import bound_of, plan_stream, widest_tolerance
 from dpsql.composition.prepared import PreparedCheck, PreparedQuestion
 from dpsql.composition.release_words import add_exact_facts, round_up
 from dpsql.estimates import most_misses
-from dpsql.estimates.board_scores import distances
 from dpsql.estimates.predictions import clear_gap
+from dpsql.estimates.scores_and_weights import distances
 from dpsql.language import OpenChecks, OpenStable
 from dpsql.language.board_statements import OpenBoard, OpenHoldout, Submission
 from dpsql.planning.stable_selections import moved_by, needed_lead, notes_of

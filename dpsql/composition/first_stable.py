@@ -14,8 +14,8 @@ from dpsql.analysis import complete_options, is_private
 from dpsql.composition.kept_plans import scopes
 from dpsql.composition.planned_count import PlannedCount, columns_of
 from dpsql.composition.prepared import PreparedPrivate
-from dpsql.errors import Fix, QueryRefused, with_article
-from dpsql.language import FirstStable, Query
+from dpsql.errors import Fix, with_article
+from dpsql.language import FirstStable
 from dpsql.planning import StableList
 from dpsql.planning.stable_selections import BOUNDS, NAME
 from dpsql.release import reuse_key
@@ -91,7 +91,11 @@ def _check_options(statement: FirstStable, options: Options) -> None:
     for query in others:
         for name, at in query.options.at.items():
             if name not in BOUNDS:
-                raise _refuse_option(query, name, at)
+                raise query.source.refuse(
+                    f"the statement has one price and one test, so {name} is an option of its first SELECT",
+                    at,
+                    "a SELECT behind ELSE takes " + ", ".join(BOUNDS),
+                )
     if options.epsilon is None:
         raise source.refuse(
             "the statement gives no epsilon and the policy has no default",
@@ -99,14 +103,6 @@ def _check_options(statement: FirstStable, options: Options) -> None:
             "FIRST STABLE SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 1, delta = 1e-6) ..",
             Fix("1", option="epsilon", guess="1"),
         )
-
-
-def _refuse_option(query: Query, name: str, at: int) -> QueryRefused:
-    return query.source.refuse(
-        f"the statement has one price and one test, so {name} is an option of its first SELECT",
-        at,
-        "a SELECT behind ELSE takes " + ", ".join(BOUNDS),
-    )
 
 
 def _join_keys(keys: list[str]) -> str:

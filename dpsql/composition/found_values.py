@@ -11,11 +11,16 @@ constant.
 A list of other units' values chooses rows of a unit only through that constant. Values of few units may be
 missed, so the interval of the count is that of its noise alone, and the answer says so. Lists of values that
 belong to one unit each are no such lists: they stay within the unit.
+
+`SELECT DISTINCT clinic FROM visits`, which tools send to fill a filter, and `SELECT clinic FROM visits
+GROUP BY clinic` show which values there are, so they are such a list; of several columns it has the rows, and
+NULL is a value. Where values are declared, `dp_domain` shows them all, free.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import replace
 
 from sqlglot import exp
@@ -23,6 +28,7 @@ from sqlglot import exp
 from dpsql.analysis import Plan
 from dpsql.analysis.aggregate_functions import contains_aggregate
 from dpsql.analysis.compiled_relation import Cte
+from dpsql.analysis.compiler import read_whole_number
 from dpsql.analysis.statement_shapes import Provenance
 from dpsql.errors import QueryRefused, with_article
 from dpsql.language import (
@@ -31,12 +37,19 @@ from dpsql.language import (
     Clauses,
     Options,
     Query,
+    copy_rows,
     copy_tree,
     find_nodes,
     list_given,
+    list_terms,
+    make_presence,
+    make_select,
     name_query,
+    read_clause,
+    set_where,
     title_of,
 )
+from dpsql.policy import fold
 
 FOUND = "found"
 """The meta of a literal that stands for the least number of speakers, with the column that they speak for."""
@@ -130,16 +143,9 @@ def list_found_values(
     names = ["k"] if len(values) == 1 else [f"k{i}" for i in range(len(values))]
     items = [exp.alias_(copy_tree(v), k, quoted=True) for v, k in zip(values, names, strict=True)]
     counted = exp.Select(expressions=[*items, exp.alias_(count, "n", quoted=True)])
-    where = select.args.get("where")
-    kept = [] if where is None else [copy_tree(where.this)]
+    copy_rows(select, counted)
     if len(values) == 1 and not nulls:
-        kept.append(exp.Not(this=exp.Is(this=copy_tree(values[0]), expression=exp.Null())))
-    for name in ("from_", "joins"):
-        part = select.args.get(name)
-        made = [copy_tree(each) for each in part] if isinstance(part, list) else part and copy_tree(part)
-        counted.set(name, made or None)
-    if kept:
-        counted.set("where", exp.Where(this=exp.and_(*kept, copy=False)))
+        set_where(counted, read_clause(counted), make_presence(values[0]))
     places: list[exp.Expr] = [exp.Literal.number(i + 1) for i in range(len(values))]
     counted.set("group", exp.Group(expressions=places if len(values) > 1 else [copy_tree(values[0])]))
     mechanism = "LAPLACE" if declared else None
@@ -147,7 +153,6 @@ def list_found_values(
     inner[position] = Clauses(
         Options(max_groups_contributed=most or 1, mechanism=mechanism), has_options=True
     )
-    outer = exp.Select(expressions=[exp.column(name, quoted=True) for name in names])
     least = exp.Literal.number(1)
     words = [word_of(value) for value in values]
     least.meta[FOUND] = words[0] if len(words) == 1 else f"row of {', '.join(words)}"
@@ -155,10 +160,8 @@ def list_found_values(
         least.meta[ABSENT] = (
             f"NOT IN: rows without {with_article(words[0])} are left out; with one, SQL's NOT IN is empty"
         )
-    outer.set("from_", exp.From(this=name_query(counted, "s")))
-    outer.set("where", exp.Where(this=exp.GTE(this=exp.column("n", quoted=True), expression=least)))
-    outer.meta["select"] = -1
-    return outer
+    enough = exp.GTE(this=exp.column("n", quoted=True), expression=least)
+    return make_select([exp.column(name, quoted=True) for name in names], name_query(counted, "s"), enough)
 
 
 def with_titles(listed: exp.Select, of: exp.Select) -> exp.Select:
@@ -219,3 +222,94 @@ def put_least(tree: exp.Expr, plan: Plan, scale: float) -> str:
         said = f"found: {with_article(name)} {how}; {missed}"
         said = f"{said}. {absent}" if absent else said
     return said
+
+
+_SHOWN = _READ | {"with_", "order", "limit", "offset"}
+
+
+def with_different_rows(query: Query, provenance: Provenance) -> Query:
+    """Return a statement with a released list in the place of the different rows that it shows."""
+    found = _read_different_rows(query.tree, provenance) if query.clause == Clause() else None
+    if found is None or not isinstance(query.tree, exp.Select):
+        return query
+    inner, most = dict(query.inner), query.options.max_groups_contributed
+    return replace(query, tree=_write_different_rows(query.tree, found, inner, most), inner=inner)
+
+
+def _read_different_rows(root: exp.Expr, of: Provenance) -> tuple[exp.Column, bool] | None:
+    """Return the unit of the rows whose different values a statement shows, and whether they are declared.
+
+    None if it shows something else, or does not sort by what it shows.
+    """
+    if not isinstance(root, exp.Select) or list_given(root) - _SHOWN:
+        return None
+    items, group, distinct = root.expressions, root.args.get("group"), root.args.get("distinct")
+    if (group is None) == (distinct is None) or any(find_nodes(i, exp.Window, exp.Query) for i in items):
+        return None
+    if group is not None:
+        given = list_given(group)
+        if given - {"expressions", "all"} or ("all" not in given and len(group.expressions) != len(items)):
+            return None
+    values = [item.unalias().sql() for item in items]
+    if len({*values}) < len(values):
+        return None
+    ctes = of.list_ctes(root, ())
+    if group is not None and not group.args.get("all"):
+        keys = [
+            _value_of(key, root, lambda name: _is_column(name, root, of, ctes)) for key in group.expressions
+        ]
+        if sorted(keys) != sorted(values):
+            return None
+    sorted_by = list_terms(root, "order")
+    if not all(_value_of(each.this, root) in values or _is_all(each) for each in sorted_by):
+        return None
+    return find_speakers(root, of, ctes)
+
+
+def _is_column(name: str, select: exp.Select, of: Provenance, ctes: tuple[Cte, ...]) -> bool:
+    """Return whether FROM has a column of a name, which GROUP BY then means, and not an alias."""
+    try:
+        of.find_scope(select, ctes).resolve(exp.column(name))
+    except QueryRefused:
+        return False
+    return True
+
+
+def _value_of(
+    node: exp.Expr, select: exp.Select, is_column: Callable[[str], bool] = lambda name: False
+) -> str:
+    """Return which value of a SELECT an expression of GROUP BY or ORDER BY is, else the expression itself."""
+    items, number = select.expressions, read_whole_number(node)
+    if number is not None and 0 < number <= len(items):
+        return str(items[number - 1].unalias().sql())
+    if not isinstance(node, exp.Column):
+        return str(node.sql())
+    alone = not select.args.get("joins")
+    for item in items:
+        value = item.unalias()
+        same = isinstance(value, exp.Column) and fold(value.name) == fold(node.name)
+        if same and (alone or not node.table or fold(node.table) == fold(value.table)):
+            return str(value.sql())
+    named = {fold(item.alias): item.this.sql() for item in items if isinstance(item, exp.Alias)}
+    alias = not node.table and not is_column(node.name)
+    return str(named.get(fold(node.name), node.sql())) if alias else str(node.sql())
+
+
+def _is_all(term: exp.Expr) -> bool:
+    """Return whether a term of ORDER BY is ALL."""
+    return str(term.this.sql()).upper() == "ALL"
+
+
+def _write_different_rows(
+    root: exp.Select, speakers: tuple[exp.Column, bool], inner: dict[int, Clauses], most: int | None
+) -> exp.Select:
+    """Return the SELECT of the rows that are found, in the place of the different rows of a statement."""
+    made = with_titles(list_found_values(root, *speakers, inner, nulls=True, most=most), root)
+    values = [item.unalias().sql() for item in root.expressions]
+    for name in ("with_", "order", "limit", "offset"):
+        part = root.args.get(name)
+        made.set(name, copy_tree(part) if part else None)
+    for each in list_terms(made, "order"):
+        if not _is_all(each):
+            each.set("this", exp.Literal.number(values.index(_value_of(each.this, root)) + 1))
+    return made

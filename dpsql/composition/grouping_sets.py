@@ -19,11 +19,21 @@ from sqlglot import exp
 
 from dpsql.analysis.aggregate_functions import aggregate_calls, is_aggregate
 from dpsql.analysis.compiled_relation import Cte, Scope
-from dpsql.analysis.compiler import function_name, list_conjuncts, read_item, read_whole_number
+from dpsql.analysis.compiler import function_name, read_item, read_whole_number
 from dpsql.analysis.released.released_calls import is_released
 from dpsql.analysis.statement_shapes import Provenance
 from dpsql.composition.existence import BESIDE_TOTALS
-from dpsql.language import copy_tree, find_nodes, name_query, title_of, walk_tree
+from dpsql.language import (
+    copy_tree,
+    find_nodes,
+    list_conjuncts,
+    list_from_items,
+    name_query,
+    read_clause,
+    set_where,
+    title_of,
+    walk_tree,
+)
 from dpsql.lazy_pattern import lazy_pattern
 from dpsql.policy import Policy, Table, fold
 
@@ -55,9 +65,8 @@ def divide_grouping_sets(select: exp.Select, ctes: tuple[Cte, ...], of: Provenan
     names = _Names(keys, sets)
     items = [_name_item(item, names.replace_columns(item)) for item in select.expressions]
     made = exp.Select(expressions=items)
-    having = select.args.get("having")
-    if having is not None:
-        made.set("where", exp.Where(this=names.replace_columns(having.this)))
+    having = read_clause(select, "having")
+    set_where(made, None if having is None else names.replace_columns(having))
     for name in _BEHIND:
         part = select.args.get(name)
         if part is not None and name != "with_":
@@ -100,7 +109,9 @@ def is_of_public_rows(select: exp.Select, ctes: tuple[Cte, ...], of: Provenance)
     if group is None or any(join.args.get("side") for join in joins):
         return False
     public = {
-        fold(item.alias_or_name) for item in _list_items(select) if _find_public(item, of.policy) is not None
+        fold(item.alias_or_name)
+        for item in list_from_items(select)
+        if _find_public(item, of.policy) is not None
     }
     origins = of.find_scope(select, ctes).origins
     held = [(fold(o.alias), {fold(name) for name in o.names}) for o in origins]
@@ -293,17 +304,10 @@ _Name = tuple[str, str]
 
 def may_fix_columns(select: exp.Select, policy: Policy) -> bool:
     """Return whether a block groups rows of a public table with a declared-unique set."""
-    first = select.args.get("from_")
-    if first is None or select.args.get("group") is None:
-        return False
-    return any(
+    return select.args.get("group") is not None and any(
         _find_public(item, policy) is not None or _find_determined(item, policy)
-        for item in _list_items(select)
+        for item in list_from_items(select)
     )
-
-
-def _list_items(select: exp.Select) -> list[exp.Expr]:
-    return [select.args["from_"].this, *(join.this for join in select.args.get("joins") or ())]
 
 
 def _find_public(item: exp.Expr, policy: Policy) -> Table | None:
@@ -371,14 +375,14 @@ class _Columns:
         self.select = select
         self.named = {fold(o.alias): [fold(name) for name in o.names] for o in scope.origins}
         self.unique: dict[str, list[frozenset[str]]] = {}
-        for item in _list_items(select):
+        for item in list_from_items(select):
             table, alias = _find_public(item, policy), fold(item.alias_or_name)
             if table is not None and alias in self.named:
                 self.unique[alias] = [frozenset(map(fold, names)) for names in table.unique]
         self.links = [*self._links()]
         self.labels = dict[_Name, set[_Name]]()
         """Columns of private items with those that they determine, which are then keys beside them."""
-        for item in _list_items(select):
+        for item in list_from_items(select):
             alias = fold(item.alias_or_name)
             for column, others in _find_determined(item, policy).items():
                 self.labels[(alias, fold(column))] = {(alias, fold(name)) for name in others}
@@ -408,8 +412,7 @@ class _Columns:
 
     def _links(self) -> Iterator[tuple[_Name, _Name]]:
         """Yield pairs of columns of which the first, where it is known, fixes the second."""
-        where = self.select.args.get("where")
-        for left, right in self._equal(where.this if where is not None else None)[0]:
+        for left, right in self._equal(read_clause(self.select))[0]:
             yield from ((left, right), (right, left))
         earlier = [fold(self.select.args["from_"].this.alias_or_name)]
         for join in self.select.args.get("joins") or ():

@@ -17,9 +17,22 @@ from sqlglot import exp
 
 from dpsql.analysis.aggregate_functions import contains_aggregate, is_aggregate
 from dpsql.analysis.compiled_relation import Cte
-from dpsql.analysis.compiler import list_conjuncts, read_item, read_whole_number
+from dpsql.analysis.compiler import read_item, read_whole_number
 from dpsql.analysis.statement_shapes import Provenance
-from dpsql.language import MARK, copy_tree, find_nodes, name_query, transform_tree, walk_tree
+from dpsql.language import (
+    MARK,
+    copy_tree,
+    find_nodes,
+    list_conjuncts,
+    list_from_items,
+    list_given,
+    make_presence,
+    make_select,
+    name_query,
+    read_clause,
+    transform_tree,
+    walk_tree,
+)
 from dpsql.lazy_dataclass import dataclass
 from dpsql.policy import fold
 
@@ -60,10 +73,10 @@ class _Side:
         """Return when a group of the rows of both is one of the block; None if HAVING reads more than it."""
         count = exp.Anonymous(this=f"{MARK}COUNT", expressions=[exp.Star()])
         there: exp.Expr = exp.GT(this=self.change(count), expression=exp.Literal.number(0))
-        having = self.block.args.get("having")
+        having = read_clause(self.block, "having")
         if having is None:
             return there
-        computed = self.compute(having.this)
+        computed = self.compute(having)
         return None if computed is None else exp.and_(there, exp.Paren(this=computed), copy=False)
 
     def _column(self, name: str) -> exp.Column:
@@ -114,17 +127,12 @@ class _Side:
 def join_groups(select: exp.Select, of: Provenance, ctes: tuple[Cte, ...]) -> exp.Select | None:
     """Return a SELECT over joined groups as one over the groups of all their rows; None for others."""
     joins = select.args.get("joins") or []
-    first = select.args.get("from_")
-    if (
-        first is None
-        or len(joins) != 1
-        or {k for k, v in joins[0].args.items() if v} - {"this", "on", "using", "kind", "side"}
-    ):
+    if len(joins) != 1 or list_given(joins[0]) - {"this", "on", "using", "kind", "side"}:
         return None
     outer = str(joins[0].args.get("side") or "")
     if str(joins[0].args.get("kind") or "") not in ("", "INNER", "OUTER") or outer not in _MISSING:
         return None
-    made = [_read_side(number, item, of, ctes) for number, item in enumerate((first.this, joins[0].this))]
+    made = [_read_side(number, item, of, ctes) for number, item in enumerate(list_from_items(select))]
     sides = [side for side in made if side is not None]
     units = [of.find_unit(side.block, ctes) for side in sides]
     if len(sides) != 2 or None in units or sides[0].name == sides[1].name:
@@ -137,7 +145,7 @@ def join_groups(select: exp.Select, of: Provenance, ctes: tuple[Cte, ...]) -> ex
         names, unit = [f"key {i}" for i in range(len(names))], "unit"
     for side in sides:
         side.names[:] = names
-    there = [exp.Not(this=exp.Is(this=exp.column(name), expression=exp.Null())) for name in names]
+    there = [make_presence(exp.column(name)) for name in names]
     conditions = list[exp.Expr](() if outer else there)
     items, columns = list[exp.Expr](), dict[tuple[str, str], str]()
     for side in sides:
@@ -157,8 +165,7 @@ def join_groups(select: exp.Select, of: Provenance, ctes: tuple[Cte, ...]) -> ex
     sizes = [len(side.values) for side in sides]
     rows = [s.list_rows(own, unit, sizes) for s, own in zip(sides, units, strict=True) if own is not None]
     both = exp.Union(this=rows[0], expression=rows[1], distinct=False)
-    groups = exp.Select(expressions=items)
-    groups.set("from_", exp.From(this=name_query(both, "s", quoted=False)))
+    groups = make_select(items, name_query(both, "s", quoted=False))
     keys: list[exp.Expr] = [exp.column(name) for name in names]
     if outer:  # a group without a key is that of one block: NULL is joined with nothing
         absent = exp.or_(*(exp.Is(this=copy_tree(key), expression=exp.Null()) for key in keys), copy=False)
@@ -168,7 +175,6 @@ def join_groups(select: exp.Select, of: Provenance, ctes: tuple[Cte, ...]) -> ex
         conditions.append(exp.Paren(this=exp.or_(*either, copy=False)))
     groups.set("group", exp.Group(expressions=keys))
     groups.set("having", exp.Having(this=exp.and_(*conditions, copy=False)))
-    groups.meta["select"] = -1
     using = {fold(name.name) for name in joins[0].args.get("using") or ()}
     return _read_groups(select, groups, columns, using)
 
@@ -176,7 +182,7 @@ def join_groups(select: exp.Select, of: Provenance, ctes: tuple[Cte, ...]) -> ex
 def _read_side(number: int, item: exp.Expr, of: Provenance, ctes: tuple[Cte, ...]) -> _Side | None:
     """Return a grouped block that is an item of FROM; None for others."""
     block = item.this if isinstance(item, exp.Subquery) and not item.args.get("joins") else None
-    if not isinstance(block, exp.Select) or {name for name, value in block.args.items() if value} - _READ:
+    if not isinstance(block, exp.Select) or list_given(block) - _READ:
         return None
     keys = list_keys(block, partial(of.has_column, block, ctes))
     items = {fold(i.alias_or_name): i.unalias() for i in block.expressions if i.alias_or_name}
@@ -234,7 +240,7 @@ def list_keys(inner: exp.Select, has_column: Callable[[str], bool]) -> list[exp.
     A name is that of a column of FROM, if there is one, else the alias of an item.
     """
     group = inner.args.get("group")
-    if group is None or {name for name, value in group.args.items() if value} - {"expressions"}:
+    if group is None or list_given(group) - {"expressions"}:
         return None
     found = [read_item(inner, key, has_column) for key in group.expressions]
     places = (read_whole_number(k) for item, k in zip(found, group.expressions, strict=True) if item is k)

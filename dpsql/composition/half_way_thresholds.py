@@ -21,7 +21,7 @@ from dpsql.analysis import Output, Plan
 from dpsql.analysis.aggregate_functions import is_row_count
 from dpsql.analysis.compiler import function_name
 from dpsql.estimates import SumOfRows
-from dpsql.language import MARK, find_nodes, walk_tree
+from dpsql.language import MARK, find_nodes, list_from_items, walk_tree
 from dpsql.lazy_dataclass import dataclass
 from dpsql.places import make_distinct
 from dpsql.policy import fold
@@ -343,11 +343,8 @@ _Found = tuple[ColumnFinder, Fraction]
 
 def _column(column: exp.Column, select: exp.Select, steps: ColumnSteps, depth: int) -> _Found | None:
     """Return the released number that a column of a SELECT bears, with its step; None of other columns."""
-    first = select.args.get("from_")
-    items = [first.this] if first is not None else []
-    items += [join.this for join in select.args.get("joins") or ()]
     found = []
-    for item in items:
+    for item in list_from_items(select):
         if column.table and fold(item.alias_or_name) != fold(column.table):
             continue
         inner = _of_item(item, steps, depth - 1)

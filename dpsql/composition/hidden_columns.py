@@ -294,9 +294,10 @@ class Hidden:
         names = [i for i, name in enumerate(self.found.column_names) if not name.startswith(HIDDEN)]
         return floats(self.found.column(names[place]))
 
-    def numbers(self, term: Term) -> int:
-        """Return how many released numbers the values of a column are made of, all rows together."""
-        return sum(len(self._lists(form)[1]) for leaf in forms_of(term) for _, form in leaf.parts)
+    def numbers(self, term: Term) -> NDArray[np.int64]:
+        """Return the names of the released numbers that the values of a column are made of, row by row."""
+        lists = [self._lists(form)[1] for leaf in forms_of(term) for _, form in leaf.parts]
+        return np.concatenate([np.zeros(0, dtype=np.int64), *lists])
 
     def values(self, term: Term, row: int) -> dict[str, object]:
         """Return the values without noise that a term reads in a row."""
@@ -393,11 +394,7 @@ class Hidden:
         if name not in self._read:
             column = self.found.column(name).combine_chunks()
             if pa.types.is_list(column.type.value_type):
-                self._read[name] = (
-                    [],
-                    np.zeros(len(column.flatten().flatten()), dtype=np.int64),
-                    np.zeros(0),
-                )
+                self._read[name] = [], column.flatten().flatten().field("p").to_numpy(), np.zeros(0)
             else:
                 lengths = [0 if length is None else length for length in column.value_lengths().to_pylist()]
                 flat = column.flatten()

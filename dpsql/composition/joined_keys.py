@@ -16,14 +16,19 @@ from sqlglot import exp
 
 from dpsql.analysis.aggregate_functions import aggregate_name, contains_aggregate, is_aggregate
 from dpsql.analysis.compiled_relation import Cte, find_cte
-from dpsql.analysis.compiler import list_conjuncts, read_whole_number
+from dpsql.analysis.compiler import read_whole_number
 from dpsql.composition.equivalent_blocks import joins_inwards, relation
 from dpsql.language import (
     copy_tree,
     find_nodes,
     keep_title,
+    list_conjuncts,
+    list_from_items,
     list_given,
+    make_select,
     name_query,
+    read_clause,
+    set_where,
     transform_tree,
     walk_tree,
     write_node,
@@ -66,16 +71,11 @@ def with_lists_of_keys(
         return
     if not joins_inwards(joins):
         return
-    for item in _list_items(node):
+    for item in list_from_items(node):
         groups = _read_groups(item, ctes)
-        others = [i for i in _list_items(node) if i is not item]
+        others = [i for i in list_from_items(node) if i is not item]
         if groups is not None and others and released(item) and any(map(private, others)):
             _replace(node, item, groups, known)
-
-
-def _list_items(node: exp.Select) -> list[exp.Expr]:
-    """Return the items of FROM."""
-    return [node.args["from_"].this, *(join.this for join in node.args.get("joins") or ())]
 
 
 def _replace(node: exp.Select, item: exp.Expr, groups: _Groups, known: Callable[[str], bool]) -> None:
@@ -86,8 +86,7 @@ def _replace(node: exp.Select, item: exp.Expr, groups: _Groups, known: Callable[
     items = [each.this for each in (first, *joins)]
     first.set("this", next(each for each in items if each is not item))
     node.set("joins", [each for each in joins if each is not join] or None)
-    where = node.args.get("where")
-    parts = [*list_conjuncts(join.args.get("on")), *list_conjuncts(None if where is None else where.this)]
+    parts = [*list_conjuncts(join.args.get("on")), *list_conjuncts(read_clause(node))]
     using = bool(join.args.get("using"))
     equal = _find_equal(parts, join, item, groups, known)
     found = None if equal is None else _list_columns(node, item, groups, known, {id(equal[0])}, using=using)
@@ -105,12 +104,9 @@ def _replace(node: exp.Select, item: exp.Expr, groups: _Groups, known: Callable[
         listed = any(each is column for each in node.expressions)
         value = copy_tree(other)
         column.replace(exp.alias_(value, column.name, quoted=True, copy=False) if listed else value)
-    inner = exp.Select(expressions=[exp.column(groups.key, item.alias_or_name, quoted=True)])
-    inner.set("from_", exp.From(this=copy_tree(item)))
-    inner.meta["select"] = -1
+    inner = make_select([exp.column(groups.key, item.alias_or_name, quoted=True)], copy_tree(item))
     chosen = exp.In(this=copy_tree(other), query=exp.Subquery(this=inner))
-    rest = [part for part in parts if part is not condition]
-    node.set("where", exp.Where(this=exp.and_(*rest, chosen, copy=False)))
+    set_where(node, *(part for part in parts if part is not condition), chosen)
 
 
 @dataclass(slots=True)
@@ -150,7 +146,7 @@ class _Carried:
         listed_below = [*self.keys, *self.measures]
         inner.set("expressions", [exp.alias_(copy_tree(e), self._name(e), quoted=True) for e in listed_below])
         inner.set("group", exp.Group(expressions=[copy_tree(key) for key in self.keys]))
-        inner.set("where", exp.Where(this=exp.and_(*rest, copy=True)) if rest else None)
+        set_where(inner, *map(copy_tree, rest))
         inner.meta["select"] = -1
         tie = exp.EQ(
             this=self._below(self.other),
@@ -160,7 +156,7 @@ class _Carried:
         node.set("joins", [exp.Join(this=self.item, on=tie)])
         having = changed.pop("having")
         node.set("expressions", listed)
-        node.set("where", None if having is None else exp.Where(this=having.this))
+        set_where(node, *([] if having is None else [having.this]))
         for name in ("group", "having"):
             node.set(name, None)
         for name, part in changed.items():
@@ -340,10 +336,10 @@ def _read_groups(item: exp.Expr, ctes: tuple[Cte, ...]) -> _Groups | None:
     key = _read_key(select)
     if key is not None:
         return _Groups(key, names) if "*" not in names else None
-    first = select.args.get("from_")
+    first = read_clause(select, "from_")
     if first is None or list_given(select) - _PLAIN or any(map(contains_aggregate, select.expressions)):
         return None
-    inner = _read_groups(first.this, found[1])
+    inner = _read_groups(first, found[1])
     if inner is None:
         return None
     for each in select.expressions:

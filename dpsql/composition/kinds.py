@@ -23,7 +23,7 @@ from dpsql.composition.equivalent_blocks import has_one_row, relation, with_scal
 from dpsql.composition.grouping_sets import has_several_groupings
 from dpsql.composition.joined_keys import with_lists_of_keys
 from dpsql.errors import QueryRefused
-from dpsql.language import MARK, Query, StatementText, copy_tree, find_nodes, walk_tree
+from dpsql.language import MARK, Query, StatementText, copy_tree, find_nodes, list_from_items, walk_tree
 from dpsql.lazy_dataclass import dataclass
 from dpsql.policy import Policy
 
@@ -202,13 +202,9 @@ class Kinds:
                 private=lambda item: self._apart(item, ctes) is BlockKind.OWNED,
                 known=lambda name: self._has(node, ctes, name),
             )
-        first = node.args.get("from_")
-        joins = node.args.get("joins") or ()
         if node.args.get("where") is None:
-            self._refuse_bare_join(joins)
-        items = [] if first is None else [first.this]
-        items += [join.this for join in joins]
-        items += node.args.get("laterals") or []
+            self._refuse_bare_join(node.args.get("joins") or ())
+        items = [*list_from_items(node), *(node.args.get("laterals") or [])]
         rows = (
             self._together([(item, self.relation(item, ctes)) for item in items])
             if items

@@ -47,7 +47,11 @@ from dpsql.language import (
     keep_title,
     list_given,
     make_call,
+    make_presence,
+    make_select,
     name_query,
+    read_clause,
+    set_where,
     title_of,
     walk_tree,
 )
@@ -186,7 +190,7 @@ def _read(call: exp.Expr) -> _Call | None:
     bounds = tuple(each for each in call.expressions if isinstance(each, exp.Kwarg))
     order = list[exp.Ordered]()
     if isinstance(call.parent, exp.WithinGroup):
-        order = call.parent.expression.expressions
+        order = getattr(call.parent.expression, "expressions", [])
         if name == "mode" and not arguments and len(order) == 1:
             return _Call(node, name, order[0].this, where, bounds=bounds)
     plain = len(arguments) == 1 and not isinstance(arguments[0], (exp.Distinct, exp.Order))
@@ -233,9 +237,7 @@ def _write(
     """Return the SELECT of a list, or of the most frequent value; `inner` gets the clauses of its release."""
     made = copy_tree(rows)
     if call.where is not None:
-        where = made.args.get("where")
-        kept = [copy_tree(call.where), *([] if where is None else [where.this])]
-        made.set("where", exp.Where(this=exp.and_(*kept, copy=False)))
+        set_where(made, copy_tree(call.where), read_clause(made))
     made.set("expressions", [copy_tree(call.value)])
     if call.name in _OF_GROUPS | _LARGEST:
         selects = made.args.get("where") is not None
@@ -269,9 +271,7 @@ def _largest(call: _Call, rows: exp.Select) -> exp.Select:
     count = make_call("COUNT", exp.Star(), *map(copy_tree, call.bounds))
     inside = call.node.find(exp.Anonymous)
     count.meta.update({} if inside is None else inside.meta)
-    there = exp.Not(this=exp.Is(this=copy_tree(call.value), expression=exp.Null()))
-    where = rows.args.get("where")
-    rows.set("where", exp.Where(this=there if where is None else exp.and_(where.this, there, copy=False)))
+    set_where(rows, read_clause(rows), make_presence(call.value))
     name = word_of(call.value) if call.name == "histogram" else "k"
     k, n = exp.column(name, quoted=True), exp.column("n", quoted=True)
     listed = [exp.alias_(copy_tree(call.value), name, quoted=True)]
@@ -287,15 +287,12 @@ def _largest(call: _Call, rows: exp.Select) -> exp.Select:
         rows.set("limit", exp.Limit(expression=exp.Literal.number(call.size)))
     if call.name == "mode":
         return rows
-    outer = exp.Select(expressions=[_list_of(k, n, desc=True)])
+    outer = make_select([_list_of(k, n, desc=True)], name_query(rows, "s"))
     if call.name == "histogram":
         whole = [_list_of(k, k, desc=False), _list_of(n, k, desc=False)]
         outer.set("expressions", [make_call("MAP", *whole)])
-        some = exp.GT(this=copy_tree(n), expression=exp.Literal.number("0.5"))
-        outer.set("where", exp.Where(this=some))
+        set_where(outer, exp.GT(this=copy_tree(n), expression=exp.Literal.number("0.5")))
         rows.meta["note"] = f"{title_of(call.node)}: values whose number rounds to 0 are left out"
-    outer.set("from_", exp.From(this=name_query(rows, "s")))
-    outer.meta["select"] = -1
     return outer
 
 

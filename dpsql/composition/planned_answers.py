@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from sqlglot import exp
 
 from dpsql.composition.prepared import PreparedPublic
-from dpsql.estimates.board_scores import ROWS_CONFIDENCE
+from dpsql.estimates.scores_and_weights import ROWS_CONFIDENCE
 from dpsql.language import copy_tree
 from dpsql.language.board_statements import Submission
 
@@ -73,7 +73,7 @@ def plan_answer(
 
     It is the statement's own SELECT with the group's keys as constants; without keys it is of all rows. A
     share is computed from what is released. Of a score of a board, only the rows that it is of are counted:
-    it follows from the gap (`estimates.board_scores`).
+    it follows from the gap (`estimates.scores_and_weights`).
     """
     check = prepared.check
     query = check.rows() if isinstance(check, Submission) else check.query

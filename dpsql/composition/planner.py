@@ -35,7 +35,7 @@ from dpsql.composition.prepared import (
     PreparedPublic,
     parts_read,
 )
-from dpsql.engines import Untranslatable, running_statement
+from dpsql.engines import UnboundQuery, Untranslatable, running_statement
 from dpsql.errors import Fix, QueryRefused, QuerySyntaxError
 from dpsql.kernel.loss import Charge
 from dpsql.kernel.unit_parts import Calendar
@@ -121,6 +121,18 @@ class Planner:
             except ValueError:
                 raise QueryRefused("this does not bind") from None
         return prepared
+
+    def explain_unbound(self, prepared: PreparedPublic) -> QueryRefused | None:
+        """Return the refusal of a public statement that does not bind, as far as it is known why."""
+        from dpsql.composition.unbound_statements import refuse_unbound  # noqa: PLC0415  few are refused
+
+        try:
+            prepared.engines.schema_database.describe_over({}, prepared.sql)
+        except UnboundQuery as problem:
+            query, said = self.parsed(prepared.text), problem.message
+            refused = refuse_unbound(query, problem) if isinstance(query, Query) else None
+            return None if refused is None or refused.message == said else refused
+        return None
 
     def parsed(self, text: str, parameters: Parameters = None) -> Statement:
         """Parse a statement, and put the policy's views into it."""

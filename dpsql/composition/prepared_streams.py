@@ -8,13 +8,18 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from dpsql.analysis.unit_periods import check_stream
-from dpsql.composition.asked_questions import opened_stable, plan_opened, prepare_question, stable_terms
+from dpsql.composition.asked_checks import (
+    opened_stable,
+    parts_of_stream,
+    plan_opened,
+    prepare_question,
+    stable_terms,
+)
 from dpsql.composition.boards import expect_best, list_options, opened_scores
 from dpsql.composition.checked_numbers import prepare_check
 from dpsql.composition.model_numbers import check_models
 from dpsql.composition.planned_answers import StatementPlanner
 from dpsql.composition.prepared import PreparedCommand, PreparedQuestion
-from dpsql.composition.stream_parts import parts_of_stream
 from dpsql.errors import QueryRefused
 from dpsql.kernel.ledger.lasting_streams import StoredStream, StreamTerms
 from dpsql.kernel.loss import Charge

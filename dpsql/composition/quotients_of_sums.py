@@ -13,7 +13,7 @@ from dpsql.analysis.released.free_totals import AVERAGES
 from dpsql.analysis.statement_shapes import Provenance
 from dpsql.composition.analysed_blocks import AnalysedBlocks
 from dpsql.composition.block import Separated, separate
-from dpsql.language import Query, copy_tree, fill_form, find_nodes, keep_title
+from dpsql.language import TITLE, Query, copy_tree, fill_form, find_nodes, keep_title, title_of
 
 _QUOTIENT = "(SUM(x){of} / NULLIF(COUNT(x){with_value}, 0))"
 _NUMBER = "NOT ISNAN(x)"
@@ -74,6 +74,9 @@ def _write_quotients(whole: Query, plain: Query, analysed: AnalysedBlocks) -> Qu
         with_value = f" FILTER (WHERE {' AND '.join(conditions)})" if conditions else ""
         bound = {"x": split_arguments(node)[1][0]} | ({} if some is None else {"c": some.expression.this})
         made = fill_form(_QUOTIENT.format(of=of, with_value=with_value), bound)
+        for some_rows in find_nodes(made, exp.Filter):
+            if function_name(some_rows.this) == "COUNT":
+                some_rows.meta[TITLE] = title_of(fill_form(f"COUNT(x){of}", bound))
         for each in find_nodes(made, exp.Anonymous):
             if "start" not in each.meta:
                 each.meta.update({k: v for k, v in node.meta.items() if k in ("start", "end", "line", "col")})

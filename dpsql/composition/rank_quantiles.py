@@ -28,15 +28,21 @@ from fractions import Fraction
 from sqlglot import exp
 
 from dpsql.analysis.aggregate_functions import aggregate_name, is_row_count
-from dpsql.analysis.compiler import find_cte, function_name, list_conjuncts, read_number, read_whole_number
+from dpsql.analysis.compiler import find_cte, function_name, read_number, read_whole_number
 from dpsql.language import (
     Query,
     copy_tree,
     find_nodes,
     keep_title,
+    list_conjuncts,
     list_given,
+    list_terms,
     make_call,
+    make_presence,
+    make_select,
     name_query,
+    read_clause,
+    set_where,
     walk_tree,
 )
 from dpsql.lazy_dataclass import dataclass
@@ -93,8 +99,7 @@ def with_quantiles(query: Query) -> exp.Query:
 
 def _read(outer: exp.Select, tree: exp.Query) -> _RankedRows | None:
     """Return the block in FROM that ranks rows; None if there is none, or others read it too."""
-    first, joins = outer.args.get("from_"), outer.args.get("joins") or []
-    item = None if first is None else first.this
+    item, joins = read_clause(outer, "from_"), outer.args.get("joins") or []
     inner = _select_of(item, tree)
     if item is None or inner is None or len(joins) > 1 or item.args.get("joins"):
         return None
@@ -159,11 +164,13 @@ def _counts_same(node: exp.Expr, rows: exp.Select, keys: Sequence[exp.Expr]) -> 
         return False
     counts = [item for item in node.expressions if is_row_count(item.unalias())]
     others = [item.unalias() for item in node.expressions if item not in counts]
-    group = node.args.get("group")
-    by = [] if group is None else list(group.expressions)
     same = all(node.args.get(name) == rows.args.get(name) for name in ("from_", "where"))
     same &= (node.args.get("joins") or []) == (rows.args.get("joins") or [])
-    told = {key.sql() for key in keys} == {key.sql() for key in by} == {key.sql() for key in others}
+    told = (
+        {key.sql() for key in keys}
+        == {key.sql() for key in list_terms(node)}
+        == {key.sql() for key in others}
+    )
     return len(counts) == 1 and same and told
 
 
@@ -200,7 +207,7 @@ def _rewrite(rows: _RankedRows) -> None:
             quantile = _read_aggregate(rows, node)
             if quantile is not None:
                 made.append((node, quantile))
-    conditions = list_conjuncts(outer.args["where"].this) if outer.args.get("where") is not None else []
+    conditions = list_conjuncts(read_clause(outer))
     kept, chosen = list[exp.Expr](), list[exp.Expr]()
     for condition in conditions:
         constant = _read_condition(rows, condition)
@@ -227,10 +234,8 @@ def _rewrite(rows: _RankedRows) -> None:
         node.replace(keep_title(node, quantile))
     if rows.sizes is not None:
         outer.set("joins", None)
-        keys = [exp.Not(this=exp.Is(this=copy_tree(key), expression=exp.Null())) for key in _keys(outer)]
-        kept += keys
-    whole = [*kept, *chosen]
-    outer.set("where", exp.Where(this=exp.and_(*whole, copy=False)) if whole else None)
+        kept += map(make_presence, list_terms(outer))
+    set_where(outer, *kept, *chosen)
     named = " and ".join(sorted(value for value in values if value))
     if not all(_is_there(rows, value) for value in values if value):
         outer.meta["note"] = f"percentiles are of the rows that have {named}"
@@ -244,16 +249,11 @@ def _walk(part: object, without: set[int]) -> Iterator[exp.Expr]:
                     yield node
 
 
-def _keys(outer: exp.Select) -> list[exp.Expr]:
-    group = outer.args.get("group")
-    return [] if group is None else list(group.expressions)
-
-
 def _is_there(rows: _RankedRows, value: str) -> bool:
     """Return whether WHERE of the ranked rows says that a value is not NULL."""
-    where, by = rows.inner.args.get("where"), rows.columns[value]
+    by = rows.columns[value]
     kinds = (exp.GT, exp.GTE, exp.LT, exp.LTE, exp.EQ, exp.NEQ, exp.Between)
-    for part in list_conjuncts(where.this) if where is not None else ():
+    for part in list_conjuncts(read_clause(rows.inner)):
         if isinstance(part, kinds) and _same(part.this, by):
             return True
         if (
@@ -344,7 +344,7 @@ def _read_tile(rows: _RankedRows, condition: exp.Expr, column: str) -> Fraction 
 
 def _is_grouped(rows: _RankedRows, rank: _Rank, within: Sequence[exp.Expr]) -> bool:
     """Return whether ranks and numbers are those of each group of the outer block."""
-    keys = {rows.name_of(key) for key in _keys(rows.outer)}
+    keys = {rows.name_of(key) for key in list_terms(rows.outer)}
     names = {name for name, node in rows.columns.items() if any(_same(node, key) for key in rank.within)}
     texts = {key.sql() for key in rank.within} == {key.sql() for key in within}
     return texts and keys == names and len(names) == len(rank.within)
@@ -369,12 +369,9 @@ def _read_condition(rows: _RankedRows, condition: exp.Expr) -> exp.Expr | None:
     source = copy_tree(rows.inner)
     source.set("expressions", [exp.alias_(copy_tree(rows.columns[value]), "x", quoted=True)])
     source.meta["select"] = -1
-    inner = name_query(source, "s")
     x = exp.column("x", table="s", quoted=True)
     quantile = make_call("QUANTILE_DISC", x, exp.Literal.number(_decimal(q)))
-    select = exp.Select(expressions=[quantile])
-    select.set("from_", exp.From(this=inner))
-    select.meta["select"] = -1
+    select = make_select([quantile], name_query(source, "s"))
     kind = exp.GT if rank.name == "percent_rank" else exp.GTE
     return kind(this=exp.column(value, table=rows.alias or None), expression=exp.Subquery(this=select))
 

@@ -1,6 +1,8 @@
 """What a refused statement is told: what would be accepted, which hints lead there, and what else is wrong.
 
 Also the epsilon and delta that are offered to a statement that names none, and what a budget pays for.
+A question of another tool or of English names what is counted or measured, by what, and of whom: each word
+that is a table, a column, a public value or the name of an aggregate is taken as such, all others are not.
 """
 
 from __future__ import annotations
@@ -11,15 +13,27 @@ from dataclasses import replace
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
+from dpsql.analysis import Catalog
 from dpsql.composition.prepared import PreparedComposed, PreparedPrivate
-from dpsql.composition.rewrites import LONGEST, apply_edits, edits, offset, refusal, repair, rewrite
+from dpsql.composition.rewrites import (
+    LONGEST,
+    apply_edits,
+    edits,
+    offset,
+    refusal,
+    repair,
+    rewrite,
+    rewrite_less,
+)
 from dpsql.errors import Fix, Obstacle, QueryRefused, QuerySyntaxError
 from dpsql.kernel.loss import Charge, PrivacyLoss
+from dpsql.kernel.tree import literal_sql
 from dpsql.kernel.unit_parts import NO_PARTS
-from dpsql.language import Outline
+from dpsql.language import Outline, write_name
 from dpsql.lazy_dataclass import dataclass
 from dpsql.lazy_pattern import lazy_pattern
 from dpsql.ledger import Budget, shown
+from dpsql.policy import Policy, Table, ValuesDomain
 
 if TYPE_CHECKING:
     from dpsql.composition.planned_answers import StatementPlanner
@@ -169,7 +183,8 @@ class Amounts:
             elif offered:
                 hint = None if name == "epsilon" else _CHOICE.sub("", one.hint or "") or None
                 left = f"{one.message}, and nothing is left of the budget's {name}"
-                one = replace(one, message=left, hint=hint, fix=None)
+                first, rest = (one.others or ((hint, None),))[0], one.others[1:]
+                one = replace(one, message=left, hint=first[0], fix=first[1], others=rest)
         return one
 
 
@@ -235,10 +250,29 @@ class _Offering:
         return prepared
 
 
+def name_placeholder(text: str, refused: QueryRefused | QuerySyntaxError) -> tuple[Obstacle, ...] | None:
+    """Return the obstacle of a template's placeholder without its value; None for a text that has none."""
+    from dpsql.language.command_statements import AROUND  # noqa: PLC0415
+    from dpsql.language.mistaken_forms import find_placeholder  # noqa: PLC0415  most statements are accepted
+
+    found = find_placeholder(text) if len(text) <= LONGEST else None
+    if found is None or refused.message == AROUND:  # of a script that gives the value
+        return None
+    at, name = found
+    line, begin = text.count("\n", 0, at), text.rfind("\n", 0, at) + 1
+    said = "this is a placeholder of a template, without its value"
+    hint = f"a parameter is written ${name}, without quotes"
+    return (Obstacle(said, line + 1, at - begin + 1, hint, text.split("\n")[line]),)
+
+
 def offer_statements(
     planner: StatementPlanner, text: str, refused: QueryRefused | QuerySyntaxError, parameters: Parameters
 ) -> QueryRefused | QuerySyntaxError:
     """Return the error of a statement with what else is refused in it and what would be accepted."""
+    placed = name_placeholder(text, refused)
+    if placed is not None:
+        refused.obstacles = placed
+        return refused
     # Of parts of units, those of which nothing was asked are not used up.
     budget = planner.database.ledger.budget(planner.analyst, NO_PARTS)
     amounts = Amounts.of(budget, planner.policy.budget.max_epsilon_per_query)
@@ -247,14 +281,117 @@ def offer_statements(
     refused.obstacles = with_beside(text, refused, offering)
     refused.obstacles = with_own_hints(text, refused, offering)
 
-    def read_words(question: str) -> tuple[str, str] | None:
-        from dpsql.composition.asked_words import read_words  # noqa: PLC0415  most statements are SQL
-
+    def read_question(question: str) -> tuple[str, str] | None:
         return read_words(question, planner.policy, planner.database.engines().schema_database)
 
-    offer, accepted = rewrite(text, refused, offering, read_words), None
+    offer, accepted = rewrite(text, refused, offering, read_question), None
     if offer is not None:
         refused.rewrite, refused.obstacles, accepted = offer
     if refused.rewrite is None:  # else the changes were tried together
         refused.obstacles = keep_tried(text, refused, offering, offering.analysed, accepted)
+        less = rewrite_less(text, refused, offering) if accepted is None else None
+        refused.obstacles = refused.obstacles if less is None else less.obstacles
     return refused
+
+
+_AGGREGATES = {
+    "AVG": lazy_pattern(r"(?i)\b(?:average|avg|mean|averageifs?|averagex)\b"),
+    "SUM": lazy_pattern(r"(?i)\b(?:sum|total|sumifs?|sumx)\b"),
+    "MEDIAN": lazy_pattern(r"(?i)\b(?:median)\b"),
+    "STDDEV": lazy_pattern(r"(?i)\b(?:stddev|stdev|standard\s+deviation)\b"),
+    "MAX": lazy_pattern(r"(?i)\b(?:max|maximum|highest|largest|maxifs)\b"),
+    "MIN": lazy_pattern(r"(?i)\b(?:min|minimum|lowest|smallest|minifs)\b"),
+    "COUNT": lazy_pattern(r"(?i)\b(?:d?count\w*|how\s+many|number\s+of|distinctcount)\b"),
+}
+"""How others call the aggregates."""
+_SHORT = 3
+"""The fewest letters of a public value that counts as one without quotes around it."""
+
+
+def read_words(text: str, policy: Policy, catalog: Catalog) -> tuple[str, str] | None:
+    """Return the SELECT that a question asks for by its words, and what is guessed of it.
+
+    None if the words name no table or no number.
+    """
+    found = {name: match for name, form in _AGGREGATES.items() if (match := form.search(text))}
+    main = _find_table(text, policy, catalog)
+    if not found or main is None:
+        return None
+    call = min(found, key=lambda name: found[name].start())
+    tables = [main, *(table for table in policy.tables.values() if table is not main)]
+    read, numeric, domains = {m[0] for m in found.values()}, set[str](), dict[str, tuple[object, ...]]()
+    named = dict[str, int]()
+    for table in tables:
+        for name, kind in catalog.columns(table.name):
+            domain = table.domain.get(name)
+            if name not in domains:
+                domains[name] = domain.values if isinstance(domain, ValuesDomain) else ()
+                numeric |= {name} if kind.numeric else set()
+                named |= {name: place} if (place := _find(name, text)) >= 0 else {}
+    numbers = [name for name in named if name in numeric]
+    behind = [name for name in numbers if named[name] >= found[call].end()]
+    measured = min(behind or numbers, key=lambda name: named[name], default="") if call != "COUNT" else "*"
+    if not measured:
+        return None
+    conditions = dict[str, str]()
+    for name, values in domains.items():
+        for value in [v for v in values if isinstance(v, str) and _has_value(v, text)][:1]:
+            conditions[name] = value
+    keys = [
+        name
+        for name in sorted(named, key=lambda each: named[each])
+        if name not in conditions
+        and name != measured
+        and (name not in numeric or re.search(rf"(?i)\b(?:by|per|each)\s+{name}\b", text))
+    ]
+    read |= {*keys, *named, *conditions.values(), *policy.tables}
+    group = [write_name(key) for key in keys]
+    shown = [*group, f"{call}({measured if measured == '*' else write_name(measured)})"]
+    where = [f"{write_name(n)} = {literal_sql(v)}" for n, v in conditions.items()]
+    written = f"SELECT {', '.join(shown)} FROM {main.name}"
+    written += f" WHERE {' AND '.join(where)}" if where else ""
+    return written + (f" GROUP BY {', '.join(group)}" if group else ""), _tell_unread(text, read)
+
+
+def _tell_unread(text: str, read: set[str]) -> str:
+    """Return what is guessed of a question: what its words ask, but for those that have not been read."""
+    taken = {word.rstrip("s") for each in read for word in re.findall(r"[a-z]+", each.lower())}
+    words = [w for w in re.findall(r"[A-Za-z]{3,}|\d+", text) if w.lower().rstrip("s") not in taken | _EMPTY]
+    return f"what the words ask without `{' '.join(words)}`" if words else "what the words ask"
+
+
+_EMPTY = frozenset(
+    """
+    the for and are per each many how what which who show give list find there with have has from that please
+    number can you tell get all among evaluate summarizecolumn fixed group select where sort order
+    """.split()  # noqa: SIM905  a table of words
+)
+"""Words that ask nothing of their own."""
+
+
+def _find_table(text: str, policy: Policy, catalog: Catalog) -> Table | None:
+    """Return the table that a text names, or else the one of which it names the most columns."""
+    named = {name: place for name in policy.tables if (place := _find(name, text)) >= 0}
+    if named:
+        return policy.tables[min(named, key=lambda name: named[name])]
+    columns = {
+        name: sum(_find(column, text) >= 0 for column, _ in catalog.columns(table.name))
+        for name, table in policy.tables.items()
+    }
+    most = max(columns, key=lambda name: columns[name], default="")
+    return policy.tables[most] if columns.get(most) else None
+
+
+def _find(name: str, text: str) -> int:
+    """Return where a text has a name, also with blanks in it, or of one or several; -1 if it has none."""
+    words = r"[\s_]+".join(map(re.escape, name.rstrip("s").split("_")))
+    match = re.search(rf"(?i)(?<![A-Za-z0-9_]){words}s?(?![A-Za-z0-9_])", text)
+    return -1 if match is None else match.start()
+
+
+def _has_value(value: str, text: str) -> bool:
+    quoted = rf"(['\"]){re.escape(value)}\1"
+    bare = rf"(?<!\w){re.escape(value)}(?!\w)"
+    return re.search(rf"(?i){quoted}", text) is not None or (
+        len(value) >= _SHORT and re.search(rf"(?i){bare}", text) is not None
+    )

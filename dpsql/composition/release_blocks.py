@@ -20,7 +20,6 @@ from sqlglot import exp
 
 from dpsql.analysis.compiler import (
     function_name,
-    list_conjuncts,
     read_item,
     read_whole_number,
     split_arguments,
@@ -30,7 +29,17 @@ from dpsql.analysis.released.released_calls import is_quantile, is_released
 from dpsql.composition.block_columns import is_measure
 from dpsql.composition.kinds import BlockKind, Kinds, ReleaseBlock
 from dpsql.errors import QueryRefused
-from dpsql.language import Clause, Options, Query, copy_tree, find_nodes, name_query
+from dpsql.language import (
+    Clause,
+    Options,
+    Query,
+    copy_tree,
+    find_nodes,
+    list_conjuncts,
+    list_terms,
+    name_query,
+    read_clause,
+)
 from dpsql.lazy_dataclass import dataclass
 from dpsql.policy import fold
 
@@ -91,8 +100,7 @@ def split_quantiles(
 
 def _keys(select: exp.Select) -> list[exp.Expr]:
     """Return the items of the select list that are keys."""
-    group = select.args.get("group")
-    by = group.expressions if group is not None else []
+    by = list_terms(select)
     return [i for i in select.expressions if i.this in by or not (is_measure(i.this) or is_released(i.this))]
 
 
@@ -393,10 +401,9 @@ def _measure(node: exp.Expr, measures: dict[str, exp.Expr]) -> exp.Expr | None:
 
 def _first(outer: exp.Select, measures: dict[str, exp.Expr]) -> exp.Expr | None:
     """Return the first term of ORDER BY over the measure itself; None if it is no measure."""
-    order = outer.args.get("order")
-    if order is None:
+    term = next(iter(list_terms(outer, "order")), None)
+    if term is None:
         return None
-    term = order.expressions[0]
     node = read_item(outer, term.this)
     measure = _measure(node, measures)
     if measure is None:
@@ -411,8 +418,7 @@ def _condition(outer: exp.Select, measures: dict[str, exp.Expr]) -> exp.Expr | N
 
     It bounds a measure from below, or a rank by a measure from above.
     """
-    where = outer.args.get("where")
-    parts = list_conjuncts(where.this) if where is not None else []
+    parts = list_conjuncts(read_clause(outer))
     if len(parts) != 1 or not isinstance(parts[0].args.get("expression"), exp.Literal):
         return None
     named = _measure(parts[0].this, measures)

@@ -367,13 +367,9 @@ def _fold(term: Fold, leaves: Iterator[Leaf], constants: Mapping[str, object]) -
         raise NoIntervalError
     values = []
     for at in range(len(lists[0])):
-        fixed = {name: _element(value, at) for name, value in constants.items()}
+        fixed = {name: (value[at] if isinstance(value, list) else value) for name, value in constants.items()}
         values.append(value_of(term.arg, iter([each[at] for each in lists]), fixed))
     return np.asarray(_FOLDS[term.op](np.stack(values), axis=0))
-
-
-def _element(value: object, at: int) -> object:
-    return value[at] if isinstance(value, list) else value
 
 
 def forms_of(term: Term) -> Iterator[LinearTerm]:

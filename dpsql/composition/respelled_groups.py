@@ -20,7 +20,16 @@ from sqlglot import exp
 from dpsql.analysis.aggregate_functions import aggregate_name, contains_aggregate, is_aggregate
 from dpsql.analysis.compiler import function_name, read_item, read_whole_number
 from dpsql.analysis.statement_shapes import Provenance
-from dpsql.language import copy_tree, find_nodes, keep_title, list_given, walk_tree
+from dpsql.language import (
+    copy_tree,
+    find_nodes,
+    keep_title,
+    list_from_items,
+    list_given,
+    list_terms,
+    read_clause,
+    walk_tree,
+)
 from dpsql.policy import Policy
 from dpsql.policy.table_parts import Assumed
 
@@ -32,8 +41,8 @@ _OTHERS = ("having", "qualify", "distinct", "order", "limit", "offset", "lateral
 def with_largest_groups(tree: exp.Query) -> exp.Query:
     """Return a statement in which such conditions are ORDER BY and LIMIT 1; its tree is changed."""
     for select in find_nodes(tree, exp.Select):
-        having = select.args.get("having")
-        compared = None if having is None else _read_comparison(having.this)
+        having = read_clause(select, "having")
+        compared = None if having is None else _read_comparison(having)
         if compared is None or any(select.args.get(name) for name in _OTHERS[1:]):
             continue
         number, groups, other, lowest = compared
@@ -72,8 +81,8 @@ def _read_extreme(inner: exp.Select) -> tuple[exp.Select, exp.Expr, bool] | None
     name = (function_name(value) or "").lower()
     of = value.expressions[0] if len(value.expressions) == 1 else None
     if name in ("max", "min") and isinstance(of, exp.Column):
-        first = inner.args.get("from_")
-        groups = first.this.this if first is not None and isinstance(first.this, exp.Subquery) else None
+        first = read_clause(inner, "from_")
+        groups = first.this if isinstance(first, exp.Subquery) else None
         more = any(inner.args.get(part) for part in ("joins", "where", "group", *_OTHERS))
         if more or not isinstance(groups, exp.Select) or _has_more(groups):
             return None
@@ -139,15 +148,14 @@ def with_groups_of_windows(tree: exp.Query, provenance: Provenance) -> exp.Query
 
 def _merge(select: exp.Select, tree: exp.Query) -> None:
     """Put the rows of a subquery with windows in the place of the name by which DISTINCT reads it."""
-    first, order = select.args.get("from_"), select.args.get("order")
+    item, order = read_clause(select, "from_"), select.args.get("order")
     items = [copy_tree(item.unalias()) for item in select.expressions]
     within = (exp.Query, exp.Star, exp.Window)
-    if first is None or not all(i.alias_or_name for i in select.expressions) or list_given(select) - _AROUND:
+    if item is None or not all(i.alias_or_name for i in select.expressions) or list_given(select) - _AROUND:
         return
     if any(contains_aggregate(i) or any(isinstance(n, within) for n in walk_tree(i)) for i in items):
         return
     columns = [c for i in items for c in find_nodes(i, exp.Column)]
-    item: exp.Expr = first.this
     tables = [t for t in find_nodes(tree, exp.Table) if t.name.lower() == item.name.lower()]
     named = [cte for cte in find_nodes(tree, exp.CTE) if cte.alias.lower() == item.name.lower()]
     if isinstance(item, exp.Table) and len(named) == len(tables) == 1:
@@ -190,8 +198,7 @@ def _read_keys(select: exp.Select) -> list[exp.Expr] | None:
     if len(by) != 1 or not all(_is_whole(window) for window in windows):
         return None
     keys: list[exp.Expr] = windows[0].args.get("partition_by") or []
-    order = select.args.get("order")
-    terms = [] if order is None else [term.this for term in order.expressions]
+    terms = [term.this for term in list_terms(select, "order")]
     names = {item.alias for item in select.expressions if item.alias}
     for item in items:
         if not _is_of(item, keys):
@@ -218,10 +225,8 @@ def _is_of(node: exp.Expr, keys: list[exp.Expr]) -> bool:
 
 def _is_of_private_rows(select: exp.Select, tree: exp.Query, policy: Policy) -> bool:
     """Return whether a block reads rows of a private table, which no release is among."""
-    first, private = select.args.get("from_"), False
-    if first is None:
-        return False
-    for item in (first.this, *(join.this for join in select.args.get("joins") or ())):
+    private = False
+    for item in list_from_items(select):
         inner = item.this if isinstance(item, exp.Subquery) else None
         if isinstance(item, exp.Table):
             named = [cte for cte in find_nodes(tree, exp.CTE) if cte.alias.lower() == item.name.lower()]

@@ -8,10 +8,10 @@ from sqlglot import exp
 
 from dpsql.analysis.compiler import function_name, read_whole_number
 from dpsql.analysis.statement_shapes import Provenance
-from dpsql.composition.different_rows import with_different_rows
 from dpsql.composition.equivalent_blocks import with_counts
+from dpsql.composition.found_values import with_different_rows
 from dpsql.composition.lists_of_values import with_lists
-from dpsql.language import Query, copy_tree, fill_form, find_nodes, keep_title, walk_tree
+from dpsql.language import Query, copy_tree, fill_form, find_nodes, keep_title, make_presence, walk_tree
 from dpsql.lazy_dataclass import replace
 
 _PARTS = {
@@ -60,9 +60,7 @@ def write_pair_statistics(tree: exp.Query) -> exp.Query:
         y, x = arguments
         # In one order, so that statistics of x and y, and of y and x, share their moments.
         p, q = sorted(arguments, key=lambda each: each.sql())
-        there: list[exp.Expr] = [
-            exp.Not(this=exp.Is(this=copy_tree(each), expression=exp.Null())) for each in (p, q)
-        ]
+        there: list[exp.Expr] = [make_presence(p), make_presence(q)]
         if isinstance(whole, exp.Filter):
             there.append(exp.Paren(this=copy_tree(whole.expression.this)))
         text = formula.format(C=_COVARIANCE.format(**_PARTS), **_PARTS)

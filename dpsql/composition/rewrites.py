@@ -13,6 +13,7 @@ import heapq
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from difflib import SequenceMatcher
 from itertools import count, islice
 from typing import NamedTuple
 
@@ -52,7 +53,11 @@ _NO_SQL = lazy_pattern(
 )
 _RELATION = lazy_pattern(r"(?i)\bFROM\s+\w")
 """What a statement has that is a SELECT, if it means one."""
+_NAME = lazy_pattern(r'[\w."]+ [\w."]+')
+_NAMES = (TokenType.VAR, TokenType.IDENTIFIER)
 _VALUES = (TokenType.STRING, TokenType.NUMBER)
+_ALIKE = 0.5
+"""How alike two names are of which one is written for the other as a matter of course, from 0 to 1."""
 _CLAUSES = ("WHERE", "GROUP", "HAVING", "ORDER", "LIMIT")
 """Clauses in the order in which they stand; others stand before them."""
 
@@ -101,6 +106,14 @@ def rewrite(
     """
     if len(text) > LONGEST:
         return None
+    from dpsql.language.dataframe_forms import read_fragments  # noqa: PLC0415  most statements are accepted
+
+    framed = read_fragments(text)
+    if framed is not None:
+        read = Fix(framed, 0, len(text))
+        found = _search(text, _State(framed, refusal(framed, prepare), (read,)), prepare, _ROUNDS)
+        if found is not None:
+            return _make_rewrite(found.text.strip() + _remark(found.fixes), refused, (), found.fixes)
     spelled = [Edit(*edit) for edit in Outline.of(text).respellings()]
     candidate = apply_edits(text, spelled)
     error = refusal(candidate, prepare) if spelled else refused
@@ -115,6 +128,26 @@ def rewrite(
             whole = found.text.strip() + _remark(found.fixes)
             return _make_rewrite(whole, refused, (), found.fixes)
     return None
+
+
+def rewrite_less(text: str, refused: _Refusal, prepare: Callable[[str], object]) -> Rewrite | None:
+    """Return a statement without the parts of which nothing is said; None if it is not accepted, either."""
+    from dpsql.composition.left_out_parts import leave_out  # noqa: PLC0415  most refusals have other changes
+
+    if isinstance(refused, QuerySyntaxError) or all(one.hint for one in refused.obstacles):
+        return None
+    helped = tuple(
+        replace(one, fix=leave_out(text, offset(one, text))) if one.hint is None else one
+        for one in refused.obstacles
+    )
+    less = QueryRefused(refused.message)
+    less.obstacles = helped
+    found = _search(text, _State(text, less), prepare, _ROUNDS)
+    if found is None or not any(one.fix in found.fixes for one in helped if one.fix is not None):
+        return None
+    whole = found.text.strip() + _remark(found.fixes)
+    less.obstacles = helped
+    return _make_rewrite(whole, less, (), found.fixes)
 
 
 def _readings(text: str, refused: _Refusal, read_words: _ReadWords) -> Iterator[tuple[str, str]]:
@@ -162,9 +195,20 @@ def _search(text: str, start: _State, prepare: Callable[[str], object], candidat
 
 
 def _tell_left_out(fix: Fix, text: str) -> Fix:
-    """Return a change with what is asked after it, if it takes a value away and nothing is said of that."""
+    """Return a change with what is asked after it, or guessed, if it does not say that itself.
+
+    It is told that a value is taken away, and that a name is written for one that is not like it.
+    """
     if fix.asks or fix.guess or fix.provided:
         return fix
+    old, new = text[fix.start : fix.end], fix.text.strip()
+    tokens = [Outline.of(each).tokens[-1:] for each in (old, new)] if _NAME.fullmatch(f"{old} {new}") else []
+    if (
+        tokens
+        and text[fix.end : fix.end + 1] not in ("(", ".")
+        and all(t[0].token_type in _NAMES for t in tokens)
+    ) and not _is_alike(*(t[0].text.lower() for t in tokens)):
+        return replace(fix, guess=f"{new} for {old}")
     written = " ".join(each.text for each in (fix, *fix.also))
     kept = "NULL" in written or any(t.token_type in _VALUES for t in Outline.of(written).tokens)
     for each in () if kept else (fix, *fix.also):
@@ -174,6 +218,11 @@ def _tell_left_out(fix: Fix, text: str) -> Fix:
         if lost and not taken.strip().upper().startswith("LIMIT"):
             return replace(fix, asks=f"it without `{' '.join(lost)}`")
     return fix
+
+
+def _is_alike(old: str, new: str) -> bool:
+    """Return whether a name is a part of another one, or has most of its letters."""
+    return old in new or new in old or SequenceMatcher(None, old, new).ratio() >= _ALIKE
 
 
 def _choices(error: _Refusal | None) -> Iterator[list[Fix]]:
@@ -201,7 +250,9 @@ def _make_rewrite(
     found = tuple(
         # What another change replaces, then or later, has no change of its own.
         o
-        if o.fix is None or not fixes or (o.fix in fixes and _texts(o.fix.text) <= left)
+        if o.fix is None
+        or (not fixes and (o.hint or "") in whole)
+        or (o.fix in fixes and _texts(o.fix.text) <= left)
         else replace(o, hint=None)
         for o in obstacles
     )
@@ -247,7 +298,9 @@ def repair(text: str, error: _Refusal, prepare: Callable[[str], object]) -> _Ref
 def _take_used(one: Obstacle, fixes: Sequence[Fix]) -> Obstacle:
     """Return an obstacle with the change that was made of it, if that is one of its others."""
     for hint, fix in ((one.hint, one.fix), *one.others):
-        used = next((f for f in fixes if fix is not None and replace(f, asks=fix.asks) == fix), None)
+        used = next(
+            (f for f in fixes if fix is not None and replace(f, asks=fix.asks, guess=fix.guess) == fix), None
+        )
         if used is not None:
             return replace(one, hint=hint, fix=used)
     return one

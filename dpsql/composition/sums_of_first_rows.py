@@ -15,7 +15,7 @@ from dpsql.analysis.released.first_rows import FIRST, SumOfFirst
 from dpsql.analysis.statement_shapes import Provenance
 from dpsql.composition.counted_groups import divide, put_items, take_apart
 from dpsql.composition.found_values import list_ctes_of
-from dpsql.language import MARK, Query, copy_tree, find_nodes, keep_title, list_given, title_of
+from dpsql.language import MARK, Query, copy_tree, find_nodes, keep_title, list_given, read_clause, title_of
 from dpsql.policy import fold
 
 _OUTER = frozenset({"expressions", "from_", "where", "with_", "kind"})
@@ -36,8 +36,7 @@ def with_first_rows(query: Query, provenance: Provenance) -> exp.Query:
 
 def _put_number(select: exp.Select, of: Provenance, ctes: tuple[Cte, ...]) -> list[exp.Select]:
     """Put one number into the place of first rows that a block adds up; return blocks for an average."""
-    first = select.args.get("from_")
-    item = None if first is None else first.this
+    item = read_clause(select, "from_")
     inner = item.this if isinstance(item, exp.Subquery) and not item.args.get("joins") else None
     if list_given(select) - _OUTER or not isinstance(inner, exp.Select) or list_given(inner) - _INNER:
         return []
@@ -122,8 +121,8 @@ def _read_limit(select: exp.Select, inner: exp.Select) -> tuple[list[exp.Expr], 
 
 def _read_number(select: exp.Select, inner: exp.Select) -> tuple[list[exp.Expr], int] | None:
     """Return the terms by which rows are numbered, and how many of them WHERE keeps; None if it does not."""
-    where = select.args.get("where")
-    condition = None if where is None else where.this.unnest()
+    where = read_clause(select)
+    condition = None if where is None else where.unnest()
     if inner.args.get("order") or inner.args.get("limit") or not isinstance(condition, (exp.LTE, exp.LT)):
         return None
     column, number = condition.this.unnest(), read_whole_number(condition.expression.unnest())

@@ -26,12 +26,24 @@ from sqlglot import exp
 
 from dpsql.analysis.aggregate_functions import contains_aggregate
 from dpsql.analysis.call_rules import MOST_BUCKETS, TIE, TIES
-from dpsql.analysis.compiled_relation import Cte, RelationColumn
+from dpsql.analysis.compiled_relation import Cte
 from dpsql.analysis.compiler import find_cte, function_name, read_item, read_whole_number
 from dpsql.analysis.statement_shapes import Provenance
+from dpsql.analysis.typed_expression import Typed
 from dpsql.composition.found_values import list_ctes_of
 from dpsql.errors import QueryRefused
-from dpsql.language import Query, copy_tree, find_nodes, keep_title, make_call, name_query, walk_tree
+from dpsql.language import (
+    Query,
+    copy_tree,
+    find_nodes,
+    keep_title,
+    list_given,
+    list_terms,
+    make_call,
+    make_select,
+    name_query,
+    walk_tree,
+)
 from dpsql.lazy_dataclass import dataclass
 from dpsql.policy import Policy, fold
 from dpsql.types import DOUBLE
@@ -90,7 +102,7 @@ def _cut(
     """Put comparisons with cut points in the place of the calls of a block, if all can be cut."""
     taken = {fold(node.name) for node in find_nodes(tree, exp.Identifier)}
     names = list(islice((n for i in count() if (n := f"cuts{i}") not in taken), len(tiles)))
-    columns, numbers = list[tuple[RelationColumn, Ends | None]](), list[exp.Expr]()
+    columns, numbers = list[tuple[Typed, Ends | None]](), list[exp.Expr]()
     for tile, name in zip(tiles, names, strict=True):
         try:
             rows = _select_rows(select, [exp.alias_(copy_tree(tile.term.this), name)])
@@ -171,15 +183,14 @@ def _bucket(tile: _Tile, name: str, *, nulls: bool) -> exp.Expr:
     null = exp.If(this=exp.Is(this=copy_tree(number), expression=exp.Null()), true=exp.Null())
     branches = [null] if nulls else []
     for j in range(1, tile.buckets):
-        end = exp.Select(expressions=[exp.column(f"c{j}", quoted=True)])
-        end.set("from_", exp.From(this=exp.Table(this=exp.to_identifier(name, quoted=True))))
-        end.meta["select"] = -1
+        released = exp.Table(this=exp.to_identifier(name, quoted=True))
+        end = make_select([exp.column(f"c{j}", quoted=True)], released)
         below = exp.LTE(this=copy_tree(number), expression=exp.Subquery(this=end))
         branches.append(exp.If(this=below, true=exp.Literal.number(j)))
     return exp.Case(ifs=branches, default=exp.Literal.number(tile.buckets))
 
 
-def _describe(tile: _Tile, column: RelationColumn) -> str:
+def _describe(tile: _Tile, column: Typed) -> str:
     """Return what the answer says of buckets."""
     said = f"{tile.name}: NTILE's buckets are between cut points that are released first"
     said += "; ranges are of the rows between"
@@ -214,11 +225,10 @@ def _list_tiles(select: exp.Select) -> list[_Tile]:
 
 
 def _read_tile(node: exp.Window, name: str) -> _Tile | None:
-    order, call = node.args.get("order"), node.this
-    terms = [] if order is None else order.expressions
+    call, terms = node.this, list_terms(node, "order")
     named = (function_name(call) or "").lower() == "ntile" and len(call.expressions) == 1
     buckets = read_whole_number(call.expressions[0]) if named else None
-    others = {n for n, v in node.args.items() if v} - {"this", "order", "over"}
+    others = list_given(node) - {"this", "order", "over"}
     if buckets is None or not 2 <= buckets <= MOST_BUCKETS or others or not terms:
         return None
     return _Tile(node, name, buckets, terms[0], tuple(term.this for term in terms[1:]))
@@ -238,9 +248,7 @@ def _list_telling(select: exp.Select, unit: exp.Column, policy: Policy) -> list[
     return [key if contains_aggregate(item) else item for key, item in keys]
 
 
-def _number_of(
-    tile: _Tile, column: RelationColumn, telling: list[exp.Expr]
-) -> tuple[exp.Expr, Ends | None] | None:
+def _number_of(tile: _Tile, column: Typed, telling: list[exp.Expr]) -> tuple[exp.Expr, Ends | None] | None:
     """Return a number in the order of the rows, and its ends where they follow from those of days.
 
     Rows with one value differ by a hash. None of values that are no numbers, days or times.
@@ -278,9 +286,5 @@ def _select_cuts(rows: exp.Select, tile: _Tile, name: str, ends: Ends | None) ->
             arguments.append(exp.Kwarg(this=exp.Var(this="contribution_bounds_per_row"), expression=pair))
         call = make_call("QUANTILE_DISC", *arguments)
         cuts.append(exp.alias_(call, f"c{j}", quoted=True))
-    ordered = exp.Select(expressions=[exp.alias_(exp.column(name), tile.by, quoted=True)])
-    made = exp.Select(expressions=cuts)
-    for select, source in ((ordered, rows), (made, ordered)):
-        select.set("from_", exp.From(this=name_query(source, "s")))
-        select.meta["select"] = -1
-    return made
+    ordered = make_select([exp.alias_(exp.column(name), tile.by, quoted=True)], name_query(rows, "s"))
+    return make_select(cuts, name_query(ordered, "s"))

@@ -25,7 +25,18 @@ from dpsql.composition.hidden_columns import (
     check_stars,
     with_names,
 )
-from dpsql.composition.released_terms import Known, LinearTerm, Opaque, Term, listed, map_sql_apart, named
+from dpsql.composition.released_terms import (
+    CallTerm,
+    Known,
+    LinearTerm,
+    Opaque,
+    Term,
+    first_opaque,
+    is_linear,
+    listed,
+    map_sql_apart,
+    named,
+)
 from dpsql.language import find_nodes, walk_tree
 from dpsql.lazy_dataclass import dataclass
 from dpsql.policy import fold
@@ -197,16 +208,36 @@ class FollowedUnion(FollowedSelect):
     """The rows of several queries, one after the other."""
 
     branches: list[FollowedSelect] = field(default_factory=list)
+    expressions: list[list[str]] = field(default_factory=list)
+    """What its terms are made of, in the SQL of each branch; the terms have the places of these instead."""
 
     def hidden(self, sql: str) -> str:
-        """Return the name of a hidden column of all branches: `sql` is the place of a column of numbers."""
+        """Return the name of a hidden column of all branches: `sql` is the place of its expressions."""
         if sql not in self._made:
             name = self._made[sql] = f"{PREFIX}{next(self.numbers)}"
-            for branch in self.branches:
-                inner = branch.columns[int(sql)][1]
+            for branch, own in zip(self.branches, self.expressions[int(sql)], strict=True):
                 assert isinstance(branch.node, exp.Select)  # noqa: S101  others are not followed
-                branch.node.append("expressions", exp.alias_(exp.Var(this=listed(inner)), name, quoted=True))
+                branch.node.append("expressions", exp.alias_(exp.Var(this=own), name, quoted=True))
         return self._made[sql]
+
+    def unite(self, terms: Sequence[Term]) -> Term:
+        """Return a column of the rows of all branches, in each of which it is a term of the same form."""
+        if is_linear(*terms):
+            value = self._place([term.sql if isinstance(term, Known) else term.value for term in terms])  # type: ignore[union-attr]
+            if all(isinstance(term, Known) for term in terms):
+                return Known(value)
+            return LinearTerm(value, (("1", self._place([listed(term) for term in terms])),))
+        calls = {(term.op, len(term.args)) for term in terms if isinstance(term, CallTerm)}
+        same = all(isinstance(term, CallTerm) for term in terms)
+        if len(calls) != 1 or not (same or calls == {("div", 2)}):
+            return Opaque("a union")
+        split = [term.args if isinstance(term, CallTerm) else (term, Known("1")) for term in terms]
+        args = tuple(self.unite(each) for each in zip(*split, strict=True))
+        return first_opaque(*args) or CallTerm(next(iter(calls))[0], args)
+
+    def _place(self, expressions: list[str]) -> str:
+        self.expressions.append(expressions)
+        return str(len(self.expressions) - 1)
 
 
 @dataclass(slots=True)
@@ -251,14 +282,13 @@ class TermTracer(Tracer):
                 _check_union_branch(each.node, inner)
         if len({len(branch.columns) for branch in branches}) > 1:
             raise UnknownColumnsError
-        columns = [
-            (name, _united_term(place, [branch.columns[place][1] for branch in branches]))
-            for place, (name, _) in enumerate(branches[0].columns)
-        ]
-        chosen = bool(node.args.get("limit")) and not all(isinstance(term, Known) for _, term in columns)
-        filtered = chosen or any(branch.filtered for branch in branches)
         soft = any(branch.soft for branch in branches)
-        return FollowedUnion(node, columns, filtered, self.numbers, soft, branches=branches)
+        made = FollowedUnion(node, [], False, self.numbers, soft, branches=branches)
+        for place, (name, _) in enumerate(branches[0].columns):
+            made.columns.append((name, made.unite([branch.columns[place][1] for branch in branches])))
+        chosen = bool(node.args.get("limit")) and not all(isinstance(t, Known) for _, t in made.columns)
+        made.filtered = chosen or any(branch.filtered for branch in branches)
+        return made
 
     def rows(self, select: exp.Select, ctes: Mapping[str, exp.CTE | None]) -> FollowedSelect:
         """Follow the columns of one SELECT to released numbers."""
@@ -327,14 +357,6 @@ def _check_union_branch(select: exp.Select, ctes: Mapping[str, exp.CTE | None]) 
         return
     if any(isinstance(each, exp.Star) for node in select.expressions for each in walk_tree(node)):
         raise UnknownColumnsError
-
-
-def _united_term(place: int, terms: Sequence[Term]) -> Term:
-    if all(isinstance(term, Known) for term in terms):
-        return Known("")
-    if all(isinstance(term, (Known, LinearTerm)) for term in terms):
-        return LinearTerm("", (("1", str(place)),))
-    return Opaque("a union")
 
 
 def trace_rows(

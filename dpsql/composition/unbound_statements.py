@@ -1,21 +1,34 @@
-"""Say why an outer query does not bind: what the engine says of released columns, as a refusal."""
+"""Say why an outer query does not bind, and refuse one that may fail: a failure would come after the charge.
+
+What the engine says of released columns becomes a refusal. A conversion of texts is tried on all values that
+its text may have: those of a constant, of a public table, or the declared ones of a released key. Where these
+are not known, it may fail.
+"""
 
 from __future__ import annotations
 
 import difflib
 import re
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from sqlglot import exp
 from sqlglot.tokenizer_core import TokenType
 
 from dpsql.analysis.aggregate_functions import aggregate_name
-from dpsql.composition.tried_conversions import refuse_added_text
 from dpsql.engines import UnboundQuery
-from dpsql.errors import Fix, QueryRefused
-from dpsql.language import Outline, Query, walk_tree
+from dpsql.errors import Fix, OperationalError, ProgrammingError, QueryRefused
+from dpsql.kernel.tree import literal_sql, quote
+from dpsql.language import Outline, Query, find_nodes, read_clause, walk_tree
 from dpsql.lazy_pattern import lazy_pattern
 from dpsql.policy import fold
+
+if TYPE_CHECKING:
+    from dpsql.analysis import Plan
+    from dpsql.analysis.text_conversions import TextConversion
+    from dpsql.engines.schema_database import SchemaDatabase
 
 _TYPES = lazy_pattern(r"No function matches the given name and argument types '([^(']+)\((.*)\)'")
 _GROUPED = lazy_pattern(r'column "([^"\n]{1,100})" must appear in the GROUP BY clause')
@@ -37,12 +50,14 @@ def refuse_unbound(query: Query, problem: UnboundQuery) -> QueryRefused:
     if (found := _TYPES.search(problem.message)) is not None:
         return _refuse_types(query, *found.groups())
     if 'for the function call "+(' in problem.message:
-        return refuse_added_text(query)
+        return _refuse_added_text(query)
     if (found := _GROUPED.search(problem.message)) is not None:
-        said = f"{found[1]} is neither grouped nor aggregated"
-        return query.source.refuse(
-            said, _last(query, found[1]), "add it to GROUP BY, or take ANY_VALUE of it"
+        said, at = f"{found[1]} is neither grouped nor aggregated", _last(query, found[1])
+        written = f"ANY_VALUE({found[1]})"
+        fix = (
+            None if at is None else Fix(written, at, at + len(found[1]), asks=f"any {found[1]} of each group")
         )
+        return query.source.refuse(said, at, f"add it to GROUP BY, or take {written}", fix)
     if (found := _ORDERED.search(problem.message)) is not None:
         return _refuse_order_by(query, found[1])
     if "same number of result columns" in problem.message:
@@ -124,7 +139,7 @@ def _last(query: Query, name: str) -> int | None:
 def _refuse_types(query: Query, name: str, given: str) -> QueryRefused:
     """Return the refusal of a function that has no form for the types that it is given."""
     if name == "+" and "VARCHAR" in given:
-        return refuse_added_text(query)
+        return _refuse_added_text(query)
     types = given.replace("STRING_LITERAL", "VARCHAR").replace("INTEGER_LITERAL", "INTEGER")
     said = f"{name} is not allowed with ({types}): released numbers are DOUBLE"
     words = ("extract", "date_part", "datepart") if name == "date_part" else (name,)
@@ -169,8 +184,8 @@ def _compared_with_all(query: Query) -> QueryRefused:
     """Return the refusal of an aggregate in WHERE over released rows: it is a subquery over all of them."""
     said, tree = "WHERE has no aggregates: it reads one row at a time", query.tree
     select = tree if isinstance(tree, exp.Select) else None
-    where = select.args.get("where") if select is not None else None
-    calls = [] if where is None else [n for n in walk_tree(where.this) if aggregate_name(n) is not None]
+    where = read_clause(select) if select is not None else None
+    calls = [] if where is None else [n for n in walk_tree(where) if aggregate_name(n) is not None]
     first = select.args["from_"].this if select is not None and len(calls) == 1 else None
     span = Outline.of(query.source.text).span(calls[0]) if isinstance(first, exp.Table) else None
     if span is None or first is None:
@@ -222,3 +237,139 @@ def _window_without_over(query: Query) -> QueryRefused:
     fixes = [Fix(over, m.end(), m.end()) for m in calls]
     first = replace(fixes[0], guess="the order", also=tuple(fixes[1:]))
     return query.source.refuse(said, calls[0].start(), f"{calls[0][0]}{over}", first)
+
+
+_MOST_TRIED = 100_000
+"""The most declared groups of which a conversion is tried."""
+_CONDITIONED = (exp.Connector, exp.Not, exp.Where, exp.Having, exp.Qualify, exp.If, exp.Join, exp.Filter)
+"""What reads a condition."""
+
+
+def refuse_failing(
+    query: Query, made: Sequence[TextConversion], database: SchemaDatabase, plans: Mapping[str, Plan]
+) -> None:
+    """Refuse a statement with a conversion that may fail; `plans` has those of its released relations."""
+    for each in made:
+        if _may_fail(each, database, plans):
+            raise _refuse(query, each)
+
+
+def _may_fail(made: TextConversion, database: SchemaDatabase, plans: Mapping[str, Plan]) -> bool:
+    """Return whether a conversion fails for some value that its text may have, as far as is known."""
+    rows, least = _find_values(made, plans)
+    if rows is None or made.tried is None:
+        return True
+    fails = f"{made.value} IS NOT NULL AND {made.tried} IS NULL"
+    with suppress(OperationalError, ProgrammingError, QueryRefused):
+        found = database.run(f"SELECT COUNT(*), COUNT(*) FILTER (WHERE {fails}) FROM ({rows}) AS r")
+        known, failing = (column[0].as_py() for column in found.columns)
+        return bool(known < least or failing)
+    return True
+
+
+def _find_values(made: TextConversion, plans: Mapping[str, Plan]) -> tuple[str | None, int]:
+    """Return the SELECT of all values `v` of a text, and how many rows it has at least; None if not known."""
+    if made.text is not None:
+        return f"SELECT {literal_sql(made.text)} AS v", 1
+    if made.origin is None:
+        return None, 0
+    table, column = made.origin
+    if made.public:
+        return f"SELECT {quote(column)} AS v FROM main.{quote(table)}", 0
+    plan = plans[fold(table)]
+    output = next((o for o in plan.outputs if fold(o.name) == fold(column)), None)
+    size, sparse = plan.domain_size, plan.compiled.sparse is not None
+    if output is None or output.kind != "key" or size is None or size > _MOST_TRIED or sparse:
+        return None, 0
+    # The private tables are empty there, so it has the declared groups alone.
+    return f"SELECT k{output.of} AS v FROM ({plan.compiled.sql}) AS g", size - plan.outside
+
+
+def _refuse(query: Query, made: TextConversion) -> QueryRefused:
+    """Return the refusal of a conversion over released rows that may fail after the charge."""
+    source, tree, outline = query.source, query.tree, Outline.of(query.source.text)
+    if made.text is not None:
+        texts = find_nodes(tree, exp.Literal)
+        text = next((n for n in texts if n.args.get("is_string") and str(n.this) == made.text), None)
+        if text is not None and isinstance(text.parent, exp.Add):
+            return _refuse_added_text(query)
+        return source.refuse(f"this text is not a valid {made.type}", text, f"CAST(NULL AS {made.type})")
+    said = f"a text of {made.column} may not be a valid {made.type}"
+    if made.type == "strptime":
+        said = f"a text of {made.column} may not have the format"
+        call = next((t for t in outline.tokens if t.text.lower() == "strptime"), None)
+        if call is None:
+            return source.refuse(said, _find_last(outline, made.column), "try_strptime(..)")
+        return source.refuse(said, call.start, "try_strptime", Fix("try_strptime", call.start, call.end + 1))
+    if made.type.startswith("date"):
+        said = f"{made.type} reads no part of a time from {made.column}"
+        return source.refuse(said, _find_last(outline, made.column), "name the part: 'month'")
+    for cast in find_nodes(tree, exp.Cast):
+        span = outline.span(cast.this)
+        reads = any(fold(n.name) == fold(made.column) for n in find_nodes(cast.this, exp.Column))
+        if span is None or not reads or isinstance(cast, exp.TryCast):
+            continue
+        before = re.search(r"(?i)\bCAST\s*\(\s*\Z", source.text[: span[0]])
+        if before is not None:
+            start = before.start()
+            return source.refuse(said, start, "TRY_CAST", Fix("TRY_CAST", start, start + len("CAST")))
+        behind = re.compile(r"\s*::\s*(\w+)(?!\s*\()").match(source.text, span[1])
+        if behind is not None:
+            written = f"TRY_CAST({source.text[slice(*span)]} AS {behind[1]})"
+            return source.refuse(said, span[0], written, Fix(written, span[0], behind.end()))
+    named = [n for n in find_nodes(tree, exp.Column) if fold(n.name) == fold(made.column)]
+    if made.type == "BOOLEAN":
+        at = next((n for n in named if isinstance(n.parent, _CONDITIONED)), named[0] if named else None)
+        said = f"a condition must be BOOLEAN, {made.column} is VARCHAR"
+        key = (
+            None
+            if at is None or at.find_ancestor(exp.Ordered) is None
+            else re.search(
+                r"(?i)\bORDER\s+BY\s+[\w.]+\s+(AND)\s+[\w.]+(?:\s+(?:ASC|DESC))?\s*(?:LIMIT\b|;|\Z)",
+                source.text,
+            )
+        )
+        if key is not None:
+            return source.refuse(said, at, "a comma", Fix(",", key.start(1) - 1, key.end(1)))
+        return source.refuse(said, at, f"{made.column} = '..'")
+    at = next((n for n in named if isinstance(n.parent, (exp.Binary, exp.Between, exp.In))), None)
+    span = None if at is None else outline.span(at)
+    if at is None or span is None:
+        return source.refuse(
+            said, at or _find_last(outline, made.column), f"TRY_CAST({made.column} AS {made.type})"
+        )
+    written = f"TRY_CAST({source.text[slice(*span)]} AS {made.type})"
+    return source.refuse(said, at, written, Fix(written, *span))
+
+
+def _refuse_added_text(query: Query) -> QueryRefused:
+    """Return the refusal of `+` between a number and a text, which `||` joins."""
+    every, outline = [*find_nodes(query.tree, exp.Add)], Outline.of(query.source.text)
+    written = [add for add in every if any(_is_word(each) for each in (add.this, add.expression))] or every
+    places = (_find_plus(query.source.text, outline, add) for add in written)
+    plus = sorted(at for at in places if at >= 0)
+    said = "+ adds numbers, and one of these is a text"
+    if not plus or len(plus) < len(written):
+        return query.source.refuse(said, None, "|| joins texts")
+    fixes = [Fix("||", at, at + 1) for at in plus]
+    return query.source.refuse(said, plus[0], "||", replace(fixes[0], also=tuple(fixes[1:])))
+
+
+def _find_plus(text: str, outline: Outline, add: exp.Add) -> int:
+    """Return the place of a `+` between two operands of which one is found in the text; -1: none is."""
+    left, right = outline.span(add.this), outline.span(add.expression)
+    if right is not None:
+        return text.rfind("+", 0, right[0])
+    return -1 if left is None else text.find("+", left[1])
+
+
+def _is_word(node: exp.Expr) -> bool:
+    """Return whether a node is a text, and no number."""
+    return (
+        isinstance(node, exp.Literal) and node.is_string and re.fullmatch(r"[-+\d.eE\s]*", node.name) is None
+    )
+
+
+def _find_last(outline: Outline, name: str) -> int | None:
+    """Return the last place of a name in a text; None if it is not there."""
+    return next((t.start for t in reversed(outline.tokens) if fold(t.text) == fold(name)), None)

@@ -21,12 +21,25 @@ from sqlglot import exp
 
 from dpsql.analysis.aggregate_functions import aggregate_calls, aggregate_name, contains_aggregate
 from dpsql.analysis.compiled_relation import Scope
-from dpsql.analysis.compiler import find_cte, list_conjuncts
+from dpsql.analysis.compiler import find_cte
 from dpsql.analysis.statement_shapes import Provenance
 from dpsql.composition.found_values import list_ctes_of
 from dpsql.composition.kinds import BY_KEY
 from dpsql.errors import QueryRefused
-from dpsql.language import Query, copy_tree, find_nodes, keep_title, list_given, make_call, name_query
+from dpsql.language import (
+    Query,
+    copy_tree,
+    find_nodes,
+    keep_title,
+    list_conjuncts,
+    list_from_items,
+    list_given,
+    make_call,
+    make_select,
+    name_query,
+    read_clause,
+    set_where,
+)
 from dpsql.policy import Policy, UnitColumn, fold
 from dpsql.types import DATE, VARCHAR
 
@@ -89,17 +102,12 @@ def _read_group(sub: exp.Subquery, tie: Tie) -> exp.Expr:
         "expressions",
         [exp.alias_(copy_tree(tie.within), "k", quoted=True), exp.alias_(value, "v", quoted=True)],
     )
-    if tie.rest:
-        made.set("where", exp.Where(this=exp.and_(*(copy_tree(each) for each in tie.rest), copy=False)))
+    set_where(made, *map(copy_tree, tie.rest))
     made.set("group", exp.Group(expressions=[copy_tree(tie.within)]))
     made.meta["select"] = -1
     made.meta["note"] = f"the number of a {tie.within.name} that is in no group shown is NULL"
-    outer = exp.Select(expressions=[v])
-    outer.set("from_", exp.From(this=name_query(made, "g")))
     same = exp.EQ(this=exp.column("k", table="g", quoted=True), expression=copy_tree(tie.around))
-    outer.set("where", exp.Where(this=same))
-    outer.meta["select"] = -1
-    found = exp.Subquery(this=outer)
+    found = exp.Subquery(this=make_select([v], name_query(made, "g"), same))
     if not (aggregate_name(value) or "").startswith("count"):
         return found
     none = exp.If(this=exp.Is(this=copy_tree(tie.around), expression=exp.Null()), true=exp.Literal.number(0))
@@ -131,8 +139,8 @@ def _find_public(
         table = policy.table(item.name) if isinstance(item, exp.Table) and item.name.isascii() else None
         if table is None or not table.public or fold(item.alias_or_name) != alias_of(column):
             continue
-        where, found = around.args.get("where"), list[exp.Expr]()
-        for part in list_conjuncts(where.this) if where is not None else ():
+        found = list[exp.Expr]()
+        for part in list_conjuncts(read_clause(around)):
             columns = find_nodes(part, exp.Column)
             plain = bool(columns) and not find_nodes(part, exp.Query)
             if plain and all(alias_of(c) == fold(item.alias_or_name) for c in columns):
@@ -144,9 +152,8 @@ def _find_public(
 
 def _list_inner_items(select: exp.Select) -> Iterator[exp.Expr]:
     """Yield the items of FROM of which no row is there without a partner."""
-    joins = select.args.get("joins") or ()
-    if not any(join.args.get("side") for join in joins):
-        yield from (select.args["from_"].this, *(join.this for join in joins))
+    if not any(join.args.get("side") for join in select.args.get("joins") or ()):
+        yield from list_from_items(select)
 
 
 def _text(value: exp.Expr) -> exp.Expr:
@@ -164,8 +171,7 @@ def _look_up(inner: exp.Select, tie: Tie, public: tuple[exp.Table, list[exp.Expr
         made.append("joins", exp.Join(this=copy_tree(public[0]), on=same))
         rest += [copy_tree(each) for each in public[1]]
         key = copy_tree(tie.around)
-    if rest:
-        made.set("where", exp.Where(this=exp.and_(*rest, copy=False)))
+    set_where(made, *rest)
     value = copy_tree(inner.expressions[0].unalias())
     made.set(
         "expressions", [exp.alias_(copy_tree(key), name, quoted=True), exp.alias_(value, "v", quoted=True)]
@@ -175,10 +181,7 @@ def _look_up(inner: exp.Select, tie: Tie, public: tuple[exp.Table, list[exp.Expr
     said = f"rows are compared with the released number of their {tie.within.name}"
     made.meta["note"] = f"{said}, and left out where none is shown"
     both = exp.DPipe(this=exp.DPipe(this=_text(v), expression=exp.Literal.string(" ")), expression=_text(k))
-    listed = exp.Select(expressions=[exp.alias_(both, "value", quoted=True)])
-    listed.set("from_", exp.From(this=name_query(made, "s")))
-    listed.meta["select"] = -1
-    item = name_query(listed, "w")
+    item = name_query(make_select([exp.alias_(both, "value", quoted=True)], name_query(made, "s")), "w")
     item.meta[BY_KEY] = True
     value = exp.column("value", table="w")  # the key is behind the first blank, and may have others
     written = make_call("split_part", value, exp.Literal.string(" "), exp.Literal.number(1))
@@ -186,11 +189,7 @@ def _look_up(inner: exp.Select, tie: Tie, public: tuple[exp.Table, list[exp.Expr
     number = make_call("MAX", exp.TryCast(this=written, to=exp.DataType.build("DOUBLE"), safe=True))
     most = exp.cast(exp.Literal.number(_LONGEST), "BIGINT")
     own_key = make_call("substring", copy_tree(value), behind, most)
-    outer = exp.Select(expressions=[number])
-    outer.set("from_", exp.From(this=item))
-    outer.set("where", exp.Where(this=exp.EQ(this=own_key, expression=_text(tie.around))))
-    outer.meta["select"] = -1
-    return outer
+    return make_select([number], item, exp.EQ(this=own_key, expression=_text(tie.around)))
 
 
 _READ = frozenset({"expressions", "from_", "joins", "where", "kind"})
@@ -219,8 +218,7 @@ def read_exists(node: exp.Exists, columns_of: ColumnsOf) -> tuple[exp.Column, ex
         return None
     listed = copy_tree(inner, "expressions", "where")
     listed.set("expressions", [copy_tree(tie.within)])
-    if tie.rest:
-        listed.set("where", exp.Where(this=exp.and_(*(copy_tree(each) for each in tie.rest), copy=False)))
+    set_where(listed, *map(copy_tree, tie.rest))
     return tie.around, listed
 
 
@@ -236,9 +234,7 @@ def read_tie(inner: exp.Select, columns_of: ColumnsOf) -> Tie | None:
     """Return by which equality a SELECT of declared tables is tied to the rows around it, if by one alone."""
     if list_given(inner) - _READ:
         return None
-    first, where = inner.args.get("from_"), inner.args.get("where")
-    joins = inner.args.get("joins") or []
-    items = [] if first is None else [first.this, *(join.this for join in joins)]
+    items, joins = list_from_items(inner), inner.args.get("joins") or []
     if len(find_nodes(inner, exp.Query)) > 1 + len(items):
         return None
     own, names = set[str](), set[str]()
@@ -254,7 +250,7 @@ def read_tie(inner: exp.Select, columns_of: ColumnsOf) -> Tie | None:
         return all(fold(c.table) in own if c.table else fold(c.name) in names for c in columns)
 
     rest, ties = list[exp.Expr](), list[exp.Expr]()
-    for part in list_conjuncts(where.this) if where is not None else ():
+    for part in list_conjuncts(read_clause(inner)):
         (rest if is_inside(part) else ties).append(part)
     if len(ties) != 1 or not all(is_inside(join) for join in joins):
         return None
@@ -283,14 +279,13 @@ def with_anti_joins(tree: exp.Query, policy: Policy) -> exp.Query:
 
 def _joins_units(select: exp.Select, policy: Policy) -> bool:
     """Return whether an outer join equates the units of two private tables."""
-    first, joins = select.args.get("from_"), select.args.get("joins") or ()
     units = set[str]()
-    for item in () if first is None else (first.this, *(join.this for join in joins)):
+    for item in list_from_items(select):
         table = policy.table(item.name) if isinstance(item, exp.Table) and item.name.isascii() else None
         if table is not None and isinstance(table.unit, UnitColumn) and item.args.get("db") is None:
             units.add(f"{fold(item.alias_or_name)}.{fold(table.unit.column)}")
-    for join in joins:
-        equal = list_conjuncts(join.args["on"]) if join.args.get("side") and join.args.get("on") else ()
+    for join in select.args.get("joins") or ():
+        equal = list_conjuncts(join.args.get("on")) if join.args.get("side") else ()
         for node in (part.unnest() for part in equal):
             sides = (node.this.unnest(), node.expression.unnest()) if isinstance(node, exp.EQ) else ()
             names = {f"{fold(s.table)}.{fold(s.name)}" for s in sides if isinstance(s, exp.Column)}
@@ -302,7 +297,7 @@ def _joins_units(select: exp.Select, policy: Policy) -> bool:
 def read_anti_join(select: exp.Select) -> exp.Select | None:
     """Return a SELECT with NOT EXISTS in the place of a LEFT JOIN without partners; None for others."""
     made = copy_tree(select)
-    joins, where = made.args.get("joins") or [], made.args.get("where")
+    joins, where = made.args.get("joins") or [], read_clause(made)
     left = [join for join in joins if join.args.get("side")]
     if len(left) != 1 or str(left[0].args["side"]).upper() != "LEFT" or left[0].args.get("kind"):
         return None
@@ -312,7 +307,7 @@ def read_anti_join(select: exp.Select) -> exp.Select | None:
     if not isinstance(item, exp.Table):
         return None
     name, absent = fold(item.alias_or_name), list[exp.Column]()
-    for part in list_conjuncts(where.this):
+    for part in list_conjuncts(where):
         node = part.unnest()
         column = node.this.unnest() if isinstance(node, exp.Is) else None
         if (
@@ -331,14 +326,10 @@ def read_anti_join(select: exp.Select) -> exp.Select | None:
     ]
     if not absent or any(each.sql() not in equated for each in absent):
         return None
-    inner = exp.Select(expressions=[exp.Literal.number(1)])
-    inner.meta["select"] = -1
-    inner.set("from_", exp.From(this=copy_tree(item)))
-    inner.set("where", exp.Where(this=copy_tree(on)))
+    inner = make_select([exp.Literal.number(1)], copy_tree(item), copy_tree(on))
     made.set("joins", [join for join in joins if join is not left[0]] or None)
-    made.set("where", exp.Where(this=exp.and_(*map(copy_tree, rest), copy=False)) if rest else None)
+    set_where(made, *map(copy_tree, rest))
     if any(fold(node.table) == name for node in find_nodes(made, exp.Column)):
         return None
-    conditions = [*map(copy_tree, rest), exp.Not(this=exp.Exists(this=inner))]
-    made.set("where", exp.Where(this=exp.and_(*conditions, copy=False)))
+    set_where(made, *map(copy_tree, rest), exp.Not(this=exp.Exists(this=inner)))
     return made

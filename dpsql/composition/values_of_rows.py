@@ -41,6 +41,7 @@ from dpsql.language import (
     find_nodes,
     keep_title,
     list_given,
+    read_clause,
     walk_tree,
 )
 from dpsql.lazy_dataclass import dataclass
@@ -120,8 +121,7 @@ def _read_constants(query: exp.Expr | None) -> list[tuple[str, exp.Expr]] | None
         return None
     if any(value for name, value in query.args.items() if name not in ("expressions", "from_", "with_")):
         return None
-    first = query.args.get("from_")
-    origin: exp.Expr | None = None if first is None else first.this
+    origin = read_clause(query, "from_")
     known = dict[str, exp.Expr]() if origin is None else _read_origin(origin)
     if known is None:
         return None
@@ -176,8 +176,7 @@ def _read_extremes(select: exp.Select, policy: Policy) -> list[_Extreme] | None:
         value for name, value in select.args.items() if name not in ("expressions", "from_", "where", "kind")
     ):
         return None
-    first = select.args.get("from_")
-    node = None if first is None else first.this
+    node = read_clause(select, "from_")
     if not isinstance(node, exp.Table) or node.args.get("joins") or not isinstance(node.this, exp.Identifier):
         return None
     table = policy.table(node.name) if node.name.isascii() and find_cte(node) is None else None
@@ -306,8 +305,7 @@ def _read(select: exp.Select) -> exp.Select | None:
 
     They are those of DISTINCT, or of GROUP BY all that it selects.
     """
-    first = select.args.get("from_")
-    item = None if first is None else first.this
+    item = read_clause(select, "from_")
     if list_given(select) - _OUTER or len(select.expressions) != 1 or not isinstance(item, exp.Subquery):
         return None
     call, inner = select.expressions[0].unalias(), item.this

@@ -184,6 +184,11 @@ def unbound_error(
         hint = _hint_columns(name, text, tables) if what == "column" else None
         close = re.fullmatch(r"did you mean (\w+)\?", hint or "")
         fix = None if close is None else Fix(close[1], at, at + len(name))
+        quoted, compared = text[at] == '"', re.search(r"(?i)(?:[=<>]|\bLIKE|\bIN\s*\()\s*\Z", text[:at])
+        if fix is None and what == "column" and (quoted or compared):
+            end, value = at + len(name) + 2 * quoted, literal_sql(name)
+            fix = Fix(value, at, end, guess="" if quoted else f"that {name} is a text")
+            hint = f"{value} is a text"
         return StatementText(text).refuse(message, at, hint, fix, unknown=what)
     error = ProgrammingError(f"{message}, so the engine cannot bind this public statement")
     error.sqlstate = UNKNOWN_STATES[what]

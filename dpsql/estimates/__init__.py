@@ -14,8 +14,8 @@ Pure functions of released values or public parameters; nothing here reads priva
 * `moments`: averages, sums and variances from the noisy moments of a column;
 * `kept_ladder`: bounds on what a unit contributes, and intervals that cover what they cut, from noisy numbers
   of units by size;
-* `model_weights`: what is expected of a count by the weighted median of hypotheses, which learn from answers;
-* `board_scores`: the score of an improvement on a board, from the gap of its check and a number of rows;
+* `scores_and_weights`: scores of improvements on a board, from the gap of a check and a number of rows;
+  what is expected of a count by the weighted median of hypotheses, which learn from answers;
 * `predictions`: budget shares and predicted errors before spending;
 * `sparse_vector_law`: predicted hits, errors, coverage and charge of a sparse vector run;
 * `reports`: the plans and the least squares of reports.
@@ -33,7 +33,6 @@ from dpsql.estimates.combined_counts import (
 )
 from dpsql.estimates.kept_ladder import KeptLadder, Shared, Side, ValuesBeyond
 from dpsql.estimates.linear_estimates import ErrorModel, Estimates, GapNoise, blue, top_k_offsets
-from dpsql.estimates.model_weights import ModelWeights, most_misses
 from dpsql.estimates.moments import Average, Deviation, Formula, RowCount, SumOfRows, Variance
 from dpsql.estimates.noise_laws import (
     BoxNoise,
@@ -60,6 +59,7 @@ from dpsql.estimates.predictions import (
     split_measuring,
     with_noun,
 )
+from dpsql.estimates.scores_and_weights import ModelWeights, most_misses
 from dpsql.estimates.sparse_vector_law import Outlook, SparseVectorLaw
 from dpsql.estimates.threshold_counts import from_reached, from_threshold
 

@@ -14,14 +14,13 @@
                    clear, ``unclear_calls`` says
 
 ``statement`` has the types, errors with a position in the text, and those about reports;
-``stream_statements`` has those of streams and of exact answers, ``all_statements`` all of them;
-``syntax_trees`` searches and copies the parser's trees;
+``stream_statements`` has those of streams and of exact answers;
+``syntax_trees`` searches and copies the parser's trees, ``select_parts`` reads and writes their clauses;
 ``duckdb_dialect`` is DuckDB's dialect of the parser. ``text_outline`` says where words, calls and clauses of
 a text stand, and ``repair`` changes a text that does not parse, by ``mistaken_forms``;
 ``other_dialects`` reads it as these.
 """
 
-from dpsql.language.all_statements import Explain, ExplainForm, Statement
 from dpsql.language.dialect_forms import READ, READINGS, fill_form, write_node
 from dpsql.language.options import DIALECTS
 from dpsql.language.parameters import (
@@ -31,7 +30,17 @@ from dpsql.language.parameters import (
     read_first_words,
     write_parameters,
 )
-from dpsql.language.parse import list_titles, name_columns, parse
+from dpsql.language.parse import Explain, ExplainForm, Statement, list_titles, name_columns, parse
+from dpsql.language.select_parts import (
+    copy_rows,
+    list_conjuncts,
+    list_from_items,
+    list_terms,
+    make_presence,
+    make_select,
+    read_clause,
+    set_where,
+)
 from dpsql.language.statement import (
     CUTS,
     AboveThreshold,

@@ -65,7 +65,9 @@ class Submission(Check):
 
 BOARD_ANSWERS: Final = Fraction(1, 10)
 """The share of an improvement for counting the rows of its score, which follows from its gap: the best one
-for scores that are better than the edge by a 19th of what a row can change (`estimates.board_scores`)."""
+for scores that are better than the edge by a 19th of what a row can change.
+
+`estimates.scores_and_weights` says why."""
 _EXAMPLES: Final = {
     "BOARD": "OPEN BOARD {} OPTIONS (epsilon = 1, improvements = 15, step = 0.01, best = LOWEST, start = 1)",
     "HOLDOUT": "OPEN HOLDOUT {} OPTIONS (epsilon = 1, misses = 8, training = OTHER_UNITS)",

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 
 from sqlglot import exp
 
+from dpsql.language.select_parts import list_conjuncts
 from dpsql.language.syntax_trees import MARK, copy_tree, walk_tree
 from dpsql.lazy_pattern import lazy_pattern
 
@@ -124,7 +125,7 @@ def move_subqueries(select: exp.Select) -> None:
     sides = [str(join.args.get("side") or "").upper() for join in joins]
     moved: list[exp.Expr] = []
     for place, (join, side) in enumerate(zip(joins, sides, strict=True)):
-        parts = _list_conjuncts(join.args.get("on"))
+        parts = list_conjuncts(join.args.get("on"))
         own = [part for part in parts if _has_subquery(part)]
         if not own or join.args.get("using") or str(join.args.get("kind") or "").upper() not in ("", "INNER"):
             continue
@@ -196,13 +197,6 @@ def _is_kept(node: exp.Expr) -> bool:
     return isinstance(around, (exp.Where, exp.Having, exp.Qualify)) or (
         isinstance(around, exp.If) and around.this is node
     )
-
-
-def _list_conjuncts(node: exp.Expr | None) -> list[exp.Expr]:
-    node = node.unnest() if node is not None else None
-    if isinstance(node, exp.And):
-        return [*_list_conjuncts(node.this), *_list_conjuncts(node.expression)]
-    return [] if node is None else [node]
 
 
 def _has_subquery(node: exp.Expr) -> bool:

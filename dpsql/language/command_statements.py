@@ -34,7 +34,7 @@ _SHOW_WORDS = {
 """What words of a SHOW that is none ask for."""
 
 
-_AROUND = "what stands around the statement is no SQL"
+AROUND = "what stands around the statement is no SQL"
 BARE = "leave out what stands around it"
 """The hint of a statement within other words."""
 
@@ -53,7 +53,7 @@ def refuse_unknown(source: StatementText, token: Token) -> Exception:
     if meant is None and (pivot := _PIVOT.fullmatch(source.text)) is not None:
         return _refuse_pivot(source, token, pivot.groupdict(""))
     if meant is not None:
-        said, hint = ("this is not SQL", meant) if unwrap(source.text) is None else (_AROUND, BARE)
+        said, hint = ("this is not SQL", meant) if unwrap(source.text) is None else (AROUND, BARE)
         return source.refuse(said, token.start, hint, Fix(meant, 0, len(source.text)))
     close = difflib.get_close_matches(word.upper(), _STATEMENTS, 1, 0.7)
     close = ["SELECT"] if word.upper() == "SEL" else close  # Teradata
@@ -125,7 +125,7 @@ def refuse_several(source: StatementText, at: int) -> Exception:
     """Return the refusal of several statements in one text; the first one can be asked."""
     meant = read_other_text(source.text)
     if meant is not None:
-        return source.refuse(_AROUND, 0, BARE, Fix(meant, 0, len(source.text)))
+        return source.refuse(AROUND, 0, BARE, Fix(meant, 0, len(source.text)))
     opened = source.text[:at].count("(") - source.text[:at].count(")")
     if opened > 0:
         return source.syntax("found `;` inside of parentheses", at, "`,`", Fix(",", at, at + 1))
@@ -311,6 +311,10 @@ def unwrap(text: str) -> str | None:
     if bound is not None and re.match(rf"(?i){_STATEMENT}", text[bound.end() :]):
         rest = text[bound.end() :]
         for each in _VARIABLE.finditer(bound[0]):
+            if each[1].lower() in ("epsilon", "delta") and not re.search(r"(?i)DIFFERENTIAL_PRIVACY", rest):
+                said = f"SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS ({each[1].lower()} = {each[2]})"
+                rest = re.sub(r"(?i)\bSELECT\b", said, rest, count=1)
+                continue
             rest = _put_value(rest, each[1], each[2])
         return rest.strip().rstrip(";")
     quoted = _QUOTED.match(text)

@@ -291,8 +291,9 @@ def _read_dplyr(text: str) -> _Question | None:
         elif name == "group_by":
             asked.keys = plain
         elif name in ("summarise", "summarize"):
-            named = [part.partition("=") for part in parts if part not in plain and part[:1] != "."]
-            asked.numbers += [(_read_formula(value.strip()), key.strip()) for key, _, value in named]
+            for part in (part for part in parts if part[:1] != "."):
+                key, _, value = ("", "", part) if part in plain else part.partition("=")
+                asked.numbers.append((_replace_all(value.strip(), _FORMULA), key.strip()))
         elif name in ("count", "tally"):
             asked.keys, asked.numbers = plain or asked.keys, [("COUNT(*)", "n")]
             asked.order = "n DESC" if "sort" in call[2] else asked.order
@@ -380,17 +381,23 @@ _FORMULA = {
 _FORMULA |= {r"\bmean\(": "AVG(", r"\bsd\(": "STDDEV(", r"\bvar\(": "VARIANCE(", r"\bmedian\(": "MEDIAN("}
 _FORMULA |= {r"\bsum\(is\.na\((\w+)\)\)": r"COUNT_IF(\1 IS NULL)", r"\bquantile\(": "QUANTILE_CONT("}
 _FORMULA |= {r"\bsum\(": "SUM(", r"\bmin\(": "MIN(", r"\bmax\(": "MAX("}
-_CONDITION = {
+_FRAGMENTS = {
     r"(\w+)\.dt\.(\w+)": r"\2(\1)",
-    r"(\w+)\.isin\(\s*[\[({](.*?)[\])}]\s*\)": r"\1 IN (\2)",
-    r"(\w+)\s*%in%\s*c\((.*?)\)": r"\1 IN (\2)",
-    r"(\w+)\.between\((.*?),\s*(.*?)\)": r"\1 BETWEEN \2 AND \3",
-    r"(\w+)\.(?:isna|isnull)\(\)": r"\1 IS NULL",
-    r"(\w+)\.(?:notna|notnull)\(\)": r"\1 IS NOT NULL",
-    r"!is\.na\((\w+)\)": r"\1 IS NOT NULL",
-    r"is\.na\((\w+)\)": r"\1 IS NULL",
-    r"(\w+)\.str\.contains\(\s*['\"](\w+)['\"].*?\)": r"\1 LIKE '%\2%'",
-    r"(\w+)\.str\.startswith\(\s*['\"](\w+)['\"].*?\)": r"\1 LIKE '\2%'",
+    r"([\w.]+)\.isin\(\s*[\[({](.*?)[\])}]\s*\)": r"\1 IN (\2)",
+    r"([\w.]+)\s*%in%\s*c\((.*?)\)": r"\1 IN (\2)",
+    r"([\w.]+)\.between\((.*?),\s*(.*?)\)": r"\1 BETWEEN \2 AND \3",
+    r"\bbetween\(\s*([\w.]+)\s*,\s*([^,()]+?)\s*,\s*([^,()]+?)\s*\)": r"\1 BETWEEN \2 AND \3",
+    r"([\w.]+)\.(?:isna|isnull)\(\)": r"\1 IS NULL",
+    r"([\w.]+)\.(?:notna|notnull)\(\)": r"\1 IS NOT NULL",
+    r"!is\.na\(([\w.]+)\)": r"\1 IS NOT NULL",
+    r"is\.na\(([\w.]+)\)": r"\1 IS NULL",
+    r"([\w.]+)\.str\.contains\(\s*['\"](\w+)['\"].*?\)": r"\1 LIKE '%\2%'",
+    r"([\w.]+)\.str\.startswith\(\s*['\"](\w+)['\"].*?\)": r"\1 LIKE '\2%'",
+    r"([\w.]+)\.str\.(upper|lower|len|strip)\(\)": r"\2(\1)",
+    r"\bn\(\)|\blen\(\*?\)|\bnrow\(\*?\)": "COUNT(*)",
+}
+"""What is written of conditions and counts with data frames, and the same in SQL."""
+_CONDITION = _FRAGMENTS | {
     r"==": "=",
     r"!=": "<>",
     r"&+": "AND",
@@ -400,8 +407,19 @@ _CONDITION = {
 }
 
 
-def _read_formula(text: str) -> str:
-    return _replace_all(text, _FORMULA)
+def read_fragments(text: str) -> str | None:
+    """Return a SELECT with what it has of data frames as SQL; None if it has nothing of them.
+
+    >>> read_fragments("SELECT n() FROM t WHERE a.isin(['x']) AND !is.na(b)")
+    "SELECT COUNT(*) FROM t WHERE a IN ('x') AND b IS NOT NULL"
+    >>> read_fragments("SELECT t.groupby('a').b.mean()"), read_fragments("SELECT a FROM t")
+    ('SELECT a, AVG(b) FROM t GROUP BY a', None)
+    """
+    changed = _replace_all(text, _FRAGMENTS)
+    if changed != text:
+        return changed
+    chain = re.match(r"(?i)\s*SELECT\s+(?=\w+(?:\.groupby\b|\[))", text)
+    return None if chain is None else read_dataframe(text[chain.end() :])
 
 
 def _read_condition(text: str, table: str) -> str:

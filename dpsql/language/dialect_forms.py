@@ -258,8 +258,15 @@ def _standardize_call(node: exp.Anonymous, dialect: str) -> exp.Expr | None:
 
 
 def _read_call(name: str, arguments: list[exp.Expr], dialect: str) -> exp.Expr | None:
-    """Return what a call is read as in a dialect, or in all that have it; None if it stays as it is."""
+    """Return what a call is read as in a dialect, or in all that have it; None if it stays as it is.
+
+    Arguments with a name, such as bounds, are those of the function that it is read as.
+    """
     forms = read_forms().get(name, ())
+    named = [argument for argument in arguments if isinstance(argument, exp.Kwarg)]
+    arguments = (
+        [argument for argument in arguments if not isinstance(argument, exp.Kwarg)] if named else arguments
+    )
     own = [form for form in forms if dialect in form[2]]
     for kinds, read, dialects in (*own, *(form for form in forms if not form[2])):
         bound = _bind_arguments(kinds, arguments, read, quoted=bool(dialects))
@@ -267,6 +274,11 @@ def _read_call(name: str, arguments: list[exp.Expr], dialect: str) -> exp.Expr |
             made = fill_form(read, bound)
             if read in (f"{name}(a)" for name in READINGS) and not dialects:
                 made.meta.pop(READ)
+            call = next((n for n in walk_tree(made) if isinstance(n, exp.Anonymous) and READ in n.meta), None)
+            if named and call is None:
+                return None
+            if call is not None:
+                call.set("expressions", [*call.expressions, *map(copy_tree, named)])
             return made
     return None
 

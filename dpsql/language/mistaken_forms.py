@@ -42,8 +42,13 @@ _FORMS = (
     (r"\bWHEN\s+((?:(?!\b(?:THEN|WHEN|CASE|END)\b)[^,()]|\([^()]*\))+?)\s*,\s*", r"WHEN \1 THEN "),
     (r"\bIF\s+((?:(?!\b(?:IF|SELECT)\b)[^()])+?\bTHEN\b.*?)\s+END\s+IF\b", r"CASE WHEN \1 END"),
     (r"\s\\\s", " / "),
+    (
+        r"\$__timeGroup\w*\(\s*([\w.]+)\s*,\s*'?1d'?\s*\)(.*?)\$__timeFilter\(\s*([\w.]+)\s*\)",
+        r"date_trunc('day', \1)\2\3 >= '2024-01-01'",
+    ),
+    (r"\$__timeFilter\(\s*([\w.]+)\s*\)", r"\1 >= '2024-01-01'"),
+    (r"\[\[(.*?)\]\]", r"\1"),
     (r"\{\{\s*(?:ref|source)\s*\((?:[^()]*,)?\s*['\"](\w+)['\"]\s*\)\s*\}\}", r"\1"),
-    (r"(['\"]?)(?:\{\{\s*(\w+)\s*\}\}|%\((\w+)\)s|\$\{(\w+)\}|@(\w+))\1", r"$\2\3\4\5"),
     (rf"(?<!\w){_NAME}\s*%(?=\s*[),])", r"\1 / 100"),
     (r"\bLIKE\s+(%\w[\w ]*%?|\w+%)(?=\s|\)|\Z)", r"LIKE '\1'"),
     (
@@ -123,6 +128,8 @@ _FORMS = (
         r"\1 JOIN \2",
     ),
     (r"\bCOUNT\s*\*", "COUNT(*)"),
+    (r"\bWITHIN\s+GROUP\s*\(\s*(?!ORDER\b)", "WITHIN GROUP (ORDER BY "),
+    (r"\(\s*(\w+\s*\([^()]*\)\s+FROM\b)", r"(SELECT \1"),
     (rf"\b{_NAME}\s+MOD\s+([\w.]+)", r"\1 % \2"),
     (rf"\b{_NAME}\s+DIV\s+([\w.]+)", r"\1 // \2"),
     (r"\bDIV\s*\(\s*([\w.]+)\s*,\s*([\w.]+)\s*\)", r"(\1 // \2)"),
@@ -153,6 +160,8 @@ _ASKS = {
     "INTO": "the answer is shown, not kept",
     "KEEP": "of all rows, not of the first ones",
     "MATCH": "the text that is contained, not its words",
+    "__TIMEFILTER": "the times from that day on",
+    "__TIMEGROUP": "the times from that day on",
 }
 """What is asked after a change, by the first word that is changed."""
 
@@ -170,7 +179,7 @@ def replace_forms(text: str) -> Iterator[tuple[Fix, str]]:
             found = [m for m in found if not re.search(rf"(?i)\b{m[1].split()[-1]}\b", text[m.end() :])]
         fixes = [Fix(m.expand(written), *m.span()) for m in found]
         if fixes:
-            word = re.split(r"\W", found[0][0].strip(), maxsplit=1)[0].upper()
+            word = next(iter(re.findall(r"\w+", found[0][0])), "").upper()
             first = replace(fixes[0], also=tuple(fixes[1:]), asks=_ASKS.get(word, ""))
             typed = fixes[0].text.strip().upper() in found[0][0].upper()
             left = f"leave {found[0][0].strip()} out" if not fixes[0].text.strip() else ""
@@ -178,18 +187,20 @@ def replace_forms(text: str) -> Iterator[tuple[Fix, str]]:
 
 
 _AT_END = lazy_pattern(
-    r"(?is)\s+(?:(?:WITH|USING|PRIVACY|SET|AT|OPTIONS?)\s+)*\(?\s*(epsilon|delta|error)\s*[=:]?\s*([\d.]+(?:e-?\d+)?)\s*\)?\s*;?\s*\Z"
+    r"(?is)\s+(?:(?:WITH|USING|PRIVACY|SET|AT|OPTIONS?|BUDGET|UNIT\s+\w+)\s+)*\(?\s*(epsilon|delta|error)\s*[=:]?\s*([\d.]+(?:e-?\d+)?)\s*\)?\s*;?\s*\Z"
 )
-_CLAUSE = lazy_pattern(r"(?i)\bSELECT\s+WITH\s+((?:\w+\s+){0,2}?\w+)\s*(?=\()")
+_CLAUSE = lazy_pattern(
+    r"(?i)\bSELECT\s+((?:WITH\s+(?:\w+\s+){0,2}?|(?=DIFFERENTIAL|ANONY|DP\b|PRIVA)(?:\w+\s+){0,2}?)\w+)\s*(?=\()"
+)
 """The words of a private clause before its options."""
 
 
 def place_options(text: str, tokens: list[Token]) -> Iterator[tuple[Fix, str]]:
     """Yield changes after which options stand behind the first SELECT as they are written, with hints."""
     for match in _CLAUSE.finditer(text):
-        if " ".join(match[1].upper().split()) != "DIFFERENTIAL_PRIVACY OPTIONS":
+        if " ".join(match[1].upper().split()) != "WITH DIFFERENTIAL_PRIVACY OPTIONS":
             hint = "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (..)"
-            yield Fix("DIFFERENTIAL_PRIVACY OPTIONS ", match.start(1), match.end()), hint
+            yield Fix("WITH DIFFERENTIAL_PRIVACY OPTIONS ", match.start(1), match.end()), hint
     yield from _open_options(text, tokens)
     for n, (token, after) in enumerate(pairwise(tokens)):
         before = tokens[max(n - 1, 0)].text.upper()
@@ -242,6 +253,29 @@ def _move_options(text: str, tokens: list[Token], i: int) -> Iterator[tuple[Fix,
     removed = Fix("", len(text[: tokens[i].start].rstrip()), tokens[end].end + 1)
     moved = Fix(f" {clause}", select.end + 1, select.end + 1, also=(removed,))
     yield moved, f"SELECT {clause} ..."
+
+
+_PLACEHOLDER = lazy_pattern(
+    r"""(?x)(?P<quote>['"]?)(?:\{\{\s*([^(){}|]*?)\s*\}\} | \{%.*?%\} | %\((\w+)\)s | \$\{(\w+)[^{}]*\}
+    | <\[?Parameters?\]?\.\[?([\w ]+)\]?> | (?<=[=<>('"])\s*(?<!&)&{1,2}(\w+)\.? | (?<=[=<>('"])\s*%s
+    | (?<![\w@.'"])@(\w+) | (?<=['"])(?::|@)([A-Za-z]\w*)(?=['"]))(?P=quote)"""
+)
+
+
+def find_placeholder(text: str) -> tuple[int, str] | None:
+    """Return where the first placeholder of a template stands that has no value, and its name; None for none.
+
+    >>> find_placeholder("SELECT a FROM t WHERE b = '{{ the b }}'"), find_placeholder("SELECT a % s FROM t")
+    ((26, 'the_b'), None)
+    >>> find_placeholder("WHERE b = %s"), find_placeholder("WHERE b LIKE 'a%s' AND c = 'x@y'")
+    ((10, 'value'), None)
+    """
+    for found in _PLACEHOLDER.finditer(text):
+        inside = text.count("'", 0, found.start()) % 2
+        if not inside and found[0].count("'") != 1:
+            start = found.end() - len(found[0].lstrip())
+            return start, re.sub(r"\W+", "_", next(filter(None, found.groups()[1:]), "value"))
+    return None
 
 
 def compute_number(text: str) -> str | None:

@@ -106,9 +106,11 @@ def parse_options(source: StatementText, tokens: Sequence[Token]) -> Options:
         head = part[0]
         name = _NAMES.get(head.text.lower(), head.text.lower())
         if name not in _READERS:
-            close = [_ALSO[name]] if name in _ALSO else difflib.get_close_matches(name, _READERS, 1)
+            close = [_ALSO[name]] if name in _ALSO else difflib.get_close_matches(name, _READERS, 1, 0.76)
             hint = f"did you mean {close[0]}?" if close else "the options are " + ", ".join(_READERS)
-            fix = Fix(close[0], head.start, head.end + 1) if close else None
+            fix = Fix(close[0], head.start, head.end + 1) if close else _leave_out(source, tokens, name)
+            if fix is not None and not close:
+                fix = replace(fix, asks=f"it without {source.text[head.start : part[-1].end + 1]}")
             if len(part) == 1 and head.token_type == TokenType.NUMBER:
                 hint, fix = "epsilon = ..", Fix("epsilon = ", head.start, head.start, guess="epsilon")
             raise source.syntax(f"there is no option {head.text}", head.start, hint, fix)
@@ -144,13 +146,13 @@ def parse_options(source: StatementText, tokens: Sequence[Token]) -> Options:
 
 
 def _leave_out(source: StatementText, tokens: Sequence[Token], name: str, guess: str = "") -> Fix | None:
-    """Return the change that leaves one option out of several."""
+    """Return the change that leaves an option out, with the comma beside it."""
     parts = split_options(source, tokens)
     i = next((i for i, part in enumerate(parts) if part[0].text.lower() == name), None)
-    if i is None or len(parts) < 2:
+    if i is None:
         return None
     start = parts[i][0].start if i == 0 else parts[i - 1][-1].end + 1
-    return Fix("", start, parts[1][0].start if i == 0 else parts[i][-1].end + 1, guess=guess)
+    return Fix("", start, parts[1][0].start if i == 0 and parts[1:] else parts[i][-1].end + 1, guess=guess)
 
 
 def _check_combining(source: StatementText, values: Mapping[str, object], at: Mapping[str, int]) -> None:

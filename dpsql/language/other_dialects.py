@@ -77,6 +77,10 @@ def _write(text: str, dialect: str) -> str | None:
             trees = sqlglot.parse(text, read=dialect)
             if len(trees) != 1 or not isinstance(trees[0], exp.Query):
                 return None
+            for cast in [*trees[0].find_all(exp.Cast)]:  # to a text: without the quotes of JSON
+                if isinstance(cast.this, exp.JSONExtract) and cast.to.this in exp.DataType.TEXT_TYPES:
+                    path = cast.this
+                    cast.replace(exp.JSONExtractScalar(this=path.this, expression=path.expression))
             return str(trees[0].sql("duckdb", comments=False, unsupported_level=ErrorLevel.RAISE))
         except (SqlglotError, ValueError, TypeError, AttributeError, LookupError, RecursionError):
             return None

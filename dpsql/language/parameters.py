@@ -118,6 +118,9 @@ _COPIES: tuple[tuple[type, Callable[[Any], object]], ...] = (
 )
 
 
+_GIVE = "write its value there, or give it with the statement"
+
+
 def bind_parameters(
     source: StatementText, tokens: list[Token], parameters: Parameters
 ) -> tuple[list[Token], tuple[object, ...]]:
@@ -139,7 +142,9 @@ def bind_parameters(
             if named is not None:
                 raise source.syntax("`?` needs a sequence of parameters, not a mapping", token.start)
             if position >= len(given):
-                raise source.syntax(f"{len(given)} parameters were given, here is one more `?`", token.start)
+                raise source.syntax(
+                    f"{len(given)} parameters were given, here is one more `?`", token.start, _GIVE
+                )
             value = given[position]
             taken.add(position)
             position += 1
@@ -153,7 +158,7 @@ def bind_parameters(
                 value = given[int(name) - 1]
                 taken.add(int(name) - 1)
             else:
-                raise source.syntax(f"no parameter is given for ${name}", token.start)
+                raise source.syntax(f"no parameter is given for ${name}", token.start, _GIVE)
         else:
             out.append(token)
             i += 1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from typing import Literal
 
 from sqlglot import exp
 from sqlglot.errors import ErrorLevel, ParseError, SqlglotError
@@ -11,12 +12,21 @@ from sqlglot.tokenizer_core import Token, TokenType
 
 from dpsql.errors import Fix
 from dpsql.language import parameters as params
-from dpsql.language.all_statements import Explain, ExplainForm, Statement
 from dpsql.language.clauses import join_names, lift_clauses, standardize_tokens
 from dpsql.language.dialect_forms import standardize_forms, standardize_limits
 from dpsql.language.duckdb_dialect import DuckDBText
 from dpsql.language.parameters import Parameters
-from dpsql.language.statement import Clause, Clauses, Query, Refine, StatementText
+from dpsql.language.statement import (
+    Clause,
+    Clauses,
+    Describe,
+    Query,
+    Refine,
+    ReportCommand,
+    Set,
+    Show,
+    StatementText,
+)
 from dpsql.language.stream_statements import STREAMS, Ask, Check, FirstStable, OpenChecks, StreamCommand
 from dpsql.language.syntax_trees import (
     MARK,
@@ -40,7 +50,7 @@ from dpsql.language.tokens import (
     quote_aliases,
     tokenize,
 )
-from dpsql.lazy_dataclass import replace
+from dpsql.lazy_dataclass import dataclass, replace
 from dpsql.lazy_pattern import lazy_pattern
 
 _ENDS = frozenset(
@@ -352,6 +362,10 @@ def _parse_tree(source: StatementText, tokens: list[Token], dialect: str = "") -
             raise source.syntax("GROUP BY names no key", at, "write what follows GROUP BY")
     nodes = walk_tree(standardize_forms(trees[0], dialect))
     separate_distinct_arguments(nodes)
+    for node in nodes:  # `FROM t SAMPLE (10)`, which is no name of a table with names of columns
+        names = node.args.get("columns") or () if isinstance(node, exp.TableAlias) else ()
+        if any(name.name.isdecimal() and not name.args.get("quoted") for name in names):
+            raise source.refuse(f"{node.name.upper()} is not supported here", node.this)
     standardize_limits(source, nodes)
     rename_public_schema(nodes)
     return nodes
@@ -392,3 +406,33 @@ def _describe_error(source: StatementText, tokens: list[Token], error: ParseErro
     name = at.token_type in (TokenType.STRING, TokenType.IDENTIFIER, TokenType.VAR)
     hint = None if name or not at.text.replace(" ", "").isalpha() else f"write what follows {at.text}"
     return source.syntax("syntax error: the statement ends too early", at.start, hint)
+
+
+ExplainForm = Literal["TABLE", "JSON", "CERTIFICATE"]
+"""What EXPLAIN returns."""
+
+
+@dataclass(frozen=True, slots=True)
+class Explain:
+    """EXPLAIN of a SELECT, a list of them, a REFINE RELEASE or a statement of a stream of checks."""
+
+    source: StatementText
+    query: Query | FirstStable | Refine | OpenChecks | Check | Ask | StreamCommand
+    form: ExplainForm = "TABLE"
+    """One JSON text; the proofs of what is counted; or a table of properties."""
+
+
+Statement = (
+    Query
+    | FirstStable
+    | Explain
+    | Show
+    | Describe
+    | Set
+    | Refine
+    | OpenChecks
+    | Check
+    | Ask
+    | StreamCommand
+    | ReportCommand
+)

@@ -320,14 +320,14 @@ def _complete_words(text: str, tokens: list[Token], i: int) -> Iterator[_Repair]
         written = f"INTERVAL {tokens[i - 1].text} {words[i]}"
         yield Fix(written, tokens[i - 1].start, here.end + 1), written
     for n, word in enumerate(words[: i + 1]):
-        if word == "CASE" and words[n + 2 : n + 3] == ["WHEN"] and words[n + 3] in _COMPARISONS:
-            value, end = tokens[n + 1], words.index("END", n) if "END" in words[n:] else len(words) - 1
-            whens = [m for m in range(n, end) if words[m] == "WHEN" and words[m + 1] in _COMPARISONS]
-            moved = [
-                _make_insertion(f" {text[value.start : value.end + 1]}", tokens[m].end + 1) for m in whens
-            ]
-            fix = Fix("", tokens[n].end + 1, value.end + 1, also=tuple(moved))
-            yield fix, f"CASE WHEN {value.text} {words[n + 3]} .."
+        end = words.index("END", n) if "END" in words[n:] else len(words) - 1
+        whens = [m for m in range(n, end) if word == "CASE" and words[m] == "WHEN"]
+        signs = (*_COMPARISONS, "IN", "NOT", "IS", "LIKE", "BETWEEN")
+        if whens and whens[0] > n + 1 and all(words[m + 1] in signs for m in whens):
+            value = text[tokens[n + 1].start : tokens[whens[0] - 1].end + 1]
+            moved = [_make_insertion(f" {value}", tokens[m].end + 1) for m in whens]
+            fix = Fix("", tokens[n].end + 1, tokens[whens[0] - 1].end + 1, also=tuple(moved))
+            yield fix, f"CASE WHEN {value} {words[whens[0] + 1]} .."
     named = re.search(r"\[([A-Za-z_][\w ]*)\]", text[max(here.start - 1, 0) :])
     if named is not None and words[i] == "[":
         every = [*re.finditer(r"\[([A-Za-z_][\w ]*)\]", text)]

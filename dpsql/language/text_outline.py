@@ -19,6 +19,8 @@ from dpsql.lazy_pattern import lazy_pattern
 
 _EXPLAIN = lazy_pattern(r"\s*EXPLAIN\b(\s*\(\s*FORMAT\s+\w+\s*\))?", re.IGNORECASE)
 
+_PRIVATE = ("DIFFERENTIAL_PRIVACY", "ANONYMIZATION")
+"""The words of the private clause."""
 _CLAUSES = (
     TokenType.WHERE,
     TokenType.GROUP_BY,
@@ -239,16 +241,16 @@ class Outline:
         It is the statement's only options clause, or else the outermost SELECT.
         """
         words = [t.text.upper() for t in self.tokens if t.token_type != TokenType.STRING]
-        alone = words.count("DIFFERENTIAL_PRIVACY") == 1
+        alone = sum(map(words.count, _PRIVATE)) == 1
         depth = 0
         for i, token in enumerate(self.tokens):
             kind = token.token_type
             depth += (kind == TokenType.L_PAREN) - (kind == TokenType.R_PAREN)
-            clause = [t.text.upper() for t in self.tokens[i + 1 : i + 3]] == ["WITH", "DIFFERENTIAL_PRIVACY"]
+            after = [t.text.upper() for t in self.tokens[i + 1 : i + 6]]
+            clause = after[:1] == ["WITH"] and after[1:2] in ([word] for word in _PRIVATE)
             if kind != TokenType.SELECT or (alone and not clause) or (depth and not alone):
                 continue
-            after = [t.text.upper() for t in self.tokens[i + 1 : i + 6]]
-            if after[:2] != ["WITH", "DIFFERENTIAL_PRIVACY"]:
+            if not clause:
                 return token.end + 1, f" WITH DIFFERENTIAL_PRIVACY OPTIONS ({options})"
             if after[2:4] != ["OPTIONS", "("]:
                 return self.tokens[i + 2].end + 1, f" OPTIONS ({options})"

@@ -75,6 +75,8 @@ def explain_unclear(node: exp.Expr) -> Unclear | None:
             return Unclear(what, hint, found is not None)
         if FORMATS.keys() & set(kinds):
             value = next(a for kind, a in zip(kinds, arguments, strict=True) if kind not in FORMATS)
+            if value.is_string and not arguments[0].is_string and value is arguments[-1]:
+                value = arguments[0]  # another dialect has the format behind it
             capitals = FORMATS["TO_CHAR_UPPER"](arguments[-1].name) if name == "to_char" else None
             if capitals is not None:
                 what = "TO_CHAR writes this name in capitals in PostgreSQL, and as Jan in Snowflake"

@@ -69,7 +69,8 @@ class DeclaredFacts:
             unused = table.unique - (frozenset() if used is None else used.unique)
             columns = ", ".join(f"{name} {sql_type}" for name, sql_type in table.columns)
             unique = (
-                _write_set(names) + (" (not so in its rows)" if frozenset(names) in unused else "")
+                (names[0] if len(names) == 1 else f"({', '.join(names)})")
+                + (" (not so in its rows)" if frozenset(names) in unused else "")
                 for names in sorted(map(sorted, table.unique))
             )
             yield (
@@ -91,11 +92,6 @@ def read_declared(policy: Policy) -> DeclaredFacts:
         )
     finally:
         engine.close()
-
-
-def _write_set(names: list[str]) -> str:
-    """Return a set of unique columns as text; one of several columns stands in parentheses."""
-    return names[0] if len(names) == 1 else f"({', '.join(names)})"
 
 
 def verify_facts(report: Report, inspector: ExactQueries, table: Table) -> None:

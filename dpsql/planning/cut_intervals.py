@@ -253,10 +253,10 @@ def describe_low_bounds(plan: Plan, found: Iterable[tuple[Excess, str]]) -> dict
     said, units = [], plural(plan.unit)
     for excess, are in found:
         bound = excess.limit * excess.of.ladder.step
-        name, beyond = _name(plan, excess.of, excess.places), _farthest(excess)
+        name, which = _name(plan, excess.of, excess.places), _name_numbers(plan, excess.of, excess.bound)
         why = f"many {units} {are} above {figure(float(bound))}"
         said.append(
-            f"{name} of {with_article(plan.unit)} beyond {beyond}, how much is not known: "
+            f"{name} of {with_article(plan.unit)} beyond {_farthest(excess)}{which}, how much is not known: "
             f"{why}{NOT_IN_THE_RANGE}"
         )
     return put_in_slots({"cut": said}, [])
@@ -338,7 +338,7 @@ def say_of_columns(
     """
     names = [slot(name) for name in ("cut", "bound")]
     cuts = [{n: text for n in names if (text := each.get(n, "")).startswith(LEFT_OUT)} for each in every]
-    if sum(map(bool, cuts)) < 2:
+    if sum(map(bool, cuts)) < 2 or all(columns == shown[0] for columns in shown):
         return [dict(each) for each in every]
     made = []
     for each, cut, columns in zip(every, cuts, shown, strict=True):

@@ -66,8 +66,9 @@ def count_fitting(pixels: float) -> int:
 
 
 def measure_text(text: str) -> float:
-    """Return the pixels that a text takes at most; capital letters are wider than others."""
-    return (width(text) + sum(letter.isupper() for letter in text) / 4) * CELL
+    """Return the pixels that a text takes at most; capital letters are wider than others, m and w most."""
+    wide = sum(3 if letter in "mwMW" else letter.isupper() for letter in text)
+    return (width(text) + wide / 4) * CELL
 
 
 def draw_text(

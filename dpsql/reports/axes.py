@@ -199,18 +199,13 @@ def moment_of(day: date) -> datetime:
 def _exact(rule: PartConditions, conditions: Sequence[Expr], possible: PartSet, every: str) -> PartSet:
     """Return the parts whose rows all meet conditions; the others have none that does."""
     truths = [rule.follow(each) for each in conditions]
-    found = reduce(Truths.both, truths, _always())
+    found = reduce(Truths.both, truths, Truths(ALL_PARTS, PartSet(()), PartSet(())))
     other = (found.false | found.null) & possible
     if found.true & other:
         raise StaysOutError(
             f"has a condition that cuts a {every} in two, or that is no comparison with a date"
         )
     return found.true & possible
-
-
-def _always() -> Truths:
-    """Return where a condition holds that is always true."""
-    return Truths(ALL_PARTS, PartSet(()), PartSet(()))
 
 
 def _parts_with_rows(column: str, table: Table, calendar: Calendar, catalog: Catalog) -> PartSet:

@@ -14,7 +14,7 @@ from dpsql.composition.boards import Best
 from dpsql.estimates.board_scores import find_mean
 from dpsql.kernel.mechanisms import Box, CheckStream, CheckStreamPlan, Laplace, NoiseSource
 from dpsql.kernel.noise import Entropy
-from dpsql.language.board_statements import BOARD_ANSWERS
+from dpsql.language.stream_statements import BOARD_ANSWERS
 from dpsql.noise import SeededEntropy
 from reproduce.page import Claim, Figure, Section, Table
 from reproduce.svg import Series, panel

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import closing
 
-import duckdb
 import pytest
 from support.stores import Store
 from test_engines_kept_bounds import policy_of
@@ -13,10 +12,10 @@ from test_engines_true_answers import DATA, POLICY
 
 from dpsql.analysis.cut_contributions import find_excesses
 from dpsql.database import Database
-from dpsql.policy import load
 from dpsql.session import Session
 from tests.narrow import present, private
 from tests.support.exact import exact_of, excess_of
+from tests.support.world import world_fixture
 
 AUTO = POLICY.replace("rows_per_unit = 50\n", "")
 STATEMENTS = (
@@ -27,15 +26,7 @@ STATEMENTS = (
 )
 
 
-@pytest.fixture(scope="module")
-def plain(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
-    folder = tmp_path_factory.mktemp("duckdb")
-    with duckdb.connect() as connection:
-        for name, sql in DATA.items():
-            connection.execute(f"COPY ({sql}) TO '{folder / name}.parquet'")
-    (folder / "dpsql.toml").write_text(AUTO, encoding="utf-8")
-    with closing(Session(load(folder / "dpsql.toml"))) as opened:
-        yield opened
+plain = world_fixture(AUTO, **DATA)
 
 
 @pytest.fixture(scope="module")

@@ -13,10 +13,10 @@ from support.stores import Store
 
 from dpsql import Release
 from dpsql.kernel.counts import Counts
-from dpsql.policy import load
 from dpsql.session import Session
 from tests.narrow import engine_of, private
 from tests.support.exact import exact_of
+from tests.support.world import open_world
 
 DATA = Path(__file__).parents[2] / "data"
 
@@ -59,10 +59,8 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
     policy = text()
     for name in ("patients", "visits", "diagnoses"):
         policy = policy.replace(f'"{name}.parquet"', f"'{DATA / name}.parquet'")
-    (folder / "dpsql.toml").write_text(policy, "utf-8")
-    session = Session(load(folder / "dpsql.toml"))
-    yield session
-    session.close()
+    with open_world(folder, policy) as session:
+        yield session
 
 
 @pytest.fixture(scope="module")

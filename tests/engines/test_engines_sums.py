@@ -17,10 +17,10 @@ from dpsql.engines import Engine
 from dpsql.engines.remote_engine import RemoteEngine
 from dpsql.engines.writer import Untranslatable, write
 from dpsql.kernel.tree import Aggregate, Column, Derived, Item, Mean, Scan, Select, duckdb_sql
-from dpsql.policy import load
 from dpsql.session import Session
 from tests.narrow import engine_of
 from tests.support.exact import exact_of
+from tests.support.world import open_world
 
 G, R, AUTO = (
     "contribution_bounds_per_group => (-3, 7)",
@@ -55,10 +55,8 @@ def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
         create(connection, Random(1), 600, 30)
         for table in TABLES:
             connection.execute(f"COPY main.{table} TO '{folder}/{table}.parquet'")
-    (folder / "dpsql.toml").write_text(policy(), "utf-8")
-    found = Session(load(folder / "dpsql.toml"))
-    yield found
-    found.close()
+    with open_world(folder, policy()) as found:
+        yield found
 
 
 @pytest.fixture(scope="module")

@@ -13,10 +13,10 @@ from support.stores import Store
 from dpsql.composition.prepared import PreparedPrivate
 from dpsql.errors import QueryRefused
 from dpsql.kernel.counts import Counts
-from dpsql.policy import load
 from dpsql.session import Session
 from tests.narrow import engine_of, private
 from tests.support.exact import exact_of
+from tests.support.world import open_world
 
 SEED = 33
 STATEMENTS = (100, pytest.param(300, marks=pytest.mark.slow))
@@ -148,10 +148,8 @@ def home(tmp_path_factory: pytest.TempPathFactory, raw: duckdb.DuckDBPyConnectio
     folder = tmp_path_factory.mktemp("home")
     for name in DATA:
         raw.execute(f"COPY {name} TO '{folder / name}.parquet'")
-    (folder / "dpsql.toml").write_text(POLICY)
-    session = Session(load(folder / "dpsql.toml"))
-    yield session
-    session.close()
+    with open_world(folder, POLICY) as session:
+        yield session
 
 
 @pytest.fixture(scope="module")

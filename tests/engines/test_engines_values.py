@@ -11,8 +11,8 @@ import pytest
 from support.stores import Store
 
 from dpsql.errors import QueryRefused
-from dpsql.policy import load
 from dpsql.session import Session
+from tests.support.world import world_fixture
 
 POLICY = """
 [budget]
@@ -133,17 +133,8 @@ FORMS = {
 }
 
 
-@pytest.fixture(scope="module")
-def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
-    """DuckDB's session."""
-    folder = tmp_path_factory.mktemp("values")
-    with duckdb.connect() as connection:
-        for name, rows in TABLES.items():
-            connection.execute(f"COPY ({rows}) TO '{folder}/{name}.parquet'")
-    (folder / "dpsql.toml").write_text(POLICY, "utf-8")
-    session = Session(load(folder / "dpsql.toml"))
-    yield session
-    session.close()
+home = world_fixture(POLICY, **TABLES)
+"""DuckDB's session."""
 
 
 @pytest.fixture(scope="module")

@@ -17,7 +17,7 @@ import pytest
 from numpy.typing import NDArray
 
 from dpsql.composition.boards import Best
-from dpsql.estimates.board_scores import find_mean
+from dpsql.estimates.scores_and_weights import find_mean
 from dpsql.kernel.mechanisms import CheckStreamPlan
 
 LEVELS = np.arange(56)

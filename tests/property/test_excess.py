@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator
-from contextlib import closing
 from random import Random
 
 import pyarrow as pa
@@ -20,10 +19,10 @@ from dpsql.analysis.cut_contributions import find_excesses
 from dpsql.composition.prepared import PreparedPrivate
 from dpsql.kernel.counts import Counts
 from dpsql.planning.bound_search import BoundSearches
-from dpsql.policy import load
 from dpsql.session import Session
 from tests.narrow import of_type, private
 from tests.support.exact import exact_of, excess_of, known_of
+from tests.support.world import open_world
 
 USERS = 5
 POLICY = """
@@ -64,9 +63,7 @@ def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
     copies = [(copy, *row) for copy in range(USERS + 1) for row in rows if row[0] != copy]
     names = ("copy", "user_id", "region", "amount", "ratio", "price")
     table = pa.table({name: list(c) for name, c in zip(names, zip(*copies, strict=True), strict=True)})
-    pq.write_table(table, folder / "orders.parquet")
-    (folder / "dpsql.toml").write_text(POLICY)
-    with closing(Session(load(folder / "dpsql.toml"))) as opened:
+    with open_world(folder, POLICY, orders=table) as opened:
         yield opened
 
 

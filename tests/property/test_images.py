@@ -19,6 +19,7 @@ from dpsql.engines.duckdb.duckdb_owner import Inspector
 from dpsql.policy import load
 from dpsql.session import Session
 from tests.narrow import private
+from tests.support.world import open_world
 
 COLUMNS = 30
 """The columns of a table, each with a range of its own."""
@@ -129,14 +130,12 @@ def spring(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
     with duckdb.connect() as connection:
         connection.execute(f"COPY ({row}) TO '{folder / 't.parquet'}' (FORMAT parquet)")
     days = "{ from = 2024-03-30, to = 2024-04-03, complete = true }"
-    (folder / "dpsql.toml").write_text(
+    with open_world(
+        folder,
         "[budget]\nepsilon = 1\n[tables.t]\nsource = 't.parquet'\nunit = 'ROW'\nnot_null = ['d', 'ts', 'v']\n"
         f"[tables.t.domain]\nd = {days}\nts = {days}\nv = {{ from = 10, to = 12, complete = true }}\n",
-        "utf-8",
-    )
-    session = Session(load(folder / "dpsql.toml"))
-    yield session
-    session.close()
+    ) as session:
+        yield session
 
 
 @pytest.mark.parametrize(

@@ -17,6 +17,7 @@ from dpsql.engines.duckdb import duckdb_settings
 from dpsql.errors import QueryRefused
 from dpsql.policy import load
 from dpsql.session import Session
+from tests.support.world import open_world
 
 SEED = 20261128
 
@@ -34,8 +35,7 @@ def engine() -> Iterator[duckdb.DuckDBPyConnection]:
 def session(engine: duckdb.DuckDBPyConnection, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
     folder = tmp_path_factory.mktemp("integers")
     engine.execute(f"COPY t TO '{folder}/t.parquet'")
-    (folder / "dpsql.toml").write_text(POLICY, "utf-8")
-    with closing(Session(load(folder / "dpsql.toml"))) as opened:
+    with open_world(folder, POLICY) as opened:
         yield opened
 
 

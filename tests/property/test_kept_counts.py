@@ -8,7 +8,6 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-import duckdb
 import numpy as np
 import pytest
 
@@ -25,6 +24,7 @@ from dpsql.session import Session
 from tests.narrow import engine_of
 from tests.sql_fixtures import Fixture, raw_data, write
 from tests.support.exact import exact_of, with_exact
+from tests.support.world import open_world
 from tests.unit.analysis.test_sql_fixtures import ACCEPTED
 
 POLICY = """
@@ -81,14 +81,13 @@ def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
         f"{cell(rng.choice('xyzw'))}, {cell(rng.randrange(-10, 130))}, {cell(rng.randrange(-20, 60) / 2)})"
         for _ in range(900)
     )
-    duckdb.sql(
-        "COPY (SELECT * REPLACE (paid::DOUBLE AS paid) "
-        f"FROM (VALUES {rows}) t(user_id, page, city, place, ms, paid)) TO '{folder}/visits.parquet'"
-    )
-    (folder / "dpsql.toml").write_text(POLICY.format(engine=""))
-    found = Session(load(folder / "dpsql.toml"))
-    yield found
-    found.close()
+    with open_world(
+        folder,
+        POLICY.format(engine=""),
+        visits="SELECT * REPLACE (paid::DOUBLE AS paid) "
+        f"FROM (VALUES {rows}) t(user_id, page, city, place, ms, paid)",
+    ) as found:
+        yield found
 
 
 def compiled(session: Session, text: str) -> list[CompiledQuery]:

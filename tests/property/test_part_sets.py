@@ -31,9 +31,9 @@ from dpsql.kernel.check.derive import unwrap
 from dpsql.kernel.check.proof import reads_of
 from dpsql.kernel.tree import Binary, Case, Not
 from dpsql.kernel.unit_parts import NO_HOME, NULL_PART, Calendar, PartSet
-from dpsql.policy import load
 from dpsql.session import Session
 from tests.narrow import engine_of
+from tests.support.world import open_world
 
 STATEMENTS = 3_000 if os.environ.get("DPSQL_PARTS") else 70
 UNITS, DATABASES = 9, 3
@@ -77,10 +77,8 @@ def session(tmp_path: Path) -> Iterator[Session]:
         with duckdb.connect() as connection:
             connection.execute(f"CREATE TABLE t ({columns})")
             connection.execute(f"COPY t TO '{tmp_path / name}.parquet' (FORMAT parquet)")
-    (tmp_path / "dpsql.toml").write_text(POLICY.replace("UNTIL", "false"))
-    opened = Session(load(tmp_path / "dpsql.toml"))
-    yield opened
-    opened.close()
+    with open_world(tmp_path, POLICY.replace("UNTIL", "false")) as opened:
+        yield opened
 
 
 @dataclass(frozen=True)

@@ -17,9 +17,9 @@ from dpsql.analysis.select_blocks import compile_query
 from dpsql.errors import QueryRefused
 from dpsql.kernel.tree import duckdb_sql
 from dpsql.language import Query, parse
-from dpsql.policy import load
 from dpsql.session import Session
 from tests.narrow import engine_of, of_type
+from tests.support.world import open_world
 
 POLICY = """
 [budget]
@@ -50,11 +50,8 @@ EIGHTHS = {"i": (-56, 4000), "k": (16, 72), "p": (-4, 796), "x": (-24, -1)}
 def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
     folder = tmp_path_factory.mktemp("bounds")
     columns = "1::BIGINT AS u, 1 AS i, 2::UTINYINT AS k, 1::DECIMAL(6,2) AS p, 1.5::DOUBLE AS x, TRUE AS b"
-    duckdb.sql(f"COPY (SELECT {columns}, DATE '2024-02-02' AS d) TO '{folder / 't.parquet'}'")
-    (folder / "dpsql.toml").write_text(POLICY)
-    found = Session(load(folder / "dpsql.toml"))
-    yield found
-    found.close()
+    with open_world(folder, POLICY, t=f"SELECT {columns}, DATE '2024-02-02' AS d") as found:
+        yield found
 
 
 @st.composite

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
-from contextlib import closing
 from functools import cache
 from pathlib import Path
 from random import Random
@@ -38,10 +37,9 @@ from dpsql.kernel.tree import (
 )
 from dpsql.kernel.tree.exact import whole
 from dpsql.kernel.unit_parts import EARLIER, LATER, NO_HOME, NULL_PART, ListedValues, PartSet, WholeNumbers
-from dpsql.policy import load
 from dpsql.session import Session
 from dpsql.types import BIGINT, BOOLEAN, VARCHAR
-from tests.support.world import accepted
+from tests.support.world import accepted, open_world
 
 CONDITIONS = 100_000 if os.environ.get("DPSQL_PARTS") else 1_000
 STATEMENTS = 2_000 if os.environ.get("DPSQL_PARTS") else 40
@@ -266,8 +264,7 @@ def session(tmp_path: Path, column: str) -> Iterator[Session]:
         with duckdb.connect() as connection:
             connection.execute(f"CREATE TABLE t ({columns})")
             connection.execute(f"COPY t TO '{tmp_path / name}.parquet' (FORMAT parquet)")
-    (tmp_path / "dpsql.toml").write_text(POLICY.replace("COLUMN", column))
-    with closing(Session(load(tmp_path / "dpsql.toml"))) as opened:
+    with open_world(tmp_path, POLICY.replace("COLUMN", column)) as opened:
         yield opened
 
 

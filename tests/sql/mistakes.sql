@@ -2311,3 +2311,71 @@ SELECT clinic, SUM(cost) AS total, RANK() OVER (total DESC) FROM visits GROUP BY
 -- M576 a key compared with itself in WHERE
 -- meant: SELECT sex, AVG(cost) FROM visits, patients WHERE visits.patient_id = patients.patient_id AND patients.patient_id = visits.patient_id GROUP BY sex
 SELECT sex, AVG(cost) FROM visits, patients WHERE patient_id = patient_id GROUP BY sex
+
+-- M580 the largest average of groups, as an aggregate of an aggregate
+-- meant: SELECT clinic, AVG(cost) FROM visits GROUP BY clinic ORDER BY AVG(cost) DESC LIMIT 1
+SELECT clinic, MAX(AVG(cost)) FROM visits GROUP BY clinic
+
+-- M581 no ORDER BY in WITHIN GROUP
+-- meant: SELECT PERCENTILE_CONT(0.5) WITHIN GROUP (ORDER BY cost) FROM visits
+SELECT PERCENTILE_CONT(0.5) WITHIN GROUP (cost) FROM visits
+
+-- M582 a join on a column that is called otherwise, without its table
+-- meant: SELECT chapter, COUNT(*) FROM visits JOIN diagnoses ON diagnosis_code = code GROUP BY chapter
+SELECT chapter, COUNT(*) FROM visits JOIN diagnoses ON diagnosis_code = icd GROUP BY chapter
+
+-- M583 a number divided by the unit
+-- meant: SELECT SUM(cost) / COUNT(DISTINCT patient_id) FROM visits
+SELECT SUM(cost) / patient_id FROM visits
+
+-- M584 two columns of the other table
+-- meant: SELECT sex, AVG(cost) FROM patients JOIN visits USING (patient_id) WHERE diagnosis_code = 'C50' GROUP BY sex
+SELECT sex, AVG(cost) FROM patients WHERE diagnosis_code = 'C50' GROUP BY sex
+
+-- M585 a subquery without SELECT
+-- meant: SELECT clinic, AVG(cost) - (SELECT AVG(cost) FROM visits) FROM visits GROUP BY clinic
+SELECT clinic, AVG(cost) - (AVG(cost) FROM visits) FROM visits GROUP BY clinic
+
+-- M586 CASE with a value before WHEN IN
+-- meant: SELECT CASE WHEN MONTH(visit_date) IN (12, 1, 2) THEN 'winter' ELSE 'other' END AS season, AVG(cost) FROM visits GROUP BY season
+SELECT CASE MONTH(visit_date) WHEN IN (12, 1, 2) THEN 'winter' ELSE 'other' END AS season, AVG(cost) FROM visits GROUP BY season
+
+-- M587 rows above the MEAN
+-- meant: SELECT clinic, COUNT(*) FROM visits WHERE cost > (SELECT MEAN(cost) FROM visits) GROUP BY clinic
+SELECT clinic, COUNT(*) FROM visits WHERE cost > MEAN(cost) GROUP BY clinic
+
+-- M588 IN with a query of WITH
+-- meant: WITH f AS (SELECT patient_id FROM patients WHERE sex = 'F') SELECT COUNT(*) FROM visits WHERE patient_id IN (SELECT patient_id FROM f)
+WITH f AS (SELECT patient_id FROM patients WHERE sex = 'F') SELECT COUNT(*) FROM visits WHERE patient_id IN f
+
+-- M589 a value taken for a column
+-- meant: SELECT clinic, COUNT(*) FROM visits WHERE clinic = 'Summit' AND minutes > 30 GROUP BY clinic
+SELECT clinic, COUNT(*) FROM visits WHERE summit = TRUE AND minutes > 30 GROUP BY clinic
+
+-- M590 DISTINCT by another name
+-- meant: SELECT clinic, COUNT(DISTINCT patient_id) FROM visits GROUP BY clinic
+SELECT clinic, COUNT(UNIQUE patient_id) FROM visits GROUP BY clinic
+
+-- M591 two tables that FROM lacks, with a column of one name
+-- meant: SELECT patients.sex, diagnoses.chapter, COUNT(*) FROM visits JOIN diagnoses diagnoses ON visits.diagnosis_code = diagnoses.code JOIN patients patients USING (patient_id) GROUP BY 1, 2
+SELECT patients.sex, diagnoses.chapter, COUNT(*) FROM visits GROUP BY 1, 2
+
+-- M592 IF with a condition alone in COUNT
+-- meant: SELECT clinic, COUNT_IF(minutes > 30) FROM visits GROUP BY clinic
+SELECT clinic, COUNT(IF(minutes > 30)) FROM visits GROUP BY clinic
+
+-- M593 AND between the keys of ORDER BY
+-- meant: SELECT sex, COUNT(*) n FROM patients GROUP BY sex ORDER BY n, sex DESC
+SELECT sex, COUNT(*) n FROM patients GROUP BY sex ORDER BY n AND sex DESC
+
+-- M594 a key that rows do not have is counted
+-- meant: SELECT clinic, COUNT(*) FROM visits GROUP BY clinic
+SELECT clinic, COUNT(appointment_id) FROM visits GROUP BY clinic
+
+-- M595 the unit of one side of ON without its table
+-- meant: SELECT sex, AVG(cost) FROM patients JOIN visits ON patients.patient_id = visits.patient_id GROUP BY sex
+SELECT sex, AVG(cost) FROM patients JOIN visits ON patients.patient_id = patient_id GROUP BY sex
+
+-- M596 a value looked up in a table of units
+-- meant: SELECT sex AS sex, COUNT(*) FROM visits LEFT JOIN patients ON patients.patient_id = visits.patient_id GROUP BY sex
+SELECT (SELECT sex FROM patients WHERE patients.patient_id = visits.patient_id) AS sex, COUNT(*) FROM visits GROUP BY sex

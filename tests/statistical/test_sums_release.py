@@ -19,10 +19,10 @@ from numpy.typing import NDArray
 from dpsql.analysis import Plan
 from dpsql.estimates import Combined
 from dpsql.kernel.counts import Counts
-from dpsql.policy import load
 from dpsql.session import Session
 from tests.narrow import engine_of, present, private
 from tests.support.exact import Answered, answer_of, exact_of
+from tests.support.world import open_world
 
 FEW, MANY = 12, 500
 """Groups of the two tables."""
@@ -65,10 +65,8 @@ def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
             "w": rng.integers(0, 50, size),
         }
         pq.write_table(pa.table(columns), folder / f"{name}.parquet")
-    (folder / "dpsql.toml").write_text(POLICY)
-    made = Session(load(folder / "dpsql.toml"))
-    yield made
-    made.close()
+    with open_world(folder, POLICY) as made:
+        yield made
 
 
 Found = dict[str, list[tuple[Combined, NDArray[np.float64], NDArray[np.float64]]]]

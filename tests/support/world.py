@@ -5,27 +5,37 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
+from typing import Any, TypeAlias
 
 import duckdb
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
 
 from dpsql.composition.prepared import PreparedPrivate
 from dpsql.errors import QueryRefused
 from dpsql.policy import load
 from dpsql.session import Session
 
+Rows: TypeAlias = "str | pa.Table | dict[str, Any]"
+"""The rows of a table: a SELECT, a table of Arrow, or lists of values by column."""
 
-def write_world(folder: Path, policy: str, **tables: str) -> Path:
-    """Write what each SELECT gives as `NAME.parquet`, and the policy; return the policy's path."""
+
+def write_world(folder: Path, policy: str, **tables: Rows) -> Path:
+    """Write rows as `NAME.parquet`, and the policy; return the policy's path."""
     folder.mkdir(exist_ok=True)
     for name, rows in tables.items():
-        duckdb.sql(f"COPY ({rows}) TO '{folder / name}.parquet'")
+        if isinstance(rows, str):
+            duckdb.sql(f"COPY ({rows}) TO '{folder / name}.parquet'")
+        else:
+            pq.write_table(pa.table(rows), folder / f"{name}.parquet")
     path = folder / "dpsql.toml"
     path.write_text(policy, "utf-8")
     return path
 
 
 @contextmanager
-def open_world(folder: Path, policy: str, **tables: str) -> Iterator[Session]:
+def open_world(folder: Path, policy: str, **tables: Rows) -> Iterator[Session]:
     """Write a world, and open a session on it.
 
     It opens two databases, which takes as long as twenty statements: a module whose tests neither look at
@@ -34,6 +44,17 @@ def open_world(folder: Path, policy: str, **tables: str) -> Iterator[Session]:
     """
     with closing(Session(load(write_world(folder, policy, **tables)))) as session:
         yield session
+
+
+def world_fixture(policy: str, scope: Any = "module", **tables: Rows) -> Any:
+    """Return a fixture: a session on a world of the module, or of each test."""
+
+    @pytest.fixture(scope=scope)
+    def fixture(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
+        with open_world(tmp_path_factory.mktemp("world"), policy, **tables) as session:
+            yield session
+
+    return fixture
 
 
 def accepted(

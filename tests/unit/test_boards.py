@@ -20,7 +20,7 @@ from dpsql.errors import Error, OperationalError, ProgrammingError, QueryRefused
 from dpsql.kernel.mechanisms import CheckStream, CheckStreamPlan
 from dpsql.policy import load
 from dpsql.session import Session
-from tests.support.world import open_world
+from tests.support.world import open_world, world_fixture
 
 POLICY = """
 [budget]
@@ -53,10 +53,7 @@ OPEN = (
 )
 
 
-@pytest.fixture
-def session(tmp_path: Path) -> Iterator[Session]:
-    with open_world(tmp_path, POLICY, patients=PATIENTS, visits=VISITS, many=MANY) as opened:
-        yield opened
+session = world_fixture(POLICY, scope="function", patients=PATIENTS, visits=VISITS, many=MANY)
 
 
 def ask(session: Session, text: str, parameters: Any = None) -> list[dict[str, Any]]:

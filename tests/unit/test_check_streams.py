@@ -12,7 +12,7 @@ import pytest
 from dpsql.errors import Error, OperationalError, ProgrammingError, QueryRefused, QuerySyntaxError
 from dpsql.kernel.mechanisms import CheckStream
 from dpsql.session import Session
-from tests.support.world import open_world
+from tests.support.world import open_world, world_fixture
 
 POLICY = """
 [budget]
@@ -37,10 +37,7 @@ FORECAST = "SELECT * FROM (VALUES ('c', 2000, 100), ('a', 2500, 100), ('d', 0, N
 SHARP = "epsilon = 100"
 
 
-@pytest.fixture
-def session(tmp_path: Path) -> Iterator[Session]:
-    with open_world(tmp_path, POLICY, visits=VISITS, forecast=FORECAST) as opened:
-        yield opened
+session = world_fixture(POLICY, scope="function", visits=VISITS, forecast=FORECAST)
 
 
 def ask(session: Session, text: str, parameters: Any = None) -> list[dict[str, Any]]:

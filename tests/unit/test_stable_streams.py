@@ -184,7 +184,7 @@ class TestLasting:
         def fail(*_: Any) -> Any:
             raise RuntimeError("a secret")
 
-        monkeypatch.setattr("dpsql.composition.asked_questions.ask_stable", fail)
+        monkeypatch.setattr("dpsql.composition.asked_checks.ask_stable", fail)
         with pytest.raises(Error) as caught:
             rows(session, f"ASK s {TOP}")
         assert "secret" not in str(caught.value)

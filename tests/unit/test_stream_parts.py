@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,7 @@ from dpsql.kernel.unit_parts import PartSet
 from dpsql.ledger import Ledger
 from dpsql.policy import load
 from dpsql.session import Session
-from tests.support.world import open_world
+from tests.support.world import open_world, world_fixture
 
 POLICY = """
 [budget]
@@ -42,10 +41,7 @@ PARTS = "parts = '2026-01-05 TO 2026-01-11'"
 COUNT = "SELECT COUNT(DISTINCT user_id) AS n FROM signups"
 
 
-@pytest.fixture
-def session(tmp_path: Path) -> Iterator[Session]:
-    with open_world(tmp_path, POLICY, signups=SIGNUPS) as opened:
-        yield opened
+session = world_fixture(POLICY, scope="function", signups=SIGNUPS)
 
 
 def rows(session: Session, text: str) -> list[dict[str, Any]]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import glob
 import tempfile
-from collections.abc import Iterator
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -20,7 +19,7 @@ from dpsql.kernel.mechanisms import CheckStream
 from dpsql.policy import load
 from dpsql.release.check_answers import check_key
 from dpsql.session import Session
-from tests.support.world import open_world
+from tests.support.world import open_world, world_fixture
 
 POLICY = """
 [budget]
@@ -45,10 +44,7 @@ LOSS = (
 )
 
 
-@pytest.fixture
-def session(tmp_path: Path) -> Iterator[Session]:
-    with open_world(tmp_path, POLICY, visits=VISITS, pages=PAGES) as opened:
-        yield opened
+session = world_fixture(POLICY, scope="function", visits=VISITS, pages=PAGES)
 
 
 def predictions(every: int = 10, n: int = 4000) -> pa.Table:

@@ -39,10 +39,10 @@ from dpsql.analysis.advice import (
 )
 from dpsql.analysis.advice.refused_statement import Advice, FromTable, RefusedStatement, add_clause
 from dpsql.analysis.aggregate_functions import aggregate_name
-from dpsql.analysis.compiler import function_name, list_conjuncts
+from dpsql.analysis.compiler import function_name
 from dpsql.analysis.scalar_functions import find_nearest_function
 from dpsql.errors import Fix, Obstacle, QueryRefused
-from dpsql.language import BlockText, find_nodes, replace_name, walk_tree
+from dpsql.language import BlockText, find_nodes, list_conjuncts, replace_name, walk_tree
 from dpsql.policy import fold
 
 __all__ = ["RefusedStatement", "advise"]
@@ -157,6 +157,7 @@ def _count_units(
 
 _ADVICE: tuple[tuple[str, Callable[[RefusedStatement, exp.Expr, Obstacle], Advice | None]], ...] = (
     ("there is no column ", foreign_forms.truncate_period),
+    ("there is no column ", group_keys.name_items),
     ("there is no column ", foreign_functions.write_around),
     ("there is no column ", misplaced_parts.unquote_place),
     ("there is no column ", misplaced_parts.limit_groups),
@@ -198,15 +199,18 @@ _ADVICE: tuple[tuple[str, Callable[[RefusedStatement, exp.Expr, Obstacle], Advic
     ("comparisons with ALL or ANY", foreign_forms.write_in),
     ("this function is not allowed", foreign_functions.choose_part),
     ("this function is not allowed", foreign_functions.write_alike),
+    ("a private table is only counted", foreign_forms.join_parameters),
     ("a private table is only counted", foreign_functions.write_alike),
     ("this is not supported ", foreign_functions.write_method),
     ("access to a field is not supported", foreign_functions.write_method),
     ("a private table is only counted", foreign_functions.write_method),
     ("no private table reaches the outermost SELECT", foreign_functions.write_method),
+    (" takes one expression", foreign_functions.write_alike),
     (" takes one expression", foreign_functions.bound_values),
     (" has no argument ", foreign_functions.bound_values),
     (": select a count", listed_rows.count_groups),
     ("this is neither a group key nor a count", wrong_level.show_key),
+    ("this is neither a group key nor a count", misplaced_parts.count_shown_unit),
     ("this is neither a group key nor a count", wrong_level.list_aggregates),
     (" are not supported: ", foreign_functions.write_type),
     (" is not cast to ", foreign_functions.replace_cast),
@@ -235,7 +239,6 @@ _ADVICE: tuple[tuple[str, Callable[[RefusedStatement, exp.Expr, Obstacle], Advic
     ("ORDER BY and LIMIT select groups", row_windows.take_whole_windows),
     ("ORDER BY and LIMIT select groups", listed_rows.count_rows),
     ("this is neither a group key nor a count", wrong_level.advise_on_row_condition),
-    ("this is neither a group key nor a count", misplaced_parts.count_shown_unit),
     ("this is neither a group key nor a count", misplaced_parts.order_by_average),
     ("this is neither a group key nor a count", lifted_parts.lift_qualify),
     ("this is neither a group key nor a count", lifted_parts.aggregate_window),
@@ -264,7 +267,6 @@ _ADVICE: tuple[tuple[str, Callable[[RefusedStatement, exp.Expr, Obstacle], Advic
     ("this text is not a valid BOOLEAN", foreign_forms.write_or),
     ("if takes a condition and one or two results", foreign_forms.write_results),
     (" takes one expression", foreign_forms.count_all_rows),
-    ("STRUCT is not supported here", written_values.name_parameter),
     ("there is no table ", foreign_forms.drop_dual),
     ("there is no table ", foreign_forms.list_texts),
     ("there is no table ", foreign_forms.write_as),
@@ -309,6 +311,8 @@ _ADVICE: tuple[tuple[str, Callable[[RefusedStatement, exp.Expr, Obstacle], Advic
     (" needs a public domain", group_keys.add_unit),
     (" are not declared: say in how many groups ", group_keys.add_unit),
     (" are not declared: say in how many groups ", group_keys.take_public_values),
+    (" needs a public domain", group_keys.say_which_days),
+    (" are not declared: say in how many groups ", group_keys.say_which_days),
     ("a threshold selects groups and needs a GROUP BY", group_keys.group_by_items),
     ("HAVING needs a GROUP BY", group_keys.group_by_items),
     ("ORDER BY and LIMIT select groups and need a GROUP BY", group_keys.group_by_items),
@@ -384,6 +388,8 @@ def advise(of: RefusedStatement, refused: QueryRefused) -> None:
         refused.obstacles = (replace(one, message=f"{one.message}, in the view {view[1]}", hint=hint),)
         return
     given = [found for words, advice in _ADVICE if words in one.message and (found := advice(of, node, one))]
+    if one.fix is not None and given and given[0][1] is not None and given[0][1].guess:
+        given.insert(0, (one.hint, one.fix))  # it asks the same
     changes = [fix if one.unknown != "column" else _change_all_uses(of, node, fix) for _, fix, *_ in given]
     others = tuple(
         (found[0], fix) for found, fix in [*zip(given, changes, strict=True)][1:] if fix is not None

@@ -23,6 +23,10 @@ class _Form(NamedTuple):
 _ALIKE = (
     _Form("unix_timestamp", 1, "epoch({0})", provided="times are of UTC"),
     _Form("date", 2, "CAST({0} AT TIME ZONE 'UTC' AT TIME ZONE {1} AS DATE)", provided="times are of UTC"),
+    _Form("convert_timezone", 3, "({2} AT TIME ZONE {0} AT TIME ZONE {1})"),
+    _Form("convert_timezone", 2, "({1} AT TIME ZONE 'UTC' AT TIME ZONE {0})", provided="times are of UTC"),
+    _Form("try", 1, "{0}", provided="nothing in it fails"),
+    _Form("tostartofinterval", 2, "time_bucket({1}, {0})"),
     _Form("standard_deviation", 1, "STDDEV({0})"),
     _Form("sumproduct", 2, "SUM({0} * {1})"),
     _Form("correlation correl pearson", 2, "CORR({0}, {1})"),
@@ -202,6 +206,9 @@ def _find_of_pair(name: str, arguments: tuple[str, ...]) -> Alike | None:
     if name in ("date", "datetime") and shifted is not None:  # SQLite's
         day = "current_date" if first.lower() == "'now'" else first
         return Alike(f"({day} + INTERVAL ({int(shifted[1])}) {shifted[2].upper()})")
+    cut = re.fullmatch(r"'start of (month|year|day)'", second)
+    if name in ("date", "datetime") and cut is not None:
+        return Alike(f"date_trunc('{cut[1]}', {first})")
     if name.endswith("if") and name.removesuffix("if") in _CONDITIONAL:
         return Alike(f"{name.removesuffix('if').upper()}({first}) FILTER (WHERE {second})")
     return None

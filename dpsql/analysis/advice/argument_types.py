@@ -101,7 +101,7 @@ def advise_on_comparison(of: RefusedStatement, node: exp.Expr, one: Obstacle) ->
     return f"{written}, which is NULL where it does not convert", Fix(written, *span)
 
 
-_DAY = lazy_pattern(r"(?:19|20)\d\d(?:0[1-9]|1[0-2])(?:0[1-9]|[12]\d|3[01])")
+_DAY = lazy_pattern(r"((?:19|20)\d\d|[01]\d\d)(0[1-9]|1[0-2])(0[1-9]|[12]\d|3[01])")
 
 
 def _compare_truth(of: RefusedStatement, node: exp.Expr, message: str) -> Advice | None:
@@ -117,9 +117,12 @@ def _compare_truth(of: RefusedStatement, node: exp.Expr, message: str) -> Advice
         elif isinstance(value, exp.Literal) and "BOOLEAN" in kinds and value.name in ("0", "1"):
             written = "TRUE" if value.name == "1" else "FALSE"
         elif (
-            isinstance(value, exp.Literal) and {"DATE", "TIMESTAMP"} & {*kinds} and _DAY.fullmatch(value.name)
+            isinstance(value, exp.Literal)
+            and {"DATE", "TIMESTAMP"} & {*kinds}
+            and (day := _DAY.fullmatch(value.name))
         ):
-            written = f"DATE '{value.name[:4]}-{value.name[4:6]}-{value.name[6:]}'"
+            year = int(day[1]) + 1900 * (len(day[1]) == 3)
+            written = f"DATE '{year}-{day[2]}-{day[3]}'"
         elif isinstance(value, exp.Literal) and "TIMESTAMP" in kinds and _EPOCH.fullmatch(value.name):
             written, guess = _write_moment(value.name)
         if written and token is not None:

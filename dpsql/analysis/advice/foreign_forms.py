@@ -53,6 +53,7 @@ write_in = replace_forms(
 )
 list_tuple = replace_forms((rf"==?\s*{_LISTED}", r"IN \1"), (rf"(?:<>|!=)\s*{_LISTED}", r"NOT IN \1"))
 join_parameters = replace_forms(
+    (r"\bquantiles\w*\(\s*([\d., ]+?)\s*\)\s*\(\s*([^()]+?)\s*\)", r"QUANTILE_CONT(\2, [\1])"),
     (r"\bquantile\w*\(\s*(0?\.\d+)\s*\)\s*\(\s*([^()]+?)\s*\)", r"QUANTILE_CONT(\2, \1)"),
     (r"\b(PERCENTILE_\w+\()\s*[\w.]+\s*,\s*([\d.]+\s*\)\s*WITHIN\s+GROUP\b)", r"\1\2"),
 )
@@ -91,7 +92,7 @@ drop_offset = replace_forms(
 )
 write_format = replace_forms(
     (
-        r"\bCAST\s*\(([^()]+?)\s+AS\s+(?:STRING|VARCHAR)\s+FORMAT\s+('[^']*')\s*\)",
+        r"\bCAST\s*\(([^()]+?)\s+AS\s+(?:(?:STRING|(?:VAR)?CHAR(?:\(\d+\))?)\s+)?FORMAT\s+('[^']*')\s*\)",
         r"TO_CHAR(\1, \2)",
     )
 )
@@ -254,10 +255,14 @@ def list_shares(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice |
 
 
 def write_results(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
-    """Write the results of `IF(x)`: 1 where the condition is true, else 0."""
+    """Write the results of `IF(x)`, 1 where the condition is true, else 0; COUNT(IF(x)) as COUNT_IF."""
     call = of.call(node)
     if call is None or len(call[2]) != 1:
         return None
+    around = of.outline.call_around(call[0] - 1, "count")
+    if around is not None:
+        written = f"COUNT_IF({call[2][0]})"
+        return written, Fix(written, *around[:2])
     written = f"IF({call[2][0]}, 1, 0)"
     return written, Fix(written, call[0], call[1], guess="1 and 0")
 

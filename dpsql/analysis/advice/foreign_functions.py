@@ -25,6 +25,7 @@ _OWN = (
     "dp_left_out",
     "dp_bound",
 )
+_NUMBER = lazy_pattern(r"-?[\d.]+")
 _PRIVATE = lazy_pattern(r"(?:dp|noisy|anon|private)_(count|sum|avg|mean|median|variance|stddev|quantile)s?")
 """Aggregates with noise as other systems call them: here each aggregate has it."""
 
@@ -39,6 +40,14 @@ def write_alike(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice |
     private = _PRIVATE.fullmatch(name)
     if private is not None and len(arguments) == 2 and re.fullmatch(r"[\d.]+", arguments[1]):
         return _move_epsilon(of, f"{private[1].upper()}({arguments[0]})", (start, end), arguments[1])
+    if private is not None and len(arguments) in (3, 4) and all(map(_NUMBER.fullmatch, arguments[1:])):
+        bounds = f"contribution_bounds_per_row => ({arguments[1]}, {arguments[2]})"
+        written = f"{private[1].upper()}({arguments[0]}, {bounds})"
+        return (
+            _move_epsilon(of, written, (start, end), arguments[3])
+            if arguments[3:]
+            else (written, Fix(written, start, end))
+        )
     if private is not None:
         return private[1].upper(), Fix(private[1].upper(), start, start + len(name))
     made = find_alike(name, arguments)

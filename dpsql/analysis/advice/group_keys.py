@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import replace
 
 from sqlglot import exp
@@ -14,11 +15,12 @@ from dpsql.analysis.advice.refused_statement import (
     RefusedStatement,
     add_clause,
     add_row_condition,
+    change_all,
 )
 from dpsql.analysis.aggregate_functions import aggregate_name
 from dpsql.analysis.released.released_calls import is_released
 from dpsql.errors import Fix, Obstacle
-from dpsql.language import walk_tree, write_name
+from dpsql.language import find_nodes, walk_tree, write_name
 from dpsql.policy import fold
 
 
@@ -220,10 +222,63 @@ def take_public_values(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> A
     return None
 
 
+def say_which_days(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
+    """Ask for the days of a year, or up to one, where a key is computed of a time without declared days."""
+    node = of.original(node)
+    select, block = node.find_ancestor(exp.Select), of.outline.block(of.query.source.position(node))
+    if not isinstance(node, exp.Group) or select is None or block is None or block.from_ is None:
+        return None
+    types = {
+        (table.alias, fold(name)): sql_type
+        for table in of.list_tables(select)
+        for name, sql_type in of.catalog.columns(table.table.name)
+    }
+    for key in _list_keys(select, node):
+        columns = {each for each in walk_tree(key) if isinstance(each, exp.Column)}
+        column = next(iter(columns)) if len(columns) == 1 else None
+        found = [
+            sql_type
+            for (alias, name), sql_type in types.items()
+            if column and name == fold(column.name) and column.table in ("", alias)
+        ]
+        if column is None or len(found) != 1 or not re.match("(?i)DATE|TIMESTAMP", str(found[0])):
+            continue
+        where = select.args.get("where")
+        ends = {} if where is None else dict(_list_ends(where, column))
+        year = next(iter(ends.values()), 2024) - (set(ends) == {"<"})
+        name = column.sql("duckdb")
+        missing = [f"{name} {sign} DATE '{year + more}-01-01'" for sign, more in ((">=", 0), ("<", 1))]
+        condition = " AND ".join(
+            end for end, sign in zip(missing, (">=", "<"), strict=True) if sign not in ends
+        )
+        if condition:
+            fix = add_row_condition(of.text, block, condition)
+            return f"WHERE {condition}", replace(fix, guess=condition, asks="only the rows of these days")
+    return None
+
+
+def _list_ends(where: exp.Expr, column: exp.Column) -> Iterator[tuple[str, int]]:
+    """Return the ends that conditions set to a column, each with the year in it."""
+    for each in find_nodes(where, exp.Binary):
+        sign = {exp.GT: ">=", exp.GTE: ">=", exp.LT: "<", exp.LTE: "<"}.get(type(each))
+        year = re.search(r"\b[12]\d{3}\b", each.expression.sql("duckdb"))
+        if sign is not None and each.this == column and year is not None:
+            yield sign, int(year[0])
+
+
+def _list_keys(select: exp.Select, group: exp.Group) -> list[exp.Expr]:
+    """Return the keys of GROUP BY, where it has the numbers or names of items these."""
+    if group.args.get("all"):
+        items = [item.unalias() for item in select.expressions]
+        return [item for item in items if not any(aggregate_name(each) for each in walk_tree(item))]
+    named = {fold(item.alias): item.this for item in select.expressions if isinstance(item, exp.Alias)}
+    keys = [select.expressions[int(k.name) - 1].unalias() if k.is_int else k for k in group.expressions]
+    return [named.get(fold(k.name), k) if isinstance(k, exp.Column) and not k.table else k for k in keys]
+
+
 def _list_columns(select: exp.Select, group: exp.Group) -> list[exp.Column]:
-    """Return the keys of GROUP BY that are columns, also where it has their numbers."""
-    items = [select.expressions[int(k.name) - 1].unalias() if k.is_int else k for k in group.expressions]
-    return [item for item in items if isinstance(item, exp.Column)]
+    """Return the keys of GROUP BY that are columns."""
+    return [key for key in _list_keys(select, group) if isinstance(key, exp.Column)]
 
 
 def _names_rows(of: RefusedStatement, key: exp.Column) -> bool:
@@ -231,3 +286,27 @@ def _names_rows(of: RefusedStatement, key: exp.Column) -> bool:
     private = (table for table in of.policy.tables.values() if not table.public)
     called = re.search(r"(?i)(id|no|nr|key|number|uuid)\Z", key.name) is not None
     return called or any(table.is_key(key.name) for table in private)
+
+
+def name_items(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
+    """Write `SELECT n = COUNT(*)` of T-SQL with AS."""
+    whole, select = of.original(node).parent, node.find_ancestor(exp.Select)
+    spans = [of.outline.span(each) for each in (node, whole)] if isinstance(whole, exp.EQ) else []
+    before = re.search(r"(?i)(?:\bSELECT|,)\s*\Z", of.text[: spans[0][0]]) if spans and spans[0] else None
+    if before is None or not isinstance(node, exp.Column) or node.table or not isinstance(whole, exp.EQ):
+        return None
+    if (
+        whole.this.name != node.name
+        or not isinstance(whole.parent, exp.Select)
+        or spans[1] is None
+        or select is None
+    ):
+        return None
+    found = [
+        Fix(f"{m[2]} AS {m[1]}", *m.span())
+        for item in whole.parent.expressions
+        if (span := of.outline.span(item)) is not None
+        and (m := re.compile(r"(\w+)\s*=\s*(.+)", re.DOTALL).match(of.text, span[0], span[1])) is not None
+    ]
+    made, here = change_all(found), next((f.text for f in found if f.start == spans[1][0]), None)
+    return made if made is None or here is None else (here, made[1])

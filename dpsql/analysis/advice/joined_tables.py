@@ -11,10 +11,10 @@ from sqlglot.tokenizer_core import TokenType
 
 from dpsql.analysis.advice.refused_statement import Advice, FromTable, RefusedStatement, join_clause
 from dpsql.analysis.aggregate_functions import aggregate_calls
-from dpsql.analysis.compiler import function_name, list_conjuncts
+from dpsql.analysis.compiler import function_name
 from dpsql.errors import Fix, Obstacle
 from dpsql.kernel.tree import literal_sql, quote
-from dpsql.language import find_nodes, replace_name, walk_tree
+from dpsql.language import find_nodes, list_conjuncts, replace_name, walk_tree
 from dpsql.policy import Table, TableDomain, UnitColumn, fold
 
 _OUTER = r"([\w.]+)\s*=\s*(\w+)\.(\w+)\s*\(\+\)|(\w+)\.(\w+)\s*\(\+\)\s*=\s*([\w.]+)"
@@ -77,9 +77,24 @@ def advise_on_using(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advi
     place = next((i for i, t in enumerate(tokens) if t.start == at), 0)
     place = place + 2 if tokens[place].token_type == TokenType.USING else place
     begin = next((t for t in tokens[max(place - 2, 0) : place] if t.token_type == TokenType.USING), None)
+    if condition is None and right is not None and right.column(node.name) is not None:
+        return _join_owner(of, node, named, right)
     if condition is None or begin is None or place + 1 >= len(tokens):
         return None
     return f"ON {condition}", Fix(f"ON {condition}", begin.start, tokens[place + 1].end + 1)
+
+
+def _join_owner(
+    of: RefusedStatement, node: exp.Expr, named: list[FromTable], right: FromTable
+) -> Advice | None:
+    """Join the table first whose column another one is joined on: `goods JOIN pages USING (page)`."""
+    for table in of.policy.tables.values():
+        clauses = [join_clause(of, table, n) for n in named if n is not right]
+        known = fold(node.name) in map(fold, of.columns(table)) and table.name != right.table.name
+        join, at = next((c for c in clauses if known and c is not None), ("", 0))
+        if join and _has_row_each(table, join):
+            return f"{node.name} is a column of {table.name}: {join}", Fix(f" {join}", at, at)
+    return None
 
 
 def advise_on_outer_join(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
@@ -119,6 +134,12 @@ def advise_on_ambiguous_column(of: RefusedStatement, node: exp.Expr, one: Obstac
         if right is not None and left is not None and span is not None:
             written = f"{left.alias}.{node.name} = {right.alias}.{node.name}"
             return written, Fix(written, *span)
+    sides = (same.this, same.expression) if isinstance(same, exp.EQ) else ()
+    other = next((s for s in sides if s is not node and isinstance(s, exp.Column) and s.table), None)
+    apart = [n for n in having if other is not None and fold(n.alias) != fold(other.table)]
+    if other is not None and fold(other.name) == fold(node.name) and len(apart) == 1:  # ON a.id = id
+        written = f"{apart[0].alias}.{node.name}"
+        return written, Fix(written, node.this.meta["start"], node.this.meta["end"] + 1)
     joins = select.args.get("joins") or ()
     parts = [part for join in joins for part in list_conjuncts(join.args.get("on"))]
     where = select.args.get("where")
@@ -198,18 +219,32 @@ def join_between(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice 
     return None
 
 
+def find_absent(of: RefusedStatement, node: exp.Column, named: list[FromTable]) -> Table | None:
+    """Return the declared table that stands before a column of its own, if FROM lacks it."""
+    if not node.table or not node.table.isascii() or any(fold(n.alias) == fold(node.table) for n in named):
+        return None
+    table = of.policy.table(node.table)
+    return table if table is not None and fold(node.name) in map(fold, of.columns(table)) else None
+
+
 def find_in_tables(of: RefusedStatement, node: exp.Column, named: list[FromTable]) -> Advice | None:
     """Find a column of another table: of FROM under another alias, or one that can be joined."""
     parent = node.parent
     sides = [side.sql() for side in (parent.this, parent.expression)] if isinstance(parent, exp.EQ) else []
-    for other in named:
+    absent = bool(node.table) and not any(fold(n.alias) == fold(node.table) for n in named)
+    declared = find_absent(of, node, named)
+    for other in named if declared is None else ():
         name = other.column(node.name)
         if name is not None and node.table and f"{other.alias}.{name}" not in sides:
             return f"did you mean {other.alias}.{name}?", replace_name(node.args["table"], other.alias)
+    span = of.outline.span(of.original(parent)) if sides and isinstance(parent, exp.EQ) else None
+    both = [n for n in named if sides and any(fold(s).startswith(f"{fold(n.alias)}.") for s in sides)]
+    if span is not None and len(both) == 2 and both[0].unit and both[0].unit == both[1].unit:
+        written = " = ".join(f"{n.alias}.{n.unit}" for n in both)
+        return written, Fix(written, *span, asks=f"rows of one {both[0].unit} are joined")
     joins, select = [], node.find_ancestor(exp.Select)
-    absent = bool(node.table) and not any(fold(n.alias) == fold(node.table) for n in named)
     same = [c for c in find_nodes(select, exp.Column) if fold(c.table) == fold(node.table)] if select else []
-    for table in of.policy.tables.values():
+    for table in of.policy.tables.values() if declared is None else (declared,):
         known = {fold(c) for c in of.columns(table)}
         if absent and not all(fold(each.name) in known for each in same):
             continue  # not the table that FROM lacks
@@ -220,8 +255,9 @@ def find_in_tables(of: RefusedStatement, node: exp.Column, named: list[FromTable
             joins += [(table, join) for join in (join_clause(of, table, n) for n in mine) if join][:1]
     if not joins:
         return None
-    joins.sort(key=lambda each: not _has_value(of, each[0], node))
-    (table, (join, at)), guess = joins[0], f"{node.name} of {joins[0][0].name}" if len(joins) > 1 else ""
+    joins.sort(key=lambda each: (not _has_value(of, each[0], node), not _has_row_each(each[0], each[1][0])))
+    (table, (join, at)), others = joins[0], [f"not of {other.name}" for other, _ in joins[1:]]
+    guess = ", ".join([f"{node.name} of {table.name}", *others]) if others else ""
     if absent:  # FROM lacks the table with that name
         join = join.replace(f"JOIN {table.name} ", f"JOIN {table.name} {node.table} ")
         join = join.replace(f"= {table.name}.", f"= {node.table}.")
@@ -232,7 +268,9 @@ def find_in_tables(of: RefusedStatement, node: exp.Column, named: list[FromTable
         fix = None if renamed is None else replace(renamed, also=(Fix(f" {join}", at, at),), asks=asks)
         return f"{node.name} is a column of {table.name}: {join}", fix
     asks = (
-        "" if _has_row_each(table, join) or not _counts_rows(node) else f"a row for each row of {table.name}"
+        ""
+        if _has_row_each(table, join) or not _counts_rows(of, node, table)
+        else f"a row for each row of {table.name}"
     )
     return f"{node.name} is a column of {table.name}: {join}", Fix(f" {join}", at, at, asks=asks, guess=guess)
 
@@ -256,10 +294,17 @@ def name_of_table(of: RefusedStatement, node: exp.Column, named: list[FromTable]
 def _has_value(of: RefusedStatement, table: Table, node: exp.Column) -> bool:
     """Return whether a public table has the text that a column is compared with."""
     other = node.parent.args.get("expression") if isinstance(node.parent, exp.EQ) else None
-    column = next((name for name in of.columns(table) if fold(name) == fold(node.name)), None)
-    if column is None or not table.public or not isinstance(other, exp.Literal):
+    return isinstance(other, exp.Literal) and has_text(of, table, node.name, other.name)
+
+
+def has_text(of: RefusedStatement, table: Table | None, name: str, text: str) -> bool:
+    """Return whether a column of a public table has a text."""
+    if table is None or not table.public:
         return False
-    condition = f"{quote(column)} = {literal_sql(other.name)}"
+    column = next((each for each in of.columns(table) if fold(each) == fold(name)), None)
+    if column is None:
+        return False
+    condition = f"{quote(column)} = {literal_sql(text)}"
     return of.catalog.count(f"SELECT 1 FROM {quote(table.name)} WHERE {condition} LIMIT 1") > 0
 
 
@@ -270,13 +315,14 @@ def _has_row_each(table: Table, join: str) -> bool:
     return table.public or by_key or table.is_key(unit or "")
 
 
-def _counts_rows(node: exp.Column) -> bool:
-    """Return whether the block of a column has aggregates that do not read it, and change with more rows."""
+def _counts_rows(of: RefusedStatement, node: exp.Column, table: Table) -> bool:
+    """Return whether the block of a column has aggregates that read no table, and change with its rows."""
     select = node.find_ancestor(exp.Select)
     calls = (
         [] if select is None else [c for item in select.expressions for c in aggregate_calls(item.unalias())]
     )
-    own = [c for c in calls if not any(fold(n.name) == fold(node.name) for n in find_nodes(c, exp.Column))]
+    known = {fold(column) for column in of.columns(table)}
+    own = [c for c in calls if not any(fold(n.name) in known for n in find_nodes(c, exp.Column))]
     distinct = ("min", "max")
     return any(not c.find(exp.Distinct) and (function_name(c) or "").lower() not in distinct for c in own)
 

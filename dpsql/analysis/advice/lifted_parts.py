@@ -11,9 +11,9 @@ from sqlglot.tokenizer_core import TokenType
 from dpsql.analysis.advice.listed_rows import split_options
 from dpsql.analysis.advice.refused_statement import Advice, RefusedStatement
 from dpsql.analysis.aggregate_functions import contains_aggregate
-from dpsql.analysis.compiler import function_name, list_conjuncts
+from dpsql.analysis.compiler import function_name
 from dpsql.errors import Fix, Obstacle
-from dpsql.language import find_nodes
+from dpsql.language import find_nodes, list_conjuncts
 from dpsql.lazy_pattern import lazy_pattern
 from dpsql.policy import fold
 
@@ -327,7 +327,7 @@ def aggregate_window(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Adv
 
 
 def join_lookup(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
-    """Join a public table, where a subquery looks a value of it up."""
+    """Join a table that has one row of each key, where a subquery looks a value of it up."""
     found = node.unnest() if isinstance(node, exp.Subquery) else node
     inner = found if isinstance(found, exp.Select) else found.find_ancestor(exp.Select)
     block = None if inner is None else of.outline.block(of.query.source.position(inner.expressions[0]))
@@ -339,7 +339,7 @@ def join_lookup(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice |
     span = of.outline.span(inner.expressions[0])
     if (
         len(named) != 1
-        or not named[0].table.public
+        or not (named[0].table.public or named[0].table.is_key(named[0].unit or ""))
         or span is None
         or outside is None
         or outside.from_ is None

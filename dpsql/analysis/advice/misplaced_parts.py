@@ -11,9 +11,8 @@ from sqlglot.tokenizer_core import TokenType
 from dpsql.analysis.advice.listed_rows import split_options
 from dpsql.analysis.advice.refused_statement import Advice, RefusedStatement, add_clause
 from dpsql.analysis.aggregate_functions import aggregate_calls, aggregate_name
-from dpsql.analysis.compiler import list_conjuncts
 from dpsql.errors import Fix, Obstacle
-from dpsql.language import find_nodes, walk_tree
+from dpsql.language import find_nodes, list_conjuncts, walk_tree
 from dpsql.policy import fold
 
 
@@ -98,11 +97,14 @@ def count_shown_unit(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Adv
     if not isinstance(node, exp.Column) or select is None or span is None:
         return None
     units = {fold(n.unit) for n in of.list_tables(select) if n.unit is not None}
-    shown = isinstance(of.original(node).parent, (exp.Select, exp.Alias))
-    if fold(node.name) not in units or not shown or select.args.get("group") is None:
+    whole = of.original(node).parent
+    shown = isinstance(whole, (exp.Select, exp.Alias)) and select.args.get("group") is not None
+    divides = isinstance(whole, exp.Div) and any(aggregate_calls(whole.this))
+    if fold(node.name) not in units or not (shown or divides):
         return None
     made = f"COUNT(DISTINCT {of.text[span[0] : span[1]]})"
-    return made, Fix(made, *span, asks=f"how many {node.name} each group has")
+    each = "each group has" if shown else "there are"
+    return made, Fix(made, *span, asks=f"how many {node.name} {each}")
 
 
 def limit_groups(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:

@@ -25,7 +25,7 @@ from dpsql.language import (
     write_name,
 )
 from dpsql.lazy_dataclass import dataclass
-from dpsql.policy import Policy, Table, TableDomain, UnitColumn, fold, path_of
+from dpsql.policy import Policy, Table, TableDomain, UnitColumn, UnitVia, fold, path_of
 
 _SET_OPERATIONS = (TokenType.UNION, TokenType.EXCEPT, TokenType.INTERSECT)
 
@@ -168,6 +168,10 @@ def join_clause(of: RefusedStatement, table: Table, to: FromTable) -> tuple[str,
     ends = [n.meta["end"] + 1 for n in walk_tree(to.node) if "end" in n.meta]
     if not ends or table is to.table:
         return None
+    owner = to.table.unit
+    if isinstance(owner, UnitVia) and fold(owner.table) == fold(table.name):
+        on = f"ON {to.alias}.{owner.via} = {table.name}.{owner.column}"
+        return f"JOIN {table.name} {f'USING ({owner.via})' if owner.via == owner.column else on}", max(ends)
     if to.table.unit is not None and table.unit is not None:
         mine = table.unit.column if isinstance(table.unit, UnitColumn) else None
         path = path_of(of.policy.tables, to.table)  # of the table that has the unit, if it is another one

@@ -16,8 +16,8 @@ from dpsql.analysis.advice.refused_statement import Advice, RefusedStatement, ad
 from dpsql.analysis.aggregate_functions import aggregate_calls, aggregate_name
 from dpsql.analysis.released.released_calls import is_released
 from dpsql.errors import Fix, Obstacle
-from dpsql.language import write_name
-from dpsql.policy import UnitColumn
+from dpsql.language import find_nodes, write_name
+from dpsql.policy import UnitColumn, fold
 
 _VALUES = frozenset(
     {"any_value", "arbitrary", "first", "last", "min", "max", "collect_set", "collect_list", "json_agg"}
@@ -55,7 +55,9 @@ def advise_on_values(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Adv
     select = node.find_ancestor(exp.Select)
     divided = name in ("mode", "histogram") and select is not None and select.args.get("group") is not None
     if (name in _VALUES or divided) and arguments and "privacy unit" not in one.message:
-        value = re.sub(r"(?i)^DISTINCT\s+", "", arguments[0].split(" ORDER BY ")[0])
+        value = re.sub(
+            r"(?i)^DISTINCT\s+|\s+(?:IGNORE|RESPECT)\s+NULLS\b", "", arguments[0].split(" ORDER BY ")[0]
+        )
         if select is not None and value.split(".")[-1] in {n.unit for n in of.list_tables(select)}:
             return count_instead(of, node, one)
         ends = re.fullmatch(r"(?i)(.+?)\s+ORDER\s+BY\s+(.+?)(\s+DESC)?", arguments[0])
@@ -312,6 +314,10 @@ def select_units_of_table(of: RefusedStatement, node: exp.Expr, one: Obstacle) -
         listed = f"(SELECT {named[2]} FROM {named[1]})"
         return f"IN {listed}", Fix(listed, named.start(1), named.end(2))
     token = next((t for t in of.outline.tokens if t.start >= at and t.token_type == TokenType.VAR), None)
+    for query in find_nodes(of.original(node).root(), exp.CTE):
+        if token is not None and fold(query.alias) == fold(token.text) and len(query.this.named_selects) == 1:
+            written = f"(SELECT {write_name(query.this.named_selects[0])} FROM {token.text})"
+            return f"IN {written}", Fix(written, token.start, token.end + 1)
     table = of.policy.table(token.text) if token is not None and token.text.isascii() else None
     unit = table.unit.column if table is not None and isinstance(table.unit, UnitColumn) else None
     if token is None or unit is None:

@@ -21,13 +21,12 @@ from dpsql.analysis.compiled_relation import Cte, Relation, Scope
 from dpsql.analysis.compiler import (
     RecoveryPoint,
     StatementCompiler,
-    list_conjuncts,
     list_equated_columns,
 )
 from dpsql.analysis.schema_catalog import Catalog
 from dpsql.analysis.typed_expression import Typed
 from dpsql.errors import Fix, Obstacle, QueryRefused
-from dpsql.language import Outline, Query, find_nodes, replace_name, walk_tree, write_name
+from dpsql.language import Outline, Query, find_nodes, list_conjuncts, replace_name, walk_tree, write_name
 from dpsql.lazy_dataclass import dataclass
 from dpsql.lazy_pattern import lazy_pattern
 from dpsql.policy import Policy, Table, UnitColumn, UnitVia, fold, path_of

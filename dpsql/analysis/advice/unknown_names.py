@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from sqlglot import exp
 
-from dpsql.analysis.advice.joined_tables import find_in_tables, name_of_table
+from dpsql.analysis.advice.joined_tables import find_absent, find_in_tables, has_text, name_of_table
 from dpsql.analysis.advice.meant_names import (
     drop_remark,
     find_meant,
@@ -29,6 +29,7 @@ from dpsql.analysis.advice.refused_statement import (
 from dpsql.analysis.aggregate_functions import aggregate_calls, aggregate_name
 from dpsql.analysis.compiler import function_name
 from dpsql.errors import Fix, Obstacle
+from dpsql.kernel.tree import literal_sql
 from dpsql.language import (
     replace_name,
     write_name,
@@ -78,7 +79,8 @@ def _advise_on_column(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Ad
     if unnamed is not None:
         return unnamed
     said = re.fullmatch(r"did you mean ([\w.]+)\?", one.hint or "")
-    if said is not None and one.fix is None and isinstance(node, exp.Column) and node.table:
+    lacking = isinstance(node, exp.Column) and find_absent(of, node, hidden) is not None
+    if said is not None and one.fix is None and isinstance(node, exp.Column) and node.table and not lacking:
         span, parent = of.outline.span(node), node.parent
         sides = [part.sql() for part in parent.args.values()] if isinstance(parent, exp.EQ) else []
         if said[1] in sides:  # it would be compared with itself: the table stands outside of this subquery
@@ -102,11 +104,10 @@ def _advise_on_column(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Ad
         found = found or _find_key_of_domain(of, node, tables)
         found = found or name_aggregate(of, node) or _quote_declared_value(of, node, tables)
         found = found or _find_domain_of_table(of, node, tables) or _repeat_number(of, written, around)
-        if found is None and not any(n.column(node.name) for n in tables):
-            found = find_measure(
-                of, node, [n for n in tables if not node.table or fold(n.alias) == fold(node.table)]
-            )
-            found = found or find_in_tables(of, node, tables) or _name_table(of, node, tables)
+        if found is None and (lacking or not any(n.column(node.name) for n in tables)):
+            mine = [n for n in tables if not node.table or fold(n.alias) == fold(node.table)]
+            found = find_in_tables(of, node, tables) or find_measure(of, node, mine)
+            found = found or _compare_with_value(of, node, mine) or _name_table(of, node, tables)
             found = found or _name_item(of, node, select)
         if found is not None:
             return found
@@ -128,6 +129,7 @@ def _advise_on_column(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Ad
         or find_in_tables(of, node, named)
         or _find_by_word(of, node, here)
         or _use_unit(of, node, here)
+        or _count_key(of, node)
         or _add_inner_key(of, node, select)
         or list_meant(of, node, here)
     )
@@ -301,9 +303,30 @@ def _quote_declared_value(of: RefusedStatement, node: exp.Column, named: list[Fr
     for one in named:
         domain = one.table.domain.get(one.column(other.name) or "")
         values = domain.values if isinstance(domain, ValuesDomain) else ()
-        if isinstance(domain, TableDomain) or node.name in values:
+        of_table = domain if isinstance(domain, TableDomain) else None
+        there = of_table and has_text(of, of.policy.table(of_table.table), of_table.column, node.name)
+        if there or node.name in values:
             text = f"'{node.name}'"
             return f"{text} is a text", Fix(text, node.this.meta["start"], node.this.meta["end"] + 1)
+    return None
+
+
+def _compare_with_value(of: RefusedStatement, node: exp.Column, named: list[FromTable]) -> Advice | None:
+    """Write `status = 'completed'` for the condition `completed`, which may be compared with TRUE or 1."""
+    span = of.outline.span(of.original(node))
+    true = None if span is None else re.match(r"(?i)\s*(?:=|IS\b)\s*(?:TRUE|1)\b", of.text[span[1] :])
+    holds = (exp.Where, exp.And, exp.Or, exp.Not, exp.If, exp.Having)
+    if span is None or (true is None and not isinstance(node.parent, holds)):
+        return None
+    for one in named:
+        for column, domain in one.table.domain.items():
+            values = domain.values if isinstance(domain, ValuesDomain) else ()
+            value = next((v for v in values if isinstance(v, str) and fold(v) == fold(node.name)), None)
+            if value is not None:
+                written = (
+                    f"{node.table + '.' if node.table else ''}{write_name(column)} = {literal_sql(value)}"
+                )
+                return written, Fix(written, span[0], span[1] + (0 if true is None else true.end()))
     return None
 
 
@@ -370,14 +393,13 @@ def _find_key_of_domain(of: RefusedStatement, node: exp.Column, named: list[From
     other = None
     if isinstance(parent, exp.EQ):
         other = parent.expression if parent.this is node else parent.this
-    if not isinstance(other, exp.Column) or not node.table:
+    if not isinstance(other, exp.Column):
         return None
-    mine = next((n for n in named if fold(n.alias) == fold(node.table)), None)
-    for one in named if mine is not None else ():
-        column = one.column(other.name)
-        domain = None if column is None or one is mine else one.table.domain.get(column)
-        there = fold(mine.table.name) if mine is not None else ""
-        if isinstance(domain, TableDomain) and fold(domain.table) == there:
+    mine = [n for n in named if not node.table or fold(n.alias) == fold(node.table)]
+    for one in named:
+        domain = one.table.domain.get(one.column(other.name) or "")
+        there = {fold(n.table.name) for n in mine if n is not one}
+        if isinstance(domain, TableDomain) and fold(domain.table) in there:
             return rename_column(of, node, domain.column)
     return None
 
@@ -417,6 +439,15 @@ def _find_by_word(of: RefusedStatement, node: exp.Column, here: list[FromTable])
     word = fold(node.name)
     known = [c for n in here for c in n.columns if word in fold(c).split("_")]
     return rename_column(of, node, known[0]) if len(known) == 1 else None
+
+
+def _count_key(of: RefusedStatement, node: exp.Column) -> Advice | None:
+    """`COUNT(flight_id)`, where rows have no key of their own: it is a number of rows."""
+    call = of.call(of.original(node).parent or node)
+    counts = call is not None and (function_name(node.parent or node) or "").lower() == "count"
+    if call is None or not counts or fold(node.name).rsplit("_", maxsplit=1)[-1] not in ("id", "key", "no"):
+        return None
+    return "COUNT(*)", Fix("COUNT(*)", call[0], call[1], guess=f"* for {node.name}")
 
 
 def _use_unit(of: RefusedStatement, node: exp.Column, here: list[FromTable]) -> Advice | None:

@@ -54,12 +54,6 @@ def advise_on_clock(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advi
     return made, Fix(made, node.this.meta["start"], node.this.meta["end"] + 1, asks=asks)
 
 
-def name_parameter(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
-    """Write a name in braces, of a template of another language, as a parameter."""
-    found = re.search(r"\{\s*(\w+)\s*\}", of.text)
-    return None if found is None else (f"a parameter is written ${found[1]}, without quotes", None)
-
-
 def _find_text(of: RefusedStatement, node: exp.Expr) -> Token | None:
     at = of.query.source.position(node)
     return next(
@@ -206,7 +200,7 @@ def bound_month(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice |
 def take_last_day(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
     """Write the last day of a month for one that it does not have: '2024-02-30'."""
     for token in of.outline.tokens:
-        found = re.fullmatch(r"(\d{4}-(?:0[1-9]|1[0-2]))-(29|3[01])", token.text)
+        found = re.fullmatch(r"(\d{4}-(?:0[1-9]|1[0-2]))-(29|3\d)", token.text)
         if found is None or token.token_type != TokenType.STRING or _is_moment(token.text):
             continue
         first = date.fromisoformat(f"{found[1]}-01")

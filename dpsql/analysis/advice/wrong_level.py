@@ -11,15 +11,13 @@ from sqlglot.tokenizer_core import Token, TokenType
 from dpsql.analysis.advice.listed_rows import split_options
 from dpsql.analysis.advice.refused_statement import Advice, RefusedStatement, add_clause, add_row_condition
 from dpsql.analysis.aggregate_functions import aggregate_calls, aggregate_name, contains_aggregate
-from dpsql.analysis.compiler import function_name, list_conjuncts
+from dpsql.analysis.compiler import function_name
 from dpsql.errors import Fix, Obstacle
-from dpsql.language import BlockText
+from dpsql.language import BlockText, list_conjuncts, list_given
 from dpsql.policy import fold
 
 Call = tuple[int, int, tuple[str, ...]]
 """Where a call stands in the text, and its arguments."""
-_AVERAGES = frozenset({"avg", "median", "min", "max", "stddev", "std", "variance"})
-"""Aggregates with which people compare the rows of a table in WHERE."""
 
 
 def advise_on_row_condition(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
@@ -100,6 +98,13 @@ def advise_on_nested_aggregate(of: RefusedStatement, node: exp.Expr, one: Obstac
             return _number_in_subquery(of, select, block, own)
         if name.lower() in ("avg", "median", "stddev", "variance", "quantile_cont") and len(units) == 1:
             return _group_by_unit_too(of, select, block, (whole, own), name)
+        clauses = {key for key, value in select.args.items() if value} - {"kind", "joins", "where"}
+        if name.lower() in ("max", "min") and clauses == {"expressions", "from_", "group"}:
+            number = text[own[0] : own[1]]
+            order = f"ORDER BY {number}{' DESC' * (name.lower() == 'max')} LIMIT 1"
+            asks = f"the group with the {'largest' if name.lower() == 'max' else 'smallest'} {number}"
+            fix = Fix(number, whole[0], whole[1], asks=asks)
+            return order, replace(fix, also=(add_clause(text, block.before(TokenType.ORDER_BY), order),))
         asks = "one number of all groups"
         return f"{text[whole[0] : whole[1]]} OVER ()", Fix(" OVER ()", whole[1], whole[1], asks=asks)
     read = {key for key, value in select.args.items() if value}
@@ -214,8 +219,8 @@ def advise_on_average_in_where(of: RefusedStatement, node: exp.Expr, one: Obstac
     """Compare rows with the average of the whole table by a subquery, where an aggregate stands in WHERE."""
     where = node.find_ancestor(exp.Where)
     select = node.find_ancestor(exp.Select)
-    name = (function_name(node) or "").lower()
-    if where is None or select is None or where.parent is not select or name not in _AVERAGES:
+    name = (aggregate_name(node) or "count").lower()
+    if where is None or select is None or where.parent is not select or name in ("count", "sum"):
         return None
     call = of.outline.call_around(of.query.source.position(node), name)
     block = of.outline.block(of.query.source.position(node))
@@ -286,7 +291,7 @@ def advise_on_windowed_count(of: RefusedStatement, node: exp.Expr, one: Obstacle
     if not isinstance(select, exp.Select) or block is None or block.from_ is None:
         return None
     windows = [w for item in select.expressions for w in item.find_all(exp.Window)]
-    read = {name for name, value in select.args.items() if value}
+    read = list_given(select)
     if read - {"expressions", "from_", "joins", "where", "kind"} or len(windows) != 1:
         return None
     keys = windows[0].args.get("partition_by") or []

@@ -14,9 +14,20 @@ from fractions import Fraction
 
 from sqlglot import exp
 
-from dpsql.analysis.compiler import function_name, list_conjuncts, split_arguments
+from dpsql.analysis.compiler import function_name, split_arguments
 from dpsql.analysis.schema_catalog import Catalog
-from dpsql.language import MARK, Options, copy_tree, find_nodes, keep_title, transform_tree, walk_tree
+from dpsql.language import (
+    MARK,
+    Options,
+    copy_tree,
+    find_nodes,
+    keep_title,
+    list_conjuncts,
+    list_from_items,
+    make_presence,
+    transform_tree,
+    walk_tree,
+)
 from dpsql.lazy_dataclass import dataclass
 from dpsql.policy import Policy, fold
 from dpsql.types import BOOLEAN
@@ -172,7 +183,7 @@ def _read_counted(node: exp.Expr) -> _Counted | None:
     elif arguments and isinstance(arguments[0], exp.Distinct):
         return _Counted((arguments[0], *bounds), tuple(conditions))
     elif arguments and not isinstance(arguments[0], exp.Star):
-        conditions.append(exp.Not(this=exp.Is(this=arguments[0].copy(), expression=exp.Null())))
+        conditions.append(make_presence(arguments[0]))
     return _Counted(tuple(bounds), tuple(conditions))
 
 
@@ -256,11 +267,8 @@ def _name(node: exp.Expr) -> str:
 
 def _find_boolean_columns(select: exp.Select, policy: Policy, catalog: Catalog) -> frozenset[str]:
     """Return the folded names of the columns that are BOOLEAN in every table of FROM that has them."""
-    first = select.args.get("from_")
-    items = [first.this] if first is not None else []
-    items += [join.this for join in select.args.get("joins") or ()]
     kinds: dict[str, set[bool]] = {}
-    for item in items:
+    for item in list_from_items(select):
         table = policy.table(item.name) if isinstance(item, exp.Table) and item.name.isascii() else None
         for name, sql_type in catalog.columns(table.name) if table is not None else ():
             kinds.setdefault(fold(name), set()).add(sql_type == BOOLEAN)
@@ -385,7 +393,7 @@ def _make_presence(node: exp.Expr) -> exp.Expr | None:
     """Return the condition that a truth value is there; None if it always is."""
     if isinstance(node, (exp.Boolean, exp.Is)):
         return None
-    return exp.Not(this=exp.Is(this=exp.paren(copy_tree(node)), expression=exp.Null()))
+    return make_presence(exp.paren(node))
 
 
 def _read_number(node: exp.Expr) -> Fraction | None:

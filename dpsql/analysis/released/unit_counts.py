@@ -255,7 +255,7 @@ def compile_count(call: AggregateCall) -> UnitNumber:
         counted = call.expression(arguments[0])
         if counted.type == NULL:
             call.compiler.assume(Assumed("COUNT(NULL) counts no row: COUNT(*) counts all"))
-        if counted.type == BOOLEAN and not counted.is_column:
+        if counted.type == BOOLEAN:
             call.compiler.assume(
                 Assumed("COUNT(condition) counts rows where it is FALSE, too: COUNT_IF does not")
             )

@@ -292,6 +292,7 @@ SELECT COUNT(DISTINCT user_id) FROM visits WHERE day > DATE '2024-01-01' - INTER
 -- R634 a prepared marker without a value
 -- error: 0 parameters were given, here is one more `?`
 -- at: ?
+-- hint: write its value there, or give it with the statement
 SELECT COUNT(DISTINCT user_id) FROM visits WHERE ms = ?
 
 -- R635 nesting

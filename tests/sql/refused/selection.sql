@@ -204,7 +204,7 @@ SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (noise = NONE) COUNT(DISTINCT user_id) 
 -- R341 a seed
 -- error: there is no option seed
 -- at: seed
--- hint: the options are epsilon, delta,
+-- hint: it without seed = 1
 SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (seed = 1) COUNT(DISTINCT user_id) FROM visits
 
 -- R342 another privacy unit

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from fractions import Fraction
 from pathlib import Path
 
@@ -17,7 +16,7 @@ from dpsql.owner.ladder_releases import parse_measure, release_ladders
 from dpsql.session import Session
 from tests.narrow import present, private
 from tests.support.exact import exact_of
-from tests.support.world import open_world
+from tests.support.world import open_world, world_fixture
 
 POLICY = """
 [budget]
@@ -48,10 +47,7 @@ def best(number: str = "COUNT(*)", key: str = "day", k: int = 5, options: str = 
     return BEST.format(options=options and f"OPTIONS ({options})", number=number, key=key, k=k)
 
 
-@pytest.fixture(scope="module")
-def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
-    with open_world(tmp_path_factory.mktemp("each") / "world", POLICY, visits=VISITS) as made:
-        yield made
+session = world_fixture(POLICY, visits=VISITS)
 
 
 def searched(session: Session, text: str) -> tuple[Contribution, ...]:

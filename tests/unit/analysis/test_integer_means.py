@@ -7,10 +7,10 @@ from collections.abc import Iterator
 import duckdb
 import pytest
 
-from dpsql.policy import load
 from dpsql.session import Session
 from tests.narrow import engine_of, private
 from tests.support.exact import exact_of
+from tests.support.world import open_world
 
 POLICY = """
 [budget]
@@ -37,10 +37,8 @@ def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
         connection.execute("CREATE TABLE r (u BIGINT, b BIGINT)")
         connection.execute(f"INSERT INTO r VALUES {ROWS}")
         connection.execute(f"COPY r TO '{folder}/r.parquet'")
-    (folder / "dpsql.toml").write_text(POLICY)
-    opened = Session(load(folder / "dpsql.toml"))
-    yield opened
-    opened.close()
+    with open_world(folder, POLICY) as opened:
+        yield opened
 
 
 @pytest.mark.parametrize(

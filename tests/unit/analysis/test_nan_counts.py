@@ -8,8 +8,8 @@ import duckdb
 import pytest
 
 from dpsql.composition.prepared import PreparedPrivate
-from dpsql.policy import load
 from dpsql.session import Session
+from tests.support.world import open_world
 
 POLICY = """
 [budget]
@@ -56,10 +56,8 @@ def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
     folder = tmp_path_factory.mktemp("nan")
     for table, unit in (("t", "i // 4"), ("one", "i")):
         duckdb.sql(f"COPY (SELECT {unit} AS user_id, {CELLS}) TO '{folder}/{table}.parquet'")
-    (folder / "dpsql.toml").write_text(POLICY, "utf-8")
-    opened = Session(load(folder / "dpsql.toml"))
-    yield opened
-    opened.close()
+    with open_world(folder, POLICY) as opened:
+        yield opened
 
 
 @pytest.mark.parametrize("beside", BESIDE)

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
 
-import duckdb
 import pytest
 
 from dpsql.errors import QueryRefused
 from dpsql.language import AboveThreshold, AllGroups, Scalar, Selection, TopK
-from dpsql.policy import load
 from dpsql.session import Session
 from tests.narrow import of_type, present, private
+from tests.support.world import world_fixture
 
 POLICY = """
 [budget]
@@ -33,18 +32,11 @@ G = f"SELECT page, {N} AS n FROM visits GROUP BY page"
 TWO = f"SELECT page, {N} AS n, {N} FILTER (WHERE ms > 5) AS m FROM visits GROUP BY page"
 
 
-@pytest.fixture(scope="module")
-def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
-    folder = tmp_path_factory.mktemp("selections")
-    with duckdb.connect() as connection:
-        connection.execute(
-            "COPY (SELECT i // 3 AS user_id, ['a', 'b', 'c'][1 + i % 3] AS page, 'DE' AS country, i AS ms "
-            f"FROM range(60) t(i)) TO '{folder}/visits.parquet'"
-        )
-    (folder / "dpsql.toml").write_text(POLICY)
-    found = Session(load(folder / "dpsql.toml"))
-    yield found
-    found.close()
+session = world_fixture(
+    POLICY,
+    visits="SELECT i // 3 AS user_id, ['a', 'b', 'c'][1 + i % 3] AS page, 'DE' AS country, i AS ms "
+    "FROM range(60) t(i)",
+)
 
 
 def selection(session: Session, text: str, parameters: Sequence[float] | None = None) -> Selection:

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
-
 import duckdb
 import pytest
 
 from dpsql.errors import QueryRefused
-from dpsql.policy import load
 from dpsql.session import Session
 from tests.narrow import present, private
+from tests.support.world import world_fixture
 
 POLICY = """
 [budget]
@@ -33,14 +30,7 @@ TRIPS = """SELECT i AS user_id, CASE WHEN i % 50 = 0 THEN NULL ELSE i * 0.1 END:
   (i / 100)::DECIMAL(8, 2) AS fee, i % 90 AS ticks FROM range(1, 1000) t(i)"""
 
 
-@pytest.fixture(scope="module")
-def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
-    folder: Path = tmp_path_factory.mktemp("stepped")
-    duckdb.sql(f"COPY ({TRIPS}) TO '{folder / 'trips.parquet'}'")
-    (folder / "dpsql.toml").write_text(POLICY)
-    made = Session(load(folder / "dpsql.toml"))
-    yield made
-    made.close()
+session = world_fixture(POLICY, trips=TRIPS)
 
 
 def ask(session: Session, key: str, where: str) -> tuple[dict[object, int], float | None]:

@@ -12,9 +12,9 @@ import pytest
 
 from dpsql.analysis import Plan, analyse
 from dpsql.language import Query, parse
-from dpsql.policy import load
 from dpsql.session import Session
 from tests.narrow import engine_of
+from tests.support.world import open_world
 
 POLICY = """
 [budget]
@@ -330,10 +330,8 @@ def session(raw: duckdb.DuckDBPyConnection, tmp_path_factory: pytest.TempPathFac
     folder: Path = tmp_path_factory.mktemp("facts")
     for name in ROWS:
         raw.execute(f"COPY {name} TO '{folder / name}.parquet'")
-    (folder / "dpsql.toml").write_text(POLICY)
-    made = Session(load(folder / "dpsql.toml"))
-    yield made
-    made.close()
+    with open_world(folder, POLICY) as made:
+        yield made
 
 
 def planned(session: Session, statement: str) -> Plan:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
@@ -19,6 +18,7 @@ from dpsql.language import Query, parse
 from dpsql.policy import load
 from dpsql.session import Session
 from tests.narrow import engine_of, of_type, present
+from tests.support.world import world_fixture
 
 POLICY = """
 [budget]
@@ -63,15 +63,7 @@ DAYS = {"2024-01-01": 19723, "2024-02-01": 19754, "2024-02-29": 19782, "2024-12-
 MICROSECONDS = 86_400_000_000
 
 
-@pytest.fixture(scope="module")
-def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
-    folder = tmp_path_factory.mktemp("bounds")
-    for name, query in {"orders": ORDERS, "products": PRODUCTS}.items():
-        duckdb.sql(f"COPY ({query}) TO '{folder / name}.parquet'")
-    (folder / "dpsql.toml").write_text(POLICY)
-    found = Session(load(folder / "dpsql.toml"))
-    yield found
-    found.close()
+session = world_fixture(POLICY, orders=ORDERS, products=PRODUCTS)
 
 
 def bounds(session: Session, text: str) -> Bounds | None:

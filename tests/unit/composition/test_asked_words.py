@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from dpsql.composition.asked_words import read_words
+from dpsql.composition.refusals import read_words
 from dpsql.policy import load
 from dpsql.session import Session
 

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import duckdb
@@ -12,7 +11,7 @@ import pytest
 from dpsql.errors import QueryRefused
 from dpsql.session import Session
 from tests.narrow import present
-from tests.support.world import open_world
+from tests.support.world import world_fixture
 
 POLICY = """
 [budget]
@@ -134,10 +133,7 @@ def test_other_joins_of_public_rows_are_no_anti_join(session: Session, sql: str)
         session.prepare(sql)
 
 
-@pytest.fixture(scope="module")
-def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
-    with open_world(tmp_path_factory.mktemp("items") / "data", POLICY, **TABLES) as opened:
-        yield opened
+session = world_fixture(POLICY, **TABLES)
 
 
 @pytest.mark.parametrize("sql", LIKE_SQL)

@@ -18,6 +18,7 @@ from dpsql.policy import load
 from dpsql.release import Release, places_of
 from dpsql.session import Session
 from tests.narrow import present
+from tests.support.world import open_world
 
 POLICY = """
 [budget]
@@ -51,12 +52,10 @@ def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
     rows = f"SELECT u, 1 + u % 12 AS g, {half} AS h, CAST(u % 100 AS DOUBLE) AS x"
     duckdb.sql(f"COPY ({rows} FROM range(6000) r(u)) TO '{folder}/t.parquet'")
     visits = "SELECT u, i FROM range(2000) r(u), range(8) s(i) WHERE i <= u % 8"
-    duckdb.sql(f"COPY ({visits}) TO '{folder}/visits.parquet'")
-    duckdb.sql(f"COPY (SELECT i AS g, i / 2 AS size FROM range(1, 13) r(i)) TO '{folder}/names.parquet'")
-    (folder / "dpsql.toml").write_text(POLICY)
-    made = Session(load(folder / "dpsql.toml"))
-    yield made
-    made.close()
+    with open_world(
+        folder, POLICY, visits=visits, names="SELECT i AS g, i / 2 AS size FROM range(1, 13) r(i)"
+    ) as made:
+        yield made
 
 
 def answer(session: Session, statement: str) -> Release:
@@ -112,6 +111,8 @@ LINEAR = {
     "JOIN (SELECT g, COUNT(*) AS n FROM t WHERE h = 'b' GROUP BY g) AS b USING (g)",
     "a group of groups": f"SELECT g > 6 AS late, SUM(n) AS c FROM {BLOCK} GROUP BY g > 6",
     "a union": f"SELECT n AS c FROM {BLOCK} UNION ALL SELECT COUNT(*) FROM t",
+    "a union of quotients": "SELECT g, SUM(x) / COUNT(*) AS c FROM t GROUP BY ROLLUP (g)",
+    "a union with a sum": f"SELECT SUM(n) / 7 AS c FROM {BLOCK} UNION ALL SELECT SUM(x) / COUNT(*) FROM t",
     "a constant of a public table": f"SELECT n * size AS c FROM {BLOCK} JOIN names USING (g)",
     "a case of a key": f"SELECT SUM(CASE WHEN g = 1 THEN n ELSE 0 END) AS c FROM {BLOCK}",
     "a common table expression": f"WITH s AS (SELECT n + 1 AS m, g FROM {BLOCK}) SELECT m - 3 AS c FROM s",

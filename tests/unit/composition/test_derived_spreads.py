@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import closing
 
 import duckdb
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 from dpsql.composition.prepared import PreparedComposed
-from dpsql.policy import load
 from dpsql.release import Release, places_of
 from dpsql.session import Session
 from tests.narrow import of_type, present
+from tests.support.world import open_world
 
 
 def ends(found: Release) -> tuple[float, float]:
@@ -45,9 +42,7 @@ def pairs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
     folder = tmp_path_factory.mktemp("pairs")
     x = [u % 11 for u in range(20_000)]
     y = [(each + u // 11 % 3) % 11 for u, each in enumerate(x)]
-    pq.write_table(pa.table({"u": range(20_000), "x": x, "y": y}), folder / "pairs.parquet")
-    (folder / "dpsql.toml").write_text(SPREAD)
-    with closing(Session(load(folder / "dpsql.toml"))) as opened:
+    with open_world(folder, SPREAD, pairs={"u": range(20_000), "x": x, "y": y}) as opened:
         yield opened
 
 

@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import duckdb
 import pytest
 
@@ -13,7 +11,7 @@ from dpsql.composition.prepared import PreparedPrivate
 from dpsql.errors import QueryRefused
 from dpsql.session import Session
 from tests.narrow import of_type, present
-from tests.support.world import open_world
+from tests.support.world import world_fixture
 
 POLICY = """
 [budget]
@@ -49,10 +47,7 @@ COUNTED = [
 ]
 
 
-@pytest.fixture(scope="module")
-def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
-    with open_world(tmp_path_factory.mktemp("rows") / "data", POLICY, visits=VISITS) as opened:
-        yield opened
+session = world_fixture(POLICY, visits=VISITS)
 
 
 @pytest.mark.parametrize("counted", COUNTED)

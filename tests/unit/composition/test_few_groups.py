@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import duckdb
 import pytest
 
@@ -13,7 +11,7 @@ from dpsql.errors import QueryRefused
 from dpsql.kernel.loss import Charge
 from dpsql.session import Session
 from tests.narrow import of_type, present
-from tests.support.world import open_world
+from tests.support.world import open_world, world_fixture
 
 POLICY = """
 [budget]
@@ -108,10 +106,7 @@ NO_SUMS = [
 ]
 
 
-@pytest.fixture(scope="module")
-def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
-    with open_world(tmp_path_factory.mktemp("few") / "data", POLICY, **TABLES) as opened:
-        yield opened
+session = world_fixture(POLICY, **TABLES)
 
 
 @pytest.mark.parametrize("sql", [*NUMBERS, *SUMS, *MEANS, *JOINED])

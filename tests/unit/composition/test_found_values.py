@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from fractions import Fraction
 
 import duckdb
@@ -13,7 +12,7 @@ from dpsql.composition.prepared import PreparedComposed, PreparedPrivate
 from dpsql.session import Session
 from tests.narrow import of_type, present
 from tests.support.exact import exact_of
-from tests.support.world import open_world
+from tests.support.world import world_fixture
 
 POLICY = """
 [budget]
@@ -48,10 +47,7 @@ LISTS = [
 ]
 
 
-@pytest.fixture(scope="module")
-def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
-    with open_world(tmp_path_factory.mktemp("found") / "data", POLICY, visits=VISITS) as opened:
-        yield opened
+session = world_fixture(POLICY, visits=VISITS)
 
 
 @pytest.mark.parametrize("sql", LISTS)

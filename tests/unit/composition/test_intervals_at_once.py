@@ -10,14 +10,12 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 from dpsql.composition.prepared import PreparedComposed, PreparedPrivate
 from dpsql.estimates.predictions import half_width
 from dpsql.kernel import mechanisms
 from dpsql.planning import COVERS_LESS
-from dpsql.policy import load
 from dpsql.release import (
     Release,
     ends_of,
@@ -31,6 +29,7 @@ from dpsql.release import (
 )
 from dpsql.session import Session
 from tests.narrow import of_type, present
+from tests.support.world import open_world
 
 GROUPS = 12
 PARTS = 1 << 24
@@ -60,11 +59,8 @@ def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
     """12 groups of 100 units with one row each."""
     folder = tmp_path_factory.mktemp("selected")
     unit = np.arange(100 * GROUPS)
-    pq.write_table(pa.table({"u": unit, "g": unit % GROUPS + 1, "v": unit % 50}), folder / "t.parquet")
-    (folder / "dpsql.toml").write_text(POLICY)
-    made = Session(load(folder / "dpsql.toml"))
-    yield made
-    made.close()
+    with open_world(folder, POLICY, t={"u": unit, "g": unit % GROUPS + 1, "v": unit % 50}) as made:
+        yield made
 
 
 def written(rest: str, options: str = "epsilon = 0.5, fresh = TRUE") -> str:

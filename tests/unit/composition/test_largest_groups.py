@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
-
 import duckdb
 import pytest
 
 from dpsql.errors import QueryRefused
 from dpsql.language import TopK
-from dpsql.policy import load
 from dpsql.session import Session
 from tests.narrow import present, private
+from tests.support.world import world_fixture
 
 POLICY = """
 [budget]
@@ -33,14 +30,7 @@ FROM range(240) t(i)"""
 GROUPS = "FROM trips WHERE price < 6 GROUP BY bike"
 
 
-@pytest.fixture(scope="module")
-def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
-    folder: Path = tmp_path_factory.mktemp("largest")
-    duckdb.sql(f"COPY ({TRIPS}) TO '{folder / 'trips.parquet'}'")
-    (folder / "dpsql.toml").write_text(POLICY)
-    made = Session(load(folder / "dpsql.toml"))
-    yield made
-    made.close()
+session = world_fixture(POLICY, trips=TRIPS)
 
 
 @pytest.mark.parametrize(

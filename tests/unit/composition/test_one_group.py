@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import closing
-from pathlib import Path
-
-import duckdb
 import pytest
 
 from dpsql.errors import QueryRefused
-from dpsql.policy import load
 from dpsql.session import Session
 from tests.narrow import present
+from tests.support.world import world_fixture
 
 POLICY = """
 [budget]
@@ -25,12 +20,9 @@ unit = "user_id"
 """
 
 
-@pytest.fixture
-def session(tmp_path: Path) -> Iterator[Session]:
-    duckdb.sql(f"COPY (SELECT i AS user_id, i % 7 AS ms FROM range(300) t(i)) TO '{tmp_path}/visits.parquet'")
-    (tmp_path / "dpsql.toml").write_text(POLICY)
-    with closing(Session(load(tmp_path / "dpsql.toml"))) as opened:
-        yield opened
+session = world_fixture(
+    POLICY, scope="function", visits="SELECT i AS user_id, i % 7 AS ms FROM range(300) t(i)"
+)
 
 
 @pytest.mark.parametrize(

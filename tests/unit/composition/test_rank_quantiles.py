@@ -3,15 +3,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import duckdb
 import pytest
 
 from dpsql.errors import QueryRefused
 from dpsql.session import Session
 from tests.narrow import present
-from tests.support.world import open_world
+from tests.support.world import world_fixture
 
 POLICY = """
 [budget]
@@ -51,10 +49,7 @@ LIKE_SQL = [
 ]
 
 
-@pytest.fixture(scope="module")
-def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
-    with open_world(tmp_path_factory.mktemp("ranks") / "data", POLICY, pay=PAY) as opened:
-        yield opened
+session = world_fixture(POLICY, pay=PAY)
 
 
 def exact(session: Session, sql: str) -> list[tuple[object, ...]]:

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-import duckdb
 import pytest
 
-from dpsql.policy import load
 from dpsql.session import Session
+from tests.support.world import world_fixture
 
 POLICY = """
 [budget]
@@ -47,15 +44,9 @@ OTHER = (
 """Ratios that may be anything."""
 
 
-@pytest.fixture(scope="module")
-def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
-    folder = tmp_path_factory.mktemp("ratios")
-    rows = "SELECT i AS user_id, (i % 100)::DOUBLE AS x, i % 200 AS k FROM range(2000) AS r(i)"
-    duckdb.sql(f"COPY ({rows}) TO '{folder}/t.parquet'")
-    (folder / "dpsql.toml").write_text(POLICY, "utf-8")
-    opened = Session(load(folder / "dpsql.toml"))
-    yield opened
-    opened.close()
+session = world_fixture(
+    POLICY, t="SELECT i AS user_id, (i % 100)::DOUBLE AS x, i % 200 AS k FROM range(2000) AS r(i)"
+)
 
 
 def answers(session: Session, ratio: str) -> list[float]:

@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import duckdb
 import pytest
 
@@ -12,7 +10,7 @@ from dpsql.composition.prepared import PreparedComposed
 from dpsql.errors import QueryRefused
 from dpsql.session import Session
 from tests.narrow import of_type, present
-from tests.support.world import open_world
+from tests.support.world import world_fixture
 
 POLICY = """
 [budget]
@@ -49,10 +47,7 @@ BY_PERSON = (
 )
 
 
-@pytest.fixture(scope="module")
-def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
-    with open_world(tmp_path_factory.mktemp("tiles") / "data", POLICY, pay=PAY) as opened:
-        yield opened
+session = world_fixture(POLICY, pay=PAY)
 
 
 def exact(session: Session, sql: str) -> list[tuple[object, ...]]:

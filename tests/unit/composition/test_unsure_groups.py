@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 
-import duckdb
 import numpy as np
 import pyarrow as pa
 import pytest
 
 from dpsql.composition.existence import find_same_rows
-from dpsql.policy import load
 from dpsql.release import Release, places_of
 from dpsql.session import Session
 from tests.narrow import present
+from tests.support.world import world_fixture
 
 POLICY = """
 [budget]
@@ -34,18 +32,13 @@ DAYS = "(SELECT d, COUNT(*) AS n FROM t GROUP BY d)"
 CHANGE = f"SELECT d, n - LAG(n) OVER (ORDER BY d) AS c FROM {DAYS} ORDER BY d"
 
 
-@pytest.fixture(scope="module")
-def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
-    folder = tmp_path_factory.mktemp("unsure")
-    days = " UNION ALL ".join(
+session = world_fixture(
+    POLICY,
+    t=" UNION ALL ".join(
         f"SELECT {day * 1000} + i AS u, DATE '2024-01-{day:02}' AS d FROM range({size}) r(i)"
         for day, size in SIZES.items()
-    )
-    duckdb.sql(f"COPY ({days}) TO '{folder}/t.parquet'")
-    (folder / "dpsql.toml").write_text(POLICY)
-    made = Session(load(folder / "dpsql.toml"))
-    yield made
-    made.close()
+    ),
+)
 
 
 def intervals(release: Release, name: str) -> dict[int, tuple[float, float]]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import subprocess
-from collections.abc import Iterator
 from contextlib import closing
 from fractions import Fraction
 from pathlib import Path
@@ -16,7 +15,7 @@ from dpsql.policy import load
 from dpsql.session import Session
 from tests.commands import Commands
 from tests.narrow import engine_of
-from tests.support.world import open_world, write_world
+from tests.support.world import open_world, world_fixture, write_world
 from tests.unit.composition.test_released_values import ABOVE
 
 POLICY = """
@@ -44,10 +43,7 @@ def states(session: Session) -> list[str]:
     return [entry.state for entry in session.ledger.entries()][::-1]
 
 
-@pytest.fixture
-def session(tmp_path: Path) -> Iterator[Session]:
-    with open_world(tmp_path, POLICY, visits=VISITS) as found:
-        yield found
+session = world_fixture(POLICY, scope="function", visits=VISITS)
 
 
 @pytest.mark.parametrize("cap", ["[budget]\nepsilon = 50", "[tables.visits]"])

@@ -32,6 +32,7 @@ from dpsql.session import Session
 from dpsql.types import TIMESTAMP
 from tests.narrow import engine_of, of_type, present
 from tests.support.exact import exact_of
+from tests.support.world import open_world
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -630,10 +631,8 @@ def session(tmp_path: Path) -> Iterator[Session]:
     pq.write_table(pa.table(rows), tmp_path / "visits.parquet")
     # Not vetted first: the second database, for what is computed of stored columns, opens after the charge.
     text = VISITS.format(source="visits.parquet")
-    (tmp_path / "dpsql.toml").write_text(HEAD + text + "trust_source = true\n")
-    made = Session(load(tmp_path / "dpsql.toml"))
-    yield made
-    made.close()
+    with open_world(tmp_path, HEAD + text + "trust_source = true\n") as made:
+        yield made
 
 
 def states(session: Session) -> list[str]:

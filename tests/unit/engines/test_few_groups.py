@@ -34,6 +34,7 @@ from dpsql.session import Session
 from tests.narrow import of_type, present, private
 from tests.sql_fixtures import raw_data, write
 from tests.support.exact import answer_of, exact_of
+from tests.support.world import open_world
 from tests.unit.analysis.test_sql_fixtures import ACCEPTED
 
 Integers = NDArray[np.int64]
@@ -115,8 +116,7 @@ def opened(
         pq.write_table(rows_of(units), folder / "t.parquet")
     values = {"source": "t.parquet", "texts": str(TEXTS).replace("'it", '"it').replace("s'", 's"'), **more}
     values["texts"] = values["texts"] if "texts" in more else '["a", "b", "it\'s", "ü", ""]'
-    (folder / "dpsql.toml").write_text(POLICY.format(kind=kind, keep=keep, **values), "utf-8")
-    with closing(Session(load(folder / "dpsql.toml"))) as session:
+    with open_world(folder, POLICY.format(kind=kind, keep=keep, **values)) as session:
         yield session
 
 

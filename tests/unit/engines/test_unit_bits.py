@@ -30,6 +30,7 @@ from dpsql.types import BIGINT
 from tests.narrow import of_type, private
 from tests.sql_fixtures import raw_data, write
 from tests.support.exact import exact_of
+from tests.support.world import open_world
 from tests.unit.analysis.test_sql_fixtures import ACCEPTED, proved
 
 POLICY = """
@@ -87,8 +88,7 @@ def _small(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @contextmanager
 def opened(folder: Path, source: str = "t.parquet", kind: str = "BIGINT") -> Iterator[Session]:
-    (folder / "dpsql.toml").write_text(POLICY.format(source=source, kind=kind), "utf-8")
-    with closing(Session(load(folder / "dpsql.toml"))) as session:
+    with open_world(folder, POLICY.format(source=source, kind=kind)) as session:
         yield session
 
 

@@ -27,6 +27,7 @@ from dpsql.release import reuse
 from dpsql.session import Session
 from tests.narrow import of_type, private
 from tests.sql_fixtures import raw_data, write
+from tests.support.world import open_world
 from tests.unit.analysis.test_sql_fixtures import ACCEPTED, proved
 from tests.unit.engines.test_unit_bits import engine_and_query, numbers
 
@@ -106,8 +107,7 @@ def _small(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @contextmanager
 def opened(folder: Path, source: str = "t.parquet", kind: str = "BIGINT") -> Iterator[Session]:
-    (folder / "dpsql.toml").write_text(POLICY.format(source=source, kind=kind), "utf-8")
-    with closing(Session(load(folder / "dpsql.toml"))) as session:
+    with open_world(folder, POLICY.format(source=source, kind=kind)) as session:
         yield session
 
 

@@ -25,6 +25,7 @@ from dpsql.release import reuse
 from dpsql.session import Session
 from tests.narrow import of_type, private
 from tests.sql_fixtures import raw_data, write
+from tests.support.world import open_world
 from tests.unit.analysis.test_sql_fixtures import ACCEPTED, proved
 from tests.unit.engines.test_unit_bits import numbers
 
@@ -74,8 +75,7 @@ def write_rows(folder: Path, sql: str = ROWS) -> None:
 
 @contextmanager
 def opened(folder: Path) -> Iterator[Session]:
-    (folder / "dpsql.toml").write_text(POLICY, "utf-8")
-    with closing(Session(load(folder / "dpsql.toml"))) as session:
+    with open_world(folder, POLICY) as session:
         yield session
 
 

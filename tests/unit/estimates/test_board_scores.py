@@ -8,7 +8,7 @@ from math import sqrt
 import numpy as np
 import pytest
 
-from dpsql.estimates.board_scores import find_mean, find_sum
+from dpsql.estimates.scores_and_weights import find_mean, find_sum
 from dpsql.kernel.mechanisms import CheckStreamPlan, NoiseSource
 from dpsql.kernel.public_order import in_public_order
 from dpsql.language.board_statements import BOARD_ANSWERS

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from dpsql.estimates import ModelWeights, most_misses
-from dpsql.estimates.model_weights import LOSS
+from dpsql.estimates.scores_and_weights import LOSS
 
 
 def weight(weights: ModelWeights) -> Fraction:

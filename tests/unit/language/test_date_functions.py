@@ -14,15 +14,14 @@ from random import Random
 
 import duckdb
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 from dpsql.composition.prepared import PreparedPrivate
 from dpsql.errors import QueryRefused
 from dpsql.language import Query, parse
-from dpsql.policy import load
 from dpsql.session import Session
 from tests.narrow import of_type
+from tests.support.world import open_world
 
 FILE = Path(__file__).with_name("date_functions.csv")
 FORMS_FILE = Path(parse.__code__.co_filename).with_name("dialects.csv")
@@ -135,14 +134,13 @@ def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
     folder = tmp_path_factory.mktemp("dates")
     firsts, seconds = (list(each) for each in zip(*pairs(), strict=True))
     table = pa.table({"user_id": list(range(len(firsts))), "a": firsts, "b": seconds})
-    pq.write_table(table, folder / "t.parquet")
-    (folder / "dpsql.toml").write_text(
+    with open_world(
+        folder,
         '[budget]\nepsilon = 1e9\ndefault_epsilon = 1\nledger = "ledger.sqlite"\n'
-        '[tables.t]\nsource = "t.parquet"\nunit = "user_id"\nunique = [["user_id"]]\n'
-    )
-    opened = Session(load(folder / "dpsql.toml"))
-    yield opened
-    opened.close()
+        '[tables.t]\nsource = "t.parquet"\nunit = "user_id"\nunique = [["user_id"]]\n',
+        t=table,
+    ) as opened:
+        yield opened
 
 
 @pytest.mark.parametrize(("dialect", "written", "rule", "option"), ROWS, ids=str)

@@ -6,11 +6,9 @@ At epsilon 100,000 the noise of a count here exceeds 0.2 with a probability belo
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from fractions import Fraction
 from typing import Any
 
-import duckdb
 import pyarrow as pa
 import pytest
 
@@ -18,9 +16,9 @@ from dpsql import Release
 from dpsql.errors import QueryRefused
 from dpsql.planning import choose
 from dpsql.planning.shown_groups import EMPTY
-from dpsql.policy import load
 from dpsql.session import Session
 from tests.narrow import private
+from tests.support.world import world_fixture
 
 POLICY = """
 [budget]
@@ -53,18 +51,13 @@ TOP = f"page, {N} AS n FROM visits GROUP BY page ORDER BY n DESC LIMIT 2"
 ABOVE = f"page, {N} AS n FROM visits GROUP BY page HAVING n >= 3 LIMIT 2"
 
 
-@pytest.fixture(scope="module")
-def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
-    folder = tmp_path_factory.mktemp("answers")
-    rows = " UNION ALL ".join(
+session = world_fixture(
+    POLICY,
+    visits=" UNION ALL ".join(
         f"SELECT i AS user_id, '{page}' AS page, (i % 2) * 20 AS ms FROM range({users}) t(i)"
         for page, users in USERS.items()
-    )
-    duckdb.sql(f"COPY ({rows}) TO '{folder}/visits.parquet'")
-    (folder / "dpsql.toml").write_text(POLICY)
-    with_noise = Session(load(folder / "dpsql.toml"))
-    yield with_noise
-    with_noise.close()
+    ),
+)
 
 
 def ask(session: Session, rest: str, options: str = "") -> tuple[list[tuple[Any, ...]], Release]:

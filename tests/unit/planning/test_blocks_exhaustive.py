@@ -12,16 +12,14 @@ from fractions import Fraction
 from itertools import combinations_with_replacement, product
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 from dpsql.kernel.mechanisms import Laplace
 from dpsql.planning.all_groups import EveryCount
-from dpsql.policy import load
 from dpsql.session import Session
 from tests.narrow import engine_of, of_type, private
 from tests.support.exact import exact_of
+from tests.support.world import open_world
 
 EPSILON = Fraction(3, 4)
 CELLS = [*product((0, 1), (0, 1, 2, None))]
@@ -48,11 +46,8 @@ def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
     folder = tmp_path_factory.mktemp("units")
     rows = [(i, 2 * i + g, v) for i, own in enumerate(OWN) for g, v in own]
     columns = {name: [row[place] for row in rows] for place, name in enumerate("ugv")}
-    pq.write_table(pa.table(columns), folder / "t.parquet")
-    (folder / "dpsql.toml").write_text(POLICY.format(last=2 * len(OWN) - 1))
-    made = Session(load(folder / "dpsql.toml"))
-    yield made
-    made.close()
+    with open_world(folder, POLICY.format(last=2 * len(OWN) - 1), t=columns) as made:
+        yield made
 
 
 def most_told(move: int, scale: Fraction) -> Fraction:

@@ -9,7 +9,6 @@ from contextlib import closing
 from fractions import Fraction
 from pathlib import Path
 
-import duckdb
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -27,6 +26,7 @@ from dpsql.render.readable import line, sentences
 from dpsql.session import Session
 from tests.narrow import of_type, present, private
 from tests.support.exact import ample, answer_with, exact_of, known_of, runs_of, scores_of
+from tests.support.world import open_world
 
 POLICY = """
 [budget]
@@ -51,11 +51,8 @@ def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
     ]
     users, regions, amounts = zip(*made, strict=True)
     columns = {"user_id": users, "region": regions, "amount": amounts, "ratio": [a / 2 for a in amounts]}
-    pq.write_table(pa.table({name: list(c) for name, c in columns.items()}), folder / "orders.parquet")
-    (folder / "dpsql.toml").write_text(POLICY)
-    opened = Session(load(folder / "dpsql.toml"))
-    yield opened
-    opened.close()
+    with open_world(folder, POLICY, orders={name: list(c) for name, c in columns.items()}) as opened:
+        yield opened
 
 
 def statement(rest: str, epsilon: str = "1") -> str:
@@ -319,14 +316,13 @@ def extremes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
         f"CASE WHEN i % 2 = 0 THEN '{low}' ELSE '{high}' END::{kind} AS {name}"
         for name, (kind, low, high) in EXTREMES.items()
     )
-    duckdb.sql(f"COPY (SELECT i // 2 AS user_id, {cells} FROM range(4000) AS r(i)) TO '{folder}/t.parquet'")
-    (folder / "dpsql.toml").write_text(
+    with open_world(
+        folder,
         '[budget]\nepsilon = 1e9\nledger = "ledger.sqlite"\n'
-        '[tables.t]\nsource = "t.parquet"\nunit = "user_id"\n'
-    )
-    opened = Session(load(folder / "dpsql.toml"))
-    yield opened
-    opened.close()
+        '[tables.t]\nsource = "t.parquet"\nunit = "user_id"\n',
+        t=f"SELECT i // 2 AS user_id, {cells} FROM range(4000) AS r(i)",
+    ) as opened:
+        yield opened
 
 
 @pytest.mark.parametrize("column", EXTREMES)

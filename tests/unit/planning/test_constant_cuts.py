@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-import duckdb
 import pytest
 
-from dpsql.policy import load
 from dpsql.session import Session
+from tests.support.world import world_fixture
 
 POLICY = """
 [budget]
@@ -62,16 +59,11 @@ UNCUT = [
 ]
 
 
-@pytest.fixture(scope="module")
-def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
-    folder = tmp_path_factory.mktemp("constants")
-    rows = "SELECT i % 500 AS user_id, i % 10 AS x, i % 7 AS k FROM range(4000) AS r(i)"
-    duckdb.sql(f"COPY ({rows}) TO '{folder}/t.parquet'")
-    duckdb.sql(f"COPY (SELECT i AS user_id, i % 10 AS x FROM range(500) AS r(i)) TO '{folder}/one.parquet'")
-    (folder / "dpsql.toml").write_text(POLICY, "utf-8")
-    opened = Session(load(folder / "dpsql.toml"))
-    yield opened
-    opened.close()
+session = world_fixture(
+    POLICY,
+    t="SELECT i % 500 AS user_id, i % 10 AS x, i % 7 AS k FROM range(4000) AS r(i)",
+    one="SELECT i AS user_id, i % 10 AS x FROM range(500) AS r(i)",
+)
 
 
 def _text_of(session: Session, options: str, rest: str) -> tuple[str, str]:

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
-
-import duckdb
 import pytest
 
 from dpsql.analysis import divide_by_noise
-from dpsql.policy import load
 from dpsql.session import Session
 from tests.narrow import present, private
+from tests.support.world import world_fixture
 
 POLICY = """
 [budget]
@@ -31,14 +27,7 @@ VISITS = "SELECT i % 500 AS user_id, 1 + hash(i) % 12 AS month FROM range(6000) 
 BOTH = "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS ({}) month, COUNT(*) AS n, COUNT(DISTINCT user_id) AS users"
 
 
-@pytest.fixture(scope="module")
-def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
-    folder: Path = tmp_path_factory.mktemp("apart")
-    duckdb.sql(f"COPY ({VISITS}) TO '{folder / 'visits.parquet'}'")
-    (folder / "dpsql.toml").write_text(POLICY)
-    made = Session(load(folder / "dpsql.toml"))
-    yield made
-    made.close()
+session = world_fixture(POLICY, visits=VISITS)
 
 
 def widths(session: Session, rest: str, options: str = "epsilon = 1") -> tuple[float, float]:

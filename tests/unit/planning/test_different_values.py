@@ -18,6 +18,7 @@ from dpsql.policy import load
 from dpsql.session import Session
 from tests.narrow import present, private
 from tests.support.exact import answer_of
+from tests.support.world import open_world
 
 WARDS = [f"w{i}" for i in range(6)]
 SIZES = {"even": [900] * 6, "skew": [5000, 4000, 900, 200, 40, 3], "half": [900, 900, 900, 0, 0, 0]}
@@ -77,10 +78,8 @@ def write(folder: Path) -> None:
 def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
     folder = tmp_path_factory.mktemp("values")
     write(folder)
-    (folder / "dpsql.toml").write_text(POLICY, "utf-8")
-    opened = Session(load(folder / "dpsql.toml"))
-    yield opened
-    opened.close()
+    with open_world(folder, POLICY) as opened:
+        yield opened
 
 
 def method(session: Session, text: str, options: str = "") -> object:

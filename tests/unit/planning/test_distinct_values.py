@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import duckdb
 import pytest
 
 from dpsql.errors import QueryRefused
-from dpsql.policy import load
 from dpsql.session import Session
 from tests.narrow import present
+from tests.support.world import open_world
 
 POLICY = """
 [budget]
@@ -35,11 +34,8 @@ domain = { ward = ["w0", "w1", "w2", "w3", "w4", "w5"] }
 def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
     folder = tmp_path_factory.mktemp("wards")
     cells = "i AS user_id, 'w' || (i % 6) AS ward, 'x' || (i % 2) AS k, i AS free"
-    duckdb.sql(f"COPY (SELECT {cells} FROM range(600) AS r(i)) TO '{folder}/t.parquet'")
-    (folder / "dpsql.toml").write_text(POLICY, "utf-8")
-    opened = Session(load(folder / "dpsql.toml"))
-    yield opened
-    opened.close()
+    with open_world(folder, POLICY, t=f"SELECT {cells} FROM range(600) AS r(i)") as opened:
+        yield opened
 
 
 @pytest.mark.parametrize("table", ["t", "one"])

@@ -10,7 +10,6 @@ from fractions import Fraction
 from pathlib import Path
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 from dpsql.analysis import Plan
@@ -18,9 +17,9 @@ from dpsql.dbapi.named_streams import open_unnamed
 from dpsql.errors import QueryRefused
 from dpsql.planning import choose, least_epsilon
 from dpsql.planning.mechanism_choice import predict_error
-from dpsql.policy import load
 from dpsql.session import Session
 from tests.narrow import present, private
+from tests.support.world import open_world
 
 GROUPS = 50
 POLICY = f"""
@@ -49,11 +48,8 @@ def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
 
 def opened(folder: Path, policy: str) -> Iterator[Session]:
     rows = pa.table({"user_id": [1, 2, 2], "page": ["p0", "p1", "p1"], "ms": [1, 20, 3], "free": ["x"] * 3})
-    pq.write_table(rows, folder / "visits.parquet")
-    (folder / "dpsql.toml").write_text(policy)
-    made = Session(load(folder / "dpsql.toml"))
-    yield made
-    made.close()
+    with open_world(folder, policy, visits=rows) as made:
+        yield made
 
 
 def asking(options: str, rest: str) -> str:

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import closing
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 from dpsql.analysis.cut_contributions import find_excesses
 from dpsql.kernel.loss.composing import is_within
 from dpsql.planning.bound_search import BoundSearches
-from dpsql.policy import load
 from dpsql.session import Session
 from tests.narrow import of_type, present, private
+from tests.support.world import open_world
 
 POLICY = """
 [budget]
@@ -53,9 +50,7 @@ def session(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureReq
         "late": [user % 2 for user in users],
         "method": ["ab"[user % 2] for user in users],
     }
-    pq.write_table(pa.table(columns), folder / "payments.parquet")
-    (folder / "dpsql.toml").write_text(POLICY.format(request.param, request.param))
-    with closing(Session(load(folder / "dpsql.toml"))) as opened:
+    with open_world(folder, POLICY.format(request.param, request.param), payments=columns) as opened:
         yield opened
 
 

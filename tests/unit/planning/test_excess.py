@@ -22,6 +22,7 @@ from dpsql.release import Release
 from dpsql.session import Session
 from tests.narrow import of_type, present, private
 from tests.support.exact import answer_with
+from tests.support.world import open_world
 
 POLICY = """
 [budget]
@@ -54,11 +55,8 @@ def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
         "day": [user % 1_000 for user in users],
         "ten": [user % 20 + 1 for user in users],
     }
-    pq.write_table(pa.table(columns), folder / "orders.parquet")
-    (folder / "dpsql.toml").write_text(POLICY)
-    opened = Session(load(folder / "dpsql.toml"))
-    yield opened
-    opened.close()
+    with open_world(folder, POLICY, orders=columns) as opened:
+        yield opened
 
 
 def asked(session: Session, rest: str, cut: str = "", epsilon: str = "0.5") -> Release:

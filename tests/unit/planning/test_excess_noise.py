@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import closing
 from fractions import Fraction
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 from dpsql.analysis.cut_contributions import find_excesses
@@ -19,10 +17,10 @@ from dpsql.kernel.release import Run
 from dpsql.planning.bound_search import BoundSearches
 from dpsql.planning.excess_noise import BoxOfAll, GaussianOfEach
 from dpsql.planning.measured_excess import WithExcess
-from dpsql.policy import load
 from dpsql.session import Session
 from tests.narrow import of_type, present, private
 from tests.support.exact import ample, answer_with, known_of, made_up, runs_of
+from tests.support.world import open_world
 
 POLICY = """
 [budget]
@@ -51,9 +49,7 @@ def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
         "far": [1 << 40] * len(users),
         "ratio": [-0.5 if user >= USERS else 0.25 for user in users],
     }
-    pq.write_table(pa.table(columns), folder / "orders.parquet")
-    (folder / "dpsql.toml").write_text(POLICY)
-    with closing(Session(load(folder / "dpsql.toml"))) as opened:
+    with open_world(folder, POLICY, orders=columns) as opened:
         yield opened
 
 

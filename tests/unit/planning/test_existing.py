@@ -16,7 +16,6 @@ from dpsql.errors import QueryRefused
 from dpsql.kernel.counts import Counts
 from dpsql.kernel.loss import Charge
 from dpsql.planning.unknown_keys import GroupsByUnits, _share
-from dpsql.policy import load
 from dpsql.session import Session
 from tests.narrow import of_type, present, private
 from tests.support.exact import answer_of, counts_of
@@ -41,11 +40,8 @@ def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
     folder = tmp_path_factory.mktemp("existing")
     groups = [(u, f"g{g}") for g in range(10) for u in range(100 * g + 1) for _ in range(2)]
     columns = {"user_id": [u for u, _ in groups], "page": [g for _, g in groups]}
-    pq.write_table(pa.table(columns), folder / "visits.parquet")
-    (folder / "dpsql.toml").write_text(POLICY)
-    made = Session(load(folder / "dpsql.toml"))
-    yield made
-    made.close()
+    with open_world(folder, POLICY, visits=columns) as made:
+        yield made
 
 
 def statement(rest: str, options: str = "epsilon = 20, delta = 1e-6, max_groups_contributed = 10") -> str:
@@ -151,10 +147,8 @@ def defaults(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
     columns = {"user_id": [u for u, _ in rows], "page": [g for _, g in rows]}
     pq.write_table(pa.table(columns), folder / "visits.parquet")
     bounds = "[defaults]\nrows_per_unit = 1000\ngroups = 4\n"
-    (folder / "dpsql.toml").write_text(POLICY + bounds)
-    made = Session(load(folder / "dpsql.toml"))
-    yield made
-    made.close()
+    with open_world(folder, POLICY + bounds) as made:
+        yield made
 
 
 TOP = "page, COUNT(*) AS n FROM visits GROUP BY page ORDER BY n DESC LIMIT 3"

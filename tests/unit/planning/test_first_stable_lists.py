@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,7 @@ from dpsql.errors import QueryRefused, QuerySyntaxError
 from dpsql.kernel.mechanisms import FirstStable, StableStream
 from dpsql.session import Session
 from tests.narrow import present
-from tests.support.world import open_world
+from tests.support.world import open_world, world_fixture
 
 POLICY = """
 [budget]
@@ -49,12 +48,7 @@ def listed(first: str, *others: str, options: str = OPTIONS) -> str:
     return " ELSE ".join([f"FIRST STABLE SELECT {options} {first}", *(f"SELECT {each}" for each in others)])
 
 
-@pytest.fixture(scope="module")
-def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
-    with open_world(
-        tmp_path_factory.mktemp("lists"), POLICY, visits=VISITS, pages="SELECT 'a' AS page"
-    ) as opened:
-        yield opened
+session = world_fixture(POLICY, visits=VISITS, pages="SELECT 'a' AS page")
 
 
 def said(session: Session, text: str) -> str:

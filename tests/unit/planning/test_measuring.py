@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 from dpsql.errors import QueryRefused
@@ -19,10 +17,10 @@ from dpsql.kernel.release import Run
 from dpsql.planning.measuring import Measuring
 from dpsql.planning.threshold_selection import SparseVectors
 from dpsql.planning.top_k_selection import LargestGroups
-from dpsql.policy import load
 from dpsql.session import Session
 from tests.narrow import present, private
 from tests.support.exact import ample, made_up
+from tests.support.world import world_fixture
 
 POLICY = """
 [budget]
@@ -41,16 +39,7 @@ M = f"{N} FILTER (WHERE ms > 10)"
 BEST = "FROM visits GROUP BY page ORDER BY {} DESC LIMIT 3"
 
 
-@pytest.fixture(scope="module")
-def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
-    folder = tmp_path_factory.mktemp("measuring")
-    pq.write_table(
-        pa.table({"user_id": [1, 2], "page": ["a", "b"], "ms": [1, 20]}), folder / "visits.parquet"
-    )
-    (folder / "dpsql.toml").write_text(POLICY)
-    made = Session(load(folder / "dpsql.toml"))
-    yield made
-    made.close()
+session = world_fixture(POLICY, visits={"user_id": [1, 2], "page": ["a", "b"], "ms": [1, 20]})
 
 
 def method_of(session: Session, rest: str, options: str = "epsilon = 1") -> LargestGroups | SparseVectors:

@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
-import duckdb
 import pytest
 
-from dpsql.policy import load
 from dpsql.release import Release
 from dpsql.render.grid import Style
 from dpsql.render.table import as_table
 from dpsql.session import Session
 from tests.narrow import present, private
+from tests.support.world import world_fixture
 
 POLICY = """
 [budget]
@@ -47,15 +45,7 @@ ROWS = "10 rows of a user count in all groups, rows beyond are weighted down"
 MOVES = "one user moves it by at most"
 
 
-@pytest.fixture(scope="module")
-def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
-    folder: Path = tmp_path_factory.mktemp("numbers")
-    for name, query in (("orders", ORDERS), ("prices", PRICES)):
-        duckdb.sql(f"COPY ({query}) TO '{folder / name}.parquet'")
-    (folder / "dpsql.toml").write_text(POLICY)
-    made = Session(load(folder / "dpsql.toml"))
-    yield made
-    made.close()
+session = world_fixture(POLICY, orders=ORDERS, prices=PRICES)
 
 
 Explained = Callable[[str], dict[str, Any]]

@@ -30,10 +30,10 @@ from dpsql.kernel.release import Run, released_at
 from dpsql.noise import SeededEntropy
 from dpsql.planning import Method, NoisyResult, Quote
 from dpsql.planning.divided_methods import LargestOfPartitions, plan_of_partition
-from dpsql.policy import load
 from dpsql.session import Session
 from tests.narrow import engine_of, of_type, present, private
 from tests.support.exact import ample, answer_of, counts_of, exact_of, made_up
+from tests.support.world import open_world
 
 CITIES, PAGES = 150, 12
 POLICY = """
@@ -88,10 +88,8 @@ def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
         pa.table({"page": [f"p{i}" for i in range(PAGES)], "kind": kinds}), folder / "pages.parquet"
     )
     listed = [", ".join(f'"{letter}{i}"' for i in range(n)) for letter, n in (("p", PAGES), ("c", CITIES))]
-    (folder / "dpsql.toml").write_text(POLICY.format(pages=listed[0], cities=listed[1]))
-    made = Session(load(folder / "dpsql.toml"))
-    yield made
-    made.close()
+    with open_world(folder, POLICY.format(pages=listed[0], cities=listed[1])) as made:
+        yield made
 
 
 def prepared(session: Session, text: str, options: str = "epsilon = 1") -> PreparedPrivate:

@@ -10,14 +10,12 @@ import json
 import math
 import re
 import sys
-from collections.abc import Iterator
 from dataclasses import replace
 from fractions import Fraction
 from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from numpy.typing import NDArray
 
@@ -34,10 +32,10 @@ from dpsql.language import TopK
 from dpsql.noise import SeededEntropy
 from dpsql.planning.threshold_selection import SparseVectors
 from dpsql.planning.top_k_selection import LargestGroups
-from dpsql.policy import load
 from dpsql.session import Session
 from tests.narrow import engine_of, present, private
 from tests.support.exact import answer_of, exact_of, with_exact
+from tests.support.world import world_fixture
 
 GROUPS = 50
 POLICY = f"""
@@ -59,15 +57,10 @@ ROWS = "max_rows_contributed = 5"
 EPSILONS = ["0.1", "1", "20", "50"]
 
 
-@pytest.fixture(scope="module")
-def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
-    folder = tmp_path_factory.mktemp("predictions")
-    rows = pa.table({"user_id": [1, 2, 2], "page": ["p0", "p1", "p1"], "ms": [1, 20, 3], "free": ["x"] * 3})
-    pq.write_table(rows, folder / "visits.parquet")
-    (folder / "dpsql.toml").write_text(POLICY)
-    made = Session(load(folder / "dpsql.toml"))
-    yield made
-    made.close()
+session = world_fixture(
+    POLICY,
+    visits=pa.table({"user_id": [1, 2, 2], "page": ["p0", "p1", "p1"], "ms": [1, 20, 3], "free": ["x"] * 3}),
+)
 
 
 def statement(rest: str, epsilon: str, options: str = "") -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from fractions import Fraction
 from typing import Any
 
@@ -19,7 +18,7 @@ from dpsql.planning.stable_selections import StableSelection
 from dpsql.session import Session
 from tests.narrow import engine_of, of_type, present, private
 from tests.support.exact import exact_of
-from tests.support.world import open_world
+from tests.support.world import open_world, world_fixture
 
 POLICY = """
 [budget]
@@ -42,10 +41,7 @@ UNITS = "COUNT(DISTINCT user_id)"
 TOP = f"page FROM visits GROUP BY page ORDER BY {UNITS} DESC LIMIT 1"
 
 
-@pytest.fixture(scope="module")
-def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
-    with open_world(tmp_path_factory.mktemp("stable"), POLICY, visits=VISITS) as opened:
-        yield opened
+session = world_fixture(POLICY, visits=VISITS)
 
 
 def stable(rest: str, options: str = "epsilon = 1, delta = 1e-6", *, named: bool = True) -> str:

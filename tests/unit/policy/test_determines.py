@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import duckdb
@@ -13,7 +12,7 @@ from dpsql.owner import verify
 from dpsql.policy import load
 from dpsql.session import Session
 from tests.narrow import present
-from tests.support.world import open_world
+from tests.support.world import open_world, world_fixture
 
 POLICY = """
 [budget]
@@ -38,10 +37,7 @@ RIDES = (
 )
 
 
-@pytest.fixture(scope="module")
-def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
-    with open_world(tmp_path_factory.mktemp("labels") / "data", POLICY, rides=RIDES) as opened:
-        yield opened
+session = world_fixture(POLICY, rides=RIDES)
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from fractions import Fraction
 from pathlib import Path
 from random import Random
@@ -11,7 +10,7 @@ from random import Random
 import pytest
 
 from dpsql.session import Session
-from tests.support.world import open_world
+from tests.support.world import open_world, world_fixture
 
 POLICY = """
 [budget]
@@ -67,16 +66,10 @@ BREAKS = [
 ]
 
 
-@pytest.fixture(scope="module")
-def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
-    with open_world(tmp_path_factory.mktemp("world"), POLICY, **TABLES) as opened:
-        yield opened
+shared = world_fixture(POLICY, **TABLES)
 
 
-@pytest.fixture
-def session(tmp_path: Path) -> Iterator[Session]:
-    with open_world(tmp_path, POLICY, **TABLES) as opened:
-        yield opened
+session = world_fixture(POLICY, scope="function", **TABLES)
 
 
 def value(session: Session, text: str) -> float:
