@@ -8,10 +8,10 @@ from fractions import Fraction
 from math import log
 
 import numpy as np
+from dpsql.estimates.board_scores import find_mean
 from numpy.typing import NDArray
 
 from dpsql.composition.boards import Best
-from dpsql.estimates.board_scores import find_mean
 from dpsql.kernel.mechanisms import Box, CheckStream, CheckStreamPlan, Laplace, NoiseSource
 from dpsql.kernel.noise import Entropy
 from dpsql.language.stream_statements import BOARD_ANSWERS
