@@ -218,6 +218,9 @@ def _tell_left_out(fix: Fix, text: str) -> Fix:
         return replace(fix, asks=f"{new}, not {old}")
     written = " ".join(each.text for each in (fix, *fix.also))
     parts = [text[each.start : each.end] for each in (fix, *fix.also)]
+    kept, given = (
+        [t for t in Outline.of(each).tokens if t.token_type in _VALUES] for each in (written, " ".join(parts))
+    )
     grouped = [each for each in parts if each.strip().upper().startswith("GROUP BY")]
     if grouped and "GROUP BY" not in written.upper():
         return replace(fix, asks=f"it without `{grouped[0].strip()}`")
