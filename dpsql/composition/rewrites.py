@@ -225,8 +225,9 @@ def _tell_left_out(fix: Fix, text: str) -> Fix:
     if grouped and "GROUP BY" not in written.upper():
         return replace(fix, asks=f"it without `{grouped[0].strip()}`")
     computed = len(kept) == 1 and re.fullmatch(r"[\d.\s/^*()e-]+", parts[0]) is not None  # 1/2
+    kinds = _VALUES[1:] if kept else _VALUES  # a text may have become a number
     for taken in () if "NULL" in written or computed or len(kept) >= len(given) else parts:
-        lost = [t.text for t in Outline.of(taken).tokens if t.token_type in _VALUES]
+        lost = [t.text for t in Outline.of(taken).tokens if t.token_type in kinds]
         lost = [v for v in lost if v.lower() not in written.lower() and written.lower() not in v.lower()]
         if lost and not taken.strip().upper().startswith("LIMIT"):
             return replace(fix, asks=f"it without `{' '.join(lost)}`")

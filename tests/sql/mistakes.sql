@@ -1615,7 +1615,7 @@ SELECT clinic, RANK(COUNT(*)) FROM visits GROUP BY clinic
 SELECT visit_date, COUNT(*) - LAG(COUNT(*)) FROM visits GROUP BY visit_date
 
 -- M402 a day of SQLite
--- meant: SELECT COUNT(*) FROM visits WHERE visit_date >= (current_date + INTERVAL (-30) DAY)
+-- meant: SELECT COUNT(*) FROM visits WHERE visit_date >= CAST((current_date + INTERVAL (-30) DAY) AS DATE)
 SELECT COUNT(*) FROM visits WHERE visit_date >= DATE('now', '-30 days')
 
 -- M403 a month behind IN

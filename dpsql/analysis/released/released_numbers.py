@@ -75,9 +75,8 @@ class CallArgument:
     """The argument as the statement writes it."""
     low: Fraction
     high: Fraction
-    """The bounds."""
     origin: str
-    """The origin of the bounds, in words; "" if the statement says them."""
+    """The origin of the bounds `low` and `high`, in words; "" if the statement says them."""
     per_group: bool
     """Whether a unit's total, or average, in a group is cut; else each row's value."""
     largest: Fraction | None = None
@@ -86,8 +85,7 @@ class CallArgument:
     """Whether values may lie beyond the bounds: nobody says that none does."""
     column: str = ""
     """The column whose values they are, of a table all rows of which are aggregated; "" for other ones."""
-    largest_in: tuple[int, tuple[object, ...]] | None = None
-    """Where groups are ranges of the values: the place of a key, and its values for the largest ones."""
+    largest_in: tuple[int, tuple[object, ...]] | None = None  # the place of a key, its largest range
 
     @property
     def searched(self) -> bool:
