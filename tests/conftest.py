@@ -32,9 +32,8 @@ _ROOM = 4 << 30
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Let Ctrl-C interrupt, and keep the bytecode of what is imported."""
+    """Let Ctrl-C interrupt."""
     _interruptible()
-    _keep_bytecode(config)
     _fewer_examples(config)
     config.add_cleanup(_state_elsewhere())
     config.add_cleanup(_files_in_memory())
@@ -187,15 +186,17 @@ def _files_in_memory() -> Callable[[], None]:
     return remove
 
 
-def _keep_bytecode(config: pytest.Config) -> None:
+def _keep_bytecode() -> None:
     """Where Python must not write bytecode beside the sources, write it to pytest's cache.
 
     Without it each of the many processes of the tests would compile all of dpsql anew, which takes as long as
     all that it does then. Environment variables are inherited by these processes and by xdist's workers.
     """
-    cache = getattr(config, "cache", None)  # none with `-p no:cacheprovider`
-    if sys.dont_write_bytecode and sys.pycache_prefix is None and cache is not None:
-        folder = str(cache.mkdir("bytecode"))
-        os.environ["PYTHONPYCACHEPREFIX"] = sys.pycache_prefix = folder
+    if sys.dont_write_bytecode and sys.pycache_prefix is None:
+        sys.pycache_prefix = str(Path(__file__).parents[1] / ".pytest_cache" / "d" / "bytecode")
+        os.environ["PYTHONPYCACHEPREFIX"] = sys.pycache_prefix
         os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
         sys.dont_write_bytecode = False
+
+
+_keep_bytecode()  # before the other files of this kind, which load dpsql

@@ -87,6 +87,8 @@ def write_relative_sums(query: Query, searched: Sequence[exp.Expr]) -> Query | N
         find_nodes(made, exp.Anonymous)[0].meta.update(
             position, **{TITLE: f"SUM({written})", LARGEST: (buckets.place, buckets.largest)}
         )
+        for filtered in find_nodes(made, exp.Filter):
+            filtered.meta[TITLE] = f"SUM({written})"
         (some or call).replace(keep_title(some or call, made))
     return whole if calls else None
 

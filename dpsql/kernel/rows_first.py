@@ -163,7 +163,8 @@ class CountedSoFar:
 
     def count(self, keys_at: Callable[[Integers], list[pa.Array]], positions: Integers) -> None:
         """Count groups that are not known; all, if those asked for have more than half of the rows."""
-        lacking = np.unique(positions[self.n[0][positions] < 0])
+        # With counts numpy does not look for masked arrays, which it would import for that.
+        lacking = np.unique(positions[self.n[0][positions] < 0], return_counts=True)[0]
         if not len(lacking):
             return
         rows = self.upper[0]
@@ -191,7 +192,7 @@ class CountedSoFar:
         if found is None or [*found] != named or not all(map(_is_plain, found.values())):
             return False
         at = found[_PLACE]
-        if len(np.unique(at)) < len(at) or (len(at) and not 0 <= at.min() <= at.max() < size):
+        if len(at) and (not 0 <= at.min() <= at.max() < size or np.bincount(at).max() > 1):
             return False
         numbers, counted = np.zeros((2, width, size), dtype=np.int64)
         for i, rows in enumerate(self.upper):

@@ -14,7 +14,8 @@
                    clear, ``unclear_calls`` says
 
 ``statement`` has the types, errors with a position in the text, and those about reports;
-``stream_statements`` has those of streams and of exact answers;
+``stream_statements`` has those of streams and of exact answers; ``recursive_series`` reads a recursive query
+that counts up as a series;
 ``syntax_trees`` searches and copies the parser's trees, ``select_parts`` reads and writes their clauses;
 ``duckdb_dialect`` is DuckDB's dialect of the parser. ``text_outline`` says where words, calls and clauses of
 a text stand, and ``repair`` changes a text that does not parse, by ``mistaken_forms``;

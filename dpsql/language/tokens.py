@@ -311,7 +311,7 @@ def quote_aliases(tokens: Sequence[Token]) -> list[Token]:
 
 
 def _find_named_items(tokens: Sequence[Token]) -> Iterator[int]:
-    """Yield the places of texts between a call, or END, and a comma or FROM, unless the call is a type."""
+    """Yield the places of texts between a call (no type), or END, and a comma or FROM."""
     opened, called = list[int](), ""
     for i, token in enumerate(tokens[:-1]):
         ends = tokens[i + 1].token_type in (TokenType.COMMA, TokenType.FROM)
@@ -326,7 +326,8 @@ def _find_named_items(tokens: Sequence[Token]) -> Iterator[int]:
 
 
 _SIZED = frozenset({"DECIMAL", "DEC", "NUMERIC", "VARCHAR", "CHAR", "BPCHAR", "TEXT", "STRING", "TIMESTAMP"})
-"""Types that may have a size behind them."""
+_SIZED |= {"OPTIONS", "ON", "TOP"}
+"""Types that may have a size behind them, and what stands in parentheses before the first item."""
 
 
 _CURRENT = ("DATE", "DATETIME", "TIME", "TIMESTAMP", "USER", "ROLE", "CATALOG")

@@ -12,7 +12,6 @@ Pages: a small HTTP server has those for the owner's tools, and nothing else.
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import hmac
 import json
 import os
@@ -84,17 +83,17 @@ class Log:
         return self._line("dropped", {"count": count, "text": "lines that nobody read in time"})
 
     def _line(self, event: str, fields: Mapping[str, object]) -> str:
-        given = dict(fields)
-        if "user" in given and not self.is_user(str(given["user"])):
-            del given["user"]
         line: dict[str, object] = {"time": self._now().isoformat(timespec="milliseconds"), "event": event}
-        line |= {name: _to_json_value(given[name]) for name in FIELDS if given.get(name) is not None}
+        for name in FIELDS:
+            value = fields.get(name)
+            if value is not None and (name != "user" or self.is_user(str(value))):
+                line[name] = _to_json_value(value)
         return json.dumps(line, ensure_ascii=True) + "\n"
 
     def hash_text(self, statement: str) -> str:
         """Return the hash that stands for a statement's text."""
         text = statement.encode(errors="surrogatepass")
-        return hmac.new(self.secret, b"log " + text, hashlib.sha256).hexdigest()[:32]
+        return hmac.digest(self.secret, b"log " + text, "sha256").hex()[:32]
 
     def warnings(self, texts: Iterable[str]) -> None:
         """Write the owner's warnings, one a line."""

@@ -1615,7 +1615,7 @@ SELECT clinic, RANK(COUNT(*)) FROM visits GROUP BY clinic
 SELECT visit_date, COUNT(*) - LAG(COUNT(*)) FROM visits GROUP BY visit_date
 
 -- M402 a day of SQLite
--- meant: SELECT COUNT(*) FROM visits WHERE visit_date >= (current_date + INTERVAL (-30) DAY)
+-- meant: SELECT COUNT(*) FROM visits WHERE visit_date >= CAST((current_date + INTERVAL (-30) DAY) AS DATE)
 SELECT COUNT(*) FROM visits WHERE visit_date >= DATE('now', '-30 days')
 
 -- M403 a month behind IN
@@ -2449,7 +2449,7 @@ SELECT CAST(visit_date AS FORMAT 'YYYY-MM') AS m, COUNT(*) FROM visits GROUP BY 
 SELECT quantiles(0.5, 0.9)(minutes) FROM visits
 
 -- M734 the start of a month, in SQLite
--- meant: SELECT date_trunc('month', visit_date) AS m, COUNT(*) FROM visits GROUP BY m
+-- meant: SELECT CAST(date_trunc('month', visit_date) AS DATE) AS m, COUNT(*) FROM visits GROUP BY m
 SELECT date(visit_date, 'start of month') AS m, COUNT(*) FROM visits GROUP BY m
 
 -- M735 a list without NULLs

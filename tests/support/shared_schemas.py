@@ -1,6 +1,6 @@
 """Schema databases that sessions of one test process share where they would be equal.
 
-To open a database takes DuckDB as long as a statement takes dpsql, and most tests open a session of their own.
+To open a database takes DuckDB as long as a statement takes dpsql, and most tests open sessions of their own.
 A schema database has no private row, is locked when it is opened, and is read on cursors of its own: nothing
 that a session does to it is seen by another one. Each session still opens the database of its data.
 """
@@ -8,6 +8,7 @@ that a session does to it is seen by another one. Each session still opens the d
 from __future__ import annotations
 
 import hashlib
+import os
 from collections import OrderedDict
 from typing import Any
 
@@ -18,6 +19,7 @@ _MOST = 12
 """How many stay open: neighbouring tests have equal ones."""
 _kept = OrderedDict[bytes, duckdb.DuckDBPyConnection]()
 """Databases by what they are made from; the one that was used last is last."""
+_of_parents: list[object] = []
 
 
 class _Recorder:
@@ -47,6 +49,13 @@ def take_over() -> None:
         return found.cursor()
 
     module._open_tables = share
+    os.register_at_fork(after_in_child=_leave_the_parents)
+
+
+def _leave_the_parents() -> None:
+    """Let a fork open databases of its own; it does not close those of its parent, either."""
+    _of_parents.append(dict(_kept))
+    _kept.clear()
 
 
 def forget(most: int = 0) -> None:

@@ -300,7 +300,7 @@ def name_of_table(of: RefusedStatement, node: exp.Column, named: list[FromTable]
 
 def _join_two(of: RefusedStatement, table: Table, named: list[FromTable]) -> tuple[str, int] | None:
     """Return the clauses that join a table by another one between, and the place behind that of FROM."""
-    for between in of.policy.tables.values():
+    for between in of.policy.tables.values() if named else ():
         if between in (table, *(n.table for n in named)):
             continue
         first = next((join for n in named if (join := join_clause(of, between, n)) is not None), None)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import field
-from enum import Enum
 from fractions import Fraction
 
 from sqlglot import exp
@@ -22,14 +21,6 @@ from dpsql.errors import Fix, QueryRefused
 from dpsql.kernel import tree
 from dpsql.kernel.tree import Argument, Counted, Expr, KeptHash, UnitValue, conjunction
 from dpsql.lazy_dataclass import dataclass
-
-
-class Direction(Enum):
-    """The direction in which adding a unit can change a number."""
-
-    UP = "up"
-    DOWN = "down"
-    BOTH = "both"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -84,9 +75,8 @@ class CallArgument:
     """The argument as the statement writes it."""
     low: Fraction
     high: Fraction
-    """The bounds."""
     origin: str
-    """The origin of the bounds, in words; "" if the statement says them."""
+    """The origin of the bounds `low` and `high`, in words; "" if the statement says them."""
     per_group: bool
     """Whether a unit's total, or average, in a group is cut; else each row's value."""
     largest: Fraction | None = None
@@ -95,8 +85,7 @@ class CallArgument:
     """Whether values may lie beyond the bounds: nobody says that none does."""
     column: str = ""
     """The column whose values they are, of a table all rows of which are aggregated; "" for other ones."""
-    largest_in: tuple[int, tuple[object, ...]] | None = None
-    """Where groups are ranges of the values: the place of a key, and its values for the largest ones."""
+    largest_in: tuple[int, tuple[object, ...]] | None = None  # the place of a key, its largest range
 
     @property
     def searched(self) -> bool:
@@ -166,15 +155,9 @@ class ReleasedAggregate:
         return (self.bound, self.monotone) if self.noise_group is None else (self.width, True)
 
     @property
-    def direction(self) -> Direction:
-        """The direction in which adding a unit can change the number."""
-        low, high = self.unit_change
-        return Direction.UP if low >= 0 else Direction.DOWN if high <= 0 else Direction.BOTH
-
-    @property
     def monotone(self) -> bool:
         """Whether adding a unit never decreases the number of any group."""
-        return self.direction is Direction.UP
+        return self.unit_change[0] >= 0
 
 
 @dataclass(slots=True)

@@ -210,7 +210,8 @@ class WireConnection:
                 continue
             with self._session.count_while_sending(result) as check:
                 await send_result(self._channel, result, self._settings, check)
-                await self._next_turn()
+                if self._channel.full or statement is not parts[-1]:  # others have their turn behind the last
+                    await self._next_turn()
 
     async def _copy_in(self, command: CopyIn) -> None:
         """Receive the rows of an upload and keep them."""

@@ -17,7 +17,7 @@ POLICY = """
 [budget]
 epsilon = 1e9
 default_epsilon = 1e5
-ledger = "ledger.sqlite"
+ledger = "t.sqlite"
 [tables.t]
 source = "t.parquet"
 unit = "u"
@@ -88,3 +88,25 @@ def test_noise_of_small_values_is_small(session: Session) -> None:
     assert noise["b"] / noise["a"] == pytest.approx(10 / 3.2)
     assert noise["d"] == noise["c"]
     assert np.isfinite(list(noise.values())).all()
+
+
+def test_the_last_bucket_has_all_that_a_bound_cuts(folder: Path) -> None:
+    """The totals of all units in `d` are far above those in `a`, of which each has one."""
+    rows = "SELECT i AS u, CASE WHEN i % 100 = 0 THEN 1e3 + i ELSE 5e0 END AS x FROM range(20000) r(i)"
+    duckdb.sql(f"COPY ({rows}) TO '{folder}/giants.parquet'")
+    policy = POLICY
+    for old, new in (
+        ("t.parquet", "giants.parquet"),
+        ("t.sqlite", "giants.sqlite"),
+        ("1e5", "0.2"),
+        (', "n"]', "]"),
+        ("domain", "# domain"),
+    ):
+        policy = policy.replace(old, new)
+    (folder / "giants.toml").write_text(policy)
+    giants = Session(load(folder / "giants.toml"))
+    found = present(giants.run(f"SELECT {BUCKETS} AS k, SUM(x) AS s FROM t GROUP BY k").release).table
+    giants.close()
+    high = dict(zip(found.column("k").to_pylist(), found.column("s_high").to_pylist(), strict=True))
+    wide = {k: high[k] - s for k, s in zip(high, found.column("s").to_pylist(), strict=True)}
+    assert wide["d"] > 4 * wide["a"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import duckdb
@@ -32,15 +33,22 @@ ROWS = "(SELECT page, year, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY pa
 CITIES = "(SELECT city, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY city)"
 
 
-@pytest.fixture
-def session(tmp_path: Path) -> Iterator[Session]:
+@contextmanager
+def opened_in(folder: Path) -> Iterator[Session]:
     duckdb.sql(
         "COPY (SELECT i AS user_id, 'a' AS page, '2024' AS year, '7' AS city FROM range(900) t(i)) "
-        f"TO '{tmp_path}/visits.parquet'"
+        f"TO '{folder}/visits.parquet'"
     )
-    duckdb.sql(f"COPY (SELECT 'a' AS page, '1' AS code, '5x' AS bad) TO '{tmp_path}/codes.parquet'")
-    with sessions_in(tmp_path, POLICY) as opened:
+    duckdb.sql(f"COPY (SELECT 'a' AS page, '1' AS code, '5x' AS bad) TO '{folder}/codes.parquet'")
+    with sessions_in(folder, POLICY) as opened:
         yield opened()
+
+
+@pytest.fixture(scope="module")
+def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
+    """A session of which nothing is charged."""
+    with opened_in(tmp_path_factory.mktemp("tried")) as session:
+        yield session
 
 
 @pytest.mark.parametrize(
@@ -127,13 +135,14 @@ def test_what_no_value_fails_is_accepted(session: Session, statement: str) -> No
 @pytest.mark.parametrize(
     "column", ["CAST(n * 1e300 AS INT)", "CAST(CASE WHEN n > 3 THEN 'secret' ELSE 'hidden' END AS INT)"]
 )
-def test_a_failure_after_the_charge_has_no_words_of_the_engine(session: Session, column: str) -> None:
-    with pytest.raises(OperationalError) as caught:
-        session.run(f"SELECT page, {column} FROM {ROWS}")
+def test_a_failure_after_the_charge_has_no_words_of_the_engine(tmp_path: Path, column: str) -> None:
+    statement = "SELECT page, year, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page, year"
+    with opened_in(tmp_path) as session:
+        with pytest.raises(OperationalError) as caught:
+            session.run(f"SELECT page, {column} FROM {ROWS}")
+        assert session.prepare(statement).price.epsilon == 0
     told = str(caught.value)
     assert "a value is not a valid one of the type" in told
     assert "costs nothing when it is asked again" in told
     assert "release 1" in told
     assert not any(word in told for word in ("secret", "hidden", "e+30", "Conversion", "INT32"))
-    again = session.prepare("SELECT page, year, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page, year")
-    assert again.price.epsilon == 0
