@@ -8,7 +8,7 @@ from fractions import Fraction
 from math import log
 
 import numpy as np
-from dpsql.estimates.board_scores import find_mean
+from dpsql.estimates.scores_and_weights import find_mean
 from numpy.typing import NDArray
 
 from dpsql.composition.boards import Best
