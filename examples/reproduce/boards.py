@@ -8,13 +8,13 @@ from fractions import Fraction
 from math import log
 
 import numpy as np
-from dpsql.estimates.scores_and_weights import find_mean
 from numpy.typing import NDArray
 
 from dpsql.composition.boards import Best
+from dpsql.estimates.scores_and_weights import find_mean
 from dpsql.kernel.mechanisms import Box, CheckStream, CheckStreamPlan, Laplace, NoiseSource
 from dpsql.kernel.noise import Entropy
-from dpsql.language.stream_statements import BOARD_ANSWERS
+from dpsql.language.board_statements import BOARD_ANSWERS
 from dpsql.noise import SeededEntropy
 from reproduce.page import Claim, Figure, Section, Table
 from reproduce.svg import Series, panel
