@@ -30,7 +30,8 @@
                           what they name
 ``chosen_public_rows``    counts public rows that private values choose; ``values_by_key`` reads EXISTS
                           as the list of these values
-``quotients_of_sums``     writes averages beside a sum of the same values as quotients, where that is closer
+``quotients_of_sums``     writes averages as quotients of sums where that is closer, ``sums_of_buckets`` sums
+                          by buckets of the summed value relative to the sizes of these
 ``placed_marks``          puts marks of released values into the blocks that read them
 ``existence``             decides which groups exist for the outer query; ``half_way_thresholds`` where its
                           thresholds lie
