@@ -183,9 +183,11 @@ class Mixed:
             self.show(unit, alone=True)
             for (one, claim, tight, _), before, after in zip(statements, whole, less, strict=True):
                 alone = self.apart(tight, beyond) if (one, claim, tight, _) in new else None
+                # The first key is declared: where no other one is, only the counts of all are in shares.
+                held = claim if [c.step for c in claim.counts] == [c.step for c in tight.counts] else tight
                 for d in range(DATABASES):
                     own = None if alone is None else alone.get(d, {})
-                    self.removal(one, claim, before.get(d, {}), after.get(d, {}), own)
+                    self.removal(one, held, before.get(d, {}), after.get(d, {}), own)
 
     def one_by_one(self, statements: list[Compiled], d: int) -> None:
         """Remove each unit of one database, by the statements that do not name it."""
