@@ -1,4 +1,4 @@
-"""`made_old`: what is made to stay is old at once, so that no search for garbage looks through it.
+"""`made_old` and `uncollected`: no search for garbage looks through what a block makes.
 
 Imports make a hundred thousand objects. Searches among the new ones while they are made, and the first one
 after that, take a tenth of the processor time of a program that asks one statement.

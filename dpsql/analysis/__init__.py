@@ -59,7 +59,6 @@ from sqlglot import exp
 from dpsql.analysis import select_blocks
 from dpsql.analysis.bound_ladders import Contribution, CutValues, Kept, KeptLadders, LeftOut
 from dpsql.analysis.compiled_query import CompiledQuery, PublicOrder, check_sealed, is_alike, merge_queries
-from dpsql.analysis.compiler import function_name
 from dpsql.analysis.count_keys import list_tellers
 from dpsql.analysis.cut_contributions import (
     bound_on_rows,

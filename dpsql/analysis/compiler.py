@@ -19,7 +19,7 @@ from dpsql.errors import InternalError, QueryRefused
 from dpsql.kernel.check import Proofs
 from dpsql.kernel.loss import exact
 from dpsql.kernel.tree import OPAQUE, Expr, OrderTerm
-from dpsql.language import MARK, StatementText, list_from_items, list_visible_ctes
+from dpsql.language import MARK, StatementText, find_nodes, list_from_items, list_visible_ctes
 from dpsql.lazy_dataclass import dataclass, replace
 from dpsql.policy import Assumed, Policy, Table, fold
 
@@ -293,6 +293,17 @@ def find_cte(name: exp.Expr) -> exp.CTE | None:
     if name.args.get("db") is not None:
         return None
     return next((cte for cte in list_visible_ctes(name) if fold(cte.alias) == fold(name.name)), None)
+
+
+def read_alone(item: exp.Expr | None, tree: exp.Query) -> exp.Select | None:
+    """Return the SELECT of an item of FROM that nothing else reads."""
+    if isinstance(item, exp.Subquery):
+        return item.this if isinstance(item.this, exp.Select) else None
+    cte = find_cte(item) if isinstance(item, exp.Table) else None
+    if cte is None or cte.args["alias"].columns or not isinstance(cte.this, exp.Select):
+        return None
+    uses = [table for table in find_nodes(tree, exp.Table) if find_cte(table) is cte]
+    return cte.this if len(uses) == 1 else None
 
 
 def function_name(node: exp.Expr) -> str | None:

@@ -25,7 +25,7 @@ from sqlglot import exp
 
 from dpsql.analysis.aggregate_functions import aggregate_name, contains_aggregate, is_aggregate
 from dpsql.analysis.compiled_relation import Cte, find_cte
-from dpsql.analysis.compiler import read_whole_number
+from dpsql.analysis.compiler import read_alone, read_whole_number
 from dpsql.analysis.public_domains import DECLARED_MARK, is_grouped_by, read_select_distinct
 from dpsql.analysis.statement_shapes import Provenance
 from dpsql.composition.existence import EXISTENCE, HALF
@@ -40,6 +40,7 @@ from dpsql.language import (
     keep_title,
     list_from_items,
     list_given,
+    list_terms,
     make_select,
     name_query,
     read_clause,
@@ -228,17 +229,8 @@ def _inner(select: exp.Select, tree: exp.Query) -> exp.Select | None:
         return None
     if item.args.get("joins") or (item.args.get("alias") is not None and item.args["alias"].columns):
         return None
-    if isinstance(item, exp.Subquery):
-        return item.this if isinstance(item.this, exp.Select) else None
-    if not isinstance(item, exp.Table) or item.args.get("db") is not None:
-        return None
-    named = [cte for cte in find_nodes(tree, exp.CTE) if fold(cte.alias) == fold(item.name)]
-    uses = [table for table in find_nodes(tree, exp.Table) if fold(table.name) == fold(item.name)]
-    if len(named) != 1 or len(uses) != 1 or named[0].args["alias"].columns:
-        return None
-    with_ = named[0].parent
-    owner = with_.parent if isinstance(with_, exp.With) else None
-    return named[0].this if owner is select and isinstance(named[0].this, exp.Select) else None
+    inner = read_alone(item, tree)
+    return inner if inner is not None and inner.find_ancestor(exp.Select) is select else None
 
 
 def _count(select: exp.Select, inner: exp.Select, policy: Policy) -> None:
@@ -327,15 +319,10 @@ def _distinct(key: exp.Column, condition: exp.Expr | None) -> exp.Expr:
 
 def _take(select: exp.Select, inner: exp.Select) -> None:
     """Give the outer block the rows of the inner one."""
-    listed = [c for c in _ctes(select) if c.this is not inner] + _ctes(inner)
+    listed = [c for c in list_terms(select, "with_") if c.this is not inner] + list_terms(inner, "with_")
     select.set("with_", exp.With(expressions=listed) if listed else None)
     for name in ("from_", "joins", "where"):
         select.set(name, inner.args.get(name))
-
-
-def _ctes(select: exp.Select) -> list[exp.Expr]:
-    with_ = select.args.get("with_")
-    return [] if with_ is None else list(with_.expressions)
 
 
 def with_existing(query: Query, provenance: Provenance) -> Query:

@@ -28,7 +28,7 @@ from fractions import Fraction
 from sqlglot import exp
 
 from dpsql.analysis.aggregate_functions import aggregate_name, is_row_count
-from dpsql.analysis.compiler import call_name, find_cte, read_number, read_whole_number
+from dpsql.analysis.compiler import call_name, read_alone, read_number, read_whole_number
 from dpsql.language import (
     Query,
     copy_tree,
@@ -100,7 +100,7 @@ def with_quantiles(query: Query) -> exp.Query:
 def _read(outer: exp.Select, tree: exp.Query) -> _RankedRows | None:
     """Return the block in FROM that ranks rows; None if there is none, or others read it too."""
     item, joins = read_clause(outer, "from_"), outer.args.get("joins") or []
-    inner = _select_of(item, tree)
+    inner = read_alone(item, tree)
     if item is None or inner is None or len(joins) > 1 or item.args.get("joins"):
         return None
     if list_given(inner) - _INNER:
@@ -124,17 +124,6 @@ def _read(outer: exp.Select, tree: exp.Query) -> _RankedRows | None:
         rows.counts |= sizes
         rows.sizes = joins[0]
     return rows
-
-
-def _select_of(item: exp.Expr | None, tree: exp.Query) -> exp.Select | None:
-    """Return the SELECT of an item of FROM that nothing else reads."""
-    if isinstance(item, exp.Subquery):
-        return item.this if isinstance(item.this, exp.Select) else None
-    cte = find_cte(item) if isinstance(item, exp.Table) else None
-    if cte is None or cte.args["alias"].columns or not isinstance(cte.this, exp.Select):
-        return None
-    uses = [table for table in find_nodes(tree, exp.Table) if find_cte(table) is cte]
-    return cte.this if len(uses) == 1 else None
 
 
 def _read_rank(window: exp.Window) -> _Rank | None:
@@ -176,7 +165,7 @@ def _counts_same(node: exp.Expr, rows: exp.Select, keys: Sequence[exp.Expr]) -> 
 
 def _read_sizes(rows: _RankedRows, join: exp.Expr, tree: exp.Query) -> dict[str, tuple[exp.Expr, ...]] | None:
     """Return the numbers of rows of each group that a block is joined with, by their names."""
-    made = _select_of(join.this, tree)
+    made = read_alone(join.this, tree)
     within = next((rank.within for rank in rows.ranks.values() if rank.within), ())
     if made is None or join.args.get("side") or not within or not _counts_same(made, rows.inner, within):
         return None

@@ -18,7 +18,7 @@ from __future__ import annotations
 from sqlglot import exp
 
 from dpsql.analysis.aggregate_functions import aggregate_name, contains_aggregate, is_aggregate
-from dpsql.analysis.compiler import call_name, read_item, read_whole_number
+from dpsql.analysis.compiler import call_name, read_alone, read_item, read_whole_number
 from dpsql.analysis.statement_shapes import Provenance
 from dpsql.language import (
     copy_tree,
@@ -156,12 +156,8 @@ def _merge(select: exp.Select, tree: exp.Query) -> None:
     if any(contains_aggregate(i) or any(isinstance(n, within) for n in walk_tree(i)) for i in items):
         return
     columns = [c for i in items for c in find_nodes(i, exp.Column)]
-    tables = [t for t in find_nodes(tree, exp.Table) if t.name.lower() == item.name.lower()]
-    named = [cte for cte in find_nodes(tree, exp.CTE) if cte.alias.lower() == item.name.lower()]
-    if isinstance(item, exp.Table) and len(named) == len(tables) == 1:
-        item = named[0]
-    inner = item.this
-    if not isinstance(inner, exp.Select) or list_given(inner) - _MERGED or not find_nodes(inner, exp.Window):
+    inner = read_alone(item, tree)
+    if inner is None or list_given(inner) - _MERGED or not find_nodes(inner, exp.Window):
         return
     values = {each.alias_or_name.lower(): each.unalias() for each in inner.expressions}
     unknown = len(values) != len(inner.expressions) or any(c.name.lower() not in values for c in columns)
@@ -176,9 +172,10 @@ def _merge(select: exp.Select, tree: exp.Query) -> None:
     select.set("expressions", made)
     for name in ("from_", "joins", "where"):
         select.set(name, inner.args.get(name))
-    if isinstance(item, exp.CTE):
-        clause = item.parent
-        item.pop()
+    holder = inner.parent
+    if isinstance(holder, exp.CTE):
+        clause = holder.parent
+        holder.pop()
         if isinstance(clause, exp.With) and not clause.expressions:
             clause.pop()
 

@@ -46,6 +46,8 @@ _REPAIRS = 8
 """How many changes are tried of a statement that does not parse."""
 _OTHER = lazy_pattern(r"\bfunctions?\b|\bis not supported\b|\bis not allowed (?:with|in this form)\b")
 """Words of messages about what another dialect may have."""
+_OTHER_TEXT = lazy_pattern(r"(?is)(?!.*\bSELECT\b)|\s*DECLARE\b")
+"""Data frames, and scripts with types of variables: what is read of them has other words and numbers."""
 _SIGNS = frozenset({"=", "AND", ",", "the comma"})
 """Guesses of a sign that a text lacks: with several other changes it would hardly be the one meant."""
 _NO_SQL = lazy_pattern(
@@ -202,7 +204,7 @@ def _tell_left_out(fix: Fix, text: str) -> Fix:
 
     It is told that a value is taken away, and that a name is written for one that is not like it.
     """
-    if fix.asks or fix.guess or fix.provided:
+    if fix.asks or fix.guess or fix.provided or _OTHER_TEXT.match(text):
         return fix
     old, new = text[fix.start : fix.end], fix.text.strip()
     tokens = [Outline.of(each).tokens[-1:] for each in (old, new)] if _NAME.fullmatch(f"{old} {new}") else []
@@ -216,12 +218,15 @@ def _tell_left_out(fix: Fix, text: str) -> Fix:
         return replace(fix, asks=f"{new}, not {old}")
     written = " ".join(each.text for each in (fix, *fix.also))
     parts = [text[each.start : each.end] for each in (fix, *fix.also)]
+    kept, given = (
+        [t for t in Outline.of(each).tokens if t.token_type in _VALUES] for each in (written, " ".join(parts))
+    )
     grouped = [each for each in parts if each.strip().upper().startswith("GROUP BY")]
     if grouped and "GROUP BY" not in written.upper():
         return replace(fix, asks=f"it without `{grouped[0].strip()}`")
-    kept = any(t.token_type in _VALUES for t in Outline.of(written).tokens)
-    for taken in () if "NULL" in written else parts:
-        kinds = _VALUES[1:] if kept else _VALUES  # a text may have become a number
+    kinds = _VALUES[1:] if kept else _VALUES  # a text may have become a number
+    computed = len(kept) == 1 and re.fullmatch(r"[\d.\s/^*()e-]+", parts[0]) is not None  # 1/2
+    for taken in () if "NULL" in written or computed or len(kept) >= len(given) else parts:
         lost = [t.text for t in Outline.of(taken).tokens if t.token_type in kinds]
         lost = [v for v in lost if v.lower() not in written.lower() and written.lower() not in v.lower()]
         if lost and not taken.strip().upper().startswith("LIMIT"):

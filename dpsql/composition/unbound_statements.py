@@ -149,6 +149,8 @@ def _last(query: Query, name: str) -> int | None:
 
 def _refuse_types(query: Query, name: str, given: str) -> QueryRefused:
     """Return the refusal of a function that has no form for the types that it is given."""
+    if name in ("+", "-") and given == "VARCHAR, INTERVAL":
+        return _refuse_moved_text(query)
     if name == "+" and "VARCHAR" in given:
         return _refuse_added_text(query)
     types = given.replace("STRING_LITERAL", "VARCHAR").replace("INTEGER_LITERAL", "INTEGER")
@@ -169,6 +171,26 @@ def _refuse_types(query: Query, name: str, given: str) -> QueryRefused:
     written = f"TRUNC({seconds} / 86400)" if part.upper() == "DAY" else seconds
     said = f"{aggregate.upper()} of a time between two is a number, which has no {part.upper()}"
     return query.source.refuse(said, at, written, Fix(written, call[0], call[1]))
+
+
+def _refuse_moved_text(query: Query) -> QueryRefused:
+    """Return the refusal of a text that an INTERVAL is added to, as MySQL reads days."""
+    said, outline = (
+        "an INTERVAL is added to a DATE or TIMESTAMP, or taken from one",
+        Outline.of(query.source.text),
+    )
+    moved = (
+        node for node in find_nodes(query.tree, exp.Add, exp.Sub) if isinstance(node.expression, exp.Interval)
+    )
+    sides = [node.this.unnest() for node in moved]
+    spans = {
+        span for side in sides if isinstance(side, exp.Column) and (span := outline.span(side)) is not None
+    }
+    if len(spans) != 1:
+        return query.source.refuse(said, None, "CAST(.. AS DATE)")
+    (span,) = spans
+    written = f"CAST({query.source.text[slice(*span)]} AS DATE)"
+    return query.source.refuse(said, span[0], written, Fix(written, *span))
 
 
 def _refuse_order_by(query: Query, name: str) -> QueryRefused:

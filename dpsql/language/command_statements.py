@@ -265,6 +265,8 @@ _QUOTED = lazy_pattern(
 _NAMED = (
     r"(?:DECLARE|SET|DEFINE|LET|\\set)\s+(@?\w+)(?:\s+[A-Z]\w*(?:\s*\([^()]*\))?)?\s*(?::?=|\bDEFAULT\b)?"
 )
+_EARLY = lazy_pattern(r"(?i)\s*(?:WITH\s+)?(EPSILON|DELTA)\s*=?\s*([\d.]+(?:e-\d+)?)\s*[;,]?\s*(?=SELECT\s)")
+"""An amount of privacy before a SELECT."""
 _VARIABLE = lazy_pattern(rf"(?i){_NAMED}\s*('[^']*'|[^\s;']+)\s*(?:;|\n)")
 _VARIABLES = lazy_pattern(rf"(?i)\s*(?:{_NAMED}\s*(?:'[^']*'|[^\s;']+)\s*(?:;|\n)\s*)+")
 """Variables that a script sets, each to a constant, before its statement."""
@@ -307,6 +309,11 @@ def unwrap(text: str) -> str | None:
         return unwrap(plain) or plain
     if re.match(r"(?is)\s*[A-Za-z_]\w*\s+AS\s*\(\s*SELECT\b.*\)\s*SELECT\b", text):
         return f"WITH {text.strip().rstrip(';')}"
+    early = _EARLY.match(text)
+    if early is not None:
+        clause = f"WITH DIFFERENTIAL_PRIVACY OPTIONS ({early[1].lower()} = {early[2]}) "
+        rest = text[early.end() :]
+        return rest[: len("SELECT ")] + clause + rest[len("SELECT ") :]
     bound = _VARIABLES.match(text)
     if bound is not None and re.match(rf"(?i){_STATEMENT}", text[bound.end() :]):
         rest = text[bound.end() :]

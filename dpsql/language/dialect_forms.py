@@ -193,6 +193,10 @@ def _standardize_node(node: exp.Expr, dialect: str) -> exp.Expr | None:
         return compare_rows(node)
     if isinstance(node, exp.Table) and isinstance(node.this, exp.Anonymous):
         return unnest_series(node)
+    if isinstance(node, exp.With) and (node.args.get("recursive") or dialect == "tsql"):
+        from dpsql.language.recursive_series import read_recursive_series  # noqa: PLC0415  few count up
+
+        read_recursive_series(node, dialect)
     if isinstance(node, exp.Select):
         select_series(node, rows=dialect == "postgres")
         flatten_joins(node)

@@ -154,10 +154,11 @@ class ShareMeasuring:
                 by_group=False,
                 monotone=all(count.monotone for count in counts),
             )
+        bounds = [count.bound for count in counts]
         return mechanisms.Box.plan(
             size * len(counts),
             self.epsilon,
-            sensitivity=[count.bound for count in counts for _ in range(size)],
+            sensitivity=[bound for bound in bounds for _ in range(size)],
             monotone=all(count.monotone for count in counts),
         )
 

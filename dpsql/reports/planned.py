@@ -317,7 +317,7 @@ def _find_boxes(
         return None
     hidden, boxes = Hidden(found), _Boxes()
     for term in terms:
-        if hidden.numbers(term) > MOST:
+        if len(hidden.numbers(term)) > MOST:
             return None
         for row in range(found.num_rows):
             try:

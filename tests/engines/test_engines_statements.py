@@ -55,11 +55,10 @@ def text() -> str:
 @pytest.fixture(scope="module")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
     """DuckDB's session."""
-    folder = tmp_path_factory.mktemp("clinic")
     policy = text()
     for name in ("patients", "visits", "diagnoses"):
         policy = policy.replace(f'"{name}.parquet"', f"'{DATA / name}.parquet'")
-    with open_world(folder, policy) as session:
+    with open_world(tmp_path_factory.mktemp("clinic"), policy) as session:
         yield session
 
 

@@ -70,7 +70,6 @@ ENDS = ("", "ORDER BY n DESC LIMIT 3", "HAVING n >= 5")
 @pytest.fixture(scope="module")
 def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
     """Rows with NULLs in every column, keys outside their domains, and units with many rows."""
-    folder = tmp_path_factory.mktemp("kept")
     rng = random.Random(20)
 
     def cell(value: object) -> str:
@@ -82,7 +81,7 @@ def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
         for _ in range(900)
     )
     with open_world(
-        folder,
+        tmp_path_factory.mktemp("kept"),
         POLICY.format(engine=""),
         visits="SELECT * REPLACE (paid::DOUBLE AS paid) "
         f"FROM (VALUES {rows}) t(user_id, page, city, place, ms, paid)",

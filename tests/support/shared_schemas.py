@@ -1,7 +1,7 @@
 """Schema databases that sessions of one test process share where they would be equal.
 
-To open a database takes DuckDB as long as a statement takes dpsql, and most tests open a session of their own.
-A schema database has no private row, is locked when it is opened, and is read on cursors of its own: nothing
+To open a database takes DuckDB as long as a statement takes dpsql, and most tests open a session of their
+own. A schema database has no private row, is locked when it is opened, and is read on cursors of its own: nothing
 that a session does to it is seen by another one. Each session still opens the database of its data.
 """
 

@@ -47,11 +47,13 @@ def open_world(folder: Path, policy: str, **tables: Rows) -> Iterator[Session]:
 
 
 def world_fixture(policy: str, scope: Any = "module", **tables: Rows) -> Any:
-    """Return a fixture: a session on a world of the module, or of each test."""
+    """Return a fixture: a session on a world of the module, or of each test, in its `tmp_path`."""
 
     @pytest.fixture(scope=scope)
-    def fixture(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
-        with open_world(tmp_path_factory.mktemp("world"), policy, **tables) as session:
+    def fixture(request: pytest.FixtureRequest) -> Iterator[Session]:
+        own = request.getfixturevalue("tmp_path" if scope == "function" else "tmp_path_factory")
+        folder: Path = own if scope == "function" else own.mktemp("world")
+        with open_world(folder, policy, **tables) as session:
             yield session
 
     return fixture

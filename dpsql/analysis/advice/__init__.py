@@ -287,8 +287,6 @@ _ADVICE: tuple[tuple[str, Callable[[RefusedStatement, exp.Expr, Obstacle], Advic
     (" is not allowed in this form", misplaced_parts.count_units_by_condition),
     ("`*` is not a value", foreign_forms.count_unit_of_table),
     ("IF is not supported", foreign_forms.write_case),
-    ("RECURSIVE is not supported", foreign_forms.list_series),
-    ("recursive common table expressions", foreign_forms.list_series),
     ("meets WHERE", joined_tables.compare_declared_column),
     ("meets WHERE", foreign_forms.write_pattern),
     ("TOP selects groups", listed_rows.count_rows),

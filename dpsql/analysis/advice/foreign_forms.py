@@ -19,11 +19,6 @@ _COUNTS = ("COUNT", "COUNT_IF")
 _NO_VALUE = r"(?:NULL|TRUE|FALSE|DISTINCT)\b"
 _VALUE = r"(?:'[^']*'|-?[\d.]+)"
 _LISTED = rf"(\(\s*{_VALUE}(?:\s*,\s*{_VALUE})+\s*\))"
-_COUNTED_UP = (
-    r"\bRECURSIVE\s+(\w+)(?:\s*\(\s*\w+\s*\))?\s+AS\s*\(\s*SELECT\s+(\d+)(?:\s+(?:AS\s+)?\w+)?\s+UNION\s+ALL\s+"
-    r"SELECT\s+(\w+)\s*\+\s*1\s+FROM\s+\1\s+WHERE\s+\3\s*{}\s*(\d+)\s*\)"
-)
-_SERIES = r"\1 AS (SELECT \3 FROM generate_series(\2, \4{}) AS t(\3))"
 
 compare_with_values = replace_forms(
     (r"\bIS\s+NOT\s+EMPTY\b", "<> ''"),
@@ -58,9 +53,6 @@ join_parameters = replace_forms(
     (r"\b(PERCENTILE_\w+\()\s*[\w.]+\s*,\s*([\d.]+\s*\)\s*WITHIN\s+GROUP\b)", r"\1\2"),
 )
 write_or = replace_forms((r"\|\|", "OR"))
-list_series = replace_forms(
-    (_COUNTED_UP.format("<="), _SERIES.format(" + 1")), (_COUNTED_UP.format("<"), _SERIES.format(""))
-)
 write_contains = replace_forms((r"('[^']*')\s+IN\s+([A-Za-z_][\w.]*)(?![\w.]|\s*\()", r"contains(\2, \1)"))
 write_rollup = replace_forms((r"\b(GROUP\s+BY\s+[\w.]+)\s+WITH\s+TOTALS\b", r"\1 WITH ROLLUP"))
 separate_texts = replace_forms((r"(?<=')\s+(?=')", ", "), hint="'..', '..'", guess="the comma")

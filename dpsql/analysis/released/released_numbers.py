@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import field
-from enum import Enum
 from fractions import Fraction
 
 from sqlglot import exp
@@ -22,14 +21,6 @@ from dpsql.errors import Fix, QueryRefused
 from dpsql.kernel import tree
 from dpsql.kernel.tree import Argument, Counted, Expr, KeptHash, UnitValue, conjunction
 from dpsql.lazy_dataclass import dataclass
-
-
-class Direction(Enum):
-    """The direction in which adding a unit can change a number."""
-
-    UP = "up"
-    DOWN = "down"
-    BOTH = "both"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -166,15 +157,9 @@ class ReleasedAggregate:
         return (self.bound, self.monotone) if self.noise_group is None else (self.width, True)
 
     @property
-    def direction(self) -> Direction:
-        """The direction in which adding a unit can change the number."""
-        low, high = self.unit_change
-        return Direction.UP if low >= 0 else Direction.DOWN if high <= 0 else Direction.BOTH
-
-    @property
     def monotone(self) -> bool:
         """Whether adding a unit never decreases the number of any group."""
-        return self.direction is Direction.UP
+        return self.unit_change[0] >= 0
 
 
 @dataclass(slots=True)

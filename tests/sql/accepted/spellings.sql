@@ -280,3 +280,15 @@ WITH months AS (SELECT generate_series('2024-01-01', '2024-04-01', '1 month') AS
 -- A5854 MySQL's parts of two units
 -- expect: SELECT COUNT(DISTINCT user_id) FROM visits WHERE day(day) * 100 + hour(day) BETWEEN 200 AND 2000 AND hour(day) * 100 + minute(day) < 30
 SELECT COUNT(DISTINCT user_id) FROM visits WHERE EXTRACT(DAY_HOUR FROM day) BETWEEN 200 AND 2000 AND EXTRACT(HOUR_MINUTE FROM day) < 30
+
+-- A5855 a recursive table that counts up
+-- candidates: SELECT unnest(generate_series(1, 7, 2))
+-- groups: many
+-- expect: SELECT n, COUNT(DISTINCT user_id) FROM visits JOIN (SELECT unnest(generate_series(1, 7, 2)) AS n) ON ms % 10 = n GROUP BY n
+WITH RECURSIVE s(n) AS (SELECT 1 UNION ALL SELECT n + 2 FROM s WHERE n <= 5) SELECT n, COUNT(DISTINCT user_id) AS c FROM visits JOIN s ON ms % 10 = n GROUP BY n
+
+-- A5856 a recursive table of months of T-SQL
+-- candidates: SELECT unnest(generate_series(DATE '2024-01-01', DATE '2024-05-01', INTERVAL 1 MONTH))::DATE
+-- groups: many
+-- expect: SELECT m, COUNT(DISTINCT user_id) FROM visits JOIN (SELECT unnest(generate_series(DATE '2024-01-01', DATE '2024-05-01', INTERVAL 1 MONTH))::DATE AS m) ON m = TRY(date_trunc('month', day)) GROUP BY m
+WITH months AS (SELECT CAST('2024-01-01' AS DATE) AS m UNION ALL SELECT DATEADD(month, 1, m) FROM months WHERE m < '2024-04-15') SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (dialect = 'TSQL') m, COUNT(DISTINCT user_id) AS c FROM visits JOIN months ON m = date_trunc('month', day) GROUP BY m

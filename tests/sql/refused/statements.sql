@@ -356,3 +356,28 @@ PIVOT (SELECT user_id, page, country FROM visits) ON country USING COUNT(DISTINC
 -- at: PIVOT
 -- hint: SELECT country, COUNT(DISTINCT user_id) AS n FROM visits WHERE country IN ('DE', 'FR') GROUP BY country ORDER BY country -- asks something else: a row for each country, not a column, of all rows
 PIVOT visits ON country IN ('DE', 'FR') USING COUNT(DISTINCT user_id) AS n ORDER BY country
+
+-- R7500 a sample that reads as names of columns
+-- error: SAMPLE is not supported here
+-- at: SAMPLE
+-- hint: SELECT COUNT(DISTINCT user_id) FROM visits -- asks something else: all rows, not a sample of them
+SELECT COUNT(DISTINCT user_id) FROM visits SAMPLE (10)
+
+-- R7501 a function of other systems with bounds by name, which other functions do not take
+-- error: substr is not allowed in this form
+-- at: mid
+SELECT COUNT(DISTINCT user_id) FROM visits WHERE mid(note, 1, 2, contribution_bounds_per_row => (0, 9)) = 'a'
+
+-- R7502 an option of another system, which is left out
+-- error: there is no option min_group_size
+-- at: min_group_size
+-- hint: it without min_group_size = 20
+SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (min_group_size = 20) COUNT(DISTINCT user_id) FROM visits
+
+
+-- R7750 an INTERVAL that is added to a released text, as MySQL reads days
+-- error: an INTERVAL is added to a DATE or TIMESTAMP
+-- at: b #3
+-- hint: CAST(b.ym AS DATE)
+-- rewrite: WITH m AS (SELECT strftime(day, '%Y-%m-01') AS ym, COUNT(DISTINCT user_id) AS n FROM visits WHERE day BETWEEN '2024-03-01' AND '2024-07-31' GROUP BY ym) SELECT a.ym, a.n - b.n AS more FROM m a JOIN m b ON a.ym = DATE_ADD(CAST(b.ym AS DATE), INTERVAL 1 MONTH) ORDER BY a.ym
+WITH m AS (SELECT strftime(day, '%Y-%m-01') AS ym, COUNT(DISTINCT user_id) AS n FROM visits WHERE day BETWEEN '2024-03-01' AND '2024-07-31' GROUP BY ym) SELECT a.ym, a.n - b.n AS more FROM m a JOIN m b ON a.ym = DATE_ADD(b.ym, INTERVAL 1 MONTH) ORDER BY a.ym

@@ -76,9 +76,3 @@ def test_the_statement_that_is_offered_has_the_same_value(session: Session, stat
         assert math.isclose(wanted, found, rel_tol=1e-9)
     else:
         assert found == wanted
-
-
-def test_a_query_that_counts_up_is_a_series(session: Session) -> None:
-    counted = "WITH RECURSIVE d(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM d WHERE n < 10) SELECT n FROM d"
-    series = "WITH d AS (SELECT n FROM generate_series(1, 10) AS t(n)) SELECT n FROM d"
-    assert rewritten(session, counted) == series

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import re
 from collections.abc import Iterator
 from contextlib import closing
@@ -102,6 +103,25 @@ def test_a_check_holds_for_the_shape(
     found = confirm(catalog, sql.format(7), policy)
     monkeypatch.setattr(SchemaDatabase, "plan", lambda *_: pytest.fail("it was bound again"))
     assert confirm(catalog, sql.format(123_456), policy) is found
+
+
+def test_no_search_for_garbage_goes_through_a_plan(
+    schema: tuple[SchemaDatabase, Policy], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    catalog, policy = schema
+    catalog.confirmed.clear()
+    bind, collects = SchemaDatabase.plan, list[bool]()
+
+    def record(itself: SchemaDatabase, sql: str) -> object:
+        collects.append(gc.isenabled())
+        return bind(itself, sql)
+
+    monkeypatch.setattr(SchemaDatabase, "plan", record)
+    confirm(catalog, 'SELECT COUNT(*) AS n0 FROM main."visits" AS b', policy)
+    with pytest.raises(InternalError, match="does not bind"):
+        confirm(catalog, "SELECT nothing", policy)
+    assert collects == [False, False]
+    assert gc.isenabled()
 
 
 def test_what_is_found_by_the_value_of_a_text_holds_for_that_text_alone(

@@ -52,6 +52,7 @@ def told(session: Session, statement: str) -> str:
         ("SELECT COUNT(*) FROM visits WHERE LOWER(clinic) = 'Summit'", "lower(..) is never 'Summit'"),
         ("SELECT COUNT(*) FROM visits WHERE visit_date > '2025-06-01'", "visit_date end at 2024-12-31"),
         ("SELECT COUNT(NULL) FROM visits", "COUNT(NULL) counts no row"),
+        ("SELECT COUNT(*) FROM visits WHERE note = '${x}'", "'${x}' is compared as it stands"),
         ("SELECT COUNT(*) FROM visits WHERE note <=> NULL", ""),
     ],
 )

@@ -131,11 +131,10 @@ def pairs() -> list[tuple[date, date]]:
 
 @pytest.fixture(scope="module")
 def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
-    folder = tmp_path_factory.mktemp("dates")
     firsts, seconds = (list(each) for each in zip(*pairs(), strict=True))
     table = pa.table({"user_id": list(range(len(firsts))), "a": firsts, "b": seconds})
     with open_world(
-        folder,
+        tmp_path_factory.mktemp("dates"),
         '[budget]\nepsilon = 1e9\ndefault_epsilon = 1\nledger = "ledger.sqlite"\n'
         '[tables.t]\nsource = "t.parquet"\nunit = "user_id"\nunique = [["user_id"]]\n',
         t=table,

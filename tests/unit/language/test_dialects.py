@@ -175,6 +175,11 @@ FORMS = {
 """Each line of `dialects.csv`: calls, and how they are read."""
 
 STATEMENTS = [
+    (
+        "SELECT percentile_approx(x, 0.5, contribution_bounds_per_row => (0, 9)), avgIf(x, y, b => 1) FROM t",
+        "SELECT quantile_disc(x, 0.5, contribution_bounds_per_row => (0, 9)), "
+        "AVG(x, b => 1) FILTER (WHERE y) FROM t",
+    ),
     ("SELECT `page`, `a b`, '`x`' FROM `main.visits`", 'SELECT "page", "a b", \'`x`\' FROM "main"."visits"'),
     ("SELECT SAFE_CAST(x AS INT64), CAST(y AS STRING)", "SELECT TRY_CAST(x AS BIGINT), CAST(y AS VARCHAR)"),
     ("SELECT ANON_COUNT(x), anon_count FROM t", "SELECT COUNT(x), anon_count FROM t"),

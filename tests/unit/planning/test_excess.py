@@ -43,7 +43,6 @@ SMALL, LARGE = 20_000, 300
 
 @pytest.fixture(scope="module")
 def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
-    folder = tmp_path_factory.mktemp("excess")
     users = [*range(SMALL), *(u for u in range(SMALL, SMALL + LARGE) for _ in range(2))]
     columns = {
         "user_id": users,
@@ -53,7 +52,7 @@ def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
         "day": [user % 1_000 for user in users],
         "ten": [user % 20 + 1 for user in users],
     }
-    with open_world(folder, POLICY, orders=columns) as opened:
+    with open_world(tmp_path_factory.mktemp("excess"), POLICY, orders=columns) as opened:
         yield opened
 
 

@@ -40,7 +40,6 @@ USERS, LARGE = 20_000, 300
 
 @pytest.fixture(scope="module")
 def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
-    folder = tmp_path_factory.mktemp("excess_noise")
     users = [*range(USERS), *(u for u in range(USERS, USERS + LARGE) for _ in range(12))]
     columns = {
         "user_id": users,
@@ -49,7 +48,7 @@ def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
         "far": [1 << 40] * len(users),
         "ratio": [-0.5 if user >= USERS else 0.25 for user in users],
     }
-    with open_world(folder, POLICY, orders=columns) as opened:
+    with open_world(tmp_path_factory.mktemp("excess_noise"), POLICY, orders=columns) as opened:
         yield opened
 
 

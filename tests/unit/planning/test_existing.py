@@ -37,10 +37,9 @@ ROWS = "COUNT(*, contribution_bounds_per_group => (0, 2)) AS r"
 @pytest.fixture(scope="module")
 def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
     """Groups `g0` to `g9` of 1, 101, .. 901 units with two rows each, in a row."""
-    folder = tmp_path_factory.mktemp("existing")
     groups = [(u, f"g{g}") for g in range(10) for u in range(100 * g + 1) for _ in range(2)]
     columns = {"user_id": [u for u, _ in groups], "page": [g for _, g in groups]}
-    with open_world(folder, POLICY, visits=columns) as made:
+    with open_world(tmp_path_factory.mktemp("existing"), POLICY, visits=columns) as made:
         yield made
 
 
