@@ -15,7 +15,7 @@ SELECT note, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY note HAVING n >= 
 -- R15 ascending on an unknown domain
 -- error: the values of note are not declared, and this needs
 -- at: note #2
--- hint: ORDER BY n ASC LIMIT 2 -- asks something else: the smallest of the groups that are shown
+-- hint: ORDER BY n ASC LIMIT 2 -- asks something else: the first of the groups that are shown
 SELECT note, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY note ORDER BY n ASC LIMIT 2
 
 -- R17 LIMIT percent
