@@ -178,4 +178,5 @@ def test_another_change_of_an_obstacle_is_tried() -> None:
     error.obstacles = (replace(error.obstacles[0], others=(("did you mean side?", other),)),)
     found = rewrites.rewrite("SELECT pgae FROM t", error, accepting("SELECT side FROM t"))
     assert found is not None
-    assert (found.text, found.obstacles[0].hint) == ("SELECT side FROM t", "did you mean side?")
+    said = "SELECT side FROM t -- side for pgae is a guess"
+    assert (found.text, found.obstacles[0].hint) == (said, "did you mean side?")

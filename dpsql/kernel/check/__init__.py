@@ -132,11 +132,10 @@ def renew(made: Certificate, query: Query, facts: Facts) -> Certificate | None:
         else:
             compares = isinstance(one, Binary) and one.operator in _COMPARISONS
             where = where and (compares or isinstance(one, (Paren, Between, InList)))
-            select = isinstance(one, Select)
             for name in one.__match_args__:
                 a, b = getattr(one, name), getattr(two, name)
                 if a is not b or isinstance(a, (Node, tuple)):
-                    waiting.append((a, b, where or (select and name == "where")))
+                    waiting.append((a, b, where or (name == "where" and isinstance(one, Select))))
     each = [len({pair[side] for pair in there}) for side in (0, 1)]
     return replace(made, query=query, seal=_SEAL) if each == [len(there)] * 2 else None
 
