@@ -212,6 +212,8 @@ class Fix:
     provided: str = ""
     """On which condition the changed statement asks the same, if nobody has said that it holds."""
     also: tuple[Fix, ...] = ()
+    known: bool = False
+    """Whether the policy says that the changed statement asks the same."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -204,7 +204,7 @@ def _tell_left_out(fix: Fix, text: str) -> Fix:
 
     It is told that a value is taken away, and that a name is written for one that is not like it.
     """
-    if fix.asks or fix.guess or fix.provided or _OTHER_TEXT.match(text):
+    if fix.asks or fix.guess or fix.provided or fix.known or _OTHER_TEXT.match(text):
         return fix
     old, new = text[fix.start : fix.end], fix.text.strip()
     tokens = [Outline.of(each).tokens[-1:] for each in (old, new)] if _NAME.fullmatch(f"{old} {new}") else []

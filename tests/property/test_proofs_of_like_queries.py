@@ -109,8 +109,8 @@ def test_a_renewed_certificate_is_that_of_a_proof(renewals: Renewals, statements
 
 WRONG = {
     "constants outside of WHERE": (
-        'inside = where or (name == "where" and isinstance(one, Select))',
-        "inside = True",
+        'where or (name == "where" and isinstance(one, Select))',
+        "True",
     ),
     "one constant for several": ("if each == [len(there)] * 2 else None", ""),
 }

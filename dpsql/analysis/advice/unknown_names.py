@@ -143,7 +143,8 @@ def advise_on_renamed_column(of: RefusedStatement, node: exp.Expr, one: Obstacle
         source = named.table.source
         new = dict(source.format.rename).get(node.name) if isinstance(source, CsvSource) else None
         if new is not None and named.column(new) is not None:
-            return rename_column(of, node, new)
+            hint, fix, *_ = rename_column(of, node, new)
+            return hint, fix and replace(fix, known=True)
     return None
 
 

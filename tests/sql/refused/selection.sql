@@ -199,6 +199,7 @@ SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilom = 1) COUNT(DISTINCT user_id) F
 -- R340 no noise
 -- error: option noise: expected one of EXPONENTIAL, LAPLACE,
 -- at: NONE
+-- hint: it without noise = NONE
 SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (noise = NONE) COUNT(DISTINCT user_id) FROM visits
 
 -- R341 a seed
