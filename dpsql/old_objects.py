@@ -1,4 +1,4 @@
-"""`made_old` and `uncollected`: no search for garbage looks through what a block makes.
+"""`made_old` and `pause_collection`: no search for garbage looks through what a block makes.
 
 Imports make a hundred thousand objects. Searches among the new ones while they are made, and the first one
 after that, take a tenth of the processor time of a program that asks one statement.
@@ -12,7 +12,7 @@ from contextlib import contextmanager
 
 
 @contextmanager
-def uncollected() -> Iterator[None]:
+def pause_collection() -> Iterator[None]:
     """Search for no garbage in this block: for very many objects that it drops at its end."""
     collects = gc.isenabled()
     gc.disable()
@@ -26,7 +26,7 @@ def uncollected() -> Iterator[None]:
 @contextmanager
 def made_old() -> Iterator[None]:
     """Search for no garbage in this block, and at its end put all objects into the oldest generation."""
-    with uncollected():
+    with pause_collection():
         try:
             yield
         finally:

@@ -23,7 +23,7 @@ from dpsql.kernel import tree
 from dpsql.kernel.check import Certificate, NotCertified, Proofs, certify, renew
 from dpsql.kernel.tree import DOMAIN_SCHEMA, duckdb_sql, literal_sql
 from dpsql.lazy_dataclass import dataclass
-from dpsql.old_objects import uncollected
+from dpsql.old_objects import pause_collection
 from dpsql.policy import Policy
 from dpsql.types import SqlType
 
@@ -71,7 +71,7 @@ def confirm(catalog: Catalog, sql: str, policy: Policy) -> bool:
             return known
     checker = _PlanChecker(catalog, frozenset(t.name for t in policy.tables.values()))
     try:
-        with uncollected():  # a plan has thousands of parts
+        with pause_collection():  # a plan has thousands of parts
             checker.visit(catalog.plan(sql))
     except ValueError:
         raise catalog.vocabulary.refuse("the compiled statement does not bind") from None

@@ -71,7 +71,7 @@ class Errors:
     """What is asked of their bounds, by place and kind."""
     notes: tuple[str, ...] = ()
     read: Mapping[int, frozenset[int]] = field(default_factory=dict)
-    """The releases whose numbers each column is computed of."""
+    """The releases whose numbers each column is computed of, if there are several."""
 
 
 def follow_derived(
@@ -223,7 +223,7 @@ def run_with_errors(
         each.place: frozenset(
             prepared.numbers[name][0] for name in np.unique(hidden.numbers(each.term) % width).tolist()
         )
-        for each in prepared.derived
+        for each in (prepared.derived if len(releases) > 1 else ())
     }
     return found, Errors(of, bounds, tuple(notes), read)
 

@@ -15,7 +15,7 @@ from dataclasses import replace
 
 from sqlglot import exp
 
-from dpsql.analysis.compiler import call_name, split_arguments
+from dpsql.analysis.compiler import call_name, read_item, split_arguments
 from dpsql.composition.block_columns import is_measure, nodes
 from dpsql.language import LARGEST, TITLE, Query, copy_tree, fill_form, find_nodes, keep_title
 from dpsql.lazy_dataclass import dataclass
@@ -102,18 +102,11 @@ def _is_sum(call: exp.Expr, select: exp.Select) -> bool:
 
 
 def _list_keys(select: exp.Select) -> Iterator[exp.Expr]:
-    """Yield the keys of a block, of which items of the select list have the names or the places."""
+    """Yield the expressions that a block groups by; items of the list for their places, aliases and ALL."""
     group, items = select.args["group"], select.expressions
     if group.args.get("all"):
         yield from (item.unalias() for item in items if not any(map(is_measure, nodes(item.unalias()))))
-    named = {item.alias.lower(): item.this for item in items if isinstance(item, exp.Alias)}
-    for key in group.expressions:
-        if isinstance(key, exp.Literal) and key.name.isdigit() and 0 < int(key.name) <= len(items):
-            yield items[int(key.name) - 1].unalias()
-        elif isinstance(key, exp.Column) and not key.table:
-            yield named.get(key.name.lower(), key)
-        else:
-            yield key
+    yield from (read_item(select, key) for key in group.expressions)
 
 
 def _read_buckets(place: int, key: exp.Expr) -> _Buckets | None:

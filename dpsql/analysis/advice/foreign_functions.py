@@ -11,7 +11,7 @@ from sqlglot.tokenizer_core import TokenType
 
 from dpsql.analysis.advice.alike_functions import find_alike
 from dpsql.analysis.advice.refused_statement import Advice, RefusedStatement, change_all
-from dpsql.analysis.compiler import function_name
+from dpsql.analysis.compiler import call_name
 from dpsql.errors import Fix, Obstacle
 from dpsql.lazy_pattern import lazy_pattern
 
@@ -71,13 +71,9 @@ def write_around(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice 
         return None
     token = next((t for t in of.outline.tokens if t.start == node.this.meta.get("start")), None)
     part = SHORT_PARTS.get(node.name.lower())
-    if (
-        part is not None
-        and token is not None
-        and (function_name(call) or "").lower().startswith(("date", "time"))
-    ):
+    if part is not None and token is not None and call_name(call).startswith(("date", "time")):
         return part, Fix(part, token.start, token.end + 1)
-    first = call.expressions[:1] == [node] and (function_name(call) or "").lower() in _NAMING
+    first = call.expressions[:1] == [node] and call_name(call) in _NAMING
     return write_alike(of, call, one) if first else None
 
 

@@ -18,9 +18,10 @@ from dpsql.analysis.advice.refused_statement import (
     change_all,
 )
 from dpsql.analysis.aggregate_functions import aggregate_name
+from dpsql.analysis.compiler import read_item
 from dpsql.analysis.released.released_calls import is_released
 from dpsql.errors import Fix, Obstacle
-from dpsql.language import find_nodes, walk_tree, write_name
+from dpsql.language import find_nodes, read_clause, walk_tree, write_name
 from dpsql.policy import fold
 
 
@@ -243,7 +244,7 @@ def say_which_days(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advic
         ]
         if column is None or len(found) != 1 or not re.match("(?i)DATE|TIMESTAMP", str(found[0])):
             continue
-        where = select.args.get("where")
+        where = read_clause(select)
         ends = {} if where is None else dict(_list_ends(where, column))
         year = next(iter(ends.values()), 2024) - (set(ends) == {"<"})
         name = column.sql("duckdb")
@@ -258,7 +259,7 @@ def say_which_days(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advic
 
 
 def _list_ends(where: exp.Expr, column: exp.Column) -> Iterator[tuple[str, int]]:
-    """Return the ends that conditions set to a column, each with the year in it."""
+    """Yield the years in comparisons of a column with constants, each with the sign of the end that it is."""
     for each in find_nodes(where, exp.Binary):
         sign = {exp.GT: ">=", exp.GTE: ">=", exp.LT: "<", exp.LTE: "<"}.get(type(each))
         year = re.search(r"\b[12]\d{3}\b", each.expression.sql("duckdb"))
@@ -267,13 +268,11 @@ def _list_ends(where: exp.Expr, column: exp.Column) -> Iterator[tuple[str, int]]
 
 
 def _list_keys(select: exp.Select, group: exp.Group) -> list[exp.Expr]:
-    """Return the keys of GROUP BY, where it has the numbers or names of items these."""
+    """Return the expressions that a block groups by; items of the list for their places, aliases and ALL."""
     if group.args.get("all"):
         items = [item.unalias() for item in select.expressions]
         return [item for item in items if not any(aggregate_name(each) for each in walk_tree(item))]
-    named = {fold(item.alias): item.this for item in select.expressions if isinstance(item, exp.Alias)}
-    keys = [select.expressions[int(k.name) - 1].unalias() if k.is_int else k for k in group.expressions]
-    return [named.get(fold(k.name), k) if isinstance(k, exp.Column) and not k.table else k for k in keys]
+    return [read_item(select, key) for key in group.expressions]
 
 
 def _list_columns(select: exp.Select, group: exp.Group) -> list[exp.Column]:

@@ -11,7 +11,7 @@ from sqlglot.tokenizer_core import TokenType
 
 from dpsql.analysis.advice.refused_statement import Advice, FromTable, RefusedStatement, join_clause
 from dpsql.analysis.aggregate_functions import aggregate_calls
-from dpsql.analysis.compiler import function_name
+from dpsql.analysis.compiler import call_name
 from dpsql.errors import Fix, Obstacle
 from dpsql.kernel.tree import literal_sql, quote
 from dpsql.language import find_nodes, list_conjuncts, replace_name, walk_tree
@@ -344,7 +344,7 @@ def _counts_rows(of: RefusedStatement, node: exp.Column, table: Table) -> bool:
     known = {fold(column) for column in of.columns(table)}
     own = [c for c in calls if not any(fold(n.name) in known for n in find_nodes(c, exp.Column))]
     distinct = ("min", "max")
-    return any(not c.find(exp.Distinct) and (function_name(c) or "").lower() not in distinct for c in own)
+    return any(not c.find(exp.Distinct) and call_name(c) not in distinct for c in own)
 
 
 def join_derived(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:

@@ -11,7 +11,7 @@ from sqlglot.tokenizer_core import TokenType
 from dpsql.analysis.advice.listed_rows import split_options
 from dpsql.analysis.advice.refused_statement import Advice, RefusedStatement
 from dpsql.analysis.aggregate_functions import contains_aggregate
-from dpsql.analysis.compiler import function_name
+from dpsql.analysis.compiler import call_name, function_name
 from dpsql.errors import Fix, Obstacle
 from dpsql.language import find_nodes, list_conjuncts
 from dpsql.lazy_pattern import lazy_pattern
@@ -311,7 +311,7 @@ def aggregate_window(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Adv
     original = of.original(node)
     window = original if isinstance(original, exp.Window) else original.find_ancestor(exp.Window)
     select = None if window is None else window.find_ancestor(exp.Select)
-    name = "" if window is None else (function_name(window.this) or "").lower()
+    name = "" if window is None else call_name(window.this)
     if (
         window is None
         or select is None
@@ -382,7 +382,7 @@ def order_for_largest(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Ad
         if isinstance(select, exp.Select) and len(select.expressions) == 1
         else None
     )
-    name = "" if item is None else (function_name(item) or "").lower()
+    name = "" if item is None else call_name(item)
     clause = None if block is None else block.clause(TokenType.GROUP_BY)
     if (
         name not in ("max_by", "arg_max", "min_by", "arg_min")

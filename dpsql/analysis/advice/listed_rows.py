@@ -12,7 +12,7 @@ from sqlglot.tokenizer_core import TokenType
 from dpsql.analysis.advice.refused_statement import Advice, RefusedStatement
 from dpsql.analysis.advice.unknown_names import name_aggregate
 from dpsql.analysis.aggregate_functions import AGGREGATES, aggregate_calls, aggregate_name
-from dpsql.analysis.compiler import function_name
+from dpsql.analysis.compiler import call_name, function_name
 from dpsql.analysis.scalar_functions import find_nearest_function
 from dpsql.errors import Fix, Obstacle
 from dpsql.language import BlockText, Query, find_nodes, parse, replace_name, walk_tree
@@ -236,7 +236,7 @@ def count_units_by_number(of: RefusedStatement, node: exp.Expr, one: Obstacle) -
 def _counts_units(call: exp.Expr, units: set[str | None]) -> bool:
     """Return whether a call counts the units, or their rows by the unit's column."""
     columns = [c.name for c in find_nodes(call, exp.Column)]
-    return (function_name(call) or "").lower() == "count" and len(columns) == 1 and columns[0] in units
+    return call_name(call) == "count" and len(columns) == 1 and columns[0] in units
 
 
 def _count_by_number(
@@ -250,7 +250,7 @@ def _count_by_number(
     if len(spans) != len(items):  # what is computed from the released numbers is not in the block
         statement = parse(of.text)
         items = statement.tree.expressions if isinstance(statement, Query) else []
-    counts = [i for i, e in enumerate(items) if (function_name(e.unalias()) or "").lower() == "count"]
+    counts = [i for i, e in enumerate(items) if call_name(e.unalias()) == "count"]
     units = {n.unit for n in of.list_tables(select)}
     kept = [i for i, e in enumerate(items) if i not in counts and e.unalias().name not in units]
     classes = [i for i, e in enumerate(items) if isinstance(e.unalias(), exp.Case)]  # of units by a number

@@ -12,7 +12,7 @@ from dpsql.analysis.advice.listed_rows import split_options
 from dpsql.analysis.advice.refused_statement import Advice, RefusedStatement
 from dpsql.analysis.aggregate_functions import aggregate_name
 from dpsql.analysis.call_rules import MOST_BUCKETS
-from dpsql.analysis.compiler import function_name, read_whole_number
+from dpsql.analysis.compiler import call_name, read_whole_number
 from dpsql.analysis.released.released_calls import is_released
 from dpsql.errors import Fix, Obstacle
 
@@ -36,7 +36,7 @@ def advise_on_window(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Adv
     if block is None or block.from_ is None or not named or len(named) != 1 + len(joins):
         return None  # rows of a subquery, which the statement alone has
     stop = min((t.start for t in block.clauses if t.token_type != TokenType.WHERE), default=block.end)
-    rows, name = of.text[block.from_.start : stop].strip(), (function_name(window.this) or "").lower()
+    rows, name = of.text[block.from_.start : stop].strip(), call_name(window.this)
     buckets = read_whole_number(window.this.expressions[0]) if name == "ntile" else None
     span = of.outline.span(window.this.expressions[0]) if buckets is not None else None
     if span is not None and buckets is not None and buckets > MOST_BUCKETS:
@@ -92,7 +92,7 @@ def _ask_quantile(of: RefusedStatement, one: Obstacle, window: exp.Window, rows:
     units = {n.unit for n in of.list_tables(select) if n.unit is not None} if select is not None else set()
     if first is not None and {key.name for key in window.args.get("partition_by") or ()} & units:
         return None  # a row of each unit
-    if first is not None and plain and (function_name(window.this) or "").lower() in _FIRST_ROWS:
+    if first is not None and plain and call_name(window.this) in _FIRST_ROWS:
         falling = bool(terms[0].args.get("desc"))
         largest = f"{'MAX' if falling else 'MIN'}({value})"
         which, each = "largest" if falling else "smallest", f" of each {by}" if by else ""
@@ -151,7 +151,7 @@ def partition_by_unit(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Ad
     select = node.find_ancestor(exp.Select)
     named = of.list_tables(select) if select is not None else []
     units = {f"{n.alias}.{n.unit}" if len(named) > 1 else n.unit for n in named if n.unit is not None}
-    name = (function_name(node.this) or "").lower() if isinstance(node, exp.Window) else ""
+    name = call_name(node.this) if isinstance(node, exp.Window) else ""
     if len(units) != 1 or name not in _ROWS or not isinstance(node, exp.Window):
         return None
     at = of.query.source.position(node.this)

@@ -30,7 +30,7 @@ from dpsql.analysis.advice.refused_statement import (
     rename_column,
 )
 from dpsql.analysis.aggregate_functions import aggregate_calls, aggregate_name
-from dpsql.analysis.compiler import function_name
+from dpsql.analysis.compiler import call_name, function_name
 from dpsql.errors import Fix, Obstacle
 from dpsql.language import find_nodes, replace_name, write_name
 from dpsql.policy import CsvSource, TableDomain, ValuesDomain, fold
@@ -152,7 +152,7 @@ def _name_count(of: RefusedStatement, node: exp.Column, select: exp.Select) -> A
     """Advise to name the number itself: `ORDER BY count` means the only COUNT of the select list."""
     if node.table or node.find_ancestor(exp.Order, exp.Having) is None:
         return None
-    items = [i for i in select.expressions if (function_name(i.unalias()) or "").lower() == fold(node.name)]
+    items = [i for i in select.expressions if call_name(i.unalias()) == fold(node.name)]
     if len(items) != 1:
         return None
     span = of.outline.span(items[0].unalias())
@@ -267,7 +267,7 @@ def _repeat_number(of: RefusedStatement, node: exp.Expr, select: exp.Select | No
     if item is None or outer is None or not any(aggregate_calls(item.this)):
         return None
     span, at = of.outline.span(item.this), of.query.source.position(node)
-    call = of.outline.call_around(at, (function_name(outer) or "").lower())
+    call = of.outline.call_around(at, call_name(outer))
     if span is None or call is None or len(call[2]) != 1:
         return None
     name = of.text[call[0] : of.text.index("(", call[0])]
