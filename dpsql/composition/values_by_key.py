@@ -17,7 +17,6 @@ NULL, too.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
-from itertools import count, islice
 from typing import NamedTuple
 
 from sqlglot import exp
@@ -43,6 +42,7 @@ from dpsql.language import (
     name_query,
     read_clause,
     set_where,
+    write_node,
 )
 from dpsql.policy import Policy, UnitColumn, fold
 from dpsql.types import DATE, VARCHAR
@@ -75,7 +75,7 @@ def with_values_by_key(query: Query, provenance: Provenance) -> exp.Query:
         ctes = list_ctes_of(around, provenance)
         if _is_of_group(sub, around) or provenance.find_unit(around, ctes) is None:
             if provenance.find_unit(inner, ctes) is not None:
-                public = [] if _is_of_group(sub, around) else _list_public_values(around, ties, policy)
+                public = _list_public_values(around, ties, policy)
                 sub.replace(keep_title(sub, _read_group(sub, ties, public)))
             continue
         tie = ties.read_one()
@@ -122,26 +122,36 @@ def _read_group(sub: exp.Subquery, ties: Ties, public: list[exp.Expr]) -> exp.Ex
     `public` are the conditions that the keys have values of public rows. Nothing is equal to NULL, and the
     number of no rows is 0.
     """
-    inner, taken = sub.this, {fold(c.name) for _, other in ties.pairs for c in find_nodes(other, exp.Column)}
-    free = (name for name in map("v{}".format, count()) if name not in taken)
-    number, *names = islice(free, 1 + len(ties.pairs))
-    made = copy_tree(inner, "expressions", "where")
-    value = copy_tree(inner.expressions[0].unalias())
-    keys = [copy_tree(within) for within, _ in ties.pairs]
-    listed = [exp.alias_(key, name, quoted=True) for name, key in zip(names, keys, strict=True)]
-    made.set("expressions", [*listed, exp.alias_(value, number, quoted=True)])
-    set_where(made, *map(copy_tree, ties.rest), *public)
-    made.set("group", exp.Group(expressions=[copy_tree(key) for key in keys]))
-    made.meta["select"] = -1
-    said = " and ".join(key.name or "key" for key in keys)
-    made.meta["note"] = f"the number of a {said} that is in no group shown is NULL"
-    around = [other for _, other in ties.pairs]
-    same = [
-        exp.EQ(this=exp.column(name, table="g", quoted=True), expression=copy_tree(other))
-        for name, other in zip(names, around, strict=True)
+    inner, around = sub.this, [other for _, other in ties.pairs]
+    taken = {fold(c.table or c.name) for other in around for c in find_nodes(other, exp.Column)}
+
+    def choose_name(wanted: str) -> str:
+        names = (wanted, *(f"{wanted}{i}" for i in range(len(taken))))
+        found = next(name for name in names if fold(name) not in taken)
+        taken.add(fold(found))
+        return found
+
+    table = choose_name("g")
+    keys = [
+        (choose_name(within.name if isinstance(within, exp.Column) else "k"), within)
+        for within, _ in ties.pairs
     ]
-    v = exp.column(number, table="g", quoted=True)
-    found = exp.Subquery(this=make_select([v], name_query(made, "g"), exp.and_(*same, copy=False)))
+    number = choose_name(sub.parent.alias if isinstance(sub.parent, exp.Alias) else "v")
+    value = copy_tree(inner.expressions[0].unalias())
+    made = copy_tree(inner, "expressions", "where")
+    items = [*keys, (number, value)]
+    made.set("expressions", [exp.alias_(copy_tree(each), name, quoted=True) for name, each in items])
+    set_where(made, *map(copy_tree, ties.rest), *public)
+    made.set("group", exp.Group(expressions=[copy_tree(key) for _, key in keys]))
+    made.meta["select"] = -1
+    said = " and ".join(key.name if isinstance(key, exp.Column) else write_node(key) for _, key in keys)
+    made.meta["note"] = f"the number of a {said} that is in no group shown is NULL"
+    same = [
+        exp.EQ(this=exp.column(name, table=table, quoted=True), expression=copy_tree(other))
+        for (name, _), other in zip(keys, around, strict=True)
+    ]
+    v = exp.column(number, table=table, quoted=True)
+    found = exp.Subquery(this=make_select([v], name_query(made, table), exp.and_(*same, copy=False)))
     if not (aggregate_name(value) or "").startswith("count"):
         return found
     missing = exp.or_(*(exp.Is(this=copy_tree(each), expression=exp.Null()) for each in around), copy=False)
