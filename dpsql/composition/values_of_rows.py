@@ -40,6 +40,7 @@ from dpsql.language import (
     copy_tree,
     find_nodes,
     keep_title,
+    list_from_items,
     list_given,
     read_clause,
     walk_tree,
@@ -112,7 +113,21 @@ def with_constants(tree: exp.Query) -> exp.Query:
         row = _read_constants(subquery.this)
         if row is not None and len(row) == 1 and not subquery.args.get("alias"):
             subquery.replace(keep_title(subquery, exp.Paren(this=copy_tree(row[0][1]))))
+    for series in find_nodes(tree, exp.Unnest):
+        _put_constants(series)
     return tree
+
+
+def _put_constants(series: exp.Unnest) -> None:
+    """Put the values of a row of constants in FROM into a list beside it that reads them."""
+    around = series.find_ancestor(exp.Select)
+    items = [] if around is None else [each for each in list_from_items(around) if each is not series]
+    for column in [each for part in series.expressions for each in find_nodes(part, exp.Column)]:
+        for item in items if column.table or len(items) == 1 else ():
+            known = _read_origin(item) if column.table in ("", item.alias_or_name) else None
+            if known is not None and fold(column.name) in known:
+                column.replace(exp.Paren(this=copy_tree(known[fold(column.name)])))
+                break
 
 
 def _read_constants(query: exp.Expr | None) -> list[tuple[str, exp.Expr]] | None:
