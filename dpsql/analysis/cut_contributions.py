@@ -341,7 +341,7 @@ def bound_worth(count: ReleasedAggregate) -> tuple[Fraction, Fraction]:
 
 
 def _knows_groups(plan: Plan) -> bool:
-    """Return whether no group is shown, or selected, because of one unit: keys are declared, or it has many."""
+    """Return whether no group is shown because of one unit: keys are declared, or each has many units."""
     selection = plan.selection
     every = isinstance(selection, AllGroups) and selection.limit is None
     return (
