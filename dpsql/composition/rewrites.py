@@ -62,6 +62,7 @@ _OPPOSITE = lazy_pattern(r"(?i)(?:is_)?(?:in|un|non_?|not_|no_|dis)(\w{4,})\Z")
 """A name that says the opposite of the one in it."""
 _ALIKE = 0.5
 """How alike two names are of which one is written for the other as a matter of course, from 0 to 1."""
+_WITHOUT = "it without "
 _CLAUSES = ("WHERE", "GROUP", "HAVING", "ORDER", "LIMIT")
 """Clauses in the order in which they stand; others stand before them."""
 
@@ -136,23 +137,36 @@ def rewrite(
 
 def rewrite_less(text: str, refused: _Refusal, prepare: Callable[[str], object]) -> Rewrite | None:
     """Return a statement without the parts of which nothing is said; None if it is not accepted, either."""
-    from dpsql.composition.left_out_parts import leave_out  # noqa: PLC0415  most refusals have other changes
-
-    if isinstance(refused, QuerySyntaxError) or all(one.hint for one in refused.obstacles):
+    if len(text) > LONGEST or all(one.hint for one in refused.obstacles):
         return None
-    helped = list[Obstacle]()
-    for one in refused.obstacles:
-        left = leave_out(text, offset(one, text)) if one.hint is None else None
-        others = one.others if left is None else (*one.others, (None, left))
-        helped.append(one if left is None else replace(one, fix=one.fix or left, others=others))
-    less = QueryRefused(refused.message)
-    less.obstacles = tuple(helped)
-    found = _search(text, _State(text, less), prepare, _ROUNDS)
+    less = _with_less(text, refused)
+    found = _search(text, _State(text, less), prepare, _CANDIDATES, less=True)
+    for written, guess in () if found is not None else _readings(text, refused, lambda _: None):
+        read = _State(written, refusal(written, prepare), (Fix(written, 0, len(text), guess=guess),))
+        found = found or _search(text, read, prepare, _ROUNDS, less=True)
     if found is None:
         return None
-    whole = found.text.strip() + _remark(found.fixes)
+    return _make_rewrite(found.text.strip() + _remark(found.fixes), less, (), found.fixes)
+
+
+def _with_less(text: str, error: _Refusal, typed: str = "", made: Sequence[Sequence[Edit]] = ()) -> _Refusal:
+    """Return an error whose obstacles have, behind their own changes, those that leave their parts out.
+
+    What the changes before have written into the text that was typed is not left out again.
+    """
+    from dpsql.composition.left_out_parts import leave_out  # noqa: PLC0415  most refusals have other changes
+
+    less = type(error)(error.message)
+    helped = list[Obstacle]()
+    for one in error.obstacles:
+        own = () if one.fix is None else (one.fix, *(fix for _, fix in one.others))
+        kept = made and _move_back(one, text, typed, made) is None
+        left = [] if kept else [fix for fix in leave_out(text, offset(one, text)) if fix not in own]
+        changes = (*one.others, *((None, fix) for fix in left))
+        first = one.fix or (changes[0][1] if changes else None)
+        helped.append(replace(one, fix=first, others=changes[one.fix is None :] if changes else ()))
     less.obstacles = tuple(helped)
-    return _make_rewrite(whole, less, (), found.fixes)
+    return less
 
 
 def _readings(text: str, refused: _Refusal, read_words: _ReadWords) -> Iterator[tuple[str, str]]:
@@ -167,8 +181,13 @@ def _readings(text: str, refused: _Refusal, read_words: _ReadWords) -> Iterator[
         yield words
 
 
-def _search(text: str, start: _State, prepare: Callable[[str], object], candidates: int) -> _State | None:
-    """Return the first candidate that is accepted; those with the fewest other changes come first."""
+def _search(
+    text: str, start: _State, prepare: Callable[[str], object], candidates: int, *, less: bool = False
+) -> _State | None:
+    """Return the first candidate that is accepted; those with the fewest other changes come first.
+
+    With `less`, what is in the way of a candidate may be left out.
+    """
     seen, order, waiting = {start.text}, count(), list[tuple[int, int, int, _State, list[Fix]]]()
 
     def add(state: _State, others: int) -> None:
@@ -195,6 +214,8 @@ def _search(text: str, start: _State, prepare: Callable[[str], object], candidat
         found = _State(candidate, error, (*state.fixes, *used), (*state.later, *later), all_made)
         if error is None and not (len(found.fixes) > 2 and any(f.guess in _SIGNS for f in found.fixes)):
             return found
+        if error is not None and less:
+            found = found._replace(error=_with_less(candidate, error, text, all_made))
         add(found, others)
     return None
 
@@ -417,7 +438,10 @@ def _move_back(one: Obstacle, candidate: str, text: str, made: Sequence[Sequence
 def _remark(fixes: Sequence[Fix]) -> str:
     """Return the comment that names the numbers nobody said, and what is asked instead or on a condition."""
     guesses = list(dict.fromkeys(f.guess for f in fixes if f.guess))
-    parts = list(dict.fromkeys(f"asks something else: {f.asks}" for f in fixes if f.asks))
+    left = [f.asks.removeprefix(_WITHOUT) for f in fixes if f.asks.startswith(_WITHOUT)]
+    asks = [f.asks for f in fixes if f.asks and not f.asks.startswith(_WITHOUT)]
+    asks += [f"{_WITHOUT}{', '.join(dict.fromkeys(left))}"] if left else []
+    parts = [f"asks something else: {'; '.join(dict.fromkeys(asks))}"] if asks else []
     parts += dict.fromkeys(f"the same if {f.provided}" for f in fixes if f.provided)
     if guesses:
         parts.append(f"{' and '.join(guesses)} {'is a guess' if len(guesses) == 1 else 'are guesses'}")
