@@ -54,7 +54,7 @@ def repairs(text: str, error: QuerySyntaxError) -> Iterator[tuple[str, Fix]]:
         return
     meant = read_other_text(text)
     if meant is not None:
-        yield meant if meant not in text else BARE, Fix(meant, 0, len(text))
+        yield meant.text if meant.text not in text else BARE, meant
     at = _find_place(text, error)
     outline = Outline.of(text)
     found = _find_repairs(text, outline.tokens, at) if outline.tokens else _close_quote(text, at)
