@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
+from difflib import SequenceMatcher
 from itertools import pairwise
 
 from sqlglot.tokenizer_core import Token, TokenType
 
-from dpsql.errors import Fix
+from dpsql.errors import Fix, Obstacle
 from dpsql.language import BlockText, Outline
 from dpsql.lazy_pattern import lazy_pattern
 
@@ -21,6 +23,28 @@ _JOINS = frozenset(
 )
 """Words that begin a further part of FROM, in this dialect or in another one."""
 _CONDITIONS = (TokenType.WHERE, TokenType.HAVING, TokenType.QUALIFY)
+
+
+_OTHER_TEXT = lazy_pattern(r"(?is)(?!.*\bSELECT\b)|\s*DECLARE\b")
+"""Data frames, and scripts with types of variables: what is read of them has other words and numbers."""
+_NAME = lazy_pattern(r'[\w."]+ [\w."]+')
+_NAMES = (TokenType.VAR, TokenType.IDENTIFIER)
+_VALUES = (TokenType.STRING, TokenType.NUMBER)
+_OPPOSITE = lazy_pattern(r"(?i)(?:is_)?(?:in|un|non_?|not_|no_|dis)(\w{4,})\Z")
+"""A name that says the opposite of the one in it."""
+_ALIKE = 0.5
+"""How alike two names are of which one is written for the other as a matter of course, from 0 to 1."""
+
+
+def leave_each_out(one: Obstacle, text: str, at: int, *, first: bool, unread: bool) -> Obstacle:
+    """Return an obstacle with the changes that leave a part around its place out, first of all or last."""
+    changes = [(one.hint, one.fix), *one.others] if one.fix is not None else [*one.others]
+    own = [fix for _, fix in changes]
+    left = [
+        fix for fix in (*(leave_end_out(text, at) if unread else ()), *leave_out(text, at)) if fix not in own
+    ]
+    changes[0 if first else len(changes) :] = [(None, fix) for fix in left]
+    return replace(one, fix=changes[0][1] if changes else None, others=tuple(changes[1:]))
 
 
 def leave_out(text: str, at: int) -> Iterator[Fix]:
@@ -73,6 +97,26 @@ def _leave_part_out(outline: Outline, block: BlockText, at: int, *, counts: bool
     if term is not None and len(terms) > 1:
         return Fix("", *_with_comma(terms, term), asks=f"{_tell(outline, *terms[term])} in the order")
     return Fix("", start, stop, asks=_tell(outline, start, stop))
+
+
+def leave_end_out(text: str, at: int) -> Iterator[Fix]:
+    """Yield the change that leaves out the rest of a clause, from a word on that could not be read.
+
+    >>> [fix.asks for fix in leave_end_out("SELECT a FROM t GROUP BY a FOR JSON PATH ORDER BY a", 27)]
+    ['it without `FOR JSON PATH`']
+    """
+    outline = Outline.of(text)
+    block = outline.block(at)
+    if block is None or block.from_ is None or at <= block.from_.end:
+        return
+    i = next((i for i, token in enumerate(outline.tokens) if token.start >= at), 0)
+    before = outline.tokens[i - 1]
+    at = before.start if before.token_type == TokenType.WITH or before.text.upper() in _JOINS else at
+    stop = next((clause.start for clause in block.clauses if clause.start > at), block.end)
+    stop = len(text) if text[at] == ";" else stop
+    if not any(clause.start == at for clause in block.clauses):
+        start = len(text[:at].rstrip())
+        yield Fix("", start, len(text[:stop].rstrip()), asks=_tell(outline, start, stop))
 
 
 def _tell(outline: Outline, start: int, stop: int) -> str:
@@ -163,7 +207,8 @@ def _leave_join_out(outline: Outline, block: BlockText, at: int) -> Fix | None:
         if not block.from_.end < token.start < stop:
             continue
         word = token.text.upper().split()[0] if token.token_type != TokenType.STRING else ""
-        if not depth and (token.token_type == TokenType.COMMA or _begins(word, before)):
+        here = token.start == at and before not in ("", ",")  # what is no relation
+        if not depth and (token.token_type == TokenType.COMMA or _begins(word, before) or here):
             starts.append(token.start)
         depth += _deepen(token)
         before = word
@@ -202,3 +247,45 @@ def _leave_condition_out(outline: Outline, begin: int, clause: tuple[int, int], 
         return Fix("", *clause, asks=_tell(outline, *(clause if either else (start, stop))))
     asks = _tell(outline, start, stop)
     return Fix("", ends[i][0], stop, asks=asks) if i else Fix(" ", start, ends[i + 1][1], asks=asks)
+
+
+def tell_left_out(fix: Fix, text: str) -> Fix:
+    """Return a change with what is asked after it, or guessed, if it does not say that itself.
+
+    It is told that a value is taken away, and that a name is written for one that is not like it.
+    """
+    if fix.asks or fix.guess or fix.provided or fix.known or _OTHER_TEXT.match(text):
+        return fix
+    old, new = text[fix.start : fix.end], fix.text.strip()
+    tokens = [Outline.of(each).tokens[-1:] for each in (old, new)] if _NAME.fullmatch(f"{old} {new}") else []
+    if (
+        tokens
+        and text[fix.end : fix.end + 1] not in ("(", ".")
+        and all(t[0].token_type in _NAMES for t in tokens)
+    ) and not _is_alike(*(t[0].text.lower() for t in tokens)):
+        return replace(fix, guess=f"{new} for {old}")
+    if tokens and (found := _OPPOSITE.match(tokens[0][0].text)) and found[1].lower() in new.lower():
+        return replace(fix, asks=f"{new}, not {old}")
+    written = " ".join(each.text for each in (fix, *fix.also))
+    parts = [text[each.start : each.end] for each in (fix, *fix.also)]
+    kept, given = (
+        [t for t in Outline.of(each).tokens if t.token_type in _VALUES] for each in (written, " ".join(parts))
+    )
+    grouped = [each for each in parts if each.strip().upper().startswith("GROUP BY")]
+    if grouped and "GROUP BY" not in written.upper():
+        return replace(fix, asks=f"it without `{grouped[0].strip()}`")
+    if "SELECT" in written.upper() and "SELECT" in " ".join(parts).upper():
+        return fix  # a whole query stands for another one, of which its rule says what it asks
+    computed = len(kept) == 1 and re.fullmatch(r"[\d.\s/^*()e-]+", parts[0]) is not None  # 1/2
+    kinds = _VALUES[1:] if kept else _VALUES  # a text may have become a number
+    for taken in () if "NULL" in written or computed or len(kept) >= len(given) else parts:
+        lost = [t.text for t in Outline.of(taken).tokens if t.token_type in kinds]
+        lost = [v for v in lost if v.lower() not in written.lower() and written.lower() not in v.lower()]
+        if lost and not taken.strip().upper().startswith("LIMIT"):
+            return replace(fix, asks=f"it without `{' '.join(lost)}`")
+    return fix
+
+
+def _is_alike(old: str, new: str) -> bool:
+    """Return whether a name is a part of another one, or has most of its letters."""
+    return old in new or new in old or SequenceMatcher(None, old, new).ratio() >= _ALIKE

@@ -337,7 +337,9 @@ def read_words(text: str, policy: Policy, catalog: Catalog) -> tuple[str, str] |
     different = call == "COUNT(DISTINCT"
     numbers = [name for name in named if different or name in numeric]
     behind = [name for name in numbers if named[name] >= found[call].end()]
-    measured = min(behind or numbers, key=lambda name: named[name], default="") if call != "COUNT" else "*"
+    near = min(behind, default="", key=lambda name: named[name])
+    near = near or max(numbers, default="", key=lambda name: named[name])  # x.mean()
+    measured = near if call != "COUNT" else "*"
     if not measured:
         return None
     conditions = dict[str, str]()

@@ -66,6 +66,14 @@ def refuse_unknown(source: StatementText, token: Token) -> Exception:
     if word.upper() not in _COMMANDS:
         return source.refuse("this is not SQL", token.start, _FORMS)
     said = f"{word.upper()[:40]} statements are not run: dpsql only reads"
+    changed = re.match(
+        r"(?is)\s*(?:DELETE\s+FROM|UPDATE)\s+([\w.]+)(?:\s+SET\s+(?:(?!\bWHERE\b)[^;])*)?(\s+WHERE\s[^;]+)?\s*;?\s*\Z",
+        source.text,
+    )
+    if changed is not None:
+        counted = f"SELECT COUNT(*) FROM {changed[1]}{changed[2] or ''}"
+        fix = Fix(counted, 0, len(source.text), asks="how many rows that would change")
+        return source.refuse(said, token.start, counted, fix)
     if word.upper() in _NEEDLESS:
         return source.refuse(said, token.start, _NEEDLESS[word.upper()])
     kept = re.match(

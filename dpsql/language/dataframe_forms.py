@@ -46,6 +46,7 @@ def read_dataframe(text: str) -> tuple[str, str] | None:
     ('SELECT AVG(cost) FROM visits', 'SELECT clinic, sex, COUNT(*) FROM visits GROUP BY clinic, sex')
     """
     text = re.sub(r"\A\w+\s*(?:=|<-)\s*(?!=)", "", text.strip().rstrip(";"))
+    text = text[1:-1].strip() if text[:1] == "(" and find_end(text, 0) == len(text) - 1 else text
     if re.match(r"(?is)\w+\s*\|\s*\w|(?!.*\bSELECT\b)(?!.*\|>)from\s+\w+\s*[\n|]", text) is not None:
         return read_kql(text).answer()
     asked = read_dplyr(text) if PIPE.search(text) else _read_of_columns(text) or _read_pandas(text)

@@ -124,6 +124,11 @@ def read_dplyr(text: str) -> Question | None:
             same = all(names[0] == names[-1] for names in sides)
             using = f"USING ({', '.join(names[0] for names in sides)})" if same else f"ON {' AND '.join(on)}"
             asked.joins += f" {'LEFT ' * (name == 'left_join')}JOIN {plain[0]} {using}"
+        elif name in ("anti_join", "semi_join") and plain and (by := _BY.search(call[2])):
+            using = ", ".join(re.findall(r"\w+", by[1] or by[2]))
+            asked.joins += f" {name[:4].upper()} JOIN {plain[0]} USING ({using})"
+        elif name == "nrow":
+            asked.numbers.append(("COUNT(*)", ""))
         elif name == "head":
             asked.limit = call[2].strip() or "6"
         elif name not in NO_MATTER:
@@ -156,6 +161,8 @@ _PRQL: dict[str, str | Callable[[re.Match[str]], str]] = {
     r"\bcount_distinct\s+(\w+)": r"COUNT(DISTINCT \1)",
     r"\b(sum|min|max|stddev)\s+(?:\(|(\w+))": lambda m: f"{m[1].upper()}({f'{m[2]})' if m[2] else ''}",
     r"\A\s*from\s+": "",
+    r"@(\d{4}-\d\d-\d\d)": r"DATE '\1'",
+    r"\((\w+)\s*\|\s*date\.to_text\s+[\"']([^\"']*)[\"']\)": r"strftime(\1, '\2')",
 }
 """Steps of PRQL, as those of Kusto."""
 
@@ -171,6 +178,9 @@ def read_kql(text: str) -> Question:
     """
     if text.lower().startswith("from"):
         text = replace_all(re.sub(r"(?<=[{(,])\s*\n\s*|\s*\n\s*(?=[})])", " ", text), _PRQL)
+    for new, value in re.findall(r"(?m)^\s*derive\s+\{?\s*(\w+)\s*=\s*(.*?)\s*\}?\s*$", text):
+        text = re.sub(rf"(?m)^\s*derive\s+\{{?\s*{new}\b.*$\n?", "", text)
+        text = re.sub(rf"\b{new}\b(?!\s*=)", f"({value})", text)
     table, *steps = re.split(r"\s*[|\n]\s*", text.strip())
     asked = Question(table.strip())
     for step in steps:
@@ -233,6 +243,7 @@ def split_parts(text: str) -> list[str]:
 
 
 _FORMULA = {
+    r"\bfloor_date\(\s*([\w.]+)\s*,\s*(?:unit\s*=\s*)?['\"](\w+?)s?['\"]\s*\)": r"date_trunc('\2', \1)",
     r"\bn\(\)": "COUNT(*)",
     r"\bn_distinct\((\w+)\)": r"COUNT(DISTINCT \1)",
 }

@@ -386,7 +386,9 @@ def _drop_dangling(text: str, tokens: list[Token], i: int) -> Iterator[_Repair]:
         first -= 1
     if 0 < first <= i + 1 and first < len(tokens):
         start = tokens[first - 1].end + 1
-        yield Fix("", start, tokens[-1].end + 1), ""
+        kept = next((t for t in tokens[first:] if t.token_type in (TokenType.DESC, TokenType.ASC)), None)
+        left = text[start if kept is None else kept.end + 1 :].strip()  # `ORDER BY n DESC LIMIT`
+        yield Fix("", start if kept is None else kept.end + 1, tokens[-1].end + 1), f"leave {left} out"
 
 
 def _is_keyword(token: Token) -> bool:

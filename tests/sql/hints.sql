@@ -103,9 +103,6 @@ SELECT COUNT(DISTINCT v.user_id) FROM visits v JOIN visits w USING (user_id)
 -- R425
 SELECT COUNT(DISTINCT user_id) FROM visits, pages AS p
 
--- R328
-SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page TOP 10
-
 -- R329
 SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page ORDER BY n DESC LIMIT 10
 

@@ -249,6 +249,7 @@ _ADVICE: tuple[tuple[str, Callable[[RefusedStatement, exp.Expr, Obstacle], Advic
     ("this is neither a group key nor a count", misplaced_parts.group_by_order),
     ("this is neither a group key nor a count", group_keys.group_by_items),
     ("ROLLUP, CUBE and GROUPING SETS are several", group_keys.group_rolled_items),
+    (" JOIN needs a condition", joined_tables.advise_on_missing_condition),
     ("JOIN has no condition", joined_tables.advise_on_missing_condition),
     ("access to a field is not supported", joined_tables.advise_on_outer_join),
     (" is in several tables", joined_tables.advise_on_ambiguous_column),
