@@ -116,7 +116,7 @@ def choose_quantile(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advi
         return written, Fix(written, *found.span(), asks=asks)
     share = (int(found[4]) - (found[3].upper() == "ORDINAL")) / parts
     written = f"QUANTILE_CONT({found[1]}, {share:g})"
-    return (written, Fix(written, *found.span())) if 0 < share < 1 else None
+    return (written, Fix(written, *found.span(), known=True)) if 0 < share < 1 else None
 
 
 def choose_part(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:

@@ -106,7 +106,7 @@ INSERT INTO pages VALUES ('q', 'q')
 -- R709 CREATE
 -- error: CREATE statements are not run: dpsql only reads
 -- at: CREATE
--- hint: SELECT COUNT(DISTINCT user_id) FROM visits -- asks something else: the answer is shown, not kept; asks something else: how many user_id there are
+-- hint: SELECT COUNT(DISTINCT user_id) FROM visits -- asks something else: the answer is shown, not kept; how many user_id there are
 CREATE TABLE x AS SELECT * FROM visits
 
 -- R710 CALL
