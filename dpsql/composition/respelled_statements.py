@@ -90,9 +90,10 @@ def respell_statement(query: Query, provenance: Provenance) -> Query:
         if offset is not None and read_whole_number(offset.expression) == 0:
             select.set("offset", None)
     if any(join.args.get("side") for join in find_nodes(tree, exp.Join)):
-        from dpsql.composition.values_by_key import with_anti_joins  # noqa: PLC0415  few have outer joins
+        from dpsql.composition.public_values import with_public_values  # noqa: PLC0415  few have outer joins
+        from dpsql.composition.values_by_key import with_anti_joins  # noqa: PLC0415  as above
 
-        tree = with_anti_joins(tree, policy)
+        tree = with_public_values(with_anti_joins(tree, policy), provenance)
     if any(select.args.get("distinct") is not None for select in selects) and find_nodes(tree, exp.Window):
         from dpsql.composition.respelled_groups import with_groups_of_windows  # noqa: PLC0415  few have both
 

@@ -264,7 +264,6 @@ _ADVICE: tuple[tuple[str, Callable[[RefusedStatement, exp.Expr, Obstacle], Advic
     (" has other arguments: it is written", foreign_forms.join_parameters),
     (" has other arguments: it is written", foreign_forms.list_shares),
     ("makes a list, and a release has one number", foreign_functions.choose_quantile),
-    ("this is not supported ", foreign_functions.choose_quantile),
     (" takes VARCHAR arguments", foreign_forms.cast_arguments),
     ("a tuple is not supported here", foreign_forms.compare_with_patterns),
     ("a tuple is not supported here", foreign_forms.list_tuple),
