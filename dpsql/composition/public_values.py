@@ -33,15 +33,21 @@ from dpsql.language import (
 from dpsql.policy import fold
 
 _EXTREMES = frozenset({"min", "max"})
-_BLOCK = frozenset({"expressions", "from_", "joins", "where", "group", "having", "order", "limit", "with_", "kind"})
+_BLOCK = frozenset(
+    {"expressions", "from_", "joins", "where", "group", "having", "order", "limit", "with_", "kind"}
+)
 
 
 class _Kept(NamedTuple):
     """The public tables of a block whose rows LEFT JOIN keeps."""
 
-    items: list[exp.Table]
+    items: list[exp.Expr]
     owner: Callable[[exp.Column], str | None]
     """Returns the folded alias of the one of them that has a column; None for other columns."""
+
+    def has(self, name: str) -> bool:
+        """Return whether a name without a table is that of one of their columns."""
+        return self.owner(exp.column(name)) is not None
 
     def is_public(self, node: exp.Expr) -> bool:
         """Return whether an expression of one row reads nothing but their columns, and at least one."""
@@ -66,7 +72,7 @@ def with_public_values(tree: exp.Query, provenance: Provenance) -> exp.Query:
         group = select.args.get("group")
         if kept is None or (group is not None and list_given(group) != {"expressions"}):
             continue
-        keys = [read_item(select, key, lambda name: _has(kept, name)) for key in list_terms(select)]
+        keys = [read_item(select, key, kept.has) for key in list_terms(select)]
         where = list_conjuncts(read_clause(select))
         if not all(kept.is_public(part) and not contains_aggregate(part) for part in (*keys, *where)):
             continue
@@ -80,7 +86,7 @@ def with_public_values(tree: exp.Query, provenance: Provenance) -> exp.Query:
 
 
 def _is_of_values(call: exp.Expr) -> bool:
-    """Return whether an aggregate is of the different values of an expression, whatever their number of rows."""
+    """Return whether an aggregate is of different values, however often each is there."""
     values = call.expressions
     if isinstance(call.parent, (exp.Filter, exp.Window)) or len(values) != 1:
         return False
@@ -89,26 +95,20 @@ def _is_of_values(call: exp.Expr) -> bool:
     )
 
 
-def _has(kept: _Kept, name: str) -> bool:
-    return kept.owner(exp.column(name)) is not None
-
-
 def _read_kept(select: exp.Select, provenance: Provenance) -> _Kept | None:
     """Return the public tables before the first private one, if a LEFT JOIN follows them; None for others."""
     items, joins = list_from_items(select), select.args.get("joins") or []
     sides = ["", *(str(join.args.get("side") or "").upper() for join in joins)]
-    tables = list[exp.Table]()
+    tables = list[exp.Expr]()
     for item in items:
-        table = provenance.policy.table(item.name) if isinstance(item, exp.Table) and item.name.isascii() else None
-        if table is None or find_cte(item) is not None or item.args.get("joins") or item.args.get("db"):
+        known = isinstance(item, exp.Table) and item.name.isascii() and find_cte(item) is None
+        table = provenance.policy.table(item.name) if known else None
+        if table is None or item.args.get("joins") or item.args.get("db"):
             return None
-        if not table.public and len(tables) < 1:
-            return None
-        if not table.public:
-            break
-        tables.append(item)  # type: ignore[arg-type]  # a table, as seen
+        if table.public and tables == items[: items.index(item)]:
+            tables.append(item)
     plain = not any(join.args.get("using") or join.args.get("method") for join in joins[: len(tables) - 1])
-    if len(tables) == len(items) or not plain or set(sides) - {"", "LEFT"} or set(sides[len(tables) :]) != {"LEFT"}:
+    if not tables or not plain or set(sides) - {"", "LEFT"} or set(sides[len(tables) :]) != {"LEFT"}:
         return None
     if any(str(join.args.get("kind") or "") not in ("", "INNER", "OUTER", "CROSS") for join in joins):
         return None
@@ -117,7 +117,9 @@ def _read_kept(select: exp.Select, provenance: Provenance) -> _Kept | None:
     own = {fold(table.alias_or_name) for table in tables}
 
     def owner(column: exp.Column) -> str | None:
-        having = [a for a, names in held.items() if fold(column.name) in names and column.name not in merged]
+        having = [
+            a for a, names in held.items() if fold(column.name) in names and fold(column.name) not in merged
+        ]
         alias = fold(column.table) or (having[0] if len(having) == 1 else None)
         return alias if alias in own else None
 
@@ -131,7 +133,9 @@ def _write(select: exp.Select, call: exp.Expr, kept: _Kept, keys: list[exp.Expr]
     made.set("from_", copy_tree(first))
     made.set("joins", [copy_tree(join) for join in joins] or None)
     for item in list_from_items(made):
-        item.set("alias", exp.TableAlias(this=exp.to_identifier(f"{fold(item.alias_or_name)}_all", quoted=True)))
+        item.set(
+            "alias", exp.TableAlias(this=exp.to_identifier(f"{fold(item.alias_or_name)}_all", quoted=True))
+        )
     for join in made.args.get("joins") or ():
         if join.args.get("on") is not None:
             join.set("on", kept.read(join.args["on"], "_all"))

@@ -136,10 +136,12 @@ def _respell_nested(query: Query, provenance: Provenance) -> exp.Query:
         tree = with_covered(tree, provenance.policy)
     tree = with_constants(tree)
     if find_nodes(tree, exp.Window):
+        from dpsql.composition.compared_numbers import with_values_of_windows  # noqa: PLC0415  as above
         from dpsql.composition.rank_quantiles import with_quantiles  # noqa: PLC0415  few statements have ranks
         from dpsql.composition.tiles_of_rows import with_tiles  # noqa: PLC0415  few have tiles
 
         tree = with_tiles(replace(query, tree=with_quantiles(replace(query, tree=tree))), provenance)
+        tree = with_values_of_windows(tree, provenance)
     if find_nodes(tree, exp.Window, exp.Limit):
         from dpsql.composition.sums_of_first_rows import with_first_rows  # noqa: PLC0415  as above
 

@@ -259,6 +259,7 @@ _ADVICE: tuple[tuple[str, Callable[[RefusedStatement, exp.Expr, Obstacle], Advic
     (" is not among the functions allowed", wrong_level.advise_on_average_in_where),
     ("the function ", foreign_forms.advise_on_starred_function),
     (" is not allowed with (", foreign_forms.truncate_date),
+    ("an INTERVAL is added to a DATE", foreign_forms.cast_moved_text),
     (" are compared only after", foreign_forms.quote_date),
     (" of the privacy unit over many units", foreign_forms.count_instead),
     (" has other arguments: it is written", foreign_forms.join_parameters),
