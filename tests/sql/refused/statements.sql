@@ -386,4 +386,5 @@ WITH m AS (SELECT strftime(day, '%Y-%m-01') AS ym, COUNT(DISTINCT user_id) AS n 
 -- error: PIVOT is not supported over private data
 -- at: PIVOT
 -- hint: SELECT page, COUNT(DISTINCT user_id) FILTER (WHERE country = 'DE') AS "DE", COUNT(DISTINCT user_id) FILTER (WHERE country = 'FR') AS "FR" FROM visits GROUP BY page
+-- rewrite: SELECT page, COUNT(DISTINCT user_id) FILTER (WHERE country = 'DE') AS "DE", COUNT(DISTINCT user_id) FILTER (WHERE country = 'FR') AS "FR" FROM visits GROUP BY page
 PIVOT visits ON country IN ('DE', 'FR') USING COUNT(DISTINCT user_id) GROUP BY page
