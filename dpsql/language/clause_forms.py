@@ -130,6 +130,27 @@ def read_ordered_set(name: str, arguments: list[exp.Expr]) -> exp.Expr | None:
     )
 
 
+_PLACES = {"OFFSET": 0, "SAFE_OFFSET": 0, "ORDINAL": 1, "SAFE_ORDINAL": 1}
+"""The number of the first place of a list."""
+
+
+def read_place(node: exp.Bracket) -> exp.Expr | None:
+    """Return BigQuery's `APPROX_QUANTILES(x, n)[OFFSET(k)]` as the quantile that it is; None for others."""
+    call, place = node.this, node.expressions[0]
+    zero = _PLACES.get(place.name.removeprefix(MARK).upper())
+    if read_name(call) != "approx_quantiles" or len(call.expressions) != 2 or zero is None:
+        return None
+    numbers = [call.expressions[1], *place.expressions]
+    if len(numbers) != 2 or not all(isinstance(n, exp.Literal) and n.name.isdecimal() for n in numbers):
+        return None
+    parts, at = int(numbers[0].name), int(numbers[1].name) - zero
+    if not 0 <= at <= parts or parts == 0:
+        return None
+    share = [] if at in (0, parts) else [exp.Literal.number(f"{at / parts:.12g}")]
+    name = "min" if at == 0 else "max" if at == parts else "quantile_disc"
+    return exp.Anonymous(this=f"{MARK}{name}", expressions=[copy_tree(call.expressions[0]), *share])
+
+
 def move_subqueries(select: exp.Select) -> None:
     """Move conditions with a subquery from ON: of an inner join to WHERE, of a LEFT JOIN into its right item.
 

@@ -587,3 +587,10 @@ SELECT COUNT(DISTINCT user_id) FROM visits WHERE YEAR(day) = 2024 OR 2025
 -- hint: strftime(day, '%Y-%m')
 -- rewrite: SELECT strftime(day, '%Y-%m') AS m, COUNT(DISTINCT user_id) FROM visits GROUP BY m
 SELECT strftime(day, 'YYYY-MM') AS m, COUNT(DISTINCT user_id) FROM visits GROUP BY m
+
+-- R8201 a text that an INTERVAL is added to, as MySQL reads it
+-- error: an INTERVAL is added to a DATE or TIMESTAMP, or taken from one
+-- at: note
+-- hint: CAST(note AS TIMESTAMP)
+-- rewrite: SELECT COUNT(DISTINCT user_id) FROM visits WHERE CAST(note AS TIMESTAMP) + INTERVAL 2 DAY > DATE '2024-01-01'
+SELECT COUNT(DISTINCT user_id) FROM visits WHERE note + INTERVAL 2 DAY > DATE '2024-01-01'
