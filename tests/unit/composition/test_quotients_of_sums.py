@@ -80,7 +80,7 @@ def test_which_averages_are_quotients(sales: NearlyExact, asked: str, quotient: 
     session, source = sales.private._session, "" if "FROM" in asked else " FROM sales"
     query = parse(f"SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 1) {asked}{source}")
     assert isinstance(query, Query)
-    (part,) = parts_of(query, analysed_blocks(session)).releases
+    *_, part = parts_of(query, analysed_blocks(session)).releases
     released = part.query.tree.sql().upper()
     assert ("COUNT(" in released) == quotient
     assert ("AVG(" in released) != quotient
