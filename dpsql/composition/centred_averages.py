@@ -60,7 +60,7 @@ def with_centre(query: Query, kinds: Kinds, analysed: AnalysedBlocks) -> tuple[Q
     copy_rows(root, centre)
     centre.meta.update({"select": -2, CENTRE: True, EPSILON: Fraction(epsilon) * SHARE})
     for node in find_nodes(tree, exp.Anonymous):
-        if node == call:
+        if node == call and not isinstance(node.parent, exp.Filter):
             made = fill_form(_CENTRED.format(w=of_numbers), {"x": x, "c": exp.Subquery(this=centre)})
             for each in find_nodes(made, exp.Anonymous):
                 each.meta.update({k: v for k, v in node.meta.items() if k in _POSITION})
