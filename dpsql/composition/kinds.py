@@ -44,6 +44,8 @@ class BlockKind(Enum):
     """An aggregate over owned rows for each row of the block around it."""
 
 
+CENTRE = "centre"
+"""The meta of a SELECT whose numbers are constants of the answer, whatever the exact ones are."""
 EPSILON = "epsilon"
 """The meta of a release block's tree: its own part of the statement's epsilon."""
 VALUE_MARK = "\x00"
