@@ -57,7 +57,7 @@ def select_series(select: exp.Select, *, rows: bool) -> None:
     PostgreSQL's `generate_series(..)::DATE` has a row for each; in DuckDB no list becomes one day. `rows`
     says that a series has rows as it stands.
     """
-    if len(select.expressions) != 1 or select.args.get("group") is not None:
+    if len(select.expressions) != 1 or _has_rows_before_unnest(select):
         return
     item = select.expressions[0].unalias()
     cast = (
@@ -79,6 +79,11 @@ def select_series(select: exp.Select, *, rows: bool) -> None:
     item.replace(made)
 
 
+def _has_rows_before_unnest(select: exp.Select) -> bool:
+    """Return whether a clause reads the rows that a select list has before its UNNEST."""
+    return any(select.args.get(name) is not None for name in ("group", "having", "qualify"))
+
+
 def unnest_series(table: exp.Table) -> exp.Expr | None:
     """Return a series of FROM whose ends are queries, as PostgreSQL has it, as the items of a list."""
     call = table.this
@@ -91,7 +96,7 @@ def unnest_series(table: exp.Table) -> exp.Expr | None:
 def move_unnest(select: exp.Select) -> None:
     """Move UNNEST from a select list to FROM; of two, DuckDB pairs the items, so they stay."""
     found = [n for item in select.expressions if isinstance(n := item.unalias(), exp.Explode)]
-    if len(found) != 1 or select.args.get("from_") is None or select.args.get("group") is not None:
+    if len(found) != 1 or select.args.get("from_") is None or _has_rows_before_unnest(select):
         return
     if any(isinstance(n, exp.Window) for item in select.expressions for n in walk_tree(item)):
         return
