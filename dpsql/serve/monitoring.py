@@ -36,7 +36,17 @@ if TYPE_CHECKING:
 
 FIELDS = frozenset(
     (
-        *("user", "analyst", "number", "address", "protocol", "tls", "reason", "known", "class"),  # connections
+        *(
+            "user",
+            "analyst",
+            "number",
+            "address",
+            "protocol",
+            "tls",
+            "reason",
+            "known",
+            "class",
+        ),  # connections
         *("statement", "kind", "price", "outcome", "waited", "shape"),  # statements
         *("text", "listen", "certificate", "sslrootcert", "fingerprint", "version", "database", "users"),
         "count",

@@ -327,7 +327,16 @@ def _one_each(rng: Random) -> str:
 
 
 _UNDECLARED = {
-    "visits": ("note", "note", "note, country", "price", "moment", "moment::TIME", "note, day", "page || note"),
+    "visits": (
+        "note",
+        "note",
+        "note, country",
+        "price",
+        "moment",
+        "moment::TIME",
+        "note, day",
+        "page || note",
+    ),
     "users": ("note", "level"),
     "orders": ("big", "total", "page, big", "tod"),
     "items": ("order_id", "weight"),
@@ -362,7 +371,11 @@ def _undeclared(rng: Random) -> str:
             f" ORDER BY {rng.choice(('1', 'n'))}",
         )
     )
-    source = table if "," in key or rng.random() < 0.8 else f"(SELECT DISTINCT {unit}, {key} AS k, {value} FROM {table}) AS t"
+    source = (
+        table
+        if "," in key or rng.random() < 0.8
+        else f"(SELECT DISTINCT {unit}, {key} AS k, {value} FROM {table}) AS t"
+    )
     key = "k" if source != table else key
     option = rng.choice(("", "", "", "WITH DIFFERENTIAL_PRIVACY OPTIONS (max_groups_contributed = 2) "))
     return f"SELECT {option}{key}, {first} AS n{listed} FROM {source}{where} GROUP BY {key}{tail}"
