@@ -85,8 +85,8 @@ class StatementRun:
     ) -> None:
         """Keep what is needed to run a statement; nothing is begun.
 
-        `defaults` are the options of the connection. `parameters` are the values of `$1`, .. if they are known,
-        `types` those that the client announced.
+        `defaults` are the options of the connection. `parameters` are the values of `$1`, .. if they are
+        known, `types` those that the client announced.
         `agreed` says whether somebody agreed to any price of the connection's statements, and `most` is the
         largest charge of each, if somebody agreed to that.
         """
