@@ -103,9 +103,6 @@ SELECT COUNT(DISTINCT v.user_id) FROM visits v JOIN visits w USING (user_id)
 -- R425
 SELECT COUNT(DISTINCT user_id) FROM visits, pages AS p
 
--- R328
-SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page TOP 10
-
 -- R329
 SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page ORDER BY n DESC LIMIT 10
 
@@ -138,9 +135,6 @@ SELECT COUNT(DISTINCT user_id) FROM (SELECT user_id, page FROM visits EXCEPT SEL
 
 -- R78
 SELECT COUNT(DISTINCT user_id) FROM (SELECT user_id, page FROM visits) AS t
-
--- R43
-SELECT page, COUNT(DISTINCT user_id) AS n FROM visits WHERE user_id IN (SELECT user_id FROM users) GROUP BY page ORDER BY n DESC LIMIT 2
 
 -- R51
 SELECT v.country, COUNT(DISTINCT v.user_id) AS n FROM visits v WHERE (SELECT MAX(p.category) FROM pages p WHERE p.page = v.page) = 'news' GROUP BY v.country ORDER BY n DESC LIMIT 2

@@ -345,7 +345,8 @@ def write_pivot_out(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advi
     form = r"(?is)\(\s*(.+?)\s+FOR\s+(\w+)\s+IN\s*\((.+)\)\s*\)"
     said = re.fullmatch(form, text[word.end + 1 : call + 1].strip())
     options, begin = split_options(of, block)
-    if said is None or text[begin : block.from_.start].strip() != "*" or "," in said[1]:
+    shown = text[begin : block.from_.start].strip()
+    if said is None or "," in said[1] or re.fullmatch(r"[\w.\s,*\"\[\]]+", shown) is None:
         return None
     items = list[str]()
     for listed in re.split(r"\s*,\s*(?=[\[\"'\d])", said[3].strip()):
@@ -369,4 +370,11 @@ def write_pivot_out(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advi
         rows = f"{inner[2].strip()}{f' GROUP BY {keys}' if keys else ''}"
     listed = ", ".join([*([keys] if keys else []), *items])
     made = f"SELECT {options}{listed} {rows}{rest}"
-    return made, Fix(text[: block.select.start] + made, 0, len(text))
+    names = [name.strip(' "[]') for name in shown.split(",") if shown != "*"]
+    lost = [
+        name
+        for name in names
+        if name.lower() not in {w.lower() for w in re.findall(r"\w+", listed)} - {said[2].lower()}
+    ]
+    asks = f"it without `{', '.join(lost)}`" if lost else ""
+    return made, Fix(text[: block.select.start] + made, 0, len(text), asks=asks)

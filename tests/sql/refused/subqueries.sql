@@ -400,7 +400,6 @@ SELECT page, COUNT(DISTINCT user_id) AS n FROM visits WHERE user_id IN (SELECT u
 -- R43 quantified comparison that is not equality
 -- error: comparisons with ALL or ANY of a subquery are not supported
 -- at: user_id #3
--- hint: IN or EXISTS
 SELECT page, COUNT(DISTINCT user_id) AS n FROM visits WHERE user_id >= ALL (SELECT user_id FROM users) GROUP BY page ORDER BY n DESC LIMIT 2
 
 -- R4324 EXISTS of an aggregate
