@@ -207,7 +207,7 @@ def _leave_join_out(outline: Outline, block: BlockText, at: int) -> Fix | None:
         if not block.from_.end < token.start < stop:
             continue
         word = token.text.upper().split()[0] if token.token_type != TokenType.STRING else ""
-        here = token.start == at and before not in ("", ",")  # what is no relation
+        here = token.start == at and not starts and before  # what is no relation
         if not depth and (token.token_type == TokenType.COMMA or _begins(word, before) or here):
             starts.append(token.start)
         depth += _deepen(token)
