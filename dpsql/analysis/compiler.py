@@ -283,7 +283,8 @@ def check_arguments(source: StatementText, node: exp.Expr, knows: frozenset[str]
     for name, value in node.args.items():
         if name not in knows and value is not None and value is not False and value != []:
             word = _SQL_NAMES.get(name, name.strip("_").replace("_", " ").upper())
-            part = value[0] if isinstance(value, list) else value
+            listed = isinstance(value, list) and isinstance(value[0], (exp.Lateral, exp.Pivot))
+            part = value[0] if listed else value
             raise source.refuse(f"{word} is not supported here", part if isinstance(part, exp.Expr) else node)
 
 

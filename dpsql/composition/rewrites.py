@@ -134,7 +134,9 @@ def rewrite(
 
 def rewrite_less(text: str, refused: _Refusal, prepare: Callable[[str], object]) -> Rewrite | None:
     """Return a statement without the parts of which nothing is said; None if it is not accepted, either."""
-    if len(text) > LONGEST or all(one.hint and one.fix is None for one in refused.obstacles):
+    unread = isinstance(refused, QuerySyntaxError)  # where its change is a hint, more of the text is read
+    told = [o.hint and not (unread and o.fix) and not o.hint.startswith("leave ") for o in refused.obstacles]
+    if len(text) > LONGEST or all(told):
         return None
     less = _with_less(text, refused)
     found = _search(text, _State(text, less), prepare, _CANDIDATES, less=True)
@@ -153,17 +155,19 @@ def _with_less(text: str, error: _Refusal, typed: str = "", made: Sequence[Seque
     statement that stands in its place. A column that
     does not exist any more is left out before another one is written, and so is what does not parse.
     """
-    from dpsql.composition.left_out_parts import leave_each_out  # noqa: PLC0415  most have other changes
+    from dpsql.composition.left_out_parts import leave_out, with_others  # noqa: PLC0415  most have other changes
+
+    def wrote(fix: Fix) -> bool:
+        parts = (at for each in (fix, *fix.also) for at in range(each.start, each.end))
+        return bool(made) and any(_find_typed(at, made) is None for at in parts)
 
     if any(edit.start == 0 and edit.end == len(typed) for edit in (made[0] if made else ())):
         made = ()
     unread, less, helped = isinstance(error, QuerySyntaxError), type(error)(error.message), list[Obstacle]()
     for one in error.obstacles:
-        kept = made and _move_back(one, text, typed, made) is None
         first = unread or bool(made and one.unknown == "column")
-        helped.append(
-            one if kept else leave_each_out(one, text, offset(one, text), first=first, unread=unread)
-        )
+        left = [fix for fix in leave_out(text, offset(one, text), unread=unread) if not wrote(fix)]
+        helped.append(with_others(one, left, first=first))
     less.obstacles = tuple(helped)
     return less
 
@@ -272,7 +276,7 @@ def _make_rewrite(
     if not any(f.asks or f.provided for f in fixes):
         return Rewrite(whole, found)
     forced = [o.fix is not None and bool(o.fix.asks or o.fix.provided) for o in found]
-    if not any(forced) and found[0].unknown in ("", "function"):
+    if not any(forced) and (found[0].unknown in ("", "function") or found[0].fix in fixes):
         forced[0] = True  # what forces it came to light at the place of another one
     hinted = tuple(replace(o, hint=whole) if is_so else o for o, is_so in zip(found, forced, strict=True))
     return Rewrite(None, hinted, whole)
