@@ -302,7 +302,9 @@ def read_alone(item: exp.Expr | None, tree: exp.Query) -> exp.Select | None:
     cte = find_cte(item) if isinstance(item, exp.Table) else None
     if cte is None or cte.args["alias"].columns or not isinstance(cte.this, exp.Select):
         return None
-    uses = [table for table in find_nodes(tree, exp.Table) if find_cte(table) is cte]
+    name = fold(cte.alias)
+    named = (table for table in find_nodes(tree, exp.Table) if fold(table.name) == name)
+    uses = [table for table in named if find_cte(table) is cte]
     return cte.this if len(uses) == 1 else None
 
 

@@ -19,12 +19,17 @@ from typing import NamedTuple
 
 from sqlglot import exp
 
-from dpsql.analysis.aggregate_functions import aggregate_calls, aggregate_name, contains_aggregate
+from dpsql.analysis.aggregate_functions import (
+    OF_NUMBERS,
+    aggregate_calls,
+    aggregate_name,
+    contains_aggregate,
+)
 from dpsql.analysis.compiled_relation import Scope
 from dpsql.analysis.compiler import find_cte
 from dpsql.analysis.statement_shapes import Provenance
+from dpsql.composition.equivalent_blocks import BY_KEY
 from dpsql.composition.found_values import list_ctes_of
-from dpsql.composition.kinds import BY_KEY
 from dpsql.errors import QueryRefused
 from dpsql.language import (
     Query,
@@ -46,7 +51,6 @@ from dpsql.types import DATE, VARCHAR
 _ABOVE = (exp.From, exp.Join, exp.In, exp.Exists, exp.All, exp.Any, exp.SetOperation, exp.CTE)
 _LONGEST = 1_000_000
 """No key has more characters."""
-_OF_NUMBERS = frozenset({"avg", "sum", "mean", "stddev", "stddev_samp", "stddev_pop", "median"})
 
 
 def with_values_by_key(query: Query, provenance: Provenance) -> exp.Query:
@@ -65,12 +69,12 @@ def with_values_by_key(query: Query, provenance: Provenance) -> exp.Query:
         calls = [call for item in inner.expressions for call in aggregate_calls(item)]
         if len(inner.expressions) != 1 or not calls:
             continue
-        tie = read_tie(inner, columns_of)
-        if tie is not None and _is_of_group(sub, around):
+        tie = read_tie(inner, columns_of, nulls=True)
+        if tie is not None and not tie.nulls and _is_of_group(sub, around):
             if provenance.find_unit(inner, list_ctes_of(around, provenance)) is not None:
                 sub.replace(keep_title(sub, _read_group(sub, tie)))
             continue
-        if tie is None or any(aggregate_name(call) not in _OF_NUMBERS for call in calls):
+        if tie is None or any(aggregate_name(call) not in OF_NUMBERS for call in calls):
             continue
         try:
             scope = _find_scope(inner, around, tie, provenance)
@@ -163,7 +167,6 @@ def _text(value: exp.Expr) -> exp.Expr:
 def _look_up(inner: exp.Select, tie: Tie, public: tuple[exp.Table, list[exp.Expr]] | None) -> exp.Select:
     """Return the SELECT of the number of a row's key among those of a release."""
     name = tie.within.name if fold(tie.within.name) != "v" else "k"  # what refusals and lines call it
-    k, v = exp.column(name, table="s", quoted=True), exp.column("v", table="s", quoted=True)
     rest, key = [copy_tree(each) for each in tie.rest], copy_tree(tie.within)
     made = copy_tree(inner, "expressions", "where")
     if public is not None:
@@ -178,18 +181,37 @@ def _look_up(inner: exp.Select, tie: Tie, public: tuple[exp.Table, list[exp.Expr
     )
     made.set("group", exp.Group(expressions=[key]))
     made.meta["select"] = -1
-    said = f"rows are compared with the released number of their {tie.within.name}"
-    made.meta["note"] = f"{said}, and left out where none is shown"
-    both = exp.DPipe(this=exp.DPipe(this=_text(v), expression=exp.Literal.string(" ")), expression=_text(k))
-    item = name_query(make_select([exp.alias_(both, "value", quoted=True)], name_query(made, "s")), "w")
-    item.meta[BY_KEY] = True
-    value = exp.column("value", table="w")  # the key is behind the first blank, and may have others
-    written = make_call("split_part", value, exp.Literal.string(" "), exp.Literal.number(1))
-    behind = exp.Add(this=make_call("length", copy_tree(written)), expression=exp.Literal.number(2))
-    number = make_call("MAX", exp.TryCast(this=written, to=exp.DataType.build("DOUBLE"), safe=True))
-    most = exp.cast(exp.Literal.number(_LONGEST), "BIGINT")
-    own_key = make_call("substring", copy_tree(value), behind, most)
-    return make_select([number], item, exp.EQ(this=own_key, expression=_text(tie.around)))
+    made.meta["note"] = say_compared(tie.within.name)
+    return find_number(name_query(made, "s"), name, "v", tie.around, nulls=tie.nulls)
+
+
+def say_compared(key: str) -> str:
+    """Return what is told of rows that are compared with the released number of their key."""
+    said = f"rows are compared with the released number of their {key}, with NULL where none is shown"
+    return f"{said}: the range is of the rows that it selects"
+
+
+def find_number(item: exp.Expr, key: str, value: str, around: exp.Expr, *, nulls: bool = False) -> exp.Select:
+    """Return the SELECT of a number in the row of released groups that has the key of the row around.
+
+    With `nulls` NULL is a key, too: its text is empty, and those of others begin with a sign.
+    """
+
+    def text(node: exp.Expr) -> exp.Expr:
+        signed = exp.DPipe(this=exp.Literal.string("="), expression=_text(node))
+        return make_call("coalesce", signed, exp.Literal.string("")) if nulls else _text(node)
+
+    k, v = (exp.column(name, table=item.alias_or_name, quoted=True) for name in (key, value))
+    both = exp.DPipe(this=exp.DPipe(this=_text(v), expression=exp.Literal.string(" ")), expression=text(k))
+    listed = name_query(make_select([exp.alias_(both, "value", quoted=True)], item), "w")
+    listed.meta[BY_KEY] = True
+    written = exp.column("value", table="w")  # the key is behind the first blank, and may have others
+    number = make_call("split_part", written, exp.Literal.string(" "), exp.Literal.number(1))
+    behind = exp.Add(this=make_call("length", copy_tree(number)), expression=exp.Literal.number(2))
+    most = make_call("MAX", exp.TryCast(this=number, to=exp.DataType.build("DOUBLE"), safe=True))
+    longest = exp.cast(exp.Literal.number(_LONGEST), "BIGINT")
+    own_key = make_call("substring", copy_tree(written), behind, longest)
+    return make_select([most], listed, exp.EQ(this=own_key, expression=text(around)))
 
 
 _READ = frozenset({"expressions", "from_", "joins", "where", "kind"})
@@ -228,10 +250,15 @@ class Tie(NamedTuple):
     within: exp.Column
     around: exp.Column
     rest: tuple[exp.Expr, ...]
+    nulls: bool = False
+    """Whether NULL is equal to NULL."""
 
 
-def read_tie(inner: exp.Select, columns_of: ColumnsOf) -> Tie | None:
-    """Return by which equality a SELECT of declared tables is tied to the rows around it, if by one alone."""
+def read_tie(inner: exp.Select, columns_of: ColumnsOf, *, nulls: bool = False) -> Tie | None:
+    """Return by which equality a SELECT of declared tables is tied to the rows around it, if by one alone.
+
+    `nulls` says that it may be one of NULL with NULL.
+    """
     if list_given(inner) - _READ:
         return None
     items, joins = list_from_items(inner), inner.args.get("joins") or []
@@ -255,12 +282,13 @@ def read_tie(inner: exp.Select, columns_of: ColumnsOf) -> Tie | None:
     if len(ties) != 1 or not all(is_inside(join) for join in joins):
         return None
     tie = ties[0].unnest()
-    sides = [side.unnest() for side in (tie.this, tie.expression)] if isinstance(tie, exp.EQ) else []
+    equal = isinstance(tie, (exp.EQ, exp.NullSafeEQ) if nulls else exp.EQ)
+    sides = [side.unnest() for side in (tie.this, tie.expression)] if equal else []
     within = [side for side in sides if is_inside(side)]
     around = [side for side in sides if not is_inside(side)]
     if len(within) != 1 or not (isinstance(within[0], exp.Column) and isinstance(around[0], exp.Column)):
         return None
-    return Tie(within[0], around[0], tuple(rest))
+    return Tie(within[0], around[0], tuple(rest), isinstance(tie, exp.NullSafeEQ))
 
 
 def with_anti_joins(tree: exp.Query, policy: Policy) -> exp.Query:

@@ -96,9 +96,12 @@ def refuse_unknown(source: StatementText, token: Token) -> Exception:
 
 
 _PIVOT = lazy_pattern(
-    r"(?is)\s*PIVOT\s+(?P<rows>\((?:SELECT|FROM|WITH)\b.+\)|[\w.\"]+)\s+ON\s+(?P<on>[\w.\"]+)(?P<listed>\s+IN\s*\([^()]*\))?\s+"
+    r"(?is)\s*PIVOT\s+(?P<rows>\(\s*(?:SELECT|FROM|WITH)\b.+\)|[\w.\"]+)\s+ON\s+(?P<on>[\w.\"]+(?:\([^()]*\))?)(?P<listed>\s+IN\s*\([^()]*\))?\s+"
     r"USING\s+(?P<using>.+?)(?:\s+GROUP\s+BY\s+(?P<keys>.+?))?(?P<rest>\s+(?:ORDER\s+BY|LIMIT)\s.+?)?[\s;]*"
 )
+
+
+_ONE_CALL = lazy_pattern(r"\w+\([^()]*\)")
 
 
 def _refuse_pivot(source: StatementText, token: Token, parts: dict[str, str]) -> Exception:
@@ -108,6 +111,12 @@ def _refuse_pivot(source: StatementText, token: Token, parts: dict[str, str]) ->
     chosen = f" WHERE {on}{parts['listed']}" if parts["listed"] else ""
     groups = f"{keys}, {on}" if keys else on
     meant = f"SELECT {groups}, {parts['using']} FROM {of}{chosen} GROUP BY {groups}{parts['rest']}"
+    values = [value.strip() for value in parts["listed"].partition("(")[2].rstrip(")").split(",") if value]
+    if keys and values and _ONE_CALL.fullmatch(parts["using"]):
+        columns = (f"""{parts["using"]} FILTER (WHERE {on} = {v}) AS "{v.strip("'")}\"""" for v in values)
+        meant = f"SELECT {keys}, {', '.join(columns)} FROM {of} GROUP BY {keys}{parts['rest']}"
+        fix = Fix(meant, 0, len(source.text))
+        return source.refuse("PIVOT is not supported over private data", token.start, meant, fix)
     asks = f"a row for each {on}, not a column{'' if keys else ', of all rows'}"
     fix = Fix(meant, 0, len(source.text), asks=asks)
     return source.refuse("PIVOT is not supported over private data", token.start, meant, fix)

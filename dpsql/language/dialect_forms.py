@@ -34,6 +34,7 @@ from dpsql.language.clause_forms import (
     read_interval,
     read_name,
     read_ordered_set,
+    read_place,
     select_series,
     split_joins,
     unnest_series,
@@ -176,6 +177,8 @@ def _standardize_node(node: exp.Expr, dialect: str) -> exp.Expr | None:
         return exp.Literal.string(node.name)
     if isinstance(node, exp.Window) and isinstance(node.this, exp.Filter):
         return filter_window(node)
+    if isinstance(node, exp.Bracket) and len(node.expressions) == 1:
+        return read_place(node)
     if isinstance(node, exp.Extract) and node.name.upper() == "DATE":
         return exp.Cast(this=node.expression, to=exp.DataType.build("DATE"))
     if isinstance(node, exp.Extract) and (found := _average_difference(node)) is not None:
@@ -234,6 +237,8 @@ _STYLES |= dict.fromkeys(_WITH_TIME, "%Y-%m-%d")
 """The formats of T-SQL's CONVERT of a day to a text, by their numbers."""
 
 
+_NULL_TEXTS = ("bigquery", "mysql", "snowflake", "spark")
+"""Dialects whose CONCAT is NULL where an argument is: elsewhere it leaves these out."""
 _RENAMED = {"listagg": "string_agg", "count_big": "count"}
 """Aggregates with another name, which take DISTINCT and `*`, too."""
 
@@ -265,6 +270,11 @@ def _standardize_call(node: exp.Anonymous, dialect: str) -> exp.Expr | None:
         renamed = copy_tree(node)
         renamed.set("this", f"{MARK}{_RENAMED[name]}")
         return renamed
+    if name == "concat" and arguments and dialect in _NULL_TEXTS:
+        made = exp.paren(arguments[0])
+        for argument in arguments[1:]:
+            made = exp.DPipe(this=made, expression=exp.paren(argument))
+        return made
     if name == "field" and len(arguments) > 1:
         ways = [
             exp.If(this=copy_tree(each), true=exp.Literal.number(i))

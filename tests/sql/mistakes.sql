@@ -726,10 +726,6 @@ SELECT clinic, AVG(cost) a FROM visits WHERE a > 10 GROUP BY clinic
 -- meant: SELECT clinic, RANK() OVER (ORDER BY COUNT(*) DESC) r, COUNT(*) FROM visits GROUP BY clinic QUALIFY r <= 3
 SELECT clinic, RANK() OVER (ORDER BY COUNT(*) DESC) r, COUNT(*) FROM visits WHERE r <= 3 GROUP BY clinic
 
--- M182 BigQuery's quantile of a list
--- meant: SELECT clinic, QUANTILE_CONT(cost, 0.5) FROM visits GROUP BY clinic
-SELECT clinic, APPROX_QUANTILES(cost, 4)[OFFSET(2)] FROM visits GROUP BY clinic
-
 -- M183 texts added
 -- meant: SELECT clinic || '/' || diagnosis_code AS k, COUNT(*) FROM visits GROUP BY clinic || '/' || diagnosis_code
 SELECT clinic + '/' + diagnosis_code AS k, COUNT(*) FROM visits GROUP BY clinic + '/' + diagnosis_code
@@ -817,10 +813,6 @@ SELECT TO_CHAR(visit_date, 'YYYY-"Q"Q') AS q, COUNT(*) FROM visits GROUP BY TO_C
 -- M204 oracle NVL, DECODE, ROWNUM
 -- meant: SELECT NVL(region, 'unknown') AS r, COUNT(*) AS n FROM patients GROUP BY NVL(region, 'unknown') ORDER BY n DESC LIMIT 5
 SELECT NVL(region, 'unknown') AS r, COUNT(*) AS n FROM patients WHERE ROWNUM <= 5 GROUP BY NVL(region, 'unknown')
-
--- M205 bigquery APPROX_QUANTILES
--- meant: SELECT QUANTILE_CONT(cost, 0.5) AS median FROM visits
-SELECT APPROX_QUANTILES(cost, 4)[OFFSET(2)] AS median FROM visits
 
 -- M206 nested aggregates max of count
 -- meant: SELECT MAX(n) FROM (SELECT COUNT(*) AS n FROM visits GROUP BY clinic)

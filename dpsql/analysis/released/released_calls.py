@@ -350,6 +350,9 @@ def is_quantile(node: exp.Expr) -> bool:
 SORTED_AFTERWARDS = "sorted afterwards"
 """Under this key the metadata of a release block say that its groups are sorted and limited by an average."""
 
+AGGREGATED_AFTERWARDS = "aggregated afterwards"
+"""Under this key the metadata of a release block say that SQL over its groups depends on which there are."""
+
 
 def is_ratio(node: exp.Expr) -> bool:
     """Return whether a node calls what one unit can move by all of its range: an average, a quantile.

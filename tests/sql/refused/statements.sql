@@ -381,3 +381,10 @@ SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (min_group_size = 20) COUNT(DISTINCT us
 -- hint: CAST(b.ym AS DATE)
 -- rewrite: WITH m AS (SELECT strftime(day, '%Y-%m-01') AS ym, COUNT(DISTINCT user_id) AS n FROM visits WHERE day BETWEEN '2024-03-01' AND '2024-07-31' GROUP BY ym) SELECT a.ym, a.n - b.n AS more FROM m a JOIN m b ON a.ym = DATE_ADD(CAST(b.ym AS DATE), INTERVAL 1 MONTH) ORDER BY a.ym
 WITH m AS (SELECT strftime(day, '%Y-%m-01') AS ym, COUNT(DISTINCT user_id) AS n FROM visits WHERE day BETWEEN '2024-03-01' AND '2024-07-31' GROUP BY ym) SELECT a.ym, a.n - b.n AS more FROM m a JOIN m b ON a.ym = DATE_ADD(b.ym, INTERVAL 1 MONTH) ORDER BY a.ym
+
+-- R8200 a PIVOT statement with its values and keys
+-- error: PIVOT is not supported over private data
+-- at: PIVOT
+-- hint: SELECT page, COUNT(DISTINCT user_id) FILTER (WHERE country = 'DE') AS "DE", COUNT(DISTINCT user_id) FILTER (WHERE country = 'FR') AS "FR" FROM visits GROUP BY page
+-- rewrite: SELECT page, COUNT(DISTINCT user_id) FILTER (WHERE country = 'DE') AS "DE", COUNT(DISTINCT user_id) FILTER (WHERE country = 'FR') AS "FR" FROM visits GROUP BY page
+PIVOT visits ON country IN ('DE', 'FR') USING COUNT(DISTINCT user_id) GROUP BY page
