@@ -1,4 +1,4 @@
-"""Read a question that is written with data frames, of pandas or of R's dplyr, as SQL."""
+"""Read a question that is written with data frames, of pandas or of R, as SQL."""
 
 from __future__ import annotations
 
