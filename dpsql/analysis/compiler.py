@@ -283,9 +283,9 @@ def check_arguments(source: StatementText, node: exp.Expr, knows: frozenset[str]
     for name, value in node.args.items():
         if name not in knows and value is not None and value is not False and value != []:
             word = _SQL_NAMES.get(name, name.strip("_").replace("_", " ").upper())
-            raise source.refuse(
-                f"{word} is not supported here", value if isinstance(value, exp.Expr) else node
-            )
+            listed = isinstance(value, list) and isinstance(value[0], (exp.Lateral, exp.Pivot))
+            part = value[0] if listed else value
+            raise source.refuse(f"{word} is not supported here", part if isinstance(part, exp.Expr) else node)
 
 
 def find_cte(name: exp.Expr) -> exp.CTE | None:

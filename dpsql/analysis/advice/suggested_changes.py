@@ -342,7 +342,7 @@ def write_pivot_out(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advi
     call = None if word is None else of.outline.call(word.start)
     if word is None or call is None or block is None or block.from_ is None:
         return None
-    form = r"(?is)\(\s*(.+?)\s+FOR\s+(\w+)\s+IN\s*\((.+)\)\s*\)"
+    form = r"(?is)\(\s*(.+?)(?:\s+AS\s+\w+)?\s+FOR\s+(\w+)\s+IN\s*\((.+)\)\s*\)"
     said = re.fullmatch(form, text[word.end + 1 : call + 1].strip())
     options, begin = split_options(of, block)
     shown = text[begin : block.from_.start].strip()

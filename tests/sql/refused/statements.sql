@@ -61,7 +61,7 @@ COPY visits TO 'out.csv'
 -- R701 a file
 -- error: there is no table visits.parquet
 -- at: 'visits.parquet'
--- hint: did you mean visits?
+-- hint: SELECT COUNT(DISTINCT user_id) FROM visits -- asks something else: how many user_id there are
 SELECT * FROM 'visits.parquet'
 
 -- R702 a file by its function
@@ -297,7 +297,7 @@ SELECT table_name FROM duckdb_tables, (WITH duckdb_tables AS (SELECT 1 AS a) SEL
 -- R752 a file by a CTE's name elsewhere
 -- error: there is no table visits.parquet
 -- at: "visits.parquet"
--- hint: did you mean visits?
+-- hint: SELECT COUNT(*, contribution_bounds_per_group => (0, 20)) FROM (SELECT * FROM visits, (WITH "visits.parquet" AS (SELECT 1 AS a) SELECT * FROM "visits.parquet") AS x) -- asks something else: how many rows it has; 20 is a guess
 SELECT * FROM "visits.parquet", (WITH "visits.parquet" AS (SELECT 1 AS a) SELECT * FROM "visits.parquet") AS x
 
 -- R753 a function by its schema
