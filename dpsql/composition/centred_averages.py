@@ -57,7 +57,7 @@ def with_centre(query: Query, kinds: Kinds, analysed: AnalysedBlocks) -> tuple[Q
     x, tree = split_arguments(call)[1][0], copy_tree(root)
     of_numbers = f" FILTER (WHERE {NUMBER})" if double else ""
     centre = exp.Select(expressions=[fill_form(_CENTRE.format(w=of_numbers), {"x": x})])
-    copy_rows(root, centre)
+    copy_rows(kinds.releases[0].select, centre)
     centre.meta.update({"select": -2, CENTRE: True, EPSILON: Fraction(epsilon) * SHARE})
     for node in find_nodes(tree, exp.Anonymous):
         if node == call and not isinstance(node.parent, exp.Filter):
