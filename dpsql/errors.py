@@ -213,7 +213,7 @@ class Fix:
     """On which condition the changed statement asks the same, if nobody has said that it holds."""
     also: tuple[Fix, ...] = ()
     known: bool = False
-    """Whether the policy says that the changed statement asks the same."""
+    """Whether the policy says, or the call that is changed, that the changed statement asks the same."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -136,6 +136,8 @@ AGGREGATES: dict[str, AggregateRule] = {
 _WITHIN = frozenset({"min", "max", "any_value", "avg", "mean", "median"})
 """Aggregates whose result lies between the least and the greatest of their values."""
 
+OF_NUMBERS = frozenset({"avg", "sum", "mean", "stddev", "stddev_samp", "stddev_pop", "median"})
+"""Aggregates that are numbers, and NULL of no rows."""
 CHOOSING = frozenset({"min", "max", "any_value"})
 """Aggregates whose result is one of their values, which is NULL if all are."""
 

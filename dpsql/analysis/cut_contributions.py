@@ -294,7 +294,7 @@ def find_excesses(plan: Plan, searches: Sequence[BoundSearch], found: Sequence[i
             continue
         bound = ladder.bounds[place]
         own = tuple(p for p, count in enumerate(plan.counts) if has_bound_of(count, ladder, bound))
-        if not own:
+        if not any(is_used(plan, place) for place in own):
             continue
         times, size = times_of_excess(plan, own), Fraction(1)
         # Sums of steps are cut at 2^60: what is beyond a bound near that is not known.
@@ -311,6 +311,13 @@ def find_excesses(plan: Plan, searches: Sequence[BoundSearch], found: Sequence[i
         beyond = (BEYOND if alone else _BEYOND_IN_GROUPS) / max(times, 1)
         made.append(Excess(search, each, own, place, times, size, beyond, along))
     return tuple(made)
+
+
+def is_used(plan: Plan, place: int) -> bool:
+    """Return whether a count is shown or compared; that which decides on undeclared groups may not be."""
+    if place != plan.existence or place == getattr(plan.selection, "count", None):
+        return True
+    return any(place in (output.of, *output.uses) for output in plan.outputs if output.kind != "key")
 
 
 def _find_step(number: int, excess: int) -> Fraction:
@@ -341,14 +348,13 @@ def bound_worth(count: ReleasedAggregate) -> tuple[Fraction, Fraction]:
 
 
 def _knows_groups(plan: Plan) -> bool:
-    """Return whether groups are declared, so that none exists because of a unit: shown, or selected."""
+    """Return whether no group is shown because of one unit: keys are declared, or each has many units."""
     selection = plan.selection
     every = isinstance(selection, AllGroups) and selection.limit is None
     return (
         (every or isinstance(selection, (TopK, AboveThreshold)))
-        and plan.domain_size is not None
+        and (plan.domain_size is not None or plan.existence is not None)
         and plan.partitions is None
-        and plan.existence is None
         and not plan.sparse
         and plan.groups_kept is None
     )

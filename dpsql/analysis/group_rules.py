@@ -1,7 +1,4 @@
-"""Decide which groups a block has: how many, by noisy numbers of units, in few of each, in partitions.
-
-All numbers of d groups have noise for a unit that is in all d of them. Where d is large hardly any unit is in
-so many: a bound B that few units exceed costs a part of epsilon, and noise for B groups is left.
+"""Decide which groups a block has: how many there are in the domain of its keys, and in which partitions.
 
 A partition is a combination of values of some keys. All partitions come from the public domain of these
 keys, and a selection runs in each of them, also in those without rows.
@@ -9,33 +6,24 @@ keys, and a selection runs in each of them, also in those without rows.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
-from dataclasses import replace
-from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
-from dpsql.analysis.bound_ladders import Contribution, Ladder, WholeTable
 from dpsql.analysis.compiler import StatementCompiler
+from dpsql.analysis.groups_of_units import is_shown_by_units, may_search_groups
 from dpsql.analysis.large_domains import MAX_SPARSE, count_values, is_selection_of_few
 from dpsql.analysis.outer_query import OuterQuery
 from dpsql.analysis.output_columns import read_ranked_partitions
 from dpsql.analysis.public_domains import Candidates, is_public, read_range
-from dpsql.analysis.released import bound_groups, find_default_groups, name_unit
-from dpsql.analysis.released.released_numbers import ReleasedAggregate, UnitNumber
-from dpsql.analysis.released.unit_counts import SingleRows, Units, UnitsOfFew
+from dpsql.analysis.released import bound_groups, name_unit
 from dpsql.analysis.statement_plan import Partitions
 from dpsql.analysis.stepped_values import has_steps
 from dpsql.analysis.typed_expression import Typed
 from dpsql.analysis.whole_tables import name_groups_measure
 from dpsql.errors import Fix, InternalError, with_article
-from dpsql.estimates.box_law import box_variance
-from dpsql.kernel.mechanisms.measure import pads
-from dpsql.kernel.tree import conjunction
 from dpsql.language import AboveThreshold, AllGroups, Options, Query, TopK, TopPerPartition
-from dpsql.policy import MOST_ROWS
 from dpsql.types import SqlType
 
 if TYPE_CHECKING:
@@ -75,19 +63,16 @@ def check_domain(
     unknown = find_undeclared_keys(block)
     _refuse_single_units(query, block, unknown)
     _refuse_strategy(query, block, options, unknown)
-    if (
-        unknown
-        and isinstance(selection, TopK)
-        and not selection.lowest
-        and block.counts[selection.count].monotone
-    ):
-        return None
+    if unknown and isinstance(selection, TopK) and not selection.lowest:
+        count = block.counts[selection.count]
+        if count.monotone or is_shown_by_units(compiler, query, block, selection, options):
+            return None
     if unknown:
         key = _name_key(block, unknown[0])
         at, every = query.tree.args.get("group"), isinstance(selection, AllGroups)
         if every and options.delta is not None:
             most = bound_groups(compiler, block.source, selection, options, one_group=block.one_group)
-            if most is not None:
+            if most is not None or may_search_groups(compiler, query, block, options):
                 return None
             unit, tree, found = name_unit(block.source), query.tree, None
             if isinstance(tree, exp.Select):
@@ -228,161 +213,6 @@ def _refuse_whole_time(query: Query, block: OuterQuery, place: int, key: str) ->
                     query.tree.args.get("group"),
                     f"GROUP BY date_trunc('day', {name})" if days else f"GROUP BY {name}",
                 )
-
-
-_ORDERED = frozenset({"gap", "p_value", "rank"})
-
-
-def show_by_units(
-    compiler: StatementCompiler, query: Query, block: OuterQuery, options: Options
-) -> OuterQuery:
-    """Return the block with the number of units that decides which groups of undeclared keys are shown.
-
-    That is so for all groups. The largest groups by a count of rows are selected from them, if few units
-    suffice to show a group: another selection shows none with fewer rows than one unit may have.
-    """
-    selection = block.selection
-    if isinstance(selection, TopK):
-        if not _is_shown_by_units(compiler, block, selection, options):
-            _check_units(compiler, query, block, selection)
-            return block
-    elif not isinstance(selection, AllGroups):
-        return block
-    most = bound_groups(compiler, block.source, selection, options, one_group=block.one_group)
-    if most is not None and not block.one_group and all(c.l1_over_groups is not None for c in block.counts):
-        # What bounds the other counts does not cut rows: only this number needs a bound on groups.
-        part: UnitNumber = UnitsOfFew((), most)
-    else:
-        part = SingleRows(()) if block.single else Units(())
-    units = ReleasedAggregate((part,))
-    counts = block.counts if units in block.counts else (*block.counts, units)
-    return replace(
-        block, counts=counts, rows=replace(block.rows, released=counts), existence=counts.index(units)
-    )
-
-
-def _check_units(compiler: StatementCompiler, query: Query, block: OuterQuery, selection: TopK) -> None:
-    """Refuse to choose by a sum: one unit alone may have the largest."""
-    if block.counts[selection.count].noise_group is not None:
-        unit = f"COUNT(DISTINCT {name_unit(block.source)})"
-        raise compiler.source.refuse(
-            f"groups of undeclared keys are chosen by {unit}, not by a SUM",
-            query.tree.args.get("order"),
-            f"ORDER BY {unit} DESC",
-        )
-
-
-def _is_shown_by_units(
-    compiler: StatementCompiler, block: OuterQuery, selection: TopK, options: Options
-) -> bool:
-    """Return whether the largest groups are selected from those that have enough units."""
-    count = block.counts[selection.count]
-    rows, (in_a_group, _) = count.l1_over_groups, count.difference
-    if rows is None and in_a_group * count.step > 1:
-        rows = in_a_group
-    most = bound_groups(compiler, block.source, selection, options, one_group=block.one_group)
-    if compiler.ladders:
-        rows = MOST_ROWS  # whatever bound is found, the groups are shown by the same numbers
-    if rows is None or most is None or options.delta is None or options.epsilon is None:
-        return False
-    named = (options.mechanism, options.noise, options.measure_strategy, options.candidates)
-    if any(each not in (None, "AUTO") for each in named) or options.intervals == "SIMULTANEOUS":
-        return False
-    if any(output.kind in _ORDERED for output in block.outputs):
-        return False
-    # Half of epsilon decides in both. The least size that is shown is about this many units, or rows.
-    epsilon, delta = float(options.epsilon) / 2, float(options.delta)
-    units = 1 + most / epsilon * math.log(most / (2 * delta))
-    return units <= rows * (1 + selection.k / epsilon * math.log(1 / delta))
-
-
-MANY_GROUPS = 100
-"""From so many groups on the noise for all of them is larger than that for the units of a few."""
-
-
-def search_few_groups(
-    compiler: StatementCompiler,
-    block: OuterQuery,
-    options: Options,
-    size: int | None,
-    parts: Partitions | None,
-) -> OuterQuery:
-    """Return the block with units that count in a bounded number of groups, which a search finds.
-
-    The kept ladder of the keys comes before a search, and before the policy's number. It is for all groups of
-    declared keys. Which B groups count of a unit in c > B groups is a hash of unit and group: each of them
-    does with probability B/c, so a group is short of what a weight would leave out.
-    """
-    selection = block.selection
-    every = isinstance(selection, AllGroups) and selection.limit is None and parts is None
-    if not every or size is None or block.one_group or block.values is not None or block.rows.by_row:
-        return block
-    if options.max_groups_contributed is not None or _is_noise_named(options):
-        return block
-    if (kept := _find_ladder(compiler, block)) is not None:
-        # Each of them is bounded in all groups together, or has the noise for all: no other bound is needed.
-        bound = _choose_bound(kept, size)
-        return _replace_counts(
-            block, [_bound_by_ladder(count, kept.by, bound) for count in block.counts], known=True
-        )
-    said = find_default_groups(compiler, block.source, selection)
-    if said is not None or size < MANY_GROUPS or not compiler.policy.defaults.auto_bounds:
-        return block
-    return _replace_counts(block, [_bound_by_search(compiler, count, size) for count in block.counts])
-
-
-def _replace_counts(
-    block: OuterQuery, counts: Sequence[ReleasedAggregate], *, known: bool = False
-) -> OuterQuery:
-    found = tuple(counts)
-    return replace(block, counts=found, rows=replace(block.rows, released=found), groups_known=known)
-
-
-def _find_ladder(compiler: StatementCompiler, block: OuterQuery) -> WholeTable | None:
-    """Return the table whose kept ladder has the groups of all units that are counted; None: none has."""
-    whole = compiler.whole
-    if whole is None or not whole.declared or whole.groups_bound() is None:
-        return None
-    counts = [count for count in block.counts if count.l1_over_groups is None]
-    units = all(len(count.parts) == 1 and type(count.parts[0]) is Units for count in counts)
-    return whole if counts and units and not any(count.parts[0].row for count in counts) else None
-
-
-def _choose_bound(whole: WholeTable, size: int) -> int | None:
-    """Return the bound on the groups of a unit, unless one noise for all groups errs less; then None.
-
-    What is compared is a function of the ladder's release. An error that is asked for takes the ladder's
-    bound where its noise is less.
-    """
-    bound, kept = whole.groups_bound(), whole.ladders.find(whole.table, whole.by)
-    if bound is None or kept is None:
-        raise InternalError("this is a bug of dpsql, nothing was run or charged: a ladder was lost")
-    lost = 0.0
-    if whole.epsilon is not None:
-        lost = kept.ladder.cut(bound) * float(whole.epsilon) / (2 * whole.groups)
-    number = size * whole.numbers
-    return bound if 2 * (bound * whole.numbers) ** 2 + lost**2 < box_variance(number, pads(number)) else None
-
-
-def _bound_by_ladder(count: ReleasedAggregate, measure: str, bound: int | None) -> ReleasedAggregate:
-    if bound is None or count.l1_over_groups is not None:
-        return count
-    return replace(count, parts=(UnitsOfFew(count.parts[0].row, bound),), measure=measure)
-
-
-def _is_noise_named(options: Options) -> bool:
-    """Return whether the statement names the noise, which may be for all groups."""
-    named = (options.mechanism, options.noise, options.measure_strategy)
-    return any(each not in (None, "AUTO") for each in named) or options.intervals == "SIMULTANEOUS"
-
-
-def _bound_by_search(compiler: StatementCompiler, count: ReleasedAggregate, size: int) -> ReleasedAggregate:
-    if len(count.parts) != 1 or type(count.parts[0]) is not Units:
-        return count
-    row = count.parts[0].row
-    top = max(size - 1, 1).bit_length()
-    ladder = Ladder(Contribution.GROUPS, conjunction(row), 0, Fraction(1), top, by_row=False, ends=True)
-    return replace(count, parts=(UnitsOfFew(row, compiler.bound(ladder)),))
 
 
 MAX_PARTITIONS = 10_000

@@ -264,9 +264,7 @@ def _refuse_comparison(compiler: StatementCompiler, node: exp.Expr, scope: Scope
         left, like = around.this.sql("duckdb"), "LIKE" if isinstance(around, exp.Like) else "ILIKE"
         hint = word.join(f"{left} {like} {each.sql('duckdb')}" for each in listed.expressions)
         raise compiler.source.refuse("LIKE takes one pattern", node, hint)
-    raise compiler.source.refuse(
-        "comparisons with ALL or ANY of a subquery are not supported", node, "IN or EXISTS"
-    )
+    raise compiler.source.refuse("comparisons with ALL or ANY of a subquery are not supported", node)
 
 
 SUBQUERY_RULES = (

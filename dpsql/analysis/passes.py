@@ -31,9 +31,8 @@ from dpsql.analysis.group_rules import (
     find_undeclared_keys,
     is_too_large,
     make_partitions,
-    search_few_groups,
-    show_by_units,
 )
+from dpsql.analysis.groups_of_units import search_few_groups, show_by_units
 from dpsql.analysis.known_subqueries import KnownSubqueries, find_rule
 from dpsql.analysis.large_domains import (
     SparseDomain,

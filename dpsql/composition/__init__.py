@@ -11,7 +11,9 @@
                           ``grouping_sets`` those of GROUP BY, ``rank_quantiles`` ranks that
                           stand for quantiles, ``tiles_of_rows`` NTILE over all rows,
                           ``values_of_rows`` subqueries over private rows, ``values_by_key`` those of
-                          all rows with the key of a row, ``found_values`` lists of values
+                          all rows with the key of a row, ``compared_numbers`` joins and windows
+                          that are such, ``public_values`` different public values beside private
+                          counts, ``found_values`` lists of values
                           and SELECT DISTINCT, ``joined_keys`` joins with released groups
                           by their key, ``counted_groups`` numbers of groups, which it finds in set
                           operations and ``groups_of_joins`` in joins, ``sums_of_first_rows`` sums over the
@@ -31,7 +33,8 @@
 ``chosen_public_rows``    counts public rows that private values choose; ``values_by_key`` reads EXISTS
                           as the list of these values
 ``quotients_of_sums``     writes averages beside a sum of the same values as quotients, where that is closer;
-                          ``sums_of_buckets`` sums by buckets of the summed value
+                          ``sums_of_buckets`` sums by buckets of the summed value, ``centred_averages``
+                          an average without bounds as a centre and the average distance from it
 ``placed_marks``          puts marks of released values into the blocks that read them
 ``existence``             decides which groups exist for the outer query; ``half_way_thresholds`` where its
                           thresholds lie

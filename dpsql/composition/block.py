@@ -19,7 +19,12 @@ from dpsql.analysis.block_groups import list_group_nodes
 from dpsql.analysis.compiled_relation import Scope
 from dpsql.analysis.compiler import read_whole_number
 from dpsql.analysis.released.conditional_counts import cut_ratios, read_as_counts
-from dpsql.analysis.released.released_calls import SORTED_AFTERWARDS, is_ratio, is_released
+from dpsql.analysis.released.released_calls import (
+    AGGREGATED_AFTERWARDS,
+    SORTED_AFTERWARDS,
+    is_ratio,
+    is_released,
+)
 from dpsql.analysis.select_blocks import expand_star, list_ctes
 from dpsql.analysis.selection import read_threshold
 from dpsql.analysis.statement_shapes import Provenance
@@ -30,6 +35,7 @@ from dpsql.composition.existence import (
     BESIDE_TOTALS,
     EXISTENCE,
     HALF,
+    aggregates,
     counts_all,
     divides,
     exists_condition,
@@ -143,6 +149,8 @@ class _BlockSplit:
         """Leave out the groups that do not exist, by counts that the block asks for, where SQL needs it."""
         found = [name for node, name in self.columns.found if counts_all(node, self.names.scope)]
         over = [outer] if outer is not None else []
+        if any(aggregates(each) or has_windows(each) for each in [*self.readers, *over]):
+            plain.tree.meta[AGGREGATED_AFTERWARDS] = True
         windows = any(map(windows_need_existence, [*self.readers, *over]))
         limits = outer is not None and self.clauses.limits_places and not self._selects_by_measure(plain)
         needed = self.existing or any(needs_existence(each) or divides(each, found) for each in over)
@@ -298,6 +306,8 @@ class _BlockSplit:
         if clauses.threshold() is None or len(order) < len(clauses.terms) or clauses.offset:
             return None
         if self.select.args.get("qualify") is not None or clauses.merges or clauses.windows:
+            return None
+        if self.analysed is not None and self.analysed.is_found_by_units(self._without_clauses()):
             return None
         counted = any(counts_all(item.node, self.names.scope) for item in self.names.items)
         if clauses.plain_items and not (self.existing and counted and not self._above_half):

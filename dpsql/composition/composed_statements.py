@@ -78,7 +78,7 @@ def compose(
             distinct.append(one)
         elif one.plan.selected:  # it is one release, with one interval of each number
             distinct[place] = _as_selected(distinct[place])
-        relations.append(OuterRelation(part.name, place, columns_of(one.plan)))
+        relations.append(OuterRelation(part.name, place, columns_of(one.plan), part.constant))
     types = {relation.name: relation.columns for relation in relations}
     outer = copy_tree(parts.outer)
     name_columns(outer)
@@ -391,7 +391,9 @@ def _say_which(
         [prepared.columns[column] for column in sorted(read) if place in read[column]]
         for place in range(len(releases))
     ]
-    said = say_of_columns([release.properties for release in releases], shown)
+    constant = {relation.release for relation in prepared.relations if relation.constant}
+    own = [{} if place in constant else release.properties for place, release in enumerate(releases)]
+    said = say_of_columns(own, shown)
     return tuple(replace(one, properties=each) for one, each in zip(releases, said, strict=True))
 
 

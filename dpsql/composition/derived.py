@@ -136,11 +136,11 @@ def _number_releases(
     for relation in relations:
         own, count = found.setdefault(fold(relation.name), {}), 0
         for place, output in enumerate(plans[relation.release].outputs):
-            if output.kind == "count":
+            if output.kind == "count" and not relation.constant:
                 own[place] = numbers.setdefault((relation.release, count), len(numbers))
                 count += 1
             else:
-                own[place] = _NO_ERROR.get(output.kind, "")
+                own[place] = "" if relation.constant else _NO_ERROR.get(output.kind, "")
     return found, list(numbers)
 
 

@@ -50,6 +50,8 @@ from dpsql.language import (
 )
 from dpsql.policy import Policy, UnitColumn, fold
 
+BY_KEY = "by key"
+"""The meta of an item of FROM that has released values by keys, for a subquery of a row."""
 _LIMITING = ("group", "having", "qualify", "limit", "offset", "distinct", "joins", "laterals", "where")
 _AGGREGATED = tuple(name for name in _LIMITING if name not in ("joins", "where"))
 

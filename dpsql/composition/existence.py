@@ -85,7 +85,12 @@ def needs_existence(select: exp.Select) -> bool:
 
     It does where it aggregates them otherwise than by SUM, to which a group without rows adds nothing.
     """
-    return any(is_aggregate(node) and aggregate_name(node) != "sum" for node in walk_block(select, "joins"))
+    return aggregates(select, "sum")
+
+
+def aggregates(select: exp.Select, *but: str) -> bool:
+    """Return whether a SELECT over groups aggregates them, by other functions than some."""
+    return any(is_aggregate(node) and aggregate_name(node) not in but for node in walk_block(select, "joins"))
 
 
 def windows_need_existence(select: exp.Select) -> bool:

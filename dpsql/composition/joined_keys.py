@@ -3,6 +3,7 @@
 `visits v JOIN (SELECT note, COUNT(*) AS n .. GROUP BY note ORDER BY n DESC LIMIT 10) t ON v.note = t.note`
 keeps each visit once, or leaves it out, if nothing else of t is read: no two groups have one key. It is
 `visits v WHERE v.note IN (SELECT note FROM t)`, whose list is released first and then a constant.
+With a number of the group (`v.cost > t.mean`) it is ``compared_numbers``.
 Only inner joins on the whole key of the groups are read so; a NULL has no partner, and is in no list.
 """
 
@@ -52,6 +53,8 @@ class _Groups(NamedTuple):
 
     key: str
     names: frozenset[str]
+    select: exp.Select | None = None
+    """The block of groups that the item is, if it is one."""
 
 
 def with_lists_of_keys(
@@ -60,11 +63,13 @@ def with_lists_of_keys(
     released: Callable[[exp.Expr], bool],
     private: Callable[[exp.Expr], bool],
     known: Callable[[str], bool],
+    same: Callable[[exp.Select, exp.Expr], bool] = lambda groups, other: False,
 ) -> None:
     """Replace joins of private rows with released groups, of which only the key is read, by lists of IN.
 
     `released` and `private` say what an item of FROM is; `known` whether an item has a column, once the
-    released one has left FROM. A block that cannot be read so stays as it is.
+    released one has left FROM; `same` whether an expression of the other items is written like the key of
+    groups where it is equal. A block that cannot be read so stays as it is.
     """
     first, joins = node.args.get("from_"), node.args.get("joins") or []
     if first is None or not joins or node.args.get("laterals") or first.this.args.get("joins"):
@@ -75,10 +80,16 @@ def with_lists_of_keys(
         groups = _read_groups(item, ctes)
         others = [i for i in list_from_items(node) if i is not item]
         if groups is not None and others and released(item) and any(map(private, others)):
-            _replace(node, item, groups, known)
+            _replace(node, item, groups, known, same)
 
 
-def _replace(node: exp.Select, item: exp.Expr, groups: _Groups, known: Callable[[str], bool]) -> None:
+def _replace(
+    node: exp.Select,
+    item: exp.Expr,
+    groups: _Groups,
+    known: Callable[[str], bool],
+    same: Callable[[exp.Select, exp.Expr], bool],
+) -> None:
     """Leave one item of released groups out of FROM, if its key alone is read, and write its list."""
     first, joins = node.args["from_"], node.args["joins"]
     place = next((i for i, join in enumerate(joins) if join.this is item), None)
@@ -92,6 +103,15 @@ def _replace(node: exp.Select, item: exp.Expr, groups: _Groups, known: Callable[
     found = None if equal is None else _list_columns(node, item, groups, known, {id(equal[0])}, using=using)
     if equal is not None and found is None:
         rest = [part for part in parts if part is not equal[0]]
+        if groups.select is not None and same(groups.select, equal[1]):
+            from dpsql.composition.compared_numbers import compare_rows  # noqa: PLC0415  few compare so
+
+            columns = [
+                (root, _list_own(root, item, groups, known, using=using))
+                for root in _list_roots(node, {id(equal[0])})
+            ]
+            if compare_rows(node, item, groups.select, groups.key, equal[1], rest, columns):
+                return
         if _Carried(node, item, groups, known, equal[1], using).move(rest):
             return
     if equal is None or found is None:
@@ -277,21 +297,33 @@ def _list_columns(
 ) -> list[exp.Column] | None:
     """Return the columns of the key in a block, outside of a condition; None if another column is read."""
     found = list[exp.Column]()
-    for root in _roots(node, done):
-        for column in find_nodes(root, exp.Column):
-            merged = using and not column.table and fold(column.name) == groups.key
-            mine = False if merged else _names(column, item, groups, known)
-            inside = column.find_ancestor(exp.Select) is not node
-            if mine is None or (mine and (inside or fold(column.name) != groups.key)):
-                return None
-            if mine:
-                found.append(column)
-        if any(isinstance(each, exp.Star) and not _is_counted(each) for each in walk_tree(root)):
+    for root in _list_roots(node, done):
+        own = _list_own(root, item, groups, known, using=using)
+        if own is None or any(fold(column.name) != groups.key for column in own):
             return None
+        if any(column.find_ancestor(exp.Select) is not node for column in own):
+            return None
+        found += own
     return found
 
 
-def _roots(node: exp.Select, done: set[int]) -> Iterator[exp.Expr]:
+def _list_own(
+    root: exp.Expr, item: exp.Expr, groups: _Groups, known: Callable[[str], bool], *, using: bool
+) -> list[exp.Column] | None:
+    """Return the columns of an item in an expression; None if there may be others."""
+    found = list[exp.Column]()
+    for column in find_nodes(root, exp.Column):
+        merged = using and not column.table and fold(column.name) == groups.key
+        mine = False if merged else _names(column, item, groups, known)
+        if mine is None:
+            return None
+        if mine:
+            found.append(column)
+    stars = (each for each in walk_tree(root) if isinstance(each, exp.Star))
+    return None if any(not _is_counted(star) for star in stars) else found
+
+
+def _list_roots(node: exp.Select, done: set[int]) -> Iterator[exp.Expr]:
     """Yield the expressions of a block, without one of its conditions."""
     for name, part in node.args.items():
         if name in ("from_", "with_"):
@@ -335,7 +367,7 @@ def _read_groups(item: exp.Expr, ctes: tuple[Cte, ...]) -> _Groups | None:
     names = frozenset(fold(each.alias_or_name) for each in select.expressions)
     key = _read_key(select)
     if key is not None:
-        return _Groups(key, names) if "*" not in names else None
+        return _Groups(key, names, select) if "*" not in names else None
     first = read_clause(select, "from_")
     if first is None or list_given(select) - _PLAIN or any(map(contains_aggregate, select.expressions)):
         return None

@@ -15,17 +15,18 @@ from sqlglot import exp
 
 from dpsql.analysis.aggregate_functions import aggregate_name, contains_aggregate, is_aggregate
 from dpsql.analysis.compiled_relation import Cte, find_cte
-from dpsql.analysis.compiler import read_whole_number
+from dpsql.analysis.compiler import read_item, read_whole_number
 from dpsql.analysis.statement_shapes import Provenance
 from dpsql.analysis.typed_expression import UnitRole
 from dpsql.analysis.unit_periods import refuse_person
-from dpsql.composition.equivalent_blocks import has_one_row, relation, with_scalars
+from dpsql.composition.equivalent_blocks import BY_KEY, has_one_row, relation, with_scalars
 from dpsql.composition.grouping_sets import has_several_groupings
 from dpsql.composition.joined_keys import with_lists_of_keys
 from dpsql.errors import QueryRefused
 from dpsql.language import MARK, Query, StatementText, copy_tree, find_nodes, list_from_items, walk_tree
 from dpsql.lazy_dataclass import dataclass
 from dpsql.policy import Policy
+from dpsql.types import DATE, VARCHAR
 
 
 class BlockKind(Enum):
@@ -43,12 +44,12 @@ class BlockKind(Enum):
     """An aggregate over owned rows for each row of the block around it."""
 
 
+CENTRE = "centre"
+"""The meta of a SELECT whose numbers are constants of the answer, whatever the exact ones are."""
 EPSILON = "epsilon"
 """The meta of a release block's tree: its own part of the statement's epsilon."""
 VALUE_MARK = "\x00"
 """The beginning of a release's name until it is known which ones are equal; no statement can spell it."""
-BY_KEY = "by key"
-"""The meta of an item of FROM that has released values by keys, for a subquery of a row."""
 _RELEASED = frozenset({BlockKind.RELEASE, BlockKind.POST})
 _OUTSIDE = ("where", "group")
 """The clauses that are read before the groups are counted."""
@@ -194,14 +195,18 @@ class Kinds:
     ) -> BlockKind:
         """Return the kind of a block; `tied` says that it stands in an expression."""
         ctes = self._ctes(node, outer)
-        for replace_joins in (with_scalars, with_lists_of_keys):
-            replace_joins(
-                node,
-                ctes,
-                released=lambda item: self._apart(item, ctes) in _RELEASED,
-                private=lambda item: self._apart(item, ctes) is BlockKind.OWNED,
-                known=lambda name: self._has(node, ctes, name),
-            )
+        of_items = {
+            "released": lambda item: self._apart(item, ctes) in _RELEASED,
+            "private": lambda item: self._apart(item, ctes) is BlockKind.OWNED,
+            "known": lambda name: self._has(node, ctes, name),
+        }
+        with_scalars(node, ctes, **of_items)
+        with_lists_of_keys(
+            node,
+            ctes,
+            **of_items,
+            same=lambda groups, other: self._is_alike(node, ctes, groups, other),
+        )
         if node.args.get("where") is None:
             self._refuse_bare_join(node.args.get("joins") or ())
         items = [*list_from_items(node), *(node.args.get("laterals") or [])]
@@ -345,6 +350,19 @@ class Kinds:
             return apart.relation(copy_tree(item), ctes)
         except QueryRefused:
             return None
+
+    def _is_alike(self, node: exp.Select, ctes: tuple[Cte, ...], groups: exp.Select, other: exp.Expr) -> bool:
+        """Return whether an expression has the type of the key of groups, whose equal values are one text."""
+        inside = self.provenance.list_ctes(groups, ctes)
+        key = read_item(groups, groups.args["group"].expressions[0])
+        try:
+            found = {
+                self.provenance.make_compiler().expression(each, self.provenance.find_scope(select, of)).type
+                for each, select, of in ((key, groups, inside), (other, node, ctes))
+            }
+        except QueryRefused:
+            return False
+        return all(each.integer for each in found) or found in ({DATE}, {VARCHAR})
 
     def _has(self, node: exp.Select, ctes: tuple[Cte, ...], name: str) -> bool:
         """Return whether the items of FROM have a column."""

@@ -12,7 +12,7 @@ from sqlglot import exp
 from dpsql.analysis.aggregate_functions import aggregate_name, contains_aggregate
 from dpsql.analysis.compiler import call_name
 from dpsql.analysis.released_values import ValueMark, find_mark
-from dpsql.composition.kinds import BY_KEY
+from dpsql.composition.equivalent_blocks import BY_KEY
 from dpsql.language import copy_tree, make_call
 from dpsql.types import DATE, TIMESTAMP
 

@@ -431,13 +431,14 @@ def _note_releases(parts: Sequence[ReleasePart], planned: Sequence[PreparedPriva
 
     A note of the values of no rows is left out where the release shows none then.
     """
+    centred = any(part.constant for part in parts)  # the centre of an average selects no rows
     said = any(part.note for part in parts)  # what a value was taken as, or what it is of
 
     def note(part: ReleasePart, one: PreparedPrivate) -> str:
         if part.note.endswith(OF_NO_ROWS) and one.plan.domain_size is None:
             return ""
         read = list_marks(one.plan.query.tree) if part.values and not said else ()
-        return _READ[read[0].listed] if read else part.note
+        return _READ[read[0].listed] if read and not centred else part.note
 
     return [
         replace(one, note=note(part, one), values=part.values) if part.note or part.values else one

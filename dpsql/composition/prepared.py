@@ -191,6 +191,8 @@ class OuterRelation:
     release: int
     """The place of its release among the parts, from 0."""
     columns: tuple[tuple[str, SqlType], ...]
+    constant: bool = False
+    """Whether its numbers are constants of the answer, whatever the exact ones are."""
 
 
 COUNTED = "rows"

@@ -16,7 +16,7 @@ from dpsql.composition.block import Separated, separate
 from dpsql.language import TITLE, Query, copy_tree, fill_form, find_nodes, keep_title, title_of
 
 _QUOTIENT = "(SUM(x){of} / NULLIF(COUNT(x){with_value}, 0))"
-_NUMBER = "NOT ISNAN(x)"
+NUMBER = "NOT ISNAN(x)"
 """What no sum or average has among DOUBLEs, and COUNT counts."""
 
 
@@ -59,17 +59,17 @@ def _write_quotients(whole: Query, plain: Query, analysed: AnalysedBlocks) -> Qu
 
     `plain` is what is counted of the block as it is: its analysis says which of its averages are closer so.
     """
-    if not any(_is_average(node) for node in find_nodes(plain.tree, exp.Anonymous)):
+    if not any(is_average(node) for node in find_nodes(plain.tree, exp.Anonymous)):
         return None
     found = analysed.find_quotients(plain)
     if not found:
         return None
     tree = copy_tree(whole.tree)
-    forms = [_form(node) for node, _ in found]
-    calls = [node for node in find_nodes(tree, exp.Anonymous) if _is_average(node) and _form(node) in forms]
+    forms = [_form(node) for node, *_ in found]
+    calls = [node for node in find_nodes(tree, exp.Anonymous) if is_average(node) and _form(node) in forms]
     for node in calls:
         some = node.parent if isinstance(node.parent, exp.Filter) else None
-        conditions = ["(c)"] * (some is not None) + [_NUMBER] * found[forms.index(_form(node))][1]
+        conditions = ["(c)"] * (some is not None) + [NUMBER] * found[forms.index(_form(node))][1]
         of = "" if some is None else " FILTER (WHERE c)"
         with_value = f" FILTER (WHERE {' AND '.join(conditions)})" if conditions else ""
         bound = {"x": split_arguments(node)[1][0]} | ({} if some is None else {"c": some.expression.this})
@@ -85,7 +85,7 @@ def _write_quotients(whole: Query, plain: Query, analysed: AnalysedBlocks) -> Qu
     return replace(whole, tree=tree) if calls else None
 
 
-def _is_average(node: exp.Expr) -> bool:
+def is_average(node: exp.Expr) -> bool:
     """Return whether a node is a call of AVG over the rows of a group."""
     around = node.parent.parent if isinstance(node.parent, exp.Filter) else node.parent
     return call_name(node) in AVERAGES and not isinstance(around, exp.Window)

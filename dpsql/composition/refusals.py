@@ -262,7 +262,9 @@ def name_placeholder(text: str, refused: QueryRefused | QuerySyntaxError) -> tup
     line, begin = text.count("\n", 0, at), text.rfind("\n", 0, at) + 1
     said = "this is a placeholder of a template, without its value"
     hint = f"a parameter is written ${name}, without quotes"
-    if text.startswith("{%", at) or re.search(r"(?i)\b(?:WHERE|AND|OR|FROM|JOIN|BY)\s*\Z", text[:at]):
+    if re.match(r"\W*\{(?:%|\{\s*(?!var\b|env_var\b)[\w.]+\()", text[at:]) or re.search(
+        r"(?i)\b(?:WHERE|AND|OR|FROM|JOIN|BY)\s*\Z", text[:at]
+    ):
         hint = "write what the template puts there"  # a condition, say, which no parameter is
     return (Obstacle(said, line + 1, at - begin + 1, hint, text.split("\n")[line]),)
 
@@ -297,6 +299,10 @@ def offer_statements(
 
 
 _AGGREGATES = {
+    "COUNT(DISTINCT": lazy_pattern(
+        r"(?i)\b(?:distinctcount|n_distinct|countdistinct|count_distinct|nunique|uniq\w*)\b"
+        r"|\bcount\s*\(\s*distinct\b|\b(?:how\s+many|number\s+of)\s+(?:different|distinct|unique)\b"
+    ),
     "AVG": lazy_pattern(r"(?i)\b(?:average|avg|mean|averageifs?|averagex)\b"),
     "SUM": lazy_pattern(r"(?i)\b(?:sum|total|sumifs?|sumx)\b"),
     "MEDIAN": lazy_pattern(r"(?i)\b(?:median)\b"),
@@ -321,7 +327,7 @@ def read_words(text: str, policy: Policy, catalog: Catalog) -> tuple[str, str] |
         return None
     call = min(found, key=lambda name: found[name].start())
     tables = [main, *(table for table in policy.tables.values() if table is not main)]
-    read, numeric, domains = {m[0] for m in found.values()}, set[str](), dict[str, tuple[object, ...]]()
+    numeric, domains = set[str](), dict[str, tuple[object, ...]]()
     named = dict[str, int]()
     for table in tables:
         for name, kind in catalog.columns(table.name):
@@ -330,9 +336,12 @@ def read_words(text: str, policy: Policy, catalog: Catalog) -> tuple[str, str] |
                 domains[name] = domain.values if isinstance(domain, ValuesDomain) else ()
                 numeric |= {name} if kind.numeric else set()
                 named |= {name: place} if (place := _find(name, text)) >= 0 else {}
-    numbers = [name for name in named if name in numeric]
+    different = call == "COUNT(DISTINCT"
+    numbers = [name for name in named if different or name in numeric]
     behind = [name for name in numbers if named[name] >= found[call].end()]
-    measured = min(behind or numbers, key=lambda name: named[name], default="") if call != "COUNT" else "*"
+    near = min(behind, default="", key=lambda name: named[name])
+    near = near or max(numbers, default="", key=lambda name: named[name])  # x.mean()
+    measured = near if call != "COUNT" else "*"
     if not measured:
         return None
     conditions = dict[str, str]()
@@ -346,19 +355,24 @@ def read_words(text: str, policy: Policy, catalog: Catalog) -> tuple[str, str] |
         and name != measured
         and (name not in numeric or re.search(rf"(?i)\b(?:by|per|each)\s+{name}\b", text))
     ]
-    read |= {*keys, *named, *conditions.values(), *policy.tables}
+    used = [*keys, *conditions, *([measured] if measured != "*" else [])]
+    read = {*re.findall(r"[a-z]+", found[call][0].lower()), *used, *conditions.values(), main.name}
     group = [write_name(key) for key in keys]
-    shown = [*group, f"{call}({measured if measured == '*' else write_name(measured)})"]
+    written = measured if measured == "*" else write_name(measured)
+    shown = [*group, f"{call}{' ' if different else '('}{written})"]
     where = [f"{write_name(n)} = {literal_sql(v)}" for n, v in conditions.items()]
     written = f"SELECT {', '.join(shown)} FROM {main.name}"
     written += f" WHERE {' AND '.join(where)}" if where else ""
-    return written + (f" GROUP BY {', '.join(group)}" if group else ""), _tell_unread(text, read)
+    declared = {*policy.tables, *numeric, *domains}
+    return written + (f" GROUP BY {', '.join(group)}" if group else ""), _tell_unread(text, read, declared)
 
 
-def _tell_unread(text: str, read: set[str]) -> str:
+def _tell_unread(text: str, read: set[str], declared: set[str]) -> str:
     """Return what is guessed of a question: what its words ask, but for those that have not been read."""
     taken = {word.rstrip("s") for each in read for word in re.findall(r"[a-z]+", each.lower())}
-    words = [w for w in re.findall(r"[A-Za-z]{3,}|\d+", text) if w.lower().rstrip("s") not in taken | _EMPTY]
+    taken |= {each.lower().rstrip("s") for each in read}
+    no_matter = _EMPTY - {name.lower().rstrip("s") for name in declared} | taken
+    words = [w for w in re.findall(r"[A-Za-z]\w{2,}|\d+", text) if w.lower().rstrip("s") not in no_matter]
     return f"what the words ask without `{' '.join(words)}`" if words else "what the words ask"
 
 

@@ -90,9 +90,10 @@ def respell_statement(query: Query, provenance: Provenance) -> Query:
         if offset is not None and read_whole_number(offset.expression) == 0:
             select.set("offset", None)
     if any(join.args.get("side") for join in find_nodes(tree, exp.Join)):
-        from dpsql.composition.values_by_key import with_anti_joins  # noqa: PLC0415  few have outer joins
+        from dpsql.composition.public_values import with_public_values  # noqa: PLC0415  few have outer joins
+        from dpsql.composition.values_by_key import with_anti_joins  # noqa: PLC0415  as above
 
-        tree = with_anti_joins(tree, policy)
+        tree = with_public_values(with_anti_joins(tree, policy), provenance)
     if any(select.args.get("distinct") is not None for select in selects) and find_nodes(tree, exp.Window):
         from dpsql.composition.respelled_groups import with_groups_of_windows  # noqa: PLC0415  few have both
 
@@ -135,10 +136,12 @@ def _respell_nested(query: Query, provenance: Provenance) -> exp.Query:
         tree = with_covered(tree, provenance.policy)
     tree = with_constants(tree)
     if find_nodes(tree, exp.Window):
+        from dpsql.composition.compared_numbers import with_values_of_windows  # noqa: PLC0415  as above
         from dpsql.composition.rank_quantiles import with_quantiles  # noqa: PLC0415  few statements have ranks
         from dpsql.composition.tiles_of_rows import with_tiles  # noqa: PLC0415  few have tiles
 
         tree = with_tiles(replace(query, tree=with_quantiles(replace(query, tree=tree))), provenance)
+        tree = with_values_of_windows(tree, provenance)
     if find_nodes(tree, exp.Window, exp.Limit):
         from dpsql.composition.sums_of_first_rows import with_first_rows  # noqa: PLC0415  as above
 

@@ -13,11 +13,8 @@ import heapq
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from difflib import SequenceMatcher
 from itertools import count, islice
 from typing import NamedTuple
-
-from sqlglot.tokenizer_core import TokenType
 
 from dpsql.engines import Cancelled
 from dpsql.errors import (
@@ -46,8 +43,6 @@ _REPAIRS = 8
 """How many changes are tried of a statement that does not parse."""
 _OTHER = lazy_pattern(r"\bfunctions?\b|\bis not supported\b|\bis not allowed (?:with|in this form)\b")
 """Words of messages about what another dialect may have."""
-_OTHER_TEXT = lazy_pattern(r"(?is)(?!.*\bSELECT\b)|\s*DECLARE\b")
-"""Data frames, and scripts with types of variables: what is read of them has other words and numbers."""
 _SIGNS = frozenset({"=", "AND", ",", "the comma"})
 """Guesses of a sign that a text lacks: with several other changes it would hardly be the one meant."""
 _NO_SQL = lazy_pattern(
@@ -55,13 +50,7 @@ _NO_SQL = lazy_pattern(
 )
 _RELATION = lazy_pattern(r"(?i)\bFROM\s+[\w{\[]")
 """What a statement has that is a SELECT, if it means one."""
-_NAME = lazy_pattern(r'[\w."]+ [\w."]+')
-_NAMES = (TokenType.VAR, TokenType.IDENTIFIER)
-_VALUES = (TokenType.STRING, TokenType.NUMBER)
-_OPPOSITE = lazy_pattern(r"(?i)(?:is_)?(?:in|un|non_?|not_|no_|dis)(\w{4,})\Z")
-"""A name that says the opposite of the one in it."""
-_ALIKE = 0.5
-"""How alike two names are of which one is written for the other as a matter of course, from 0 to 1."""
+_WITHOUT = "it without "
 _CLAUSES = ("WHERE", "GROUP", "HAVING", "ORDER", "LIMIT")
 """Clauses in the order in which they stand; others stand before them."""
 
@@ -122,6 +111,15 @@ def rewrite(
     candidate = apply_edits(text, spelled)
     error = refusal(candidate, prepare) if spelled else refused
     found = _search(text, _State(candidate, error, made=(spelled,)), prepare, _CANDIDATES)
+    if (
+        found is not None
+        and _count_asks(found.fixes) > 1
+        and error is refused
+        and _is_undone(text, found.made)
+    ):
+        less = _search(text, _State(text, _with_less(text, error)), prepare, _CANDIDATES, less=True)
+        if less is not None and _count_asks(less.fixes) < _count_asks(found.fixes):
+            found, refused = less, _with_less(text, error)
     if found is not None:
         whole = found.text.strip() + _remark(found.fixes)
         return _make_rewrite(whole, refused, found.later, found.fixes) if found.text != text else None
@@ -136,23 +134,42 @@ def rewrite(
 
 def rewrite_less(text: str, refused: _Refusal, prepare: Callable[[str], object]) -> Rewrite | None:
     """Return a statement without the parts of which nothing is said; None if it is not accepted, either."""
-    from dpsql.composition.left_out_parts import leave_out  # noqa: PLC0415  most refusals have other changes
-
-    if isinstance(refused, QuerySyntaxError) or all(one.hint for one in refused.obstacles):
+    unread = isinstance(refused, QuerySyntaxError)  # where its change is a hint, more of the text is read
+    told = [o.hint and not (unread and o.fix) and not o.hint.startswith("leave ") for o in refused.obstacles]
+    if len(text) > LONGEST or all(told):
         return None
-    helped = list[Obstacle]()
-    for one in refused.obstacles:
-        left = leave_out(text, offset(one, text)) if one.hint is None else None
-        others = one.others if left is None else (*one.others, (None, left))
-        helped.append(one if left is None else replace(one, fix=one.fix or left, others=others))
-    less = QueryRefused(refused.message)
-    less.obstacles = tuple(helped)
-    found = _search(text, _State(text, less), prepare, _ROUNDS)
+    less = _with_less(text, refused)
+    found = _search(text, _State(text, less), prepare, _CANDIDATES, less=True)
+    for written, guess in () if found is not None else _readings(text, refused, lambda _: None):
+        read = _State(written, refusal(written, prepare), (Fix(written, 0, len(text), guess=guess),))
+        found = found or _search(text, read, prepare, _ROUNDS, less=True)
     if found is None:
         return None
-    whole = found.text.strip() + _remark(found.fixes)
+    return _make_rewrite(found.text.strip() + _remark(found.fixes), less, (), found.fixes)
+
+
+def _with_less(text: str, error: _Refusal, typed: str = "", made: Sequence[Sequence[Edit]] = ()) -> _Refusal:
+    """Return an error whose obstacles have changes that leave their parts out.
+
+    What the changes before have written into the text that was typed is not left out again, but of a whole
+    statement that stands in its place. A column that
+    does not exist any more is left out before another one is written, and so is what does not parse.
+    """
+    from dpsql.composition.left_out_parts import leave_out, with_others  # noqa: PLC0415  most have other changes
+
+    def wrote(fix: Fix) -> bool:
+        parts = (at for each in (fix, *fix.also) for at in range(each.start, each.end))
+        return bool(made) and any(_find_typed(at, made) is None for at in parts)
+
+    if any(edit.start == 0 and edit.end == len(typed) for edit in (made[0] if made else ())):
+        made = ()
+    unread, less, helped = isinstance(error, QuerySyntaxError), type(error)(error.message), list[Obstacle]()
+    for one in error.obstacles:
+        first = unread or bool(made and one.unknown == "column")
+        left = [fix for fix in leave_out(text, offset(one, text), unread=unread) if not wrote(fix)]
+        helped.append(with_others(one, left, first=first))
     less.obstacles = tuple(helped)
-    return _make_rewrite(whole, less, (), found.fixes)
+    return less
 
 
 def _readings(text: str, refused: _Refusal, read_words: _ReadWords) -> Iterator[tuple[str, str]]:
@@ -167,13 +184,21 @@ def _readings(text: str, refused: _Refusal, read_words: _ReadWords) -> Iterator[
         yield words
 
 
-def _search(text: str, start: _State, prepare: Callable[[str], object], candidates: int) -> _State | None:
-    """Return the first candidate that is accepted; those with the fewest other changes come first."""
-    seen, order, waiting = {start.text}, count(), list[tuple[int, int, int, _State, list[Fix]]]()
+def _search(
+    text: str, start: _State, prepare: Callable[[str], object], candidates: int, *, less: bool = False
+) -> _State | None:
+    """Return the first candidate that is accepted; those with the fewest other changes come first.
 
-    def add(state: _State, others: int) -> None:
+    With `less`, what is in the way of a candidate may be left out; those that ask the least else come first.
+    """
+    from dpsql.composition.left_out_parts import tell_left_out  # noqa: PLC0415  most statements are accepted
+
+    seen, order, waiting = {start.text}, count(), list[tuple[float, int, int, _State, list[Fix]]]()
+
+    def add(state: _State, others: float) -> None:
         for i, fixes in enumerate(_choices(state.error) if len(state.made) <= 2 * _ROUNDS else ()):
-            heapq.heappush(waiting, (others + (i > 0), -len(state.made), next(order), state, fixes))
+            cost = others + (i > 0) if not less else _count_asks([*state.fixes, *fixes]) + (i > 0) / 4
+            heapq.heappush(waiting, (cost, -len(state.made), next(order), state, fixes))
 
     if start.error is None:
         return start
@@ -181,7 +206,7 @@ def _search(text: str, start: _State, prepare: Callable[[str], object], candidat
     while waiting and candidates:
         others, _, _, state, fixes = heapq.heappop(waiting)
         made, used = edits(state.text, fixes)
-        used = [_tell_left_out(fix, state.text) for fix in used]
+        used = [tell_left_out(fix, state.text) for fix in used]
         changed = apply_edits(state.text, made)
         spelled = [Edit(*edit) for edit in Outline.of(changed).respellings()]
         candidate = apply_edits(changed, spelled)
@@ -195,50 +220,26 @@ def _search(text: str, start: _State, prepare: Callable[[str], object], candidat
         found = _State(candidate, error, (*state.fixes, *used), (*state.later, *later), all_made)
         if error is None and not (len(found.fixes) > 2 and any(f.guess in _SIGNS for f in found.fixes)):
             return found
+        if error is not None and less:
+            found = found._replace(error=_with_less(candidate, error, text, all_made))
         add(found, others)
     return None
 
 
-def _tell_left_out(fix: Fix, text: str) -> Fix:
-    """Return a change with what is asked after it, or guessed, if it does not say that itself.
-
-    It is told that a value is taken away, and that a name is written for one that is not like it.
-    """
-    if fix.asks or fix.guess or fix.provided or fix.known or _OTHER_TEXT.match(text):
-        return fix
-    old, new = text[fix.start : fix.end], fix.text.strip()
-    tokens = [Outline.of(each).tokens[-1:] for each in (old, new)] if _NAME.fullmatch(f"{old} {new}") else []
-    if (
-        tokens
-        and text[fix.end : fix.end + 1] not in ("(", ".")
-        and all(t[0].token_type in _NAMES for t in tokens)
-    ) and not _is_alike(*(t[0].text.lower() for t in tokens)):
-        return replace(fix, guess=f"{new} for {old}")
-    if tokens and (found := _OPPOSITE.match(tokens[0][0].text)) and found[1].lower() in new.lower():
-        return replace(fix, asks=f"{new}, not {old}")
-    written = " ".join(each.text for each in (fix, *fix.also))
-    parts = [text[each.start : each.end] for each in (fix, *fix.also)]
-    kept, given = (
-        [t for t in Outline.of(each).tokens if t.token_type in _VALUES] for each in (written, " ".join(parts))
-    )
-    grouped = [each for each in parts if each.strip().upper().startswith("GROUP BY")]
-    if grouped and "GROUP BY" not in written.upper():
-        return replace(fix, asks=f"it without `{grouped[0].strip()}`")
-    if "SELECT" in written.upper() and "SELECT" in " ".join(parts).upper():
-        return fix  # a whole query stands for another one, of which its rule says what it asks
-    computed = len(kept) == 1 and re.fullmatch(r"[\d.\s/^*()e-]+", parts[0]) is not None  # 1/2
-    kinds = _VALUES[1:] if kept else _VALUES  # a text may have become a number
-    for taken in () if "NULL" in written or computed or len(kept) >= len(given) else parts:
-        lost = [t.text for t in Outline.of(taken).tokens if t.token_type in kinds]
-        lost = [v for v in lost if v.lower() not in written.lower() and written.lower() not in v.lower()]
-        if lost and not taken.strip().upper().startswith("LIMIT"):
-            return replace(fix, asks=f"it without `{' '.join(lost)}`")
-    return fix
+def _is_undone(text: str, made: Sequence[Sequence[Edit]]) -> bool:
+    """Return whether changes only take away, and what changes before them had written into a text."""
+    for k, step in enumerate(made):
+        less = all(_texts(edit.text) <= _texts(text[edit.start : edit.end]) for edit in step)
+        places = [at for edit in step for at in range(edit.start, edit.end)]
+        if less and any(_find_typed(at, made[:k]) is None for at in places):
+            return True
+        text = apply_edits(text, step)
+    return False
 
 
-def _is_alike(old: str, new: str) -> bool:
-    """Return whether a name is a part of another one, or has most of its letters."""
-    return old in new or new in old or SequenceMatcher(None, old, new).ratio() >= _ALIKE
+def _count_asks(fixes: Sequence[Fix]) -> int:
+    """Return of how many changes a statement asks something else."""
+    return sum(bool(fix.asks) for fix in fixes)
 
 
 def _choices(error: _Refusal | None) -> Iterator[list[Fix]]:
@@ -275,7 +276,7 @@ def _make_rewrite(
     if not any(f.asks or f.provided for f in fixes):
         return Rewrite(whole, found)
     forced = [o.fix is not None and bool(o.fix.asks or o.fix.provided) for o in found]
-    if not any(forced) and found[0].unknown in ("", "function"):
+    if not any(forced) and (found[0].unknown in ("", "function") or found[0].fix in fixes):
         forced[0] = True  # what forces it came to light at the place of another one
     hinted = tuple(replace(o, hint=whole) if is_so else o for o, is_so in zip(found, forced, strict=True))
     return Rewrite(None, hinted, whole)
@@ -397,7 +398,16 @@ def offset(one: Obstacle, text: str) -> int:
 
 def _move_back(one: Obstacle, candidate: str, text: str, made: Sequence[Sequence[Edit]]) -> Obstacle | None:
     """Return an obstacle of a candidate at its place in the analyst's text; None if it is about a change."""
-    at = offset(one, candidate)
+    at = _find_typed(offset(one, candidate), made)
+    if at is None or at < 0:
+        return None
+    line = text.count("\n", 0, at) + 1
+    col = at - (text.rfind("\n", 0, at) + 1) + 1
+    return replace(one, line=line, col=col, source=text.split("\n")[line - 1], fix=None)
+
+
+def _find_typed(at: int, made: Sequence[Sequence[Edit]]) -> int | None:
+    """Return the place in the text before changes that a place behind them is; None if they wrote it."""
     for edits in reversed(made):
         shift = 0
         for start, end, new in edits:
@@ -407,17 +417,16 @@ def _move_back(one: Obstacle, candidate: str, text: str, made: Sequence[Sequence
                 return None
             shift += len(new) - (end - start)
         at -= shift
-    if at < 0:
-        return None
-    line = text.count("\n", 0, at) + 1
-    col = at - (text.rfind("\n", 0, at) + 1) + 1
-    return replace(one, line=line, col=col, source=text.split("\n")[line - 1], fix=None)
+    return at
 
 
 def _remark(fixes: Sequence[Fix]) -> str:
     """Return the comment that names the numbers nobody said, and what is asked instead or on a condition."""
     guesses = list(dict.fromkeys(f.guess for f in fixes if f.guess))
-    parts = list(dict.fromkeys(f"asks something else: {f.asks}" for f in fixes if f.asks))
+    left = [f.asks.removeprefix(_WITHOUT) for f in fixes if f.asks.startswith(_WITHOUT)]
+    asks = [f.asks for f in fixes if f.asks and not f.asks.startswith(_WITHOUT)]
+    asks += [f"{_WITHOUT}{', '.join(dict.fromkeys(left))}"] if left else []
+    parts = [f"asks something else: {'; '.join(dict.fromkeys(asks))}"] if asks else []
     parts += dict.fromkeys(f"the same if {f.provided}" for f in fixes if f.provided)
     if guesses:
         parts.append(f"{' and '.join(guesses)} {'is a guess' if len(guesses) == 1 else 'are guesses'}")

@@ -142,8 +142,8 @@ class Releasing:
         elif shared:
             self.ledger.share(keys, self.analyst)
         found |= {place: release for place, part in shared.items() if (release := self._stored(part))}
-        renewed = self.ledger.describe_renewals()
         stored = {place for place in found if place not in made}
+        renewed = self.ledger.describe_renewals() if stored else ""
         found |= {place: renew_words(found[place], renewed) for place in stored}
         return _place_releases(prepared, found)
 

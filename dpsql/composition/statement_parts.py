@@ -26,9 +26,9 @@ from dpsql.composition.grouping_sets import (
     list_rows,
     may_fix_columns,
 )
-from dpsql.composition.kinds import EPSILON, VALUE_MARK, Kinds, ReleaseBlock, below
+from dpsql.composition.kinds import CENTRE, EPSILON, VALUE_MARK, Kinds, ReleaseBlock, below
 from dpsql.composition.placed_marks import put_mark
-from dpsql.composition.quotients_of_sums import separate_closer
+from dpsql.composition.quotients_of_sums import is_average, separate_closer
 from dpsql.composition.release_blocks import (
     everything,
     fuse,
@@ -45,15 +45,7 @@ from dpsql.composition.release_blocks import (
 from dpsql.composition.respelled_statements import respell_statement
 from dpsql.errors import QueryRefused
 from dpsql.kernel.loss import Filter
-from dpsql.language import (
-    AboveThreshold,
-    Options,
-    Query,
-    TopK,
-    TopPerPartition,
-    find_nodes,
-    walk_tree,
-)
+from dpsql.language import AboveThreshold, Options, Query, TopK, TopPerPartition, find_nodes, walk_tree
 from dpsql.lazy_dataclass import dataclass, replace
 from dpsql.policy import Policy
 from dpsql.types import SqlType
@@ -81,6 +73,8 @@ class ReleasePart:
     """What the analyst may have meant otherwise, in words."""
     values: tuple[int, ...] = ()
     """The places of the values among `Parts.values` that it reads as constants."""
+    constant: bool = False
+    """Whether its numbers are constants of the answer, whatever the exact ones are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,6 +161,10 @@ class _Splitter:
             if anchored is not None:
                 self.query, self.kinds = anchored, Kinds.of(anchored, self.provenance)
         self._divide(no_sets)
+        if any(map(is_average, find_nodes(self.query.tree, exp.Anonymous))):
+            from dpsql.composition.centred_averages import with_centre  # noqa: PLC0415  few have averages
+
+            self.query, self.kinds = with_centre(self.query, self.kinds, analysed)
         for release in (*self.kinds.releases, *self.kinds.unused):
             with suppress(QueryRefused):  # it is judged with the block
                 if may_fix_columns(release.select, policy):
@@ -388,8 +386,9 @@ class _Splitter:
         queries = self._share([blocks[i] for i in kept])
         return Parts(
             tuple(
-                ReleasePart(names[i], query, blocks[i].release.note, find_values(query.tree))
+                ReleasePart(names[i], query, own.note, find_values(query.tree), CENTRE in own.select.meta)
                 for i, query in zip(kept, queries, strict=True)
+                if (own := blocks[i].release)
             ),
             outer,
             tuple(self.values),

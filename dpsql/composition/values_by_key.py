@@ -21,12 +21,17 @@ from typing import NamedTuple
 
 from sqlglot import exp
 
-from dpsql.analysis.aggregate_functions import aggregate_calls, aggregate_name, contains_aggregate
+from dpsql.analysis.aggregate_functions import (
+    OF_NUMBERS,
+    aggregate_calls,
+    aggregate_name,
+    contains_aggregate,
+)
 from dpsql.analysis.compiled_relation import Scope
 from dpsql.analysis.compiler import find_cte
 from dpsql.analysis.statement_shapes import Provenance
+from dpsql.composition.equivalent_blocks import BY_KEY
 from dpsql.composition.found_values import list_ctes_of
-from dpsql.composition.kinds import BY_KEY
 from dpsql.errors import QueryRefused
 from dpsql.language import (
     Query,
@@ -50,7 +55,6 @@ from dpsql.types import DATE, VARCHAR
 _ABOVE = (exp.From, exp.Join, exp.In, exp.Exists, exp.All, exp.Any, exp.SetOperation, exp.CTE)
 _LONGEST = 1_000_000
 """No key has more characters."""
-_OF_NUMBERS = frozenset({"avg", "sum", "mean", "stddev", "stddev_samp", "stddev_pop", "median"})
 
 
 def with_values_by_key(query: Query, provenance: Provenance) -> exp.Query:
@@ -69,17 +73,17 @@ def with_values_by_key(query: Query, provenance: Provenance) -> exp.Query:
         calls = [call for item in inner.expressions for call in aggregate_calls(item)]
         if len(inner.expressions) != 1 or not calls:
             continue
-        ties = read_ties(inner, columns_of)
+        ties = read_ties(inner, columns_of, nulls=True)
         if ties is None:
             continue
         ctes = list_ctes_of(around, provenance)
-        if _is_of_group(sub, around) or provenance.find_unit(around, ctes) is None:
+        if not ties.nulls and (_is_of_group(sub, around) or provenance.find_unit(around, ctes) is None):
             if provenance.find_unit(inner, ctes) is not None:
                 public = _list_public_values(around, ties, policy)
                 sub.replace(keep_title(sub, _read_group(sub, ties, public)))
             continue
         tie = ties.read_one()
-        if tie is None or any(aggregate_name(call) not in _OF_NUMBERS for call in calls):
+        if tie is None or any(aggregate_name(call) not in OF_NUMBERS for call in calls):
             continue
         try:
             scope = _find_scope(inner, around, tie, provenance)
@@ -171,8 +175,11 @@ def _find_scope(inner: exp.Select, around: exp.Select, tie: Tie, of: Provenance)
 
 def _find_public(
     around: exp.Select, column: exp.Column, scope: Scope, policy: Policy
-) -> tuple[exp.Table, list[exp.Expr]] | None:
-    """Return the public table that has a column, and the conditions on its rows alone; None for none."""
+) -> tuple[exp.Table, list[exp.Expr], bool] | None:
+    """Return the public table that has a column, the conditions on its rows alone, and whether it is a key.
+
+    None if no public table has it.
+    """
     held = {fold(o.alias): {fold(name) for name in o.names} for o in scope.origins}
 
     def alias_of(node: exp.Column) -> str | None:
@@ -190,7 +197,7 @@ def _find_public(
             if plain and all(alias_of(c) == fold(item.alias_or_name) for c in columns):
                 found.append(part)
         assert isinstance(item, exp.Table)  # noqa: S101  as seen
-        return item, found
+        return item, found, table.is_key(column.name)
     return None
 
 
@@ -204,13 +211,20 @@ def _text(value: exp.Expr) -> exp.Expr:
     return exp.cast(copy_tree(value), "VARCHAR")
 
 
-def _look_up(inner: exp.Select, tie: Tie, public: tuple[exp.Table, list[exp.Expr]] | None) -> exp.Select:
-    """Return the SELECT of the number of a row's key among those of a release."""
+def _look_up(
+    inner: exp.Select, tie: Tie, public: tuple[exp.Table, list[exp.Expr], bool] | None
+) -> exp.Select:
+    """Return the SELECT of the number of a row's key among those of a release.
+
+    Public rows that have a key several times are listed: a join would repeat the rows that are counted.
+    """
     name = tie.within.name if fold(tie.within.name) != "v" else "k"  # what refusals and lines call it
-    k, v = exp.column(name, table="s", quoted=True), exp.column("v", table="s", quoted=True)
     rest, key = [copy_tree(each) for each in tie.rest], copy_tree(tie.within)
     made = copy_tree(inner, "expressions", "where")
-    if public is not None:
+    if public is not None and not public[2]:
+        listed = make_select([copy_tree(tie.around)], copy_tree(public[0]), *map(copy_tree, public[1]))
+        rest.append(exp.In(this=copy_tree(tie.within), query=exp.Subquery(this=listed)))
+    elif public is not None:
         same = exp.EQ(this=copy_tree(tie.within), expression=copy_tree(tie.around))
         made.append("joins", exp.Join(this=copy_tree(public[0]), on=same))
         rest += [copy_tree(each) for each in public[1]]
@@ -222,18 +236,37 @@ def _look_up(inner: exp.Select, tie: Tie, public: tuple[exp.Table, list[exp.Expr
     )
     made.set("group", exp.Group(expressions=[key]))
     made.meta["select"] = -1
-    said = f"rows are compared with the released number of their {tie.within.name}"
-    made.meta["note"] = f"{said}, and left out where none is shown"
-    both = exp.DPipe(this=exp.DPipe(this=_text(v), expression=exp.Literal.string(" ")), expression=_text(k))
-    item = name_query(make_select([exp.alias_(both, "value", quoted=True)], name_query(made, "s")), "w")
-    item.meta[BY_KEY] = True
-    value = exp.column("value", table="w")  # the key is behind the first blank, and may have others
-    written = make_call("split_part", value, exp.Literal.string(" "), exp.Literal.number(1))
-    behind = exp.Add(this=make_call("length", copy_tree(written)), expression=exp.Literal.number(2))
-    number = make_call("MAX", exp.TryCast(this=written, to=exp.DataType.build("DOUBLE"), safe=True))
-    most = exp.cast(exp.Literal.number(_LONGEST), "BIGINT")
-    own_key = make_call("substring", copy_tree(value), behind, most)
-    return make_select([number], item, exp.EQ(this=own_key, expression=_text(tie.around)))
+    made.meta["note"] = say_compared(tie.within.name)
+    return find_number(name_query(made, "s"), name, "v", tie.around, nulls=tie.nulls)
+
+
+def say_compared(key: str) -> str:
+    """Return what is told of rows that are compared with the released number of their key."""
+    said = f"rows are compared with the released number of their {key}, with NULL where none is shown"
+    return f"{said}: the range is of the rows that it selects"
+
+
+def find_number(item: exp.Expr, key: str, value: str, around: exp.Expr, *, nulls: bool = False) -> exp.Select:
+    """Return the SELECT of a number in the row of released groups that has the key of the row around.
+
+    With `nulls` NULL is a key, too: its text is empty, and those of others begin with a sign.
+    """
+
+    def text(node: exp.Expr) -> exp.Expr:
+        signed = exp.DPipe(this=exp.Literal.string("="), expression=_text(node))
+        return make_call("coalesce", signed, exp.Literal.string("")) if nulls else _text(node)
+
+    k, v = (exp.column(name, table=item.alias_or_name, quoted=True) for name in (key, value))
+    both = exp.DPipe(this=exp.DPipe(this=_text(v), expression=exp.Literal.string(" ")), expression=text(k))
+    listed = name_query(make_select([exp.alias_(both, "value", quoted=True)], item), "w")
+    listed.meta[BY_KEY] = True
+    written = exp.column("value", table="w")  # the key is behind the first blank, and may have others
+    number = make_call("split_part", written, exp.Literal.string(" "), exp.Literal.number(1))
+    behind = exp.Add(this=make_call("length", copy_tree(number)), expression=exp.Literal.number(2))
+    most = make_call("MAX", exp.TryCast(this=number, to=exp.DataType.build("DOUBLE"), safe=True))
+    longest = exp.cast(exp.Literal.number(_LONGEST), "BIGINT")
+    own_key = make_call("substring", copy_tree(written), behind, longest)
+    return make_select([most], listed, exp.EQ(this=own_key, expression=text(around)))
 
 
 _READ = frozenset({"expressions", "from_", "joins", "where", "kind"})
@@ -273,6 +306,8 @@ class Tie(NamedTuple):
     within: exp.Column
     around: exp.Column
     rest: tuple[exp.Expr, ...]
+    nulls: bool = False
+    """Whether NULL is equal to NULL."""
 
 
 class Ties(NamedTuple):
@@ -280,17 +315,22 @@ class Ties(NamedTuple):
 
     pairs: tuple[tuple[exp.Expr, exp.Expr], ...]
     rest: tuple[exp.Expr, ...]
+    nulls: bool = False
+    """Whether NULL is equal to NULL in one of them."""
 
     def read_one(self) -> Tie | None:
         """Return the only equality, if it is one of two columns."""
         (within, around), *others = self.pairs
         if others or not (isinstance(within, exp.Column) and isinstance(around, exp.Column)):
             return None
-        return Tie(within, around, self.rest)
+        return Tie(within, around, self.rest, self.nulls)
 
 
-def read_ties(inner: exp.Select, columns_of: ColumnsOf) -> Ties | None:
-    """Return by which equalities a SELECT of declared tables is tied to the rows around it."""
+def read_ties(inner: exp.Select, columns_of: ColumnsOf, *, nulls: bool = False) -> Ties | None:
+    """Return by which equalities a SELECT of declared tables is tied to the rows around it.
+
+    `nulls` says that they may be of NULL with NULL.
+    """
     if list_given(inner) - _READ:
         return None
     items, joins = list_from_items(inner), inner.args.get("joins") or []
@@ -311,17 +351,20 @@ def read_ties(inner: exp.Select, columns_of: ColumnsOf) -> Ties | None:
         return all(map(is_inside, find_nodes(part, exp.Column)))
 
     rest, pairs = list[exp.Expr](), list[tuple[exp.Expr, exp.Expr]]()
+    safe = False
     for part in list_conjuncts(read_clause(inner)):
         if is_own(part):
             rest.append(part)
             continue
-        sides = [part.this.unnest(), part.expression.unnest()] if isinstance(part, exp.EQ) else []
+        equal = isinstance(part, (exp.EQ, exp.NullSafeEQ) if nulls else exp.EQ)
+        sides = [part.this.unnest(), part.expression.unnest()] if equal else []
         within = [side for side in sides if is_own(side) and find_nodes(side, exp.Column)]
         around = [side for side in sides if not any(map(is_inside, find_nodes(side, exp.Column)))]
         if len(within) != 1 or len(around) != 1:
             return None
         pairs.append((within[0], around[0]))
-    return Ties(tuple(pairs), tuple(rest)) if pairs and all(map(is_own, joins)) else None
+        safe |= isinstance(part, exp.NullSafeEQ)
+    return Ties(tuple(pairs), tuple(rest), safe) if pairs and all(map(is_own, joins)) else None
 
 
 def with_anti_joins(tree: exp.Query, policy: Policy) -> exp.Query:

@@ -234,12 +234,13 @@ def combine(
     the estimate is moved into it.
     """
     model = ErrorModel(noise, y.size, None if measured is None else measured.noise)
-    value = model.estimate(y, measured).value
+    found = model.estimate(y, measured)
+    value, deviation = found.value, model.deviation(found)
     if measured is not None and (measured.half_width is not None or isinstance(measured.noise, SharedNoise)):
         alone = from_measurement(measured)
-        return replace(alone, value=np.clip(value, alone.low, alone.high), stddev=model.stddev())
+        return replace(alone, value=np.clip(value, alone.low, alone.high), stddev=deviation)
     around = offsets(model, confidence)
-    return Combined(value, model.stddev(), value - around.low, value + around.high)
+    return Combined(value, deviation, value - around.low, value + around.high)
 
 
 def p_value(gap: ArrayLike, scale: Real, noise: Noise = "exponential") -> NDArray[np.float64]:

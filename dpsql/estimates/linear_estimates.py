@@ -322,12 +322,16 @@ class ErrorModel:
         return blue(y, v, v0)
 
     def stddev(self) -> NDArray[np.float64]:
-        """Return the standard deviation of each estimate, in counts, float64[k], flooring included."""
+        """Return the standard deviation of each estimate, whatever is measured, as `deviation` does."""
         zeros, nothing = np.zeros(self.k), None
         if self.measuring is not None:
             total = isinstance(self.measuring, LaplaceNoise) and self.measuring.total
             nothing = Measurement(0 if total else zeros, self.measuring)
-        variance = self.estimate(zeros, nothing).variance
+        return self.deviation(self.estimate(zeros, nothing))
+
+    def deviation(self, found: Estimates) -> NDArray[np.float64]:
+        """Return the standard deviation of each estimate, in counts, float64[k], flooring included."""
+        variance = found.variance
         if self.gaps.is_floored and self.gaps.resolution is not None:
             variance = variance + self._floor_variance(2.0**-self.gaps.resolution)
         return np.sqrt(variance)

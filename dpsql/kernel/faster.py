@@ -131,7 +131,7 @@ class FasterText(Sealed):
             ends = _ends_of(facts)
             if ends is None:
                 return None
-            least, greatest = ends
+            least, greatest = in_whole_bytes(*ends)
             rows = max(unseal(each)[0] for each in facts)
             if not room.has(rows, greatest - least + 1, len(units_counted(query))):
                 return None
@@ -155,6 +155,15 @@ def _ends_of(facts: Sequence[UnitFacts]) -> tuple[int, int] | None:
     found = [unseal(each)[1:] for each in facts]
     ends = [(least, greatest) for least, greatest in found if least is not None is not greatest]
     return (min(low for low, _ in ends), max(high for _, high in ends)) if ends else None
+
+
+def in_whole_bytes(least: int, greatest: int) -> tuple[int, int]:
+    """Widen a range of units to whole bytes of bits: in others the engine takes twice as long to set one.
+
+    Positive ends have lower ones and others greater ones, so that a type of all units has both.
+    """
+    more = (least - greatest - 1) % 8
+    return (least - more, greatest) if greatest > 0 else (least, greatest + more)
 
 
 def units_at_most(facts: Sequence[UnitFacts]) -> int | None:

@@ -57,7 +57,7 @@ def select_series(select: exp.Select, *, rows: bool) -> None:
     PostgreSQL's `generate_series(..)::DATE` has a row for each; in DuckDB no list becomes one day. `rows`
     says that a series has rows as it stands.
     """
-    if len(select.expressions) != 1 or select.args.get("group") is not None:
+    if len(select.expressions) != 1 or _has_rows_before_unnest(select):
         return
     item = select.expressions[0].unalias()
     cast = (
@@ -79,6 +79,11 @@ def select_series(select: exp.Select, *, rows: bool) -> None:
     item.replace(made)
 
 
+def _has_rows_before_unnest(select: exp.Select) -> bool:
+    """Return whether a clause reads the rows that a select list has before its UNNEST."""
+    return any(select.args.get(name) is not None for name in ("group", "having", "qualify"))
+
+
 def unnest_series(item: exp.Table | exp.Lateral) -> exp.Expr | None:
     """Return a series of FROM whose ends are no constants, as PostgreSQL has it, as the items of a list.
 
@@ -96,7 +101,7 @@ def unnest_series(item: exp.Table | exp.Lateral) -> exp.Expr | None:
 def move_unnest(select: exp.Select) -> None:
     """Move UNNEST from a select list to FROM; of two, DuckDB pairs the items, so they stay."""
     found = [n for item in select.expressions if isinstance(n := item.unalias(), exp.Explode)]
-    if len(found) != 1 or select.args.get("from_") is None or select.args.get("group") is not None:
+    if len(found) != 1 or select.args.get("from_") is None or _has_rows_before_unnest(select):
         return
     if any(isinstance(n, exp.Window) for item in select.expressions for n in walk_tree(item)):
         return
@@ -133,6 +138,27 @@ def read_ordered_set(name: str, arguments: list[exp.Expr]) -> exp.Expr | None:
     return exp.WithinGroup(
         this=exp.Anonymous(this=call, expressions=[copy_tree(order.this)]), expression=within
     )
+
+
+_PLACES = {"OFFSET": 0, "SAFE_OFFSET": 0, "ORDINAL": 1, "SAFE_ORDINAL": 1}
+"""The number of the first place of a list."""
+
+
+def read_place(node: exp.Bracket) -> exp.Expr | None:
+    """Return BigQuery's `APPROX_QUANTILES(x, n)[OFFSET(k)]` as the quantile that it is; None for others."""
+    call, place = node.this, node.expressions[0]
+    zero = _PLACES.get(place.name.removeprefix(MARK).upper())
+    if read_name(call) != "approx_quantiles" or len(call.expressions) != 2 or zero is None:
+        return None
+    numbers = [call.expressions[1], *place.expressions]
+    if len(numbers) != 2 or not all(isinstance(n, exp.Literal) and n.name.isdecimal() for n in numbers):
+        return None
+    parts, at = int(numbers[0].name), int(numbers[1].name) - zero
+    if not 0 <= at <= parts or parts == 0:
+        return None
+    share = [] if at in (0, parts) else [exp.Literal.number(f"{at / parts:.12g}")]
+    name = "min" if at == 0 else "max" if at == parts else "quantile_disc"
+    return exp.Anonymous(this=f"{MARK}{name}", expressions=[copy_tree(call.expressions[0]), *share])
 
 
 def move_subqueries(select: exp.Select) -> None:

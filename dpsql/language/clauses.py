@@ -358,9 +358,7 @@ class _Lifter(Cursor):
         if self.select.at < 0 and self.around:
             raise self.source.refuse(f"{word} is allowed only after the GROUP BY of a SELECT", at)
         if not self.select.grouped:
-            raise self.source.refuse(
-                f"{word} selects groups and needs a GROUP BY before it", at, "GROUP BY page TOP 10"
-            )
+            raise self.source.refuse(f"{word} selects groups and needs a GROUP BY before it", at)
         if word == "TOP":
             self.take_top()
             self.take_by()

@@ -39,11 +39,13 @@ BARE = "leave out what stands around it"
 """The hint of a statement within other words."""
 
 
-def read_other_text(text: str) -> str | None:
-    """Return the statement within other words, or what a question in another language asks."""
+def read_other_text(text: str) -> Fix | None:
+    """Return the change to the statement within other words, or to what another language's question asks."""
     from dpsql.language.dataframe_forms import read_dataframe  # noqa: PLC0415  most statements are SQL
 
-    return unwrap(text) or read_dataframe(text)
+    bare = unwrap(text)
+    found = read_dataframe(text) if bare is None else (bare, "")
+    return None if found is None else Fix(found[0], 0, len(text), asks=found[1])
 
 
 def refuse_unknown(source: StatementText, token: Token) -> Exception:
@@ -53,8 +55,8 @@ def refuse_unknown(source: StatementText, token: Token) -> Exception:
     if meant is None and (pivot := _PIVOT.fullmatch(source.text)) is not None:
         return _refuse_pivot(source, token, pivot.groupdict(""))
     if meant is not None:
-        said, hint = ("this is not SQL", meant) if unwrap(source.text) is None else (AROUND, BARE)
-        return source.refuse(said, token.start, hint, Fix(meant, 0, len(source.text)))
+        said, hint = ("this is not SQL", meant.text) if unwrap(source.text) is None else (AROUND, BARE)
+        return source.refuse(said, token.start, hint, meant)
     close = difflib.get_close_matches(word.upper(), _STATEMENTS, 1, 0.7)
     close = ["SELECT"] if word.upper() == "SEL" else close  # Teradata
     if close and not (word.upper() in _ASKING or source.text.rstrip().endswith("?")):
@@ -64,6 +66,14 @@ def refuse_unknown(source: StatementText, token: Token) -> Exception:
     if word.upper() not in _COMMANDS:
         return source.refuse("this is not SQL", token.start, _FORMS)
     said = f"{word.upper()[:40]} statements are not run: dpsql only reads"
+    changed = re.match(
+        r"(?is)\s*(?:DELETE\s+FROM|UPDATE)\s+([\w.]+)(?:\s+SET\s+(?:(?!\bWHERE\b)[^;])*)?(\s+WHERE\s[^;]+)?\s*;?\s*\Z",
+        source.text,
+    )
+    if changed is not None:
+        counted = f"SELECT COUNT(*) FROM {changed[1]}{changed[2] or ''}"
+        fix = Fix(counted, 0, len(source.text), asks="how many rows that would change")
+        return source.refuse(said, token.start, counted, fix)
     if word.upper() in _NEEDLESS:
         return source.refuse(said, token.start, _NEEDLESS[word.upper()])
     kept = re.match(
@@ -86,9 +96,12 @@ def refuse_unknown(source: StatementText, token: Token) -> Exception:
 
 
 _PIVOT = lazy_pattern(
-    r"(?is)\s*PIVOT\s+(?P<rows>\((?:SELECT|FROM|WITH)\b.+\)|[\w.\"]+)\s+ON\s+(?P<on>[\w.\"]+)(?P<listed>\s+IN\s*\([^()]*\))?\s+"
+    r"(?is)\s*PIVOT\s+(?P<rows>\(\s*(?:SELECT|FROM|WITH)\b.+\)|[\w.\"]+)\s+ON\s+(?P<on>[\w.\"]+(?:\([^()]*\))?)(?P<listed>\s+IN\s*\([^()]*\))?\s+"
     r"USING\s+(?P<using>.+?)(?:\s+GROUP\s+BY\s+(?P<keys>.+?))?(?P<rest>\s+(?:ORDER\s+BY|LIMIT)\s.+?)?[\s;]*"
 )
+
+
+_ONE_CALL = lazy_pattern(r"\w+\([^()]*\)")
 
 
 def _refuse_pivot(source: StatementText, token: Token, parts: dict[str, str]) -> Exception:
@@ -98,6 +111,12 @@ def _refuse_pivot(source: StatementText, token: Token, parts: dict[str, str]) ->
     chosen = f" WHERE {on}{parts['listed']}" if parts["listed"] else ""
     groups = f"{keys}, {on}" if keys else on
     meant = f"SELECT {groups}, {parts['using']} FROM {of}{chosen} GROUP BY {groups}{parts['rest']}"
+    values = [value.strip() for value in parts["listed"].partition("(")[2].rstrip(")").split(",") if value]
+    if keys and values and _ONE_CALL.fullmatch(parts["using"]):
+        columns = (f"""{parts["using"]} FILTER (WHERE {on} = {v}) AS "{v.strip("'")}\"""" for v in values)
+        meant = f"SELECT {keys}, {', '.join(columns)} FROM {of} GROUP BY {keys}{parts['rest']}"
+        fix = Fix(meant, 0, len(source.text))
+        return source.refuse("PIVOT is not supported over private data", token.start, meant, fix)
     asks = f"a row for each {on}, not a column{'' if keys else ', of all rows'}"
     fix = Fix(meant, 0, len(source.text), asks=asks)
     return source.refuse("PIVOT is not supported over private data", token.start, meant, fix)
@@ -125,7 +144,7 @@ def refuse_several(source: StatementText, at: int) -> Exception:
     """Return the refusal of several statements in one text; the first one can be asked."""
     meant = read_other_text(source.text)
     if meant is not None:
-        return source.refuse(AROUND, 0, BARE, Fix(meant, 0, len(source.text)))
+        return source.refuse(AROUND, 0, BARE, meant)
     opened = source.text[:at].count("(") - source.text[:at].count(")")
     if opened > 0:
         return source.syntax("found `;` inside of parentheses", at, "`,`", Fix(",", at, at + 1))

@@ -34,11 +34,13 @@ from dpsql.language.clause_forms import (
     read_interval,
     read_name,
     read_ordered_set,
+    read_place,
     select_series,
     split_joins,
     unnest_series,
 )
 from dpsql.language.duckdb_dialect import DuckDBText
+from dpsql.language.select_parts import make_presence
 from dpsql.language.statement import StatementText
 from dpsql.language.syntax_trees import MARK, copy_tree, find_nodes, walk_tree
 from dpsql.language.tokens import mark_functions
@@ -176,6 +178,8 @@ def _standardize_node(node: exp.Expr, dialect: str) -> exp.Expr | None:
         return exp.Literal.string(node.name)
     if isinstance(node, exp.Window) and isinstance(node.this, exp.Filter):
         return filter_window(node)
+    if isinstance(node, exp.Bracket) and len(node.expressions) == 1:
+        return read_place(node)
     if isinstance(node, exp.Extract) and node.name.upper() == "DATE":
         return exp.Cast(this=node.expression, to=exp.DataType.build("DATE"))
     if isinstance(node, exp.Extract) and (found := _average_difference(node)) is not None:
@@ -234,6 +238,8 @@ _STYLES |= dict.fromkeys(_WITH_TIME, "%Y-%m-%d")
 """The formats of T-SQL's CONVERT of a day to a text, by their numbers."""
 
 
+_NULL_TEXTS = ("bigquery", "mysql", "snowflake", "spark")
+"""Dialects whose CONCAT is NULL where an argument is: elsewhere it leaves these out."""
 _RENAMED = {"listagg": "string_agg", "count_big": "count"}
 """Aggregates with another name, which take DISTINCT and `*`, too."""
 
@@ -265,6 +271,10 @@ def _standardize_call(node: exp.Anonymous, dialect: str) -> exp.Expr | None:
         renamed = copy_tree(node)
         renamed.set("this", f"{MARK}{_RENAMED[name]}")
         return renamed
+    if name == "concat" and dialect in _NULL_TEXTS:
+        there = [make_presence(a) for a in arguments if not isinstance(a, exp.Literal)]
+        whole = exp.If(this=exp.and_(*there, copy=False), true=copy_tree(node)) if there else None
+        return whole and exp.Case(ifs=[whole])
     if name == "field" and len(arguments) > 1:
         ways = [
             exp.If(this=copy_tree(each), true=exp.Literal.number(i))

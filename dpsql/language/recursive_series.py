@@ -39,7 +39,7 @@ def read_recursive_series(clause: exp.With, dialect: str) -> None:
 
 def _read_series(cte: exp.CTE) -> exp.Select | None:
     both, alias = cte.this, cte.args["alias"]
-    if not isinstance(both, exp.Union) or both.args.get("distinct") or both.args.get("with_"):
+    if not isinstance(both, exp.Union) or list_given(both) != {"this", "expression"}:
         return None
     first, next_ = both.this, both.expression
     if not isinstance(first, exp.Select) or not isinstance(next_, exp.Select):
@@ -56,6 +56,8 @@ def _read_series(cte: exp.CTE) -> exp.Select | None:
     item = item.this if isinstance(item, exp.Cast) and item.to.this == exp.DataType.Type.DATE else item
     item = item.unnest()
     if not isinstance(table, exp.Table) or table.name.lower() != cte.alias.lower() or not name:
+        return None
+    if list_given(table) - {"alias"} != {"this"} or table.alias_column_names:
         return None
     if not isinstance(item, exp.Add) or not isinstance(condition, (exp.LT, exp.LTE)):
         return None

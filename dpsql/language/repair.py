@@ -31,7 +31,9 @@ _LISTS = ("SELECT", "GROUP BY", "ORDER BY", "(")
 _COMPARISONS = ("=", "<>", "!=", "<", "<=", ">", ">=")
 _LEFT_OUT = 4
 """The most words that are left out because they cannot be read."""
-_STRONG = frozenset({"SELECT", "FROM", "AND", "OR", "ON", "JOIN", "WHEN", *_BEHIND_WHERE, *_COMPARISONS})
+_STRONG = frozenset({"SELECT", "FROM", "AND", "OR", "ON", "JOIN", "WHEN", *_COMPARISONS}) | frozenset(
+    word for words in _BEHIND_WHERE for word in words.split()
+)
 """Words that ask too much to be left out."""
 _OPPOSITE = frozenset(("X", "N", "NON", "UN", "IN", "ANTI"))
 """What makes another word of a keyword, such as XOR, NAND and UNLIKE: these are no mistyped ones."""
@@ -54,7 +56,7 @@ def repairs(text: str, error: QuerySyntaxError) -> Iterator[tuple[str, Fix]]:
         return
     meant = read_other_text(text)
     if meant is not None:
-        yield meant if meant not in text else BARE, Fix(meant, 0, len(text))
+        yield meant.text if meant.text not in text else BARE, meant
     at = _find_place(text, error)
     outline = Outline.of(text)
     found = _find_repairs(text, outline.tokens, at) if outline.tokens else _close_quote(text, at)
@@ -386,7 +388,9 @@ def _drop_dangling(text: str, tokens: list[Token], i: int) -> Iterator[_Repair]:
         first -= 1
     if 0 < first <= i + 1 and first < len(tokens):
         start = tokens[first - 1].end + 1
-        yield Fix("", start, tokens[-1].end + 1), ""
+        kept = next((t for t in tokens[first:] if t.token_type in (TokenType.DESC, TokenType.ASC)), None)
+        left = text[start if kept is None else kept.end + 1 :].strip()  # `ORDER BY n DESC LIMIT`
+        yield Fix("", start if kept is None else kept.end + 1, tokens[-1].end + 1), f"leave {left} out"
 
 
 def _is_keyword(token: Token) -> bool:

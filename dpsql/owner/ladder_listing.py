@@ -10,7 +10,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from dpsql.analysis.bound_ladders import ROWS, columns_of, subject_of_measure, total_of
-from dpsql.analysis.group_rules import MANY_GROUPS
+from dpsql.analysis.groups_of_units import MANY_GROUPS
 from dpsql.analysis.table_measures import compile_group_measure
 from dpsql.errors import ProgrammingError, with_article
 from dpsql.estimates import KeptLadder, count_offset, decimal, figure, plural

@@ -10,8 +10,9 @@ from fractions import Fraction
 from typing import Literal
 
 from dpsql.analysis import Contribution, Plan, ReleasedAggregate
-from dpsql.analysis.bound_ladders import IN_A_GROUP
-from dpsql.analysis.cut_contributions import Excess, bound_worth, find_clipped_step, find_excesses
+from dpsql.analysis.bound_ladders import IN_A_GROUP, UNDECLARED_GROUPS
+from dpsql.analysis.cut_contributions import Excess, bound_worth, find_clipped_step, find_excesses, is_used
+from dpsql.analysis.released.unit_counts import UnitsOfFew
 from dpsql.errors import InternalError, QueryRefused
 from dpsql.estimates import Average, with_noun
 from dpsql.kernel import mechanisms
@@ -23,7 +24,7 @@ from dpsql.kernel.release import Run, score_change
 from dpsql.language import AllGroups, TopK
 from dpsql.lazy_dataclass import dataclass
 from dpsql.planning import plan_requests
-from dpsql.planning.column_values import UNRELIABLE
+from dpsql.planning.column_values import SHOWN, UNRELIABLE
 from dpsql.planning.cut_intervals import describe_low_bounds, describe_unknown_cuts, merge_properties
 from dpsql.planning.measured_excess import ExcessApart, WithExcess, choose_with_excess
 from dpsql.planning.method import KeepsQuote, Method, NoisyResult, Quote
@@ -60,7 +61,11 @@ FIRST_RUNGS = 2
 MOST_SIGNED_GROUPS = 24
 """For at most so many sums with signs the noise is weighed against what a bound cuts."""
 
-_FEW_ROWS = "of how few rows a quantile is unreliable follows from the bound that is found"
+_OF_BOUNDS = {
+    UNRELIABLE: "of how few rows a quantile is unreliable follows from the bound that is found",
+    SHOWN: f"{SHOWN} is at least one that follows from the bounds that are found",
+}
+"""What a note says before bounds are found, by the words in it."""
 
 _EVERY_GROUP = "noise on every group"
 _TWO_WAYS = (
@@ -119,9 +124,7 @@ class BoundSearches(KeepsQuote):
         plan, found = self.plan, f"{float(self.epsilon) * len(self.plan.ladders):.4g}"
         if plan.epsilon_division.order is not None:
             found = f"{float(_share(plan)):g} of its cost"
-        notes = [note for note in self.first.quote.notes if UNRELIABLE not in note]
-        if len(notes) < len(self.first.quote.notes):
-            notes.append(_FEW_ROWS)
+        notes = [*dict.fromkeys(_of_bounds(note) or note for note in self.first.quote.notes)]
         mechanism, split = self.first.quote.mechanism, self.first.quote.split
         if self._has_two_ways:
             mechanism = self._name_two_ways(mechanism)
@@ -192,6 +195,8 @@ class BoundSearches(KeepsQuote):
         """
         plan, selection = self.plan, self.plan.selection
         groups = plan.domain_size or plan.groups_per_unit or 1
+        if plan.existence is not None:
+            groups = UNDECLARED_GROUPS
         signed = bounded is Contribution.TOTAL and any(bound_worth(count)[0] < 0 for count in plan.counts)
         if signed and isinstance(selection, AllGroups) and plan.options.cut != "NOISE_ONLY":
             return min(groups, MOST_SIGNED_GROUPS)
@@ -283,12 +288,12 @@ class BoundSearches(KeepsQuote):
         pairs = enumerate(zip(self.plan.ladders, found, strict=True))
         unknown = [pair for place, pair in pairs if place not in measured and self._cuts(plan, place)]
         others = describe_unknown_cuts(plan, unknown)
-        predicted = {self._note(place) for place in range(len(found))} | {_FEW_ROWS, _TWO_WAYS}
+        predicted = {self._note(place) for place in range(len(found))} | {*_OF_BOUNDS.values(), _TWO_WAYS}
         own: tuple[str, ...] = ()
         mechanism = ""
-        if plan.cells is not None or self._has_two_ways:
+        if self._has_two_ways or any(map(_of_bounds, self.first.quote.notes)):
             quote = self.within_quote(plan, beyond).quote
-            own = tuple(note for note in quote.notes if self._has_two_ways or UNRELIABLE in note)
+            own = tuple(note for note in quote.notes if self._has_two_ways or _of_bounds(note))
             mechanism = quote.mechanism if self._has_two_ways else ""
         return replace(
             result,
@@ -308,8 +313,12 @@ class BoundSearches(KeepsQuote):
 
         What a bound on each group leaves out is said with the number that has it.
         """
-        if self.plan.ladders[place].ladder.of in IN_A_GROUP:
+        ladder = self.plan.ladders[place].ladder
+        if ladder.of in IN_A_GROUP:
             return False
+        if plan.existence is not None and ladder.of is Contribution.GROUPS:
+            units = (at for at, count in enumerate(plan.counts) if type(count.parts[0]) is UnitsOfFew)
+            return any(is_used(plan, at) for at in units)
         return not self._has_two_ways or plan.counts[0].l1_over_groups is not None
 
     def _say_if_low(self, plan: Plan, excess: Excess, result: NoisyResult) -> str:
@@ -362,6 +371,11 @@ class BoundSearches(KeepsQuote):
     def run(self, run: Run) -> NoisyResult:
         """Refuse to run: bounds must be found before the statement is planned."""
         raise InternalError("bounds are found before the counts")
+
+
+def _of_bounds(note: str) -> str:
+    """Return what is said in place of a note, if it follows from bounds that are not found yet; else ""."""
+    return next((said for words, said in _OF_BOUNDS.items() if words in note), "")
 
 
 def figure_of(excess: Excess, *, lead: bool) -> Figure:

@@ -19,6 +19,7 @@ from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
+from sqlglot import exp
 
 from dpsql.analysis import CellRows, Output, Plan, Quantile
 from dpsql.analysis.epsilon_division import EpsilonDivision
@@ -27,7 +28,7 @@ from dpsql.estimates import Combined, decimal, figure, with_noun
 from dpsql.kernel import mechanisms
 from dpsql.kernel.loss import Charge
 from dpsql.kernel.release import Run
-from dpsql.language import AllGroups, Scalar
+from dpsql.language import AllGroups, Scalar, find_nodes
 from dpsql.lazy_dataclass import dataclass
 from dpsql.planning import plan_requests
 from dpsql.planning.all_groups import MOST_GROUPS, EveryCount, WholeDomain, one_group_note
@@ -43,6 +44,7 @@ MOST_HISTOGRAMS = 100_000
 _UNITS = 2
 """The place of the number of units that decides which groups there are."""
 UNRELIABLE = "is unreliable"
+SHOWN = "a group is shown if its noisy number of units"
 """What the notes say of quantiles of few rows; how few follows from the bound on the rows of a unit."""
 WHOLE = "is the whole number of a row here: between two rows SQL takes one between their numbers"
 """What is told of a quantile of whole numbers, where SQL's may lie between two rows."""
@@ -171,7 +173,8 @@ class OfCells(KeepsQuote):
     def _without_values(self) -> tuple[str, ...]:
         """Return the note that a quantile without values shows some value of its range, not NULL."""
         plan = self.plan
-        if self.existing is not None or (not plan.key_types and plan.query.tree.args.get("where") is None):
+        chosen = find_nodes(plan.query.tree, exp.Where, exp.Join, exp.Case)
+        if self.existing is not None or not (plan.key_types or chosen):
             return ()
         names = " and ".join(dict.fromkeys(output.name for output, _ in _quantiles_of(plan)))
         where = "a group without values" if plan.key_types else "no values"

@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpsql.analysis import Plan
+from dpsql.analysis.bound_ladders import UNDECLARED_GROUPS
 from dpsql.analysis.cut_contributions import BEYOND, MANY_GROUPS, Excess, bound_worth, times_of_excess
 from dpsql.errors import InternalError
 from dpsql.estimates import Combined, Formula
@@ -155,7 +156,8 @@ class ExcessApart(KeepsQuote):
     @property
     def _is_given_back(self) -> bool:
         """Whether there are many groups, and all of them are shown: only then their sum is known."""
-        return self.plan.groups >= MANY_GROUPS and isinstance(self.plan.selection, AllGroups)
+        size = self.plan.domain_size  # of undeclared keys not all groups are shown
+        return size is not None and size >= MANY_GROUPS and isinstance(self.plan.selection, AllGroups)
 
     def _number(
         self,
@@ -212,7 +214,7 @@ def _share_of_excesses(plan: Plan, found: Sequence[Excess]) -> Fraction:
     elif not plan.key_types or plan.options.cut == "WHOLE":
         sides = Fraction(1)
     else:
-        sides = Fraction(2, plan.groups)
+        sides = Fraction(2, plan.domain_size or UNDECLARED_GROUPS)
     square = sides * max(times_of_excess(plan, each.places) for each in found) / 2
     fits = (n for n in range(_MOST_PARTS, 1, -1) if Fraction(n, _PARTS - n) ** 2 <= square)
     return Fraction(next(fits, 1), _PARTS)

@@ -211,11 +211,15 @@ class ShareMeasuring:
         estimates: dict[int, Combined] = {}
         found, wider = self._measure(run, rows)
         for place in self.places:
-            if place not in found or self.orders(place):
-                single = combine(found.get(place), confidence_of(self.plan))
-                both = combine(wider.get(place), level_at_once(self.plan, len(rows)))
+            alone, together = found.get(place), wider.get(place)
+            if alone is None or self.orders(place):
+                single = combine(alone, confidence_of(self.plan))
             else:
-                single, both = from_measurement(found[place]), from_measurement(wider[place])
+                single = from_measurement(alone)
+            if together is None or together.half_width is None:
+                both = combine(together, level_at_once(self.plan, len(rows)))
+            else:  # gaps do not change the ends of its intervals
+                both = from_measurement(together)
             estimates[place] = single.at_once(both)
         return estimates, {}
 

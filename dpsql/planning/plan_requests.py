@@ -181,7 +181,7 @@ def check_options(plan: Plan) -> None:
     unless = "has no meaning for this selection"
     for name, meant, said in (
         ("base_hits", above, unless),
-        ("max_groups_contributed", is_selection_of_all(selection), unless),
+        ("max_groups_contributed", is_selection_of_all(selection) or plan.existence is not None, unless),
         ("max_rows_contributed", by_rows, "is for counts of rows that have no bound of their own"),
         ("bound_share", False, "has no meaning here: no bound is searched"),
         ("threshold_share", above or options.mechanism == "HYBRID_SPARSE_VECTOR", unless),

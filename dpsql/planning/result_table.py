@@ -21,7 +21,6 @@ from dpsql.estimates import Average, Deviation, RowCount, SumOfRows, Variance
 from dpsql.estimates.noise_laws import Linear
 from dpsql.estimates.number_noises import Noises, NumberNoise
 from dpsql.kernel.public_order import ranks
-from dpsql.language import AllGroups
 from dpsql.planning import plan_requests
 from dpsql.render.readable import BELOW, LEFT_OUT, Outside, slot
 from dpsql.types import TIMESTAMPTZ
@@ -375,6 +374,6 @@ def _what(plan: Plan, output: Output) -> str:
 
 def sentences_of(plan: Plan) -> dict[str, str]:
     """Return the properties on rows in no group, where no number is released for them, and of no unit."""
-    every = plan.existence is not None and isinstance(plan.selection, AllGroups)
+    barred = plan.existence is not None
     nobodys = {slot("nobody"): LEFT_OUT + ", ".join(plan.nobodys) + ", if any"} if plan.nobodys else {}
-    return ({slot("outside"): BELOW} if every else {}) | nobodys
+    return ({slot("outside"): BELOW} if barred else {}) | nobodys

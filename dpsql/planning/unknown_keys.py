@@ -25,6 +25,7 @@ from dpsql.kernel.release import Run
 from dpsql.language import AllGroups, TopK
 from dpsql.lazy_dataclass import dataclass
 from dpsql.planning import plan_requests
+from dpsql.planning.column_values import SHOWN
 from dpsql.planning.method import KeepsQuote, NoisyResult, Quote
 from dpsql.planning.noise_shares import LaplaceBlock, Values, divide_into_blocks, errors_of_blocks
 from dpsql.planning.plan_requests import refuse_option
@@ -320,8 +321,8 @@ class GroupsByUnits(KeepsQuote):
 def shown_note(existing: mechanisms.Existing) -> str:
     """Say which groups of undeclared keys are shown."""
     return (
-        f"a group is shown if its noisy number of units is at least {float(existing.threshold):.4g}; near "
-        "that, groups with high noise are shown, and their intervals reach down to 1"
+        f"{SHOWN} is at least {float(existing.threshold):.4g}; near that, groups with high noise are shown, "
+        "and their intervals reach down to 1"
     )
 
 

@@ -30,7 +30,6 @@ from dpsql.serve.monitoring import StatementRecord
 from dpsql.serve.statement_pool import ActiveStatement, Hold, Retired
 from dpsql.serve.statement_run import Pending, StatementRun
 from dpsql.serve.statement_service import Priced, StatementService
-from dpsql.session import Session
 from dpsql.uploads import Uploads
 
 if TYPE_CHECKING:
@@ -369,14 +368,10 @@ class Client(StatementService):
     ) -> StatementRun:
         """Return the steps of a statement on a policy, which is kept open meanwhile."""
         self._generation = generation
-        # Statements of a session wait for each other, in threads that others need; so each has its own.
-        own_generation = self._uploads.of(generation)
-        session = Session(own_generation.database, self.user.analyst)
         own = self.settings.defaults
-        session.defaults = self._complete(own, generation.policy.budget)
         active.run = StatementRun(
-            own_generation,
-            session,
+            self._uploads.of(generation),
+            self._complete(own, generation.policy.budget),
             self.user,
             active.running,
             request.text,

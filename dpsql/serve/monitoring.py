@@ -34,12 +34,12 @@ from dpsql.lazy_dataclass import dataclass
 if TYPE_CHECKING:
     from dpsql.kernel.loss import Charge
 
-FIELDS = (
+FIELDS = {
     *("user", "analyst", "number", "address", "protocol", "tls", "reason", "known", "class"),  # connections
     *("statement", "kind", "price", "outcome", "waited", "shape"),  # statements
     *("text", "listen", "certificate", "sslrootcert", "fingerprint", "version", "database", "users", "count"),
-)
-"""The fields that a line may have, in their order, behind `time` and `event`. Others are left out."""
+}
+"""The fields that a line may have, behind `time` and `event`. Others are left out."""
 _LONGEST = 500
 MOST_WAITING = 10_000
 """Lines that may wait to be written; others are dropped, and the next line that is written counts them."""
@@ -84,9 +84,8 @@ class Log:
 
     def _line(self, event: str, fields: Mapping[str, object]) -> str:
         line: dict[str, object] = {"time": self._now().isoformat(timespec="milliseconds"), "event": event}
-        for name in FIELDS:
-            value = fields.get(name)
-            if value is not None and (name != "user" or self.is_user(str(value))):
+        for name, value in fields.items():
+            if value is not None and name in FIELDS and (name != "user" or self.is_user(str(value))):
                 line[name] = _to_json_value(value)
         return json.dumps(line, ensure_ascii=True) + "\n"
 

@@ -117,6 +117,8 @@ class FairPool:
 
     def _admit(self, analyst: str) -> None:
         """Raise `QueueFull` if the queues are full and no thread is free for this analyst's work."""
+        if self._most is None and self._most_each is None:
+            return
         own = len(self._queues.get(analyst, ()))
         everyone = sum(map(len, self._queues.values()))
         free = len(self._threads) - self._running.total()
@@ -220,7 +222,8 @@ class Generation:
         finally:
             with self._lock:
                 self._uses -= 1
-            self._close_unused()
+            if self.retired:
+                self._close_unused()
 
     def retire(self) -> None:
         """Let nothing more begin on this policy."""

@@ -21,6 +21,7 @@ from dpsql.errors import Error, PriceNotAgreed, QueryRefused, QuerySyntaxError, 
 from dpsql.kernel.loss import Charge
 from dpsql.language import OpenChecks, Query, Set, Show, Statement, StreamCommand, copy_parameters, copy_text
 from dpsql.lazy_dataclass import dataclass
+from dpsql.lazy_property import lazy_property
 from dpsql.ledger import shown
 from dpsql.release import tell_opening
 from dpsql.serve.answers import (
@@ -37,18 +38,19 @@ from dpsql.serve.answers import (
 )
 from dpsql.serve.catalog import Route
 from dpsql.serve.limits import CatalogRefused, PolicyReloaded, StatementTooLong, check_words
+from dpsql.session import Session
 
 if TYPE_CHECKING:
     from dpsql.composition.kept_plans import PlanKey
     from dpsql.composition.planner import Planner
     from dpsql.composition.prepared import Prepared
     from dpsql.engines import RunningStatement
+    from dpsql.language import Options
     from dpsql.release import Release
     from dpsql.serve.answers import Description
     from dpsql.serve.catalog import SessionFacts, Signal
     from dpsql.serve.shared import Generation
     from dpsql.serve.users import User
-    from dpsql.session import Session
 
 Kind = Literal["data", "catalogue", "probe", "public", "command", "stored", "private"]
 """What a statement turned out to be; `data` until that is known."""
@@ -68,7 +70,7 @@ class StatementRun:
     def __init__(
         self,
         generation: Generation,
-        session: Session,
+        defaults: Options,
         user: User,
         running: RunningStatement,
         text: str,
@@ -83,11 +85,11 @@ class StatementRun:
     ) -> None:
         """Keep what is needed to run a statement; nothing is begun.
 
-        `parameters` are the values of `$1`, .. if they are known, `types` those that the client announced.
-        `agreed` says whether somebody agreed to any price of the connection's statements, and `most` is the
-        largest charge of each, if somebody agreed to that.
+        `defaults` are the options of the connection. `parameters` are the values of `$1`, .. if they are
+        known, `types` those that the client announced. `agreed` says whether somebody agreed to any price of
+        the connection's statements, and `most` is the largest charge of each, if somebody agreed to that.
         """
-        self.generation, self.session, self.user, self.running = generation, session, user, running
+        self.generation, self.user, self.running, self._defaults = generation, user, running, defaults
         self.kind: Kind = "data"
         self.price: Charge | None = None
         self.text, self._types = copy_text(text), types
@@ -95,11 +97,16 @@ class StatementRun:
         self._values = tuple(copy_parameters(parameters) or ())
         self._agreed = agreed or most is not None
         self._most = most
-        self._intervals = intervals
-        self._facts = facts
-        self._signal = signal
+        self._intervals, self._facts, self._signal = intervals, facts, signal
         self._filters = scopes(generation.policy, user.analyst)
-        self._own = plan_key(self.text, self._values, session.defaults, self._filters)
+        self._own = plan_key(self.text, self._values, defaults, self._filters)
+
+    @lazy_property
+    def session(self) -> Session:
+        """A session for it alone: statements of one wait for each other, in threads that others need."""
+        made = Session(self.generation.database, self.user.analyst)
+        made.defaults = self._defaults
+        return made
 
     # -- what was found out before
 
@@ -118,7 +125,7 @@ class StatementRun:
     def _key(self, values: tuple[object, ...]) -> PlanKey:
         """Return the key of the statement among the plans."""
         own = values is self._values
-        return self._own if own else plan_key(self.text, values, self.session.defaults, self._filters)
+        return self._own if own else plan_key(self.text, values, self._defaults, self._filters)
 
     def _description_key(self) -> PlanKey:
         return *self._key(()), self._intervals, str(self._types)

@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from dpsql.analysis.cut_contributions import find_excesses
-from dpsql.composition.prepared import PreparedPrivate
+from dpsql.composition.prepared import PreparedComposed, PreparedPrivate
 from dpsql.kernel.counts import Counts
 from dpsql.planning.bound_search import BoundSearches
 from dpsql.session import Session
@@ -28,6 +28,8 @@ USERS = 5
 POLICY = """
 [budget]
 epsilon = 1e9
+delta = 0.5
+default_delta = 1e-9
 ledger = "ledger.sqlite"
 [tables.orders]
 source = "orders.parquet"
@@ -48,6 +50,10 @@ STATEMENTS = (
     "region, COUNT(*) AS n FROM orders WHERE {copy} GROUP BY region",
     "region, SUM(amount) AS n FROM orders WHERE {copy} GROUP BY region",
     "region, SUM(price) AS n, AVG(price) AS a FROM orders WHERE {copy} GROUP BY region",
+    "amount, COUNT(*) AS n FROM orders WHERE {copy} GROUP BY amount",
+    "amount, COUNT(DISTINCT user_id) AS n, SUM(price) AS m FROM orders WHERE {copy} GROUP BY amount",
+    "price, COUNT(*) AS n FROM orders WHERE {copy} GROUP BY price ORDER BY n DESC LIMIT 2",
+    "amount, region, COUNT(*) AS n FROM orders WHERE {copy} GROUP BY 1, 2 HAVING COUNT(*) > 1",
 )
 
 
@@ -69,7 +75,8 @@ def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
 
 def searched(session: Session, rest: str, copy: int) -> tuple[PreparedPrivate, BoundSearches, list[Counts]]:
     text = rest.format(copy=f"copy = {copy}")
-    found = private(session.prepare(f"SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 1) {text}"))
+    prepared = session.prepare(f"SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 1) {text}")
+    found = private(prepared.parts[0]) if isinstance(prepared, PreparedComposed) else private(prepared)
     counts = [found.counting.count(search.compiled) for search in found.plan.ladders]
     return found, of_type(found.method, BoundSearches), counts
 

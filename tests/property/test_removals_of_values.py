@@ -27,7 +27,8 @@ from fuzz.statements import Statement
 from fuzz.world import worlds
 from kernel.claims import Broken, Reached, broken, certified, read, uncut
 
-from dpsql.analysis import CompiledQuery, Plan
+from dpsql.analysis import CompiledQuery, Plan, analyse
+from dpsql.analysis.released_values import list_marks
 from dpsql.kernel.tree import duckdb_sql
 from dpsql.language import Options
 from tests.support import claimed
@@ -78,6 +79,11 @@ class Removals:
             if wrong:
                 claimed._claim(plan)
             found += _queries(plan)
+            if plan.ladders and not list_marks(plan.query.tree):
+                places = tuple(self.rng.randrange(min(4, len(s.ladder.bounds))) for s in plan.ladders)
+                world = stage.world
+                bounded = analyse(plan.query, world.policy, world.schema_database, plan.options, places)
+                found.append(bounded.compiled)
         self.tally.drawn.update(made.saw)
         self.tally.accepted.update(made.saw if tried.accepted else ())
         self.tally.findings += map(str, tried.findings)

@@ -103,9 +103,6 @@ SELECT COUNT(DISTINCT v.user_id) FROM visits v JOIN visits w USING (user_id)
 -- R425
 SELECT COUNT(DISTINCT user_id) FROM visits, pages AS p
 
--- R328
-SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page TOP 10
-
 -- R329
 SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page ORDER BY n DESC LIMIT 10
 
@@ -138,9 +135,6 @@ SELECT COUNT(DISTINCT user_id) FROM (SELECT user_id, page FROM visits EXCEPT SEL
 
 -- R78
 SELECT COUNT(DISTINCT user_id) FROM (SELECT user_id, page FROM visits) AS t
-
--- R43
-SELECT page, COUNT(DISTINCT user_id) AS n FROM visits WHERE user_id IN (SELECT user_id FROM users) GROUP BY page ORDER BY n DESC LIMIT 2
 
 -- R51
 SELECT v.country, COUNT(DISTINCT v.user_id) AS n FROM visits v WHERE (SELECT MAX(p.category) FROM pages p WHERE p.page = v.page) = 'news' GROUP BY v.country ORDER BY n DESC LIMIT 2
@@ -201,9 +195,6 @@ SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (max_groups_contributed = 3, mechanism 
 
 -- R59
 SELECT COUNT(DISTINCT u, contribution_bounds_per_group => (0, 20)) FROM (SELECT COALESCE(v.user_id, u.user_id) AS u FROM visits v FULL JOIN users u ON u.user_id = v.user_id)
-
--- R701
-SELECT COUNT(DISTINCT user_id) FROM visits
 
 -- R54
 SELECT k, COUNT(DISTINCT u) AS n FROM (SELECT u.user_id AS u, COUNT(*) AS k FROM users u LEFT JOIN visits v ON u.user_id = v.user_id GROUP BY u.user_id) GROUP BY k ORDER BY n DESC LIMIT 2
@@ -351,9 +342,6 @@ SELECT COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page IN ('a', 'b')
 
 -- R4201
 SELECT COUNT(DISTINCT user_id) FROM visits WHERE WIDTH_BUCKET(ms, 0, 100, 10) = 1
-
--- R55
-SELECT k, COUNT(*) AS n FROM (SELECT page, COUNT(DISTINCT user_id) AS k FROM visits GROUP BY ROLLUP (page)) GROUP BY k ORDER BY n DESC LIMIT 2
 
 -- R4324
 SELECT COUNT(DISTINCT user_id) AS n FROM visits v WHERE EXISTS (SELECT 1 FROM users u WHERE u.user_id = v.user_id)

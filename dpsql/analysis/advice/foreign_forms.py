@@ -115,6 +115,14 @@ def truncate_date(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice
     return written, Fix(written, call[0], call[1])
 
 
+def cast_moved_text(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
+    """Convert texts that an INTERVAL is added to, which MySQL reads as times."""
+    moved = [n for n in of.query.tree.find_all(exp.Add, exp.Sub) if isinstance(n.expression, exp.Interval)]
+    spans = {of.outline.span(n.this) for n in moved if isinstance(n.this, exp.Column) and n.this == node.this}
+    fixes = [Fix(f"CAST({of.text[slice(*span)]} AS TIMESTAMP)", *span) for span in spans if span is not None]
+    return change_all(sorted(fixes, key=lambda fix: fix.start))
+
+
 def concatenate_texts(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
     """Write || for + between texts."""
     whole = of.original(node)

@@ -103,20 +103,13 @@ def read_day(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | No
 
 
 def choose_quantile(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
-    """Write `APPROX_QUANTILES(x, 4)[OFFSET(2)]` as the quantile that it is; without a place, all."""
-    form = r"\(\s*([^,()]+?)\s*,\s*(\d+)\s*\)(?:\s*\[\s*(?:SAFE_)?(OFFSET|ORDINAL)\((\d+)\)\s*\])?"
-    found = re.search(f"(?i)APPROX_QUANTILES{form}", of.text)
-    if found is None or not 1 < int(found[2]) <= 100:
+    """Write `APPROX_QUANTILES(x, 4)` as the list of quantiles that it is."""
+    found = re.search(r"(?i)APPROX_QUANTILES\(\s*([^,()]+?)\s*,\s*(\d+)\s*\)", of.text)
+    if found is None or not 1 < (parts := int(found[2])) <= 100:
         return None
-    parts = int(found[2])
-    if found[4] is None:
-        shares = ", ".join(f"{i / parts:.4g}" for i in range(1, parts))
-        written = f"QUANTILE_CONT({found[1]}, [{shares}])"
-        asks = "the parts without the smallest and the largest value"
-        return written, Fix(written, *found.span(), asks=asks)
-    share = (int(found[4]) - (found[3].upper() == "ORDINAL")) / parts
-    written = f"QUANTILE_CONT({found[1]}, {share:g})"
-    return (written, Fix(written, *found.span())) if 0 < share < 1 else None
+    shares = ", ".join(f"{i / parts:.4g}" for i in range(1, parts))
+    written = f"QUANTILE_CONT({found[1]}, [{shares}])"
+    return written, Fix(written, *found.span(), asks="the parts without the smallest and the largest value")
 
 
 def choose_part(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:

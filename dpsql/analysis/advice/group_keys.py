@@ -18,7 +18,7 @@ from dpsql.analysis.advice.refused_statement import (
     change_all,
 )
 from dpsql.analysis.aggregate_functions import aggregate_name
-from dpsql.analysis.compiler import read_item
+from dpsql.analysis.compiler import call_name, read_item
 from dpsql.analysis.released.released_calls import is_released
 from dpsql.errors import Fix, Obstacle
 from dpsql.language import find_nodes, read_clause, walk_tree, write_name
@@ -34,14 +34,17 @@ def group_by_items(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advic
     items = [i.unalias() for i in select.expressions]
     having = select.args.get("having")
     if not any(
-        is_released(c) for i in (*items, *([having] if having is not None else [])) for c in walk_tree(i)
+        is_released(c) or _is_number(c)
+        for i in (*items, *([having] if having is not None else []))
+        for c in walk_tree(i)
     ):
         return None
     group = select.args.get("group")
     known = list(group.expressions) if group is not None else []
     if (quoted := _name_quoted_keys(of, select, known)) is not None:
         return quoted
-    plain = [i for i in items if not any(aggregate_name(n) for n in walk_tree(i)) and i not in known]
+    grouped = [read_item(select, key) for key in known]
+    plain = [i for i in items if not any(_is_number(n) for n in walk_tree(i)) and i not in (*known, *grouped)]
     block = of.outline.block(of.query.source.position(select.expressions[0]))
     if block is None or block.from_ is None or not plain:
         return None
@@ -67,6 +70,14 @@ def group_by_items(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advic
     if last is None:
         return None
     return f"GROUP BY {text[last[0] : last[1]]}, {keys}", Fix(f", {keys}", last[1], last[1])
+
+
+def _is_number(node: exp.Expr) -> bool:
+    """Return whether a node calls an aggregate, or a statistic of two values."""
+    return (
+        aggregate_name(node) is not None
+        or re.match(r"corr\b|covar_|regr_", call_name(node) or "") is not None
+    )
 
 
 def _take_outer(of: RefusedStatement, select: exp.Select, keys: str) -> tuple[Fix, ...]:

@@ -256,7 +256,10 @@ def find_in_tables(of: RefusedStatement, node: exp.Column, named: list[FromTable
         if fold(node.name) in known and not any(join_clause(of, table, n) for n in mine):
             mine = named  # the table that is named does not reach it, but another one may
         if fold(node.name) in known:
-            joins += [(table, join) for join in (join_clause(of, table, n) for n in mine) if join][:1]
+            reached = [found for n in mine if (found := join_clause(of, table, n)) is not None]
+            # on most keys: with fewer, each row would meet several
+            reached.sort(key=lambda found: -len(re.findall(", | AND ", found[0])))
+            joins += [(table, found) for found in reached[:1]]
             far += [table]
     joins = joins or [(table, two) for table in far if (two := _join_two(of, table, named)) is not None]
     if not joins:

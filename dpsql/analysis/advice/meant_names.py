@@ -293,7 +293,12 @@ def join_words(of: RefusedStatement, node: exp.Column, named: list[FromTable]) -
 
 def quote_text(of: RefusedStatement, node: exp.Column) -> Advice | None:
     """Advise to write a value in single quotes: double quotes stand around names."""
-    if node.table or not node.this.args.get("quoted") or "start" not in node.this.meta:
+    if node.table or "start" not in node.this.meta:
+        return None
+    if fold(node.name) in ("yes", "no") and isinstance(node.parent, (exp.EQ, exp.NEQ)):
+        said = "TRUE" if fold(node.name) == "yes" else "FALSE"
+        return said, Fix(said, node.this.meta["start"], node.this.meta["end"] + 1)
+    if not node.this.args.get("quoted"):
         return None
     text = "'" + node.name.replace("'", "''") + "'"
     return f"{text} is a text", Fix(text, node.this.meta["start"], node.this.meta["end"] + 1)

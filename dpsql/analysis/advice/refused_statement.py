@@ -165,9 +165,16 @@ def rename_column(of: RefusedStatement, node: exp.Column, name: str) -> Advice:
 
 def join_clause(of: RefusedStatement, table: Table, to: FromTable) -> tuple[str, int] | None:
     """Return the clause that joins a table to one of FROM, and the place behind that."""
-    ends = [n.meta["end"] + 1 for n in walk_tree(to.node) if "end" in n.meta]
+    joined = to.node.parent if isinstance(to.node.parent, exp.Join) else to.node
+    ends = [n.meta["end"] + 1 for n in walk_tree(joined) if "end" in n.meta]
     if not ends or table is to.table:
         return None
+    starts = [n.meta["start"] for n in walk_tree(joined) if "start" in n.meta]
+    for token in of.outline.tokens:  # behind the parentheses that close then
+        between = of.text[min(starts) : max(ends)]
+        if token.start >= max(ends) and token.text == ")" and between.count("(") > between.count(")"):
+            ends.append(token.end + 1)
+    select = to.node.find_ancestor(exp.Select)
     owner = to.table.unit
     if isinstance(owner, UnitVia) and fold(owner.table) == fold(table.name):
         on = f"ON {to.alias}.{owner.via} = {table.name}.{owner.column}"
@@ -182,6 +189,10 @@ def join_clause(of: RefusedStatement, table: Table, to: FromTable) -> tuple[str,
         same = fold(mine) == fold(unit) and to.unit is not None
         both = dict.fromkeys((*table.key_columns, *to.table.key_columns))
         keys = [k for k in both if to.column(k) and k in of.columns(table) and fold(k) != fold(mine)]
+        several = [n for n in of.list_tables(select) if n.column(mine)] if select is not None else []
+        if same and len(several) > 1 and joined.args.get("on") is not None:
+            tied = " AND ".join(f"{to.alias}.{key} = {table.name}.{key}" for key in (mine, *keys))
+            return f"JOIN {table.name} ON {tied}", max(ends)
         on = f"USING ({', '.join([mine, *keys])})" if same else f"ON {to.alias}.{unit} = {table.name}.{mine}"
         return f"JOIN {table.name} {on}", max(ends)
     for column, domain in to.table.domain.items():

@@ -11,7 +11,7 @@ from sqlglot.tokenizer_core import Token, TokenType
 from dpsql.analysis.advice.listed_rows import split_options
 from dpsql.analysis.advice.refused_statement import Advice, RefusedStatement, add_clause, add_row_condition
 from dpsql.analysis.aggregate_functions import aggregate_calls, aggregate_name, contains_aggregate
-from dpsql.analysis.compiler import function_name
+from dpsql.analysis.compiler import function_name, read_item
 from dpsql.errors import Fix, Obstacle
 from dpsql.language import BlockText, list_conjuncts, list_given
 from dpsql.policy import fold
@@ -334,19 +334,22 @@ def list_aggregates(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advi
 
 
 def show_key(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
-    """Show the key of `GROUP BY ROUND(cost)` where its column is shown."""
+    """Write the key of `GROUP BY ROUND(cost)` where its column is shown, or orders groups."""
     select, span = node.find_ancestor(exp.Select), of.outline.span(of.original(node))
     block = of.outline.block(of.query.source.position(node))
     clause = None if block is None else block.clause(TokenType.GROUP_BY)
     if not isinstance(node, exp.Column) or select is None or span is None or block is None or clause is None:
         return None
-    if span[0] > clause.start or not isinstance(of.original(node).parent, (exp.Select, exp.Alias)):
+    parent = of.original(node).parent
+    if not isinstance(parent, (exp.Select, exp.Alias, exp.Ordered)):
         return None
+    word = "ORDER BY" if isinstance(parent, exp.Ordered) else "SELECT"
     keys = of.outline.items(clause.end + 1, block.stop(clause))
     for key, (start, end) in zip(select.args["group"].expressions, keys, strict=False):
-        read = [fold(column.name) for column in key.find_all(exp.Column)]
-        if read == [fold(node.name)] and not isinstance(key, exp.Column):
-            return f"SELECT {of.text[start:end]}", Fix(of.text[start:end], *span)
+        whole, written = read_item(select, key), of.text[start:end]
+        read = [fold(column.name) for column in whole.find_all(exp.Column)]
+        if read == [fold(node.name)] and not isinstance(whole, exp.Column) and not written.isdigit():
+            return f"{word} {written}", Fix(written, *span)
     return None
 
 

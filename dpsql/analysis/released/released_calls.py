@@ -135,7 +135,8 @@ def _bound_as_declared(
     free = auto and (bounds is None or (_is_wide(bounds) and has_free_total(call, bounds)))
     if statistic == "avg" and is_quotient(call, value, bounds):
         capped = free or _bound_by_ladder(call, value, "sum") is not None
-        call.compiler.quotients += [(call.node, value.type == DOUBLE)] * capped
+        one = (call.one_row or call.by_row) and is_never_negative(value, call.compiler.columns)
+        call.compiler.quotients += [(call.node, value.type == DOUBLE, free and not one)] * capped
     loose = bounds is not None and bounds.loose and bounds.declared and not is_moment_of_pairs(call)
     if auto and (bounds is None or (free if statistic == "sum" else loose)):
         found = _bound_by_search(call, value, statistic, sample=sample)
@@ -349,6 +350,9 @@ def is_quantile(node: exp.Expr) -> bool:
 
 SORTED_AFTERWARDS = "sorted afterwards"
 """Under this key the metadata of a release block say that its groups are sorted and limited by an average."""
+
+AGGREGATED_AFTERWARDS = "aggregated afterwards"
+"""Under this key the metadata of a release block say that SQL over its groups depends on which there are."""
 
 
 def is_ratio(node: exp.Expr) -> bool:

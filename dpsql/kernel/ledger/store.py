@@ -131,15 +131,14 @@ class Store:
 
     def read(self) -> AbstractContextManager[sqlite3.Connection]:
         """Yield a connection in a read transaction, which sees one state of the ledger."""
-        # BEGIN alone takes no snapshot: the first statement does.
-        return self._transaction("BEGIN", "SELECT 1 FROM setting")
+        return self._transaction("BEGIN")
 
     def write(self) -> AbstractContextManager[sqlite3.Connection]:
         """Yield a connection in an exclusive write transaction, which is durable when the block ends."""
         return self._transaction("BEGIN IMMEDIATE")
 
     @contextmanager
-    def _transaction(self, *begin: str) -> Iterator[sqlite3.Connection]:
+    def _transaction(self, begin: str) -> Iterator[sqlite3.Connection]:
         if os.getpid() != self._process:
             self._set_inherited_aside()
         with self._lock, faults(self.path):
@@ -150,8 +149,7 @@ class Store:
             self._inside = True
             connection: sqlite3.Connection | None = None
             try:
-                connection = self._begin(*begin)
-                check_present(connection, self.path)
+                connection = self._begin(begin)
                 yield connection
                 connection.execute("COMMIT")
             except BaseException as error:
@@ -160,7 +158,7 @@ class Store:
             finally:
                 self._inside = False
 
-    def _begin(self, *begin: str) -> sqlite3.Connection:
+    def _begin(self, begin: str) -> sqlite3.Connection:
         """Start a transaction, waiting while the ledger is busy."""
         # SQLite's own waiting sleeps ever longer, up to 100 ms, and starves one of many busy processes.
         deadline = time.monotonic() + BUSY_SECONDS
@@ -168,8 +166,8 @@ class Store:
         while True:
             try:
                 connection = self._connect_to_current()
-                for statement in begin:
-                    connection.execute(statement).fetchall()
+                connection.execute(begin)
+                check_present(connection, self.path)  # BEGIN alone takes no snapshot: what is read first does
             except sqlite3.Error as error:
                 if not _is_busy(error) or time.monotonic() > deadline:
                     raise

@@ -164,7 +164,7 @@ class WireConnection:
             self._skipping = False
             self._extended.end_batch()
             self._ready()
-            await self._channel.drain()
+            self._channel.flush()
         elif self._skipping or tag in _IGNORED:
             return
         elif tag in _EXTENDED:
@@ -172,7 +172,7 @@ class WireConnection:
         else:
             await self._report_errors(lambda: self._simple(tag, body))
             self._ready()
-            await self._channel.drain()
+            self._channel.flush()
 
     async def _step(self, tag: bytes, body: Body) -> None:
         """Answer one message of the extended query."""

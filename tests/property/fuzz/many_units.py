@@ -326,6 +326,61 @@ def _one_each(rng: Random) -> str:
     )
 
 
+_UNDECLARED = {
+    "visits": (
+        "note",
+        "note",
+        "note, country",
+        "price",
+        "moment",
+        "moment::TIME",
+        "note, day",
+        "page || note",
+    ),
+    "users": ("note", "level"),
+    "orders": ("big", "total", "page, big", "tod"),
+    "items": ("order_id", "weight"),
+}
+
+
+def _undeclared(rng: Random) -> str:
+    """Write groups of keys that nobody declares, with numbers whose bounds are searched."""
+    table = rng.choice(("visits", "visits", "visits", *_UNDECLARED))
+    key = rng.choice(_UNDECLARED[table])
+    value = {"visits": "ms", "users": "age", "orders": "total", "items": "qty"}[table]
+    unit = "order_id" if table == "items" else "user_id"
+    numbers = [
+        "COUNT(*)",
+        "COUNT(*)",
+        *([f"COUNT(DISTINCT {unit})"] if unit == "user_id" else []),
+        f"SUM({value})",
+        f"AVG({value})",
+        f"COUNT({value})",
+        f"SUM({value}, contribution_bounds_per_group => (0, 5))",
+        f"COUNT(*) FILTER (WHERE {value} > 1)",
+        "COUNT(*, contribution_bounds_per_group => (0, 2))",
+    ]
+    first, *more = rng.sample(numbers, rng.choice((1, 1, 2, 3)))
+    listed = "".join(f", {number} AS m{i}" for i, number in enumerate(more))
+    where = rng.choice(("", "", f" WHERE {value} > 1"))
+    tail = rng.choice(
+        (
+            *("", "", ""),
+            f" HAVING {first} > {rng.randint(1, 4)}",
+            f" ORDER BY n DESC LIMIT {rng.randint(1, 3)}",
+            f" ORDER BY {rng.choice(('1', 'n'))}",
+        )
+    )
+    source = (
+        table
+        if "," in key or rng.random() < 0.8
+        else f"(SELECT DISTINCT {unit}, {key} AS k, {value} FROM {table}) AS t"
+    )
+    key = "k" if source != table else key
+    option = rng.choice(("", "", "", "WITH DIFFERENTIAL_PRIVACY OPTIONS (max_groups_contributed = 2) "))
+    return f"SELECT {option}{key}, {first} AS n{listed} FROM {source}{where} GROUP BY {key}{tail}"
+
+
 _MADE: dict[str, tuple[float, Callable[[Random], str]]] = {
     **{
         name: (1.0, _value_call(name))
@@ -352,6 +407,7 @@ _MADE: dict[str, tuple[float, Callable[[Random], str]]] = {
     "few groups of a unit": (2.0, _few),
     "public forms": (1.0, _public_forms),
     "one row of each, and histograms": (0.5, _one_each),
+    "groups of undeclared keys": (2.5, _undeclared),
     **deep.FORMS,
 }
 FORMS = tuple(_MADE)

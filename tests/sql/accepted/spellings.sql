@@ -292,3 +292,7 @@ WITH RECURSIVE s(n) AS (SELECT 1 UNION ALL SELECT n + 2 FROM s WHERE n <= 5) SEL
 -- groups: many
 -- expect: SELECT m, COUNT(DISTINCT user_id) FROM visits JOIN (SELECT unnest(generate_series(DATE '2024-01-01', DATE '2024-05-01', INTERVAL 1 MONTH))::DATE AS m) ON m = TRY(date_trunc('month', day)) GROUP BY m
 WITH months AS (SELECT CAST('2024-01-01' AS DATE) AS m UNION ALL SELECT DATEADD(month, 1, m) FROM months WHERE m < '2024-04-15') SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (dialect = 'TSQL') m, COUNT(DISTINCT user_id) AS c FROM visits JOIN months ON m = date_trunc('month', day) GROUP BY m
+
+-- A5901 CONCAT of MySQL is NULL where an argument is
+-- expect: SELECT COUNT(DISTINCT user_id) FROM visits WHERE country || '-' || note IS NULL
+SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (dialect = 'MYSQL') COUNT(DISTINCT user_id) FROM visits WHERE CONCAT(country, '-', note) IS NULL

@@ -62,17 +62,17 @@ SELECT SKEWNESS(age) FROM users
 -- hint: SELECT PERCENTILE_CONT(0.5) WITHIN GROUP (ORDER BY age) FROM users -- asks something else: the age that half of the rows are below
 SELECT COUNT(DISTINCT user_id) FROM (SELECT user_id, PERCENT_RANK() OVER (ORDER BY age) AS r FROM users) WHERE r > 0.9
 
--- R3422 an average beside the rows
+-- R3422 the largest value beside the rows
 -- error: a window over private rows must PARTITION BY their privacy unit
--- at: AVG
--- hint: SELECT AVG(age) FROM users -- asks something else: one number, without the rows beside it
-SELECT COUNT(DISTINCT user_id) FROM (SELECT user_id, age, AVG(age) OVER () AS a FROM users) WHERE age > a
+-- at: MAX
+-- hint: SELECT MAX(age) FROM users -- asks something else: one number, without the rows beside it
+SELECT COUNT(DISTINCT user_id) FROM (SELECT user_id, age, MAX(age) OVER () AS a FROM users) WHERE age > a
 
--- R3423 an average of groups beside the rows
+-- R3423 an average of groups by two keys beside the rows
 -- error: a window over private rows must PARTITION BY their privacy unit
 -- at: AVG
--- hint: SELECT city, AVG(age) FROM users GROUP BY city -- asks something else: one row for each city
-SELECT COUNT(DISTINCT user_id) FROM (SELECT user_id, age, AVG(age) OVER (PARTITION BY city) AS a FROM users) WHERE age > a
+-- hint: SELECT city, age % 2, AVG(age) FROM users GROUP BY city, age % 2 -- asks something else: one row for each city, age % 2
+SELECT COUNT(DISTINCT user_id) FROM (SELECT user_id, age, AVG(age) OVER (PARTITION BY city, age % 2) AS a FROM users) WHERE age > a
 
 -- R3424 an average over all rows
 -- error: a private table is only counted

@@ -482,6 +482,16 @@ SELECT COUNT(DISTINCT q.user_id) FROM (visits JOIN baskets USING (user_id)) AS q
 -- at: UNNEST
 SELECT COUNT(DISTINCT user_id) FROM (SELECT user_id, UNNEST(string_split(note, ' ')), UNNEST(string_split(page, ' ')) FROM visits)
 
+-- C7650 QUALIFY keeps rows before a list becomes rows
+-- error: more than one UNNEST in a select list, or one beside windows or groups, is not supported here over private data
+-- at: unnest
+SELECT x, COUNT(*) FROM (SELECT unnest([1, 2, 3]) AS x, ms FROM visits QUALIFY ROW_NUMBER() OVER (PARTITION BY user_id ORDER BY ms) = 1) GROUP BY x
+
+-- C7651 so it does where the ends of a series are released
+-- error: this is not supported over released numbers
+-- at: unnest
+SELECT COUNT(*) FROM (SELECT unnest(generate_series(a, b)) AS x FROM (SELECT MIN(ms) AS a, MAX(ms) AS b FROM visits) QUALIFY ROW_NUMBER() OVER () <= 1)
+
 -- R915 a table of another database
 -- error: there is no table db.other.visits
 -- at: db
@@ -587,3 +597,10 @@ SELECT COUNT(DISTINCT user_id) FROM visits WHERE YEAR(day) = 2024 OR 2025
 -- hint: strftime(day, '%Y-%m')
 -- rewrite: SELECT strftime(day, '%Y-%m') AS m, COUNT(DISTINCT user_id) FROM visits GROUP BY m
 SELECT strftime(day, 'YYYY-MM') AS m, COUNT(DISTINCT user_id) FROM visits GROUP BY m
+
+-- R8201 a text that an INTERVAL is added to, as MySQL reads it
+-- error: an INTERVAL is added to a DATE or TIMESTAMP, or taken from one
+-- at: note
+-- hint: CAST(note AS TIMESTAMP)
+-- rewrite: SELECT COUNT(DISTINCT user_id) FROM visits WHERE CAST(note AS TIMESTAMP) + INTERVAL 2 DAY > DATE '2024-01-01'
+SELECT COUNT(DISTINCT user_id) FROM visits WHERE note + INTERVAL 2 DAY > DATE '2024-01-01'

@@ -186,6 +186,8 @@ SELECT COUNT(DISTINCT user_id) FROM visits FULL JOIN (VALUES (1::BIGINT), (2)) A
 -- R424 a join without a condition
 -- error: LEFT JOIN needs a condition
 -- at: pages
+-- hint: ON v.page = p.page
+-- rewrite: SELECT COUNT(DISTINCT v.user_id) FROM visits v LEFT JOIN pages p ON v.page = p.page
 SELECT COUNT(DISTINCT v.user_id) FROM visits v LEFT JOIN pages p
 
 -- R425 table functions

@@ -127,7 +127,6 @@ SELECT COUNT(DISTINCT user_id) FROM (SELECT user_id FROM visits GROUP BY user_id
 -- R328 TOP before GROUP BY
 -- error: TOP selects groups and needs a GROUP BY before it
 -- at: TOP
--- hint: GROUP BY page TOP 10
 SELECT page, COUNT(DISTINCT user_id) AS n FROM visits TOP 3 GROUP BY page
 
 -- R329 TOP BY a key

@@ -61,7 +61,7 @@ COPY visits TO 'out.csv'
 -- R701 a file
 -- error: there is no table visits.parquet
 -- at: 'visits.parquet'
--- hint: did you mean visits?
+-- hint: SELECT COUNT(DISTINCT user_id) FROM visits -- asks something else: how many user_id there are
 SELECT * FROM 'visits.parquet'
 
 -- R702 a file by its function
@@ -106,7 +106,7 @@ INSERT INTO pages VALUES ('q', 'q')
 -- R709 CREATE
 -- error: CREATE statements are not run: dpsql only reads
 -- at: CREATE
--- hint: SELECT COUNT(DISTINCT user_id) FROM visits -- asks something else: the answer is shown, not kept; asks something else: how many user_id there are
+-- hint: SELECT COUNT(DISTINCT user_id) FROM visits -- asks something else: the answer is shown, not kept; how many user_id there are
 CREATE TABLE x AS SELECT * FROM visits
 
 -- R710 CALL
@@ -297,7 +297,7 @@ SELECT table_name FROM duckdb_tables, (WITH duckdb_tables AS (SELECT 1 AS a) SEL
 -- R752 a file by a CTE's name elsewhere
 -- error: there is no table visits.parquet
 -- at: "visits.parquet"
--- hint: did you mean visits?
+-- hint: SELECT COUNT(*, contribution_bounds_per_group => (0, 20)) FROM (SELECT * FROM visits, (WITH "visits.parquet" AS (SELECT 1 AS a) SELECT * FROM "visits.parquet") AS x) -- asks something else: how many rows it has; 20 is a guess
 SELECT * FROM "visits.parquet", (WITH "visits.parquet" AS (SELECT 1 AS a) SELECT * FROM "visits.parquet") AS x
 
 -- R753 a function by its schema
@@ -381,3 +381,17 @@ SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (min_group_size = 20) COUNT(DISTINCT us
 -- hint: CAST(b.ym AS DATE)
 -- rewrite: WITH m AS (SELECT strftime(day, '%Y-%m-01') AS ym, COUNT(DISTINCT user_id) AS n FROM visits WHERE day BETWEEN '2024-03-01' AND '2024-07-31' GROUP BY ym) SELECT a.ym, a.n - b.n AS more FROM m a JOIN m b ON a.ym = DATE_ADD(CAST(b.ym AS DATE), INTERVAL 1 MONTH) ORDER BY a.ym
 WITH m AS (SELECT strftime(day, '%Y-%m-01') AS ym, COUNT(DISTINCT user_id) AS n FROM visits WHERE day BETWEEN '2024-03-01' AND '2024-07-31' GROUP BY ym) SELECT a.ym, a.n - b.n AS more FROM m a JOIN m b ON a.ym = DATE_ADD(b.ym, INTERVAL 1 MONTH) ORDER BY a.ym
+
+-- R8200 a PIVOT statement with its values and keys
+-- error: PIVOT is not supported over private data
+-- at: PIVOT
+-- hint: SELECT page, COUNT(DISTINCT user_id) FILTER (WHERE country = 'DE') AS "DE", COUNT(DISTINCT user_id) FILTER (WHERE country = 'FR') AS "FR" FROM visits GROUP BY page
+-- rewrite: SELECT page, COUNT(DISTINCT user_id) FILTER (WHERE country = 'DE') AS "DE", COUNT(DISTINCT user_id) FILTER (WHERE country = 'FR') AS "FR" FROM visits GROUP BY page
+PIVOT visits ON country IN ('DE', 'FR') USING COUNT(DISTINCT user_id) GROUP BY page
+
+-- R8202 PIVOT of T-SQL with the columns that it makes
+-- error: PIVOT is not supported here
+-- at: page #2
+-- hint: SELECT page, COUNT(DISTINCT user_id) FILTER (WHERE country = 'DE') AS DE, COUNT(DISTINCT user_id) FILTER (WHERE country = 'FR') AS FR FROM visits GROUP BY page
+-- rewrite: SELECT page, COUNT(DISTINCT user_id) FILTER (WHERE country = 'DE') AS DE, COUNT(DISTINCT user_id) FILTER (WHERE country = 'FR') AS FR FROM visits GROUP BY page
+SELECT page, [DE], [FR] FROM (SELECT page, country, user_id FROM visits) AS s PIVOT (COUNT(DISTINCT user_id) FOR country IN ([DE], [FR])) AS p

@@ -14,7 +14,6 @@ SELECT k, COUNT(DISTINCT u) AS n FROM (SELECT v.user_id, MAX(u.user_id) AS u, CO
 -- R55 ROLLUP with the unit in a subquery
 -- error: of ROLLUP, CUBE and GROUPING SETS each set is a release, and none is by the privacy unit
 -- at: user_id #2
--- hint: leave the privacy unit out of GROUP BY
 SELECT k, COUNT(*) AS n FROM (SELECT user_id, page, COUNT(*) AS k FROM visits GROUP BY ROLLUP (user_id, page)) GROUP BY k ORDER BY n DESC LIMIT 2
 
 -- R501 grouped without the unit
@@ -400,7 +399,6 @@ SELECT page, COUNT(DISTINCT user_id) AS n FROM visits WHERE user_id IN (SELECT u
 -- R43 quantified comparison that is not equality
 -- error: comparisons with ALL or ANY of a subquery are not supported
 -- at: user_id #3
--- hint: IN or EXISTS
 SELECT page, COUNT(DISTINCT user_id) AS n FROM visits WHERE user_id >= ALL (SELECT user_id FROM users) GROUP BY page ORDER BY n DESC LIMIT 2
 
 -- R4324 EXISTS of an aggregate

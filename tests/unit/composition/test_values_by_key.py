@@ -61,6 +61,11 @@ LIKE_SQL = [
     "SELECT SUM(amount) / 7.0 AS s FROM sales, parts p WHERE p.part = sales.part AND p.colour = 'red' AND amount < (SELECT 0.49 * AVG(amount) FROM sales WHERE sales.part = p.part)",
     f"SELECT COUNT(*) AS n FROM (SELECT customer, amount - {BY.format('AVG(amount) + STDDEV(amount)', 'store', 'store')} AS above FROM sales v) WHERE above > 0",
     f"SELECT COUNT(*) AS n FROM sales v WHERE {BY.format('SUM(amount)', 'store', 'store')} > 34000 AND amount < 50",
+    "SELECT v.store, COUNT(*) AS n FROM sales v JOIN (SELECT store AS s, AVG(amount) AS m FROM sales GROUP BY 1) g ON g.s = v.store WHERE v.amount > 1.2 * g.m GROUP BY v.store ORDER BY 1",
+    "WITH g AS (SELECT store, AVG(amount) AS m, STDDEV(amount) AS d FROM sales GROUP BY store) SELECT COUNT(*) AS n FROM sales v JOIN g USING (store) WHERE v.amount > m + d",
+    "WITH g AS (SELECT store, AVG(amount) AS m FROM sales GROUP BY store) SELECT AVG(v.amount - g.m) AS n FROM sales v, g WHERE g.store = v.store AND v.amount >= g.m",
+    "SELECT store, COUNT(*) AS n FROM (SELECT store, amount, ROUND(AVG(amount) OVER (PARTITION BY store), 1) AS m FROM sales) WHERE amount > m GROUP BY store ORDER BY store",
+    "WITH v AS (SELECT s.amount, AVG(s.amount) OVER (PARTITION BY p.colour) AS m, AVG(s.amount) OVER () AS a FROM sales s JOIN parts p ON p.part = s.part) SELECT COUNT(*) AS n FROM v WHERE amount > m AND amount > 1.1 * a",
     "SELECT COUNT(*) AS n FROM notes v WHERE stars > (SELECT AVG(stars) + 0.1 FROM notes w WHERE w.town = v.town)",
     "SELECT town, COUNT(*) AS n FROM notes v WHERE stars > (SELECT AVG(stars) + 0.1 FROM notes w WHERE w.town = v.town) GROUP BY town ORDER BY town",
     "SELECT town, COUNT(*) - (SELECT COUNT(*) FROM notes w WHERE w.town = v.town AND w.stars > 9) AS n FROM notes v GROUP BY town ORDER BY town",
@@ -96,8 +101,40 @@ def test_there_are_two_releases_and_the_second_has_a_constant(session: Session) 
     assert counted.plan.counts[0].unit_change == (0, 20)
     release = present(session.run(LIKE_SQL[0]).release)
     assert [float(part.charge.epsilon) for part in release.parts] == [5e5, 5e5]
-    said = "rows are compared with the released number of their store, and left out where none is shown"
+    said = (
+        "rows are compared with the released number of their store, with NULL where none is shown: the range "
+        "is of the rows that it selects"
+    )
     assert said in release.warnings
+
+
+@pytest.mark.parametrize(
+    ("sql", "message"),
+    [
+        # the largest of a group is no number of SQL's NULL for no rows
+        (
+            "SELECT COUNT(*) FROM sales v JOIN (SELECT store, COUNT(*) AS m FROM sales GROUP BY store) g ON g.store = v.store WHERE v.amount > g.m",
+            "do not meet",
+        ),
+        # rows without a group would be there
+        (
+            "SELECT COUNT(*) FROM sales v JOIN (SELECT store, AVG(amount) AS m FROM sales GROUP BY store) g ON g.store = v.store WHERE v.amount > g.m OR v.day IS NULL",
+            "do not meet",
+        ),
+        # a day and a time are written differently
+        (
+            "SELECT COUNT(*) FROM sales v JOIN (SELECT CAST(day AS TIMESTAMP) AS d, AVG(amount) AS m FROM sales GROUP BY 1) g ON g.d = v.day WHERE v.amount > g.m",
+            "do not meet",
+        ),
+        (
+            "SELECT COUNT(*) FROM (SELECT amount, MAX(amount) OVER (PARTITION BY store) AS m FROM sales) WHERE amount > m",
+            "PARTITION BY",
+        ),
+    ],
+)
+def test_other_numbers_of_joined_groups_are_refused(session: Session, sql: str, message: str) -> None:
+    with pytest.raises(QueryRefused, match=message):
+        session.prepare(sql)
 
 
 def test_beside_groups_the_number_of_a_key_is_a_release_that_is_joined(session: Session) -> None:

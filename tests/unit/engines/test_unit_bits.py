@@ -289,6 +289,24 @@ def test_where_bits_are_faster_and_fit(
     assert room.has(rows, wide, numbers) is has
 
 
+@pytest.mark.parametrize(
+    ("ends", "bytes_of"),
+    [
+        ((0, 7), (0, 7)),
+        ((0, 8), (-7, 8)),
+        ((1, 999_999), (0, 999_999)),
+        ((-9, -1), (-9, 6)),
+        ((-(2**63), -(2**63)), (-(2**63), -(2**63) + 7)),
+        ((2**63 - 2, 2**63 - 1), (2**63 - 8, 2**63 - 1)),
+        ((9, 3), (4, 3)),
+        ((4, 3), (4, 3)),
+    ],
+)
+def test_bits_are_whole_bytes(ends: tuple[int, int], bytes_of: tuple[int, int]) -> None:
+    """Ranges that are empty stay so; others have all their units, and both ends in the type of one."""
+    assert faster.in_whole_bytes(*ends) == bytes_of
+
+
 # -- a range that lies
 
 
@@ -297,7 +315,7 @@ LIES = {
     "shifted": (100, 140),
     "below": (-40, -1),
     "one too few": (0, 38),
-    "one too few below": (1, 39),
+    "one too few below": (1, 40),
     "reversed": (39, 0),
     "one unit": (8, 8),
     "beyond the type": (2**63 - 3, 2**63 + 9),
@@ -531,7 +549,7 @@ def test_a_file_that_is_replaced_ends_the_statement(
 
 
 def test_nobody_sees_the_range(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seen: Seen) -> None:
-    least, greatest = 771_234_501, 771_234_599
+    least, greatest = 771_234_501, 771_234_604
     write_rows(tmp_path / "t.parquet", rows_of([least, greatest]))
     told: list[str] = []
     with opened(tmp_path) as session:
