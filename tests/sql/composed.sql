@@ -280,3 +280,13 @@ WITH p AS (SELECT 3 AS n), r AS (SELECT g.m, COUNT(DISTINCT v.user_id) AS n FROM
 -- C7556 days between two constants of a common table expression
 -- releases: 1
 WITH p(a, b) AS (SELECT DATE '2024-02-01', DATE '2024-02-10'), s AS (SELECT UNNEST(generate_series(a, b, INTERVAL 1 DAY))::DATE AS d FROM p), r AS (SELECT s.d, COUNT(DISTINCT v.user_id) AS n FROM s LEFT JOIN visits v ON v.day = s.d GROUP BY s.d) SELECT d, n FROM r ORDER BY d
+
+-- C7557 rows that are compared with ALL others of their unit, and with ANY
+-- releases: 1
+-- expect: SELECT COUNT(DISTINCT v.user_id) - 1 AS n FROM visits v WHERE NOT EXISTS (SELECT 1 FROM visits w WHERE w.user_id = v.user_id AND (v.ms >= w.ms) IS NOT TRUE) OR EXISTS (SELECT 1 FROM visits w WHERE w.user_id = v.user_id AND v.ms > w.ms + 100)
+SELECT n - 1 AS n FROM (SELECT COUNT(DISTINCT user_id) AS n FROM visits v WHERE ms >= ALL (SELECT w.ms FROM visits w WHERE w.user_id = v.user_id) OR v.ms > ANY (SELECT w.ms + 100 FROM visits w WHERE w.user_id = v.user_id))
+
+-- C7558 ALL of no rows, and of public ones
+-- releases: 1 1
+-- expect: SELECT (SELECT COUNT(DISTINCT user_id) FROM visits) AS a, (SELECT COUNT(DISTINCT user_id) FROM visits WHERE page <> 'a' AND page <> 'b') AS b
+SELECT a.n AS a, b.n AS b FROM (SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 1) COUNT(DISTINCT user_id) AS n FROM visits v WHERE v.page > ALL (SELECT page FROM pages WHERE category = 'none')) a, (SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 1) COUNT(DISTINCT user_id) AS n FROM visits v WHERE v.page <> ALL (SELECT page FROM pages WHERE category = 'news')) b
