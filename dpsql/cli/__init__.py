@@ -154,8 +154,8 @@ class _Commands(InOrder):
         """Return the command that arguments name; a file or a statement is no command, but has an option."""
         name = args[0]
         if self.get_command(ctx, name) is None and not name.startswith("-"):
-            import shlex  # noqa: PLC0415  names are rarely mistaken
-            from difflib import get_close_matches  # noqa: PLC0415
+            import shlex
+            from difflib import get_close_matches
 
             option = "-f" if Path(name).is_file() else "-c" if len(name.split()) > 1 else ""
             near = get_close_matches(name, self.list_commands(ctx), 1)
