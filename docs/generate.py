@@ -167,6 +167,7 @@ _SLOWER = (
     "    rows take 76, 172 and 528 ms beside their reading, since a bit is then in the processor's second,",
     "    third or no cache. DuckDB's table of units is larger than the bits: the answer of 10 groups",
     "    takes .40 of its time at a million rows, and .30 at a hundred million.",
+    "",
     "* **A small statement** whose text was not seen before takes 8 ms of processor time beside the",
     "  ledger's two durable writes; with a text that was seen before it takes 4. What takes the time is",
     "  parsing (1), taking apart into releases (1), the counting query (1), its certificate (1, if no",
