@@ -125,8 +125,10 @@ class StatementCompiler:
     """The power of two of the largest bound on a unit's totals that is measured in least steps."""
     ladders: list[Ladder] = field(default_factory=list)
     """The bounds to be found privately, in order of first use."""
-    quotients: list[tuple[exp.Expr, bool]] = field(default_factory=list)
-    """The calls of AVG that are closer as a sum divided by a count; whether their values are DOUBLEs."""
+    quotients: list[tuple[exp.Expr, bool, bool]] = field(default_factory=list)
+    """The calls of AVG that are closer as a sum divided by a count; whether their values are DOUBLEs, and
+    whether distances from a centre are closer still: not of one value from 0 on, of which a sum has half the
+    noise, nor where a kept ladder has the bound on a unit's total."""
     searched_sums: list[exp.Expr] = field(default_factory=list)
     """The calls of SUM whose bounds on a unit's totals are found by search."""
     closed: bool = False
