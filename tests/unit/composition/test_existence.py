@@ -257,6 +257,15 @@ def test_a_quotient_by_a_count_that_rounds_to_0_is_null(quotient: str, small: Ne
     ]
 
 
+def test_a_quotient_by_a_single_count_that_rounds_to_0_is_told(small: NearlyExact) -> None:
+    statement = (
+        "SELECT k, n / m AS q FROM (SELECT k, COUNT(*) AS n FROM t GROUP BY k), "
+        "(SELECT COUNT(*) AS m FROM t WHERE y = 9)"
+    )
+    assert {q for _, q in small.rows(statement)} == {None}
+    assert "divided by m: NULL as it rounds to 0" in small.notes(statement)
+
+
 @pytest.mark.parametrize(
     "statement",
     [
