@@ -424,6 +424,8 @@ def describe_existence(prepared: PreparedComposed, releases: Sequence[Release]) 
         out = empty(release, column)
         gone, number = int(out.sum()), len(out)
         name = prepared.parts[release].plan.outputs[column].name
-        where = f"where it rounds to 0, in {gone:,} of {number:,} groups" if number > 1 else "as it rounds to 0"
+        where = (
+            f"where it rounds to 0, in {gone:,} of {number:,} groups" if number > 1 else "as it rounds to 0"
+        )
         found.append(f"divided by {name}: NULL {where}" if gone else "")
     return [text for text in dict.fromkeys(found) if text]
