@@ -180,24 +180,30 @@ def _sides(dimension: int) -> tuple[_Points, NDArray[Any]]:
     return points, weight / weight.sum()
 
 
+_LEAST = 1e-9
+"""What is less than this part of a tail counts as much: its logarithm is finite."""
+
+
 def _find_width(beyond: Callable[[float], float], tail: float, high: float) -> float:
     """Return the width below `high` beyond which the probability is `tail`: never less, and hardly more.
 
-    By false position (Illinois), whose every third step halves what is left where the tail is very small.
+    By false position (Illinois) on the logarithm of the probability, which is nearly straight.
     """
-    low, below, above, side = 0.0, beyond(0.0) - tail, min(beyond(high) - tail, 0.0), 0
-    for step in range(1, 121):
+    tail = max(tail, 1e-300)  # a confidence next to 1 is 1 as a number
+
+    def excess(width: float) -> float:
+        return math.log(max(beyond(width) / tail, _LEAST))
+
+    low, below, above, side = 0.0, excess(0.0), min(excess(high), 0.0), 0
+    for _ in range(120):
         if high - low <= 1e-9 * high:
             break
-        halves = step % 3 == 0
-        middle = (low + high) / 2 if halves else (low * above - high * below) / (above - below)
-        found = beyond(middle) - tail
-        if abs(found) <= 1e-12 * tail:
+        middle = (low * above - high * below) / (above - below)
+        found = excess(middle)
+        if abs(found) <= 1e-12:
             return middle
         if found > 0:
-            low, below, above = middle, found, above / 2 if side > 0 and not halves else above
-            side = 0 if halves else 1
+            low, below, above, side = middle, found, above / 2 if side > 0 else above, 1
         else:
-            high, above, below = middle, found, below / 2 if side < 0 and not halves else below
-            side = 0 if halves else -1
+            high, above, below, side = middle, found, below / 2 if side < 0 else below, -1
     return high

@@ -34,24 +34,11 @@ from dpsql.lazy_dataclass import dataclass
 if TYPE_CHECKING:
     from dpsql.kernel.loss import Charge
 
-FIELDS = frozenset(
-    (
-        *(
-            "user",
-            "analyst",
-            "number",
-            "address",
-            "protocol",
-            "tls",
-            "reason",
-            "known",
-            "class",
-        ),  # connections
-        *("statement", "kind", "price", "outcome", "waited", "shape"),  # statements
-        *("text", "listen", "certificate", "sslrootcert", "fingerprint", "version", "database", "users"),
-        "count",
-    )
-)
+FIELDS = {
+    *("user", "analyst", "number", "address", "protocol", "tls", "reason", "known", "class"),  # connections
+    *("statement", "kind", "price", "outcome", "waited", "shape"),  # statements
+    *("text", "listen", "certificate", "sslrootcert", "fingerprint", "version", "database", "users", "count"),
+}
 """The fields that a line may have, behind `time` and `event`. Others are left out."""
 _LONGEST = 500
 MOST_WAITING = 10_000

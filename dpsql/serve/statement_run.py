@@ -86,12 +86,10 @@ class StatementRun:
         """Keep what is needed to run a statement; nothing is begun.
 
         `defaults` are the options of the connection. `parameters` are the values of `$1`, .. if they are
-        known, `types` those that the client announced.
-        `agreed` says whether somebody agreed to any price of the connection's statements, and `most` is the
-        largest charge of each, if somebody agreed to that.
+        known, `types` those that the client announced. `agreed` says whether somebody agreed to any price of
+        the connection's statements, and `most` is the largest charge of each, if somebody agreed to that.
         """
-        self.generation, self.user, self.running = generation, user, running
-        self._defaults = defaults
+        self.generation, self.user, self.running, self._defaults = generation, user, running, defaults
         self.kind: Kind = "data"
         self.price: Charge | None = None
         self.text, self._types = copy_text(text), types
@@ -99,9 +97,7 @@ class StatementRun:
         self._values = tuple(copy_parameters(parameters) or ())
         self._agreed = agreed or most is not None
         self._most = most
-        self._intervals = intervals
-        self._facts = facts
-        self._signal = signal
+        self._intervals, self._facts, self._signal = intervals, facts, signal
         self._filters = scopes(generation.policy, user.analyst)
         self._own = plan_key(self.text, self._values, defaults, self._filters)
 
