@@ -125,8 +125,10 @@ class StatementCompiler:
     """The power of two of the largest bound on a unit's totals that is measured in least steps."""
     ladders: list[Ladder] = field(default_factory=list)
     """The bounds to be found privately, in order of first use."""
-    quotients: list[tuple[exp.Expr, bool]] = field(default_factory=list)
-    """The calls of AVG that are closer as a sum divided by a count; whether their values are DOUBLEs."""
+    quotients: list[tuple[exp.Expr, bool, bool]] = field(default_factory=list)
+    """The calls of AVG that are closer as a sum divided by a count; whether their values are DOUBLEs, and
+    whether distances from a centre are closer still: not of one value from 0 on, of which a sum has half the
+    noise, nor where a kept ladder has the bound on a unit's total."""
     searched_sums: list[exp.Expr] = field(default_factory=list)
     """The calls of SUM whose bounds on a unit's totals are found by search."""
     closed: bool = False
@@ -283,9 +285,9 @@ def check_arguments(source: StatementText, node: exp.Expr, knows: frozenset[str]
     for name, value in node.args.items():
         if name not in knows and value is not None and value is not False and value != []:
             word = _SQL_NAMES.get(name, name.strip("_").replace("_", " ").upper())
-            raise source.refuse(
-                f"{word} is not supported here", value if isinstance(value, exp.Expr) else node
-            )
+            listed = isinstance(value, list) and isinstance(value[0], (exp.Lateral, exp.Pivot))
+            part = value[0] if listed else value
+            raise source.refuse(f"{word} is not supported here", part if isinstance(part, exp.Expr) else node)
 
 
 def find_cte(name: exp.Expr) -> exp.CTE | None:

@@ -294,7 +294,7 @@ def find_excesses(plan: Plan, searches: Sequence[BoundSearch], found: Sequence[i
             continue
         bound = ladder.bounds[place]
         own = tuple(p for p, count in enumerate(plan.counts) if has_bound_of(count, ladder, bound))
-        if not any(plan.is_used(place) for place in own):
+        if not any(is_used(plan, place) for place in own):
             continue
         times, size = times_of_excess(plan, own), Fraction(1)
         # Sums of steps are cut at 2^60: what is beyond a bound near that is not known.
@@ -311,6 +311,13 @@ def find_excesses(plan: Plan, searches: Sequence[BoundSearch], found: Sequence[i
         beyond = (BEYOND if alone else _BEYOND_IN_GROUPS) / max(times, 1)
         made.append(Excess(search, each, own, place, times, size, beyond, along))
     return tuple(made)
+
+
+def is_used(plan: Plan, place: int) -> bool:
+    """Return whether a count is shown or compared; that which decides on undeclared groups may not be."""
+    if place != plan.existence or place == getattr(plan.selection, "count", None):
+        return True
+    return any(place in (output.of, *output.uses) for output in plan.outputs if output.kind != "key")
 
 
 def _find_step(number: int, excess: int) -> Fraction:

@@ -259,7 +259,7 @@ def compile_outer_query(compiler: StatementCompiler, query: Query, *, combines: 
         compiler.give_up()
     known = find_known_rows(compiler, made, condition)
     owner, before, made = made.owner, made, narrow_rows(compiler, made, known)
-    lost = refuse_unmatched(compiler, query, select, before, condition, [node for _, node in nodes])
+    lost = refuse_unmatched(compiler, query, select, before, condition, [n for _, n in nodes], keys, known)
     compiler.public_items, compiler.keyed = frozenset(known.items), bool(keys)
     compiler.each_value &= is_one_number(parsed, [node for _, node in nodes]) and not lost
     domains = find_candidates(compiler.catalog, [key for key in keys if key is not UNKNOWN], known)

@@ -212,12 +212,6 @@ class Plan:
             found.append(min(groups) * count.bound)
         return min(found, default=None)
 
-    def is_used(self, place: int) -> bool:
-        """Return whether a count is shown or compared; that which decides on undeclared groups may not be."""
-        if place != self.existence or place == getattr(self.selection, "count", None):
-            return True
-        return any(place in (output.of, *output.uses) for output in self.outputs if output.kind != "key")
-
     def is_count(self, output: Output) -> bool:
         """Return whether a column is a count, neither a sum of values nor a difference."""
         if isinstance(output.formula, RowCount):

@@ -21,7 +21,9 @@ from dpsql.analysis.compiler import (
     read_whole_number,
     split_arguments,
 )
+from dpsql.analysis.row_conditions import KnownRows, find_not_null
 from dpsql.analysis.scalar_rules import compile_condition
+from dpsql.analysis.typed_expression import Typed
 from dpsql.errors import Fix, QueryRefused
 from dpsql.kernel.tree import (
     Binary,
@@ -38,6 +40,7 @@ from dpsql.kernel.tree import (
 from dpsql.language import MARK, Query, copy_tree, find_nodes, list_conjuncts, parse, walk_tree
 from dpsql.lazy_dataclass import dataclass
 from dpsql.policy import fold
+from dpsql.policy.table_parts import Assumed
 from dpsql.types import INTEGER
 
 _OUTER = frozenset({"LEFT", "RIGHT", "FULL"})
@@ -53,10 +56,13 @@ def refuse_unmatched(
     made: From,
     where: Expr | None,
     measures: Iterable[exp.Expr],
+    keys: Sequence[Typed],
+    known: KnownRows,
 ) -> frozenset[int]:
     """Refuse the measures to which a row without a unit adds; return the `id` of those that were reported.
 
-    `where` is the compiled condition of the block.
+    `where` is the compiled condition of the block. It is told how many groups have only rows that no private
+    row can match: they are not shown, and SQL has them with counts of 0.
     """
     outer = (n for n in walk(made.source) if isinstance(n, Join) and n.kind in _OUTER)
     if (
@@ -66,6 +72,7 @@ def refuse_unmatched(
         or not _has_rows(compiler, made, [where])
     ):
         return frozenset()
+    _tell_lost_groups(compiler, made, where, keys, known)
     found = set[int]()
     for node in measures:
         for call in _list_calls(node):
@@ -83,6 +90,33 @@ def refuse_unmatched(
             compiler.report(compiler.source.refuse(what, call, hint, fix))
             break
     return frozenset(found)
+
+
+def _tell_lost_groups(
+    compiler: StatementCompiler, made: From, where: Expr | None, keys: Sequence[Typed], known: KnownRows
+) -> None:
+    """Say how many groups of public rows there are without what a join with private ones needs."""
+    there = [
+        IsNull(node, negated=True)
+        for condition in known.conditions
+        if not condition.unless
+        for node in find_not_null(condition.expr)
+        if known.find_item(node) is not None
+    ]
+    public = all(known.items.keys() >= {n.partition(".")[0] for n in key.reads} for key in keys)
+    if not keys or not there or not public:
+        return
+    listed = tuple(Item(key.guarded_node, f"k{i}") for i, key in enumerate(keys))
+    every = [each for each in (where,) if each is not None]
+    texts = [duckdb_sql(Select(listed, made.source, conjunction(c))) for c in (every, [*every, *there])]
+    try:
+        number = compiler.catalog.count(f"SELECT * FROM ({texts[0]}) EXCEPT SELECT * FROM ({texts[1]})")
+    except ValueError:
+        return
+    if number:
+        groups = "1 group" if number == 1 else f"{number:,} groups"
+        said = f"{groups} of public rows, which no private row can match, not shown: in SQL the counts are 0"
+        compiler.assume(Assumed(said))
 
 
 def _has_rows(compiler: StatementCompiler, made: From, conditions: Sequence[Expr | None]) -> bool:

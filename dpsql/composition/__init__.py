@@ -33,7 +33,8 @@
 ``chosen_public_rows``    counts public rows that private values choose; ``values_by_key`` reads EXISTS
                           as the list of these values
 ``quotients_of_sums``     writes averages beside a sum of the same values as quotients, where that is closer;
-                          ``sums_of_buckets`` sums by buckets of the summed value
+                          ``sums_of_buckets`` sums by buckets of the summed value, ``centred_averages``
+                          an average without bounds as a centre and the average distance from it
 ``placed_marks``          puts marks of released values into the blocks that read them
 ``existence``             decides which groups exist for the outer query; ``half_way_thresholds`` where its
                           thresholds lie

@@ -31,7 +31,7 @@ class _Analysed:
     options: Options
     found: Draft | Plan | QueryRefused | None = None
     """Its draft once it has passed the checks, its plan once that is made, or why it is refused."""
-    quotients: Sequence[tuple[exp.Expr, bool]] = ()
+    quotients: Sequence[tuple[exp.Expr, bool, bool]] = ()
     """The averages that are closer in another form, as in `StatementCompiler`."""
     searched_sums: Sequence[exp.Expr] = ()
     """The sums whose bounds are found by search, as in `StatementCompiler`."""
@@ -78,7 +78,7 @@ class AnalysedBlocks:
         found = [self._find(query) for query in queries]
         return [next(i for i, each in enumerate(found) if each is block) for block in found]
 
-    def find_quotients(self, query: Query) -> Sequence[tuple[exp.Expr, bool]]:
+    def find_quotients(self, query: Query) -> Sequence[tuple[exp.Expr, bool, bool]]:
         """Return `StatementCompiler.quotients` of a block; none of one that is refused."""
         try:
             return self._check(query)[0].quotients

@@ -27,6 +27,7 @@ from dpsql.language import (
     keep_title,
     list_from_items,
     list_given,
+    make_select,
     read_clause,
     set_where,
 )
@@ -51,7 +52,8 @@ def compare_rows(
     """Write released numbers for the columns of an item that has left FROM; return whether that may be.
 
     `other` is equal to the key of the groups; `columns` are those of the item in each expression.
-    Its numbers stand in comparisons of WHERE, which leave rows without a group out, and in aggregates.
+    Its numbers stand in comparisons of WHERE, which leave rows without a group out, and in aggregates: there
+    the list of keys keeps the rows that have a group.
     """
     kept = False
     for root, found in columns:
@@ -66,14 +68,15 @@ def compare_rows(
             if not (_is_number(groups, column) and (strict or _is_in_aggregate(column))):
                 return False
             kept |= strict
-    if not kept:
-        return False
     groups.meta["note"] = say_compared(other.name or key)
     for column in [column for _, found in columns for column in found or ()]:
         made: exp.Expr = copy_tree(other)
         if fold(column.name) != key:
             made = exp.Subquery(this=find_number(copy_tree(item), key, column.name, other))
         column.replace(made)
+    if not kept:
+        listed = make_select([exp.column(key, item.alias_or_name, quoted=True)], copy_tree(item))
+        conditions = [*conditions, exp.In(this=copy_tree(other), query=exp.Subquery(this=listed))]
     set_where(node, *conditions)
     return True
 

@@ -36,19 +36,18 @@ _ALIKE = 0.5
 """How alike two names are of which one is written for the other as a matter of course, from 0 to 1."""
 
 
-def leave_each_out(one: Obstacle, text: str, at: int, *, first: bool, unread: bool) -> Obstacle:
-    """Return an obstacle with the changes that leave a part around its place out, first of all or last."""
+def with_others(one: Obstacle, left: list[Fix], *, first: bool) -> Obstacle:
+    """Return an obstacle with further changes, before its own ones or behind them."""
     changes = [(one.hint, one.fix), *one.others] if one.fix is not None else [*one.others]
     own = [fix for _, fix in changes]
-    left = [
-        fix for fix in (*(leave_end_out(text, at) if unread else ()), *leave_out(text, at)) if fix not in own
-    ]
-    changes[0 if first else len(changes) :] = [(None, fix) for fix in left]
+    changes[0 if first else len(changes) :] = [(None, fix) for fix in left if fix not in own]
     return replace(one, fix=changes[0][1] if changes else None, others=tuple(changes[1:]))
 
 
-def leave_out(text: str, at: int) -> Iterator[Fix]:
+def leave_out(text: str, at: int, *, unread: bool = False) -> Iterator[Fix]:
     """Yield the changes that leave out a part around a place, and say so; that of the innermost SELECT first.
+
+    From a place that is `unread`, the rest of a clause is left out before all.
 
     >>> next(leave_out("SELECT a, f(b) FROM t WHERE c = 1 AND g(d) GROUP BY a", 10)).asks
     'how many rows there are, not `f(b)`'
@@ -57,6 +56,7 @@ def leave_out(text: str, at: int) -> Iterator[Fix]:
     >>> [fix.asks for fix in leave_out("SELECT COUNT(*) FROM t WHERE b IN (SELECT g(b) FROM t)", 43)]
     ['it without `b IN (SELECT g(b) FROM t)`']
     """
+    yield from _leave_end_out(text, at) if unread else ()
     outline = Outline.of(text)
     block, outermost = outline.block(at), outline.block(0)
     while block is not None and block.from_ is not None and at > block.select.start:
@@ -99,10 +99,10 @@ def _leave_part_out(outline: Outline, block: BlockText, at: int, *, counts: bool
     return Fix("", start, stop, asks=_tell(outline, start, stop))
 
 
-def leave_end_out(text: str, at: int) -> Iterator[Fix]:
+def _leave_end_out(text: str, at: int) -> Iterator[Fix]:
     """Yield the change that leaves out the rest of a clause, from a word on that could not be read.
 
-    >>> [fix.asks for fix in leave_end_out("SELECT a FROM t GROUP BY a FOR JSON PATH ORDER BY a", 27)]
+    >>> [fix.asks for fix in _leave_end_out("SELECT a FROM t GROUP BY a FOR JSON PATH ORDER BY a", 27)]
     ['it without `FOR JSON PATH`']
     """
     outline = Outline.of(text)
@@ -207,7 +207,7 @@ def _leave_join_out(outline: Outline, block: BlockText, at: int) -> Fix | None:
         if not block.from_.end < token.start < stop:
             continue
         word = token.text.upper().split()[0] if token.token_type != TokenType.STRING else ""
-        here = token.start == at and before not in ("", ",")  # what is no relation
+        here = token.start == at and not starts and before  # what is no relation
         if not depth and (token.token_type == TokenType.COMMA or _begins(word, before) or here):
             starts.append(token.start)
         depth += _deepen(token)

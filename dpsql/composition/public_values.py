@@ -3,7 +3,8 @@
 `SELECT a.kind, COUNT(DISTINCT a.id), COUNT(v.id) FROM ads a LEFT JOIN views v ON v.ad = a.id GROUP BY a.kind`
 has all ads, whatever private rows there are: LEFT JOIN keeps each row of the public tables before it, and may
 repeat it, which no number of different values and no extreme depends on. So each is a number of public rows
-alone, those with the keys of the group: `(SELECT COUNT(DISTINCT x.id) FROM ads x WHERE x.kind = a.kind)`.
+alone, joined by the keys of the groups: `JOIN (SELECT a.kind AS k, COUNT(DISTINCT a.id) AS n FROM ads a GROUP
+BY a.kind) p ON p.k = a.kind`, where `p.n` is one more key, with one value in each group.
 
 Sums and averages of public values depend on how often a row is repeated; they stay as they are.
 """
@@ -19,6 +20,7 @@ from dpsql.analysis.aggregate_functions import aggregate_name, contains_aggregat
 from dpsql.analysis.compiler import find_cte, read_item
 from dpsql.analysis.statement_shapes import Provenance
 from dpsql.language import (
+    copy_rows,
     copy_tree,
     find_nodes,
     keep_title,
@@ -26,12 +28,13 @@ from dpsql.language import (
     list_from_items,
     list_given,
     list_terms,
+    name_query,
     read_clause,
-    set_where,
     walk_block,
 )
 from dpsql.policy import fold
 
+_NAME = "dpsql_public"
 _EXTREMES = frozenset({"min", "max"})
 _BLOCK = frozenset(
     {"expressions", "from_", "joins", "where", "group", "having", "order", "limit", "with_", "kind"}
@@ -55,15 +58,6 @@ class _Kept(NamedTuple):
         plain = not find_nodes(node, exp.Query, exp.Window, exp.Star)
         return bool(columns) and plain and all(self.owner(column) is not None for column in columns)
 
-    def read(self, node: exp.Expr, after: str = "") -> exp.Expr:
-        """Return a copy of an expression whose columns name their tables, with a text behind each name."""
-        made = exp.Paren(this=copy_tree(node))
-        for column in find_nodes(made, exp.Column):
-            column.set("table", exp.to_identifier(f"{self.owner(column)}{after}", quoted=True))
-        found: exp.Expr = made.this
-        found.pop()
-        return found
-
 
 def with_public_values(tree: exp.Query, provenance: Provenance) -> exp.Query:
     """Return a statement with such numbers as subqueries over public rows; its tree is changed."""
@@ -78,10 +72,9 @@ def with_public_values(tree: exp.Query, provenance: Provenance) -> exp.Query:
             continue
         calls = [node for node in walk_block(select, "joins", "where", "group") if is_aggregate(node)]
         found = [call for call in calls if _is_of_values(call) and kept.is_public(call)]
-        if len(found) == len(calls):
+        if not found or len(found) == len(calls):
             continue
-        for call in found:
-            call.replace(keep_title(call, _write(select, call, kept, keys)))
+        _write(select, found, len(kept.items), keys)
     return tree
 
 
@@ -126,20 +119,29 @@ def _read_kept(select: exp.Select, provenance: Provenance) -> _Kept | None:
     return _Kept(tables, owner)
 
 
-def _write(select: exp.Select, call: exp.Expr, kept: _Kept, keys: list[exp.Expr]) -> exp.Subquery:
-    """Return an aggregate of public rows as a subquery over those with the keys of the group."""
-    made = exp.Select(expressions=[kept.read(call, "_all")])
-    first, joins = select.args["from_"], (select.args.get("joins") or [])[: len(kept.items) - 1]
-    made.set("from_", copy_tree(first))
-    made.set("joins", [copy_tree(join) for join in joins] or None)
-    for item in list_from_items(made):
-        item.set(
-            "alias", exp.TableAlias(this=exp.to_identifier(f"{fold(item.alias_or_name)}_all", quoted=True))
-        )
-    for join in made.args.get("joins") or ():
-        if join.args.get("on") is not None:
-            join.set("on", kept.read(join.args["on"], "_all"))
-    same = [exp.NullSafeEQ(this=kept.read(key, "_all"), expression=kept.read(key)) for key in keys]
-    set_where(made, *(kept.read(part, "_all") for part in list_conjuncts(read_clause(select))), *same)
-    made.meta["select"] = -1
-    return exp.Subquery(this=made)
+def _write(select: exp.Select, calls: list[exp.Expr], first: int, keys: list[exp.Expr]) -> None:
+    """Put aggregates of the first tables of FROM into a subquery of their own, joined by the keys."""
+    group, joins = select.args.get("group"), select.args.get("joins") or []
+    rows = exp.Select()
+    copy_rows(select, rows)
+    rows.set("joins", [copy_tree(join) for join in joins[: first - 1]] or None)
+    rows.meta["select"] = -1
+    if group is None:
+        for call in calls:
+            made = copy_tree(rows)
+            made.set("expressions", [copy_tree(call)])
+            call.replace(keep_title(call, exp.Subquery(this=made)))
+        return
+    listed = [exp.alias_(copy_tree(key), f"k{i}", quoted=True) for i, key in enumerate(keys)]
+    listed += [exp.alias_(copy_tree(call), f"n{i}", quoted=True) for i, call in enumerate(calls)]
+    rows.set("expressions", listed)
+    rows.set("group", exp.Group(expressions=[copy_tree(key) for key in keys]))
+    same = [
+        exp.NullSafeEQ(this=exp.column(f"k{i}", _NAME, quoted=True), expression=exp.paren(copy_tree(key)))
+        for i, key in enumerate(keys)
+    ]
+    joins.insert(first - 1, exp.Join(this=name_query(rows, _NAME), on=exp.and_(*same, copy=False)))
+    for i, call in enumerate(calls):
+        number = exp.column(f"n{i}", _NAME, quoted=True)
+        group.append("expressions", number.copy())
+        call.replace(keep_title(call, number))

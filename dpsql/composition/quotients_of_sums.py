@@ -65,7 +65,7 @@ def _write_quotients(whole: Query, plain: Query, analysed: AnalysedBlocks) -> Qu
     if not found:
         return None
     tree = copy_tree(whole.tree)
-    forms = [_form(node) for node, _ in found]
+    forms = [_form(node) for node, *_ in found]
     calls = [node for node in find_nodes(tree, exp.Anonymous) if is_average(node) and _form(node) in forms]
     for node in calls:
         some = node.parent if isinstance(node.parent, exp.Filter) else None

@@ -262,7 +262,9 @@ def name_placeholder(text: str, refused: QueryRefused | QuerySyntaxError) -> tup
     line, begin = text.count("\n", 0, at), text.rfind("\n", 0, at) + 1
     said = "this is a placeholder of a template, without its value"
     hint = f"a parameter is written ${name}, without quotes"
-    if text.startswith("{%", at) or re.search(r"(?i)\b(?:WHERE|AND|OR|FROM|JOIN|BY)\s*\Z", text[:at]):
+    if re.match(r"\W*\{(?:%|\{\s*(?!var\b|env_var\b)[\w.]+\()", text[at:]) or re.search(
+        r"(?i)\b(?:WHERE|AND|OR|FROM|JOIN|BY)\s*\Z", text[:at]
+    ):
         hint = "write what the template puts there"  # a condition, say, which no parameter is
     return (Obstacle(said, line + 1, at - begin + 1, hint, text.split("\n")[line]),)
 

@@ -111,7 +111,12 @@ def rewrite(
     candidate = apply_edits(text, spelled)
     error = refusal(candidate, prepare) if spelled else refused
     found = _search(text, _State(candidate, error, made=(spelled,)), prepare, _CANDIDATES)
-    if found is not None and _count_asks(found.fixes) > 1 and error is refused:
+    if (
+        found is not None
+        and _count_asks(found.fixes) > 1
+        and error is refused
+        and _is_undone(text, found.made)
+    ):
         less = _search(text, _State(text, _with_less(text, error)), prepare, _CANDIDATES, less=True)
         if less is not None and _count_asks(less.fixes) < _count_asks(found.fixes):
             found, refused = less, _with_less(text, error)
@@ -130,7 +135,7 @@ def rewrite(
 def rewrite_less(text: str, refused: _Refusal, prepare: Callable[[str], object]) -> Rewrite | None:
     """Return a statement without the parts of which nothing is said; None if it is not accepted, either."""
     unread = isinstance(refused, QuerySyntaxError)  # where its change is a hint, more of the text is read
-    told = [one.hint and not (unread and one.fix) for one in refused.obstacles]
+    told = [o.hint and not (unread and o.fix) and not o.hint.startswith("leave ") for o in refused.obstacles]
     if len(text) > LONGEST or all(told):
         return None
     less = _with_less(text, refused)
@@ -146,18 +151,23 @@ def rewrite_less(text: str, refused: _Refusal, prepare: Callable[[str], object])
 def _with_less(text: str, error: _Refusal, typed: str = "", made: Sequence[Sequence[Edit]] = ()) -> _Refusal:
     """Return an error whose obstacles have changes that leave their parts out.
 
-    What the changes before have written into the text that was typed is not left out again. A column that
+    What the changes before have written into the text that was typed is not left out again, but of a whole
+    statement that stands in its place. A column that
     does not exist any more is left out before another one is written, and so is what does not parse.
     """
-    from dpsql.composition.left_out_parts import leave_each_out  # noqa: PLC0415  most have other changes
+    from dpsql.composition.left_out_parts import leave_out, with_others  # noqa: PLC0415  most have other changes
 
+    def wrote(fix: Fix) -> bool:
+        parts = (at for each in (fix, *fix.also) for at in range(each.start, each.end))
+        return bool(made) and any(_find_typed(at, made) is None for at in parts)
+
+    if any(edit.start == 0 and edit.end == len(typed) for edit in (made[0] if made else ())):
+        made = ()
     unread, less, helped = isinstance(error, QuerySyntaxError), type(error)(error.message), list[Obstacle]()
     for one in error.obstacles:
-        kept = made and _move_back(one, text, typed, made) is None
         first = unread or bool(made and one.unknown == "column")
-        helped.append(
-            one if kept else leave_each_out(one, text, offset(one, text), first=first, unread=unread)
-        )
+        left = [fix for fix in leave_out(text, offset(one, text), unread=unread) if not wrote(fix)]
+        helped.append(with_others(one, left, first=first))
     less.obstacles = tuple(helped)
     return less
 
@@ -216,6 +226,17 @@ def _search(
     return None
 
 
+def _is_undone(text: str, made: Sequence[Sequence[Edit]]) -> bool:
+    """Return whether changes only take away, and what changes before them had written into a text."""
+    for k, step in enumerate(made):
+        less = all(_texts(edit.text) <= _texts(text[edit.start : edit.end]) for edit in step)
+        places = [at for edit in step for at in range(edit.start, edit.end)]
+        if less and any(_find_typed(at, made[:k]) is None for at in places):
+            return True
+        text = apply_edits(text, step)
+    return False
+
+
 def _count_asks(fixes: Sequence[Fix]) -> int:
     """Return of how many changes a statement asks something else."""
     return sum(bool(fix.asks) for fix in fixes)
@@ -255,7 +276,7 @@ def _make_rewrite(
     if not any(f.asks or f.provided for f in fixes):
         return Rewrite(whole, found)
     forced = [o.fix is not None and bool(o.fix.asks or o.fix.provided) for o in found]
-    if not any(forced) and found[0].unknown in ("", "function"):
+    if not any(forced) and (found[0].unknown in ("", "function") or found[0].fix in fixes):
         forced[0] = True  # what forces it came to light at the place of another one
     hinted = tuple(replace(o, hint=whole) if is_so else o for o, is_so in zip(found, forced, strict=True))
     return Rewrite(None, hinted, whole)
@@ -377,7 +398,16 @@ def offset(one: Obstacle, text: str) -> int:
 
 def _move_back(one: Obstacle, candidate: str, text: str, made: Sequence[Sequence[Edit]]) -> Obstacle | None:
     """Return an obstacle of a candidate at its place in the analyst's text; None if it is about a change."""
-    at = offset(one, candidate)
+    at = _find_typed(offset(one, candidate), made)
+    if at is None or at < 0:
+        return None
+    line = text.count("\n", 0, at) + 1
+    col = at - (text.rfind("\n", 0, at) + 1) + 1
+    return replace(one, line=line, col=col, source=text.split("\n")[line - 1], fix=None)
+
+
+def _find_typed(at: int, made: Sequence[Sequence[Edit]]) -> int | None:
+    """Return the place in the text before changes that a place behind them is; None if they wrote it."""
     for edits in reversed(made):
         shift = 0
         for start, end, new in edits:
@@ -387,11 +417,7 @@ def _move_back(one: Obstacle, candidate: str, text: str, made: Sequence[Sequence
                 return None
             shift += len(new) - (end - start)
         at -= shift
-    if at < 0:
-        return None
-    line = text.count("\n", 0, at) + 1
-    col = at - (text.rfind("\n", 0, at) + 1) + 1
-    return replace(one, line=line, col=col, source=text.split("\n")[line - 1], fix=None)
+    return at
 
 
 def _remark(fixes: Sequence[Fix]) -> str:

@@ -3,7 +3,7 @@
 `parse` (``parse``) runs these, in this order; ``check_statements`` reads those about streams of checks,
 ``board_statements`` those about boards and holdouts, and ``check_rewrites`` makes what checks count;
 ``command_statements`` reads SHOW, DESCRIBE, SET and REFINE, also with what was copied around them, and
-``dataframe_forms`` questions in the form of pandas and dplyr:
+``dataframe_forms`` questions in the form of pandas, ``piped_steps`` those of dplyr, Kusto and PRQL:
 
 ``tokens``         the tokens of a statement, and limits on its size
 ``clauses``        those of other dialects as dpsql reads them, by ``clause_forms``; the private clauses,

@@ -1,4 +1,4 @@
-"""Read a question that is written with data frames, of pandas or of R's dplyr, as SQL."""
+"""Read a question that is written with data frames, of pandas or of R, as SQL."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import re
 
 from dpsql.language.piped_steps import (
     AGGREGATES,
+    FORMULA,
     FRAGMENTS,
     NO_MATTER,
     PIPE,
@@ -133,8 +134,9 @@ def _take_step(asked: Question, name: str, given: str | None) -> bool:
     elif name == "sort_index" and asked.keys:
         asked.order = asked.keys[0]
     elif name == "groupby":
-        asked.keys = _list_names(given)
-        return bool(asked.keys)
+        of_time = re.findall(r"""['"](\w+)['"]\]?(?:\.dt\.(\w+))?""", given)
+        asked.keys = [f"{_OF_TIME.get(part, part)}({column})" if part else column for column, part in of_time]
+        return bool(asked.keys) and "lambda" not in given
     elif name == "pivot_table":
         asked.keys = _list_names(named.get("index", "")) + _list_names(named.get("columns", ""))
         call = named.get("aggfunc", "mean").split(".")[-1].strip("'\"")
@@ -178,8 +180,8 @@ def _add_listed(asked: Question, given: str) -> bool:
         names = _list_names(called)
         if given[:1] == "{":
             known &= all(asked.add_numbers(call, [name.strip(" '\"")]) for call in names) and bool(names)
-        else:
-            known &= len(names) == 2 and asked.add_numbers(names[1], [names[0]], name.strip())
+        elif not (len(names) == 2 and asked.add_numbers(names[1], [names[0]], name.strip())):
+            asked.left.append(part)
     return known
 
 
@@ -209,6 +211,14 @@ def _read_call(text: str) -> tuple[str, list[str], str] | None:
 
 def _read_of_columns(text: str) -> Question | None:
     """Read R's calls of whole columns: `mean(visits$cost)`, `table(..)`, `aggregate(cost ~ clinic, ..)`."""
+    tabled = re.fullmatch(r"(?s)(\w+)\[(.*?),\s*\.\((.*?)\)\s*,\s*by\s*=\s*(?:\.\()?([^()]*)\)?\s*\]", text)
+    if tabled is not None:  # R's data.table
+        asked = Question(tabled[1], keys=split_parts(tabled[4]))
+        asked.conditions += [read_condition(tabled[2], tabled[1])] if tabled[2].strip() else []
+        for part in split_parts(tabled[3]):
+            new, _, value = part.rpartition("=")
+            asked.numbers.append((replace_all(value.strip(), FORMULA), new.strip()))
+        return asked
     form = re.fullmatch(
         r"aggregate\(\s*(\w+)\s*~\s*([\w+ ]+),\s*(?:data\s*=\s*)?(\w+)\s*,\s*(?:FUN\s*=\s*)?(\w+)\s*\)", text
     )

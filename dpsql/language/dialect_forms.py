@@ -40,6 +40,7 @@ from dpsql.language.clause_forms import (
     unnest_series,
 )
 from dpsql.language.duckdb_dialect import DuckDBText
+from dpsql.language.select_parts import make_presence
 from dpsql.language.statement import StatementText
 from dpsql.language.syntax_trees import MARK, copy_tree, find_nodes, walk_tree
 from dpsql.language.tokens import mark_functions
@@ -270,11 +271,10 @@ def _standardize_call(node: exp.Anonymous, dialect: str) -> exp.Expr | None:
         renamed = copy_tree(node)
         renamed.set("this", f"{MARK}{_RENAMED[name]}")
         return renamed
-    if name == "concat" and arguments and dialect in _NULL_TEXTS:
-        made = exp.paren(arguments[0])
-        for argument in arguments[1:]:
-            made = exp.DPipe(this=made, expression=exp.paren(argument))
-        return made
+    if name == "concat" and dialect in _NULL_TEXTS:
+        there = [make_presence(a) for a in arguments if not isinstance(a, exp.Literal)]
+        whole = exp.If(this=exp.and_(*there, copy=False), true=copy_tree(node)) if there else None
+        return whole and exp.Case(ifs=[whole])
     if name == "field" and len(arguments) > 1:
         ways = [
             exp.If(this=copy_tree(each), true=exp.Literal.number(i))

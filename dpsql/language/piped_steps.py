@@ -85,7 +85,7 @@ class Question:
 
 def read_dplyr(text: str) -> Question | None:
     """Read the steps of dplyr; None for a text that does not begin with a table."""
-    table, *steps = PIPE.split(text)
+    table, *steps = PIPE.split(re.sub(r"\b\w+::(?=\w+\()", "", text))
     table = re.sub(r"\Atbl\(\w+,\s*['\"](\w+)['\"]\)", r"\1", table)
     asked, made = Question(table.strip()), dict[str, str]()
     for step in steps:
@@ -103,11 +103,11 @@ def read_dplyr(text: str) -> Question | None:
             asked.keys = plain
         elif name in ("mutate", "transmute") and not plain:
             listed = [part.partition("=") for part in parts]
-            made |= {key.strip(): f"({replace_all(value.strip(), _FORMULA)})" for key, _, value in listed}
+            made |= {key.strip(): f"({replace_all(value.strip(), FORMULA)})" for key, _, value in listed}
         elif name in ("summarise", "summarize"):
             for part in (part for part in parts if part[:1] != "."):
                 key, _, value = ("", "", part) if part in plain else part.partition("=")
-                asked.numbers.append((replace_all(value.strip(), _FORMULA), key.strip()))
+                asked.numbers.append((replace_all(value.strip(), FORMULA), key.strip()))
         elif name in ("count", "tally"):
             asked.keys, asked.numbers = plain or asked.keys, [("COUNT(*)", "n")]
             asked.order = "n DESC" if "sort" in call[2] else asked.order
@@ -242,14 +242,15 @@ def split_parts(text: str) -> list[str]:
     return [part for part in parts if part]
 
 
-_FORMULA = {
+FORMULA = {
+    r"(?<!\w)\.N\b": "COUNT(*)",
     r"\bfloor_date\(\s*([\w.]+)\s*,\s*(?:unit\s*=\s*)?['\"](\w+?)s?['\"]\s*\)": r"date_trunc('\2', \1)",
     r"\bn\(\)": "COUNT(*)",
     r"\bn_distinct\((\w+)\)": r"COUNT(DISTINCT \1)",
 }
-_FORMULA |= {r"\bmean\(": "AVG(", r"\bsd\(": "STDDEV(", r"\bvar\(": "VARIANCE(", r"\bmedian\(": "MEDIAN("}
-_FORMULA |= {r"\bsum\(is\.na\((\w+)\)\)": r"COUNT_IF(\1 IS NULL)", r"\bquantile\(": "QUANTILE_CONT("}
-_FORMULA |= {r"\bsum\(": "SUM(", r"\bmin\(": "MIN(", r"\bmax\(": "MAX("}
+FORMULA |= {r"\bmean\(": "AVG(", r"\bsd\(": "STDDEV(", r"\bvar\(": "VARIANCE(", r"\bmedian\(": "MEDIAN("}
+FORMULA |= {r"\bsum\(is\.na\((\w+)\)\)": r"COUNT_IF(\1 IS NULL)", r"\bquantile\(": "QUANTILE_CONT("}
+FORMULA |= {r"\bsum\(": "SUM(", r"\bmin\(": "MIN(", r"\bmax\(": "MAX("}
 FRAGMENTS = {
     r"(\w+)\.dt\.(\w+)": r"\2(\1)",
     r"([\w.]+)\.isin\(\s*[\[({](.*?)[\])}]\s*\)": r"\1 IN (\2)",

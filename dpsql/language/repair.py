@@ -31,7 +31,9 @@ _LISTS = ("SELECT", "GROUP BY", "ORDER BY", "(")
 _COMPARISONS = ("=", "<>", "!=", "<", "<=", ">", ">=")
 _LEFT_OUT = 4
 """The most words that are left out because they cannot be read."""
-_STRONG = frozenset({"SELECT", "FROM", "AND", "OR", "ON", "JOIN", "WHEN", *_BEHIND_WHERE, *_COMPARISONS})
+_STRONG = frozenset({"SELECT", "FROM", "AND", "OR", "ON", "JOIN", "WHEN", *_COMPARISONS}) | frozenset(
+    word for words in _BEHIND_WHERE for word in words.split()
+)
 """Words that ask too much to be left out."""
 _OPPOSITE = frozenset(("X", "N", "NON", "UN", "IN", "ANTI"))
 """What makes another word of a keyword, such as XOR, NAND and UNLIKE: these are no mistyped ones."""

@@ -11,7 +11,7 @@ from typing import Literal
 
 from dpsql.analysis import Contribution, Plan, ReleasedAggregate
 from dpsql.analysis.bound_ladders import IN_A_GROUP, UNDECLARED_GROUPS
-from dpsql.analysis.cut_contributions import Excess, bound_worth, find_clipped_step, find_excesses
+from dpsql.analysis.cut_contributions import Excess, bound_worth, find_clipped_step, find_excesses, is_used
 from dpsql.analysis.released.unit_counts import UnitsOfFew
 from dpsql.errors import InternalError, QueryRefused
 from dpsql.estimates import Average, with_noun
@@ -318,7 +318,7 @@ class BoundSearches(KeepsQuote):
             return False
         if plan.existence is not None and ladder.of is Contribution.GROUPS:
             units = (at for at, count in enumerate(plan.counts) if type(count.parts[0]) is UnitsOfFew)
-            return any(map(plan.is_used, units))
+            return any(is_used(plan, at) for at in units)
         return not self._has_two_ways or plan.counts[0].l1_over_groups is not None
 
     def _say_if_low(self, plan: Plan, excess: Excess, result: NoisyResult) -> str:

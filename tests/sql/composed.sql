@@ -249,3 +249,20 @@ WITH ends AS (SELECT date_trunc('month', MIN(day)) AS lo, DATE '2024-02-10' AS h
 -- releases: 1/3 1/3 1/3
 -- expect: SELECT m, COALESCE(n, 0) AS n FROM UNNEST(generate_series((SELECT MIN(day) FROM visits), (SELECT MAX(day) FROM visits), INTERVAL 1 MONTH)) AS s(m) LEFT JOIN (SELECT date_trunc('month', day) AS k, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY k) v ON v.k = date_trunc('month', s.m) ORDER BY m
 SELECT m, COALESCE(n, 0) AS n FROM generate_series((SELECT MIN(day) FROM visits), (SELECT MAX(day) FROM visits), INTERVAL 1 MONTH) AS s(m) LEFT JOIN (SELECT date_trunc('month', day) AS k, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY k) v ON v.k = date_trunc('month', s.m) ORDER BY m
+
+-- C7550 a count for each public row, whose keys are the candidates, with an undeclared one and NULL
+-- releases: 1
+-- expect: SELECT page, (SELECT COUNT(DISTINCT user_id) FROM visits v WHERE v.page = pages.page) AS n FROM pages ORDER BY page
+SELECT page, (SELECT COUNT(DISTINCT user_id) FROM visits v WHERE v.page = pages.page) AS n FROM pages ORDER BY page
+
+-- C7551 a share for each public row with a condition on it, beside its own columns
+-- releases: 1/2 1/2
+SELECT g.page, g.category, (SELECT COUNT(DISTINCT user_id) FROM visits WHERE visits.page = g.page AND country = 'DE') / (SELECT COUNT(DISTINCT v.user_id) FROM visits v WHERE g.page = v.page) AS share FROM pages g WHERE g.category = 'news' ORDER BY 1
+
+-- C7552 a number for each pair of two public relations, by two keys of which one is computed
+-- releases: 1
+SELECT p.page, m.m, (SELECT COUNT(DISTINCT v.user_id) FROM visits v WHERE v.page = p.page AND month(v.day) = m.m) AS n FROM pages p, (VALUES (1), (2), (3)) AS m(m) WHERE p.category = 'news' ORDER BY 1, 2
+
+-- C7553 a number for each row of a release
+-- releases: 1/2 1/2
+SELECT r.country, r.n, (SELECT COUNT(DISTINCT v.user_id) FROM visits v WHERE v.country = r.country AND v.page = 'a') AS a FROM (SELECT country, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY country) r WHERE r.country IS NOT NULL ORDER BY 1

@@ -196,9 +196,6 @@ SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (max_groups_contributed = 3, mechanism 
 -- R59
 SELECT COUNT(DISTINCT u, contribution_bounds_per_group => (0, 20)) FROM (SELECT COALESCE(v.user_id, u.user_id) AS u FROM visits v FULL JOIN users u ON u.user_id = v.user_id)
 
--- R701
-SELECT COUNT(DISTINCT user_id) FROM visits
-
 -- R54
 SELECT k, COUNT(DISTINCT u) AS n FROM (SELECT u.user_id AS u, COUNT(*) AS k FROM users u LEFT JOIN visits v ON u.user_id = v.user_id GROUP BY u.user_id) GROUP BY k ORDER BY n DESC LIMIT 2
 
@@ -345,9 +342,6 @@ SELECT COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page IN ('a', 'b')
 
 -- R4201
 SELECT COUNT(DISTINCT user_id) FROM visits WHERE WIDTH_BUCKET(ms, 0, 100, 10) = 1
-
--- R55
-SELECT k, COUNT(*) AS n FROM (SELECT page, COUNT(DISTINCT user_id) AS k FROM visits GROUP BY ROLLUP (page)) GROUP BY k ORDER BY n DESC LIMIT 2
 
 -- R4324
 SELECT COUNT(DISTINCT user_id) AS n FROM visits v WHERE EXISTS (SELECT 1 FROM users u WHERE u.user_id = v.user_id)

@@ -1078,10 +1078,6 @@ SELECT AVG(cost - LAG(cost) OVER (ORDER BY visit_date)) FROM visits
 -- meant: SELECT d.diagnosis, x.n FROM diagnoses d LEFT JOIN (SELECT v.diagnosis_code AS k, COUNT(*) AS n FROM visits v GROUP BY v.diagnosis_code) AS x ON x.k = d.code
 SELECT d.diagnosis, x.n FROM diagnoses d CROSS APPLY (SELECT COUNT(*) AS n FROM visits v WHERE v.diagnosis_code = d.code) x
 
--- M272 a release for each row
--- meant: SELECT d.diagnosis, COALESCE(r.n, 0) AS n FROM diagnoses d LEFT JOIN (SELECT v.diagnosis_code AS k, COUNT(*) AS n FROM visits v GROUP BY v.diagnosis_code) AS r ON r.k = d.code ORDER BY n DESC LIMIT 5
-SELECT d.diagnosis, (SELECT COUNT(*) FROM visits v WHERE v.diagnosis_code = d.code) AS n FROM diagnoses d ORDER BY n DESC LIMIT 5
-
 -- M273 a lookup
 -- meant: SELECT chapter AS chapter, COUNT(*) FROM visits LEFT JOIN diagnoses ON code = diagnosis_code GROUP BY chapter
 SELECT (SELECT chapter FROM diagnoses WHERE code = diagnosis_code) AS chapter, COUNT(*) FROM visits GROUP BY chapter
@@ -2749,3 +2745,109 @@ SELECT AVG(SAFE_CAST(minutes AS FLOAT64)) FROM visits
 -- M774 the budget in Snowflake
 -- meant: SHOW PRIVACY BUDGET
 SELECT * FROM TABLE(SNOWFLAKE.DATA_PRIVACY.CUMULATIVE_PRIVACY_LOSSES('budget'))
+
+-- M775 LATERAL FLATTEN and what it makes
+-- meant: SELECT COUNT(*) FROM visits
+SELECT f.value AS v, COUNT(*) FROM visits, LATERAL FLATTEN(input => SPLIT(clinic, ',')) f GROUP BY 1
+
+-- M776 CONNECT BY
+-- meant: SELECT COUNT(*) FROM visits
+SELECT LEVEL, COUNT(*) FROM visits CONNECT BY PRIOR visit_id = patient_id GROUP BY LEVEL
+
+-- M777 a call of ClickHouse with two lists, which does not parse
+-- meant: SELECT clinic, COUNT(*) FROM visits GROUP BY clinic
+SELECT clinic, COUNT(*), quantileIf(0.9)(minutes, cost > 5) FROM visits GROUP BY clinic
+
+-- M778 windowFunnel as the key
+-- meant: SELECT count() FROM visits
+SELECT windowFunnel(86400)(visit_date, clinic = 'Summit', cost > 5) AS lvl, count() FROM visits GROUP BY lvl
+
+-- M779 ALL of a subquery
+-- meant: SELECT COUNT(*) FROM visits v
+SELECT COUNT(*) FROM visits v WHERE v.cost > ALL (SELECT cost FROM visits WHERE clinic = 'Summit')
+
+-- M780 CROSS APPLY
+-- meant: SELECT p.region, AVG(x.n) FROM patients p LEFT JOIN (SELECT v.patient_id AS k, COUNT(*) AS n FROM visits v GROUP BY v.patient_id) AS x ON x.k = p.patient_id GROUP BY p.region
+SELECT p.region, AVG(x.n) FROM patients p CROSS APPLY (SELECT COUNT(*) AS n FROM visits v WHERE v.patient_id = p.patient_id) x GROUP BY p.region
+
+-- M781 a join of dplyr by a vector of names
+-- meant: SELECT region, COUNT(DISTINCT patient_id) AS n FROM patients LEFT JOIN visits USING (patient_id) GROUP BY region
+patients %>% left_join(visits, by = c("patient_id" = "patient_id")) %>% group_by(region) %>% summarise(n = n_distinct(patient_id))
+
+-- M782 a crosstab with shares
+-- meant: SELECT clinic, diagnosis_code, COUNT(*) FROM visits GROUP BY clinic, diagnosis_code
+pd.crosstab(visits['clinic'], visits['diagnosis_code'], normalize='index')
+
+-- M783 a step of pandas that is not read
+-- meant: SELECT clinic, AVG(cost) FROM visits GROUP BY clinic
+visits.groupby('clinic')['cost'].rolling(7).mean()
+
+-- M784 PRQL
+-- meant: SELECT clinic, COUNT(*) AS n, AVG(cost) AS c FROM visits WHERE cost > 9 GROUP BY clinic ORDER BY n DESC LIMIT 5
+from visits
+filter cost > 9
+group {clinic} (
+  aggregate { n = count this, c = average cost }
+)
+sort {-n}
+take 5
+
+-- M785 data.table
+-- meant: SELECT clinic, AVG(cost) AS avg, COUNT(*) AS n FROM visits WHERE cost > 9 GROUP BY clinic
+visits[cost > 9, .(avg = mean(cost), n = .N), by = .(clinic)]
+
+-- M786 what is no part of GROUP BY
+-- meant: SELECT clinic, COUNT(*) FROM visits GROUP BY clinic
+SELECT clinic, COUNT(*) FROM visits GROUP BY clinic FOR JSON PATH
+
+-- M787 a unit behind a number
+-- meant: SELECT COUNT(*) FROM visits WHERE minutes > 60
+SELECT COUNT(*) FROM visits WHERE minutes > 60 min
+
+-- M788 a join without its condition
+-- meant: SELECT p.region, COUNT(*) FROM patients p LEFT JOIN visits v ON p.patient_id = v.patient_id GROUP BY p.region
+SELECT p.region, COUNT(*) FROM patients p LEFT JOIN visits v GROUP BY p.region
+
+-- M789 a correlation beside a key that GROUP BY lacks
+-- meant: SELECT CORR(minutes, cost), clinic FROM visits GROUP BY clinic
+SELECT CORR(minutes, cost), clinic FROM visits
+
+-- M790 the day of a key in the order of a window
+-- meant: SELECT date_trunc('month', visit_date) AS m, SUM(COUNT(*)) OVER (ORDER BY m) FROM visits GROUP BY m
+SELECT date_trunc('month', visit_date) AS m, SUM(COUNT(*)) OVER (ORDER BY visit_date) FROM visits GROUP BY m
+
+-- M791 a statement that changes rows
+-- meant: SELECT COUNT(*) FROM visits WHERE clinic = 'Summit'
+UPDATE visits SET cost = 0 WHERE clinic = 'Summit'
+
+-- M792 Access's Yes
+-- meant: SELECT COUNT(*) FROM visits WHERE (cost > 5) = TRUE
+SELECT COUNT(*) FROM visits WHERE (cost > 5) = Yes
+
+-- M793 LATERAL VIEW
+-- meant: SELECT clinic, COUNT(*) FROM visits v GROUP BY clinic
+SELECT clinic, COUNT(*) FROM visits v LATERAL VIEW explode(array(clinic, note)) e AS port GROUP BY clinic
+
+-- M794 TOP within the list
+-- meant: SELECT clinic, COUNT(*) FROM visits GROUP BY clinic
+SELECT clinic, TOP 3 diagnosis_code FROM visits GROUP BY clinic
+
+-- M795 a list of texts of a key of rows
+-- meant: SELECT clinic, COUNT(*) FROM visits GROUP BY clinic
+SELECT clinic, LISTAGG(visit_id, ',') FROM visits GROUP BY clinic
+
+-- M797 PIVOT with named columns
+-- meant: SELECT diagnosis_code, AVG(cost) FILTER (WHERE clinic = 'Summit') AS summit FROM visits GROUP BY diagnosis_code
+SELECT * FROM (SELECT diagnosis_code, clinic, cost FROM visits) PIVOT (AVG(cost) AS c FOR clinic IN ('Summit' AS summit))
+
+-- M799 a question with another number beside it
+-- meant: SELECT COUNT(*) FROM visits WHERE clinic = 'Summit'
+=COUNTIFS(visits[clinic], "Summit", visits[cost], ">20")
+
+-- M800 FIRST behind LIMIT is missing
+-- meant: SELECT clinic, COUNT(*) AS n FROM visits GROUP BY clinic ORDER BY n DESC
+SELECT clinic, COUNT(*) AS n FROM visits GROUP BY clinic ORDER BY n DESC LIMIT
+
+-- M801 a function of SQL Server in a script
+-- meant: SELECT COUNT(*) FROM visits
+EXEC sp_executesql N'SELECT COUNT(*) FROM visits WHERE clinic = @c', N'@c varchar(9)', @c = 'Summit'

@@ -342,13 +342,12 @@ def write_pivot_out(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advi
     call = None if word is None else of.outline.call(word.start)
     if word is None or call is None or block is None or block.from_ is None:
         return None
-    form = r"(?is)\(\s*(.+?)\s+FOR\s+(\w+)\s+IN\s*\((.+)\)\s*\)"
+    form = r"(?is)\(\s*(.+?)(?:\s+AS\s+\w+)?\s+FOR\s+(\w+)\s+IN\s*\((.+)\)\s*\)"
     said = re.fullmatch(form, text[word.end + 1 : call + 1].strip())
     options, begin = split_options(of, block)
-    shown = text[begin : block.from_.start].strip()
-    if said is None or "," in said[1] or re.fullmatch(r"[\w.\s,*\"\[\]]+", shown) is None:
+    if said is None or "," in said[1]:
         return None
-    items = list[str]()
+    items = dict[str, str]()
     for listed in re.split(r"\s*,\s*(?=[\[\"'\d])", said[3].strip()):
         each = re.fullmatch(
             r"""(?i)(?:'([^']+)'|\[([^\]]+)\]|"([^"]+)"|(\d+))(?:\s+AS\s+["\[]?(\w+)["\]]?)?""", listed
@@ -358,7 +357,7 @@ def write_pivot_out(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advi
         value = each[1] or each[2] or each[3] or each[4]
         same = each[4] or f"'{value}'"
         named = write_name(each[5] or value)
-        items.append(f"{said[1]} FILTER (WHERE {said[2]} = {same}) AS {named}")
+        items[each[5] or value] = f"{said[1]} FILTER (WHERE {said[2]} = {same}) AS {named}"
     rows, keys, rest = text[block.from_.start : word.start].strip(), "", text[call + 1 :]
     inner = re.fullmatch(r"(?is)FROM\s*\(\s*SELECT\s+([\w\s,.]+?)\s+(FROM\s.+)\)(?:\s+(?:AS\s+)?\w+)?", rows)
     if inner is not None:  # what it selects besides are the groups
@@ -368,13 +367,13 @@ def write_pivot_out(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advi
         )
         rest = re.sub(r"(?i)\A\s*(?:AS\s+)?(?!ORDER\b|LIMIT\b|WHERE\b)\w+", "", rest)
         rows = f"{inner[2].strip()}{f' GROUP BY {keys}' if keys else ''}"
-    listed = ", ".join([*([keys] if keys else []), *items])
+    parts = [*([keys] if keys else []), *items.values()]
+    selected = text[begin : block.from_.start].strip()
+    if selected != "*":
+        names = [re.sub(r"(?i)\A\w+\.(?=\W|\w)|[\[\]\"]", "", name).strip() for name in selected.split(",")]
+        if inner is None or not all(name in items or name in keys.split(", ") for name in names):
+            return None
+        parts = [items.get(name, name) for name in names]
+    listed = ", ".join(parts)
     made = f"SELECT {options}{listed} {rows}{rest}"
-    names = [name.strip(' "[]') for name in shown.split(",") if shown != "*"]
-    lost = [
-        name
-        for name in names
-        if name.lower() not in {w.lower() for w in re.findall(r"\w+", listed)} - {said[2].lower()}
-    ]
-    asks = f"it without `{', '.join(lost)}`" if lost else ""
-    return made, Fix(text[: block.select.start] + made, 0, len(text), asks=asks)
+    return made, Fix(text[: block.select.start] + made, 0, len(text))

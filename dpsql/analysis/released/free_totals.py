@@ -45,8 +45,8 @@ def is_quotient(call: AggregateCall, value: Typed, bounds: Bounds | None) -> boo
     """Return whether an average that is asked for without bounds is the quotient of a sum and a count.
 
     The sum of the same values without bounds is in the statement, or bounds would be found by search: the
-    largest value that counts, times the rows that do, is mostly far more than a unit's total. Where values
-    have signs, each group has all that is cut of either, and of one row the total is the value.
+    largest value that counts, times the rows that do, is mostly far more than a unit's total, and how much
+    is cut of it is measured. Where values have signs, each group has all that is cut of either.
     """
     if call.compiler.max_rows is not None or not (bounds is None or _is_near_zero(bounds)):
         return False
@@ -55,8 +55,7 @@ def is_quotient(call: AggregateCall, value: Typed, bounds: Bounds | None) -> boo
         return False
     if any(name == "sum" and plain for name, plain in like):
         return bounds is not None or not _is_in_pairs(call)
-    plain = is_never_negative(value, call.compiler.columns)
-    worth = plain or not (call.one_row or call.by_row or call.compiler.keyed)
+    worth = not call.compiler.keyed or is_never_negative(value, call.compiler.columns)
     searched = bounds is None or (bounds.loose and bounds.declared)
     return searched and worth and not _is_in_pairs(call)
 

@@ -135,7 +135,8 @@ def _bound_as_declared(
     free = auto and (bounds is None or (_is_wide(bounds) and has_free_total(call, bounds)))
     if statistic == "avg" and is_quotient(call, value, bounds):
         capped = free or _bound_by_ladder(call, value, "sum") is not None
-        call.compiler.quotients += [(call.node, value.type == DOUBLE)] * capped
+        one = (call.one_row or call.by_row) and is_never_negative(value, call.compiler.columns)
+        call.compiler.quotients += [(call.node, value.type == DOUBLE, free and not one)] * capped
     loose = bounds is not None and bounds.loose and bounds.declared and not is_moment_of_pairs(call)
     if auto and (bounds is None or (free if statistic == "sum" else loose)):
         found = _bound_by_search(call, value, statistic, sample=sample)

@@ -61,7 +61,7 @@ COPY visits TO 'out.csv'
 -- R701 a file
 -- error: there is no table visits.parquet
 -- at: 'visits.parquet'
--- hint: did you mean visits?
+-- hint: SELECT COUNT(DISTINCT user_id) FROM visits -- asks something else: how many user_id there are
 SELECT * FROM 'visits.parquet'
 
 -- R702 a file by its function
@@ -297,7 +297,7 @@ SELECT table_name FROM duckdb_tables, (WITH duckdb_tables AS (SELECT 1 AS a) SEL
 -- R752 a file by a CTE's name elsewhere
 -- error: there is no table visits.parquet
 -- at: "visits.parquet"
--- hint: did you mean visits?
+-- hint: SELECT COUNT(*, contribution_bounds_per_group => (0, 20)) FROM (SELECT * FROM visits, (WITH "visits.parquet" AS (SELECT 1 AS a) SELECT * FROM "visits.parquet") AS x) -- asks something else: how many rows it has; 20 is a guess
 SELECT * FROM "visits.parquet", (WITH "visits.parquet" AS (SELECT 1 AS a) SELECT * FROM "visits.parquet") AS x
 
 -- R753 a function by its schema
@@ -388,3 +388,10 @@ WITH m AS (SELECT strftime(day, '%Y-%m-01') AS ym, COUNT(DISTINCT user_id) AS n 
 -- hint: SELECT page, COUNT(DISTINCT user_id) FILTER (WHERE country = 'DE') AS "DE", COUNT(DISTINCT user_id) FILTER (WHERE country = 'FR') AS "FR" FROM visits GROUP BY page
 -- rewrite: SELECT page, COUNT(DISTINCT user_id) FILTER (WHERE country = 'DE') AS "DE", COUNT(DISTINCT user_id) FILTER (WHERE country = 'FR') AS "FR" FROM visits GROUP BY page
 PIVOT visits ON country IN ('DE', 'FR') USING COUNT(DISTINCT user_id) GROUP BY page
+
+-- R8202 PIVOT of T-SQL with the columns that it makes
+-- error: PIVOT is not supported here
+-- at: page #2
+-- hint: SELECT page, COUNT(DISTINCT user_id) FILTER (WHERE country = 'DE') AS DE, COUNT(DISTINCT user_id) FILTER (WHERE country = 'FR') AS FR FROM visits GROUP BY page
+-- rewrite: SELECT page, COUNT(DISTINCT user_id) FILTER (WHERE country = 'DE') AS DE, COUNT(DISTINCT user_id) FILTER (WHERE country = 'FR') AS FR FROM visits GROUP BY page
+SELECT page, [DE], [FR] FROM (SELECT page, country, user_id FROM visits) AS s PIVOT (COUNT(DISTINCT user_id) FOR country IN ([DE], [FR])) AS p

@@ -14,7 +14,6 @@ SELECT k, COUNT(DISTINCT u) AS n FROM (SELECT v.user_id, MAX(u.user_id) AS u, CO
 -- R55 ROLLUP with the unit in a subquery
 -- error: of ROLLUP, CUBE and GROUPING SETS each set is a release, and none is by the privacy unit
 -- at: user_id #2
--- hint: leave the privacy unit out of GROUP BY
 SELECT k, COUNT(*) AS n FROM (SELECT user_id, page, COUNT(*) AS k FROM visits GROUP BY ROLLUP (user_id, page)) GROUP BY k ORDER BY n DESC LIMIT 2
 
 -- R501 grouped without the unit
@@ -623,3 +622,10 @@ SELECT CAST(country AS INTEGER), n FROM (SELECT country, COUNT(DISTINCT user_id)
 -- hint: TRY_CAST(country AS DATE)
 -- rewrite: SELECT n FROM (SELECT country, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY country) WHERE TRY_CAST(country AS DATE) = DATE '2024-01-01'
 SELECT n FROM (SELECT country, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY country) WHERE country = DATE '2024-01-01'
+
+-- R8250 a subquery is tied to each public row by more than equalities
+-- error: this would be a release for each row of the block around it
+-- at: COUNT
+-- hint: LEFT JOIN
+-- rewrite: SELECT p.page, COALESCE(r.n, 0) AS n FROM pages p LEFT JOIN (SELECT v.page AS k, COUNT(DISTINCT v.user_id) AS n FROM visits v JOIN pages p USING (page) WHERE v.note <> p.category GROUP BY v.page) AS r ON r.k = p.page
+SELECT p.page, (SELECT COUNT(DISTINCT v.user_id) FROM visits v WHERE v.page = p.page AND v.note <> p.category) AS n FROM pages p

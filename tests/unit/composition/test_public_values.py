@@ -70,3 +70,11 @@ def test_the_answer_is_that_of_plain_sql(session: Session, sql: str) -> None:
 def test_numbers_that_depend_on_how_often_a_row_is_repeated_are_refused(session: Session, sql: str) -> None:
     with pytest.raises(QueryRefused, match="belong to no unit"):
         session.prepare(sql)
+
+
+def test_groups_of_public_rows_that_no_private_row_can_match_are_told(session: Session) -> None:
+    """Plan b has groups without ads: no view can be of it, and SQL shows it with 0."""
+    release = present(session.run(SQL[1].replace("COUNT(DISTINCT g.g) AS groups, ", "")).release)
+    said = "1 group of public rows, which no private row can match, not shown: in SQL the counts are 0"
+    assert said in map(str, release.assumed)
+    assert said not in map(str, present(session.run(SQL[0]).release).assumed)

@@ -97,6 +97,8 @@ RULES: dict[str, Rule] = {
     "week of 1 January": _weeks_of_january,
     "number of month": lambda a, _: a.month,
     "name of month": lambda a, _: a.strftime("%B"),
+    "Mon": lambda a, _: a.strftime("%b"),
+    "Sun": lambda a, _: a.strftime("%a"),
     "Mon-YYYY": lambda a, _: a.strftime("%b-%Y"),
     "MON-YYYY": lambda a, _: a.strftime("%b-%Y").upper(),
     "ten days from 2001": _slices(date(2001, 1, 4), 10),
