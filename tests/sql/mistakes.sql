@@ -2763,7 +2763,7 @@ SELECT clinic, COUNT(*), quantileIf(0.9)(minutes, cost > 5) FROM visits GROUP BY
 SELECT windowFunnel(86400)(visit_date, clinic = 'Summit', cost > 5) AS lvl, count() FROM visits GROUP BY lvl
 
 -- M779 ALL of a subquery
--- meant: SELECT COUNT(*) FROM visits v
+-- meant: SELECT COUNT(*) FROM visits v WHERE v.cost > ALL (SELECT cost FROM visits WHERE visits.patient_id = v.patient_id AND clinic = 'Summit')
 SELECT COUNT(*) FROM visits v WHERE v.cost > ALL (SELECT cost FROM visits WHERE clinic = 'Summit')
 
 -- M780 CROSS APPLY
