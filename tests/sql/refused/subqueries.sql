@@ -632,5 +632,5 @@ SELECT p.page, (SELECT COUNT(DISTINCT v.user_id) FROM visits v WHERE v.page = p.
 
 -- R8252 a value of all rows is compared with those of all units
 -- error: comparisons with ALL or ANY of a subquery are not supported
--- at: (SELECT
+-- at: ms #2
 SELECT COUNT(DISTINCT user_id) FROM visits WHERE ms >= ALL (SELECT ms FROM visits)
