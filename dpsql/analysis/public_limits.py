@@ -30,6 +30,9 @@ from dpsql.kernel.tree.forms import LONGEST
 from dpsql.language import MARK, StatementText, copy_tree, find_nodes, walk_tree
 from dpsql.lazy_dataclass import dataclass
 
+MOST_VALUES = 1_000_000
+"""The most values of a series."""
+TOO_LONG = f"a series has at most {MOST_VALUES:,} values"
 _PLAIN = frozenset({"TIMESTAMP", "DATE", "TIME"})
 _INSTANT = "TIMESTAMP WITH TIME ZONE"
 _WRITE = "write an offset: '2024-07-02 00:00:00+02:00'"
@@ -160,6 +163,28 @@ _SHORT = (
 )
 _SHORT_TEXT = f"list_extract(list_filter([x], lambda {_VALUE}: strlen({_VALUE}) <= {LONGEST}), 1)"
 _SHORT_LENGTH = f"CAST(NULLIF(LEAST(CAST(x AS BIGINT), {LONGEST + 1}), {LONGEST + 1}) AS INTEGER)"
+
+
+def limit_series(tree: exp.Expr) -> None:
+    """Change the series of a query so that one of more than `MOST_VALUES` values fails, by its own words."""
+    for node in find_nodes(tree, exp.Anonymous):
+        ends = node.expressions
+        if call_name(node) not in ("generate_series", "range") or isinstance(node.parent, exp.Table):
+            continue
+        if len(ends) == 3 and isinstance(ends[2].unnest(), exp.Interval):
+            form = "epoch(CAST(b AS TIMESTAMP)) - epoch(CAST(a AS TIMESTAMP))"
+            form = f"abs({form}) / NULLIF(abs(epoch(s)), 0)"
+        elif any(isinstance(each, exp.Interval) for each in walk_tree(node)):
+            continue  # the engine says what is wrong with it
+        else:
+            form = "abs(CAST(b AS DOUBLE) - CAST(a AS DOUBLE)) / NULLIF(abs(CAST(s AS DOUBLE)), 0)"
+        one, none = exp.Literal.number(1), exp.Literal.number(0)
+        start, stop, step = (none, *ends, one) if len(ends) == 1 else (*ends, one)[:3]
+        text = f"CASE WHEN {form} >= {MOST_VALUES} THEN error('{TOO_LONG}') ELSE c END"
+        limited = _fill_template(
+            text, **{k: copy_tree(v) for k, v in zip("absc", (start, stop, step, stop), strict=True)}
+        )
+        stop.replace(limited)
 
 
 def limit_texts(tree: exp.Expr) -> None:

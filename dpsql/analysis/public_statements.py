@@ -143,8 +143,9 @@ def show_declared_types(tree: exp.Expr, catalog: Catalog, policy: Policy) -> Non
 
 def write_engine_sql(tree: exp.Expr) -> str:
     """Return the SQL text of a tree for the schema database; the tree is changed."""
-    from dpsql.analysis.public_limits import limit_texts  # noqa: PLC0415  as above
+    from dpsql.analysis.public_limits import limit_series, limit_texts  # noqa: PLC0415  as above
 
+    limit_series(tree)
     limit_texts(tree)
     for node in find_nodes(tree, exp.Anonymous):
         name = function_name(node)

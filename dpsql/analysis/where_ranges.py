@@ -41,6 +41,7 @@ from dpsql.kernel.tree import (
     Select,
     Try,
     Unary,
+    conjunction,
     duckdb_sql,
     facts,
 )
@@ -259,9 +260,9 @@ class ColumnValues:
             column = self.known.columns[name]
             self.bases[name] = (
                 find_list(column.node, column.type, self.compared)
+                or self._find_public_list(column)
                 or self._find_declared(column)
                 or (BOOLEANS if column.type == BOOLEAN else None)
-                or self._find_public_list(column)
                 or self._find_between(column)
                 or find_span(self.catalog, column, self.compared)
             )
@@ -287,7 +288,12 @@ class ColumnValues:
             rows = listed.query
             if listed.operand == column.node and isinstance(rows, Select) and rows.source is not None:
                 domain = make_distinct_domain(rows.items[0].expr, rows.source, "the list in WHERE")
-                return replace(domain, complete=True)
+                domain, where = replace(domain, complete=True), rows.where
+                if where is None or any(name in self.known.columns for name in facts(where).reads):
+                    return domain  # a condition with the row around it leaves out nothing of all rows
+                assert isinstance(domain.query, Select)  # noqa: S101  as it was made
+                kept = conjunction(c for c in (where, domain.query.where) if c is not None)
+                return replace(domain, query=replace(domain.query, where=kept))
         return None
 
     def _find_between(self, column: Typed) -> KeyDomain | None:

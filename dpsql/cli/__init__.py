@@ -148,6 +148,22 @@ class _Commands(InOrder):
         )
         return found
 
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Return the command that arguments name; a file or a statement is no command, but has an option."""
+        name = args[0]
+        if self.get_command(ctx, name) is None and not name.startswith("-"):
+            import shlex
+            from difflib import get_close_matches
+
+            option = "-f" if Path(name).is_file() else "-c" if len(name.split()) > 1 else ""
+            near = get_close_matches(name, self.list_commands(ctx), 1)
+            hint = f"dpsql {option} {shlex.quote(name)}" if option else f"dpsql {near[0]}" if near else ""
+            if hint:
+                raise click.UsageError(f"{name!r} is no command\nHint: {hint}", ctx)
+        return super().resolve_command(ctx, args)
+
 
 @click.group(
     cls=_Commands,

@@ -5,7 +5,9 @@ on the rows of other units. The averages of all keys are one release of groups; 
 which reads them as a constant, whatever they are (adaptive composition). Where the key around the subquery
 is one of a public table, the groups are those of its rows that meet the conditions on it. Beside the
 aggregates of groups, as in the share `COUNT(*) / (SELECT COUNT(*) FROM visits w WHERE w.day = v.day)`, the
-key is one of the groups: the two are releases that are joined on it.
+key is one of the groups: the two are releases that are joined on it. Beside public or released rows, as in
+`SELECT d.code, (SELECT COUNT(*) FROM visits v WHERE v.code = d.code) FROM diagnoses d`, each row has the
+number of its key in the release of all groups: what is computed from it is computed after the release.
 
 The constant is a list of texts with a number and its key, so it is one like that of IN; a number is the
 same after it was written and read. A key without rows has no number, and SQL's aggregate of no rows is
@@ -33,6 +35,7 @@ from dpsql.composition.found_values import list_ctes_of
 from dpsql.errors import QueryRefused
 from dpsql.language import (
     Query,
+    copy_rows,
     copy_tree,
     find_nodes,
     keep_title,
@@ -44,6 +47,7 @@ from dpsql.language import (
     name_query,
     read_clause,
     set_where,
+    write_node,
 )
 from dpsql.policy import Policy, UnitColumn, fold
 from dpsql.types import DATE, VARCHAR
@@ -69,11 +73,16 @@ def with_values_by_key(query: Query, provenance: Provenance) -> exp.Query:
         calls = [call for item in inner.expressions for call in aggregate_calls(item)]
         if len(inner.expressions) != 1 or not calls:
             continue
-        tie = read_tie(inner, columns_of, nulls=True)
-        if tie is not None and not tie.nulls and _is_of_group(sub, around):
-            if provenance.find_unit(inner, list_ctes_of(around, provenance)) is not None:
-                sub.replace(keep_title(sub, _read_group(sub, tie)))
+        ties = read_ties(inner, columns_of, nulls=True)
+        if ties is None:
             continue
+        ctes = list_ctes_of(around, provenance)
+        if not ties.nulls and (_is_of_group(sub, around) or provenance.find_unit(around, ctes) is None):
+            if provenance.find_unit(inner, ctes) is not None:
+                public = _list_public_values(around, ties, policy)
+                sub.replace(keep_title(sub, _read_group(sub, ties, public)))
+            continue
+        tie = ties.read_one()
         if tie is None or any(aggregate_name(call) not in OF_NUMBERS for call in calls):
             continue
         try:
@@ -94,28 +103,63 @@ def _is_of_group(sub: exp.Subquery, around: exp.Select) -> bool:
     return node.parent is around and node.arg_key in above and bool(around.args.get("group"))
 
 
-def _read_group(sub: exp.Subquery, tie: Tie) -> exp.Expr:
-    """Return the number of a group's key among those of all groups, which are a release of their own.
+def _list_public_values(around: exp.Select, ties: Ties, policy: Policy) -> list[exp.Expr]:
+    """Return the conditions that keys have values of the public rows around; none where these are others."""
+    items = list_from_items(around)
+    for item in items:
+        table = policy.table(item.name) if isinstance(item, exp.Table) and item.name.isascii() else None
+        if table is None or not table.public or find_cte(item) is not None:
+            return []
+    found = list[exp.Expr]()
+    for within, other in ties.pairs:
+        rows = exp.Select(expressions=[copy_tree(other)])
+        copy_rows(around, rows)
+        set_where(rows, *(p for p in list_conjuncts(read_clause(rows)) if not find_nodes(p, exp.Query)))
+        rows.meta["select"] = -1
+        found.append(exp.In(this=copy_tree(within), query=exp.Subquery(this=rows)))
+    return found
 
-    Nothing is equal to NULL, and the number of no rows is 0.
+
+def _read_group(sub: exp.Subquery, ties: Ties, public: list[exp.Expr]) -> exp.Expr:
+    """Return the number of a row's keys among those of all groups, which are a release of their own.
+
+    `public` are the conditions that the keys have values of public rows. Nothing is equal to NULL, and the
+    number of no rows is 0.
     """
-    inner = sub.this
+    inner, around = sub.this, [other for _, other in ties.pairs]
+    taken = {fold(c.table or c.name) for other in around for c in find_nodes(other, exp.Column)}
+
+    def choose_name(wanted: str) -> str:
+        names = (wanted, *(f"{wanted}{i}" for i in range(len(taken))))
+        found = next(name for name in names if fold(name) not in taken)
+        taken.add(fold(found))
+        return found
+
+    table = choose_name("g")
+    keys = [
+        (choose_name(within.name if isinstance(within, exp.Column) else "k"), within)
+        for within, _ in ties.pairs
+    ]
+    number = choose_name(sub.parent.alias if isinstance(sub.parent, exp.Alias) else "v")
+    value = copy_tree(inner.expressions[0].unalias())
     made = copy_tree(inner, "expressions", "where")
-    value, v = copy_tree(inner.expressions[0].unalias()), exp.column("v", table="g", quoted=True)
-    made.set(
-        "expressions",
-        [exp.alias_(copy_tree(tie.within), "k", quoted=True), exp.alias_(value, "v", quoted=True)],
-    )
-    set_where(made, *map(copy_tree, tie.rest))
-    made.set("group", exp.Group(expressions=[copy_tree(tie.within)]))
+    items = [*keys, (number, value)]
+    made.set("expressions", [exp.alias_(copy_tree(each), name, quoted=True) for name, each in items])
+    set_where(made, *map(copy_tree, ties.rest), *public)
+    made.set("group", exp.Group(expressions=[copy_tree(key) for _, key in keys]))
     made.meta["select"] = -1
-    made.meta["note"] = f"the number of a {tie.within.name} that is in no group shown is NULL"
-    same = exp.EQ(this=exp.column("k", table="g", quoted=True), expression=copy_tree(tie.around))
-    found = exp.Subquery(this=make_select([v], name_query(made, "g"), same))
+    said = " and ".join(key.name if isinstance(key, exp.Column) else write_node(key) for _, key in keys)
+    made.meta["note"] = f"the number of a {said} that is in no group shown is NULL"
+    same = [
+        exp.EQ(this=exp.column(name, table=table, quoted=True), expression=copy_tree(other))
+        for (name, _), other in zip(keys, around, strict=True)
+    ]
+    v = exp.column(number, table=table, quoted=True)
+    found = exp.Subquery(this=make_select([v], name_query(made, table), exp.and_(*same, copy=False)))
     if not (aggregate_name(value) or "").startswith("count"):
         return found
-    none = exp.If(this=exp.Is(this=copy_tree(tie.around), expression=exp.Null()), true=exp.Literal.number(0))
-    return exp.Case(ifs=[none], default=found)
+    missing = exp.or_(*(exp.Is(this=copy_tree(each), expression=exp.Null()) for each in around), copy=False)
+    return exp.Case(ifs=[exp.If(this=missing, true=exp.Literal.number(0))], default=found)
 
 
 def _find_scope(inner: exp.Select, around: exp.Select, tie: Tie, of: Provenance) -> Scope | None:
@@ -131,8 +175,11 @@ def _find_scope(inner: exp.Select, around: exp.Select, tie: Tie, of: Provenance)
 
 def _find_public(
     around: exp.Select, column: exp.Column, scope: Scope, policy: Policy
-) -> tuple[exp.Table, list[exp.Expr]] | None:
-    """Return the public table that has a column, and the conditions on its rows alone; None for none."""
+) -> tuple[exp.Table, list[exp.Expr], bool] | None:
+    """Return the public table that has a column, the conditions on its rows alone, and whether it is a key.
+
+    None if no public table has it.
+    """
     held = {fold(o.alias): {fold(name) for name in o.names} for o in scope.origins}
 
     def alias_of(node: exp.Column) -> str | None:
@@ -150,7 +197,7 @@ def _find_public(
             if plain and all(alias_of(c) == fold(item.alias_or_name) for c in columns):
                 found.append(part)
         assert isinstance(item, exp.Table)  # noqa: S101  as seen
-        return item, found
+        return item, found, table.is_key(column.name)
     return None
 
 
@@ -164,12 +211,20 @@ def _text(value: exp.Expr) -> exp.Expr:
     return exp.cast(copy_tree(value), "VARCHAR")
 
 
-def _look_up(inner: exp.Select, tie: Tie, public: tuple[exp.Table, list[exp.Expr]] | None) -> exp.Select:
-    """Return the SELECT of the number of a row's key among those of a release."""
+def _look_up(
+    inner: exp.Select, tie: Tie, public: tuple[exp.Table, list[exp.Expr], bool] | None
+) -> exp.Select:
+    """Return the SELECT of the number of a row's key among those of a release.
+
+    Public rows that have a key several times are listed: a join would repeat the rows that are counted.
+    """
     name = tie.within.name if fold(tie.within.name) != "v" else "k"  # what refusals and lines call it
     rest, key = [copy_tree(each) for each in tie.rest], copy_tree(tie.within)
     made = copy_tree(inner, "expressions", "where")
-    if public is not None:
+    if public is not None and not public[2]:
+        listed = make_select([copy_tree(tie.around)], copy_tree(public[0]), *map(copy_tree, public[1]))
+        rest.append(exp.In(this=copy_tree(tie.within), query=exp.Subquery(this=listed)))
+    elif public is not None:
         same = exp.EQ(this=copy_tree(tie.within), expression=copy_tree(tie.around))
         made.append("joins", exp.Join(this=copy_tree(public[0]), on=same))
         rest += [copy_tree(each) for each in public[1]]
@@ -235,7 +290,8 @@ def read_exists(node: exp.Exists, columns_of: ColumnsOf) -> tuple[exp.Column, ex
     inner = node.this.unnest()
     if not isinstance(inner, exp.Select) or any(map(contains_aggregate, inner.expressions)):
         return None
-    tie = read_tie(inner, columns_of)
+    ties = read_ties(inner, columns_of)
+    tie = None if ties is None else ties.read_one()
     if tie is None:
         return None
     listed = copy_tree(inner, "expressions", "where")
@@ -254,10 +310,26 @@ class Tie(NamedTuple):
     """Whether NULL is equal to NULL."""
 
 
-def read_tie(inner: exp.Select, columns_of: ColumnsOf, *, nulls: bool = False) -> Tie | None:
-    """Return by which equality a SELECT of declared tables is tied to the rows around it, if by one alone.
+class Ties(NamedTuple):
+    """The equalities of values of a subquery with values of the rows around it, and its other conditions."""
 
-    `nulls` says that it may be one of NULL with NULL.
+    pairs: tuple[tuple[exp.Expr, exp.Expr], ...]
+    rest: tuple[exp.Expr, ...]
+    nulls: bool = False
+    """Whether NULL is equal to NULL in one of them."""
+
+    def read_one(self) -> Tie | None:
+        """Return the only equality, if it is one of two columns."""
+        (within, around), *others = self.pairs
+        if others or not (isinstance(within, exp.Column) and isinstance(around, exp.Column)):
+            return None
+        return Tie(within, around, self.rest, self.nulls)
+
+
+def read_ties(inner: exp.Select, columns_of: ColumnsOf, *, nulls: bool = False) -> Ties | None:
+    """Return by which equalities a SELECT of declared tables is tied to the rows around it.
+
+    `nulls` says that they may be of NULL with NULL.
     """
     if list_given(inner) - _READ:
         return None
@@ -272,23 +344,27 @@ def read_tie(inner: exp.Select, columns_of: ColumnsOf, *, nulls: bool = False) -
         own.add(fold(item.alias_or_name))
         names |= set(known)
 
-    def is_inside(part: exp.Expr) -> bool:
-        columns = find_nodes(part, exp.Column)
-        return all(fold(c.table) in own if c.table else fold(c.name) in names for c in columns)
+    def is_inside(column: exp.Column) -> bool:
+        return fold(column.table) in own if column.table else fold(column.name) in names
 
-    rest, ties = list[exp.Expr](), list[exp.Expr]()
+    def is_own(part: exp.Expr) -> bool:
+        return all(map(is_inside, find_nodes(part, exp.Column)))
+
+    rest, pairs = list[exp.Expr](), list[tuple[exp.Expr, exp.Expr]]()
+    safe = False
     for part in list_conjuncts(read_clause(inner)):
-        (rest if is_inside(part) else ties).append(part)
-    if len(ties) != 1 or not all(is_inside(join) for join in joins):
-        return None
-    tie = ties[0].unnest()
-    equal = isinstance(tie, (exp.EQ, exp.NullSafeEQ) if nulls else exp.EQ)
-    sides = [side.unnest() for side in (tie.this, tie.expression)] if equal else []
-    within = [side for side in sides if is_inside(side)]
-    around = [side for side in sides if not is_inside(side)]
-    if len(within) != 1 or not (isinstance(within[0], exp.Column) and isinstance(around[0], exp.Column)):
-        return None
-    return Tie(within[0], around[0], tuple(rest), isinstance(tie, exp.NullSafeEQ))
+        if is_own(part):
+            rest.append(part)
+            continue
+        equal = isinstance(part, (exp.EQ, exp.NullSafeEQ) if nulls else exp.EQ)
+        sides = [part.this.unnest(), part.expression.unnest()] if equal else []
+        within = [side for side in sides if is_own(side) and find_nodes(side, exp.Column)]
+        around = [side for side in sides if not any(map(is_inside, find_nodes(side, exp.Column)))]
+        if len(within) != 1 or len(around) != 1:
+            return None
+        pairs.append((within[0], around[0]))
+        safe |= isinstance(part, exp.NullSafeEQ)
+    return Ties(tuple(pairs), tuple(rest), safe) if pairs and all(map(is_own, joins)) else None
 
 
 def with_anti_joins(tree: exp.Query, policy: Policy) -> exp.Query:

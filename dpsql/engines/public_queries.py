@@ -359,11 +359,24 @@ def check_plan(
     return find_conversions(bound["plans"], sql)
 
 
+def _explain_failure(error: Exception | None) -> str:
+    """Return why a query of public or released rows failed, in words of dpsql; nothing if none fit."""
+    from dpsql.analysis.public_limits import TOO_LONG  # noqa: PLC0415  few fail
+
+    if TOO_LONG in str(error):
+        return f": {TOO_LONG}"
+    return next((said for kind, said in _FAILURES.items() if isinstance(error, kind)), "")
+
+
 def describe_failure(error: Exception | None) -> str:
     """Return what is said of a failure over released rows: no word of the engine's, which may name values."""
-    why = next((said for kind, said in _FAILURES.items() if isinstance(error, kind)), "")
     kept = "what was released is stored, and costs nothing when it is asked again"
-    return f"the query over the released rows cannot be finished{why}; {kept}"
+    return f"the query over the released rows cannot be finished{_explain_failure(error)}; {kept}"
+
+
+def describe_public_failure(error: Exception | None) -> str:
+    """Return what is said of a failure of a public statement."""
+    return f"the engine could not finish this public statement{_explain_failure(error)}"
 
 
 def _is_allowed(

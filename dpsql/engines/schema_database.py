@@ -22,6 +22,7 @@ from dpsql.engines.public_queries import (
     bind_text,
     check_plan,
     describe_failure,
+    describe_public_failure,
     fetch_rows,
     load_released,
     parse_json,
@@ -318,12 +319,12 @@ class SchemaDatabase:
     def _run_public(
         self, sql: str, text: str | None, finish: Callable[[duckdb.DuckDBPyConnection], _Result]
     ) -> _Result:
-        raised: list[Exception] = []
+        raised = list[Exception]()
 
         def work(cursor: duckdb.DuckDBPyConnection) -> _Result:
             try:
                 return finish(cursor)
-            except (ResultTooLarge, *_UNBOUND) as error:
+            except (ResultTooLarge, duckdb.Error) as error:
                 raised.append(error)
                 raise
 
@@ -332,10 +333,10 @@ class SchemaDatabase:
             return result
         if raised and isinstance(raised[0], ResultTooLarge):
             raise raised.pop().with_traceback(None)  # no list may hold what holds this frame
-        if raised:
+        if raised and isinstance(raised[0], _UNBOUND):
             public = {key: [n for n, _ in r.columns] for key, r in self._readers.items() if r.table.public}
             raise unbound_error(str(raised[0]), self._position(sql), sql, text, public)
-        raise OperationalError("the engine could not finish this public statement")
+        raise OperationalError(describe_public_failure(raised.pop() if raised else None))
 
     def arrow_type(self, sql_type: str) -> pa.DataType:
         """Return the Arrow type of the engine's results of an SQL type."""

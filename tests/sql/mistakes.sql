@@ -1078,10 +1078,6 @@ SELECT AVG(cost - LAG(cost) OVER (ORDER BY visit_date)) FROM visits
 -- meant: SELECT d.diagnosis, x.n FROM diagnoses d LEFT JOIN (SELECT v.diagnosis_code AS k, COUNT(*) AS n FROM visits v GROUP BY v.diagnosis_code) AS x ON x.k = d.code
 SELECT d.diagnosis, x.n FROM diagnoses d CROSS APPLY (SELECT COUNT(*) AS n FROM visits v WHERE v.diagnosis_code = d.code) x
 
--- M272 a release for each row
--- meant: SELECT d.diagnosis, COALESCE(r.n, 0) AS n FROM diagnoses d LEFT JOIN (SELECT v.diagnosis_code AS k, COUNT(*) AS n FROM visits v GROUP BY v.diagnosis_code) AS r ON r.k = d.code ORDER BY n DESC LIMIT 5
-SELECT d.diagnosis, (SELECT COUNT(*) FROM visits v WHERE v.diagnosis_code = d.code) AS n FROM diagnoses d ORDER BY n DESC LIMIT 5
-
 -- M273 a lookup
 -- meant: SELECT chapter AS chapter, COUNT(*) FROM visits LEFT JOIN diagnoses ON code = diagnosis_code GROUP BY chapter
 SELECT (SELECT chapter FROM diagnoses WHERE code = diagnosis_code) AS chapter, COUNT(*) FROM visits GROUP BY chapter

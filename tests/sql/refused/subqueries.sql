@@ -622,3 +622,15 @@ SELECT CAST(country AS INTEGER), n FROM (SELECT country, COUNT(DISTINCT user_id)
 -- hint: TRY_CAST(country AS DATE)
 -- rewrite: SELECT n FROM (SELECT country, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY country) WHERE TRY_CAST(country AS DATE) = DATE '2024-01-01'
 SELECT n FROM (SELECT country, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY country) WHERE country = DATE '2024-01-01'
+
+-- R8250 a subquery is tied to each public row by more than equalities
+-- error: this would be a release for each row of the block around it
+-- at: COUNT
+-- hint: LEFT JOIN
+-- rewrite: SELECT p.page, COALESCE(r.n, 0) AS n FROM pages p LEFT JOIN (SELECT v.page AS k, COUNT(DISTINCT v.user_id) AS n FROM visits v JOIN pages p USING (page) WHERE v.note <> p.category GROUP BY v.page) AS r ON r.k = p.page
+SELECT p.page, (SELECT COUNT(DISTINCT v.user_id) FROM visits v WHERE v.page = p.page AND v.note <> p.category) AS n FROM pages p
+
+-- R8252 a value of all rows is compared with those of all units
+-- error: comparisons with ALL or ANY of a subquery are not supported
+-- at: (SELECT
+SELECT COUNT(DISTINCT user_id) FROM visits WHERE ms >= ALL (SELECT ms FROM visits)

@@ -66,6 +66,20 @@ def run(session: Any, monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.Captu
 # -- sources
 
 
+def test_what_is_no_command_has_its_option(run: Run, tmp_path: Path) -> None:
+    file = tmp_path / "questions.sql"
+    file.write_text("SELECT 1", encoding="utf-8")
+    for given, hint in (
+        (str(file), f"dpsql -f {file}"),
+        ("SELECT COUNT(*) FROM t", "dpsql -c 'SELECT COUNT(*) FROM t'"),
+        ("chek", "dpsql check"),
+        ("qqqq", "dpsql --help"),
+    ):
+        done = run(given)
+        assert done.code == ExitCode.USAGE
+        assert f"Hint: {hint}\n" in f"{done.err}\n"
+
+
 def test_commands_and_files_run_in_the_order_given(run: Run, session: Any, tmp_path: Path) -> None:
     (tmp_path / "a.sql").write_text("SELECT 2; SELECT 3;")
     (tmp_path / "b.sql").write_text("SELECT 5")

@@ -16,7 +16,7 @@ from dpsql.composition import Parts, parts_of, release_blocks
 from dpsql.composition.block import Separated, separate
 from dpsql.composition.block_clauses import share_epsilon
 from dpsql.composition.prepared import PreparedComposed
-from dpsql.errors import QueryRefused
+from dpsql.errors import OperationalError, QueryRefused
 from dpsql.language import AboveThreshold, AllGroups, Options, Query, Selection, TopK, parse
 from dpsql.policy import load
 from dpsql.session import Session
@@ -154,9 +154,9 @@ REFUSED = [
     (f"SELECT n FROM ({PAGES}) WHERE NOT EXISTS (SELECT 1 FROM visits)", "do not meet", "1 FROM visits)"),
     (f"SELECT SUM(n) FROM ({PAGES}) r WHERE r.page IN (SELECT page FROM visits)", "do not meet", "page FROM"),
     (f"{PAGES} UNION ALL SELECT page, ms FROM visits", "do not meet", "page, ms"),
-    (f"SELECT r.page, (SELECT COUNT(*) FROM visits v WHERE v.page = r.page) FROM ({PAGES}) r",
+    (f"SELECT r.page, (SELECT COUNT(*) FROM visits v WHERE v.ms > r.n) FROM ({PAGES}) r",
      "a release for each row", "COUNT(*)"),
-    ("SELECT p.page, (SELECT COUNT(*) FROM visits v WHERE v.page = p.page) AS n FROM pages p",
+    ("SELECT p.page, (SELECT COUNT(*) FROM visits v WHERE v.page <> p.page) AS n FROM pages p",
      "a release for each row", "COUNT(*)"),
     ("SELECT COUNT(DISTINCT user_id) FROM visits WHERE ms > (SELECT COUNT(*) FROM visits)",
      "a user_id can have many rows", "COUNT(*)"),
@@ -257,3 +257,19 @@ def test_the_default_is_shared_where_nothing_is_said() -> None:
     defaults = Options(epsilon=Fraction(1), delta=Fraction(1, 10**6))
     found = share_epsilon(Options(), defaults, [Options(), Options(error=Fraction(3)), Options()])
     assert [o.epsilon for o in found] == [Fraction(1, 2), None, Fraction(1, 2)]
+
+
+ENDS = "SELECT MIN(day)::TIMESTAMP AS a, MAX(day)::TIMESTAMP AS b FROM visits"
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        f"WITH e AS ({ENDS}) SELECT MAX(t) FROM (SELECT unnest(range(a, b, INTERVAL 1 SECOND)) AS t FROM e)",
+        "SELECT COUNT(*) FROM (SELECT unnest(range(n::BIGINT * 1000000000)) FROM (SELECT COUNT(*) n FROM users))",  # noqa: E501
+        "SELECT COUNT(*) FROM (SELECT unnest(generate_series(3000000, 1, -1)))",
+    ],
+)
+def test_a_series_of_too_many_values_says_so(session: Session, statement: str) -> None:
+    with pytest.raises(OperationalError, match=r": a series has at most 1,000,000 values"):
+        session.run(statement)
