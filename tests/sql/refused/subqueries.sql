@@ -397,7 +397,7 @@ SELECT page, COUNT(DISTINCT user_id) AS n FROM visits WHERE user_id IN (SELECT M
 SELECT page, COUNT(DISTINCT user_id) AS n FROM visits WHERE user_id IN (SELECT user_id FROM visits ORDER BY ms DESC, user_id LIMIT 3) GROUP BY page ORDER BY n DESC LIMIT 2
 
 -- R43 quantified comparison that is not equality
--- error: comparisons with ALL or ANY of a subquery are not supported
+-- error: a subquery over private rows must be tied to the row's own privacy unit
 -- at: user_id #3
 SELECT page, COUNT(DISTINCT user_id) AS n FROM visits WHERE user_id >= ALL (SELECT user_id FROM users) GROUP BY page ORDER BY n DESC LIMIT 2
 
