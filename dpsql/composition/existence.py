@@ -150,21 +150,24 @@ def divides(select: exp.Select, counts: Sequence[str] | None = None) -> bool:
     return any(isinstance(node, exp.Column) and (names is None or fold(node.name) in names) for node in own)
 
 
-def readers(select: exp.Select, root: exp.Query) -> tuple[list[exp.Select], bool]:
-    """Return the SELECTs that read a block's rows, and whether one tests if rows exist.
+def readers(select: exp.Select, root: exp.Query) -> tuple[list[exp.Select], bool, bool]:
+    """Return the SELECTs that read a block's rows, whether one tests if rows exist, and has NULL for absent.
 
     Those of a common table expression read it wherever they name it.
     """
     found: dict[int, exp.Select] = {}
-    asked = False
+    asked = padded = False
     waiting, seen = [select.parent], set[int]()
     while waiting:
-        node = waiting.pop()
+        node, item = waiting.pop(), None
         while node is not None and not isinstance(node, exp.CTE):
             asked |= isinstance(node, _COMPARED)
+            item = node if isinstance(node, (exp.From, exp.Join)) else item
             if isinstance(node, exp.Select):
                 found[id(node)] = node
                 asked |= _seeks_absent(node)
+                padded |= item is not None and _pads(node, item)
+                item = None
             node = None if isinstance(node, exp.Subquery) and _is_value(node) else node.parent
         place = node.meta.get("cte") if node is not None else None
         if place is not None and place not in seen:
@@ -172,7 +175,14 @@ def readers(select: exp.Select, root: exp.Query) -> tuple[list[exp.Select], bool
             waiting += [
                 table.parent for table in find_nodes(root, exp.Table) if table.meta.get("cte") == place
             ]
-    return [*found.values()], asked
+    return [*found.values()], asked, padded
+
+
+def _pads(select: exp.Select, item: exp.Expr) -> bool:
+    """Return whether a SELECT has NULL in place of rows that an item of FROM lacks."""
+    joins = select.args.get("joins") or ()
+    sides = {id(join): str(join.args.get("side") or "").upper() for join in joins}
+    return sides.get(id(item)) == "LEFT" or not {"RIGHT", "FULL"}.isdisjoint(sides.values())
 
 
 def _is_value(node: exp.Subquery) -> bool:
@@ -414,6 +424,8 @@ def describe_existence(prepared: PreparedComposed, releases: Sequence[Release]) 
         out = empty(release, column)
         gone, number = int(out.sum()), len(out)
         name = prepared.parts[release].plan.outputs[column].name
-        what = f"divided by {name}: NULL where it rounds to 0, in {gone:,} of {number:,} groups"
-        found.append(what if gone and number > 1 else "")
+        where = (
+            f"where it rounds to 0, in {gone:,} of {number:,} groups" if number > 1 else "as it rounds to 0"
+        )
+        found.append(f"divided by {name}: NULL {where}" if gone else "")
     return [text for text in dict.fromkeys(found) if text]

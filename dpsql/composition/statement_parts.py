@@ -12,7 +12,7 @@ from sqlglot import exp
 from dpsql.analysis import Catalog, Plan, check_outer, find_values, is_private, mark_value
 from dpsql.analysis.aggregate_functions import contains_aggregate
 from dpsql.analysis.group_rules import NO_CANDIDATES
-from dpsql.analysis.released.released_calls import is_quantile
+from dpsql.analysis.released.released_calls import AGGREGATED_AFTERWARDS, is_quantile
 from dpsql.composition.analysed_blocks import AnalysedBlocks
 from dpsql.composition.block import separate
 from dpsql.composition.block_clauses import Written, drop_bounds_on_groups, share_epsilon
@@ -298,10 +298,12 @@ class _Splitter:
         # Equal blocks are one release: which groups exist is decided for all readers of one of them.
         alike = [each.select for each in self.kinds.releases if each.select == release.select]
         found = [readers(each, self.query.tree) for each in alike or [release.select]]
-        selects, asked = [each for own, _ in found for each in own], any(asked for _, asked in found)
+        selects, asked = [each for own, *_ in found for each in own], any(asked for _, asked, _ in found)
         query, rest = separate_closer(
             whole, self.analysed, name, readers=selects, asked=asked, provenance=self.provenance
         )
+        if asked or any(padded for *_, padded in found):
+            query.tree.meta[AGGREGATED_AFTERWARDS] = True
         decided = release.select.meta.get(EXISTENCE) or query.tree.meta.get(EXISTENCE)
         read = find_nodes(query.tree, exp.Table) if self.marked else ()
         if inside := next((table for table in read if table.name.startswith(VALUE_MARK)), None):

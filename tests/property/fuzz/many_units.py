@@ -326,6 +326,34 @@ def _one_each(rng: Random) -> str:
     )
 
 
+def _buckets(rng: Random) -> str:
+    """Write sums by ranges of what is summed, each of which has a noise of its own."""
+    value, table = rng.choice(
+        (("price", "visits"), ("score", "visits"), ("total", "orders"), ("ms", "visits"))
+    )
+    ends = rng.choice((("1", "20"), ("0.5", "2", "5"), ("-1", "1", "100")))
+    below = rng.choice(("<", "<="))
+    cases = " ".join(f"WHEN {value} {below} {end} THEN 'b{i}'" for i, end in enumerate(ends))
+    key = f"CASE {cases}{rng.choice((' ELSE {}'.format(repr('last')), ''))} END"
+    other = rng.choice(("", "", ", page"))
+    number = rng.choice((f"SUM({value})", f"SUM({value}) FILTER (WHERE {value} <> 2)", f"AVG({value})"))
+    more = rng.choice(("", ", COUNT(*) AS m"))
+    return f"SELECT {key} AS b{other}, {number} AS n{more} FROM {table} GROUP BY 1{', 2' if other else ''}"
+
+
+def _rounded(rng: Random) -> str:
+    call = rng.choice(("ROUND({}) + 1", "ROUND({}) / ROUND(COUNT(*))", "FLOOR({})", "ROUND({}, 1) * 2"))
+    number = call.format(rng.choice(("AVG(ms)", "SUM(ms)", "COUNT(*)", "AVG(score)")))
+    if rng.random() < 0.4:
+        ends = "(SELECT MIN(day) FROM visits), (SELECT MAX(day) FROM visits), INTERVAL 1 DAY"
+        return (
+            f"SELECT s.x, r.n FROM (SELECT unnest(generate_series({ends})) AS x) AS s LEFT JOIN (SELECT day, "
+            f"{rng.choice(_UNITS)} AS n FROM visits GROUP BY day) AS r ON r.day = s.x"
+        )
+    by = rng.choice(("", " GROUP BY country", " GROUP BY ROLLUP (country, flag)"))
+    return f"SELECT {'country, ' if by else ''}{number} AS n FROM visits{by}"
+
+
 _UNDECLARED = {
     "visits": (
         "note",
@@ -408,6 +436,8 @@ _MADE: dict[str, tuple[float, Callable[[Random], str]]] = {
     "public forms": (1.0, _public_forms),
     "one row of each, and histograms": (0.5, _one_each),
     "groups of undeclared keys": (2.5, _undeclared),
+    "sums by buckets": (1.0, _buckets),
+    "rounded numbers and series": (0.7, _rounded),
     **deep.FORMS,
 }
 FORMS = tuple(_MADE)

@@ -629,3 +629,8 @@ SELECT n FROM (SELECT country, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY
 -- hint: LEFT JOIN
 -- rewrite: SELECT p.page, COALESCE(r.n, 0) AS n FROM pages p LEFT JOIN (SELECT v.page AS k, COUNT(DISTINCT v.user_id) AS n FROM visits v JOIN pages p USING (page) WHERE v.note <> p.category GROUP BY v.page) AS r ON r.k = p.page
 SELECT p.page, (SELECT COUNT(DISTINCT v.user_id) FROM visits v WHERE v.page = p.page AND v.note <> p.category) AS n FROM pages p
+
+-- R8252 a value of all rows is compared with those of all units
+-- error: comparisons with ALL or ANY of a subquery are not supported
+-- at: (SELECT
+SELECT COUNT(DISTINCT user_id) FROM visits WHERE ms >= ALL (SELECT ms FROM visits)

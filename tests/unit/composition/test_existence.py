@@ -257,6 +257,15 @@ def test_a_quotient_by_a_count_that_rounds_to_0_is_null(quotient: str, small: Ne
     ]
 
 
+def test_a_quotient_by_a_single_count_that_rounds_to_0_is_told(small: NearlyExact) -> None:
+    statement = (
+        "SELECT k, n / m AS q FROM (SELECT k, COUNT(*) AS n FROM t GROUP BY k), "
+        "(SELECT COUNT(*) AS m FROM t WHERE y = 9)"
+    )
+    assert {q for _, q in small.rows(statement)} == {None}
+    assert "divided by m: NULL as it rounds to 0" in small.notes(statement)
+
+
 @pytest.mark.parametrize(
     "statement",
     [
@@ -399,3 +408,36 @@ def test_beside_totals_no_empty_group_of_null(nulls: NearlyExact) -> None:
         keys = [k for k, _ in nulls.rows(statement)]
         assert keys.count(None) == (1 if gone else 2)
         assert any("of NULL" in note for note in nulls.notes(statement)) == gone
+
+
+_FOUND = "SELECT w AS g, COUNT(*) AS n FROM visited GROUP BY g"
+_OTHERS = "(SELECT w AS g, COUNT(*) AS n FROM visited WHERE f = 1 GROUP BY g)"
+
+
+@pytest.mark.parametrize(
+    ("statement", "answered"),
+    [
+        (f"SELECT a.g, a.n, b.n AS m FROM ({_FOUND}) a JOIN {_OTHERS} b ON a.g = b.g", True),
+        (f"SELECT a.g, a.n FROM ({_FOUND}) a LEFT JOIN (SELECT 1 AS g) b ON a.g = b.g", True),
+        (f"SELECT a.g, a.n, b.n AS m FROM ({_FOUND}) a LEFT JOIN {_OTHERS} b ON a.g = b.g", False),
+        (f"SELECT a.g, a.n, b.n AS m FROM ({_FOUND}) a FULL JOIN {_OTHERS} b ON a.g = b.g", False),
+        (f"SELECT a.g, a.n, b.n AS m FROM {_OTHERS} b RIGHT JOIN ({_FOUND}) a ON a.g = b.g", False),
+        (f"WITH b AS ({_FOUND}) SELECT s.g, b.n FROM range(9) s(g) LEFT JOIN b ON s.g = b.g", False),
+        (f"SELECT a.g FROM ({_FOUND}) a WHERE NOT EXISTS (SELECT 1 FROM {_OTHERS} b WHERE b.g = a.g)", False),
+        (f"SELECT g FROM ({_FOUND}) EXCEPT SELECT g FROM {_OTHERS}", False),
+    ],
+)
+def test_groups_that_are_not_shown_are_not_taken_for_absent(
+    tmp_path: Path, statement: str, answered: bool
+) -> None:
+    rows = "CREATE TABLE visited AS SELECT i % 200 AS u, i % 7 AS w, i % 3 AS f FROM range(2000) AS r(i);"
+    table = '[tables.visited]\nsource = "visited"\nunit = "u"\n'
+    found = nearly_exact(tmp_path, rows, table)
+    try:
+        if answered:
+            found.rows(statement)
+        else:
+            with pytest.raises(dpsql.Error, match="say in how many groups"):
+                found.rows(statement)
+    finally:
+        found.private.close()
