@@ -398,7 +398,7 @@ SELECT page, COUNT(DISTINCT user_id) AS n FROM visits WHERE user_id IN (SELECT u
 
 -- R43 quantified comparison that is not equality
 -- error: a subquery over private rows must be tied to the row's own privacy unit
--- at: user_id #3
+-- at: user_id #2
 -- hint: WHERE a.user_id = b.user_id
 SELECT page, COUNT(DISTINCT user_id) AS n FROM visits WHERE user_id >= ALL (SELECT user_id FROM users) GROUP BY page ORDER BY n DESC LIMIT 2
 
