@@ -137,9 +137,11 @@ def test_what_has_no_price(real: Connection) -> None:
 
 
 def test_a_limit_is_kept_before_anything_is_charged(con: Connection, session: Any) -> None:
-    with pytest.raises(dpsql.PriceNotAgreed, match="costs epsilon 2 and may cost at most 1.5; nothing was charged"):
+    with pytest.raises(
+        dpsql.PriceNotAgreed, match=r"costs epsilon 2 and may cost at most 1\.5; nothing was charged"
+    ):
         con.sql(PRIVATE, at_most=1.5)
-    for wrong, said in ((-1, "at least 0"), ("much", "such as 0.5")):
+    for wrong, said in ((-1, "at least 0"), ("much", r"such as 0\.5")):
         with pytest.raises(dpsql.ProgrammingError, match=said):
             con.sql(PRIVATE, at_most=wrong)
     assert (session.ran, session.spent.epsilon) == ([], 0)
