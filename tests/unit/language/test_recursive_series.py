@@ -60,9 +60,11 @@ def test_a_series_has_the_values_that_the_recursion_has(text: str) -> None:
         "WHERE n < 5) SELECT n FROM a",
         "WITH RECURSIVE s AS (SELECT 1 AS n UNION ALL SELECT n + 1 FROM s TABLESAMPLE 10 PERCENT "
         "WHERE n < 5) SELECT n FROM s",
-        "WITH RECURSIVE s AS (SELECT 1 AS n UNION ALL SELECT n + 1 FROM s WHERE n < 5 LIMIT 2) SELECT n FROM s",
+        "WITH RECURSIVE s AS (SELECT 1 AS n UNION ALL SELECT n + 1 FROM s WHERE n < 5 LIMIT 2) "
+        "SELECT n FROM s",
         "WITH RECURSIVE s AS (SELECT 1 AS n UNION ALL SELECT n + 1 FROM other.s WHERE n < 5) SELECT n FROM s",
-        "WITH RECURSIVE s AS (SELECT 1 AS n UNION ALL SELECT n + 1 FROM s AS s(m) WHERE n < 5) SELECT n FROM s",
+        "WITH RECURSIVE s AS (SELECT 1 AS n UNION ALL SELECT n + 1 FROM s AS s(m) WHERE n < 5) "
+        "SELECT n FROM s",
     ],
 )
 def test_others_stay_recursive(text: str) -> None:
