@@ -25,7 +25,7 @@
                        ``public_domains`` lists of values,
                        ``stepped_values`` steps of a number, ``parts_of_times`` hours and names of days,
                        ``count_keys`` numbers of a unit's rows, ``large_domains`` those of which not all
-                       groups are counted; ``group_rules`` how many, and of which units,
+                       groups are counted; ``group_rules`` how many, ``groups_of_units`` and of which units,
                        ``bounds_on_groups`` in how many of them a unit counts, and what constants cut
 ``part_guards``        conditions on the date of units, beside those from which they follow;
                        ``part_conditions`` which parts of units a condition leaves, ``value_conditions``

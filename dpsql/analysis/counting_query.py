@@ -393,8 +393,8 @@ def score_rungs(rows: ProjectedRows, ladder: Ladder, *, server: bool = False) ->
         units = Select((Item(own, "t"),), source, there, group=(unit,))
     sums = ladder.choose_sums(keys=keys)
     signed = sums is Sums.SIGNED
-    units = units if signed else _size_of_units(ladder, units)
-    return Scores(units, ladder.bounds, ladder.by_excess, ladder.wide, sums, ladder.fine, server, signed)
+    units, fine = units if signed else _size_of_units(ladder, units), None if keys else ladder.fine
+    return Scores(units, ladder.bounds, ladder.by_excess, ladder.wide, sums, fine, server, signed)
 
 
 def score_rungs_of_small(rows: ProjectedRows, ladder: Ladder) -> tuple[tuple[Query, int], ...]:
@@ -410,7 +410,8 @@ def score_rungs_of_small(rows: ProjectedRows, ladder: Ladder) -> tuple[tuple[Que
     units = Select((Item(own, "t"),), Derived(_select_only(rows.query, name), "s"), there, group=(unit,))
     bounds = tuple(bound for bound in ladder.bounds if bound < SMALL)
     sized = Select((Item(Column("x", "t"), "a"),), Derived(units, "x"))
-    return ((Scores(sized, bounds, True, False, ladder.choose_sums(keys=keys), ladder.fine), len(bounds)),)
+    sums, fine = ladder.choose_sums(keys=keys), None if keys else ladder.fine
+    return ((Scores(sized, bounds, True, False, sums, fine), len(bounds)),)
 
 
 def _size_of_units(ladder: Ladder, units: Select) -> Select:

@@ -23,7 +23,8 @@ from dpsql.analysis.stepped_values import has_steps
 from dpsql.analysis.typed_expression import Typed
 from dpsql.analysis.whole_tables import name_groups_measure
 from dpsql.errors import Fix, InternalError, with_article
-from dpsql.language import AboveThreshold, AllGroups, Options, Query, TopK, TopPerPartition
+from dpsql.language import AboveThreshold, AllGroups, Options, Query, TopK, TopPerPartition, find_nodes
+from dpsql.policy import fold
 from dpsql.types import SqlType
 
 if TYPE_CHECKING:
@@ -93,7 +94,7 @@ def check_domain(
         raise query.source.refuse(
             f"the values of {key} are not declared, and {what} needs a public domain",
             at,
-            f"the owner declares {read or key} in [tables.NAME.domain], or "
+            f"the owner declares {read or key} in {_name_domain(compiler, query, read or key)}, or "
             f"{_offer_list(block, unknown[0], key)}, "
             "or take the key from a public table"
             f"{', or OPTIONS (delta = 1e-6)' * every}",
@@ -158,6 +159,14 @@ def _name_column(block: OuterQuery, wanted: Callable[[Typed], bool]) -> str | No
     """Return the name of the first column of the FROM clause that is wanted, if one is."""
     columns = (pair for of in block.source.scope.origins for pair in zip(of.names, of.columns, strict=True))
     return next((name for name, column in columns if wanted(column)), None)
+
+
+def _name_domain(compiler: StatementCompiler, query: Query, column: str) -> str:
+    """Return the section of the policy that declares a column; for one of several tables, any of them."""
+    read = {node.name for node in find_nodes(query.tree, exp.Table) if node.name.isascii()}
+    tables = {table.name: table for name in read if (table := compiler.policy.table(name)) is not None}
+    own = [name for name in tables if any(fold(c) == fold(column) for c, _ in compiler.catalog.columns(name))]
+    return f"[tables.{own[0] if len(own) == 1 else 'NAME'}.domain]"
 
 
 def _write_example(sql_type: SqlType) -> str:
@@ -237,7 +246,7 @@ def make_partitions(
             raise query.source.refuse(
                 f"the values of {name} are not declared, so it is not public which partitions there are",
                 ranked.keys[i] if ranked is not None else at,
-                f"the owner declares {name} in [tables.NAME.domain], or list them: "
+                f"the owner declares {name} in {_name_domain(compiler, query, name)}, or list them: "
                 f"WHERE {name} IN ('a', 'b')",
             )
     number = size = 1

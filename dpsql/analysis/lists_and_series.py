@@ -43,7 +43,7 @@ from dpsql.kernel.tree import (
     Unnest,
     Values,
 )
-from dpsql.language import fill_form
+from dpsql.language import fill_form, find_nodes
 from dpsql.policy import Assumed, fold
 from dpsql.types import BIGINT, BOOLEAN, DATE, INTERVAL, NULL, TIMESTAMP, SqlType
 
@@ -158,9 +158,9 @@ def read_series(node: exp.Expr) -> tuple[exp.Anonymous, bool] | None:
 def compile_series(compiler: StatementCompiler, call: exp.Anonymous, *, days: bool) -> Relation:
     """Compile the call of a series in FROM."""
     name = call_name(call)
-    ends = [compiler.expression(each, Scope(compiler.source)) for each in call.expressions]
-    if not 1 <= len(ends) <= 3 or any(end.reads for end in ends):
+    if not 1 <= len(call.expressions) <= 3 or find_nodes(call, exp.Column):
         raise compiler.source.refuse(f"{name} takes constants: two ends, and a step", call, _HINT)
+    ends = [compiler.expression(each, Scope(compiler.source)) for each in call.expressions]
     if all(end.type.integer for end in ends):
         query, kind = _list_numbers(compiler, call, ends, inclusive=name != "range"), BIGINT
     elif (

@@ -356,8 +356,7 @@ def find_lower_claims_of_search(
     """
     if certificate.most_groups != 1 or certificate.keys is not Keys.CELLS:
         yield f"one unit changes {certificate.most_groups} cells, claimed 1"
-    signed = certificate.number("n5") is not None
-    if certificate.bounds != tuple(bounds) or certificate.fine != (fine if signed else None):
+    if certificate.bounds != tuple(bounds) or certificate.fine not in (None, fine):
         yield f"{len(certificate.bounds)} bounds are searched, claimed {len(bounds)}"
     numbers = {change.column: change for change in certificate.numbers}
     for name, most in (("n1", 1), ("n2", FULL), ("n5", 1)):

@@ -379,10 +379,7 @@ def _render_subject(outcomes: Sequence[Outcome]) -> str:
     subject, verdicts = outcomes[0].subject, [outcome.verdict for outcome in outcomes]
     heads = ("claim", "verdict", "epsilon at least", "p-value", "seconds")
     facts = table((tag("th", head) for head in heads), map(_render_cells, outcomes))
-    drawn = curve_svg(
-        [p_values(verdict, f"claims {verdict.epsilon:.4g}") for verdict in verdicts],
-        "p-value against the epsilon tested",
-    )
+    drawn = curve_svg([p_values(verdict, f"claims {verdict.epsilon:.4g}") for verdict in verdicts])
     words = (tag("p", escape(verdict.words()), class_="words") for verdict in verdicts)
     opened = {"open": ""} if any(verdict.violated for verdict in verdicts) else {}
     return tag(

@@ -59,6 +59,10 @@ def leave_out(text: str, at: int, *, unread: bool = False) -> Iterator[Fix]:
     yield from _leave_end_out(text, at) if unread else ()
     outline = Outline.of(text)
     block, outermost = outline.block(at), outline.block(0)
+    if unread and block is not None and any(clause.start == at for clause in block.clauses):
+        at = max(
+            (token.start for token in outline.tokens if token.start < at), default=at
+        )  # what ends before it
     while block is not None and block.from_ is not None and at > block.select.start:
         fix = _leave_part_out(outline, block, at, counts=block == outermost)
         if fix is not None:

@@ -135,6 +135,10 @@ def _respell_nested(query: Query, provenance: Provenance) -> exp.Query:
     if any(table.covers for table in provenance.policy.tables.values()):
         tree = with_covered(tree, provenance.policy)
     tree = with_constants(tree)
+    if find_nodes(tree, exp.All, exp.Any):
+        from dpsql.composition.values_of_rows import with_quantified  # noqa: PLC0415  few compare so
+
+        tree = with_quantified(tree)
     if find_nodes(tree, exp.Window):
         from dpsql.composition.compared_numbers import with_values_of_windows  # noqa: PLC0415  as above
         from dpsql.composition.rank_quantiles import with_quantiles  # noqa: PLC0415  few statements have ranks

@@ -175,8 +175,11 @@ def _find_scope(inner: exp.Select, around: exp.Select, tie: Tie, of: Provenance)
 
 def _find_public(
     around: exp.Select, column: exp.Column, scope: Scope, policy: Policy
-) -> tuple[exp.Table, list[exp.Expr]] | None:
-    """Return the public table that has a column, and the conditions on its rows alone; None for none."""
+) -> tuple[exp.Table, list[exp.Expr], bool] | None:
+    """Return the public table that has a column, the conditions on its rows alone, and whether it is a key.
+
+    None if no public table has it.
+    """
     held = {fold(o.alias): {fold(name) for name in o.names} for o in scope.origins}
 
     def alias_of(node: exp.Column) -> str | None:
@@ -194,7 +197,7 @@ def _find_public(
             if plain and all(alias_of(c) == fold(item.alias_or_name) for c in columns):
                 found.append(part)
         assert isinstance(item, exp.Table)  # noqa: S101  as seen
-        return item, found
+        return item, found, table.is_key(column.name)
     return None
 
 
@@ -208,12 +211,20 @@ def _text(value: exp.Expr) -> exp.Expr:
     return exp.cast(copy_tree(value), "VARCHAR")
 
 
-def _look_up(inner: exp.Select, tie: Tie, public: tuple[exp.Table, list[exp.Expr]] | None) -> exp.Select:
-    """Return the SELECT of the number of a row's key among those of a release."""
+def _look_up(
+    inner: exp.Select, tie: Tie, public: tuple[exp.Table, list[exp.Expr], bool] | None
+) -> exp.Select:
+    """Return the SELECT of the number of a row's key among those of a release.
+
+    Public rows that have a key several times are listed: a join would repeat the rows that are counted.
+    """
     name = tie.within.name if fold(tie.within.name) != "v" else "k"  # what refusals and lines call it
     rest, key = [copy_tree(each) for each in tie.rest], copy_tree(tie.within)
     made = copy_tree(inner, "expressions", "where")
-    if public is not None:
+    if public is not None and not public[2]:
+        listed = make_select([copy_tree(tie.around)], copy_tree(public[0]), *map(copy_tree, public[1]))
+        rest.append(exp.In(this=copy_tree(tie.within), query=exp.Subquery(this=listed)))
+    elif public is not None:
         same = exp.EQ(this=copy_tree(tie.within), expression=copy_tree(tie.around))
         made.append("joins", exp.Join(this=copy_tree(public[0]), on=same))
         rest += [copy_tree(each) for each in public[1]]

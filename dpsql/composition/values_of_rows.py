@@ -40,8 +40,10 @@ from dpsql.language import (
     copy_tree,
     find_nodes,
     keep_title,
+    list_from_items,
     list_given,
     read_clause,
+    set_where,
     walk_tree,
 )
 from dpsql.lazy_dataclass import dataclass
@@ -112,7 +114,77 @@ def with_constants(tree: exp.Query) -> exp.Query:
         row = _read_constants(subquery.this)
         if row is not None and len(row) == 1 and not subquery.args.get("alias"):
             subquery.replace(keep_title(subquery, exp.Paren(this=copy_tree(row[0][1]))))
+    for series in find_nodes(tree, exp.Unnest):
+        _put_constants(series)
     return tree
+
+
+_COMPARED = (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE)
+_ROWS = frozenset({"expressions", "from_", "joins", "where", "kind"})
+
+
+def with_quantified(tree: exp.Query) -> exp.Query:
+    """Return a statement with IN and EXISTS for comparisons with ALL or ANY of a subquery; it is changed.
+
+    `= ANY` is IN, `<> ALL` is NOT IN. WHERE keeps a row of `x > ANY (..)` if there is a value below x, and
+    one of `x > ALL (..)` if there is none of which `x > value` is FALSE or NULL.
+
+    >>> from dpsql.language import parse
+    >>> with_quantified(parse("SELECT a FROM t WHERE a > ALL (SELECT b FROM u)").tree).sql()
+    'SELECT a FROM t WHERE NOT EXISTS(SELECT 1 FROM u WHERE NOT (t.a > b) IS TRUE)'
+    >>> with_quantified(parse("SELECT a FROM t WHERE a = ANY (SELECT b FROM u)").tree).sql()
+    'SELECT a FROM t WHERE a IN (SELECT b FROM u)'
+    """
+    for node in find_nodes(tree, exp.All, exp.Any):
+        compared, inner = node.parent, node.this.unnest() if node.this is not None else None
+        if not isinstance(compared, _COMPARED) or compared.expression is not node:
+            continue
+        every, around = isinstance(node, exp.All), compared.find_ancestor(exp.Select)
+        if not isinstance(inner, exp.Select) or around is None or len(inner.expressions) != 1:
+            continue
+        if isinstance(compared, exp.NEQ if every else exp.EQ):
+            listed = exp.In(this=compared.this, query=exp.Subquery(this=inner))
+            compared.replace(exp.Not(this=listed) if every else listed)
+            continue
+        value, above = _name_tables(compared.this, around, inner), compared.parent
+        while isinstance(above, (exp.Paren, exp.And, exp.Or)):
+            above = above.parent
+        plain = not list_given(inner) - _ROWS and not contains_aggregate(inner.expressions[0])
+        if value is None or not plain or not isinstance(above, exp.Where):
+            continue
+        item = copy_tree(inner.expressions[0].unalias())
+        held: exp.Expr = type(compared)(this=value, expression=item)
+        held = exp.Not(this=exp.Is(this=exp.Paren(this=held), expression=exp.true())) if every else held
+        rows = copy_tree(inner, "expressions")
+        rows.set("expressions", [exp.Literal.number(1)])
+        set_where(rows, read_clause(rows), held)
+        found = exp.Exists(this=rows)
+        compared.replace(exp.Not(this=found) if every else found)
+    return tree
+
+
+def _name_tables(value: exp.Expr, around: exp.Select, inner: exp.Select) -> exp.Expr | None:
+    """Return a value with its columns' tables, as a subquery reads it; None where one may mean another."""
+    items = [each.alias_or_name for each in list_from_items(around)]
+    own, made = {fold(each.alias_or_name) for each in list_from_items(inner)}, copy_tree(value)
+    for column in find_nodes(made, exp.Column):
+        if not column.table and len(items) == 1 and items[0]:
+            column.set("table", exp.to_identifier(items[0]))
+        if not column.table or fold(column.table) in own:
+            return None
+    return None if find_nodes(made, exp.Query) or contains_aggregate(made) else made
+
+
+def _put_constants(series: exp.Unnest) -> None:
+    """Put the values of a row of constants in FROM into a list beside it that reads them."""
+    around = series.find_ancestor(exp.Select)
+    items = [] if around is None else [each for each in list_from_items(around) if each is not series]
+    for column in [each for part in series.expressions for each in find_nodes(part, exp.Column)]:
+        for item in items if column.table or len(items) == 1 else ():
+            known = _read_origin(item) if column.table in ("", item.alias_or_name) else None
+            if known is not None and fold(column.name) in known:
+                column.replace(exp.Paren(this=copy_tree(known[fold(column.name)])))
+                break
 
 
 def _read_constants(query: exp.Expr | None) -> list[tuple[str, exp.Expr]] | None:

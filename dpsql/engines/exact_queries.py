@@ -105,12 +105,12 @@ class ExactQueries:
         row = self.fetch_of(self._owned_rows(table).select_outside(column), listed)[0]
         return row[0], row[1], row[2]
 
-    def list_outside_values(self, table: str, column: str, most: int = 5) -> list[tuple[str, int]]:
+    def list_outside_values(self, table: str, column: str) -> list[tuple[str, int]]:
         """Return the most frequent values outside a column's declared domain, with the rows of each."""
         found = self.fetch_of(
             self._owned_rows(table).select_outside(column),
             f"{self.as_text('v')} AS k0, COUNT(*) AS n0",
-            f" WHERE v IS NOT NULL GROUP BY v ORDER BY 2 DESC, 1 LIMIT {most}",
+            " WHERE v IS NOT NULL GROUP BY v ORDER BY 2 DESC, 1 LIMIT 5",
         )
         return [(text[:_LONGEST_VALUE], number) for text, number in found]
 

@@ -359,7 +359,7 @@ def check_plan(
     return find_conversions(bound["plans"], sql)
 
 
-def explain_failure(error: Exception | None) -> str:
+def _explain_failure(error: Exception | None) -> str:
     """Return why a query of public or released rows failed, in words of dpsql; nothing if none fit."""
     from dpsql.analysis.public_limits import TOO_LONG  # noqa: PLC0415  few fail
 
@@ -371,7 +371,12 @@ def explain_failure(error: Exception | None) -> str:
 def describe_failure(error: Exception | None) -> str:
     """Return what is said of a failure over released rows: no word of the engine's, which may name values."""
     kept = "what was released is stored, and costs nothing when it is asked again"
-    return f"the query over the released rows cannot be finished{explain_failure(error)}; {kept}"
+    return f"the query over the released rows cannot be finished{_explain_failure(error)}; {kept}"
+
+
+def describe_public_failure(error: Exception | None) -> str:
+    """Return what is said of a failure of a public statement."""
+    return f"the engine could not finish this public statement{_explain_failure(error)}"
 
 
 def _is_allowed(

@@ -22,7 +22,7 @@ from dpsql.engines.public_queries import (
     bind_text,
     check_plan,
     describe_failure,
-    explain_failure,
+    describe_public_failure,
     fetch_rows,
     load_released,
     parse_json,
@@ -336,8 +336,7 @@ class SchemaDatabase:
         if raised and isinstance(raised[0], _UNBOUND):
             public = {key: [n for n, _ in r.columns] for key, r in self._readers.items() if r.table.public}
             raise unbound_error(str(raised[0]), self._position(sql), sql, text, public)
-        why = explain_failure(raised.pop() if raised else None)
-        raise OperationalError(f"the engine could not finish this public statement{why}")
+        raise OperationalError(describe_public_failure(raised.pop() if raised else None))
 
     def arrow_type(self, sql_type: str) -> pa.DataType:
         """Return the Arrow type of the engine's results of an SQL type."""

@@ -158,11 +158,6 @@ class ChargedWork:
         self._state = _State.OPEN
         self._writing = False
 
-    @property
-    def open(self) -> bool:
-        """Whether more work may run under the reservation, in this process."""
-        return self._state is _State.OPEN and self._owner_process.in_own_process
-
     def confirm(self) -> None:
         """Raise `InterfaceError` unless work runs under it now; to be called right before noise is drawn."""
         self._owner_process.check()

@@ -84,12 +84,17 @@ def _has_rows_before_unnest(select: exp.Select) -> bool:
     return any(select.args.get(name) is not None for name in ("group", "having", "qualify"))
 
 
-def unnest_series(table: exp.Table) -> exp.Expr | None:
-    """Return a series of FROM whose ends are queries, as PostgreSQL has it, as the items of a list."""
-    call = table.this
-    if read_name(call) != "generate_series" or not any(isinstance(n, exp.Query) for n in walk_tree(call)):
+def unnest_series(item: exp.Table | exp.Lateral) -> exp.Expr | None:
+    """Return a series of FROM whose ends are no constants, as PostgreSQL has it, as the items of a list.
+
+    They are queries, or columns of the items before it, with LATERAL or without.
+    """
+    call, read = item.this, (exp.Query, exp.Column)
+    if read_name(call) not in ("generate_series", "range"):
         return None
-    given = {name: value for name, value in table.args.items() if name in ("alias", "joins") and value}
+    if isinstance(item, exp.Table) and not any(isinstance(n, read) for n in walk_tree(call)):
+        return None
+    given = {name: value for name, value in item.args.items() if name in ("alias", "joins") and value}
     return exp.Unnest(expressions=[copy_tree(call)], offset=False, **given)
 
 

@@ -195,7 +195,7 @@ def _standardize_node(node: exp.Expr, dialect: str) -> exp.Expr | None:
         node.set("this", exp.Select(expressions=[exp.Star()], from_=exp.From(this=table), joins=joins))
     if isinstance(node, exp.In):
         return compare_rows(node)
-    if isinstance(node, exp.Table) and isinstance(node.this, exp.Anonymous):
+    if isinstance(node, (exp.Table, exp.Lateral)) and isinstance(node.this, exp.Anonymous):
         return unnest_series(node)
     if isinstance(node, exp.With) and (node.args.get("recursive") or dialect == "tsql"):
         from dpsql.language.recursive_series import read_recursive_series  # noqa: PLC0415  few count up

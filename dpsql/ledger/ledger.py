@@ -18,7 +18,7 @@ from types import MappingProxyType
 from typing import Self
 
 from dpsql.errors import OperationalError
-from dpsql.kernel.ledger import ChargeLedger, events, name_of, part_declarations, renewals
+from dpsql.kernel.ledger import ChargeLedger, events, limits, name_of, part_declarations, renewals
 from dpsql.kernel.ledger.caps import Caps, GroupCap, PartBudgets, number_values, numbered_values
 from dpsql.kernel.ledger.events import Event
 from dpsql.kernel.ledger.limits import Limits
@@ -309,7 +309,7 @@ class Ledger(ChargeLedger):
     def count_cancelled(self, analyst: str) -> int:
         """Return how many of the analyst's statements were cancelled, for the owner."""
         with self._store.read() as connection:
-            return listing.count_ended(connection, "cancelled", name_of(analyst))
+            return limits.count_of(connection, "cancelled", name_of(analyst))[0]
 
     def event(self, n: int) -> Event | None:
         """Return the event of a number; None if there is none."""

@@ -252,11 +252,6 @@ def count_failures(connection: sqlite3.Connection, analyst: str) -> int:
     return lost + limits.count_of(connection, "failed", analyst)[0]
 
 
-def count_ended(connection: sqlite3.Connection, table: str, analyst: str) -> int:
-    """Return how many of an analyst's statements are counted in a table."""
-    return limits.count_of(connection, table, analyst)[0]
-
-
 @dataclass(frozen=True, slots=True)
 class ReportRelease:
     """A release that was made for a report: its number, its place among those of its run, its parts."""

@@ -116,7 +116,8 @@ def _examine_catalog(report: Report, policy: Policy, tools: OwnerTools) -> None:
     """Report which engine it is, and whether its catalog has the declared tables as they are declared."""
     try:
         with tools.open_catalog() as catalog:
-            report.add(*_put_place("database.engine", catalog.describe()))
+            kind, text = catalog.describe()
+            report.add(kind, "database.engine", text)
             for table in filter(catalog.has, policy.tables.values()):
                 with _report_problems(report, table, tools.verified):
                     catalog.check_table(table, policy.longest_value)
@@ -136,10 +137,6 @@ def _report_problems(report: Report, table: Table, said: str) -> Iterator[None]:
         _add_problem(report, table, problem)
     else:
         report.add("ok", table.place("source"), said)
-
-
-def _put_place(place: str, found: tuple[str, str]) -> tuple[str, str, str]:
-    return found[0], place, found[1]
 
 
 def _add_problem(report: Report, table: Table | None, problem: Error) -> None:

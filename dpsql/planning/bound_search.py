@@ -24,10 +24,10 @@ from dpsql.kernel.release import Run, score_change
 from dpsql.language import AllGroups, TopK
 from dpsql.lazy_dataclass import dataclass
 from dpsql.planning import plan_requests
-from dpsql.planning.column_values import SHOWN, UNRELIABLE
+from dpsql.planning.column_values import UNRELIABLE
 from dpsql.planning.cut_intervals import describe_low_bounds, describe_unknown_cuts, merge_properties
 from dpsql.planning.measured_excess import ExcessApart, WithExcess, choose_with_excess
-from dpsql.planning.method import KeepsQuote, Method, NoisyResult, Quote
+from dpsql.planning.method import SHOWN, KeepsQuote, Method, NoisyResult, Quote
 
 SHARE = Fraction(1, 5)
 """The part of epsilon that finds bounds, if the statement does not say it."""

@@ -44,7 +44,6 @@ MOST_HISTOGRAMS = 100_000
 _UNITS = 2
 """The place of the number of units that decides which groups there are."""
 UNRELIABLE = "is unreliable"
-SHOWN = "a group is shown if its noisy number of units"
 """What the notes say of quantiles of few rows; how few follows from the bound on the rows of a unit."""
 WHOLE = "is the whole number of a row here: between two rows SQL takes one between their numbers"
 """What is told of a quantile of whole numbers, where SQL's may lie between two rows."""

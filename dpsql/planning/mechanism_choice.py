@@ -11,10 +11,10 @@ from dataclasses import replace
 from decimal import Decimal
 from fractions import Fraction
 
-from dpsql.analysis import OF_NUMBERS, Plan
+from dpsql.analysis import OF_NUMBERS, Contribution, Plan
 from dpsql.errors import InternalError, QueryRefused
 from dpsql.kernel.loss import Charge
-from dpsql.language import Options
+from dpsql.language import AllGroups, Options, Scalar
 from dpsql.planning import plan_requests
 from dpsql.planning.all_groups import EveryCount, WholeDomain
 from dpsql.planning.column_values import DifferentValues
@@ -280,6 +280,12 @@ def _reaches(plan: Plan, place: int, error: Fraction) -> bool:
 def _hint(plan: Plan) -> str:
     if plan.domain_size is None:
         return "select a count as well, or give epsilon: of keys without a declared domain no error is known"
+    rows = (Contribution.ROWS, Contribution.ROWS_IN_A_GROUP)
+    alone = plan.cells is None and not any(each.formula for each in plan.outputs)
+    if plan.ladders and alone and all(search.ladder.of in rows for search in plan.ladders):
+        return f"bound what one {plan.unit} counts: OPTIONS (max_rows_contributed = 16, ..); or give epsilon"
+    if isinstance(plan.selection, AllGroups | Scalar):
+        return "give epsilon"
     return "measure the counts: OPTIONS (measure = 0.5, ..); or give epsilon"
 
 

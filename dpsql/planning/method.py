@@ -15,6 +15,9 @@ from dpsql.kernel.loss import Charge, PrivacyLoss
 from dpsql.kernel.release import Rows, Run
 from dpsql.lazy_dataclass import dataclass
 
+SHOWN = "a group is shown if its noisy number of units"
+"""How the note begins that says which groups of undeclared keys are shown."""
+
 
 @dataclass(frozen=True, slots=True)
 class NoisyResult:

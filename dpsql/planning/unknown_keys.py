@@ -25,8 +25,7 @@ from dpsql.kernel.release import Run
 from dpsql.language import AllGroups, TopK
 from dpsql.lazy_dataclass import dataclass
 from dpsql.planning import plan_requests
-from dpsql.planning.column_values import SHOWN
-from dpsql.planning.method import KeepsQuote, NoisyResult, Quote
+from dpsql.planning.method import SHOWN, KeepsQuote, NoisyResult, Quote
 from dpsql.planning.noise_shares import LaplaceBlock, Values, divide_into_blocks, errors_of_blocks
 from dpsql.planning.plan_requests import refuse_option
 from dpsql.planning.result_table import order_by_terms

@@ -150,10 +150,11 @@ _STYLE = (
     "@media(max-width:30em){body{margin:1em .5em}th,td{padding:.2em .3em;font-size:90%}td svg{zoom:.45}}"
 )
 
+_CURVES = "p-value against the epsilon tested"
 _WIDTH, _HEIGHT, _MARGIN, _BOTTOM, _TOP = 360, 170, 34, 28, 8
 
 
-def curve_svg(curves: Sequence[PValueCurve], what: str) -> str:
+def curve_svg(curves: Sequence[PValueCurve]) -> str:
     """Draw curves as one inline SVG with classes `axis`, `claim` (marked places) and `l0` to `l2` (lines)."""
     drawn = [curve for curve in curves if curve.points]
     if not drawn:
@@ -185,4 +186,4 @@ def curve_svg(curves: Sequence[PValueCurve], what: str) -> str:
         points = " ".join(f"{x(place)},{y(value)}" for place, value in curve.points)
         parts.append(tag("g", tag("title", escape(curve.label)), tag("polyline", class_=line, points=points)))
     view = f"0 0 {_WIDTH} {_HEIGHT}"
-    return tag("svg", *parts, width=_WIDTH, height=_HEIGHT, viewBox=view, role="img", aria_label=what)
+    return tag("svg", *parts, width=_WIDTH, height=_HEIGHT, viewBox=view, role="img", aria_label=_CURVES)

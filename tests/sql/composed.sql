@@ -266,3 +266,27 @@ SELECT p.page, m.m, (SELECT COUNT(DISTINCT v.user_id) FROM visits v WHERE v.page
 -- C7553 a number for each row of a release
 -- releases: 1/2 1/2
 SELECT r.country, r.n, (SELECT COUNT(DISTINCT v.user_id) FROM visits v WHERE v.country = r.country AND v.page = 'a') AS a FROM (SELECT country, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY country) r WHERE r.country IS NOT NULL ORDER BY 1
+
+-- C7554 a series by LATERAL between released ends
+-- releases: 1/2 1/2
+-- expect: WITH e AS (SELECT date_trunc('month', MIN(day)) AS lo, DATE '2024-03-01' AS hi FROM visits), a AS (SELECT date_trunc('month', day) AS m, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY 1) SELECT g.d, COALESCE(a.n, 0) AS n FROM e, UNNEST(generate_series(e.lo, e.hi, INTERVAL 1 MONTH)) AS g(d) LEFT JOIN a ON a.m = g.d ORDER BY 1
+WITH e AS (SELECT date_trunc('month', MIN(day)) AS lo, DATE '2024-03-01' AS hi FROM visits), a AS (SELECT date_trunc('month', day) AS m, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY 1) SELECT g.d, COALESCE(a.n, 0) AS n FROM e, LATERAL generate_series(e.lo, e.hi, INTERVAL 1 MONTH) AS g(d) LEFT JOIN a ON a.m = g.d ORDER BY 1
+
+-- C7555 a series whose end is a constant of a row beside it
+-- releases: 1
+-- expect: SELECT i AS m, COUNT(DISTINCT user_id) AS n FROM range(1, 4) AS t(i) LEFT JOIN visits ON month(day) = i GROUP BY 1 ORDER BY 1
+WITH p AS (SELECT 3 AS n), r AS (SELECT g.m, COUNT(DISTINCT v.user_id) AS n FROM p, LATERAL generate_series(1, p.n) AS g(m) JOIN visits v ON month(v.day) = g.m GROUP BY g.m) SELECT m, n FROM r ORDER BY m
+
+-- C7556 days between two constants of a common table expression
+-- releases: 1
+WITH p(a, b) AS (SELECT DATE '2024-02-01', DATE '2024-02-10'), s AS (SELECT UNNEST(generate_series(a, b, INTERVAL 1 DAY))::DATE AS d FROM p), r AS (SELECT s.d, COUNT(DISTINCT v.user_id) AS n FROM s LEFT JOIN visits v ON v.day = s.d GROUP BY s.d) SELECT d, n FROM r ORDER BY d
+
+-- C7557 rows that are compared with ALL others of their unit, and with ANY
+-- releases: 1
+-- expect: SELECT COUNT(DISTINCT v.user_id) - 1 AS n FROM visits v WHERE NOT EXISTS (SELECT 1 FROM visits w WHERE w.user_id = v.user_id AND (v.ms >= w.ms) IS NOT TRUE) OR EXISTS (SELECT 1 FROM visits w WHERE w.user_id = v.user_id AND v.ms > w.ms + 100)
+SELECT n - 1 AS n FROM (SELECT COUNT(DISTINCT user_id) AS n FROM visits v WHERE ms >= ALL (SELECT w.ms FROM visits w WHERE w.user_id = v.user_id) OR v.ms > ANY (SELECT w.ms + 100 FROM visits w WHERE w.user_id = v.user_id))
+
+-- C7558 ALL of no rows, and of public ones
+-- releases: 1 1
+-- expect: SELECT (SELECT COUNT(DISTINCT user_id) FROM visits) AS a, (SELECT COUNT(DISTINCT user_id) FROM visits WHERE page <> 'a' AND page <> 'b') AS b
+SELECT a.n AS a, b.n AS b FROM (SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 1) COUNT(DISTINCT user_id) AS n FROM visits v WHERE v.page > ALL (SELECT page FROM pages WHERE category = 'none')) a, (SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 1) COUNT(DISTINCT user_id) AS n FROM visits v WHERE v.page <> ALL (SELECT page FROM pages WHERE category = 'news')) b

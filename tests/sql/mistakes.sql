@@ -182,7 +182,7 @@ SELECT DATE_FORMAT(`visit_date`, '%Y-%m') AS m, COUNT(DISTINCT `patient_id`) AS 
 SELECT TO_CHAR(visit_date, 'YYYY-MM') AS m, COUNT(DISTINCT patient_id) AS n FROM visits GROUP BY m
 
 -- M46 GROUP_CONCAT
--- meant: SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (max_groups_contributed = 16) clinic, note, COUNT(DISTINCT patient_id) AS n FROM visits GROUP BY clinic, note
+-- meant: SELECT clinic, note, COUNT(DISTINCT patient_id) AS n FROM visits GROUP BY clinic, note
 SELECT clinic, GROUP_CONCAT(note) FROM visits GROUP BY clinic
 
 -- M47 rows counted without a bound
@@ -831,7 +831,7 @@ SELECT clinic, COUNT(*) FROM visits GROUP BY clinic OPTIONS (epsilon = 0.5)
 SELECT WITH DIFFERENTIAL_PRIVACY epsilon = 0.5 COUNT(*) FROM visits
 
 -- M210 string_agg
--- meant: SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (max_groups_contributed = 16) clinic, note, COUNT(DISTINCT patient_id) AS n FROM visits GROUP BY clinic, note
+-- meant: SELECT clinic, note, COUNT(DISTINCT patient_id) AS n FROM visits GROUP BY clinic, note
 SELECT clinic, STRING_AGG(note, '; ') FROM visits GROUP BY clinic
 
 -- M211 group by text function
@@ -2221,7 +2221,7 @@ SELECT SUM(cost) FROM visits GROUP BY clinic, COUNT(*)
 SELECT date_bin('7 days', visit_date) AS t, COUNT(*) FROM visits GROUP BY t
 
 -- M557 the smallest groups of values that are not declared
--- meant: SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (max_groups_contributed = 16) * FROM (SELECT note, COUNT(*) AS n FROM visits GROUP BY note) ORDER BY n LIMIT 10
+-- meant: SELECT * FROM (SELECT note, COUNT(*) AS n FROM visits GROUP BY note) ORDER BY n LIMIT 10
 SELECT TOP 10 note, COUNT(*) n FROM visits GROUP BY note ORDER BY n
 
 -- M558 several numbers behind one comparison
@@ -2763,7 +2763,7 @@ SELECT clinic, COUNT(*), quantileIf(0.9)(minutes, cost > 5) FROM visits GROUP BY
 SELECT windowFunnel(86400)(visit_date, clinic = 'Summit', cost > 5) AS lvl, count() FROM visits GROUP BY lvl
 
 -- M779 ALL of a subquery
--- meant: SELECT COUNT(*) FROM visits v
+-- meant: SELECT COUNT(*) FROM visits v WHERE v.cost > ALL (SELECT cost FROM visits WHERE visits.patient_id = v.patient_id AND clinic = 'Summit')
 SELECT COUNT(*) FROM visits v WHERE v.cost > ALL (SELECT cost FROM visits WHERE clinic = 'Summit')
 
 -- M780 CROSS APPLY

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from datetime import date
+from functools import cache
 from pathlib import Path
 
 import duckdb
@@ -67,6 +68,7 @@ def sessions(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Ses
         one.close()
 
 
+@cache
 def asked(session: Session, text: str) -> Error | None:
     """The error of a statement, of its price as well; None for one that is answered."""
     try:

@@ -74,7 +74,9 @@ def test_one_function_of_time_after_another_is_their_sum() -> None:
     to_utc = zones.zone("Europe/Berlin").of_local_times(FIRST, LAST).negative()
     there = zones.zone("America/New_York").of_instants(FIRST, LAST)
     both = to_utc.then(there)
-    for at in range(FIRST + zones.DAY, LAST - zones.DAY, 6 * 3600 + 1):
+    changes = {*both.starts, *to_utc.starts, *there.starts}
+    near = [at + d for at in changes for d in (-7201, -3601, -1, 0, 1, 3599, 3601, 7199)]
+    for at in (*range(FIRST + zones.DAY, LAST - zones.DAY, 9 * zones.DAY + 4321), *near):
         assert both.at(at) == to_utc.at(at) + there.at(at + to_utc.at(at))
     assert zones.Steps((), (5,)).then(zones.Steps((), (-7,))) == zones.Steps((), (-2,))
 

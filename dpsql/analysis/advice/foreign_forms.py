@@ -54,7 +54,6 @@ join_parameters = replace_forms(
 )
 write_or = replace_forms((r"\|\|", "OR"))
 write_contains = replace_forms((r"('[^']*')\s+IN\s+([A-Za-z_][\w.]*)(?![\w.]|\s*\()", r"contains(\2, \1)"))
-write_rollup = replace_forms((r"\b(GROUP\s+BY\s+[\w.]+)\s+WITH\s+TOTALS\b", r"\1 WITH ROLLUP"))
 separate_texts = replace_forms((r"(?<=')\s+(?=')", ", "), hint="'..', '..'", guess="the comma")
 drop_sample = replace_forms(
     (
@@ -66,9 +65,6 @@ drop_sample = replace_forms(
 drop_into = replace_forms(
     (r"\s*\bINTO\s+(?:TEMP(?:ORARY)?\s+)?(?:TABLE\s+)?[#\w.]+", ""), asks="the answer is shown, not kept"
 )
-drop_ordinality = replace_forms(
-    (r"\s*\bWITH\s+(?:ORDINALITY|OFFSET)\b", ""), asks="without the number of each"
-)
 drop_clause = replace_forms(
     (r"\s*\bAS\s+(?:STRUCT|VALUE)\b", ""),
     (r"\s*\bFOR\s+(?:UPDATE|SHARE)(?:\s+(?:NOWAIT|SKIP\s+LOCKED))?", ""),
@@ -76,7 +72,6 @@ drop_clause = replace_forms(
     (r"\s+WITH\s*\([^()]*\)", ""),
 )
 count_numbered = replace_forms((r"\bCOUNT\s*\(\s*(?:\w+\.)?rowid\s*\)", "COUNT(*)"))
-drop_dual = replace_forms((r"\s+FROM\s+(?:sys\.)?(?:dual|sysibm\.sysdummy1)\b", ""), hint="leave FROM out")
 drop_time_and_offset = replace_forms(
     (r"'(\d{4}-\d\d-\d\d)(?:[T ][\d:.]+)?\s*(?:Z|[+-]\d\d:?\d*)'", r"'\1'"), provided="times are of that zone"
 )
@@ -89,13 +84,6 @@ write_format = replace_forms(
         r"TO_CHAR(\1, \2)",
     )
 )
-write_varchar = replace_forms((r"\bCONVERT\s*\(\s*N?CHAR\b", "CONVERT(VARCHAR"), hint="VARCHAR")
-truncate_period = replace_forms(
-    (
-        r"\bDATEADD\(\s*(\w+)\s*,\s*DATEDIFF\(\s*\1\s*,\s*0\s*,\s*([^()]+?)\s*\)\s*,\s*0\s*\)",
-        r"date_trunc('\1', \2)",
-    )
-)
 
 
 def advise_on_starred_function(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
@@ -104,15 +92,6 @@ def advise_on_starred_function(of: RefusedStatement, node: exp.Expr, one: Obstac
     close = difflib.get_close_matches(name.upper(), _COUNTS, 1, 0.6)
     at = next((t for t in of.outline.tokens if fold(t.text) == fold(name)), None)
     return (f"did you mean {close[0]}?", Fix(close[0], at.start, at.end + 1)) if close and at else None
-
-
-def truncate_date(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
-    """Write `TRUNC(day)` as the day that it is."""
-    call = of.outline.call_around(of.query.source.position(node), "trunc")
-    if call is None or len(call[2]) != 1 or not one.message.startswith("TRUNC is not allowed with ("):
-        return None
-    written = f"CAST({call[2][0]} AS DATE)"
-    return written, Fix(written, call[0], call[1])
 
 
 def cast_moved_text(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
@@ -201,29 +180,6 @@ def separate_comparisons(of: RefusedStatement, node: exp.Expr, one: Obstacle) ->
         return None
     written = f" AND {of.text[slice(*middle)]}"
     return f"{of.text[whole[0] : middle[1]]}{written}..", Fix(written, middle[1], middle[1])
-
-
-def name_missing(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
-    """Write IS NULL for NOT before a value that is no condition."""
-    span = of.outline.span(of.original(node))
-    before = None if span is None else re.search(r"(?i)\bNOT\s+$", of.text[: span[0]])
-    if span is None or before is None or not isinstance(node, exp.Column):
-        return None
-    written = f"{of.text[slice(*span)]} IS NULL"
-    return written, Fix(written, before.start(), span[1], guess="IS NULL")
-
-
-def write_second(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
-    """Say that a statistic is one of two expressions."""
-    name = one.message.split()[0]
-    call = of.outline.call_around(of.query.source.position(node), name)
-    paired = name.lower().startswith(("corr", "covar", "regr_"))
-    if call is not None and paired and len(call[2]) == 3 and call[2][2].startswith("'"):
-        written = f"{name}({', '.join(call[2][:2])})"
-        return written, Fix(written, call[0], call[1], asks="Pearson's correlation")
-    if call is None or not paired or len(call[2]) == 2:
-        return None
-    return f"{name}(y, x)", None, f"{name} takes two expressions, y and x"
 
 
 def quote_date(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:

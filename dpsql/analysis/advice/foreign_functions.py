@@ -302,22 +302,3 @@ def join_conditions(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advi
 
 
 _SIGNS = (exp.BitwiseAnd, exp.BitwiseOr)
-
-
-def count_different_rows(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
-    """Count the rows of SELECT DISTINCT for `COUNT(DISTINCT *)`."""
-    found, block = re.search(r"(?i)\bCOUNT\s*\(\s*DISTINCT\s+\*\s*\)", of.text), of.outline.block(0)
-    if found is None or block is None or block.clauses or block.from_ is None:
-        return None
-    fix = Fix(
-        "COUNT(*)",
-        *found.span(),
-        also=(
-            Fix(
-                f"FROM (SELECT DISTINCT * {of.text[block.from_.start : block.end].strip()})",
-                block.from_.start,
-                block.end,
-            ),
-        ),
-    )
-    return "COUNT(*) FROM (SELECT DISTINCT * ..)", fix

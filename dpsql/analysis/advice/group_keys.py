@@ -150,12 +150,6 @@ def number_items(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice 
     return (f"GROUP BY {keys}", Fix(keys, at, at + len(key.name))) if plain else None
 
 
-def group_rolled_items(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
-    """Add to the groups of ROLLUP what the select list has besides counts."""
-    select = node if isinstance(node, exp.Select) else node.find_ancestor(exp.Select)
-    return None if select is None else group_by_items(of, select.expressions[0].unalias(), one)
-
-
 def drop_key(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
     """Leave a group key out of the select list and of GROUP BY."""
     named = re.match(r"each value of (.*) belongs to one ", one.message)

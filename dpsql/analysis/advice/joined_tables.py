@@ -191,38 +191,6 @@ def compare_declared_column(of: RefusedStatement, node: exp.Expr, one: Obstacle)
     return None
 
 
-def join_between(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
-    """Join the table between two, where ON compares the unit of one with the key of a public other."""
-    join = node.find_ancestor(exp.Join)
-    select = None if join is None else join.find_ancestor(exp.Select)
-    named = [] if select is None else of.list_tables(select)
-    right = next((n for n in named if join is not None and n.node is join.this), None)
-    left = next((n for n in named if n.unit is not None), None)
-    span = of.outline.span(node)
-    if join is None or right is None or left is None or span is None or not right.table.public:
-        return None
-    for table in of.policy.tables.values():
-        unit = table.unit.column if isinstance(table.unit, UnitColumn) else None
-        if (
-            unit is None
-            or fold(unit) != fold(left.unit or "")
-            or fold(table.name) in {fold(n.table.name) for n in named}
-        ):
-            continue
-        for column, domain in table.domain.items():
-            if isinstance(domain, TableDomain) and fold(domain.table) == fold(right.table.name):
-                same = f"{table.name}.{column} = {right.alias}.{domain.column}"
-                words = [t for t in of.outline.tokens if t.start < right.node.this.meta.get("start", 0)]
-                at = next((t.start for t in reversed(words) if t.token_type == TokenType.JOIN), None)
-                if at is None:
-                    return None
-                made = f"JOIN {table.name} USING ({unit}) "
-                return f"{made}.. ON {same}", Fix(
-                    made, at, at, also=(Fix(same, *span),), asks=f"the {column} of {table.name}"
-                )
-    return None
-
-
 def find_absent(of: RefusedStatement, node: exp.Column, named: list[FromTable]) -> Table | None:
     """Return the declared table that stands before a column of its own, if FROM lacks it."""
     if not node.table or not node.table.isascii() or any(fold(n.alias) == fold(node.table) for n in named):

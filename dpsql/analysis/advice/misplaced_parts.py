@@ -12,7 +12,7 @@ from dpsql.analysis.advice.listed_rows import split_options
 from dpsql.analysis.advice.refused_statement import Advice, RefusedStatement, add_clause
 from dpsql.analysis.aggregate_functions import aggregate_calls, aggregate_name
 from dpsql.errors import Fix, Obstacle
-from dpsql.language import find_nodes, list_conjuncts, walk_tree
+from dpsql.language import find_nodes, list_conjuncts
 from dpsql.policy import fold
 
 
@@ -294,34 +294,6 @@ def compare_in_qualify(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> A
     return f"QUALIFY {condition}", Fix(f"QUALIFY {condition}", clause.start, stop)
 
 
-def bound_listed_units(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
-    """Take units from a number on, where a subquery takes the first n units by a number of theirs."""
-    select = node.find_ancestor(exp.Select)
-    group = select.args.get("group") if select is not None else None
-    block = of.outline.block(of.query.source.position(node))
-    order = None if block is None else block.clause(TokenType.ORDER_BY)
-    terms = [] if select is None or select.args.get("order") is None else select.args["order"].expressions
-    if select is None or group is None or block is None or order is None or len(terms) != 1:
-        return None
-    units = {fold(n.unit) for n in of.list_tables(select) if n.unit is not None}
-    if (
-        not units & {fold(key.name) for key in group.expressions}
-        or block.clause(TokenType.HAVING) is not None
-    ):
-        return None
-    number, span = terms[0].this, of.outline.span(terms[0].this)
-    named = {fold(item.alias): item.unalias() for item in select.expressions if item.alias}
-    if isinstance(number, exp.Column) and fold(number.name) in named:
-        span = of.outline.span(named[fold(number.name)])
-        number = named[fold(number.name)]
-    if span is None or not any(aggregate_calls(number)):
-        return None
-    sign = ">=" if terms[0].args.get("desc") else "<="
-    condition = f"HAVING {of.text[slice(*span)]} {sign} 10"
-    asks = "those from a number on, not the first ones"
-    return condition, Fix(condition, order.start, len(of.text[: block.end].rstrip()), guess="10", asks=asks)
-
-
 def unquote_place(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
     """Write the place of a column without quotes: GROUP BY "1"."""
     span = of.outline.span(of.original(node))
@@ -341,34 +313,3 @@ def take_all_rows(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice
     form = r"\b(?:RAND|RANDOM)\s*\(\s*\)\s*[<>]=?\s*[\d.]+"
     chance = re.search(rf"(?i){form}\s+AND\s+|\s+AND\s+{form}|\s*\bWHERE\s+{form}", of.text)
     return ("all rows", Fix("", *chance.span(), asks=asks)) if chance is not None else None
-
-
-def move_numbers_to_having(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
-    """Move the conditions on numbers of groups from WHERE to HAVING, and leave those on rows."""
-    original = of.original(node)
-    select, where = original.find_ancestor(exp.Select), original.find_ancestor(exp.Where)
-    block = of.outline.block(of.query.source.position(node))
-    clause = None if block is None else block.clause(TokenType.WHERE)
-    if select is None or where is None or where.parent is not select or block is None or clause is None:
-        return None
-    parts, texts = list_conjuncts(where.this), _split_condition(of, clause.end + 1, block.stop(clause))
-    if (
-        select.args.get("group") is None
-        or len(parts) != len(texts)
-        or block.clause(TokenType.HAVING) is not None
-    ):
-        return None
-    numbers = [text for part, text in zip(parts, texts, strict=True) if any(aggregate_calls(part))]
-    rows = [text for text in texts if text not in numbers]
-    of_numbers = [part for part in parts if any(aggregate_calls(part))]
-    mixed = any(
-        isinstance(each, exp.Column)
-        for part in of_numbers
-        for each in walk_tree(part, lambda n: aggregate_name(n) is not None)
-    )
-    if not rows or not numbers or mixed:
-        return None
-    left = Fix(f"WHERE {' AND '.join(rows)} ", clause.start, block.stop(clause))
-    condition = f"HAVING {' AND '.join(numbers)}"
-    added = add_clause(of.text, block.before(TokenType.HAVING), condition)
-    return condition, replace(left, also=(added,))

@@ -241,25 +241,6 @@ def compare_year(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice 
     return one.hint or written, Fix(written, *span)
 
 
-def write_series(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
-    """Write the days of a series as DATE, and its step as INTERVAL: `generate_series('2024-01-01', ..)`."""
-    call = of.call(node)
-    if call is None or len(call[2]) not in (2, 3):
-        return None
-    start, end, (first, last, *steps) = call
-    ends = [re.sub(r"(?i)\A'(\d{4}-\d\d-\d\d)'(?:::\w+)?\Z", r"DATE '\1'", each) for each in (first, last)]
-    step = re.fullmatch(r"(?i)'\s*(\d+)\s+(\w+)\s*'(?:::interval)?", steps[0]) if steps else None
-    written = (
-        f"INTERVAL {step[1]} {step[2].upper()}"
-        if step is not None
-        else steps[0]
-        if steps
-        else "INTERVAL 1 DAY"
-    )
-    made = f"{of.text[start : of.text.index('(', start)]}({', '.join([*ends, written])})"
-    return made, Fix(made, start, end, guess="" if steps else "a day's step")
-
-
 def _is_moment(text: str) -> bool:
     """Return whether a text is a day or a point of time as SQL writes it."""
     try:

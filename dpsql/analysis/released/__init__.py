@@ -250,7 +250,8 @@ def make_ladder(call: AggregateCall, value: Typed, of: Contribution) -> Ladder:
     counted = kept(row, condition)
     if value.type == DOUBLE and total:
         near, far = (kept(each, condition) for each in split_steps(value.guarded_node))
-        made = Ladder(of, near, scale, step, HIGHEST, call.by_row, type=value.type, far=far)
+        signed = not is_never_negative(value, call.compiler.columns)
+        made = Ladder(of, near, scale, step, HIGHEST, call.by_row, type=value.type, far=far, signed=signed)
         if call.compiler.policy.engine != "duckdb":
             return made
         return replace(made, small=kept(value.guarded_node, condition))
@@ -277,16 +278,14 @@ def find_power(sql_type: SqlType) -> int:
 def cut_at_zero(call: AggregateCall, value: Typed) -> tuple[Typed, Fraction]:
     """Return an argument of SUM whose values are 0 where they are below, if none should be, and its sign.
 
-    The policy says that none is below 0: the kernel takes what the query does for it. DOUBLEs are cut in
-    their steps; without keys they keep their signs, since a search of their bound has them, too.
+    The policy says that none is below 0: the kernel takes what the query does for it. DOUBLEs in groups are
+    cut in their steps.
     """
     if not has_negatives(value.type):
         return value, Fraction(0)
-    if (value.type == DOUBLE and not call.compiler.keyed) or not is_never_negative(
-        value, call.compiler.columns
-    ):
+    if not is_never_negative(value, call.compiler.columns):
         return value, Fraction(-1)
-    if value.type != DOUBLE:
+    if value.type != DOUBLE or not call.compiler.keyed:
         call.conditions.append(Paren(IsNull(value.guarded_node, negated=True)))  # GREATEST leaves NULL out
         if value.type.integer and value.type.bits < INTEGER.bits:  # as a constant is
             value = replace(value, node=Cast(value.node, INTEGER), type=INTEGER)

@@ -70,7 +70,7 @@ class Inspector(ExactQueries, DuckDBEngine):
         row = self._fetch_one(f"SELECT COUNT(*), {wanted} FROM ({listed}, {raw} FROM {reader.scan}) AS r")
         return row[0], {name: row[2 + 2 * i] for i, (name, _) in enumerate(reader.columns)}
 
-    def list_lost_values(self, table: str, column: str, most: int = 3) -> list[tuple[int, str]]:
+    def list_lost_values(self, table: str, column: str) -> list[tuple[int, str]]:
         """Return the first values that a column's declared type does not hold, with their rows from 1."""
         reader = self.readers[table]
         cell = next(c for c, (name, _) in zip(reader.cells, reader.columns, strict=True) if name == column)
@@ -78,7 +78,7 @@ class Inspector(ExactQueries, DuckDBEngine):
         rows = f"{listed}, {cell} AS {quote('§')}, row_number() OVER () AS {quote('§n')} FROM {reader.scan}"
         found = self.fetch_all(
             f"SELECT {quote('§n')}, CAST({quote('§')} AS VARCHAR)[:{_LONGEST_VALUE}] FROM ({rows}) AS r "
-            f"WHERE {quote('§')} IS NOT NULL AND {quote(column)} IS NULL ORDER BY 1 LIMIT {most}"
+            f"WHERE {quote('§')} IS NOT NULL AND {quote(column)} IS NULL ORDER BY 1 LIMIT 3"
         )
         return [(row[0], row[1]) for row in found]
 

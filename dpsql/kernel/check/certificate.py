@@ -25,12 +25,11 @@ from enum import Enum
 from typing import NamedTuple
 
 from dpsql.errors import InternalError
-from dpsql.kernel.tree import Column, Expr, Node, Query, duckdb_sql
+from dpsql.kernel.tree import Column, Expr, Node, Query
 from dpsql.kernel.unit_parts import PartSet
 from dpsql.lazy_dataclass import dataclass
 
 _SEAL = object()
-_SHOWN = 200
 
 
 class NotCertified(InternalError):  # noqa: N818  what it says, as in the documents
@@ -48,13 +47,6 @@ class NotCertified(InternalError):  # noqa: N818  what it says, as in the docume
         super().__init__(f"this is a bug of dpsql, nothing was run or charged: not certified: {rule}")
         self.rule = rule
         self.node = node
-
-    @property
-    def shown(self) -> str:
-        """The first characters of the SQL of the node that has no certificate."""
-        if self.node is None:
-            return ""
-        return duckdb_sql(self.node)[:_SHOWN]
 
 
 class Keys(Enum):

@@ -94,7 +94,7 @@ def relation_of_scores(proof: Proof, node: Scores) -> Relation:
     every = (Number(0, 1), Number(0, FULL), own, beyond, Number(0, 1), own)[: node.sums.value - 1]
     numbers = {f"n{i}": number for i, number in enumerate(every, 1)}
     proof.note("scores of bounds", f"a unit is in one of {some(len(bounds) + 1, 'row')}")
-    fine = node.fine if node.sums is Sums.SIGNED else None
+    fine = None if node.sums is Sums.NONE else node.fine
     cells = {"n0": (0, len(bounds))}
     groups = Groups(("n0",), numbers, cells=cells, most=1, bounds=bounds, fine=fine)
     return Relation(

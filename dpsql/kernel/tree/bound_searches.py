@@ -116,7 +116,7 @@ class Scores(Lowered):
     perhaps after 0. The score at a bound B is floor(2^20 min((a - B)+ / (B/8), 1)), and without `by_excess`,
     or at 0, that of any excess is full. A unit with B < a <= 2B counts in full at all bounds below B, by the
     formula at B, and not at all above: no more is to be known (`RungBins`). `wide` says that a is a HUGEINT;
-    else it is a BIGINT, as is all that is computed. With `fine`, a power of two, `n3` of `SIGNED` is in steps
+    else it is a BIGINT, as is all that is computed. With `fine`, a power of two, `n3` is in steps
     of the last bound divided by it, or of 1 if that is less. An engine that is a `server` puts the expression
     of a column in the place of each of its names: its query names a few times, and is slower.
 
@@ -214,14 +214,18 @@ def _sums(sums: Sums, last: Expr, fine: int | None, total: str) -> tuple[Expr, .
     # It is cut after the difference: so one unit more never makes it less.
     beyond = _without(size, Aggregate("COUNT"), last)
     if sums is Sums.SIZES:
-        return saturate(size), beyond
+        return saturate(_in_steps(size, last, fine)), beyond
     negative = Aggregate("COUNT", (Case(((Binary("<", Column("w", total), whole(0)), whole(1)),)),))
     signs = Paren(Binary("-", Aggregate("COUNT"), Paren(Binary("*", negative, whole(2)))))
-    net = _without(signed, signs, last)
-    if fine is not None:
-        step = Call("GREATEST", (Paren(Binary("//", huge(last), huge(whole(fine)))), huge(whole(1))))
-        signed = Paren(Binary("//", signed, step))
-    return saturate(signed), beyond, negative, net
+    return saturate(_in_steps(signed, last, fine)), beyond, negative, _without(signed, signs, last)
+
+
+def _in_steps(total: Expr, last: Expr, fine: int | None) -> Expr:
+    """Return a sum of units in steps of the last bound that they exceed divided by `fine`, at least 1."""
+    if fine is None:
+        return total
+    step = Call("GREATEST", (Paren(Binary("//", huge(last), huge(whole(fine)))), huge(whole(1))))
+    return Paren(Binary("//", total, step))
 
 
 def _without(total: Expr, times: Expr, last: Expr) -> Expr:

@@ -258,10 +258,10 @@ class WireSession:
     def _command(self, command: c.Command | None) -> WireResult:
         match command:
             case c.ShowSetting(name=None):
-                return _result_of_texts("SHOW", [column.name for column in _ALL], self.settings.show_all())
+                return _result_of_texts([column.name for column in _ALL], self.settings.show_all())
             case c.ShowSetting(name=str(name)):
                 name, value = self.settings.show(name)
-                return _result_of_texts("SHOW", [name], [(value,)])
+                return _result_of_texts([name], [(value,)])
             case c.SetSetting():
                 changes = self.settings.set(command.name, command.value, local=command.local)
                 alone = command.local and not self.transactions.open
@@ -377,11 +377,11 @@ _ALL = (
 )
 
 
-def _result_of_texts(tag: str, names: Sequence[str], rows: Sequence[Sequence[str]]) -> WireResult:
-    """Return a result of texts."""
+def _result_of_texts(names: Sequence[str], rows: Sequence[Sequence[str]]) -> WireResult:
+    """Return what SHOW answers."""
     arrays = [pa.array([row[place] for row in rows], pa.string()) for place in range(len(names))]
     columns = tuple(AnswerColumn(name, pa.string()) for name in names)
-    return WireResult(tag, columns, pa.Table.from_arrays(arrays, names=list(names)))
+    return WireResult("SHOW", columns, pa.Table.from_arrays(arrays, names=list(names)))
 
 
 @contextmanager

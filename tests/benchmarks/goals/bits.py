@@ -64,13 +64,14 @@ RUNS = 3
 
 
 def made(setting: Setting) -> Path:
-    """Write rows with keys of 10, 1,000 and 50,000 groups, and the policy."""
+    """Write rows with keys of 10, 1,000 and 50,000 groups, of units in no whole bytes, and the policy."""
     folder = setting.events.folder
     path = folder / "bits.parquet"
     if not path.exists():
         keys = "item % 10 AS kind, CAST(hash(user_id, item, 1) % 1000 AS BIGINT) AS thousand, "
         keys += "CAST(hash(user_id, item, 2) % 50000 AS BIGINT) AS many"
-        duckdb.sql(f"COPY (SELECT user_id, item, {keys} FROM '{setting.events.events()}') TO '{path}'")
+        rows = f"SELECT user_id, item, {keys} FROM '{setting.events.events()}' WHERE user_id > 6"
+        duckdb.sql(f"COPY ({rows}) TO '{path}'")
     (folder / "bits.toml").write_text(POLICY, "utf-8")
     return folder
 

@@ -295,6 +295,12 @@ def _public_forms(rng: Random) -> str:
             "SELECT WIDTH_BUCKET(ms, 0, 6, 3) AS b, COUNT(*) AS n FROM visits GROUP BY 1",
             "SELECT COUNT(*) AS n FROM visits v JOIN pages p ON p.page = v.page AND p.rank > (SELECT MIN(rank) FROM pages)",
             "SELECT country, AVG(ms) AS a FROM visits GROUP BY country ORDER BY AVG(ms) DESC LIMIT 2",
+            "SELECT p.page, (SELECT COUNT(*) FROM visits v WHERE v.page = p.page AND v.country = 'DE') AS n FROM pages p",
+            "SELECT p.page, (SELECT SUM(v.ms) FROM visits v WHERE p.page = v.page AND v.flag) AS n FROM pages p WHERE p.rank > 1",
+            "SELECT s.d, (SELECT COUNT(DISTINCT v.user_id) FROM visits v WHERE v.day = s.d AND v.page = p.page) AS n FROM pages p, generate_series(DATE '2024-01-01', DATE '2024-01-09', INTERVAL 1 DAY) AS s(d)",
+            "SELECT COUNT(*) AS n FROM visits v WHERE ms >= ALL (SELECT w.ms FROM visits w WHERE w.user_id = v.user_id)",
+            "SELECT COUNT(*) AS n FROM visits v WHERE v.ms > ANY (SELECT w.ms FROM visits w WHERE w.user_id = v.user_id AND w.flag)",
+            "SELECT page, COUNT(*) AS n FROM visits WHERE ms > ANY (SELECT rank FROM pages) AND page IN (SELECT page FROM pages WHERE rank > 1) GROUP BY page",
         )
     )
 

@@ -253,11 +253,17 @@ SELECT COUNT(DISTINCT v.user_id) FROM users u LEFT JOIN visits v ON u.user_id = 
 SELECT COUNT(DISTINCT user_id) FROM baskets b WHERE EXISTS (SELECT 1 FROM goods g WHERE g.sku = b.page)
 
 -- R4211 a series whose end is a column
--- error: there is no column ms
--- at: ms
+-- error: range takes constants: two ends, and a step
+-- at: range
+-- hint: generate_series(DATE '2024-01-01', DATE '2024-01-31', INTERVAL 1 DAY)
 SELECT COUNT(DISTINCT user_id) FROM visits, range(ms) AS s(i)
 
 -- R4212 a series that is too long
 -- error: a series has at most 100,000 rows
 -- at: range
 SELECT COUNT(DISTINCT user_id) FROM visits, range(1000000) AS s(i)
+
+-- R8251 a series with a value of each row
+-- error: generate_series takes constants: two ends, and a step
+-- at: generate_series
+SELECT COUNT(DISTINCT user_id) FROM visits v, LATERAL generate_series(1, v.ms) AS g(i)

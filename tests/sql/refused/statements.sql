@@ -391,7 +391,7 @@ PIVOT visits ON country IN ('DE', 'FR') USING COUNT(DISTINCT user_id) GROUP BY p
 
 -- R8202 PIVOT of T-SQL with the columns that it makes
 -- error: PIVOT is not supported here
--- at: page #2
+-- at: COUNT
 -- hint: SELECT page, COUNT(DISTINCT user_id) FILTER (WHERE country = 'DE') AS DE, COUNT(DISTINCT user_id) FILTER (WHERE country = 'FR') AS FR FROM visits GROUP BY page
 -- rewrite: SELECT page, COUNT(DISTINCT user_id) FILTER (WHERE country = 'DE') AS DE, COUNT(DISTINCT user_id) FILTER (WHERE country = 'FR') AS FR FROM visits GROUP BY page
 SELECT page, [DE], [FR] FROM (SELECT page, country, user_id FROM visits) AS s PIVOT (COUNT(DISTINCT user_id) FOR country IN ([DE], [FR])) AS p

@@ -397,8 +397,9 @@ SELECT page, COUNT(DISTINCT user_id) AS n FROM visits WHERE user_id IN (SELECT M
 SELECT page, COUNT(DISTINCT user_id) AS n FROM visits WHERE user_id IN (SELECT user_id FROM visits ORDER BY ms DESC, user_id LIMIT 3) GROUP BY page ORDER BY n DESC LIMIT 2
 
 -- R43 quantified comparison that is not equality
--- error: comparisons with ALL or ANY of a subquery are not supported
--- at: user_id #3
+-- error: a subquery over private rows must be tied to the row's own privacy unit
+-- at: user_id #2
+-- hint: WHERE a.user_id = b.user_id
 SELECT page, COUNT(DISTINCT user_id) AS n FROM visits WHERE user_id >= ALL (SELECT user_id FROM users) GROUP BY page ORDER BY n DESC LIMIT 2
 
 -- R4324 EXISTS of an aggregate
@@ -629,3 +630,8 @@ SELECT n FROM (SELECT country, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY
 -- hint: LEFT JOIN
 -- rewrite: SELECT p.page, COALESCE(r.n, 0) AS n FROM pages p LEFT JOIN (SELECT v.page AS k, COUNT(DISTINCT v.user_id) AS n FROM visits v JOIN pages p USING (page) WHERE v.note <> p.category GROUP BY v.page) AS r ON r.k = p.page
 SELECT p.page, (SELECT COUNT(DISTINCT v.user_id) FROM visits v WHERE v.page = p.page AND v.note <> p.category) AS n FROM pages p
+
+-- R8252 a value of all rows is compared with those of all units
+-- error: comparisons with ALL or ANY of a subquery are not supported
+-- at: ms #2
+SELECT COUNT(DISTINCT user_id) FROM visits WHERE ms >= ALL (SELECT ms FROM visits)

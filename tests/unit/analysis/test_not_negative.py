@@ -101,6 +101,22 @@ def test_sums_of_what_is_never_below_zero_go_one_way(session: Session, argument:
     assert (changes_of(session, inner.removeprefix("SELECT "))[0] == 0) is never
 
 
+@pytest.mark.parametrize(("argument", "never"), [("rate", True), ("rate - 1", False), ("cost", True)])
+def test_sums_without_groups_go_one_way_in_their_search_too(
+    session: Session, argument: str, *, never: bool
+) -> None:
+    text = f"SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 100) SUM({argument}) AS n FROM t"
+    plan = private(session.prepare(text)).plan
+    (search,) = plan.ladders
+    assert search.ladder.signed is not never
+    assert (plan.counts[0].unit_change[0] == 0) is never
+    release = session.run(text).release
+    assert release is not None
+    found = release.table.to_pylist()[0]
+    exact = {"rate": 599.0, "rate - 1": 199.0, "cost": 1197.0}[argument]
+    assert found["n_low"] <= exact <= found["n_high"]
+
+
 def test_without_the_word_a_sum_may_go_both_ways(opened: Callable[..., Session]) -> None:
     low, high = changes_of(opened(""), "g, SUM(cost) AS n FROM t GROUP BY g")
     assert low == -high

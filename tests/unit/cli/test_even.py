@@ -137,7 +137,7 @@ def test_an_error_that_is_not_predicted_costs_the_default_epsilon(folder: Path, 
     code, out, err = ask("--dry-run", "--epsilon-total", "1", "-c", f"{COUNT}; {AVERAGE}")
     assert (code, out) == (ExitCode.REFUSED, "")
     assert "the error of this answer cannot be predicted" in err
-    assert "or give epsilon" in err
+    assert "Hint: give epsilon" in err
     policy = (folder / "dpsql.toml").read_text().replace("[defaults]", "default_epsilon = 0.25\n[defaults]")
     (folder / "dpsql.toml").write_text(policy)
     found = prices(ask("--dry-run", "--epsilon-total", "1", "-c", f"{COUNT}; {AVERAGE}")[1])

@@ -82,7 +82,7 @@ def test_which_averages_are_quotients(sales: NearlyExact, asked: str, quotient: 
     session, source = sales.private._session, "" if "FROM" in asked else " FROM sales"
     query = parse(f"SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 1) {asked}{source}")
     assert isinstance(query, Query)
-    *_, part = parts_of(query, analysed_blocks(session)).releases
+    (part,) = [e for e in parts_of(query, analysed_blocks(session)).releases if not e.constant]
     released = part.query.tree.sql().upper()
     assert ("FN_COUNT(" in released) == quotient
     assert ("FN_AVG(" in released) != quotient
@@ -104,3 +104,39 @@ def test_moments_of_pairs_keep_the_bounds_of_their_columns(
     answer = session.run(f"SELECT {asked} FROM sales").release
     assert answer is not None
     assert ("outside 0 to 5,000 are cut" in str(answer.assumed)) != searched
+
+
+@pytest.mark.parametrize(
+    ("asked", "centres"),
+    [
+        ("AVG(pieces)", 1),
+        ("AVG(pieces), AVG(weight * pieces), COUNT(*)", 2),
+        ("AVG(pieces) - AVG(pieces) FILTER (WHERE shop = 'a')", 1),
+        ("AVG(pieces), SUM(pieces)", 0),
+        ("AVG(price)", 0),
+        ("AVG(n) FROM (SELECT buyer, COUNT(*) AS n FROM sales GROUP BY buyer)", 0),
+        ("AVG(n) FROM (SELECT buyer, 5 - COUNT(*) AS n FROM sales GROUP BY buyer)", 1),
+        ("shop, AVG(pieces) FROM sales GROUP BY shop", 0),
+    ],
+)
+def test_which_averages_are_distances_from_a_centre(sales: NearlyExact, asked: str, centres: int) -> None:
+    session, source = sales.private._session, "" if "FROM " in asked else " FROM sales"
+    query = parse(f"SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 1) {asked}{source}")
+    assert isinstance(query, Query)
+    found = [each for each in parts_of(query, analysed_blocks(session)).releases if each.constant]
+    assert len(found) == (centres > 0)
+    assert sum("FN_SUM(" in item.sql().upper() for e in found for item in e.query.tree.expressions) == centres
+
+
+def test_a_centre_is_a_part_of_epsilon_and_asked_once(sales: NearlyExact) -> None:
+    session: Session = sales.private._session
+    statement = "SELECT AVG(weight * pieces) AS a FROM sales"
+    first, again = session.run(statement).release, session.run(statement).release
+    assert first is not None
+    assert again is not None
+    assert first.selection == "2 releases"
+    assert again.reused is not None
+    assert again.table.equals(first.table)
+    assert "a_low" in first.table.column_names
+    assert not first.warnings
+    assert "weight * pieces - AVG(weight" in str(first)

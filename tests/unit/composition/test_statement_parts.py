@@ -266,7 +266,7 @@ ENDS = "SELECT MIN(day)::TIMESTAMP AS a, MAX(day)::TIMESTAMP AS b FROM visits"
     "statement",
     [
         f"WITH e AS ({ENDS}) SELECT MAX(t) FROM (SELECT unnest(range(a, b, INTERVAL 1 SECOND)) AS t FROM e)",
-        "SELECT COUNT(*) FROM (SELECT unnest(range(n::BIGINT * 1000000000)) FROM (SELECT COUNT(*) n FROM users))",
+        "SELECT COUNT(*) FROM (SELECT unnest(range(n::BIGINT * 1000000000)) FROM (SELECT COUNT(*) n FROM users))",  # noqa: E501
         "SELECT COUNT(*) FROM (SELECT unnest(generate_series(3000000, 1, -1)))",
     ],
 )

@@ -134,3 +134,17 @@ def test_what_has_no_price(real: Connection) -> None:
         assert real.explain("SELECT 1").price == "costs nothing: it reads no private table"
         with pytest.raises(dpsql.ProgrammingError, match="a statement is text"):
             real.explain(SimpleNamespace())  # type: ignore[arg-type]  # as a user may
+
+
+def test_a_limit_is_kept_before_anything_is_charged(con: Connection, session: Any) -> None:
+    with pytest.raises(
+        dpsql.PriceNotAgreed, match=r"costs epsilon 2 and may cost at most 1\.5; nothing was charged"
+    ):
+        con.sql(PRIVATE, at_most=1.5)
+    for wrong, said in ((-1, "at least 0"), ("much", r"such as 0\.5")):
+        with pytest.raises(dpsql.ProgrammingError, match=said):
+            con.sql(PRIVATE, at_most=wrong)
+    assert (session.ran, session.spent.epsilon) == ([], 0)
+    assert len(con.sql(PRIVATE, at_most=Fraction(2)).fetchall()) == 3
+    assert con.sql("SELECT 1 AS a", at_most=0).fetchall() == [(1,)]
+    assert session.spent.epsilon == 2

@@ -268,3 +268,26 @@ def test_streams_and_refinements_do_not_take_a_default_error(other: Session) -> 
     assert refined.charge.epsilon == Fraction("0.14")
     with open_unnamed(other, 1, 1, {"tolerance": 100}) as stream:
         assert stream.count(ONE, guess=0).value is not None
+
+
+BOUNDED = "bound what one unit counts: OPTIONS (max_rows_contributed = 16, ..); or give epsilon"
+
+
+@pytest.mark.parametrize(
+    ("rest", "hint"),
+    [
+        ("COUNT(*) AS n FROM visits", BOUNDED),
+        ("SUM(ms) AS s FROM visits", "give epsilon"),
+        ("page, COUNT(*) AS n FROM visits GROUP BY page ORDER BY n DESC LIMIT 3", BOUNDED),
+        ("AVG(ms) AS a FROM visits", "give epsilon"),
+        ("MEDIAN(ms) AS m FROM visits", "give epsilon"),
+        ("COUNT(DISTINCT page) AS n FROM visits", "give epsilon"),
+    ],
+)
+def test_what_makes_an_error_predictable_is_accepted(other: Session, rest: str, hint: str) -> None:
+    with pytest.raises(QueryRefused, match="cannot be predicted") as refused:
+        other.prepare(asking("error = 50", rest))
+    assert refused.value.hint == hint
+    offered = ["epsilon = 1", *(["error = 50, max_rows_contributed = 16"] if hint == BOUNDED else [])]
+    for options in offered:
+        assert private(other.prepare(asking(options, rest))).price.epsilon
