@@ -266,4 +266,5 @@ SELECT COUNT(DISTINCT user_id) FROM visits, range(1000000) AS s(i)
 -- R8251 a series with a value of each row
 -- error: generate_series takes constants: two ends, and a step
 -- at: generate_series
+-- hint: generate_series(DATE '2024-01-01', DATE '2024-01-31', INTERVAL 1 DAY)
 SELECT COUNT(DISTINCT user_id) FROM visits v, LATERAL generate_series(1, v.ms) AS g(i)

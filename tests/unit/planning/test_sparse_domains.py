@@ -236,7 +236,8 @@ def test_a_scan_takes_the_order_of_the_statement(session: Session) -> None:
     several = f"item, item // 2 AS half, code, {N} FROM visits WHERE {near} GROUP BY ALL "
     with pytest.raises(QueryRefused, match="no order by a key whose values depend") as refused:
         answered(session, several + "HAVING n >= 8 ORDER BY half LIMIT 3")
-    assert refused.value.hint == "leave ORDER BY out"
+    assert refused.value.hint is not None
+    assert refused.value.hint.endswith("-- asks something else: it without `ORDER BY half`")
     assert len(answered(session, several + "HAVING n >= 8 LIMIT 3")) == 1
 
 
