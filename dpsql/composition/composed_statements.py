@@ -48,6 +48,7 @@ from dpsql.composition.prepared import (
     PreparedPrivate,
 )
 from dpsql.composition.release_words import total_guarantee
+from dpsql.composition.single_values import refuse_several_rows
 from dpsql.composition.statement_parts import Parts
 from dpsql.composition.unbound_statements import refuse_failing, refuse_unbound
 from dpsql.engines import UnboundQuery
@@ -83,6 +84,7 @@ def compose(
     outer = copy_tree(parts.outer)
     name_columns(outer)
     plans = {fold(part.name): one.plan for part, one in zip(parts.releases, planned, strict=True)}
+    refuse_several_rows(query, outer, plans)
     steps = {name: steps_of(plan) for name, plan in plans.items()}
     named = {fold(part.name): one for part, one in zip(parts.releases, planned, strict=True)}
     notes = (*_put_least(outer, named), *tell_absent_sums(outer, plans))

@@ -22,7 +22,14 @@ from dpsql.composition.prepared import PreparedPublic
 from dpsql.engines import UnboundQuery
 from dpsql.errors import Fix, OperationalError, ProgrammingError, QueryRefused
 from dpsql.kernel.tree import literal_sql, quote
-from dpsql.language import Outline, Query, Statement, find_nodes, read_clause, walk_tree
+from dpsql.language import (
+    Outline,
+    Query,
+    Statement,
+    find_nodes,
+    read_clause,
+    walk_tree,
+)
 from dpsql.lazy_pattern import lazy_pattern
 from dpsql.policy import fold
 

@@ -635,3 +635,9 @@ SELECT p.page, (SELECT COUNT(DISTINCT v.user_id) FROM visits v WHERE v.page = p.
 -- error: comparisons with ALL or ANY of a subquery are not supported
 -- at: ms #2
 SELECT COUNT(DISTINCT user_id) FROM visits WHERE ms >= ALL (SELECT ms FROM visits)
+
+-- R8400 a subquery in the place of a value with several groups
+-- error: a subquery in the place of a value has one row, and this one has 6 groups
+-- at: page
+-- hint: SELECT COUNT(DISTINCT user_id) / (SELECT COUNT(DISTINCT user_id) FROM visits ) AS part FROM users -- asks something else: it without `page`
+SELECT COUNT(DISTINCT user_id) / (SELECT COUNT(DISTINCT user_id) FROM visits GROUP BY page) AS part FROM users
