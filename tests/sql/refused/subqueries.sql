@@ -639,5 +639,4 @@ SELECT COUNT(DISTINCT user_id) FROM visits WHERE ms >= ALL (SELECT ms FROM visit
 -- R8400 a subquery in the place of a value with several groups
 -- error: a subquery in the place of a value has one row, and this one has 6 groups
 -- at: page
--- hint: SELECT COUNT(DISTINCT user_id) / (SELECT COUNT(DISTINCT user_id) FROM visits ) AS part FROM users -- asks something else: it without `page`
 SELECT COUNT(DISTINCT user_id) / (SELECT COUNT(DISTINCT user_id) FROM visits GROUP BY page) AS part FROM users
