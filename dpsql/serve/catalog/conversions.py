@@ -270,7 +270,8 @@ def object_key(text: str) -> str:
 
 
 _ITEM = r'\s*+(?:"((?:[^"\\]|\\.)*+)"\s*+|((?:[^{}"\\,]|\\.)++))'
-_ARRAY = lazy_pattern(rf"\s*\{{(?:{_ITEM}(?:,{_ITEM})*+|\s*+)\}}\s*", re.DOTALL)
+# No possessive group around another one: Python before 3.11.5 matches `{a,}` with it.
+_ARRAY = lazy_pattern(rf"\s*\{{(?:{_ITEM}(?:,{_ITEM})*|\s*+)\}}\s*", re.DOTALL)
 
 
 def array_items(text: str) -> list[str | None]:
