@@ -839,7 +839,7 @@ SELECT clinic, STRING_AGG(note, '; ') FROM visits GROUP BY clinic
 SELECT SUBSTR(note, 1, 10) AS start, COUNT(*) FROM visits GROUP BY 1 ORDER BY 2 DESC
 
 -- M212 median mysql style group_concat
--- meant: SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (max_groups_contributed = 16) cost AS "GROUP_CONCAT(cost ORDER BY cost)", COUNT(DISTINCT patient_id) AS n FROM visits GROUP BY cost
+-- meant: SELECT cost AS "GROUP_CONCAT(cost ORDER BY cost)", COUNT(DISTINCT patient_id) AS n FROM visits GROUP BY cost
 SELECT SUBSTRING_INDEX(GROUP_CONCAT(cost ORDER BY cost), ',', 1) FROM visits
 
 -- M213 row number over all rows
@@ -2501,7 +2501,7 @@ SELECT clinic, AVG(cost) WITH EPSILON 0.3, COUNT(*) WITH EPSILON 0.1 FROM visits
 SELECT clinic, DP_COUNT(DISTINCT patient_id), DP_AVG(cost) FROM visits GROUP BY clinic
 
 -- M750 a reading of a JSON text
--- meant: SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (max_groups_contributed = 16) note ->> '$.plan' AS plan, COUNT(*) FROM visits GROUP BY 1
+-- meant: SELECT note ->> '$.plan' AS plan, COUNT(*) FROM visits GROUP BY 1
 SELECT note:plan::string AS plan, COUNT(*) FROM visits GROUP BY 1
 
 -- M751 Grafana's macros

@@ -134,7 +134,7 @@ SELECT page, COUNT(DISTINCT user_id) AS n FROM visits WHERE user_id IN (SELECT u
 ORDER BY n DESC LIMIT 2
 
 -- A39 IN over public
--- candidates: SELECT page AS v0 FROM pages WHERE page IS NOT NULL
+-- candidates: SELECT page AS v0 FROM pages WHERE category = 'news' AND page IS NOT NULL
 -- expect: itself
 SELECT page, COUNT(DISTINCT user_id) AS n FROM visits WHERE page IN (SELECT page FROM pages WHERE category = 'news') GROUP BY page
 ORDER BY n DESC LIMIT 1

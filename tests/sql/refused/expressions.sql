@@ -490,7 +490,7 @@ SELECT x, COUNT(*) FROM (SELECT unnest([1, 2, 3]) AS x, ms FROM visits QUALIFY R
 -- C7651 so it does where the ends of a series are released
 -- error: this is not supported over released numbers
 -- at: unnest
-SELECT COUNT(*) FROM (SELECT unnest(generate_series(a, b)) AS x FROM (SELECT MIN(ms) AS a, MAX(ms) AS b FROM visits) QUALIFY ROW_NUMBER() OVER () <= 1)
+SELECT COUNT(*) FROM (SELECT unnest(generate_series(a, b)) AS x FROM (SELECT MIN(ms, contribution_bounds_per_row => (0, 100)) AS a, MAX(ms, contribution_bounds_per_row => (0, 100)) AS b FROM visits) QUALIFY ROW_NUMBER() OVER () <= 1)
 
 -- R915 a table of another database
 -- error: there is no table db.other.visits
