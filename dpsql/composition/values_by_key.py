@@ -52,7 +52,7 @@ from dpsql.language import (
 from dpsql.policy import Policy, UnitColumn, fold
 from dpsql.types import DATE, VARCHAR
 
-_ABOVE = (exp.From, exp.Join, exp.In, exp.Exists, exp.All, exp.Any, exp.SetOperation, exp.CTE)
+_ABOVE = (exp.From, exp.Join, exp.Lateral, exp.In, exp.Exists, exp.All, exp.Any, exp.SetOperation, exp.CTE)
 _LONGEST = 1_000_000
 """No key has more characters."""
 
