@@ -72,11 +72,12 @@ drop_clause = replace_forms(
     (r"\s+WITH\s*\([^()]*\)", ""),
 )
 count_numbered = replace_forms((r"\bCOUNT\s*\(\s*(?:\w+\.)?rowid\s*\)", "COUNT(*)"))
+_ZONE = r"(?:Z|[+-]\d\d:?\d*|[A-Z]+/[A-Z_/]+|UTC)"
 drop_time_and_offset = replace_forms(
-    (r"'(\d{4}-\d\d-\d\d)(?:[T ][\d:.]+)?\s*(?:Z|[+-]\d\d:?\d*)'", r"'\1'"), provided="times are of that zone"
+    (rf"'(\d{{4}}-\d\d-\d\d)(?:[T ][\d:.]+)?\s*{_ZONE}'", r"'\1'"), provided="times are of that zone"
 )
 drop_offset = replace_forms(
-    (r"'(\d{4}-\d\d-\d\d)([T ][\d:.]+)?\s*(?:Z|[+-]\d\d:?\d*)'", r"'\1\2'"), provided="times are of that zone"
+    (rf"'(\d{{4}}-\d\d-\d\d)([T ][\d:.]+)?\s*{_ZONE}'", r"'\1\2'"), provided="times are of that zone"
 )
 write_format = replace_forms(
     (

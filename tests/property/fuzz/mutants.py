@@ -584,7 +584,7 @@ MUTANTS = (
     ),
     Mutant(
         "groups exist by their rows",
-        (("analysis.group_rules", "show_by_units", "existence=counts.index(units)", "existence=0"),),
+        (("analysis.groups_of_units", "show_by_units", "existence=counts.index(units)", "existence=0"),),
         ("unknown domain", "all groups of an unknown domain", "clamped rows"),
         statement="SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (delta = 1e-6, max_groups_contributed = 2) note, COUNT(*, contribution_bounds_per_group => (0, 3)) AS n FROM visits GROUP BY note",
     ),
@@ -847,7 +847,7 @@ MUTANTS = (
     Mutant(
         "a block that refers to an outer row is a release",
         (("composition.kinds", "Kinds._owned", "if releasing and tied and", "if False and"),),
-        statement="SELECT p.page, (SELECT COUNT(DISTINCT v.user_id) FROM visits v WHERE v.page = p.page) AS n FROM pages p",
+        statement="SELECT p.page, (SELECT COUNT(DISTINCT v.user_id) FROM visits v WHERE v.page > p.page) AS n FROM pages p",
         by="analysis",
     ),
     Mutant(
