@@ -139,7 +139,8 @@ def rewrite_less(text: str, refused: _Refusal, prepare: Callable[[str], object])
     if len(text) > LONGEST or all(told):
         return None
     less = _with_less(text, refused)
-    found = _search(text, _State(text, less), prepare, _CANDIDATES, less=True)
+    most = min(_CANDIDATES, 1 + LONGEST // max(len(text), 1)) if unread else _CANDIDATES
+    found = _search(text, _State(text, less), prepare, most, less=True)
     for written, guess in () if found is not None else _readings(text, refused, lambda _: None):
         read = _State(written, refusal(written, prepare), (Fix(written, 0, len(text), guess=guess),))
         found = found or _search(text, read, prepare, _ROUNDS, less=True)
