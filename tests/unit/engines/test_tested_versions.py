@@ -254,9 +254,8 @@ def test_a_newer_version_beside_the_facts_of_the_oldest_alone(
     facts: dict[str, EngineFacts] = {oldest: duckdb_settings.tested_versions()[oldest]}
     monkeypatch.setattr(duckdb_settings, "tested_versions", lambda: facts)
     session = Session(load(policy))
-    for condition, word in (("fmod(y, 3) < 1", "fmod"), (f"{AS_TEXT} > '2024-01-04'", "__between")):
-        with pytest.raises(EngineNotTested, match=f"the plan calls {word}, so nothing was run or charged"):
-            session.run(f"SELECT COUNT(DISTINCT id) AS n FROM t WHERE {condition}")
+    with pytest.raises(EngineNotTested, match="the plan calls fmod, so nothing was run or charged"):
+        session.run("SELECT COUNT(DISTINCT id) AS n FROM t WHERE fmod(y, 3) < 1")
     assert session.budget().spent.epsilon == 0
     session.run("SELECT COUNT(DISTINCT id) AS n FROM t WHERE y + 1 >= 2 AND abs(x) < 4")
     session.close()
