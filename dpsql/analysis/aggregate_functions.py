@@ -305,3 +305,13 @@ def _add_filter(node: Expr, where: Expr | None) -> Expr:
     if isinstance(node, Mean):
         return Mean(_add_filter(node.total, where), _add_filter(node.number, where))
     return replace(node, filter=where) if isinstance(node, Aggregate) else node
+
+
+def is_in_aggregate(node: exp.Expr, select: exp.Select) -> bool:
+    """Return whether a node of a SELECT stands in the arguments of one of its aggregates."""
+    parent = node.parent
+    while parent is not None and parent is not select:
+        if is_aggregate(parent):
+            return True
+        parent = parent.parent
+    return False

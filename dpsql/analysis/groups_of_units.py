@@ -87,8 +87,7 @@ def is_shown_by_units(
         rows = MOST_ROWS  # whatever bound is found, the groups are shown by the same numbers
     if rows is None or options.delta is None or options.epsilon is None:
         return False
-    named = (options.mechanism, options.noise, options.measure_strategy, options.candidates)
-    if any(each not in (None, "AUTO") for each in named) or options.intervals == "SIMULTANEOUS":
+    if _is_noise_named(options) or options.candidates is not None:
         return False
     if any(output.kind in _ORDERED for output in block.outputs):
         return False
@@ -153,7 +152,7 @@ def _find_ladder(compiler: StatementCompiler, block: OuterQuery) -> WholeTable |
     if whole is None or not whole.declared or whole.groups_bound() is None:
         return None
     counts = [count for count in block.counts if count.l1_over_groups is None]
-    units = all(len(count.parts) == 1 and type(count.parts[0]) is Units for count in counts)
+    units = all(map(_counts_units, counts))
     return whole if counts and units and not any(count.parts[0].row for count in counts) else None
 
 
@@ -199,6 +198,7 @@ def may_search_groups(compiler: StatementCompiler, query: Query, block: OuterQue
 
 
 def _counts_units(count: ReleasedAggregate) -> bool:
+    """Return whether a count is one number of units, without a bound on their groups."""
     return len(count.parts) == 1 and type(count.parts[0]) is Units
 
 

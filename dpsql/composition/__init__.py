@@ -40,7 +40,7 @@
                           thresholds lie
 ``running``               obtains the releases: those stored, and the others under one reservation
 ``added_releases``        adds answers up from stored releases; ``untold_cells`` says which rows have none
-``composed_statements``   binds and runs the outer query; ``single_values`` refuses values of several rows
+``composed_statements``   binds and runs the outer query
 ``derived``               the errors of columns that are computed from released numbers: ``hidden_columns``
                           and ``tracing`` follow them to terms of these (``released_terms``) by
                           ``expressions``, from which ``derived_columns`` computes intervals by the

@@ -15,7 +15,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 from sqlglot import exp
 
-from dpsql.analysis.aggregate_functions import OF_NUMBERS, aggregate_name, is_aggregate
+from dpsql.analysis.aggregate_functions import OF_NUMBERS, aggregate_name, is_in_aggregate
 from dpsql.analysis.compiler import call_name, find_cte, list_declared_tables
 from dpsql.analysis.statement_shapes import Provenance
 from dpsql.composition.found_values import list_ctes_of
@@ -65,7 +65,7 @@ def compare_rows(
             if fold(column.name) == key:
                 continue
             strict = any(root is part for part in conditions) and _is_strict(column, root)
-            if not (_is_number(groups, column) and (strict or _is_in_aggregate(column))):
+            if not (_is_number(groups, column) and (strict or is_in_aggregate(column, node))):
                 return False
             kept |= strict
     groups.meta["note"] = say_compared(other.name or key)
@@ -170,12 +170,3 @@ def _is_strict(column: exp.Column, root: exp.Expr) -> bool:
         if not isinstance(node, _COMPARED):
             return False
     return True
-
-
-def _is_in_aggregate(node: exp.Expr) -> bool:
-    above: exp.Expr | None = node
-    while above is not None and not isinstance(above, exp.Select):
-        if is_aggregate(above):
-            return True
-        above = above.parent
-    return False

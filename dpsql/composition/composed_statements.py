@@ -48,9 +48,8 @@ from dpsql.composition.prepared import (
     PreparedPrivate,
 )
 from dpsql.composition.release_words import total_guarantee
-from dpsql.composition.single_values import refuse_several_rows
 from dpsql.composition.statement_parts import Parts
-from dpsql.composition.unbound_statements import refuse_failing, refuse_unbound
+from dpsql.composition.unbound_statements import refuse_failing, refuse_several_rows, refuse_unbound
 from dpsql.engines import UnboundQuery
 from dpsql.engines.schema_database import SchemaDatabase
 from dpsql.kernel.loss import Charge

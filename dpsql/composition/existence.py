@@ -52,6 +52,18 @@ Place = tuple[int, int]
 """A column of a release: the places of both."""
 BESIDE_TOTALS = "beside totals"
 """In the meta of a block beside which another one has totals over a key: there the key is NULL."""
+READS_ROWS = (
+    exp.From,
+    exp.Join,
+    exp.Lateral,
+    exp.In,
+    exp.Exists,
+    exp.All,
+    exp.Any,
+    exp.SetOperation,
+    exp.CTE,
+)
+"""What reads the rows of a subquery in it, where elsewhere it stands for one value."""
 _COMPARED = (exp.In, exp.Exists, exp.Except, exp.Intersect)
 """What asks whether a group is there."""
 

@@ -13,7 +13,11 @@ from enum import Enum
 
 from sqlglot import exp
 
-from dpsql.analysis.aggregate_functions import aggregate_name, contains_aggregate, is_aggregate
+from dpsql.analysis.aggregate_functions import (
+    aggregate_name,
+    contains_aggregate,
+    is_in_aggregate,
+)
 from dpsql.analysis.compiled_relation import Cte, find_cte
 from dpsql.analysis.compiler import read_item, read_whole_number
 from dpsql.analysis.statement_shapes import Provenance
@@ -416,7 +420,7 @@ def _subqueries(select: exp.Select, skipped: tuple[str, ...] = ()) -> Iterator[t
     for clause, part in parts:
         if isinstance(part, exp.Expr):
             for found in _queries(part):
-                yield found, clause not in _OUTSIDE and not _in_aggregate(found, select)
+                yield found, clause not in _OUTSIDE and not is_in_aggregate(found, select)
 
 
 def _within(node: exp.Expr, around: exp.Expr | None) -> bool:
@@ -425,15 +429,6 @@ def _within(node: exp.Expr, around: exp.Expr | None) -> bool:
     while found is not None and found is not around:
         found = found.parent
     return around is not None and found is around
-
-
-def _in_aggregate(node: exp.Expr, select: exp.Select) -> bool:
-    parent = node.parent
-    while parent is not None and parent is not select:
-        if is_aggregate(parent):
-            return True
-        parent = parent.parent
-    return False
 
 
 def _say_distinct(select: exp.Select) -> str:

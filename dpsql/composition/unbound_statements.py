@@ -18,15 +18,19 @@ from sqlglot import exp
 from sqlglot.tokenizer_core import TokenType
 
 from dpsql.analysis.aggregate_functions import aggregate_name
+from dpsql.composition.existence import READS_ROWS, aggregates
 from dpsql.composition.prepared import PreparedPublic
 from dpsql.engines import UnboundQuery
 from dpsql.errors import Fix, OperationalError, ProgrammingError, QueryRefused
 from dpsql.kernel.tree import literal_sql, quote
 from dpsql.language import (
+    AllGroups,
     Outline,
     Query,
     Statement,
+    TopK,
     find_nodes,
+    list_given,
     read_clause,
     walk_tree,
 )
@@ -292,6 +296,27 @@ _MOST_TRIED = 100_000
 """The most declared groups of which a conversion is tried."""
 _CONDITIONED = (exp.Connector, exp.Not, exp.Where, exp.Having, exp.Qualify, exp.If, exp.Join, exp.Filter)
 """What reads a condition."""
+
+
+def refuse_several_rows(query: Query, outer: exp.Query, plans: Mapping[str, Plan]) -> None:
+    """Refuse a subquery in the place of a value that has a row of each of several declared groups."""
+    for sub in find_nodes(outer, exp.Subquery):
+        inner = sub.this
+        if isinstance(sub.parent, READS_ROWS) or not isinstance(inner, exp.Select):
+            continue
+        if list_given(inner) - {"expressions", "from_"} or aggregates(inner):
+            continue
+        plan = plans.get(fold(inner.args["from_"].this.name)) if inner.args.get("from_") else None
+        if plan is None or plan.domain_size is None or not isinstance(plan.selection, (AllGroups, TopK)):
+            continue
+        most = plan.selection.k if isinstance(plan.selection, TopK) else plan.selection.limit
+        size = plan.domain_size - plan.outside
+        if min(size, size if most is None else most) > 1:
+            raise query.source.refuse(
+                f"a subquery in the place of a value has one row, and this one has {size:,} groups",
+                plan.query.tree.args.get("group"),
+                "leave GROUP BY out, or choose one group in WHERE",
+            )
 
 
 def refuse_failing(

@@ -31,6 +31,7 @@ from dpsql.analysis.compiled_relation import Scope
 from dpsql.analysis.compiler import find_cte
 from dpsql.analysis.statement_shapes import Provenance
 from dpsql.composition.equivalent_blocks import BY_KEY
+from dpsql.composition.existence import READS_ROWS
 from dpsql.composition.found_values import list_ctes_of
 from dpsql.errors import QueryRefused
 from dpsql.language import (
@@ -52,7 +53,6 @@ from dpsql.language import (
 from dpsql.policy import Policy, UnitColumn, fold
 from dpsql.types import DATE, VARCHAR
 
-_ABOVE = (exp.From, exp.Join, exp.Lateral, exp.In, exp.Exists, exp.All, exp.Any, exp.SetOperation, exp.CTE)
 _LONGEST = 1_000_000
 """No key has more characters."""
 
@@ -68,7 +68,7 @@ def with_values_by_key(query: Query, provenance: Provenance) -> exp.Query:
 
     for sub in find_nodes(tree, exp.Subquery):
         inner, around = sub.this, sub.find_ancestor(exp.Select)
-        if isinstance(sub.parent, _ABOVE) or not isinstance(inner, exp.Select) or around is None:
+        if isinstance(sub.parent, READS_ROWS) or not isinstance(inner, exp.Select) or around is None:
             continue
         calls = [call for item in inner.expressions for call in aggregate_calls(item)]
         if len(inner.expressions) != 1 or not calls:
